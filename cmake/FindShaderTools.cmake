@@ -1,0 +1,46 @@
+# vkfuse::shader_tools    shaderc, SPIRV-Tools and the SPIRV-Cross C API
+# vkfuse::vulkan_headers  headers only: the loader is opened at run time
+#
+# A Vulkan SDK or newer packages in CMAKE_PREFIX_PATH come first. Debian 12's shared shaderc is
+# under-linked (41 undefined symbols), so the shared one is used only if a program links with it;
+# otherwise the static libraries of the same package are.
+include(CheckCXXSourceCompiles)
+
+find_path(VKFUSE_VULKAN_INCLUDE vulkan/vulkan_core.h PATHS $ENV{VULKAN_SDK}/include REQUIRED)
+add_library(vkfuse_vulkan_headers INTERFACE)
+target_include_directories(vkfuse_vulkan_headers SYSTEM INTERFACE ${VKFUSE_VULKAN_INCLUDE})
+add_library(vkfuse::vulkan_headers ALIAS vkfuse_vulkan_headers)
+
+find_path(VKFUSE_SHADERC_INCLUDE shaderc/shaderc.h PATHS $ENV{VULKAN_SDK}/include REQUIRED)
+find_path(VKFUSE_CROSS_INCLUDE spirv_cross_c.h PATH_SUFFIXES spirv_cross PATHS $ENV{VULKAN_SDK}/include REQUIRED)
+find_library(VKFUSE_CROSS_LIBRARY spirv-cross-c-shared PATHS $ENV{VULKAN_SDK}/lib REQUIRED)
+find_library(VKFUSE_SHADERC_SHARED NAMES shaderc_shared shaderc PATHS $ENV{VULKAN_SDK}/lib)
+find_library(VKFUSE_SPIRV_TOOLS NAMES SPIRV-Tools PATHS $ENV{VULKAN_SDK}/lib REQUIRED)
+
+set(CMAKE_REQUIRED_INCLUDES ${VKFUSE_SHADERC_INCLUDE})
+set(CMAKE_REQUIRED_LIBRARIES ${VKFUSE_SHADERC_SHARED})
+set(CMAKE_REQUIRED_LINK_OPTIONS ${CMAKE_EXE_LINKER_FLAGS})
+check_cxx_source_compiles("#include <shaderc/shaderc.h>
+int main() { shaderc_compiler_t c = shaderc_compiler_initialize(); shaderc_compiler_release(c); }" VKFUSE_SHADERC_SHARED_LINKS)
+unset(CMAKE_REQUIRED_LIBRARIES)
+unset(CMAKE_REQUIRED_INCLUDES)
+unset(CMAKE_REQUIRED_LINK_OPTIONS)
+
+add_library(vkfuse_shader_tools INTERFACE)
+target_include_directories(vkfuse_shader_tools SYSTEM INTERFACE ${VKFUSE_SHADERC_INCLUDE} ${VKFUSE_CROSS_INCLUDE})
+if(VKFUSE_SHADERC_SHARED AND VKFUSE_SHADERC_SHARED_LINKS)
+  target_link_libraries(vkfuse_shader_tools INTERFACE ${VKFUSE_SHADERC_SHARED} ${VKFUSE_SPIRV_TOOLS} ${VKFUSE_CROSS_LIBRARY})
+else()
+  find_library(VKFUSE_SHADERC_STATIC NAMES libshaderc_combined.a shaderc_combined REQUIRED)
+  set(parts)
+  foreach(part SPIRV glslang MachineIndependent GenericCodeGen OSDependent OGLCompiler SPIRV-Tools-opt SPIRV-Tools)
+    find_library(VKFUSE_PART_${part} NAMES lib${part}.a ${part})
+    if(VKFUSE_PART_${part})
+      list(APPEND parts ${VKFUSE_PART_${part}})
+    endif()
+  endforeach()
+  target_link_libraries(vkfuse_shader_tools INTERFACE -Wl,--start-group ${VKFUSE_SHADERC_STATIC} ${parts} -Wl,--end-group
+    ${VKFUSE_CROSS_LIBRARY})
+  message(STATUS "shaderc: the shared library does not link by itself; using ${VKFUSE_SHADERC_STATIC}")
+endif()
+add_library(vkfuse::shader_tools ALIAS vkfuse_shader_tools)

@@ -1,0 +1,1 @@
+// Numerics prelude: see source/ops. Filled by the op table.

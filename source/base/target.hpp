@@ -1,0 +1,79 @@
+// What a device can do, as plain numbers: a test can fabricate any device.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "vkfuse/dtype.hpp"
+
+namespace vkfuse {
+
+/// The feature ladder of docs/design.md. Every rung falls back to the one below.
+enum class Rung : std::uint8_t { t0, t1, t2, t3, t4, t5 };
+inline constexpr int kRungCount = 6;
+constexpr std::string_view name_of(Rung rung) {
+  constexpr std::string_view names[kRungCount] = {"T0", "T1", "T2", "T3", "T4", "T5"};
+  return names[static_cast<int>(rung)];
+}
+
+enum class DeviceType : std::uint8_t { discrete, integrated, virtualized, cpu, other };
+constexpr std::string_view name_of(DeviceType type) {
+  constexpr std::string_view names[5] = {"discrete", "integrated", "virtual", "cpu", "other"};
+  return names[static_cast<int>(type)];
+}
+
+/// Limits and features. The defaults are the minimum every Vulkan 1.1 device offers.
+struct Caps {
+  std::uint32_t max_invocations = 128;        ///< per workgroup
+  std::uint32_t max_workgroup_x = 128;        ///< per workgroup, first axis
+  std::uint32_t max_groups_per_axis = 65535;  ///< workgroups per dispatch, any axis
+  std::uint32_t shared_memory_bytes = 16384;
+  std::uint32_t storage_buffers = 4;  ///< per shader stage
+  std::uint32_t push_constant_bytes = 128;
+  std::uint64_t storage_buffer_range = 128u << 20;
+  std::uint64_t max_allocation = 1u << 30;
+  std::uint32_t offset_alignment = 256;  ///< of a storage-buffer binding, bytes
+  std::uint32_t subgroup_size = 1;
+  float timestamp_period_ns = 0.0F;  ///< 0 when the queue has no timestamps
+
+  // T1
+  bool subgroup_arithmetic = false;
+  bool subgroup_shuffle = false;
+  bool subgroup_size_control = false;
+  bool full_subgroups = false;
+  // T2
+  bool storage_16bit = false;
+  bool storage_8bit = false;
+  bool float16 = false;
+  bool round_to_even_f16 = false;  ///< float controls: shaderRoundingModeRTEFloat16
+  bool keep_denorms_f16 = false;   ///< float controls: shaderDenormPreserveFloat16
+  // independent of the ladder
+  bool int64 = false;
+  bool float64 = false;
+  bool int8 = false;
+  bool int16 = false;
+  bool executable_statistics = false;
+};
+
+/// Known bugs that the generated code steps around, each named after what goes wrong.
+struct Quirks {
+  /// Folds x-x and 0*x to 0 even for NaN where the operation is not `precise` (lavapipe).
+  bool folds_nan_away = false;
+};
+
+/// Everything the scheduler and the code generator may know about a device.
+struct Target {
+  std::string name = "minimum Vulkan 1.1 device";
+  DeviceType type = DeviceType::other;
+  Caps caps;
+  Quirks quirks;
+  /// Rungs in use: offered by the device, compilable by the linked shaderc, passed by the
+  /// self-test, and not switched off. T0 always is.
+  std::array<bool, kRungCount> rungs = {true, false, false, false, false, false};
+
+  [[nodiscard]] bool has(Rung rung) const { return rungs[static_cast<std::size_t>(rung)]; }
+};
+
+}  // namespace vkfuse

@@ -1,0 +1,179 @@
+// The op table: one row per op. Type rules, generated GLSL, the reference, error bounds, fuzzer
+// domains, the documentation table and the text IR all read the row; nothing else knows an op by
+// name.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/shape.hpp"
+#include "vkfuse/dtype.hpp"
+
+namespace vkfuse::ops {
+
+enum class OpClass : std::uint8_t {
+  input,        ///< a named input of the graph
+  constant,     ///< a literal tensor
+  elementwise,  ///< a function of the operands' elements at the same (broadcast) position
+  convert,      ///< elementwise from one dtype to another (cast, bitcast)
+  generate,     ///< a function of the element's position (iota, random)
+};
+
+/// How an element is held in a shader register. 16- and 8-bit types are widened; i64 and u64 are
+/// native 64-bit integers where the device has them, else uvec2 (low word, high word).
+enum class Lane : std::uint8_t { f32, i32, u32, boolean, i64, u64, f64 };
+inline constexpr int kLaneCount = 7;
+
+constexpr Lane lane_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16: return Lane::f32;
+    case DType::f64: return Lane::f64;
+    case DType::i8:
+    case DType::i16:
+    case DType::i32: return Lane::i32;
+    case DType::u8:
+    case DType::u16:
+    case DType::u32: return Lane::u32;
+    case DType::i64: return Lane::i64;
+    case DType::u64: return Lane::u64;
+    case DType::boolean: return Lane::boolean;
+  }
+  return Lane::f32;
+}
+
+/// A set of dtypes, one bit each.
+using TypeSet = std::uint16_t;
+constexpr TypeSet bit(DType dtype) { return static_cast<TypeSet>(1u << static_cast<int>(dtype)); }
+inline constexpr TypeSet kFloats = bit(DType::f32) | bit(DType::f16) | bit(DType::bf16) | bit(DType::f64);
+inline constexpr TypeSet kSigned = bit(DType::i8) | bit(DType::i16) | bit(DType::i32) | bit(DType::i64);
+inline constexpr TypeSet kUnsigned = bit(DType::u8) | bit(DType::u16) | bit(DType::u32) | bit(DType::u64);
+inline constexpr TypeSet kIntegers = kSigned | kUnsigned;
+inline constexpr TypeSet kNumbers = kFloats | kIntegers;
+inline constexpr TypeSet kBool = bit(DType::boolean);
+inline constexpr TypeSet kAll = kNumbers | kBool;
+
+/// How operand dtypes relate to the result's.
+enum class Signature : std::uint8_t {
+  same,     ///< (T, ...) -> T
+  compare,  ///< (T, ...) -> bool
+  select,   ///< (bool, T, T) -> T
+  convert,  ///< T -> the dtype attribute
+  generate, ///< () -> the dtype attribute
+};
+
+/// GLSL of one element as an expression over {0}, {1}, {2}; empty where the op is not offered for
+/// that lane. `pair64` serves i64 and u64 held as uvec2: {s} is "i64" or "u64", so one entry
+/// "{s}p_add({0}, {1})" names two prelude functions. `i64` and `u64` are for native 64-bit ints.
+struct Glsl {
+  std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64;
+};
+
+/// What is known of one value while an error bound is carried through an op.
+struct Approx {
+  double value = 0;  ///< computed in double
+  double bound = 0;  ///< |exact GPU result - value| is at most this; infinity = undecided
+};
+
+/// How far the result may move when operand i moves by at most its bound e_i (before the op's own
+/// rounding is added).
+enum class Spread : std::uint8_t {
+  exact,     ///< not at all: bitwise and integer ops
+  monotone,  ///< monotone in each operand by itself: the corners x +- e bound it (most ops)
+  lipschitz, ///< at most the sum of the e_i (sin, cos)
+  jump,      ///< a step function: exact unless a corner differs, then undecided (compare, floor)
+  custom,    ///< the row's `spread` function says
+};
+
+/// A float op's own error in f32 (or f64), beyond what its operands bring: absolute, for result
+/// y = f(x). Taken from the precision table of the Vulkan specification (appendix "Precision and
+/// Operation of SPIR-V Instructions") for built-in operations, from a measured sweep for our own.
+/// `eps` is the unit of the register type: 2^-23 for f32 (also for f16 and bf16), 2^-52 for f64.
+using OwnError = double (*)(const double* x, double y, double eps);
+
+struct OpRow {
+  std::string_view name;
+  int arity = 1;
+  OpClass cls = OpClass::elementwise;
+  Signature signature = Signature::same;
+  TypeSet types = 0;  ///< of the T in the signature (operand side)
+  Glsl glsl;
+
+  /// The reference on floats, in double. Null where the op has no float form. Comparison and test
+  /// ops return 0 or 1. NaN and Inf results are exactly what the shader must give.
+  double (*real)(const double* x) = nullptr;
+  /// The reference on integers and booleans; operands are sign- or zero-extended to 64 bits (u64 as
+  /// its bit pattern); the caller wraps the result to `dtype`. Null where there is no integer form.
+  std::int64_t (*integer)(const std::int64_t* x, DType dtype) = nullptr;
+
+  Spread spread = Spread::monotone;
+  OwnError own_error = nullptr;  ///< null: exact
+  double (*custom_spread)(const Approx* x, double y) = nullptr;
+
+  /// Operands that random tests draw from: uniform in [low, high] for floats.
+  double low = -4, high = 4;
+  bool commutative = false;
+  /// Modelled cost of one element in fused multiply-adds: 1 for add, about 8 for exp.
+  float cost = 1;
+  std::string_view doc;  ///< one line for docs/ops.md, with the rule for NaN, Inf and ranges
+};
+
+/// All rows, in a stable order. A `const OpRow*` identifies an op.
+std::span<const OpRow> table();
+
+/// The row of that name, or null.
+const OpRow* find(std::string_view name);
+
+/// The row of that name; a broken invariant if there is none. For names written in our own code.
+const OpRow& row(std::string_view name);
+
+/// The dtype of the result for these operands, or a sentence that names the op and the dtypes.
+/// `attribute` is the dtype attribute of `convert` and `generate` ops.
+Result<DType> infer_dtype(const OpRow& row, std::span<const DType> operands, std::optional<DType> attribute);
+
+/// The GLSL type that holds a lane: "float", "int", "uint", "bool", "double", "int64_t" or "uvec2".
+std::string_view glsl_type(Lane lane, bool native_int64);
+
+/// The expression of one element. `dtype` is the T of the signature; `native_int64` chooses between
+/// native and pair form; empty when the op is not offered in that form. The result is not yet
+/// wrapped to 8 or 16 bits, nor rounded to f16/bf16: see `narrow`.
+std::string expression(const OpRow& row, DType dtype, bool native_int64, std::span<const std::string> operands);
+
+/// The expression that converts a register of dtype `from` to dtype `to` (cast: floats to integers
+/// truncate, saturate, NaN to 0; integers wrap; anything to bool is != 0).
+std::string cast_expression(DType from, DType to, bool native_int64, const std::string& operand);
+
+/// The same for a reinterpretation of the bits; the dtypes have equal sizes.
+std::string bitcast_expression(DType from, DType to, bool native_int64, const std::string& operand);
+
+/// Wraps an i8..u16 register to its width, or rounds a float register to f16 or bf16; returns
+/// `operand` unchanged for other dtypes.
+std::string narrow(DType dtype, const std::string& operand);
+
+/// The prelude functions that `text` calls, directly or through each other, as GLSL source in
+/// dependency order; empty if it calls none. `native_int64` as above.
+std::string prelude_for(std::string_view text);
+
+// Scalar conversions shared by the reference, constants and tests. ------------------------------
+
+/// Nearest even; overflow to infinity; subnormals kept.
+std::uint16_t f16_from(double value);
+double f16_to(std::uint16_t bits);
+std::uint16_t bf16_from(double value);
+double bf16_to(std::uint16_t bits);
+/// Wraps to the width of an integer dtype; `boolean` becomes 0 or 1.
+std::int64_t wrap(DType dtype, std::int64_t value);
+/// Rounds to the nearest value that the float dtype holds.
+double round_to(DType dtype, double value);
+/// The cast of a float to an integer dtype: truncates, saturates, NaN to 0.
+std::int64_t saturate(DType dtype, double value);
+
+/// Philox 4x32-10 as in Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): word
+/// `index % 4` of the block with counter `index / 4` and key `seed`.
+std::uint32_t philox(std::uint64_t seed, std::uint64_t index);
+
+}  // namespace vkfuse::ops
