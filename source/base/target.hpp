@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "vkfuse/dtype.hpp"
 
@@ -24,6 +25,17 @@ constexpr std::string_view name_of(DeviceType type) {
   return names[static_cast<int>(type)];
 }
 
+/// One product a cooperative matrix offers, per subgroup: c[m,n] + a[m,k] b[k,n].
+struct MatrixShape {
+  std::uint32_t m = 0;
+  std::uint32_t n = 0;
+  std::uint32_t k = 0;
+  DType a = DType::f16;
+  DType b = DType::f16;
+  DType c = DType::f32;
+  DType result = DType::f32;
+};
+
 /// Limits and features. The defaults are the minimum every Vulkan 1.1 device offers.
 struct Caps {
   std::uint32_t max_invocations = 128;        ///< per workgroup
@@ -36,6 +48,8 @@ struct Caps {
   std::uint64_t max_allocation = 1u << 30;
   std::uint32_t offset_alignment = 256;  ///< of a storage-buffer binding, bytes
   std::uint32_t subgroup_size = 1;
+  std::uint32_t subgroup_size_min = 1;  ///< with subgroup_size_control: what a pipeline may
+  std::uint32_t subgroup_size_max = 1;  ///< require; else both are subgroup_size
   float timestamp_period_ns = 0.0F;  ///< 0 when the queue has no timestamps
 
   // T1
@@ -43,12 +57,26 @@ struct Caps {
   bool subgroup_shuffle = false;
   bool subgroup_size_control = false;
   bool full_subgroups = false;
+  bool subgroup_16bit = false;  ///< subgroup operations on 8-, 16- and 64-bit types
   // T2
   bool storage_16bit = false;
   bool storage_8bit = false;
   bool float16 = false;
   bool round_to_even_f16 = false;  ///< float controls: shaderRoundingModeRTEFloat16
   bool keep_denorms_f16 = false;   ///< float controls: shaderDenormPreserveFloat16
+  // T3
+  bool dot_product_i8 = false;              ///< SPV_KHR_integer_dot_product
+  bool dot_product_i8_accelerated = false;  ///< packed 4x8 signed, faster than its expansion
+  // T4: KHR cooperative matrix
+  std::vector<MatrixShape> matrix_shapes;  ///< empty without the extension; none saturates
+  bool matrix_bf16 = false;                ///< SPV_KHR_bfloat16 in cooperative matrices
+  // T5: NV cooperative matrix 2
+  bool matrix2_reductions = false;
+  bool matrix2_conversions = false;
+  bool matrix2_per_element = false;
+  bool matrix2_tensor_addressing = false;
+  bool matrix2_workgroup_scope = false;
+  bool matrix2_flexible = false;  ///< sizes beyond matrix_shapes
   // independent of the ladder
   bool int64 = false;
   bool float64 = false;

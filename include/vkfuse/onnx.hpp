@@ -1,0 +1,66 @@
+// Reading ONNX models. A library of its own (CMake target vkfuse_onnx): the core parses no model file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "vkfuse/dtype.hpp"
+#include "vkfuse/result.hpp"
+#include "vkfuse/tensor.hpp"
+
+namespace vkfuse::onnx {
+
+/// A dense tensor in host memory: `bytes` holds exactly the product of `sizes` elements,
+/// little-endian, row-major; a boolean is one byte, 0 or 1.
+struct TensorData {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::byte> bytes;
+};
+
+struct OnnxOptions {
+  /// Graph inputs whose value is already known, by name. They are imported as constants and are not
+  /// among OnnxModel::inputs. Some operators need this: the shape operand of Expand and the bounds
+  /// of Range decide the shape of the result, which has to be known when the graph is written down.
+  std::map<std::string, TensorData, std::less<>> known_inputs;
+  /// Sizes for symbolic dimensions, by name; a dimension not named here stays symbolic.
+  std::map<std::string, std::int64_t, std::less<>> dims;
+};
+
+/// An imported graph. It owns everything it needs: the file may change or vanish afterwards. As
+/// with every Tensor, nothing has been computed yet.
+struct OnnxModel {
+  std::string name;                       ///< the graph's name
+  std::vector<Tensor> inputs;             ///< graph inputs that are neither initialisers nor known_inputs
+  std::vector<std::string> input_names;   ///< of `inputs`, in the same order
+  std::vector<Tensor> outputs;            ///< valid tensors, in the model's order
+  std::vector<std::string> output_names;  ///< of `outputs`, in the same order
+  std::int64_t opset = 0;                 ///< of the default domain, "ai.onnx"
+};
+
+/// Imports a .onnx file. A dimension parameter becomes the symbol of that name; an unnamed unknown
+/// dimension becomes a symbol named after the input and the axis ("x.0"). Initialisers may lie in
+/// files beside the model. docs/onnx.md lists the operators.
+///
+/// Errors: not_found and io for the file; invalid_argument for what is not a sound model (truncated,
+/// unsorted or cyclic, unknown names, wrong dtypes or shapes, data that disagrees with its shape);
+/// unsupported for operators, forms of operators and types that are not offered. Memory stays within
+/// a small multiple of the bytes of the files read. Thread-safe: no shared state.
+///
+///     Result<onnx::OnnxModel> model = onnx::load_onnx("model.onnx");
+///     if (model) Result<Executable> program = compile(*device, model->outputs, {});
+Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions& options = {});
+
+/// Reads a file that holds one TensorProto, as the test data of ONNX does ("input_0.pb").
+/// Errors as load_onnx; a sequence or an optional is not a tensor and is refused.
+Result<TensorData> read_tensor_proto(const std::filesystem::path& path);
+
+/// The operators load_onnx takes, as a Markdown page: docs/onnx.md is this text.
+std::string operator_table_markdown();
+
+}  // namespace vkfuse::onnx

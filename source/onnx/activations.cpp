@@ -1,0 +1,116 @@
+// Activation functions, written so that no intermediate overflows where the result does not.
+#include <numbers>
+
+#include "onnx/compose.hpp"
+#include "onnx/operators.hpp"
+#include "onnx/text.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+Tensor is_negative(const Tensor& x) { return op("lt", x, 0); }
+
+/// min(1, max(0, alpha x + beta))
+Tensor hard_sigmoid(const Tensor& x, double alpha, double beta) { return op("min", op("max", x * alpha + beta, 0), 1); }
+
+/// log(1 + exp(x)), with the exponential of a negative number only.
+Tensor softplus(const Tensor& x) { return op("max", x, 0) + op("log1p", op("exp", -op("abs", x))); }
+
+Tensor gelu_by_tanh(const Tensor& x) {
+  const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2 / pi)
+  return 0.5 * x * (1.0 + op("tanh", (x + x * x * x * 0.044715) * scale));
+}
+
+Tensor gelu_by_erf(const Tensor& x) { return 0.5 * x * (1.0 + op("erf", x * (0.5 * std::numbers::sqrt2))); }
+
+}  // namespace
+
+Result<Outputs> import_celu(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 1));
+  if (alpha == 0) return invalid("Attribute 'alpha' is 0; Celu divides by it.");
+  const Tensor& x = node.tensor(0);
+  return Outputs{op("max", x, 0) + op("min", op("expm1", x / alpha) * alpha, 0)};
+}
+
+Result<Outputs> import_elu(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 1));
+  const Tensor& x = node.tensor(0);
+  return Outputs{select(is_negative(x), op("expm1", x) * alpha, x)};
+}
+
+Result<Outputs> import_gelu(const NodeContext& node) {
+  VKF_TRY(approximate, node.attributes().text("approximate", "none"));
+  if (approximate != "none" && approximate != "tanh") {
+    return invalid("Attribute 'approximate' is {}; it must be 'none' or 'tanh'.", in_quotes(approximate));
+  }
+  return Outputs{approximate == "tanh" ? gelu_by_tanh(node.tensor(0)) : gelu_by_erf(node.tensor(0))};
+}
+
+Result<Outputs> import_hard_sigmoid(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 0.2));
+  VKF_TRY(beta, node.attributes().real("beta", 0.5));
+  return Outputs{hard_sigmoid(node.tensor(0), alpha, beta)};
+}
+
+Result<Outputs> import_hard_swish(const NodeContext& node) {
+  const Tensor& x = node.tensor(0);
+  return Outputs{x * hard_sigmoid(x, 1.0 / 6, 0.5)};
+}
+
+Result<Outputs> import_leaky_relu(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 0.01));
+  const Tensor& x = node.tensor(0);
+  return Outputs{select(is_negative(x), x * alpha, x)};
+}
+
+Result<Outputs> import_mish(const NodeContext& node) {
+  const Tensor& x = node.tensor(0);
+  return Outputs{x * op("tanh", softplus(x))};
+}
+
+Result<Outputs> import_prelu(const NodeContext& node) {
+  const Tensor& x = node.tensor(0);
+  const Tensor& slope = node.tensor(1);
+  if (slope.valid() && x.valid() && slope.shape().size() > x.shape().size()) {
+    return invalid("The slope has rank {}, more than the input's rank {}: it cannot stretch the input.",
+                   slope.shape().size(), x.shape().size());
+  }
+  if (is_integer(x.dtype()) && !is_signed_integer(x.dtype())) return Outputs{x};  // never below zero
+  return Outputs{select(is_negative(x), x * slope, x)};
+}
+
+Result<Outputs> import_selu(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 1.67326319217681884765625));
+  VKF_TRY(gamma, node.attributes().real("gamma", 1.05070102214813232421875));
+  const Tensor& x = node.tensor(0);
+  return Outputs{select(is_negative(x), op("expm1", x) * (alpha * gamma), x * gamma)};
+}
+
+Result<Outputs> import_shrink(const NodeContext& node) {
+  VKF_TRY(bias, node.attributes().real("bias", 0));
+  VKF_TRY(lambda, node.attributes().real("lambd", 0.5));
+  const Tensor& x = node.tensor(0);
+  const Tensor inside_or_low = select(op("lt", x, -lambda), x + bias, Tensor::scalar(x.dtype(), 0));
+  return Outputs{select(op("gt", x, lambda), x - bias, inside_or_low)};
+}
+
+Result<Outputs> import_softplus(const NodeContext& node) { return Outputs{softplus(node.tensor(0))}; }
+
+Result<Outputs> import_softsign(const NodeContext& node) {
+  const Tensor& x = node.tensor(0);
+  return Outputs{x / (1.0 + op("abs", x))};
+}
+
+Result<Outputs> import_swish(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 1));
+  const Tensor& x = node.tensor(0);
+  return Outputs{x * op("sigmoid", x * alpha)};
+}
+
+Result<Outputs> import_thresholded_relu(const NodeContext& node) {
+  VKF_TRY(alpha, node.attributes().real("alpha", 1));
+  const Tensor& x = node.tensor(0);
+  return Outputs{select(op("gt", x, alpha), x, Tensor::scalar(x.dtype(), 0))};
+}
+
+}  // namespace vkfuse::onnx

@@ -1,0 +1,233 @@
+// Operators whose result comes from shapes, attributes and constants; identities.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/shape.hpp"
+#include "onnx/compose.hpp"
+#include "onnx/host_tensor.hpp"
+#include "onnx/operators.hpp"
+#include "onnx/tensor_proto.hpp"
+#include "onnx/text.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+/// Sizes from a shape operand, refused where they cannot be sizes.
+Result<std::vector<std::int64_t>> known_sizes(const NodeContext& node, int i) {
+  VKF_TRY(sizes, node.known_list(i, "shape"));
+  for (const std::int64_t size : sizes) {
+    if (size < 0) return invalid("The shape operand holds {}; sizes are not negative.", size);
+  }
+  if (!byte_count(DType::f64, sizes)) {
+    return invalid("The shape operand is [{}], more elements than fit 64 bits.", fmt::join(sizes, ", "));
+  }
+  return sizes;
+}
+
+Shape to_shape(const std::vector<std::int64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
+
+/// One element at every position, if that is few enough to keep.
+std::optional<TensorData> repeated(const TensorData& element, const std::vector<std::int64_t>& sizes) {
+  const auto count = static_cast<std::size_t>(*vkfuse::element_count(sizes));
+  if (count > kMaxComputedElements) return std::nullopt;
+  TensorData result{{}, element.dtype, sizes, {}};
+  for (std::size_t i = 0; i < count; ++i) {
+    result.bytes.insert(result.bytes.end(), element.bytes.begin(), element.bytes.end());
+  }
+  return result;
+}
+
+Result<std::int64_t> static_size(const Shape& shape, std::size_t axis) {
+  if (shape[axis].is_symbol()) {
+    return unsupported("Dimension {} of {} is only known when the program runs; give it a size when importing.", axis,
+                       to_text(shape));
+  }
+  return shape[axis].size();
+}
+
+TensorData float_data(std::vector<std::int64_t> sizes, const float* values, int count) {
+  TensorData data{{}, DType::f32, std::move(sizes), {}};
+  data.bytes.resize(static_cast<std::size_t>(count) * sizeof(float));
+  if (count != 0) std::memcpy(data.bytes.data(), values, data.bytes.size());
+  return data;
+}
+
+Result<TensorData> constant_from(const pb::AttributeProto& attribute, std::string_view name) {
+  if (name == "value") return decode_tensor(attribute.t(), {});
+  if (name == "value_float") {
+    const float value = attribute.f();
+    return float_data({}, &value, 1);
+  }
+  if (name == "value_floats") {
+    return float_data({attribute.floats_size()}, attribute.floats().data(), attribute.floats_size());
+  }
+  if (name == "value_int") return int64_data({}, {attribute.i()});
+  if (name == "value_ints") {
+    return int64_data({attribute.ints_size()}, {attribute.ints().begin(), attribute.ints().end()});
+  }
+  return unsupported("Attribute {} makes a string or sparse constant, which is not supported.", in_quotes(name));
+}
+
+/// The data, and "nothing was dropped" for those who ask for the mask.
+Outputs dropout_in_inference(const NodeContext& node, DType mask) {
+  Outputs outputs{node.value(0)};
+  if (node.outputs() > 1) outputs.emplace_back(everywhere(node.tensor(0).shape()).cast(mask));
+  return outputs;
+}
+
+bool is_known_zero(const Value& value) {
+  return value.known && element_count(*value.known) == 1 && element_real(*value.known, 0) == 0;
+}
+
+/// max(0, ceil((limit - start) / delta)), exactly, with differences that need all 64 bits.
+std::uint64_t integer_steps(std::int64_t start, std::int64_t limit, std::int64_t delta) {
+  if (delta > 0 ? limit <= start : limit >= start) return 0;
+  const auto low = static_cast<std::uint64_t>(delta > 0 ? start : limit);
+  const auto high = static_cast<std::uint64_t>(delta > 0 ? limit : start);
+  const std::uint64_t stride = delta > 0 ? static_cast<std::uint64_t>(delta) : 0 - static_cast<std::uint64_t>(delta);
+  return (high - low - 1) / stride + 1;
+}
+
+struct Range {
+  TensorData start, limit, delta;
+};
+
+Result<std::int64_t> range_length(const Range& range) {
+  constexpr double kMost = 0x1p48;
+  double steps = 0;
+  if (is_float(range.start.dtype)) {
+    const double delta = element_real(range.delta, 0);
+    steps = std::ceil((element_real(range.limit, 0) - element_real(range.start, 0)) / delta);
+  } else if (element_int(range.delta, 0) != 0) {
+    steps = static_cast<double>(
+        integer_steps(element_int(range.start, 0), element_int(range.limit, 0), element_int(range.delta, 0)));
+  } else {
+    steps = std::numeric_limits<double>::quiet_NaN();
+  }
+  if (!(steps <= kMost)) {
+    return invalid("The range from {} to {} in steps of {} does not end.", element_real(range.start, 0),
+                   element_real(range.limit, 0), element_real(range.delta, 0));
+  }
+  return static_cast<std::int64_t>(std::max(steps, 0.0));
+}
+
+Result<TensorData> known_scalar(const NodeContext& node, int i, std::string_view what) {
+  VKF_TRY(data, node.known(i, what));
+  if (element_count(data) != 1)
+    return invalid("The {} has {} elements; it must be a scalar.", what, element_count(data));
+  if (data.dtype != node.dtype(0)) {
+    return invalid("The {} is {}, the start {}; they must be equal.", what, name_of(data.dtype),
+                   name_of(node.dtype(0)));
+  }
+  return data;
+}
+
+}  // namespace
+
+Result<Outputs> import_constant(const NodeContext& node) {
+  const std::vector<std::string_view> names = node.attributes().names();
+  if (names.size() != 1) return invalid("A Constant has exactly one attribute; this one has {}.", names.size());
+  VKF_TRY(data, constant_from(*node.attributes().find(names[0]), names[0]));
+  return Outputs{constant_value(std::move(data))};
+}
+
+Result<Outputs> import_constant_of_shape(const NodeContext& node) {
+  VKF_TRY(sizes, known_sizes(node, 0));
+  const float zero = 0;
+  TensorData value = float_data({}, &zero, 1);
+  if (const pb::AttributeProto* attribute = node.attributes().find("value")) {
+    VKF_TRY(stated, decode_tensor(attribute->t(), {}));
+    if (element_count(stated) != 1) return invalid("Attribute 'value' has {} elements, not 1.", element_count(stated));
+    stated.sizes.clear();
+    value = std::move(stated);
+  }
+  Tensor result = filled(to_shape(sizes), constant_value(value).tensor);
+  return Outputs{Value{std::move(result), repeated(value, sizes)}};
+}
+
+Result<Outputs> import_dropout_6(const NodeContext& node) {
+  VKF_TRY(is_test, node.attributes().integer("is_test", 0));
+  if (is_test == 0) return unsupported("Dropout in training mode is not supported.");
+  return dropout_in_inference(node, node.dtype());
+}
+
+Result<Outputs> import_dropout_7(const NodeContext& node) {
+  return dropout_in_inference(node, node.opset() < 10 ? node.dtype() : DType::boolean);
+}
+
+Result<Outputs> import_dropout_12(const NodeContext& node) {
+  if (node.has(2)) {
+    VKF_TRY(training, node.known(2, "training mode"));
+    const bool is_training = element_count(training) == 1 && element_int(training, 0) != 0;
+    const bool drops = !node.has(1) || !is_known_zero(node.value(1));
+    if (is_training && drops) return unsupported("Dropout in training mode is not supported.");
+  }
+  return dropout_in_inference(node, DType::boolean);
+}
+
+Result<Outputs> import_expand(const NodeContext& node) {
+  VKF_TRY(sizes, known_sizes(node, 1));
+  return Outputs{select(everywhere(to_shape(sizes)), node.tensor(0), node.tensor(0))};
+}
+
+Result<Outputs> import_eye_like(const NodeContext& node) {
+  const Tensor& x = node.tensor(0);
+  if (x.shape().size() != 2) return invalid("The input has rank {}; EyeLike needs rank 2.", x.shape().size());
+  VKF_TRY(offset, node.attributes().integer("k", 0));
+  DType dtype = x.dtype();
+  if (node.attributes().has("dtype")) {
+    VKF_TRY(to, node.attributes().integer("dtype", 0));
+    VKF_TRY(stated, dtype_from(static_cast<int>(to), "Attribute 'dtype'"));
+    dtype = stated;
+  }
+  // No matrix reaches further from its diagonal than this, and i32 holds it.
+  constexpr std::int64_t kFar = 1 << 30;
+  const Tensor row = Tensor::iota(DType::i32, x.shape(), 0);
+  const Tensor column = Tensor::iota(DType::i32, x.shape(), 1);
+  const Tensor shift = Tensor::scalar_int(DType::i32, std::clamp(offset, -kFar, kFar));
+  return Outputs{op("eq", column - row, shift).cast(dtype)};
+}
+
+Result<Outputs> import_identity(const NodeContext& node) { return Outputs{node.value(0)}; }
+
+Result<Outputs> import_range(const NodeContext& node) {
+  VKF_TRY(start, known_scalar(node, 0, "start"));
+  VKF_TRY(limit, known_scalar(node, 1, "limit"));
+  VKF_TRY(delta, known_scalar(node, 2, "delta"));
+  const Range range{start, limit, delta};
+  VKF_TRY(length, range_length(range));
+  start.sizes.clear();
+  delta.sizes.clear();
+  const Tensor index = Tensor::iota(start.dtype, {length}, 0);
+  return Outputs{constant_value(start).tensor + index * constant_value(delta).tensor};
+}
+
+Result<Outputs> import_shape(const NodeContext& node) {
+  const Shape& shape = node.tensor(0).shape();
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  VKF_TRY(stated_start, node.attributes().integer("start", 0));
+  VKF_TRY(stated_end, node.attributes().integer("end", rank));
+  const auto clipped = [rank](std::int64_t axis) {
+    return std::clamp<std::int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
+  };
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t axis = clipped(stated_start); axis < clipped(stated_end); ++axis) {
+    VKF_TRY(size, static_size(shape, static_cast<std::size_t>(axis)));
+    sizes.push_back(size);
+  }
+  return Outputs{constant_value(int64_data({static_cast<std::int64_t>(sizes.size())}, sizes))};
+}
+
+Result<Outputs> import_size(const NodeContext& node) {
+  const Shape& shape = node.tensor(0).shape();
+  std::vector<std::int64_t> sizes;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    VKF_TRY(size, static_size(shape, axis));
+    sizes.push_back(size);
+  }
+  VKF_TRY(count, vkfuse::element_count(sizes));
+  return Outputs{constant_value(int64_data({}, {count}))};
+}
+
+}  // namespace vkfuse::onnx

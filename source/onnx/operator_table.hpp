@@ -1,0 +1,56 @@
+// The operators the importer knows: one row per meaning. Dispatch, operand checks, messages and
+// docs/onnx.md read the rows; nothing else knows an operator by name.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "onnx/node_context.hpp"
+
+namespace vkfuse::onnx {
+
+/// ONNX's own domain, spelt "" or "ai.onnx" in models.
+inline constexpr std::string_view kOnnxDomain = "ai.onnx";
+/// The newest opset whose changes have been read: a newer one may have changed a meaning.
+inline constexpr std::int64_t kNewestOpset = 24;
+/// Operators that have not changed since before this opset start here: older models used other
+/// broadcasting rules.
+inline constexpr std::int64_t kOldestOpset = 6;
+
+/// Which dtypes the first operand may have.
+enum class Takes : std::uint8_t { anything, floats, numbers, integers, unsigned_integers, booleans };
+
+/// How many operands; `most` of variadic operators is kVariadic.
+struct OperandCount {
+  int least = 1, most = 1;
+};
+inline constexpr int kVariadic = 1 << 30;
+
+using Outputs = std::vector<Value>;
+using ImportFunction = Result<Outputs> (*)(const NodeContext&);
+
+struct OperatorRow {
+  std::string_view name;
+  std::int64_t since = kOldestOpset, until = kNewestOpset;  ///< opsets in which this row holds
+  OperandCount operands;
+  Takes takes = Takes::anything;
+  ImportFunction import = nullptr;
+  std::string_view primitive;   ///< the vkfuse op, for rows whose function is apply_primitive
+  std::string_view attributes;  ///< the attributes it reads, separated by spaces; others are refused
+  std::string_view note;        ///< what part of the operator is taken, for the documentation
+  std::string_view domain = kOnnxDomain;
+};
+
+/// All rows, sorted by name and opset.
+std::span<const OperatorRow> operator_table();
+
+/// The row that gives an operator its meaning in an opset, or null.
+const OperatorRow* find_operator(std::string_view domain, std::string_view name, std::int64_t opset);
+
+bool takes(Takes set, DType dtype);
+std::string_view name_of(Takes set);
+
+}  // namespace vkfuse::onnx

@@ -1,0 +1,34 @@
+// What a name in the model stands for while the graph is being imported.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "vkfuse/onnx.hpp"
+
+namespace vkfuse::onnx {
+
+/// Larger constants are weights, which no operator needs to read on the host: keeping them a second
+/// time would double the memory of a model.
+inline constexpr std::size_t kMaxKnownElements = 1 << 16;
+/// The same for values computed during import: a node of a few bytes must not be able to take
+/// megabytes. Shapes, axes and bounds are far smaller.
+inline constexpr std::size_t kMaxComputedElements = 1024;
+
+/// A tensor of the program, and its elements where they are known at import: initialisers,
+/// Constant nodes, static shapes and what is computed from them. Shape operands are read from there.
+struct Value {
+  Tensor tensor;
+  std::shared_ptr<const TensorData> known;
+
+  Value(Tensor value) : tensor(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Value(Tensor value, std::optional<TensorData> elements) : tensor(std::move(value)) {
+    if (elements) known = std::make_shared<const TensorData>(*std::move(elements));
+  }
+};
+
+/// A constant as a value; its elements stay known unless there are too many.
+Value constant_value(TensorData data);
+
+}  // namespace vkfuse::onnx

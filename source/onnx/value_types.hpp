@@ -1,0 +1,21 @@
+// The types that graph inputs and outputs state.
+#pragma once
+
+#include <string>
+
+#include "base/error.hpp"
+#include "base/shape.hpp"
+#include "onnx/schema.hpp"
+#include "vkfuse/onnx.hpp"
+
+namespace vkfuse::onnx {
+
+/// The dtype and shape of a graph input. A dim_param becomes a symbol of that name, or the size that
+/// the options give it; an unknown dimension becomes the symbol "<input>.<axis>".
+Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions& options);
+
+/// Compares what the graph computes with what it states of an output: an error where the dtype, the
+/// rank or a size differs. What is not stated, or symbolic on either side, agrees.
+Result<void> check_output(const pb::ValueInfoProto& info, const Tensor& tensor);
+
+}  // namespace vkfuse::onnx
