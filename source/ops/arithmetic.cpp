@@ -78,8 +78,8 @@ double mul_error(Reals x, double y, double eps) {
 /// As a product that is rounded and then added: a driver may take fma() apart.
 double fma_error(Reals x, double y, double eps) {
   const double product = x[0] * x[1];
-  if (!std::isfinite(product)) return 0;
-  if (std::abs(product) >= largest_finite(eps)) return kInfinity;
+  if (!std::isfinite(x[0]) || !std::isfinite(x[1])) return 0;
+  if (std::abs(product) >= largest_finite(eps)) return kInfinity;  // the rounded product overflows, the fused one may not
   return mul_error(x, product, eps) + units(1, y, eps) + units(1, product, eps);
 }
 
