@@ -91,8 +91,16 @@ class Graph {
 /// Re-checks every rule the builder enforces; run after each pass in debug builds and tests.
 Result<void> verify(const Graph& graph);
 
-/// Structure, dtypes, shapes, literals and names, in 128 bits as hex; equal graphs hash equal.
-std::string fingerprint(const Graph& graph);
+/// Appends a node like `node` with other operands: how a pass copies what it keeps.
+Result<NodeId> append_copy(Graph& graph, const Node& node, std::vector<NodeId> operands);
+
+// Elements as bytes, little-endian. `encode` rounds to the dtype (floats to the nearest, integers
+// truncated and saturated); `decode` of an integer beyond 2^53 loses bits: use decode_int.
+void encode(DType dtype, double value, std::vector<std::byte>& bytes);
+void encode_int(DType dtype, std::int64_t value, std::vector<std::byte>& bytes);
+double decode(DType dtype, const std::byte* at);
+std::int64_t decode_int(DType dtype, const std::byte* at);
+Bytes encode_scalar(DType dtype, double value);
 
 /// The text form; parse(print(g)) prints the same bytes again.
 std::string print(const Graph& graph);

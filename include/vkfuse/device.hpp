@@ -1,0 +1,81 @@
+// Vulkan devices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "vkfuse/result.hpp"
+
+namespace vkfuse {
+
+/// What one Vulkan device is and can do.
+struct DeviceDescription {
+  int index = 0;         ///< accepted as a device name
+  std::string name;      ///< "NVIDIA H200"
+  std::string uuid;      ///< 32 hexadecimal digits
+  std::string driver;    ///< name and version
+  std::string api;       ///< "1.3.230"
+  std::string type;      ///< discrete, integrated, virtual, cpu or other
+  std::uint64_t memory_bytes = 0;  ///< of the largest device-local heap
+  std::map<std::string, std::uint64_t> limits;  ///< by name; these names are accepted by DeviceOptions::limits
+  std::vector<std::string> features;            ///< optional features it has
+  /// For each rung of the ladder (T0 to T5): "yes", or one sentence that says what is missing.
+  std::map<std::string, std::string> rungs;
+};
+
+struct DeviceOptions {
+  /// An index, a UUID, or a part of the name. Empty: $VKFUSE_DEVICE, else the best device (discrete
+  /// before integrated before virtual before CPU).
+  std::string name;
+  /// Rungs or features to do without, by name: "T2", "int64".
+  std::vector<std::string> disable;
+  /// Limits to lower, by name: {"max_invocations", 128}. Raising one is an error.
+  std::map<std::string, std::uint64_t> limits;
+};
+
+/// Memory on a device. Copies share it; it is freed when the last one is gone. Not thread-safe.
+class Buffer {
+ public:
+  Buffer() = default;
+  /// Bytes asked for; the memory behind is padded to 16.
+  [[nodiscard]] std::uint64_t size() const;
+  /// Copies host bytes to the start of the buffer (or `offset`); waits until that is done.
+  Result<void> write(std::span<const std::byte> bytes, std::uint64_t offset = 0) const;
+  /// Copies from the buffer to the host; waits for what was submitted before on this device.
+  Result<void> read(std::span<std::byte> bytes, std::uint64_t offset = 0) const;
+
+  struct State;  // internal
+  explicit Buffer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  [[nodiscard]] const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// An open device. Copies share it. Thread-safe.
+class Device {
+ public:
+  /// Opens a device; an error says which devices there are when none matches, or that there is no
+  /// Vulkan loader.
+  static Result<Device> open(const DeviceOptions& options = {});
+  /// Every Vulkan device of this machine. Self-tests of the rungs are run if `self_test`.
+  static Result<std::vector<DeviceDescription>> list(bool self_test = false);
+
+  [[nodiscard]] DeviceDescription description() const;
+  /// Device memory that lives as long as a copy of the Buffer does.
+  [[nodiscard]] Result<Buffer> allocate(std::uint64_t bytes) const;
+
+  struct State;  // internal
+  explicit Device(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  [[nodiscard]] const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace vkfuse

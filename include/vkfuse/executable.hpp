@@ -1,0 +1,124 @@
+// Programs compiled for a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vkfuse/device.hpp"
+#include "vkfuse/tensor.hpp"
+
+namespace vkfuse {
+
+/// How 16-bit floats are rounded.
+enum class Numerics : std::uint8_t {
+  standard,  ///< computed in f32 through a kernel; explicit casts and stored values are rounded
+  strict,    ///< every op rounds to its dtype; fused and unfused runs are bit-identical
+};
+
+struct CompileOptions {
+  Numerics numerics = Numerics::standard;
+  bool fusion = true;  ///< off: one kernel per op, for comparison
+  std::string name = "graph";             ///< appears in plans and shaders
+  std::vector<std::string> output_names;  ///< default "y", "y1", ...
+};
+
+/// A dense tensor in host memory that somebody else owns; it must stay alive until the run returns.
+struct HostView {
+  std::span<const std::byte> bytes;
+  /// Sizes of the dimensions. May be left empty when the input's shape is static, or has one symbol
+  /// whose size follows from the byte count.
+  std::vector<std::int64_t> sizes;
+
+  HostView(std::span<const std::byte> data, std::vector<std::int64_t> shape = {}) : bytes(data), sizes(std::move(shape)) {}
+  template <typename T>
+  HostView(const std::vector<T>& data, std::vector<std::int64_t> shape = {})
+      : bytes(std::as_bytes(std::span<const T>(data))), sizes(std::move(shape)) {}
+};
+
+/// A dense tensor in host memory.
+struct HostTensor {
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::byte> bytes;
+
+  /// The elements as T; an empty span if sizeof(T) is not the element's size.
+  template <typename T>
+  [[nodiscard]] std::span<const T> as() const {
+    if (sizeof(T) != static_cast<std::size_t>(size_of(dtype))) return {};
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+using Inputs = std::map<std::string, HostView, std::less<>>;
+using Outputs = std::map<std::string, HostTensor, std::less<>>;
+
+/// Device buffers by input and output name, with the sizes of symbolic dimensions.
+struct Bindings {
+  std::map<std::string, Buffer, std::less<>> inputs;
+  std::map<std::string, Buffer, std::less<>> outputs;
+  std::map<std::string, std::int64_t, std::less<>> symbols;
+};
+
+/// Device time of one kernel of one run.
+struct KernelTime {
+  std::string kernel;
+  double microseconds = 0;
+};
+
+/// Work handed to the device.
+class Ticket {
+ public:
+  /// Blocks until the work is done, or the device is lost.
+  Result<void> wait() const;
+  /// Whether it is done, without blocking.
+  [[nodiscard]] bool done() const;
+
+  struct State;  // internal
+  explicit Ticket(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+enum class Stage : std::uint8_t { graph, plan, json, glsl, spirv, msl, hlsl };
+
+/// A compiled program. Immutable; copies share it; thread-safe (runs of one executable take turns).
+class Executable {
+ public:
+  /// Uploads, runs, downloads. Sizes that were not seen before only re-record.
+  [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;
+  /// Runs on device buffers without waiting; the buffers stay alive until the ticket is done. An
+  /// output may be the same buffer as an input of the same size that feeds it element by element.
+  [[nodiscard]] Result<Ticket> submit(const Bindings& bindings) const;
+  /// Device time per kernel of one run on random-free zero inputs bound by the caller.
+  [[nodiscard]] Result<std::vector<KernelTime>> profile(const Bindings& bindings) const;
+
+  /// The graph, the plan (text or JSON), or the code of every kernel, or of segment `segment`.
+  [[nodiscard]] Result<std::string> explain(Stage stage, std::optional<int> segment = {}) const;
+  [[nodiscard]] int kernel_count() const;
+
+  struct State;  // internal
+  explicit Executable(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  [[nodiscard]] const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// Compiles the program that computes these results.
+///
+///     Result<Executable> exe = compile(*device, {y});
+Result<Executable> compile(const Device& device, std::span<const Tensor> outputs, const CompileOptions& options = {});
+Result<Executable> compile(const Device& device, std::initializer_list<Tensor> outputs, const CompileOptions& options = {});
+
+/// Compiles a program in the text form of docs/text-ir.md.
+Result<Executable> compile_text(const Device& device, std::string_view text, const CompileOptions& options = {});
+
+}  // namespace vkfuse

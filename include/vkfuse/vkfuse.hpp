@@ -1,0 +1,17 @@
+// vkfuse: tensor graphs as fused Vulkan compute kernels. This header includes the whole C++ API.
+//
+//     using namespace vkfuse;
+//     Tensor x = Tensor::input("x", DType::f32, {Dim::any("n"), 4096});
+//     Tensor y = relu(x * 2.0) + 1.0;
+//     Result<Device> device = Device::open();
+//     Result<Executable> program = compile(*device, {y});
+//     Result<Outputs> out = program->run({{"x", HostView(data, {rows, 4096})}});
+#pragma once
+
+#include "vkfuse/device.hpp"
+#include "vkfuse/dtype.hpp"
+#include "vkfuse/executable.hpp"
+#include "vkfuse/ops.hpp"
+#include "vkfuse/result.hpp"
+#include "vkfuse/shape.hpp"
+#include "vkfuse/tensor.hpp"

@@ -1,0 +1,198 @@
+#include "api/tensor_node.hpp"
+
+#include <unordered_map>
+
+namespace vkfuse {
+
+using NodePtr = std::shared_ptr<const Tensor::Node>;
+
+Tensor::Node::~Node() {
+  // Each operand that only this node holds would destroy its own operands in turn: collect instead.
+  std::vector<Tensor> pending = std::move(operands);
+  while (!pending.empty()) {
+    Tensor tensor = std::move(pending.back());
+    pending.pop_back();
+    if (tensor.node_ == nullptr || tensor.node_.use_count() > 1) continue;
+    auto& owned = const_cast<Node&>(*tensor.node_);  // the last owner is about to destroy it
+    for (Tensor& operand : owned.operands) pending.push_back(std::move(operand));
+    owned.operands.clear();
+  }
+}
+
+namespace {
+
+Tensor made(std::shared_ptr<Tensor::Node> node) { return Tensor(NodePtr(std::move(node))); }
+
+/// Checks one node with the graph builder's own rules, on stand-ins for its operands.
+Result<TensorType> infer(const Tensor::Node& node) {
+  ir::Graph scratch;
+  std::vector<ir::NodeId> operands;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    VKF_TRY(id, scratch.add_input("operand" + std::to_string(i), {node.operands[i].dtype(), node.operands[i].shape()}));
+    operands.push_back(id);
+  }
+  VKF_TRY(id, ir::append_copy(scratch, {node.op, {}, node.type, node.payload}, operands));
+  return scratch.node(id).type;
+}
+
+Tensor build(const ops::OpRow& op, std::vector<Tensor> operands, TensorType type, ir::Payload payload) {
+  for (const Tensor& operand : operands) {
+    if (!operand.valid()) return operand;
+  }
+  auto node = std::make_shared<Tensor::Node>();
+  node->op = &op;
+  node->operands = std::move(operands);
+  node->type = std::move(type);
+  node->payload = std::move(payload);
+  auto inferred = infer(*node);
+  if (!inferred) return Tensor::failed(std::move(inferred).error());
+  node->type = *std::move(inferred);
+  return made(std::move(node));
+}
+
+Tensor scalar_like(const Tensor& tensor, double value) {
+  return tensor.valid() ? Tensor::scalar(tensor.dtype(), value) : tensor;
+}
+
+}  // namespace
+
+Tensor Tensor::failed(Error error) {
+  auto node = std::make_shared<Node>();
+  node->error = std::move(error);
+  return made(std::move(node));
+}
+
+Tensor Tensor::input(std::string name, DType dtype, Shape shape) {
+  return build(ops::row("input"), {}, {dtype, std::move(shape)}, ir::InputPayload{std::move(name)});
+}
+
+Tensor Tensor::constant(DType dtype, Shape shape, std::span<const std::byte> bytes) {
+  auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
+  return build(ops::row("constant"), {}, {dtype, std::move(shape)}, ir::ConstantPayload{std::move(copy)});
+}
+
+Tensor Tensor::scalar(DType dtype, double value) {
+  return build(ops::row("constant"), {}, {dtype, {}}, ir::ConstantPayload{ir::encode_scalar(dtype, value)});
+}
+
+Tensor Tensor::scalar_int(DType dtype, std::int64_t value) {
+  auto bytes = std::make_shared<std::vector<std::byte>>();
+  ir::encode_int(dtype, value, *bytes);
+  return build(ops::row("constant"), {}, {dtype, {}}, ir::ConstantPayload{std::move(bytes)});
+}
+
+Tensor Tensor::iota(DType dtype, Shape shape, int axis) {
+  return build(ops::row("iota"), {}, {dtype, std::move(shape)}, ir::IotaPayload{axis});
+}
+
+Tensor Tensor::random(Shape shape, std::uint64_t seed) {
+  return build(ops::row("random"), {}, {DType::u32, std::move(shape)}, ir::RandomPayload{seed});
+}
+
+Tensor Tensor::apply(std::string_view op, std::initializer_list<Tensor> operands) {
+  return apply(op, std::span<const Tensor>(operands.begin(), operands.size()));
+}
+
+Tensor Tensor::apply(std::string_view op, std::span<const Tensor> operands) {
+  const ops::OpRow* row = ops::find(op);
+  if (row == nullptr || row->cls != ops::OpClass::elementwise) {
+    return failed(invalid("'{}' is not the name of an elementwise op.", op));
+  }
+  return build(*row, {operands.begin(), operands.end()}, {}, ir::NoPayload{});
+}
+
+bool Tensor::valid() const { return node_ != nullptr && !node_->error.has_value(); }
+
+const Error& Tensor::error() const {
+  static const Error moved_from{ErrorCode::invalid_argument, "The tensor handle was moved from.", {}};
+  return node_ != nullptr && node_->error ? *node_->error : moved_from;
+}
+
+DType Tensor::dtype() const { return valid() ? node_->type.dtype : DType::f32; }
+
+const Shape& Tensor::shape() const {
+  static const Shape none;
+  return valid() ? node_->type.shape : none;
+}
+
+Tensor Tensor::cast(DType dtype) const {
+  if (valid() && dtype == this->dtype()) return *this;
+  return build(ops::row("cast"), {*this}, {dtype, {}}, ir::NoPayload{});
+}
+
+Tensor Tensor::bitcast(DType dtype) const {
+  if (valid() && dtype == this->dtype()) return *this;
+  return build(ops::row("bitcast"), {*this}, {dtype, {}}, ir::NoPayload{});
+}
+
+Tensor operator+(const Tensor& a, const Tensor& b) { return Tensor::apply("add", {a, b}); }
+Tensor operator-(const Tensor& a, const Tensor& b) { return Tensor::apply("sub", {a, b}); }
+Tensor operator*(const Tensor& a, const Tensor& b) { return Tensor::apply("mul", {a, b}); }
+Tensor operator/(const Tensor& a, const Tensor& b) { return Tensor::apply("div", {a, b}); }
+Tensor operator-(const Tensor& a) { return Tensor::apply("neg", {a}); }
+Tensor operator+(const Tensor& a, double b) { return a + scalar_like(a, b); }
+Tensor operator-(const Tensor& a, double b) { return a - scalar_like(a, b); }
+Tensor operator*(const Tensor& a, double b) { return a * scalar_like(a, b); }
+Tensor operator/(const Tensor& a, double b) { return a / scalar_like(a, b); }
+Tensor operator+(double a, const Tensor& b) { return scalar_like(b, a) + b; }
+Tensor operator-(double a, const Tensor& b) { return scalar_like(b, a) - b; }
+Tensor operator*(double a, const Tensor& b) { return scalar_like(b, a) * b; }
+Tensor operator/(double a, const Tensor& b) { return scalar_like(b, a) / b; }
+
+namespace api {
+
+namespace {
+
+/// Appends a tensor and what it needs, operands first, with an explicit stack: depth is no limit.
+class GraphBuilder {
+ public:
+  Result<ir::NodeId> add(const Tensor& root) {
+    std::vector<const Tensor::Node*> stack{root.node().get()};
+    while (!stack.empty()) {
+      const Tensor::Node* node = stack.back();
+      if (ids_.count(node) != 0) {
+        stack.pop_back();
+        continue;
+      }
+      bool ready = true;
+      for (std::size_t i = node->operands.size(); i-- > 0;) {
+        const Tensor::Node* operand = node->operands[i].node().get();
+        if (ids_.count(operand) != 0) continue;
+        stack.push_back(operand);
+        ready = false;
+      }
+      if (!ready) continue;
+      stack.pop_back();
+      std::vector<ir::NodeId> operands;
+      for (const Tensor& operand : node->operands) operands.push_back(ids_.at(operand.node().get()));
+      VKF_TRY(id, ir::append_copy(graph, {node->op, {}, node->type, node->payload}, std::move(operands)));
+      ids_[node] = id;
+    }
+    return ids_.at(root.node().get());
+  }
+
+  ir::Graph graph;
+
+ private:
+  std::unordered_map<const Tensor::Node*, ir::NodeId> ids_;
+};
+
+}  // namespace
+
+Result<ir::Graph> to_graph(std::span<const Tensor> outputs, std::span<const std::string> names, const std::string& graph_name) {
+  if (outputs.empty()) return invalid("A program needs at least one output.");
+  if (names.size() > outputs.size()) return invalid("{} output names were given for {} outputs.", names.size(), outputs.size());
+  GraphBuilder builder;
+  builder.graph.name = graph_name;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].valid()) return Error(outputs[i].error()).within(fmt::format("building output {}", i));
+    auto id = builder.add(outputs[i]);
+    if (!id) return std::move(id).error().within(fmt::format("building output {}", i));
+    const std::string name = i < names.size() ? names[i] : i == 0 ? "y" : "y" + std::to_string(i);
+    VKF_CHECK_OK(builder.graph.add_output(name, *id));
+  }
+  return std::move(builder.graph);
+}
+
+}  // namespace api
+}  // namespace vkfuse

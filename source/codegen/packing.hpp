@@ -1,0 +1,48 @@
+// Between the 32-bit words of a buffer and the registers of one group of elements.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/target.hpp"
+#include "ops/op.hpp"
+
+namespace vkfuse::codegen {
+
+/// What decides the spelling of registers: which 64-bit and 16-bit instructions may be used.
+struct Dialect {
+  bool native_int64 = false;
+  bool native_f16 = false;  ///< T2: float16 conversion instructions
+};
+
+Dialect dialect_of(const Target& target);
+
+/// The type of `count` (1, 2 or 4) elements of a lane: "vec4", "ivec2", "float", ...; pairs are
+/// arrays, "uvec2[4]".
+std::string group_type(ops::Lane lane, int count, const Dialect& dialect);
+
+/// Element `index` of a group variable.
+std::string element_of(const std::string& group, int index, int count);
+
+/// Words of `count` elements as a group: `words` are uint expressions, in order. With `joined` there
+/// is one expression, a vector of exactly the group's words.
+std::string unpack(DType dtype, int count, std::span<const std::string> words, const Dialect& dialect, bool joined);
+
+/// The words of a group variable, as uint expressions. `narrow`ed already in strict mode; floats
+/// are rounded here.
+std::vector<std::string> pack(DType dtype, int count, const std::string& group, const Dialect& dialect);
+
+/// The words of a group of 4-byte elements as one vector.
+std::string pack_group(DType dtype, int count, const std::string& group);
+
+/// One element at index `at` (a uint expression) of block `block`, whose words are uint, or uvec2 for
+/// 8-byte dtypes.
+std::string load_element(DType dtype, const std::string& block, const std::string& at, const Dialect& dialect);
+
+/// A literal of the dtype from its bytes.
+std::string literal(DType dtype, const std::byte* bytes, const Dialect& dialect);
+
+/// A uvec4, uvec2 or uint from words.
+std::string join_words(std::span<const std::string> words);
+
+}  // namespace vkfuse::codegen

@@ -1,0 +1,584 @@
+// The text of a pointwise kernel, in four parts: the buffers and sizes, the maths of one element, a
+// group of elements, and main() with the data movement.
+#include <algorithm>
+
+#include "codegen/kernel.hpp"
+#include "codegen/names.hpp"
+#include "codegen/packing.hpp"
+#include "codegen/writer.hpp"
+
+namespace vkfuse::codegen {
+
+namespace {
+
+using ops::Lane;
+using schedule::AccessKind;
+
+bool is_vector(AccessKind kind) { return kind == AccessKind::contiguous || kind == AccessKind::row_vector; }
+
+/// A value that main() hands to the element function: a loaded one, or one made from the position.
+struct Feed {
+  ir::NodeId value = 0;
+  std::string name;
+  AccessKind kind = AccessKind::contiguous;
+  const std::vector<bool>* uses = nullptr;
+  bool generated = false;  ///< iota's coordinate or random bits: a uint, not loaded
+};
+
+class Emitter {
+ public:
+  Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+          const schedule::Schedule& schedule, const Target& target, Numerics numerics)
+      : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), dialect_(dialect_of(target)),
+        numerics_(numerics), names_(identifiers(graph)) {
+    elements_ = schedule.elements_per_item;
+    group_ = std::min(4, elements_);
+    groups_ = elements_ / group_;
+    in_flight_ = schedule.items_in_flight;
+    for (std::size_t i = 0; i < loops.reads.size(); ++i) {
+      feeds_.push_back({loops.reads[i].value, names_[loops.reads[i].value], schedule.reads[i].kind, &loops.reads[i].uses, false});
+    }
+    for (std::size_t i = 0; i < loops.positions.size(); ++i) {
+      const ir::NodeId id = loops.positions[i].value;
+      feeds_.push_back({id, names_[id] + "_at", schedule.positions[i], &loops.positions[i].uses, true});
+    }
+    for (const Feed& feed : feeds_) by_element_ = by_element_ || feed.kind == AccessKind::element;
+  }
+
+  Result<Kernel> run(const std::string& name) {
+    Kernel kernel;
+    kernel.name = name;
+    kernel.workgroup = schedule_.workgroup;
+    for (ir::NodeId id : segment_.reads) kernel.bindings.push_back({id, false});
+    for (ir::NodeId id : segment_.stores) kernel.bindings.push_back({id, true});
+    collect_params();
+    VKF_CHECK_OK(element_function());
+    group_function();
+    main_function();
+    kernel.params = params_;
+    const std::string body = functions_.take() + main_.take();
+    kernel.glsl = head(name, body) + interface() + ops::prelude_for(body) + body;
+    return kernel;
+  }
+
+ private:
+  // --- sizes -------------------------------------------------------------------------------------
+
+  /// Axes whose coordinate somebody needs, as the lowest such axis; the count of axes if none.
+  [[nodiscard]] std::size_t lowest_axis() const {
+    std::size_t lowest = loops_.axes.size();
+    for (const Feed& feed : feeds_) {
+      if (feed.kind == AccessKind::contiguous || feed.kind == AccessKind::uniform) continue;
+      for (std::size_t k = 0; k < feed.uses->size(); ++k) {
+        if ((*feed.uses)[k]) lowest = std::min(lowest, k);
+      }
+    }
+    return by_element_ ? 0 : lowest;
+  }
+
+  void collect_params() {
+    params_ = {{Param::Kind::items, 0}, {Param::Kind::last, 0}};
+    const std::size_t lowest = lowest_axis();
+    const std::size_t rank = loops_.axes.size();
+    for (std::size_t k = std::max<std::size_t>(lowest, 1); k < rank; ++k) params_.push_back({Param::Kind::axis, static_cast<int>(k)});
+    // Push constants are 128 bytes on every device; a kernel of more than ten axes divides plainly.
+    magic_ = !schedule_.wide && params_.size() + 2 * rank <= 32;
+    for (std::size_t k = std::max<std::size_t>(lowest, 1); magic_ && k < rank; ++k) {
+      params_.push_back({Param::Kind::magic, static_cast<int>(k)});
+      params_.push_back({Param::Kind::shift, static_cast<int>(k)});
+    }
+  }
+
+  static std::string param_name(const Param& param) {
+    switch (param.kind) {
+      case Param::Kind::items: return "items";
+      case Param::Kind::last: return "last";
+      case Param::Kind::axis: return fmt::format("size{}", param.axis);
+      case Param::Kind::magic: return fmt::format("magic{}", param.axis);
+      case Param::Kind::shift: return fmt::format("shift{}", param.axis);
+    }
+    return {};
+  }
+
+  // --- the top of the file -----------------------------------------------------------------------
+
+  [[nodiscard]] std::string head(const std::string& name, const std::string& body) const {
+    Writer out;
+    out.line("#version 450");
+    if (body.find("int64_t") != std::string::npos || body.find("i64vec") != std::string::npos ||
+        body.find("u64vec") != std::string::npos || body.find("packUint2x32") != std::string::npos) {
+      out.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
+    }
+    if (body.find("f16x2_values_native") != std::string::npos || body.find("f16x2_bits_native") != std::string::npos) {
+      out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
+    }
+    out.blank();
+    out.line("// {} of graph \"{}\": {}", comment_text(name), comment_text(graph_.name), op_summary());
+    out.line("// {} elements per item, {} item{} in flight per invocation{}{}", elements_, in_flight_, in_flight_ == 1 ? "" : "s",
+             schedule_.exact ? "" : ", masked tail", numerics_ == Numerics::strict ? ", strict rounding" : "");
+    out.line("layout(local_size_x_id = 0) in;");
+    out.blank();
+    return out.take();
+  }
+
+  [[nodiscard]] std::string op_summary() const {
+    std::string all;
+    std::size_t listed = 0;
+    for (ir::NodeId id : segment_.members) {
+      if (++listed > 8) break;
+      all += (all.empty() ? "" : ", ") + std::string(graph_.node(id).op->name);
+    }
+    if (segment_.members.size() > 8) all += fmt::format(", ... {} ops in all", segment_.members.size());
+    return all;
+  }
+
+  [[nodiscard]] std::string interface() const {
+    Writer out;
+    out.open("layout(push_constant) uniform Sizes {{");
+    for (const Param& param : params_) {
+      const char* note = param.kind == Param::Kind::items ? "  // in the iteration space"
+                         : param.kind == Param::Kind::last ? "   // elements of the last item"
+                                                           : "";
+      out.line("uint {};{}", param_name(param), note);
+    }
+    out.raw("} p;\n\n");
+    int binding = 0;
+    const auto buffer = [&](ir::NodeId id, const char* access, std::string_view word) {
+      out.line("layout(set = 0, binding = {}) {} buffer Buffer{} {{ {} w[]; }} {};  // %{} : {}", binding, access, binding, word,
+               names_[id], id, comment_text(to_text(graph_.node(id).type)));
+      ++binding;
+    };
+    for (std::size_t i = 0; i < segment_.reads.size(); ++i) buffer(segment_.reads[i], "readonly", word_type(schedule_.reads[i].vector_bytes));
+    for (std::size_t i = 0; i < segment_.stores.size(); ++i) buffer(segment_.stores[i], "writeonly", word_type(schedule_.store_bytes[i]));
+    out.blank();
+    return out.text();
+  }
+
+  static std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
+
+  // --- the maths of one element --------------------------------------------------------------------
+
+  [[nodiscard]] DType dtype(ir::NodeId id) const { return graph_.node(id).type.dtype; }
+  [[nodiscard]] std::string scalar_type(ir::NodeId id) const {
+    return std::string(ops::glsl_type(ops::lane_of(dtype(id)), dialect_.native_int64));
+  }
+  [[nodiscard]] std::string feed_scalar(const Feed& feed) const { return feed.generated ? "uint" : scalar_type(feed.value); }
+
+  [[nodiscard]] std::string operand(ir::NodeId id) const {
+    if (!segment::is_literal(graph_, id)) return names_[id];
+    return literal(dtype(id), std::get<ir::ConstantPayload>(graph_.node(id).payload).bytes->data(), dialect_);
+  }
+
+  Result<std::string> right_side(ir::NodeId id) const {
+    const ir::Node& node = graph_.node(id);
+    if (node.op->cls == ops::OpClass::generate) {
+      return ops::cast_expression(DType::u32, node.type.dtype, dialect_.native_int64, names_[id] + "_at");
+    }
+    std::vector<std::string> operands;
+    for (ir::NodeId input : node.operands) operands.push_back(operand(input));
+    std::string text;
+    if (node.op->cls == ops::OpClass::convert) {
+      const DType from = dtype(node.operands[0]);
+      text = node.op->name == "bitcast" ? ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0])
+                                        : ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
+    } else {
+      text = ops::expression(*node.op, operand_dtype(node), dialect_.native_int64, operands);
+    }
+    if (text.empty()) {
+      return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,
+                         name_of(operand_dtype(node)), name_of(operand_dtype(node)));
+    }
+    return text;
+  }
+
+  /// The T of the op's signature.
+  [[nodiscard]] DType operand_dtype(const ir::Node& node) const { return dtype(node.operands.back()); }
+
+  [[nodiscard]] bool narrows(const ir::Node& node) const {
+    if (!is_float(node.type.dtype)) return true;
+    return numerics_ == Numerics::strict || node.op->name == "cast";
+  }
+
+  Result<void> element_function() {
+    std::string parameters;
+    const auto add = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
+    for (const Feed& feed : feeds_) add(feed_scalar(feed) + " " + feed.name);
+    for (ir::NodeId id : segment_.stores) add("out " + scalar_type(id) + " " + names_[id] + "_result");
+    functions_.line("// One element.");
+    functions_.open("void element({}) {{", parameters);
+    for (ir::NodeId id : segment_.members) {
+      const ir::Node& node = graph_.node(id);
+      VKF_TRY(text, right_side(id));
+      if (narrows(node)) text = ops::narrow(node.type.dtype, text);
+      functions_.line("{}{} {} = {};", is_float(node.type.dtype) ? "precise " : "", scalar_type(id), names_[id], text);
+    }
+    for (ir::NodeId id : segment_.stores) functions_.line("{}_result = {};", names_[id], names_[id]);
+    functions_.close();
+    functions_.blank();
+    return {};
+  }
+
+  // --- a group of up to four elements ----------------------------------------------------------------
+
+  [[nodiscard]] std::string feed_group_type(const Feed& feed) const {
+    if (feed.generated) return group_type(Lane::u32, group_, dialect_);
+    return group_type(ops::lane_of(dtype(feed.value)), group_, dialect_);
+  }
+  [[nodiscard]] std::string store_group_type(ir::NodeId id) const { return group_type(ops::lane_of(dtype(id)), group_, dialect_); }
+
+  static bool per_item(AccessKind kind) { return kind == AccessKind::row_scalar || kind == AccessKind::uniform; }
+
+  void group_function() {
+    if (group_ == 1) return;
+    std::string parameters;
+    const auto add = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
+    for (const Feed& feed : feeds_) add((per_item(feed.kind) ? feed_scalar(feed) : feed_group_type(feed)) + " " + feed.name);
+    for (ir::NodeId id : segment_.stores) add("out " + store_group_type(id) + " " + names_[id]);
+    functions_.line("// {} consecutive elements.", group_);
+    functions_.open("void group({}) {{", parameters);
+    for (int i = 0; i < group_; ++i) {
+      std::string arguments;
+      for (const Feed& feed : feeds_) {
+        arguments += (arguments.empty() ? "" : ", ") + (per_item(feed.kind) ? feed.name : element_of(feed.name, i, group_));
+      }
+      for (ir::NodeId id : segment_.stores) arguments += (arguments.empty() ? "" : ", ") + element_of(names_[id], i, group_);
+      functions_.line("element({});", arguments);
+    }
+    functions_.close();
+    functions_.blank();
+  }
+
+  // --- main ------------------------------------------------------------------------------------------
+
+  void main_function() {
+    main_.open("void main() {{");
+    main_.line("uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;");
+    if (in_flight_ == 1) {
+      main_.line("uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
+      main_.line("if (item >= p.items) return;");
+      load_phase("");
+      compute_phase("");
+    } else {
+      main_.line("uint first = workgroup * (gl_WorkGroupSize.x * {}u) + gl_LocalInvocationID.x;", in_flight_);
+      declare_raw();
+      main_.line("// Every load is issued before the first result is needed.");
+      main_.open("for (uint u = 0u; u < {}u; ++u) {{", in_flight_);
+      main_.line("uint item = min(first + u * gl_WorkGroupSize.x, p.items - 1u);");
+      load_phase("[u]");
+      main_.close();
+      main_.open("for (uint u = 0u; u < {}u; ++u) {{", in_flight_);
+      main_.line("uint item = first + u * gl_WorkGroupSize.x;");
+      main_.line("if (item >= p.items) return;");
+      compute_phase("[u]");
+      main_.close();
+    }
+    main_.close();
+  }
+
+  [[nodiscard]] int read_bytes(ir::NodeId id) const {
+    const auto at = std::find(segment_.reads.begin(), segment_.reads.end(), id) - segment_.reads.begin();
+    return schedule_.reads[static_cast<std::size_t>(at)].vector_bytes;
+  }
+  [[nodiscard]] int vectors(ir::NodeId id, int vector_bytes) const {
+    return std::max(1, elements_ * size_of(dtype(id)) / vector_bytes);
+  }
+  static std::string raw_name(const Feed& feed, int vector) { return fmt::format("{}_w{}", feed.name, vector); }
+
+  void declare_raw() {
+    for (const Feed& feed : feeds_) {
+      if (feed.generated) {
+        if (per_item(feed.kind) || feed.kind == AccessKind::row_vector) main_.line("uint {}_base[{}];", feed.name, in_flight_);
+      } else if (is_vector(feed.kind)) {
+        const int bytes = read_bytes(feed.value);
+        for (int v = 0; v < vectors(feed.value, bytes); ++v) main_.line("{} {}[{}];", word_type(bytes), raw_name(feed, v), in_flight_);
+      } else {
+        main_.line("{} {}_s[{}];", feed_scalar(feed), feed.name, in_flight_);
+      }
+    }
+  }
+
+  /// Coordinates of the item, row-major; c0 is what is left after the inner axes are divided off.
+  void coordinates(const std::string& start) {
+    const std::size_t rank = loops_.axes.size();
+    const std::size_t lowest = std::max<std::size_t>(lowest_axis(), 1);
+    if (lowest_axis() >= rank) return;
+    main_.line("uint rest = {};", start);
+    for (std::size_t k = rank; k-- > lowest;) {
+      const std::string divided = magic_ ? fmt::format("quotient(rest, p.magic{0}, p.shift{0})", k) : fmt::format("rest / p.size{}", k);
+      main_.line("uint q{} = {};", k, divided);
+      main_.line("uint c{0} = rest - q{0} * p.size{0};", k);
+      main_.line("rest = q{};", k);
+    }
+    if (lowest_axis() == 0) main_.line("uint c0 = rest;");
+  }
+
+  /// The row-major index over the axes a feed uses.
+  [[nodiscard]] std::string index_of(const Feed& feed) const {
+    std::string text;
+    for (std::size_t k = 0; k < feed.uses->size(); ++k) {
+      if (!(*feed.uses)[k]) continue;
+      text = text.empty() ? fmt::format("c{}", k) : fmt::format("({0}) * p.size{1} + c{1}", text, k);
+    }
+    return text.empty() ? "0u" : text;
+  }
+
+  void load_phase(const std::string& slot) {
+    if (by_element_) {
+      load_by_element();
+    } else {
+      coordinates("item");
+    }
+    for (const Feed& feed : feeds_) load_feed(feed, slot);
+  }
+
+  void load_feed(const Feed& feed, const std::string& slot) {
+    const auto declared = [&](std::string_view type) { return slot.empty() ? std::string(type) + " " : std::string(); };
+    switch (feed.kind) {
+      case AccessKind::element: return;  // loaded by load_by_element
+      case AccessKind::contiguous:
+      case AccessKind::row_vector: {
+        const std::string at = feed.kind == AccessKind::contiguous ? "item" : index_of(feed);
+        if (feed.generated) {
+          if (feed.kind == AccessKind::row_vector) main_.line("{}{}_base{} = {};", declared("uint"), feed.name, slot, at);
+          return;
+        }
+        const int bytes = read_bytes(feed.value);
+        load_vectors(feed, bytes, at, declared(word_type(bytes)), slot);
+        return;
+      }
+      case AccessKind::row_scalar:
+      case AccessKind::uniform: {
+        const std::string at = index_of(feed);
+        if (feed.generated) {
+          main_.line("{}{}_base{} = {};", declared("uint"), feed.name, slot, at);
+        } else {
+          const std::string index = at.find(' ') == std::string::npos ? at : "(" + at + ")";
+          main_.line("{}{}_s{} = {};", declared(feed_scalar(feed)), feed.name, slot,
+                     load_element(dtype(feed.value), feed.name, index, dialect_));
+        }
+        return;
+      }
+    }
+  }
+
+  void load_vectors(const Feed& feed, int bytes, const std::string& at, const std::string& declared, const std::string& slot) {
+    const int count = vectors(feed.value, bytes);
+    if (count == 1) {
+      main_.line("{}{}{} = {}.w[{}];", declared, raw_name(feed, 0), slot, feed.name, at);
+      return;
+    }
+    for (int v = 0; v < count; ++v) {
+      // The last item may own fewer vectors than the others: reading its last one again keeps every
+      // load inside the buffer.
+      const std::string index = fmt::format("({}) * {}u + {}u", at, count, v);
+      const bool clamp = !schedule_.exact && feed.kind == AccessKind::contiguous && v > 0;
+      const int per_vector = bytes / size_of(dtype(feed.value));
+      const std::string safe = clamp ? fmt::format("min({}, (p.items - 1u) * {}u + (p.last - 1u) / {}u)", index, count, per_vector) : index;
+      main_.line("{}{}{} = {}.w[{}];", declared, raw_name(feed, v), slot, feed.name, safe);
+    }
+  }
+
+  /// A variable of the element path: every element by its number.
+  [[nodiscard]] std::string numbered(const std::string& name) const {
+    if (groups_ > 1) return fmt::format("{}_e[j >> 2][j & 3u]", name);
+    return group_ == 1 ? name + "_e" : name + "_e[j]";
+  }
+
+  void load_by_element() {
+    main_.line("// Rows are no multiple of {} elements: broadcast values are addressed one by one.", elements_);
+    for (const Feed& feed : feeds_) {
+      if (feed.kind != AccessKind::element) continue;
+      main_.line("{} {}_e{};", feed_group_type(feed), feed.name, groups_ > 1 ? fmt::format("[{}]", groups_) : "");
+    }
+    coordinates(fmt::format("item * {}u", elements_));
+    main_.line("uint count = item + 1u == p.items ? p.last : {}u;", elements_);
+    main_.open("for (uint j = 0u; j < count; ++j) {{");
+    for (const Feed& feed : feeds_) {
+      if (feed.kind != AccessKind::element) continue;
+      main_.line("uint {}_i = {};", feed.name, index_of(feed));
+      const std::string loaded = feed.generated ? generated_value(feed, feed.name + "_i")
+                                                : load_element(dtype(feed.value), feed.name, feed.name + "_i", dialect_);
+      main_.line("{} = {};", numbered(feed.name), loaded);
+    }
+    const std::size_t rank = loops_.axes.size();
+    for (std::size_t k = rank; k-- > 1;) {
+      main_.open("if (++c{0} == p.size{0}) {{", k);
+      main_.line("c{} = 0u;", k);
+    }
+    main_.line("++c0;");
+    for (std::size_t k = rank; k-- > 1;) main_.close();
+    main_.close();
+  }
+
+  [[nodiscard]] std::string generated_value(const Feed& feed, const std::string& position) const {
+    const auto* random = std::get_if<ir::RandomPayload>(&graph_.node(feed.value).payload);
+    return random == nullptr ? position : fmt::format("philox({}, uvec2({}, 0u))", seed_text(random->seed), position);
+  }
+  static std::string seed_text(std::uint64_t seed) { return fmt::format("uvec2({}u, {}u)", seed & 0xffffffffu, seed >> 32); }
+
+  /// The group `g` of a generated feed, from the item's position.
+  [[nodiscard]] std::string generated_group(const Feed& feed, int g, const std::string& slot) const {
+    const std::string base = feed.kind == AccessKind::contiguous ? "item" : fmt::format("{}_base{}", feed.name, slot);
+    const auto* random = std::get_if<ir::RandomPayload>(&graph_.node(feed.value).payload);
+    if (random != nullptr && group_ == 4) {
+      return fmt::format("philox4({}, uvec2({} * {}u + {}u, 0u))", seed_text(random->seed), base, groups_, g);
+    }
+    std::vector<std::string> values;
+    for (int i = 0; i < group_; ++i) {
+      values.push_back(generated_value(feed, fmt::format("{} * {}u + {}u", base, elements_, g * group_ + i)));
+    }
+    return group_ == 1 ? values[0] : fmt::format("uvec{}({})", group_, fmt::join(values, ", "));
+  }
+
+  void compute_phase(const std::string& slot) {
+    for (int g = 0; g < groups_; ++g) {
+      std::string arguments;
+      const auto pass = [&](const std::string& text) { arguments += (arguments.empty() ? "" : ", ") + text; };
+      for (const Feed& feed : feeds_) pass(feed_argument(feed, g, slot));
+      for (ir::NodeId id : segment_.stores) {
+        main_.line("{} {}_{};", store_group_type(id), names_[id], g);
+        pass(fmt::format("{}_{}", names_[id], g));
+      }
+      main_.line("{}({});", group_ == 1 ? "element" : "group", arguments);
+    }
+    store_phase();
+  }
+
+  std::string feed_argument(const Feed& feed, int g, const std::string& slot) {
+    if (feed.kind == AccessKind::element) return groups_ > 1 ? fmt::format("{}_e[{}]", feed.name, g) : feed.name + "_e";
+    if (per_item(feed.kind)) {
+      if (!feed.generated) return fmt::format("{}_s{}", feed.name, slot);
+      return generated_value(feed, fmt::format("{}_base{}", feed.name, slot));
+    }
+    const std::string name = fmt::format("{}_{}", feed.name, g);
+    main_.line("{} {} = {};", feed_group_type(feed), name, feed.generated ? generated_group(feed, g, slot) : unpacked(feed, g, slot));
+    return name;
+  }
+
+  [[nodiscard]] std::string unpacked(const Feed& feed, int g, const std::string& slot) const {
+    const DType type = dtype(feed.value);
+    const int bytes = read_bytes(feed.value);
+    const int group_words = group_ * size_of(type) / 4;
+    const int vector_words = bytes / 4;
+    if (group_words == vector_words && size_of(type) <= 4) {
+      return unpack(type, group_, std::vector<std::string>{raw_name(feed, g) + slot}, dialect_, true);
+    }
+    std::vector<std::string> words;
+    for (int w = 0; w < group_words; ++w) {
+      const int word = g * group_words + w;
+      const std::string raw = raw_name(feed, word / vector_words) + slot;
+      words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]));
+    }
+    return unpack(type, group_, words, dialect_, false);
+  }
+
+  void store_phase() {
+    const bool masks = !schedule_.exact && std::any_of(schedule_.store_bytes.begin(), schedule_.store_bytes.end(),
+                                                      [](int bytes) { return bytes > 4; });
+    if (masks) main_.line("bool whole = item + 1u < p.items || p.last == {}u;", elements_);
+    for (std::size_t i = 0; i < segment_.stores.size(); ++i) store(segment_.stores[i], schedule_.store_bytes[i]);
+  }
+
+  void store(ir::NodeId id, int bytes) {
+    const DType type = dtype(id);
+    const int vector_words = bytes / 4;
+    const int count = vectors(id, bytes);
+    std::vector<std::string> words;
+    for (int g = 0; g < groups_; ++g) {
+      for (std::string& word : pack(type, group_, fmt::format("{}_{}", names_[id], g), dialect_)) words.push_back(std::move(word));
+    }
+    for (int v = 0; v < count; ++v) {
+      const std::string at = count == 1 ? "item" : fmt::format("item * {}u + {}u", count, v);
+      const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
+      const bool whole_group = size_of(type) == 4 && vector_words == group_;
+      const std::string value = whole_group ? pack_group(type, group_, fmt::format("{}_{}", names_[id], v)) : join_words(part);
+      if (schedule_.exact || vector_words == 1) {
+        main_.line("{}.w[{}] = {};", names_[id], at, value);
+      } else {
+        store_masked(id, v, vector_words, at, value);
+      }
+    }
+  }
+
+  void store_masked(ir::NodeId id, int vector, int vector_words, const std::string& at, const std::string& value) {
+    const std::string name = fmt::format("{}_w{}", names_[id], vector);
+    main_.line("{} {} = {};", word_type(vector_words * 4), name, value);
+    main_.open("if (whole) {{");
+    main_.line("{}.w[{}] = {};", names_[id], at, name);
+    main_.close();
+    main_.open("else {{");
+    main_.line("uint words = (p.last * {}u + 3u) / 4u;", size_of(dtype(id)));
+    const int before = vector * vector_words;
+    main_.line("for (uint k = 0u; k < {}u && {}k < words; ++k) {}.w[{}][k] = {}[k];", vector_words,
+               before == 0 ? "" : fmt::format("{}u + ", before), names_[id], at, name);
+    main_.close();
+  }
+
+  const ir::Graph& graph_;
+  const segment::Segment& segment_;
+  const segment::Loops& loops_;
+  const schedule::Schedule& schedule_;
+  Dialect dialect_;
+  Numerics numerics_;
+  std::vector<std::string> names_;
+  std::vector<Feed> feeds_;
+  std::vector<Param> params_;
+  bool by_element_ = false;
+  bool magic_ = true;
+  int elements_ = 1;
+  int group_ = 1;
+  int groups_ = 1;
+  int in_flight_ = 1;
+  Writer functions_;
+  Writer main_;
+};
+
+}  // namespace
+
+Result<Kernel> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                              const schedule::Schedule& schedule, const Target& target, Numerics numerics,
+                              const std::string& name) {
+  return Emitter(graph, segment, loops, schedule, target, numerics).run(name);
+}
+
+namespace {
+
+/// See quotient() in shaders/index.glsl.
+std::uint32_t log2_ceil(std::uint32_t d) {
+  std::uint32_t s = 0;
+  while ((std::uint64_t{1} << s) < d) ++s;
+  return s;
+}
+std::uint32_t magic_of(std::uint32_t d) {
+  if (d <= 1) return 0;
+  const std::uint64_t numerator = std::uint64_t{1} << (31 + log2_ceil(d));
+  return static_cast<std::uint32_t>((numerator + d - 1) / d);
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> push_constants(const Kernel& kernel, const schedule::Schedule& schedule, const Sizes& axes) {
+  const bool by_element = std::find(schedule.positions.begin(), schedule.positions.end(), AccessKind::element) != schedule.positions.end() ||
+                          std::any_of(schedule.reads.begin(), schedule.reads.end(),
+                                      [](const schedule::ReadPlan& read) { return read.kind == AccessKind::element; });
+  const auto axis_size = [&](int axis) {
+    const std::int64_t size = axes[static_cast<std::size_t>(axis)];
+    const bool innermost = static_cast<std::size_t>(axis) + 1 == axes.size();
+    return static_cast<std::uint32_t>(innermost && !by_element ? size / schedule.elements_per_item : size);
+  };
+  std::vector<std::uint32_t> values;
+  for (const Param& param : kernel.params) {
+    switch (param.kind) {
+      case Param::Kind::items: values.push_back(static_cast<std::uint32_t>(schedule.items)); break;
+      case Param::Kind::last:
+        values.push_back(static_cast<std::uint32_t>(schedule.elements - (schedule.items - 1) * schedule.elements_per_item));
+        break;
+      case Param::Kind::axis: values.push_back(axis_size(param.axis)); break;
+      case Param::Kind::magic: values.push_back(magic_of(axis_size(param.axis))); break;
+      case Param::Kind::shift: values.push_back(std::max(1u, log2_ceil(axis_size(param.axis))) - 1); break;
+    }
+  }
+  return values;
+}
+
+}  // namespace vkfuse::codegen

@@ -1,0 +1,230 @@
+#include "partition/partition.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace vkfuse::partition {
+
+namespace {
+
+using ir::NodeId;
+using GroupId = std::uint32_t;
+
+/// The dimensions that make a dense layout: those that are not 1.
+Shape without_ones(const Shape& shape) {
+  Shape kept;
+  std::copy_if(shape.begin(), shape.end(), std::back_inserter(kept), [](const Dim& dim) { return !(dim == Dim(1)); });
+  return kept;
+}
+
+struct Group {
+  std::vector<NodeId> members;  // sorted; empty once merged into another group
+  segment::Segment segment;
+  std::int64_t bytes = 0;
+  std::int64_t accesses = 0;  // loads + stores executed
+};
+
+class Search {
+ public:
+  Search(const ir::Graph& graph, const Target& target)
+      : graph_(graph), target_(target), symbols_(schedule::nominal_symbols(graph)), users_(graph.users()),
+        is_output_(graph.size(), false), group_of_(graph.size(), kNone) {
+    for (const ir::Output& output : graph.outputs()) is_output_[output.value] = true;
+  }
+
+  Result<Partition> run(const Options& options) {
+    VKF_CHECK_OK(start());
+    if (options.fusion) {
+      merge_producers();
+      merge_siblings();
+    }
+    return finish(options);
+  }
+
+ private:
+  static constexpr GroupId kNone = ~GroupId{0};
+
+  /// One group per node that some output needs and a kernel has to compute.
+  Result<void> start() {
+    std::vector<bool> live(graph_.size(), false);
+    for (const ir::Output& output : graph_.outputs()) live[output.value] = true;
+    for (NodeId id = static_cast<NodeId>(graph_.size()); id-- > 0;) {
+      if (!live[id]) continue;
+      for (NodeId operand : graph_.node(id).operands) live[operand] = true;
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (!live[id] || segment::is_literal(graph_, id) || segment::is_resident(graph_, id)) continue;
+      group_of_[id] = static_cast<GroupId>(groups_.size());
+      auto group = price({id});
+      if (!group) return std::move(group).error().within(fmt::format("planning %{} = {}", id, graph_.node(id).op->name));
+      groups_.push_back(*std::move(group));
+    }
+    return {};
+  }
+
+  /// Whether anything outside `members` needs each member's value.
+  std::vector<bool> escapes(const std::vector<NodeId>& members) const {
+    std::vector<bool> flags(graph_.size(), false);
+    for (NodeId id : members) {
+      const auto outside = [&](NodeId user) {
+        return group_of_[user] != kNone && !std::binary_search(members.begin(), members.end(), user);
+      };
+      flags[id] = is_output_[id] || std::any_of(users_[id].begin(), users_[id].end(), outside);
+    }
+    return flags;
+  }
+
+  /// The kernel of these members, or why there cannot be one.
+  Result<Group> price(std::vector<NodeId> members) const {
+    std::sort(members.begin(), members.end());
+    Shape space;
+    for (NodeId id : members) {
+      auto joined = broadcast(space, graph_.node(id).type.shape);
+      if (!joined) return unsupported("Their shapes {} and {} do not share one iteration space.", to_text(space), to_text(graph_.node(id).type.shape));
+      space = *std::move(joined);
+    }
+    Group group;
+    group.segment = segment::build_segment(graph_, members, escapes(members));
+    for (NodeId id : group.segment.stores) {
+      if (without_ones(graph_.node(id).type.shape) == without_ones(space)) continue;
+      return unsupported("%{} of shape {} is stored, and the kernel would run over {}.", id, to_text(graph_.node(id).type.shape), to_text(space));
+    }
+    const segment::Loops loops = segment::build_loops(graph_, group.segment);
+    VKF_TRY(schedule, schedule::best(graph_, group.segment, loops, symbols_, target_));
+    group.bytes = schedule.bytes_read + schedule.bytes_written;
+    group.accesses = schedule.loads + schedule.stores;
+    group.members = std::move(members);
+    return group;
+  }
+
+  /// Whether a path leads from `from` to `to` through a third group: merging the two would then make
+  /// a kernel that waits for itself.
+  bool connected_outside(GroupId from, GroupId to) const {
+    std::vector<GroupId> stack;
+    std::set<GroupId> seen{from};
+    const auto push_users = [&](GroupId group, bool direct) {
+      for (NodeId id : groups_[group].members) {
+        for (NodeId user : users_[id]) {
+          const GroupId next = group_of_[user];
+          if (next == kNone || (direct && next == to)) continue;
+          if (seen.insert(next).second) stack.push_back(next);
+        }
+      }
+    };
+    push_users(from, true);
+    while (!stack.empty()) {
+      const GroupId group = stack.back();
+      stack.pop_back();
+      if (group == to) return true;
+      push_users(group, false);
+    }
+    return false;
+  }
+
+  /// Merges b into a if that is possible and pays; otherwise says why not.
+  Result<void> try_merge(GroupId a, GroupId b) {
+    if (connected_outside(a, b) || connected_outside(b, a)) {
+      return unsupported("Another kernel must run between the two.");
+    }
+    std::vector<NodeId> members = groups_[a].members;
+    members.insert(members.end(), groups_[b].members.begin(), groups_[b].members.end());
+    VKF_TRY(merged, price(std::move(members)));
+    const std::int64_t bytes = groups_[a].bytes + groups_[b].bytes;
+    const std::int64_t accesses = groups_[a].accesses + groups_[b].accesses;
+    if (merged.bytes > bytes) return unsupported("One kernel would move {} bytes instead of {}.", merged.bytes, bytes);
+    if (merged.accesses > accesses) {
+      return unsupported("One kernel would execute {} loads and stores instead of {}.", merged.accesses, accesses);
+    }
+    for (NodeId id : groups_[b].members) group_of_[id] = a;
+    groups_[b] = {};
+    groups_[a] = std::move(merged);
+    return {};
+  }
+
+  void merge_producers() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (group_of_[id] == kNone) continue;
+      for (NodeId operand : graph_.node(id).operands) {
+        const GroupId from = group_of_[operand];
+        if (from == kNone || from == group_of_[id]) continue;
+        note(operand, try_merge(from, group_of_[id]));
+      }
+    }
+  }
+
+  /// Kernels that read the same value read it once when they are one.
+  void merge_siblings() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (segment::is_literal(graph_, id)) continue;
+      for (std::size_t i = 1; i < users_[id].size(); ++i) {
+        const GroupId a = group_of_[users_[id][0]];
+        const GroupId b = group_of_[users_[id][i]];
+        if (a == kNone || b == kNone || a == b) continue;
+        static_cast<void>(try_merge(std::min(a, b), std::max(a, b)));
+      }
+    }
+  }
+
+  void note(NodeId value, const Result<void>& outcome) {
+    if (outcome.ok()) {
+      reasons_.erase(value);
+    } else {
+      reasons_[value] = outcome.error().message;
+    }
+  }
+
+  Result<Partition> finish(const Options& options) {
+    Partition result;
+    std::vector<bool> done(groups_.size(), false);
+    for (GroupId group = 0; group < groups_.size(); ++group) emit(group, done, result);
+    for (const segment::Segment& segment : result.segments) {
+      for (NodeId value : segment.reads) {
+        if (segment::is_resident(graph_, value)) continue;
+        if (std::any_of(result.boundaries.begin(), result.boundaries.end(), [&](const Boundary& b) { return b.value == value; })) continue;
+        const auto found = reasons_.find(value);
+        const std::string why = !options.fusion            ? "Fusion is switched off."
+                                : found == reasons_.end() ? "It is read by a kernel that was not merged with its producer."
+                                                          : found->second;
+        result.boundaries.push_back({value, why});
+      }
+    }
+    return result;
+  }
+
+  /// Producers first: a depth-first walk with an explicit stack, so that depth is no limit.
+  void emit(GroupId root, std::vector<bool>& done, Partition& result) {
+    std::vector<std::pair<GroupId, bool>> stack{{root, false}};
+    while (!stack.empty()) {
+      const std::pair<GroupId, bool> top = stack.back();
+      stack.pop_back();
+      if (done[top.first] || groups_[top.first].members.empty()) continue;
+      if (top.second) {
+        done[top.first] = true;
+        result.segments.push_back(groups_[top.first].segment);
+        continue;
+      }
+      stack.emplace_back(top.first, true);
+      for (NodeId value : groups_[top.first].segment.reads) {
+        if (group_of_[value] != kNone && !done[group_of_[value]]) stack.emplace_back(group_of_[value], false);
+      }
+    }
+  }
+
+  const ir::Graph& graph_;
+  const Target& target_;
+  SymbolValues symbols_;
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<bool> is_output_;
+  std::vector<GroupId> group_of_;
+  std::vector<Group> groups_;
+  std::map<NodeId, std::string> reasons_;
+};
+
+}  // namespace
+
+Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options) {
+  return Search(graph, target).run(options);
+}
+
+}  // namespace vkfuse::partition

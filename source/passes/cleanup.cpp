@@ -1,0 +1,93 @@
+#include <map>
+
+#include "passes/passes.hpp"
+
+namespace vkfuse::passes {
+
+namespace {
+
+/// Copies a graph node by node; `map` takes old ids to new ones.
+class Rewriter {
+ public:
+  explicit Rewriter(const ir::Graph& from) : from_(from), map_(from.size(), 0) { to_.name = from.name; }
+
+  Result<void> keep(ir::NodeId id) {
+    VKF_TRY(made, ir::append_copy(to_, from_.node(id), mapped(id)));
+    map_[id] = made;
+    return {};
+  }
+  void alias(ir::NodeId id, ir::NodeId made) { map_[id] = made; }
+  [[nodiscard]] std::vector<ir::NodeId> mapped(ir::NodeId id) const {
+    std::vector<ir::NodeId> operands;
+    for (ir::NodeId operand : from_.node(id).operands) operands.push_back(map_[operand]);
+    return operands;
+  }
+  [[nodiscard]] ir::NodeId at(ir::NodeId id) const { return map_[id]; }
+  ir::Graph& graph() { return to_; }
+
+  Result<ir::Graph> finish() {
+    for (const ir::Output& output : from_.outputs()) VKF_CHECK_OK(to_.add_output(output.name, map_[output.value]));
+    return std::move(to_);
+  }
+
+ private:
+  const ir::Graph& from_;
+  ir::Graph to_;
+  std::vector<ir::NodeId> map_;
+};
+
+}  // namespace
+
+Result<ir::Graph> remove_dead(const ir::Graph& graph) {
+  std::vector<bool> live(graph.size(), false);
+  for (const ir::Output& output : graph.outputs()) live[output.value] = true;
+  for (ir::NodeId id = static_cast<ir::NodeId>(graph.size()); id-- > 0;) {
+    if (graph.node(id).op->cls == ops::OpClass::input) live[id] = true;
+    if (!live[id]) continue;
+    for (ir::NodeId operand : graph.node(id).operands) live[operand] = true;
+  }
+  Rewriter rewriter(graph);
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    if (live[id]) VKF_CHECK_OK(rewriter.keep(id));
+  }
+  return rewriter.finish();
+}
+
+Result<ir::Graph> merge_equal(const ir::Graph& graph) {
+  // Keyed by what can be ordered; payloads, which can be large, are compared within a bucket.
+  using Key = std::tuple<const ops::OpRow*, std::vector<ir::NodeId>, DType, std::string>;
+  std::map<Key, std::vector<ir::NodeId>> seen;
+  Rewriter rewriter(graph);
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.node(id);
+    auto& bucket = seen[Key{node.op, rewriter.mapped(id), node.type.dtype, to_text(node.type.shape)}];
+    bool merged = false;
+    for (ir::NodeId other : bucket) {
+      if (!(graph.node(other).payload == node.payload)) continue;
+      rewriter.alias(id, rewriter.at(other));
+      merged = true;
+      break;
+    }
+    if (merged) continue;
+    VKF_CHECK_OK(rewriter.keep(id));
+    bucket.push_back(id);
+  }
+  return rewriter.finish();
+}
+
+Result<ir::Graph> copy_passed_through(const ir::Graph& graph) {
+  Rewriter rewriter(graph);
+  for (ir::NodeId id = 0; id < graph.size(); ++id) VKF_CHECK_OK(rewriter.keep(id));
+  std::map<ir::NodeId, ir::NodeId> copies;
+  for (const ir::Output& output : graph.outputs()) {
+    const ops::OpClass cls = graph.node(output.value).op->cls;
+    if (cls != ops::OpClass::input && cls != ops::OpClass::constant) continue;
+    if (copies.count(output.value) != 0) continue;
+    VKF_TRY(made, rewriter.graph().add(ops::row("copy"), {rewriter.at(output.value)}));
+    copies[output.value] = made;
+  }
+  for (const auto& entry : copies) rewriter.alias(entry.first, entry.second);
+  return rewriter.finish();
+}
+
+}  // namespace vkfuse::passes

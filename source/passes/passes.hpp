@@ -1,0 +1,20 @@
+// Graph -> graph functions. pipeline.cpp lists them in order.
+#pragma once
+
+#include "ir/graph.hpp"
+
+namespace vkfuse::passes {
+
+/// Drops what no output needs; inputs stay, because they are part of the program's signature.
+Result<ir::Graph> remove_dead(const ir::Graph& graph);
+
+/// One node for equal computations: same op, payload, type and operands.
+Result<ir::Graph> merge_equal(const ir::Graph& graph);
+
+/// An output that is an input or a constant gets a `copy`: every output is written by a kernel.
+Result<ir::Graph> copy_passed_through(const ir::Graph& graph);
+
+/// All of them, in order, verified after each in debug builds.
+Result<ir::Graph> run_pipeline(const ir::Graph& graph);
+
+}  // namespace vkfuse::passes

@@ -1,0 +1,30 @@
+#include "passes/passes.hpp"
+
+namespace vkfuse::passes {
+
+Result<ir::Graph> run_pipeline(const ir::Graph& graph) {
+  VKF_CHECK_OK(ir::verify(graph));
+  using Pass = Result<ir::Graph> (*)(const ir::Graph&);
+  struct Step {
+    const char* name;
+    Pass pass;
+  };
+  const Step steps[] = {
+      {"remove_dead", remove_dead},                  // first: the others then look at less
+      {"merge_equal", merge_equal},                  //
+      {"copy_passed_through", copy_passed_through},  // last: the copies must not be merged away
+  };
+  ir::Graph current = graph;
+  for (const Step& step : steps) {
+    auto next = step.pass(current);
+    if (!next) return std::move(next).error().within(std::string("running the pass ") + step.name);
+    current = *std::move(next);
+#ifndef NDEBUG
+    auto verified = ir::verify(current);
+    if (!verified) return std::move(verified).error().within(std::string("verifying after the pass ") + step.name);
+#endif
+  }
+  return current;
+}
+
+}  // namespace vkfuse::passes

@@ -1,0 +1,71 @@
+// The chosen segments in order, what they move, and where intermediate values live.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "partition/partition.hpp"
+
+namespace vkfuse::plan {
+
+/// One segment and its loops, in running order.
+struct Step {
+  segment::Segment segment;
+  segment::Loops loops;
+};
+
+/// A plan is valid for every size of its symbols; schedules and memory follow once those are known.
+struct Plan {
+  ir::Graph graph;
+  Target target;
+  std::vector<Step> steps;
+  std::vector<partition::Boundary> boundaries;
+};
+
+/// Partitions a graph that the pass pipeline has prepared.
+Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options = {});
+
+/// Where each intermediate value lives in the arena.
+struct Slot {
+  ir::NodeId value = 0;
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+
+struct Memory {
+  std::vector<Slot> slots;       ///< values written by one step and read by a later one, not outputs
+  std::int64_t arena_bytes = 0;
+};
+
+/// Packs intermediate values by lifetime: a slot is free again after the last step that reads it.
+/// Offsets are multiples of max(256, the device's offset alignment).
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols);
+
+/// The schedule of every step at these sizes, in order.
+Result<std::vector<schedule::Schedule>> schedule_all(const Plan& plan, const SymbolValues& symbols,
+                                                     const schedule::Tuning& tuning = {});
+
+/// What one run does, all kernels together.
+struct Totals {
+  std::int64_t launches = 0;
+  std::int64_t bytes = 0;
+  std::int64_t loads = 0;
+  std::int64_t stores = 0;
+  std::int64_t transactions = 0;
+  std::int64_t arena_bytes = 0;
+  double modelled_us = 0;
+};
+Result<Totals> totals(const Plan& plan, const SymbolValues& symbols);
+
+/// What a driver says of a compiled kernel; empty where it does not tell.
+struct KernelFigures {
+  std::optional<std::int64_t> registers, spills, code_bytes;
+};
+
+/// The plan as a person reads it, and as JSON with the fields of docs/command-line.md. `unfused` is the
+/// plan of the same graph with one kernel per op; `figures` has one entry per step, or is empty.
+Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols);
+Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+                            const std::vector<KernelFigures>& figures);
+
+}  // namespace vkfuse::plan

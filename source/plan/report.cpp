@@ -1,0 +1,152 @@
+#include <nlohmann/json.hpp>
+
+#include "plan/plan.hpp"
+
+namespace vkfuse::plan {
+
+namespace {
+
+std::string ops_of(const Plan& plan, const segment::Segment& segment) {
+  std::string all;
+  for (ir::NodeId id : segment.members) all += (all.empty() ? "" : ", ") + std::string(plan.graph.node(id).op->name);
+  return all;
+}
+
+/// "%3 mul", or the input's name.
+std::string label(const Plan& plan, ir::NodeId id) {
+  const ir::Node& node = plan.graph.node(id);
+  if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) return fmt::format("%{} \"{}\"", id, input->name);
+  return fmt::format("%{} {}", id, node.op->name);
+}
+
+/// Wraps a list of names at 80 columns under a label.
+std::string wrapped(std::string_view head, const std::string& text) {
+  std::string all;
+  std::string line(head);
+  const std::string indent(head.size(), ' ');
+  std::size_t start = 0;
+  while (start < text.size()) {
+    std::size_t end = text.find(' ', start);
+    end = end == std::string::npos ? text.size() : end;
+    if (line.size() + (end - start) + 1 > 80 && line.size() > indent.size()) {
+      all += line + "\n";
+      line = indent;
+    }
+    if (line.size() > indent.size()) line += ' ';
+    line += text.substr(start, end - start);
+    start = end + 1;
+  }
+  return all + line + "\n";
+}
+
+nlohmann::ordered_json access_json(const Plan& plan, ir::NodeId id, std::string_view kind, int bytes) {
+  return {{"value", fmt::format("%{}", id)}, {"type", vkfuse::to_text(plan.graph.node(id).type)}, {"kind", kind}, {"vector_bytes", bytes}};
+}
+
+nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const schedule::Schedule& schedule) {
+  nlohmann::ordered_json json;
+  json["kind"] = "pointwise";
+  json["ops"] = nlohmann::ordered_json::array();
+  for (ir::NodeId id : step.segment.members) json["ops"].push_back(plan.graph.node(id).op->name);
+  json["bytes_read"] = schedule.bytes_read;
+  json["bytes_written"] = schedule.bytes_written;
+  json["loads"] = schedule.loads;
+  json["stores"] = schedule.stores;
+  json["transactions"] = schedule.transactions;
+  json["workgroup"] = schedule.workgroup;
+  json["workgroups"] = schedule.workgroups;
+  json["elements_per_item"] = schedule.elements_per_item;
+  json["items_per_lane"] = schedule.items_in_flight;
+  json["shared_bytes"] = 0;
+  json["modelled_us"] = schedule.modelled_us;
+  json["modelled_registers"] = schedule.registers;
+  json["reads"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < step.segment.reads.size(); ++i) {
+    json["reads"].push_back(access_json(plan, step.segment.reads[i], name_of(schedule.reads[i].kind), schedule.reads[i].vector_bytes));
+  }
+  json["writes"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < step.segment.stores.size(); ++i) {
+    json["writes"].push_back(access_json(plan, step.segment.stores[i], "contiguous", schedule.store_bytes[i]));
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols) {
+  VKF_TRY(schedules, schedule_all(plan, symbols));
+  VKF_TRY(fused_totals, totals(plan, symbols));
+  VKF_TRY(unfused_totals, totals(unfused, symbols));
+  std::string all = fmt::format("plan of graph \"{}\" for {}\n", plan.graph.name, plan.target.name);
+  for (const auto& symbol : symbols) all += fmt::format("  with {} = {}\n", symbol.first, symbol.second);
+  all += fmt::format("\n  {:<22}{:>16}{:>16}\n", "", "fused", "one per op");
+  const auto row = [&](std::string_view name, std::int64_t a, std::int64_t b) { all += fmt::format("  {:<22}{:>16}{:>16}\n", name, a, b); };
+  row("kernels", fused_totals.launches, unfused_totals.launches);
+  row("bytes moved", fused_totals.bytes, unfused_totals.bytes);
+  row("loads", fused_totals.loads, unfused_totals.loads);
+  row("stores", fused_totals.stores, unfused_totals.stores);
+  row("128-byte transactions", fused_totals.transactions, unfused_totals.transactions);
+  row("arena bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
+  all += fmt::format("  {:<22}{:>16.1f}{:>16.1f}   (constants of the device type)\n", "modelled us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const segment::Segment& segment = plan.steps[i].segment;
+    const schedule::Schedule& schedule = schedules[i];
+    all += fmt::format("\nsegment {}: pointwise over {}\n", i, vkfuse::to_text(segment.space));
+    all += wrapped("  ops:    ", ops_of(plan, segment));
+    for (std::size_t k = 0; k < segment.reads.size(); ++k) {
+      all += fmt::format("  reads:  {} : {}, {}, {} bytes per load\n", label(plan, segment.reads[k]), vkfuse::to_text(plan.graph.node(segment.reads[k]).type),
+                         name_of(schedule.reads[k].kind), schedule.reads[k].vector_bytes);
+    }
+    for (std::size_t k = 0; k < segment.stores.size(); ++k) {
+      all += fmt::format("  writes: {} : {}, {} bytes per store\n", label(plan, segment.stores[k]), vkfuse::to_text(plan.graph.node(segment.stores[k]).type),
+                         schedule.store_bytes[k]);
+    }
+    all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n", schedule.workgroups, schedule.workgroup,
+                       schedule.elements_per_item, schedule.items_in_flight);
+  }
+  if (!plan.boundaries.empty()) all += "\nboundaries\n";
+  for (const partition::Boundary& boundary : plan.boundaries) {
+    all += wrapped(fmt::format("  {} is stored: ", label(plan, boundary.value)), boundary.reason);
+  }
+  return all;
+}
+
+Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures) {
+  VKF_TRY(schedules, schedule_all(plan, symbols));
+  VKF_TRY(fused_totals, totals(plan, symbols));
+  VKF_TRY(unfused_totals, totals(unfused, symbols));
+  nlohmann::ordered_json json;
+  json["graph"] = plan.graph.name;
+  json["device"] = plan.target.name;
+  json["symbols"] = nlohmann::ordered_json::object();
+  for (const auto& symbol : symbols) json["symbols"][symbol.first] = symbol.second;
+  json["kernels"] = fused_totals.launches;
+  const auto both = [&](const std::string& name, auto a, auto b) {
+    json[name + "_fused"] = a;
+    json[name + "_unfused"] = b;
+  };
+  both("bytes", fused_totals.bytes, unfused_totals.bytes);
+  both("launches", fused_totals.launches, unfused_totals.launches);
+  both("loads", fused_totals.loads, unfused_totals.loads);
+  both("stores", fused_totals.stores, unfused_totals.stores);
+  both("transactions", fused_totals.transactions, unfused_totals.transactions);
+  both("arena_bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
+  both("modelled_us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  json["constants"] = fmt::format("defaults of the device type {}", name_of(plan.target.type));
+  json["segments"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    json["segments"].push_back(segment_json(plan, plan.steps[i], schedules[i]));
+    if (i >= figures.size()) continue;
+    if (figures[i].registers) json["segments"][i]["registers"] = *figures[i].registers;
+    if (figures[i].spills) json["segments"][i]["spills"] = *figures[i].spills;
+    if (figures[i].code_bytes) json["segments"][i]["code_bytes"] = *figures[i].code_bytes;
+  }
+  json["boundaries"] = nlohmann::ordered_json::array();
+  for (const partition::Boundary& boundary : plan.boundaries) {
+    json["boundaries"].push_back({{"value", fmt::format("%{}", boundary.value)}, {"reason", boundary.reason}});
+  }
+  // Names come from users and files and may not be UTF-8.
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace vkfuse::plan

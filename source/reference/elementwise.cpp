@@ -1,0 +1,178 @@
+#include "reference/elementwise.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "reference/reference.hpp"
+
+namespace vkfuse::reference {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kTiny = 0x1p-126;  // what a driver that flushes f32 denormals may drop
+
+/// The unit of the register type: 16-bit floats are computed in f32.
+double unit(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
+
+/// What one rounding to a 16-bit float may add.
+double rounding(DType dtype, double value) {
+  if (dtype == DType::f16) return std::abs(value) * 0x1p-11 + 0x1p-25;
+  if (dtype == DType::bf16) return std::abs(value) * 0x1p-8 + kTiny;
+  return 0;
+}
+
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double d = std::abs(a - b);
+  return std::isnan(d) ? kInfinity : d;
+}
+
+/// The largest distance from y over the corners x_i +- e_i.
+double corner_distance(const ops::OpRow& op, std::span<const ops::Approx> operands, double y) {
+  double x[3] = {};
+  double worst = 0;
+  const int corners = 1 << (2 * op.arity);
+  for (int corner = 0; corner < corners; ++corner) {
+    bool repeated = false;
+    for (int i = 0; i < op.arity; ++i) {
+      const int side = (corner >> (2 * i)) & 3;  // 0: at the value, 1: below, 2: above, 3: unused
+      repeated = repeated || side == 3 || (side != 0 && operands[i].bound == 0);
+      x[i] = operands[i].value + (side == 1 ? -operands[i].bound : side == 2 ? operands[i].bound : 0.0);
+    }
+    if (!repeated) worst = std::max(worst, distance(op.real(x), y));
+  }
+  return worst;
+}
+
+double spread_of(const ops::OpRow& op, std::span<const ops::Approx> operands, double y) {
+  double sum = 0;
+  for (const ops::Approx& operand : operands) sum += operand.bound;
+  if (sum == 0) return 0;
+  if (std::isinf(sum)) return kInfinity;
+  switch (op.spread) {
+    case ops::Spread::exact: return 0;
+    case ops::Spread::lipschitz: return std::isfinite(y) ? sum : kInfinity;
+    case ops::Spread::custom: return op.custom_spread(operands.data(), y);
+    case ops::Spread::monotone: return corner_distance(op, operands, y);
+    case ops::Spread::jump: return corner_distance(op, operands, y) == 0 ? 0 : kInfinity;
+  }
+  return kInfinity;
+}
+
+Element finish_float(DType dtype, double value, double bound) {
+  bound += rounding(dtype, value);
+  settle(dtype, value, bound);
+  return {value, 0, std::isnan(value) && bound != kInfinity ? 0 : bound};
+}
+
+Element apply_select(const ir::Node& node, std::span<const Element> operands) {
+  const Element& chosen = operands[operands[0].integer != 0 ? 1 : 2];
+  Element result = chosen;
+  if (operands[0].bound != 0) {  // either may be chosen
+    const double apart = is_float(node.type.dtype) ? distance(operands[1].real, operands[2].real)
+                                                   : (operands[1].integer == operands[2].integer ? 0 : kInfinity);
+    result.bound = apart + std::max(operands[1].bound, operands[2].bound);
+  }
+  return result;
+}
+
+Element apply_float(const ir::Node& node, DType dtype, std::span<const Element> operands) {
+  const ops::OpRow& op = *node.op;
+  double x[3] = {};
+  ops::Approx approx[3];
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    x[i] = operands[i].real;
+    approx[i] = {operands[i].real, operands[i].bound};
+  }
+  const double y = op.real(x);
+  double bound = spread_of(op, {approx, operands.size()}, y);
+  if (node.type.dtype == DType::boolean) return {0, y != 0 ? 1 : 0, bound == 0 ? 0 : kInfinity};
+  if (std::isfinite(y) && op.own_error != nullptr) bound += op.own_error(x, y, unit(dtype));
+  return finish_float(node.type.dtype, y, bound);
+}
+
+Element apply_integer(const ir::Node& node, DType dtype, std::span<const Element> operands) {
+  std::int64_t x[3] = {};
+  bool decided = true;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    x[i] = operands[i].integer;
+    decided = decided && operands[i].bound == 0;
+  }
+  const std::int64_t y = ops::wrap(node.type.dtype, node.op->integer(x, dtype));
+  return {0, y, decided ? 0 : kInfinity};
+}
+
+double as_double(DType dtype, std::int64_t value) {
+  return dtype == DType::u64 ? static_cast<double>(static_cast<std::uint64_t>(value)) : static_cast<double>(value);
+}
+
+Element cast(DType from, DType to, const Element& x) {
+  if (is_float(from) && is_float(to)) {
+    double bound = x.bound;
+    if (to == DType::f32 && from == DType::f64) bound += std::abs(x.real) * 0x1p-23 + kTiny;
+    return finish_float(to, x.real, bound);
+  }
+  if (is_float(to)) {
+    const double value = as_double(from, x.integer);
+    const double error = x.bound + (std::abs(value) > 0x1p24 ? std::abs(value) * unit(to) : 0);
+    return finish_float(to, value, error);
+  }
+  if (is_float(from)) {
+    const auto convert = [to](double v) { return to == DType::boolean ? static_cast<std::int64_t>(v != 0) : ops::saturate(to, v); };
+    const std::int64_t y = convert(x.real);
+    const bool decided = x.bound == 0 || (std::isfinite(x.bound) && convert(x.real - x.bound) == y && convert(x.real + x.bound) == y &&
+                                          !(to == DType::boolean && std::abs(x.real) <= x.bound));
+    return {0, y, decided ? 0 : kInfinity};
+  }
+  return {0, ops::wrap(to, x.integer), x.bound};
+}
+
+Element bitcast(DType from, DType to, const Element& x) {
+  std::vector<std::byte> bytes;
+  if (is_float(from)) {
+    ir::encode(from, x.real, bytes);
+  } else {
+    ir::encode_int(from, x.integer, bytes);
+  }
+  Element result;
+  result.bound = x.bound == 0 ? 0 : kInfinity;
+  if (is_float(to)) {
+    result.real = ir::decode(to, bytes.data());
+    if (to == DType::f32 && std::abs(result.real) < kTiny) result.bound += std::abs(result.real);
+  } else {
+    result.integer = ir::decode_int(to, bytes.data());
+  }
+  return result;
+}
+
+}  // namespace
+
+void settle(DType dtype, double& value, double& bound) {
+  const double largest = dtype == DType::f64    ? std::numeric_limits<double>::max()
+                         : dtype == DType::f16  ? 65504.0
+                         : dtype == DType::bf16 ? 0x1.fep127
+                                                : static_cast<double>(std::numeric_limits<float>::max());
+  if (std::isnan(value) || std::isinf(value) || std::abs(value) + bound <= largest) return;
+  // 16-bit values live in f32 registers where they are not stored, so being too large decides nothing.
+  const bool surely = (dtype == DType::f32 || dtype == DType::f64) && std::abs(value) - bound > largest * (1 + 0x1p-23);
+  if (surely) {
+    value = std::copysign(kInfinity, value);
+    bound = 0;
+  } else {
+    bound = kInfinity;
+  }
+}
+
+Element apply(const ir::Node& node, std::span<const DType> operand_dtypes, std::span<const Element> operands) {
+  const DType dtype = operand_dtypes.back();  // the T of every signature
+  if (node.op->cls == ops::OpClass::convert) {
+    return node.op->name == "bitcast" ? bitcast(dtype, node.type.dtype, operands[0]) : cast(dtype, node.type.dtype, operands[0]);
+  }
+  if (node.op->signature == ops::Signature::select) return apply_select(node, operands);
+  return is_float(dtype) ? apply_float(node, dtype, operands) : apply_integer(node, dtype, operands);
+}
+
+}  // namespace vkfuse::reference

@@ -1,0 +1,55 @@
+// The interpreter: every op in double (integers exactly), carrying for each element a bound on how
+// far a correct device may be from the value.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace vkfuse::reference {
+
+/// Elements of one value. Float dtypes use `value`; the others `integer`. `bound` is absolute;
+/// infinity means undecided: a rounding error decides which side of a step the result is on.
+struct Column {
+  std::vector<double> value;
+  std::vector<std::int64_t> integer;
+  std::vector<double> bound;
+};
+
+/// Bytes of each input by name, dense, and the value of each symbolic dimension.
+struct Feeds {
+  std::map<std::string, std::span<const std::byte>, std::less<>> inputs;
+  SymbolValues symbols;
+};
+
+/// The elements of a value at these flat row-major indices. Only the cone of those elements is
+/// evaluated, so a large result can be sampled.
+Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices, const Feeds& feeds);
+
+/// Every element of a value.
+Result<Column> evaluate(const ir::Graph& graph, ir::NodeId value, const Feeds& feeds);
+
+/// What a comparison found.
+struct Comparison {
+  std::int64_t elements = 0;
+  std::int64_t undecided = 0;
+  std::int64_t wrong = 0;
+  double max_ratio = 0;         ///< of error / bound over decided elements; 0 where both are 0
+  double max_error = 0;         ///< absolute
+  std::int64_t worst = -1;      ///< position in the column of the largest ratio, or of a wrong element
+  std::string first_wrong;      ///< one sentence, empty if nothing is wrong
+  [[nodiscard]] bool ok() const { return wrong == 0 && undecided * 100 <= elements; }
+};
+
+/// Compares device bytes with a column. `offsets[i]` is the element of `got` that belongs to row i of
+/// the column; empty means 0, 1, 2, ...
+Comparison compare(DType dtype, std::span<const std::byte> got, const Column& want, std::span<const std::int64_t> offsets = {});
+
+/// Folds a float result with its bound into the dtype's range: what is surely too large is infinity,
+/// what may be is undecided. `register_dtype` limits are those of f32 for 16-bit floats too.
+void settle(DType dtype, double& value, double& bound);
+
+}  // namespace vkfuse::reference
