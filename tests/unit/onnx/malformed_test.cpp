@@ -2,9 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ostream>
 #include <random>
 
-#include "onnx/models.hpp"
+#include "unit/onnx/models.hpp"
 #include "vkfuse/onnx.hpp"
 
 namespace vkfuse::onnx {
@@ -21,6 +22,8 @@ struct Bad {
   const char* says;  ///< a part of the message
   OnnxOptions options = {};
 };
+
+void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.name; }
 
 ModelProto with_initialiser(const std::function<void(TensorProto&)>& fill, const Sizes& sizes,
                             TensorProto::DataType type = TensorProto::FLOAT) {
@@ -238,7 +241,7 @@ const std::vector<Bad>& bad_models() {
        }, kInvalid, "The list of graph outputs reads 'nothing'"},
       {"unprintable_name", [] {
          return with_node([](ModelProto& model) { add_node(model, "Abs", {"\x01\n"}, {"y"}); });
-       }, kInvalid, "reads '??'"},
+       }, kInvalid, "reads '\?\?'"},
       // Types
       {"string_input", [] {
          return with_input_type([](pb::TypeProto& type) {
@@ -385,7 +388,7 @@ TEST_P(Malformed, IsRefusedWithAReason) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Onnx, Malformed, testing::ValuesIn(bad_models()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& parameter) { return std::string(parameter.param.name); });
 
 TEST(OnnxFile, SaysWhatIsWrongWithTheFile) {
   const ScratchFolder folder;
@@ -422,7 +425,7 @@ TEST(OnnxFile, SurvivesRandomDamage) {
       damaged[random() % damaged.size()] = static_cast<char>(random());
     }
     const Result<OnnxModel> imported = load_onnx(folder.write("damaged.onnx", damaged));
-    if (!imported) EXPECT_NE(imported.error().code, ErrorCode::internal) << "round " << round;
+    EXPECT_TRUE(imported.ok() || imported.error().code != ErrorCode::internal) << "round " << round;
   }
 }
 

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/shape.hpp"
 #include "onnx/graph_import.hpp"
 #include "onnx/schema.hpp"
 
 namespace vkfuse::onnx {
-
-using Sizes = std::vector<std::int64_t>;
 
 inline pb::ModelProto empty_model(std::int64_t opset = 17) {
   pb::ModelProto model;

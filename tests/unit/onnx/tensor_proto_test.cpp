@@ -1,10 +1,10 @@
 // Elements of TensorProto in every form ONNX stores them, and data beside the model.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cmath>
 
 #include "onnx/host_tensor.hpp"
-#include "onnx/models.hpp"
+#include "unit/onnx/models.hpp"
 #include "onnx/tensor_proto.hpp"
 #include "vkfuse/onnx.hpp"
 
