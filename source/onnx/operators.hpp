@@ -44,6 +44,11 @@ Result<Outputs> import_cast_like(const NodeContext&);
 Result<Outputs> import_quantize(const NodeContext&);
 Result<Outputs> import_dequantize(const NodeContext&);
 
+// windows.cpp
+Result<Outputs> import_blackman_window(const NodeContext&);
+Result<Outputs> import_hamming_window(const NodeContext&);
+Result<Outputs> import_hann_window(const NodeContext&);
+
 // generators.cpp: values made from shapes and attributes
 Result<Outputs> import_constant(const NodeContext&);
 Result<Outputs> import_constant_of_shape(const NodeContext&);
