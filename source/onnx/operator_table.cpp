@@ -17,7 +17,7 @@ constexpr std::string_view kLegacyBroadcast = "broadcast axis";
 
 // clang-format off
 constexpr OperatorRow kRows[] = {
-    {"Abs", kOld, kNew, kUnary, Takes::numbers, import_abs},
+    {"Abs", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "abs"},
     {"Acos", 7, kNew, kUnary, Takes::floats, apply_primitive, "acos"},
     {"Acosh", 9, kNew, kUnary, Takes::floats, apply_primitive, "acosh"},
     {"Add", kOld, 6, kBinary, Takes::numbers, import_arithmetic, "add", kLegacyBroadcast, "broadcast=0"},
@@ -97,7 +97,7 @@ constexpr OperatorRow kRows[] = {
     {"Shape", 1, kNew, kUnary, Takes::anything, import_shape, "", "end start", "sizes known at import"},
     {"Shrink", 9, kNew, kUnary, Takes::numbers, import_shrink, "", "bias lambd"},
     {"Sigmoid", kOld, kNew, kUnary, Takes::floats, apply_primitive, "sigmoid"},
-    {"Sign", 9, kNew, kUnary, Takes::numbers, import_sign},
+    {"Sign", 9, kNew, kUnary, Takes::numbers, apply_primitive, "sign"},
     {"Sin", 7, kNew, kUnary, Takes::floats, apply_primitive, "sin"},
     {"Sinh", 9, kNew, kUnary, Takes::floats, apply_primitive, "sinh"},
     {"Size", 1, kNew, kUnary, Takes::anything, import_size, "", "", "sizes known at import"},
@@ -138,9 +138,10 @@ sequences, optionals and sparse tensors are not supported. Model-local functions
 std::span<const OperatorRow> operator_table() { return kRows; }
 
 const OperatorRow* find_operator(std::string_view domain, std::string_view name, std::int64_t opset) {
-  const auto same_name = std::ranges::equal_range(kRows, name, {}, &OperatorRow::name);
-  for (const OperatorRow& row : same_name) {
-    if (row.domain == domain && row.since <= opset && opset <= row.until) return &row;
+  const OperatorRow* row = std::lower_bound(std::begin(kRows), std::end(kRows), name,
+                                            [](const OperatorRow& r, std::string_view n) { return r.name < n; });
+  for (; row != std::end(kRows) && row->name == name; ++row) {
+    if (row->domain == domain && row->since <= opset && opset <= row->until) return row;
   }
   return nullptr;
 }

@@ -8,9 +8,7 @@ namespace vkfuse::onnx {
 // elementwise.cpp: arithmetic
 Result<Outputs> apply_primitive(const NodeContext&);    ///< the row's primitive, on the operands as they are
 Result<Outputs> import_arithmetic(const NodeContext&);  ///< the same, and on the host where operands are known
-Result<Outputs> import_abs(const NodeContext&);
-Result<Outputs> import_sign(const NodeContext&);
-Result<Outputs> import_variadic(const NodeContext&);  ///< the primitive, folded over the operands from the left
+Result<Outputs> import_variadic(const NodeContext&);    ///< the primitive, folded over the operands from the left
 Result<Outputs> import_mean(const NodeContext&);
 Result<Outputs> import_mod(const NodeContext&);
 Result<Outputs> import_pow(const NodeContext&);
