@@ -97,8 +97,11 @@ class Executable {
   /// Runs on device buffers without waiting; the buffers stay alive until the ticket is done. An
   /// output may be the same buffer as an input of the same size that feeds it element by element.
   [[nodiscard]] Result<Ticket> submit(const Bindings& bindings) const;
-  /// Device time per kernel of one run on random-free zero inputs bound by the caller.
+  /// Device time per kernel of one run, in running order. Unsupported where the queue has no
+  /// timestamps.
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Bindings& bindings) const;
+  /// The same with inputs from the host.
+  [[nodiscard]] Result<std::vector<KernelTime>> profile_host(const Inputs& inputs) const;
 
   /// The graph, the plan (text or JSON), or the code of every kernel, or of segment `segment`.
   [[nodiscard]] Result<std::string> explain(Stage stage, std::optional<int> segment = {}) const;

@@ -36,6 +36,8 @@ struct Caps {
   std::uint64_t max_allocation = 1u << 30;
   std::uint32_t offset_alignment = 256;  ///< of a storage-buffer binding, bytes
   std::uint32_t subgroup_size = 1;
+  std::uint32_t subgroup_size_min = 1;  ///< with subgroup_size_control: what a pipeline may
+  std::uint32_t subgroup_size_max = 1;  ///< require; else both are subgroup_size
   float timestamp_period_ns = 0.0F;  ///< 0 when the queue has no timestamps
 
   // T1
@@ -43,12 +45,16 @@ struct Caps {
   bool subgroup_shuffle = false;
   bool subgroup_size_control = false;
   bool full_subgroups = false;
+  bool subgroup_16bit = false;  ///< subgroup operations on 8-, 16- and 64-bit types
   // T2
   bool storage_16bit = false;
   bool storage_8bit = false;
   bool float16 = false;
   bool round_to_even_f16 = false;  ///< float controls: shaderRoundingModeRTEFloat16
   bool keep_denorms_f16 = false;   ///< float controls: shaderDenormPreserveFloat16
+  // T3
+  bool dot_product_i8 = false;              ///< SPV_KHR_integer_dot_product
+  bool dot_product_i8_accelerated = false;  ///< packed 4x8 signed, faster than its expansion
   // independent of the ladder
   bool int64 = false;
   bool float64 = false;

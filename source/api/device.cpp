@@ -1,0 +1,90 @@
+#include "api/states.hpp"
+
+namespace vkfuse {
+
+namespace {
+
+/// "yes", or why a rung of the open device is not used.
+Result<std::map<std::string, std::string>> rung_sentences(runtime::Context& context) {
+  std::map<std::string, std::string> all;
+  for (int i = 0; i < kRungCount; ++i) {
+    const Rung rung = static_cast<Rung>(i);
+    VKF_TRY(reason, context.missing(rung));
+    all[std::string(name_of(rung))] = reason.empty() ? "yes" : reason;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::uint64_t Buffer::size() const { return state_ ? state_->bytes : 0; }
+
+namespace {
+
+Result<void> check_window(const Buffer& buffer, std::uint64_t offset, std::size_t bytes) {
+  if (buffer.state() == nullptr) return invalid("The buffer is empty: allocate one with Device::allocate.");
+  if (offset > buffer.size() || bytes > buffer.size() - offset) {
+    return invalid("{} bytes at offset {} do not fit a buffer of {} bytes.", bytes, offset, buffer.size());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> Buffer::write(std::span<const std::byte> bytes, std::uint64_t offset) const {
+  return api::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
+    VKF_CHECK_OK(state_->context->device()->wait_idle());
+    return state_->context->upload(state_->buffer, offset, bytes);
+  });
+}
+
+Result<void> Buffer::read(std::span<std::byte> bytes, std::uint64_t offset) const {
+  return api::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
+    return state_->context->download(state_->buffer, offset, bytes);
+  });
+}
+
+Result<Device> Device::open(const DeviceOptions& options) {
+  return api::guarded([&]() -> Result<Device> {
+    VKF_TRY(context, runtime::Context::open(options));
+    return Device(std::make_shared<State>(State{std::move(context)}));
+  });
+}
+
+Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
+  return api::guarded([&]() -> Result<std::vector<DeviceDescription>> {
+    VKF_TRY(instance, vulkan::Instance::create());
+    std::vector<DeviceDescription> all;
+    for (std::size_t i = 0; i < instance->devices().size(); ++i) {
+      const vulkan::DeviceInfo& info = instance->devices()[i];
+      all.push_back(runtime::describe(static_cast<int>(i), info, info.caps));
+      if (!self_test) continue;
+      DeviceOptions options;
+      options.name = std::to_string(i);
+      auto context = runtime::Context::open(options);
+      if (!context) {
+        all.back().rungs["T0"] = "The device cannot be opened: " + context.error().message;
+        continue;
+      }
+      VKF_TRY(rungs, rung_sentences(**context));
+      all.back().rungs = std::move(rungs);
+    }
+    return all;
+  });
+}
+
+DeviceDescription Device::description() const {
+  const vulkan::DeviceInfo& info = state_->context->device()->info();
+  return runtime::describe(state_->context->index(), info, info.caps);
+}
+
+Result<Buffer> Device::allocate(std::uint64_t bytes) const {
+  return api::guarded([&]() -> Result<Buffer> {
+    VKF_TRY(buffer, vulkan::Buffer::create(state_->context->device(), bytes, vulkan::BufferKind::device));
+    return Buffer(std::make_shared<Buffer::State>(Buffer::State{state_->context, std::move(buffer), bytes}));
+  });
+}
+
+}  // namespace vkfuse

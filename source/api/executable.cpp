@@ -1,0 +1,306 @@
+#include <algorithm>
+
+#include "api/program.hpp"
+#include "api/states.hpp"
+#include "api/tensor_node.hpp"
+#include "spirv/reflect.hpp"
+#include "spirv/tools.hpp"
+
+namespace vkfuse {
+
+namespace {
+
+constexpr std::size_t kMaxHostRuns = 4;  // each holds device memory
+
+const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name; }
+
+/// The sizes of a host input: given, static, or with one symbol that follows from the byte count.
+Result<std::vector<std::int64_t>> sizes_of(const TensorType& type, const std::string& name, const HostView& view) {
+  if (!view.sizes.empty() || type.shape.empty()) return view.sizes;
+  std::int64_t known = size_of(type.dtype);
+  std::size_t symbols = 0;
+  std::size_t symbol_at = 0;
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    if (type.shape[i].is_symbol()) {
+      ++symbols;
+      symbol_at = i;
+    } else {
+      known *= type.shape[i].size();
+    }
+  }
+  if (symbols > 1) return invalid("Input '{}' of type {} needs its sizes: more than one dimension is symbolic.", name, to_text(type));
+  std::vector<std::int64_t> sizes;
+  for (const Dim& dim : type.shape) sizes.push_back(dim.size());
+  if (symbols == 1) {
+    const auto bytes = static_cast<std::int64_t>(view.bytes.size());
+    if (known == 0 || bytes % known != 0) return invalid("The {} bytes of input '{}' are no whole number of rows of {}.", bytes, name, to_text(type));
+    sizes[symbol_at] = bytes / known;
+  }
+  return sizes;
+}
+
+struct Prepared {
+  SymbolValues symbols;
+  std::map<ir::NodeId, std::span<const std::byte>> bytes;
+};
+
+Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) {
+  const ir::Graph& graph = program.plan().graph;
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> sizes;
+  std::size_t used = 0;
+  for (ir::NodeId id : graph.inputs()) {
+    const std::string& name = input_name(graph, id);
+    const auto given = inputs.find(name);
+    if (given == inputs.end()) return invalid("Input '{}' of type {} was not given.", name, to_text(graph.node(id).type));
+    ++used;
+    VKF_TRY(one, sizes_of(graph.node(id).type, name, given->second));
+    sizes[name] = std::move(one);
+  }
+  if (used != inputs.size()) {
+    for (const auto& entry : inputs) {
+      if (sizes.count(entry.first) == 0) return invalid("The program '{}' has no input '{}'.", graph.name, entry.first);
+    }
+  }
+  Prepared prepared;
+  VKF_TRY(symbols, program.symbols_for(sizes));
+  prepared.symbols = std::move(symbols);
+  for (ir::NodeId id : graph.inputs()) {
+    const std::string& name = input_name(graph, id);
+    VKF_TRY(bytes, program.bytes_of(id, prepared.symbols));
+    const std::span<const std::byte> given = inputs.find(name)->second.bytes;
+    if (static_cast<std::int64_t>(given.size()) != bytes) {
+      return invalid("Input '{}' has {} bytes, but {}[{}] takes {}.", name, given.size(), name_of(graph.node(id).type.dtype), fmt::join(sizes[name], ", "), bytes);
+    }
+    prepared.bytes[id] = given;
+  }
+  return prepared;
+}
+
+/// The run kept for these sizes, made on first use. The caller holds the mutex.
+Result<runtime::HostRun*> host_run(Executable::State& state, const SymbolValues& symbols) {
+  const auto known = state.runs.find(symbols);
+  if (known != state.runs.end()) return known->second.get();
+  VKF_TRY(variant, state.program->variant(symbols));
+  if (state.runs.size() >= kMaxHostRuns) state.runs.clear();
+  VKF_TRY(run, runtime::HostRun::create(state.program, std::move(variant)));
+  return state.runs.emplace(symbols, std::move(run)).first->second.get();
+}
+
+Result<runtime::Ranges> bound_ranges(const runtime::Program& program, const Bindings& bindings, Ticket::State& ticket) {
+  const ir::Graph& graph = program.plan().graph;
+  runtime::Ranges ranges;
+  const auto add = [&](const char* kind, const std::string& name, ir::NodeId id, const auto& buffers) -> Result<void> {
+    const auto given = buffers.find(name);
+    if (given == buffers.end() || given->second.state() == nullptr) return invalid("No buffer was bound to the {} '{}'.", kind, name);
+    VKF_TRY(bytes, program.bytes_of(id, bindings.symbols));
+    if (given->second.size() < static_cast<std::uint64_t>(bytes)) {
+      return invalid("The {} '{}' takes {} bytes, but its buffer has {}.", kind, name, bytes, given->second.size());
+    }
+    const std::uint64_t padded = (static_cast<std::uint64_t>(bytes) + 15) / 16 * 16;
+    ranges[id] = {&given->second.state()->buffer, 0, std::max<std::uint64_t>(padded, 16)};
+    ticket.buffers.push_back(given->second.state());
+    return {};
+  };
+  for (ir::NodeId id : graph.inputs()) VKF_CHECK_OK(add("input", input_name(graph, id), id, bindings.inputs));
+  for (const ir::Output& output : graph.outputs()) {
+    if (ranges.count(output.value) == 0) VKF_CHECK_OK(add("output", output.name, output.value, bindings.outputs));
+  }
+  return ranges;
+}
+
+/// Everything of one submission, recorded but not yet submitted.
+Result<std::shared_ptr<Ticket::State>> record(const std::shared_ptr<runtime::Program>& program, const Bindings& bindings,
+                                              const vulkan::TimestampPool* timestamps) {
+  auto state = std::make_shared<Ticket::State>();
+  state->program = program;
+  VKF_TRY(ranges, bound_ranges(*program, bindings, *state));
+  VKF_TRY(variant, program->variant(bindings.symbols));
+  state->variant = variant;
+  VKF_TRY(constants, program->constant_ranges());
+  ranges.insert(constants.begin(), constants.end());
+  if (variant->memory.arena_bytes > 0) {
+    VKF_TRY(arena, vulkan::Buffer::create(program->context()->device(), static_cast<std::uint64_t>(variant->memory.arena_bytes), vulkan::BufferKind::device));
+    state->arena = std::move(arena);
+    runtime::add_arena(variant->memory, *state->arena, ranges);
+  }
+  VKF_CHECK_OK(program->check_sharing(*variant, ranges));
+  VKF_TRY(commands, vulkan::CommandBuffer::create(program->context()->device()));
+  VKF_CHECK_OK(commands.begin());
+  // What an earlier submission wrote may be read here, and what it reads may be written.
+  commands.barrier(vulkan::Access::compute | vulkan::Access::transfer, vulkan::Access::compute);
+  VKF_CHECK_OK(program->record(commands, *variant, ranges, timestamps));
+  commands.barrier(vulkan::Access::compute, vulkan::Access::transfer | vulkan::Access::host);
+  VKF_CHECK_OK(commands.end());
+  state->commands = std::move(commands);
+  return state;
+}
+
+std::vector<KernelTime> public_times(const std::vector<runtime::StepTime>& steps) {
+  std::vector<KernelTime> times;
+  for (const runtime::StepTime& step : steps) times.push_back({step.kernel, step.microseconds});
+  return times;
+}
+
+}  // namespace
+
+Ticket::State::~State() {
+  if (commands) static_cast<void>(ticket.wait());
+}
+
+Result<void> Ticket::wait() const {
+  return api::guarded([&]() -> Result<void> { return state_->ticket.wait(); });
+}
+
+bool Ticket::done() const {
+  auto done = state_->ticket.done();
+  return !done || *done;
+}
+
+Result<Outputs> Executable::run(const Inputs& inputs) const {
+  return api::guarded([&]() -> Result<Outputs> {
+    VKF_TRY(prepared, prepare(*state_->program, inputs));
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    VKF_TRY(run, host_run(*state_, prepared.symbols));
+    VKF_TRY(results, run->run(prepared.bytes));
+    Outputs outputs;
+    const ir::Graph& graph = state_->program->plan().graph;
+    for (const ir::Output& output : graph.outputs()) {
+      const TensorType& type = graph.node(output.value).type;
+      VKF_TRY(sizes, resolve(type.shape, prepared.symbols));
+      outputs[output.name] = {type.dtype, std::move(sizes), results.at(output.value)};
+    }
+    return outputs;
+  });
+}
+
+Result<std::vector<KernelTime>> Executable::profile_host(const Inputs& inputs) const {
+  return api::guarded([&]() -> Result<std::vector<KernelTime>> {
+    VKF_TRY(prepared, prepare(*state_->program, inputs));
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    VKF_TRY(run, host_run(*state_, prepared.symbols));
+    VKF_TRY(ignored, run->run(prepared.bytes));
+    static_cast<void>(ignored);
+    VKF_TRY(steps, run->profile());
+    return public_times(steps);
+  });
+}
+
+Result<Ticket> Executable::submit(const Bindings& bindings) const {
+  return api::guarded([&]() -> Result<Ticket> {
+    VKF_TRY(state, record(state_->program, bindings, nullptr));
+    VKF_TRY(ticket, state_->program->context()->device()->submit(*state->commands));
+    state->ticket = std::move(ticket);
+    return Ticket(std::move(state));
+  });
+}
+
+Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) const {
+  return api::guarded([&]() -> Result<std::vector<KernelTime>> {
+    const std::size_t steps = state_->program->plan().steps.size();
+    VKF_TRY(pool, vulkan::TimestampPool::create(state_->program->context()->device(), static_cast<std::uint32_t>(steps) + 1));
+    VKF_TRY(state, record(state_->program, bindings, &pool));
+    VKF_TRY(ticket, state_->program->context()->device()->submit(*state->commands));
+    state->ticket = ticket;
+    VKF_CHECK_OK(ticket.wait());
+    VKF_TRY(times, pool.nanoseconds());
+    std::vector<KernelTime> result;
+    for (std::size_t i = 0; i < steps; ++i) result.push_back({state->variant->kernels[i].name, (times[i + 1] - times[i]) * 1e-3});
+    return result;
+  });
+}
+
+namespace {
+
+/// Registers, spills and code size under whatever names the driver has for them.
+plan::KernelFigures figures_of(const runtime::CompiledKernel& kernel) {
+  plan::KernelFigures figures;
+  auto all = vulkan::statistics(kernel.pipeline);
+  if (!all) return figures;
+  for (const vulkan::Statistic& one : *all) {
+    const auto value = static_cast<std::int64_t>(one.value);
+    if (one.name == "Register Count" || one.name == "VGPRs") figures.registers = value;
+    if (one.name.find("pill") != std::string::npos) figures.spills = figures.spills.value_or(0) + value;
+    if (one.name == "Binary Size" || one.name == "Code size" || one.name == "Code Size") figures.code_bytes = value;
+  }
+  return figures;
+}
+
+Result<std::string> code_of(Stage stage, const codegen::Kernel& kernel, const runtime::CompiledKernel& compiled) {
+  switch (stage) {
+    case Stage::glsl: return kernel.glsl;
+    case Stage::spirv: return spirv::disassemble(compiled.spirv);
+    case Stage::msl: return spirv::print_msl(compiled.spirv);
+    case Stage::hlsl: return spirv::print_hlsl(compiled.spirv);
+    default: return invalid("This stage is not code.");
+  }
+}
+
+Result<std::string> explain_plan(runtime::Program& program, bool json) {
+  VKF_TRY(unfused, program.unfused_plan());
+  const SymbolValues symbols = program.nominal();
+  if (!json) return plan::to_text(program.plan(), unfused, symbols);
+  VKF_TRY(variant, program.variant(symbols));
+  std::vector<plan::KernelFigures> figures;
+  for (const auto& kernel : variant->compiled) figures.push_back(figures_of(*kernel));
+  return plan::to_json(program.plan(), unfused, symbols, figures);
+}
+
+}  // namespace
+
+Result<std::string> Executable::explain(Stage stage, std::optional<int> segment) const {
+  return api::guarded([&]() -> Result<std::string> {
+    runtime::Program& program = *state_->program;
+    if (stage == Stage::graph) return ir::print(program.plan().graph);
+    if (stage == Stage::plan || stage == Stage::json) return explain_plan(program, stage == Stage::json);
+    VKF_TRY(variant, program.variant(program.nominal()));
+    if (segment && (*segment < 0 || *segment >= static_cast<int>(variant->kernels.size()))) {
+      return invalid("There is no segment {}: the plan has {}.", *segment, variant->kernels.size());
+    }
+    std::string all;
+    for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
+      if (segment && *segment != static_cast<int>(i)) continue;
+      VKF_TRY(text, code_of(stage, variant->kernels[i], *variant->compiled[i]));
+      all += (all.empty() ? "" : "\n") + text;
+    }
+    return all;
+  });
+}
+
+int Executable::kernel_count() const { return static_cast<int>(state_->program->plan().steps.size()); }
+
+namespace api {
+
+Result<Executable> compile_graph(const Device& device, ir::Graph graph, const CompileOptions& options) {
+  return guarded([&]() -> Result<Executable> {
+    runtime::ProgramOptions made;
+    made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
+    made.fusion = options.fusion;
+    auto program = runtime::Program::create(device.state()->context, graph, made);
+    if (!program) return std::move(program).error().within(fmt::format("compiling the graph '{}'", graph.name));
+    auto state = std::make_shared<Executable::State>();
+    state->program = *std::move(program);
+    return Executable(std::move(state));
+  });
+}
+
+}  // namespace api
+
+Result<Executable> compile(const Device& device, std::span<const Tensor> outputs, const CompileOptions& options) {
+  return api::guarded([&]() -> Result<Executable> {
+    VKF_TRY(graph, api::to_graph(outputs, options.output_names, options.name));
+    return api::compile_graph(device, std::move(graph), options);
+  });
+}
+
+Result<Executable> compile(const Device& device, std::initializer_list<Tensor> outputs, const CompileOptions& options) {
+  return compile(device, std::span<const Tensor>(outputs.begin(), outputs.size()), options);
+}
+
+Result<Executable> compile_text(const Device& device, std::string_view text, const CompileOptions& options) {
+  return api::guarded([&]() -> Result<Executable> {
+    VKF_TRY(graph, ir::parse(text));
+    return api::compile_graph(device, std::move(graph), options);
+  });
+}
+
+}  // namespace vkfuse

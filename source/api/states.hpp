@@ -1,0 +1,63 @@
+// What is behind the public handles.
+#pragma once
+
+#include <functional>
+
+#include "runtime/host_run.hpp"
+#include "runtime/program.hpp"
+#include "vkfuse/executable.hpp"
+
+namespace vkfuse {
+
+struct Buffer::State {
+  std::shared_ptr<runtime::Context> context;
+  vulkan::Buffer buffer;
+  std::uint64_t bytes = 0;
+};
+
+struct Device::State {
+  std::shared_ptr<runtime::Context> context;
+};
+
+struct Ticket::State {
+  vulkan::Ticket ticket;
+  // Alive until the work is done.
+  std::vector<std::shared_ptr<Buffer::State>> buffers;
+  std::shared_ptr<runtime::Program> program;
+  std::shared_ptr<const runtime::Variant> variant;
+  std::optional<vulkan::Buffer> arena;
+  std::optional<vulkan::CommandBuffer> commands;
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  /// Waits: what is in flight must not be freed.
+  ~State();
+};
+
+struct Executable::State {
+  std::shared_ptr<runtime::Program> program;
+  std::mutex mutex;  // guards the runs below
+  std::map<SymbolValues, std::unique_ptr<runtime::HostRun>> runs;
+};
+
+namespace api {
+
+/// Turns a broken invariant, or memory exhaustion on the host, into an error value.
+template <typename Call>
+auto guarded(Call&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const InternalError& broken) {
+    return Error{ErrorCode::internal, fmt::format("A defect in vkfuse: an invariant does not hold: {}.", broken.what()), {}};
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::out_of_memory, "The host has no memory left.", {}};
+  } catch (const std::length_error&) {
+    return Error{ErrorCode::out_of_memory, "The host cannot hold a container this large.", {}};
+  } catch (const std::exception& other) {
+    return Error{ErrorCode::internal, fmt::format("A defect in vkfuse: {}.", other.what()), {}};
+  }
+}
+
+}  // namespace api
+}  // namespace vkfuse

@@ -1,0 +1,222 @@
+#include "runtime/context.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "spirv/compile.hpp"
+#include "spirv/probe.hpp"
+#include "spirv/reflect.hpp"
+#include "vulkan/command_buffer.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+int preference(DeviceType type) {
+  switch (type) {
+    case DeviceType::discrete: return 0;
+    case DeviceType::integrated: return 1;
+    case DeviceType::virtualized: return 2;
+    case DeviceType::cpu: return 3;
+    case DeviceType::other: return 4;
+  }
+  return 5;
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+/// The device meant by an index, a UUID or a part of a name; the best one for an empty string.
+Result<std::size_t> choose(const std::vector<vulkan::DeviceInfo>& devices, const std::string& wanted) {
+  if (wanted.empty()) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < devices.size(); ++i) {
+      if (preference(devices[i].type) < preference(devices[best].type)) best = i;
+    }
+    return best;
+  }
+  const bool number = std::all_of(wanted.begin(), wanted.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (number && wanted.size() < 6 && std::stoul(wanted) < devices.size()) return std::size_t{std::stoul(wanted)};
+  std::string names;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (lower(wanted) == vulkan::to_text(devices[i].device_uuid) || lower(devices[i].name).find(lower(wanted)) != std::string::npos) return i;
+    names += (i == 0 ? "" : ", ") + std::to_string(i) + ": " + devices[i].name;
+  }
+  return make_error(ErrorCode::not_found, "No Vulkan device matches '{}'; there are {}.", wanted, names);
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Codegen's record and the module must agree; a SPIRV-Cross too old for the module says nothing.
+Result<void> check_interface(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv) {
+  auto found = spirv::reflect(spirv);
+  if (!found) return found.error().code == ErrorCode::unsupported ? Result<void>() : Result<void>(std::move(found).error());
+  check(found->push_constant_bytes == kernel.params.size() * 4, "the shader's push constants are those codegen recorded");
+  check(found->bindings.size() == kernel.bindings.size(), "the shader's buffers are those codegen recorded");
+  for (std::size_t i = 0; i < kernel.bindings.size(); ++i) {
+    check(found->bindings[i].binding == i && found->bindings[i].set == 0, "buffers are bound in the order codegen recorded");
+    check(kernel.bindings[i].store ? found->bindings[i].writeonly : found->bindings[i].readonly, "stores are writeonly, reads readonly");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vulkan::FaultPlan* faults) {
+  vulkan::InstanceOptions instance_options;
+  instance_options.faults = faults;
+  VKF_TRY(instance, vulkan::Instance::create(instance_options));
+  std::string wanted = options.name;
+  const char* environment = std::getenv("VKFUSE_DEVICE");
+  if (wanted.empty() && environment != nullptr) wanted = environment;
+  VKF_TRY(index, choose(instance->devices(), wanted));
+  auto context = std::shared_ptr<Context>(new Context());
+  context->index_ = static_cast<int>(index);
+  context->disabled_ = options.disable;
+  Caps caps = instance->devices()[index].caps;
+  VKF_CHECK_OK(restrict_caps(options, caps));
+  VKF_TRY(device, vulkan::Device::create(instance, index));
+  context->device_ = device;
+  context->base_.name = device->info().name;
+  context->base_.type = device->info().type;
+  context->base_.caps = caps;
+  context->base_.caps.int64 = caps.int64 && spirv::can_compile(spirv::GlslExtension::arithmetic_int64);
+  return context;
+}
+
+Result<Target> Context::target(bool wants_half) {
+  Target target = base_;
+  if (wants_half) {
+    VKF_TRY(reason, missing(Rung::t2));
+    target.rungs[static_cast<std::size_t>(Rung::t2)] = reason.empty();
+  }
+  return target;
+}
+
+Result<std::string> Context::missing(Rung rung) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = missing_.find(rung);
+    if (known != missing_.end()) return known->second;
+  }
+  const Caps& caps = base_.caps;
+  std::string reason;
+  if (std::find(disabled_.begin(), disabled_.end(), name_of(rung)) != disabled_.end()) {
+    reason = "It is switched off.";
+  } else if (rung == Rung::t1 && !caps.subgroup_arithmetic) {
+    reason = "The device has no subgroup arithmetic in compute shaders.";
+  } else if (rung == Rung::t2 && !(caps.float16 && caps.storage_16bit)) {
+    reason = fmt::format("The device has no {}.", caps.float16 ? "16-bit storage" : "float16 arithmetic");
+  } else if (rung == Rung::t1 && !spirv::can_compile(spirv::GlslExtension::subgroup_arithmetic)) {
+    reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_arithmetic.";
+  } else if (rung == Rung::t2 && !spirv::can_compile(spirv::GlslExtension::arithmetic_float16)) {
+    reason = "The linked shaderc cannot compile GL_EXT_shader_explicit_arithmetic_types_float16.";
+  } else if (rung == Rung::t1 || rung == Rung::t2) {
+    VKF_TRY(tested, self_test(*this, rung));
+    reason = tested;
+  } else if (rung != Rung::t0) {
+    reason = "No kernel of this version uses it.";
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  missing_[rung] = reason;
+  return reason;
+}
+
+Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
+  const std::string key = fmt::format("{}\n{}", kernel.workgroup, kernel.glsl);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = kernels_.find(key);
+    if (known != kernels_.end()) return known->second;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  auto words = spirv::compile_glsl(kernel.glsl, kernel.name);
+  if (!words) return std::move(words).error().within("compiling " + kernel.name);
+  VKF_CHECK_OK(check_interface(kernel, *words));
+  const double compile_ms = milliseconds_since(start);
+  vulkan::PipelineInfo info;
+  info.name = kernel.name;
+  info.spirv = *words;
+  info.buffers = static_cast<std::uint32_t>(kernel.bindings.size());
+  info.push_constant_bytes = static_cast<std::uint32_t>(kernel.params.size() * 4);
+  info.constants = {{0, static_cast<std::uint32_t>(kernel.workgroup)}};
+  info.capture_statistics = device_->caps().executable_statistics;
+  auto pipeline = vulkan::ComputePipeline::create(device_, info);
+  if (!pipeline) return std::move(pipeline).error().within("creating the pipeline of " + kernel.name);
+  const double pipeline_ms = std::chrono::duration<double, std::milli>(pipeline->creation_time()).count();
+  auto compiled = std::make_shared<const CompiledKernel>(CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms});
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return kernels_.emplace(key, compiled).first->second;
+}
+
+Result<void> Context::upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return {};
+  if (to.mapped() != nullptr) {
+    std::memcpy(to.mapped() + offset, bytes.data(), bytes.size());
+    return {};
+  }
+  VKF_TRY(staging, vulkan::Buffer::create(device_, bytes.size(), vulkan::BufferKind::upload));
+  std::memcpy(staging.mapped(), bytes.data(), bytes.size());
+  VKF_TRY(commands, vulkan::CommandBuffer::create(device_));
+  VKF_CHECK_OK(commands.begin());
+  commands.copy({&staging, 0, bytes.size()}, {&to, offset, bytes.size()});
+  commands.barrier(vulkan::Access::transfer, vulkan::Access::compute | vulkan::Access::transfer);
+  VKF_CHECK_OK(commands.end());
+  VKF_TRY(ticket, device_->submit(commands));
+  return ticket.wait();
+}
+
+Result<void> Context::download(const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes) {
+  if (bytes.empty()) return {};
+  if (from.mapped() != nullptr && from.host_cached()) {
+    VKF_CHECK_OK(device_->wait_idle());
+    std::memcpy(bytes.data(), from.mapped() + offset, bytes.size());
+    return {};
+  }
+  VKF_TRY(staging, vulkan::Buffer::create(device_, bytes.size(), vulkan::BufferKind::readback));
+  VKF_TRY(commands, vulkan::CommandBuffer::create(device_));
+  VKF_CHECK_OK(commands.begin());
+  commands.barrier(vulkan::Access::compute | vulkan::Access::transfer, vulkan::Access::transfer);
+  commands.copy({&from, offset, bytes.size()}, {&staging, 0, bytes.size()});
+  commands.barrier(vulkan::Access::transfer, vulkan::Access::host);
+  VKF_CHECK_OK(commands.end());
+  VKF_TRY(ticket, device_->submit(commands));
+  VKF_CHECK_OK(ticket.wait());
+  std::memcpy(bytes.data(), staging.mapped(), bytes.size());
+  return {};
+}
+
+Result<std::vector<std::uint32_t>> Context::run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
+                                                      std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup) {
+  VKF_TRY(words, spirv::compile_glsl(glsl, name));
+  vulkan::PipelineInfo info;
+  info.name = name;
+  info.spirv = words;
+  info.buffers = 2;
+  info.constants = {{0, workgroup}};
+  VKF_TRY(pipeline, vulkan::ComputePipeline::create(device_, info));
+  VKF_TRY(in, vulkan::Buffer::create(device_, input.size() * 4, vulkan::BufferKind::device));
+  VKF_TRY(out, vulkan::Buffer::create(device_, output_words * 4, vulkan::BufferKind::device));
+  VKF_CHECK_OK(upload(in, 0, std::as_bytes(std::span(input))));
+  VKF_TRY(commands, vulkan::CommandBuffer::create(device_));
+  VKF_CHECK_OK(commands.begin());
+  commands.bind(pipeline);
+  const vulkan::BufferRange ranges[] = {{&in, 0, 0}, {&out, 0, 0}};
+  commands.bind_buffers(ranges);
+  commands.dispatch(workgroups);
+  commands.barrier(vulkan::Access::compute, vulkan::Access::transfer | vulkan::Access::host);
+  VKF_CHECK_OK(commands.end());
+  VKF_TRY(ticket, device_->submit(commands));
+  VKF_CHECK_OK(ticket.wait());
+  std::vector<std::uint32_t> result(output_words);
+  VKF_CHECK_OK(download(out, 0, std::as_writable_bytes(std::span(result))));
+  return result;
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,75 @@
+// An open device as the runtime sees it: the Vulkan device, what may be used of it, and the kernels
+// compiled on it so far.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/target.hpp"
+#include "codegen/kernel.hpp"
+#include "vkfuse/device.hpp"
+#include "vulkan/buffer.hpp"
+#include "vulkan/device.hpp"
+#include "vulkan/pipeline.hpp"
+
+namespace vkfuse::runtime {
+
+/// A kernel on a device. Immutable; shared between executables.
+struct CompiledKernel {
+  std::vector<std::uint32_t> spirv;
+  vulkan::ComputePipeline pipeline;
+  double compile_ms = 0;   ///< GLSL to SPIR-V
+  double pipeline_ms = 0;  ///< in the driver
+};
+
+class Context {
+ public:
+  /// Picks, opens and restricts a device. `faults` is a test hook.
+  static Result<std::shared_ptr<Context>> open(const DeviceOptions& options, vulkan::FaultPlan* faults = nullptr);
+
+  [[nodiscard]] const std::shared_ptr<vulkan::Device>& device() const { return device_; }
+  [[nodiscard]] int index() const { return index_; }
+
+  /// The device as kernels may use it. T2 is in it only if the graph wants 16-bit floats, so that
+  /// nobody else waits for its self-test.
+  Result<Target> target(bool wants_half);
+
+  /// Why a rung is not used, or an empty string if it is: tested once, on first demand.
+  Result<std::string> missing(Rung rung);
+
+  /// The compiled form of a kernel; equal text on one device is compiled once. Thread-safe.
+  Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel);
+
+  /// Runs one hand-written kernel on words: the self-tests' way. Buffer 0 is the input, 1 the output.
+  Result<std::vector<std::uint32_t>> run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
+                                               std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup);
+
+  Result<void> upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
+  Result<void> download(const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes);
+
+ private:
+  Context() = default;
+
+  std::shared_ptr<vulkan::Device> device_;
+  Target base_;  ///< T0 with the lowered limits
+  std::vector<std::string> disabled_;
+  int index_ = 0;
+  std::mutex mutex_;
+  std::map<Rung, std::string> missing_;
+  std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by full text and workgroup size
+};
+
+/// A device as users see it described. Rung sentences are filled in by the caller.
+DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps& caps);
+
+/// Lowers named limits and switches named features off; an error names what does not exist or what
+/// would be raised. Rung names are left to the caller.
+Result<void> restrict_caps(const DeviceOptions& options, Caps& caps);
+
+/// A known-answer test of one rung on the open device: empty if it passed, else what is wrong.
+Result<std::string> self_test(Context& context, Rung rung);
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,106 @@
+#include "runtime/host_run.hpp"
+
+#include <cstring>
+#include <set>
+
+namespace vkfuse::runtime {
+
+void add_arena(const plan::Memory& memory, const vulkan::Buffer& arena, Ranges& ranges) {
+  for (const plan::Slot& slot : memory.slots) {
+    ranges[slot.value] = {&arena, static_cast<std::uint64_t>(slot.offset), static_cast<std::uint64_t>(slot.bytes)};
+  }
+}
+
+Result<void> HostRun::add_port(ir::NodeId value, vulkan::BufferKind staging, std::vector<Port>& ports) {
+  VKF_TRY(bytes, program_->bytes_of(value, variant_->symbols));
+  VKF_TRY(buffer, vulkan::Buffer::create(program_->context()->device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
+  Port port{value, bytes, std::move(buffer), std::nullopt};
+  const bool direct = port.buffer.mapped() != nullptr && (staging == vulkan::BufferKind::upload || port.buffer.host_cached());
+  if (!direct) {
+    VKF_TRY(made, vulkan::Buffer::create(program_->context()->device(), static_cast<std::uint64_t>(bytes), staging));
+    port.staging = std::move(made);
+  }
+  ports.push_back(std::move(port));
+  return {};
+}
+
+Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> program, std::shared_ptr<const Variant> variant) {
+  auto run = std::unique_ptr<HostRun>(new HostRun());
+  run->program_ = std::move(program);
+  run->variant_ = std::move(variant);
+  const ir::Graph& graph = run->program_->plan().graph;
+  for (ir::NodeId id : graph.inputs()) VKF_CHECK_OK(run->add_port(id, vulkan::BufferKind::upload, run->inputs_));
+  std::set<ir::NodeId> seen;
+  for (const ir::Output& output : graph.outputs()) {
+    if (seen.insert(output.value).second) VKF_CHECK_OK(run->add_port(output.value, vulkan::BufferKind::readback, run->outputs_));
+  }
+  VKF_TRY(constants, run->program_->constant_ranges());
+  run->ranges_ = std::move(constants);
+  if (run->variant_->memory.arena_bytes > 0) {
+    VKF_TRY(arena, vulkan::Buffer::create(run->program_->context()->device(), static_cast<std::uint64_t>(run->variant_->memory.arena_bytes), vulkan::BufferKind::device));
+    run->arena_ = std::move(arena);
+    add_arena(run->variant_->memory, *run->arena_, run->ranges_);
+  }
+  for (const Port& port : run->inputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
+  for (const Port& port : run->outputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
+  VKF_CHECK_OK(run->record());
+  return run;
+}
+
+Result<void> HostRun::record() {
+  using vulkan::Access;
+  VKF_TRY(commands, vulkan::CommandBuffer::create(program_->context()->device()));
+  VKF_CHECK_OK(commands.begin());
+  bool uploads = false;
+  for (const Port& port : inputs_) {
+    if (!port.staging || port.bytes == 0) continue;
+    commands.copy({&*port.staging, 0, port.buffer.size()}, {&port.buffer, 0, port.buffer.size()});
+    uploads = true;
+  }
+  if (uploads) commands.barrier(Access::transfer, Access::compute);
+  VKF_CHECK_OK(program_->record(commands, *variant_, ranges_));
+  commands.barrier(Access::compute, Access::transfer | Access::host);
+  bool downloads = false;
+  for (const Port& port : outputs_) {
+    if (!port.staging || port.bytes == 0) continue;
+    commands.copy({&port.buffer, 0, port.buffer.size()}, {&*port.staging, 0, port.buffer.size()});
+    downloads = true;
+  }
+  if (downloads) commands.barrier(Access::transfer, Access::host);
+  VKF_CHECK_OK(commands.end());
+  commands_ = std::move(commands);
+  return {};
+}
+
+Result<std::map<ir::NodeId, std::vector<std::byte>>> HostRun::run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs) {
+  for (Port& port : inputs_) {
+    const std::span<const std::byte> bytes = inputs.at(port.value);
+    if (bytes.empty()) continue;
+    std::memcpy(port.staging ? port.staging->mapped() : port.buffer.mapped(), bytes.data(), bytes.size());
+  }
+  VKF_TRY(ticket, program_->context()->device()->submit(*commands_));
+  VKF_CHECK_OK(ticket.wait());
+  std::map<ir::NodeId, std::vector<std::byte>> results;
+  for (const Port& port : outputs_) {
+    const std::byte* from = port.staging ? port.staging->mapped() : port.buffer.mapped();
+    results[port.value].assign(from, from + port.bytes);
+  }
+  return results;
+}
+
+Result<std::vector<StepTime>> HostRun::profile() {
+  const std::vector<codegen::Kernel>& kernels = variant_->kernels;
+  VKF_TRY(pool, vulkan::TimestampPool::create(program_->context()->device(), static_cast<std::uint32_t>(kernels.size()) + 1));
+  VKF_TRY(commands, vulkan::CommandBuffer::create(program_->context()->device()));
+  VKF_CHECK_OK(commands.begin());
+  VKF_CHECK_OK(program_->record(commands, *variant_, ranges_, &pool));
+  VKF_CHECK_OK(commands.end());
+  VKF_TRY(ticket, program_->context()->device()->submit(commands));
+  VKF_CHECK_OK(ticket.wait());
+  VKF_TRY(times, pool.nanoseconds());
+  std::vector<StepTime> steps;
+  for (std::size_t i = 0; i < kernels.size(); ++i) steps.push_back({kernels[i].name, (times[i + 1] - times[i]) * 1e-3});
+  return steps;
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,224 @@
+#include "runtime/program.hpp"
+
+#include <algorithm>
+
+#include "passes/passes.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgotten
+
+bool has_half(const ir::Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) { return node.type.dtype == DType::f16; });
+}
+
+/// Dtypes that a device may lack altogether.
+Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.node(id).type.dtype != DType::f64 || target.caps.float64) continue;
+    return unsupported("%{} = {} is f64, and the device '{}' has no 64-bit floats.", id, graph.node(id).op->name, target.name);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options) {
+  VKF_TRY(prepared, passes::run_pipeline(graph));
+  VKF_TRY(target, context->target(has_half(prepared)));
+  VKF_CHECK_OK(check_dtypes(prepared, target));
+  auto program = std::shared_ptr<Program>(new Program());
+  program->context_ = std::move(context);
+  program->options_ = options;
+  VKF_TRY(plan, plan::make_plan(std::move(prepared), target, {options.fusion}));
+  program->plan_ = std::move(plan);
+  VKF_TRY(first, program->variant(program->nominal()));
+  static_cast<void>(first);
+  return program;
+}
+
+Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(plan_.graph, plan_.target, {false}); }
+
+Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symbols) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = variants_.find(symbols);
+    if (known != variants_.end()) {
+      recent_.remove(symbols);
+      recent_.push_front(symbols);
+      return known->second;
+    }
+  }
+  VKF_TRY(made, make_variant(symbols));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  recent_.push_front(symbols);
+  variants_[symbols] = made;
+  if (recent_.size() > kMaxVariants) {
+    variants_.erase(recent_.back());
+    recent_.pop_back();
+  }
+  return made;
+}
+
+Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
+  auto variant = std::make_shared<Variant>();
+  variant->symbols = symbols;
+  VKF_TRY(schedules, plan::schedule_all(plan_, symbols, options_.tuning));
+  VKF_TRY(memory, plan::plan_memory(plan_, symbols));
+  variant->memory = std::move(memory);
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const plan::Step& step = plan_.steps[i];
+    VKF_TRY(kernel, codegen::emit_pointwise(plan_.graph, step.segment, step.loops, schedules[i], plan_.target, options_.numerics,
+                                            fmt::format("segment {}", i)));
+    VKF_TRY(axes, schedule::axis_sizes(step.loops, symbols));
+    variant->constants.push_back(codegen::push_constants(kernel, schedules[i], axes));
+    VKF_TRY(compiled, context_->compile(kernel));
+    variant->compiled.push_back(std::move(compiled));
+    variant->kernels.push_back(std::move(kernel));
+  }
+  variant->schedules = std::move(schedules);
+  return std::shared_ptr<const Variant>(std::move(variant));
+}
+
+Result<SymbolValues> Program::symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const {
+  SymbolValues symbols;
+  for (ir::NodeId id : plan_.graph.inputs()) {
+    const ir::Node& node = plan_.graph.node(id);
+    const std::string& name = std::get<ir::InputPayload>(node.payload).name;
+    const auto given = sizes.find(name);
+    if (given == sizes.end()) continue;
+    if (given->second.size() != node.type.shape.size()) {
+      return invalid("Input '{}' has shape [{}], but the program declares {}.", name, fmt::join(given->second, ", "), to_text(node.type.shape));
+    }
+    for (std::size_t i = 0; i < given->second.size(); ++i) {
+      const Dim& dim = node.type.shape[i];
+      const std::int64_t size = given->second[i];
+      const std::int64_t want = dim.is_symbol() ? symbols.emplace(dim.name(), size).first->second : dim.size();
+      if (want != size) return invalid("Input '{}' has size {} in dimension {}, where {} is {}.", name, size, i, dim.text(), want);
+    }
+  }
+  return symbols;
+}
+
+Result<std::int64_t> Program::bytes_of(ir::NodeId value, const SymbolValues& symbols) const {
+  const TensorType& type = plan_.graph.node(value).type;
+  VKF_TRY(sizes, resolve(type.shape, symbols));
+  return byte_count(type.dtype, sizes);
+}
+
+Result<Ranges> Program::constant_ranges() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Ranges ranges;
+  for (const plan::Step& step : plan_.steps) {
+    for (ir::NodeId id : step.segment.reads) {
+      const auto* constant = std::get_if<ir::ConstantPayload>(&plan_.graph.node(id).payload);
+      if (constant == nullptr) continue;
+      if (constants_.count(id) == 0) {
+        VKF_TRY(buffer, vulkan::Buffer::create(context_->device(), constant->bytes->size(), vulkan::BufferKind::device));
+        VKF_CHECK_OK(context_->upload(buffer, 0, *constant->bytes));
+        constants_.emplace(id, std::move(buffer));
+      }
+      ranges[id] = {&constants_.at(id), 0, constants_.at(id).size()};
+    }
+  }
+  return ranges;
+}
+
+namespace {
+
+/// Ranges touched since the last barrier.
+class Hazards {
+ public:
+  [[nodiscard]] bool conflict(const vulkan::BufferRange& range, bool write) const {
+    const auto overlaps = [&](const vulkan::BufferRange& other) {
+      return other.buffer == range.buffer && other.offset < range.offset + range.bytes && range.offset < other.offset + other.bytes;
+    };
+    return std::any_of(written_.begin(), written_.end(), overlaps) || (write && std::any_of(read_.begin(), read_.end(), overlaps));
+  }
+  void add(const vulkan::BufferRange& range, bool write) { (write ? written_ : read_).push_back(range); }
+  void clear() {
+    read_.clear();
+    written_.clear();
+  }
+
+ private:
+  std::vector<vulkan::BufferRange> read_;
+  std::vector<vulkan::BufferRange> written_;
+};
+
+}  // namespace
+
+Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
+                             const vulkan::TimestampPool* timestamps) const {
+  Hazards hazards;
+  const auto groups_limit = static_cast<std::int64_t>(plan_.target.caps.max_groups_per_axis);
+  if (timestamps != nullptr) {
+    commands.reset_timestamps(*timestamps);
+    commands.write_timestamp(*timestamps, 0);
+  }
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const schedule::Schedule& schedule = variant.schedules[i];
+    if (schedule.items > 0) {
+      std::vector<vulkan::BufferRange> bound;
+      bool conflict = timestamps != nullptr && i > 0;  // timed one by one
+      for (const codegen::Binding& binding : variant.kernels[i].bindings) {
+        bound.push_back(ranges.at(binding.value));
+        conflict = conflict || hazards.conflict(bound.back(), binding.store);
+      }
+      if (conflict) {
+        commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
+        hazards.clear();
+      }
+      for (std::size_t k = 0; k < bound.size(); ++k) hazards.add(bound[k], variant.kernels[i].bindings[k].store);
+      commands.bind(variant.compiled[i]->pipeline);
+      commands.bind_buffers(bound);
+      commands.push_constants(std::as_bytes(std::span(variant.constants[i])));
+      const std::int64_t x = std::min(schedule.workgroups, groups_limit);
+      const std::int64_t y = (schedule.workgroups + x - 1) / x;
+      commands.dispatch(static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y));
+    }
+    if (timestamps != nullptr) commands.write_timestamp(*timestamps, static_cast<std::uint32_t>(i) + 1);
+  }
+  return {};
+}
+
+Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges) const {
+  const auto overlap = [&](ir::NodeId a, ir::NodeId b) {
+    const vulkan::BufferRange& x = ranges.at(a);
+    const vulkan::BufferRange& y = ranges.at(b);
+    return x.buffer == y.buffer && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+  };
+  const auto name_of_output = [&](ir::NodeId id) {
+    for (const ir::Output& output : plan_.graph.outputs()) {
+      if (output.value == id) return output.name;
+    }
+    return std::string();
+  };
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    for (ir::NodeId stored : plan_.steps[i].segment.stores) {
+      const std::string output = name_of_output(stored);
+      if (output.empty()) continue;
+      for (std::size_t k = 0; k < plan_.steps.size(); ++k) {
+        const segment::Segment& segment = plan_.steps[k].segment;
+        for (std::size_t r = 0; r < segment.reads.size(); ++r) {
+          if (k < i || !overlap(stored, segment.reads[r])) continue;
+          const bool produced = std::find(plan_.steps[i].segment.stores.begin(), plan_.steps[i].segment.stores.end(), segment.reads[r]) !=
+                                plan_.steps[i].segment.stores.end();
+          const bool same_place = k == i && variant.schedules[k].reads[r].kind == schedule::AccessKind::contiguous &&
+                                  ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
+                                  size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
+          if (same_place || (k > i && produced)) continue;
+          return invalid("Output '{}' shares memory with %{}, which is still read when the output is written.", output, segment.reads[r]);
+        }
+      }
+      for (const ir::Output& other : plan_.graph.outputs()) {
+        if (other.value != stored && overlap(stored, other.value)) return invalid("Outputs '{}' and '{}' share memory.", output, other.name);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,89 @@
+// A plan bound to a device: kernels per size, buffers, recorded commands.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "plan/plan.hpp"
+#include "runtime/context.hpp"
+#include "vulkan/command_buffer.hpp"
+
+namespace vkfuse::runtime {
+
+struct ProgramOptions {
+  codegen::Numerics numerics = codegen::Numerics::standard;
+  bool fusion = true;
+  schedule::Tuning tuning;  ///< for sweeps and tests
+};
+
+/// What a run needs at one set of sizes; no device memory yet.
+struct Variant {
+  SymbolValues symbols;
+  std::vector<schedule::Schedule> schedules;
+  std::vector<codegen::Kernel> kernels;
+  std::vector<std::vector<std::uint32_t>> constants;  ///< push constants per step
+  std::vector<std::shared_ptr<const CompiledKernel>> compiled;  ///< null for an empty step
+  plan::Memory memory;
+};
+
+/// Where each value of a run lives.
+using Ranges = std::map<ir::NodeId, vulkan::BufferRange>;
+
+/// Times of one run.
+struct StepTime {
+  std::string kernel;
+  double microseconds = 0;
+};
+
+class Program {
+ public:
+  /// Plans a graph (after the pass pipeline) and compiles its kernels for the sizes it declares, or
+  /// for nominal ones where they are symbolic.
+  static Result<std::shared_ptr<Program>> create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options);
+
+  [[nodiscard]] const plan::Plan& plan() const { return plan_; }
+  [[nodiscard]] const std::shared_ptr<Context>& context() const { return context_; }
+  [[nodiscard]] const ProgramOptions& options() const { return options_; }
+
+  /// The variant for these sizes, compiled on first use. Thread-safe.
+  Result<std::shared_ptr<const Variant>> variant(const SymbolValues& symbols);
+  /// Sizes that stand for the symbols where none are given.
+  [[nodiscard]] SymbolValues nominal() const { return schedule::nominal_symbols(plan_.graph); }
+
+  /// Checks sizes of inputs against the graph and each other.
+  Result<SymbolValues> symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const;
+
+  /// Bytes of each named input and output at these sizes.
+  Result<std::int64_t> bytes_of(ir::NodeId value, const SymbolValues& symbols) const;
+
+  /// Records all steps: barriers for real hazards only. Timestamps, if a pool is given, around each
+  /// step. `ranges` has every input, output, constant and arena value.
+  Result<void> record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
+                      const vulkan::TimestampPool* timestamps = nullptr) const;
+
+  /// The buffers of constants, uploaded on first use and shared by all runs.
+  Result<Ranges> constant_ranges();
+
+  /// An output may share an input's buffer only if that is harmless: the same bytes, read at the same
+  /// place by the kernel that writes them, and by none after it.
+  Result<void> check_sharing(const Variant& variant, const Ranges& ranges) const;
+
+  /// The plan of the same graph with one kernel per op, for comparison.
+  Result<plan::Plan> unfused_plan() const;
+
+ private:
+  Program() = default;
+  Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols) const;
+
+  std::shared_ptr<Context> context_;
+  ProgramOptions options_;
+  plan::Plan plan_;
+  std::mutex mutex_;
+  std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
+  std::list<SymbolValues> recent_;  ///< most recently used first
+  std::map<ir::NodeId, vulkan::Buffer> constants_;
+};
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,107 @@
+// Known-answer tests of the ladder's rungs. A driver that computes something else than the rung
+// promises is found here, on the user's machine, and the rung is not used.
+#include <bit>
+#include <cmath>
+
+#include "runtime/context.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+constexpr std::uint32_t kInvocations = 64;
+
+/// T1: sums over subgroups add up to the sum over the workgroup, whatever the subgroup size.
+Result<std::string> test_subgroups(Context& context) {
+  const std::string glsl = R"(#version 450
+#extension GL_KHR_shader_subgroup_arithmetic : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In { uint w[]; } x;
+layout(set = 0, binding = 1) writeonly buffer Out { uint w[]; } y;
+void main() {
+  uint i = gl_LocalInvocationID.x;
+  uint sum = subgroupAdd(x.w[i]);
+  uint most = subgroupMax(x.w[i]);
+  uint before = subgroupExclusiveAdd(x.w[i]);
+  y.w[i] = subgroupElect() ? sum : 0u;
+  y.w[64u + i] = before + x.w[i] <= sum && most >= x.w[i] ? 1u : 0u;
+}
+)";
+  std::vector<std::uint32_t> input(kInvocations);
+  std::uint32_t want = 0;
+  for (std::uint32_t i = 0; i < kInvocations; ++i) {
+    input[i] = i * i + 1;
+    want += input[i];
+  }
+  // One workgroup of 64: the output holds elected sums first, then one flag per invocation.
+  VKF_TRY(got, context.run_words(glsl, "self-test of T1", input, 2 * kInvocations, 1, kInvocations));
+  std::uint32_t sum = 0;
+  bool consistent = true;
+  for (std::uint32_t i = 0; i < kInvocations; ++i) {
+    sum += got[i];
+    consistent = consistent && got[kInvocations + i] == 1;
+  }
+  if (sum != want) return fmt::format("The self-test failed: subgroup sums add up to {} instead of {}.", sum, want);
+  if (!consistent) return std::string("The self-test failed: a subgroup scan or maximum is wrong.");
+  return std::string();
+}
+
+/// f32 values around every way an f16 conversion can go wrong.
+std::vector<std::uint32_t> conversion_cases() {
+  std::vector<std::uint32_t> cases;
+  const float values[] = {0.0F, -0.0F, 1.0F, 1.5F, 65504.0F, 65519.0F, 65520.0F, 1e6F, -1e6F, INFINITY, -INFINITY, NAN,
+                          // halves of the last place: ties go to even
+                          1.00048828125F, 1.00146484375F, 2049.0F, 2051.0F, 4097.0F * 2, 6.1e-5F,
+                          // subnormals, and what rounds to them
+                          0x1p-24F, 0x1p-25F, 0x1.8p-25F, 0x1.8p-24F, 0x1.ffcp-15F, 0x1.ffep-15F, 3e-8F, 1e-10F, -5.5e-6F};
+  for (float value : values) cases.push_back(std::bit_cast<std::uint32_t>(value));
+  for (std::uint32_t i = 0; cases.size() < 256; ++i) {
+    const float sign = i % 2 == 0 ? 1.0F : -1.0F;
+    cases.push_back(std::bit_cast<std::uint32_t>(sign * std::ldexp(1.0F + static_cast<float>(i * 2654435761u >> 9) * 0x1p-23F, static_cast<int>(i % 44) - 28)));
+  }
+  return cases;
+}
+
+/// T2: conversions round to nearest even and keep subnormals, infinities and NaN.
+Result<std::string> test_half(Context& context) {
+  const std::string glsl = R"(#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In { uint w[]; } x;
+layout(set = 0, binding = 1) writeonly buffer Out { uint w[]; } y;
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  uint half_bits = packFloat2x16(f16vec2(vec2(uintBitsToFloat(x.w[i]), 1.0)));
+  y.w[i] = half_bits;
+  y.w[256u + i] = floatBitsToUint(vec2(unpackFloat2x16(half_bits)).x);
+}
+)";
+  const std::vector<std::uint32_t> cases = conversion_cases();
+  VKF_TRY(got, context.run_words(glsl, "self-test of T2", cases, 512, 2, 128));
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const float value = std::bit_cast<float>(cases[i]);
+    const std::uint16_t want = ops::f16_from(static_cast<double>(value));
+    const auto bits = static_cast<std::uint16_t>(got[i] & 0xffffu);
+    const bool nan = std::isnan(value) && std::isnan(ops::f16_to(bits));
+    if ((bits != want && !nan) || got[i] >> 16 != 0x3c00u) {
+      return fmt::format("The self-test failed: {} converts to the f16 bits 0x{:04x} instead of 0x{:04x}.", value, bits, want);
+    }
+    const float back = std::bit_cast<float>(got[256 + i]);
+    if (!nan && static_cast<double>(back) != ops::f16_to(want)) {
+      return fmt::format("The self-test failed: the f16 bits 0x{:04x} convert to {} instead of {}.", want, back, ops::f16_to(want));
+    }
+  }
+  return std::string();
+}
+
+}  // namespace
+
+Result<std::string> self_test(Context& context, Rung rung) {
+  auto result = rung == Rung::t1 ? test_subgroups(context) : rung == Rung::t2 ? test_half(context) : Result<std::string>(std::string());
+  if (result) return result;
+  // A rung that cannot even be compiled or run is not used; a lost device is another matter.
+  if (result.error().code == ErrorCode::device_lost || result.error().code == ErrorCode::no_device) return result;
+  return "The self-test could not run: " + result.error().message;
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,104 @@
+// The only file that includes shaderc.
+#include "spirv/compile.hpp"
+
+#include <shaderc/shaderc.h>
+
+#include <charconv>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace vkfuse::spirv {
+namespace {
+
+constexpr int kExcerptLines = 3;  // shown before and after the offending line
+
+template <auto Release>
+struct Releaser {
+  template <typename T>
+  void operator()(T* object) const {
+    Release(object);
+  }
+};
+using Compiler = std::unique_ptr<shaderc_compiler, Releaser<shaderc_compiler_release>>;
+using Options = std::unique_ptr<shaderc_compile_options, Releaser<shaderc_compile_options_release>>;
+using Output = std::unique_ptr<shaderc_compilation_result, Releaser<shaderc_result_release>>;
+
+// shaderc drops glslang's built-in symbol tables, which take most of the first compile, with the
+// last compiler object of the process: one is kept. Compiling with it from many threads is allowed.
+shaderc_compiler_t shared_compiler() {
+  static const Compiler compiler(shaderc_compiler_initialize());
+  return compiler.get();
+}
+
+Options make_options(shaderc_source_language language) {
+  Options options(shaderc_compile_options_initialize());
+  if (!options) return options;
+  shaderc_compile_options_set_source_language(options.get(), language);
+  shaderc_compile_options_set_target_env(options.get(), shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_1);
+  shaderc_compile_options_set_target_spirv(options.get(), shaderc_spirv_version_1_3);
+  shaderc_compile_options_set_optimization_level(options.get(), shaderc_optimization_level_zero);
+  shaderc_compile_options_set_warnings_as_errors(options.get());
+  return options;
+}
+
+// Messages read "name:12: error: ..."; 0 when no line is named.
+int first_line_in(std::string_view message, std::string_view name) {
+  for (std::size_t at = message.find(name); at != std::string_view::npos; at = message.find(name, at + 1)) {
+    std::string_view rest = message.substr(at + name.size());
+    if (rest.empty() || rest.front() != ':') continue;
+    int line = 0;
+    rest.remove_prefix(1);
+    if (std::from_chars(rest.data(), rest.data() + rest.size(), line).ec == std::errc() && line > 0) return line;
+  }
+  return 0;
+}
+
+// The whole text when no line is named: the reader then has to look everywhere.
+std::string excerpt(std::string_view source, int offending) {
+  std::string text;
+  int number = 1;
+  while (!source.empty()) {
+    const std::size_t end = std::min(source.find('\n'), source.size());
+    if (offending == 0 || std::abs(number - offending) <= kExcerptLines) {
+      text += fmt::format("\n{} {:4} | {}", number == offending ? '>' : ' ', number, source.substr(0, end));
+    }
+    source.remove_prefix(std::min(end + 1, source.size()));
+    ++number;
+  }
+  return text;
+}
+
+Result<Module> compile(std::string_view source, std::string_view name, shaderc_source_language language) {
+  const shaderc_compiler_t compiler = shared_compiler();
+  const Options options = make_options(language);
+  if (!compiler || !options) {
+    return make_error(ErrorCode::out_of_memory, "shaderc could not be initialised to compile '{}'.", name);
+  }
+  const std::string file(name);
+  const Output output(shaderc_compile_into_spv(compiler, source.data(), source.size(), shaderc_compute_shader,
+                                               file.c_str(), "main", options.get()));
+  if (!output) return make_error(ErrorCode::out_of_memory, "shaderc gave no result for '{}'.", name);
+  if (shaderc_result_get_compilation_status(output.get()) != shaderc_compilation_status_success) {
+    const std::string_view message = shaderc_result_get_error_message(output.get());
+    return make_error(ErrorCode::internal, "The shader '{}' does not compile: {}{}", name, message,
+                      excerpt(source, first_line_in(message, name)));
+  }
+  const auto* words = reinterpret_cast<const std::uint32_t*>(shaderc_result_get_bytes(output.get()));
+  return Module(words, words + shaderc_result_get_length(output.get()) / sizeof(std::uint32_t));
+}
+
+}  // namespace
+
+Result<Module> compile_glsl(std::string_view glsl, std::string_view name) {
+  return compile(glsl, name, shaderc_source_language_glsl);
+}
+
+Result<Module> compile_hlsl(std::string_view hlsl, std::string_view name) {
+  return compile(hlsl, name, shaderc_source_language_hlsl);
+}
+
+void warm_up() { (void)compile_glsl("#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n", "warm_up.comp"); }
+
+}  // namespace vkfuse::spirv

@@ -1,0 +1,162 @@
+// The only file that includes SPIRV-Cross (its C shader, which turns exceptions into codes).
+#include "spirv/reflect.hpp"
+
+#include <spirv_cross_c.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/error.hpp"
+
+namespace vkfuse::spirv {
+namespace {
+
+struct DestroyContext {
+  void operator()(spvc_context context) const { spvc_context_destroy(context); }
+};
+
+// A parsed module; the context owns everything SPIRV-Cross hands out.
+struct Parsed {
+  std::unique_ptr<spvc_context_s, DestroyContext> context;
+  spvc_compiler compiler = nullptr;
+
+  [[nodiscard]] Error failure(const char* doing) const {
+    const char* reason = context ? spvc_context_get_last_error_string(context.get()) : nullptr;
+    return unsupported("SPIRV-Cross cannot {} this module: {}", doing,
+                       reason && *reason ? reason : "no reason was given.");
+  }
+};
+
+Result<Parsed> parse(std::span<const std::uint32_t> spirv, spvc_backend backend, const char* doing) {
+  spvc_context context = nullptr;
+  if (spvc_context_create(&context) != SPVC_SUCCESS) {
+    return make_error(ErrorCode::out_of_memory, "SPIRV-Cross could not create a context.");
+  }
+  Parsed parsed;
+  parsed.context.reset(context);
+  spvc_parsed_ir ir = nullptr;
+  if (spvc_context_parse_spirv(context, spirv.data(), spirv.size(), &ir) != SPVC_SUCCESS ||
+      spvc_context_create_compiler(context, backend, ir, SPVC_CAPTURE_MODE_TAKE_OWNERSHIP, &parsed.compiler) !=
+          SPVC_SUCCESS) {
+    return parsed.failure(doing);
+  }
+  return parsed;
+}
+
+using ResourceList = std::span<const spvc_reflected_resource>;
+
+ResourceList list_of(spvc_resources resources, spvc_resource_type type) {
+  const spvc_reflected_resource* list = nullptr;
+  std::size_t count = 0;
+  if (spvc_resources_get_resource_list_for_type(resources, type, &list, &count) != SPVC_SUCCESS) return {};
+  return {list, count};
+}
+
+// A qualifier of every member of the block, or of the variable, counts for the buffer.
+bool buffer_has(spvc_compiler compiler, spvc_variable_id id, SpvDecoration wanted) {
+  if (spvc_compiler_has_decoration(compiler, id, wanted)) return true;
+  const SpvDecoration* decorations = nullptr;
+  std::size_t count = 0;
+  if (spvc_compiler_get_buffer_block_decorations(compiler, id, &decorations, &count) != SPVC_SUCCESS) return false;
+  return std::find(decorations, decorations + count, wanted) != decorations + count;
+}
+
+void add_bindings(const Parsed& parsed, ResourceList list, bool is_uniform, std::vector<Binding>& bindings) {
+  spvc_compiler compiler = parsed.compiler;
+  for (const spvc_reflected_resource& resource : list) {
+    bindings.push_back({.set = spvc_compiler_get_decoration(compiler, resource.id, SpvDecorationDescriptorSet),
+                        .binding = spvc_compiler_get_decoration(compiler, resource.id, SpvDecorationBinding),
+                        .name = resource.name ? resource.name : "",
+                        .is_uniform = is_uniform,
+                        .readonly = is_uniform || buffer_has(compiler, resource.id, SpvDecorationNonWritable),
+                        .writeonly = buffer_has(compiler, resource.id, SpvDecorationNonReadable)});
+  }
+}
+
+bool add_push_constants(const Parsed& parsed, ResourceList list, Interface& shader) {
+  for (const spvc_reflected_resource& resource : list) {
+    std::size_t bytes = 0;
+    const spvc_type type = spvc_compiler_get_type_handle(parsed.compiler, resource.base_type_id);
+    if (spvc_compiler_get_declared_struct_size(parsed.compiler, type, &bytes) != SPVC_SUCCESS) return false;
+    shader.push_constant_bytes = std::max(shader.push_constant_bytes, static_cast<std::uint32_t>(bytes));
+  }
+  return true;
+}
+
+bool add_specialisation(const Parsed& parsed, Interface& shader) {
+  const spvc_specialization_constant* list = nullptr;
+  std::size_t count = 0;
+  if (spvc_compiler_get_specialization_constants(parsed.compiler, &list, &count) != SPVC_SUCCESS) return false;
+  for (std::size_t i = 0; i < count; ++i) shader.specialisation_ids.push_back(list[i].constant_id);
+  std::sort(shader.specialisation_ids.begin(), shader.specialisation_ids.end());
+  return true;
+}
+
+void add_workgroup_size(const Parsed& parsed, Interface& shader) {
+  spvc_specialization_constant axis[3] = {};
+  spvc_compiler_get_work_group_size_specialization_constants(parsed.compiler, &axis[0], &axis[1], &axis[2]);
+  for (unsigned i = 0; i < 3; ++i) {
+    shader.workgroup_size[i] =
+        spvc_compiler_get_execution_mode_argument_by_index(parsed.compiler, SpvExecutionModeLocalSize, i);
+    if (axis[i].id == 0) continue;  // a literal
+    shader.workgroup_ids[i] = axis[i].constant_id;
+    const spvc_constant constant = spvc_compiler_get_constant_handle(parsed.compiler, axis[i].id);
+    shader.workgroup_size[i] = spvc_constant_get_scalar_u32(constant, 0, 0);
+  }
+}
+
+Result<std::string> print(Parsed& parsed, spvc_compiler_options options, const char* doing) {
+  const char* text = nullptr;
+  if (spvc_compiler_install_compiler_options(parsed.compiler, options) != SPVC_SUCCESS ||
+      spvc_compiler_compile(parsed.compiler, &text) != SPVC_SUCCESS) {
+    return parsed.failure(doing);
+  }
+  return std::string(text);
+}
+
+}  // namespace
+
+Result<Interface> reflect(std::span<const std::uint32_t> spirv) {
+  VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_NONE, "reflect"));
+  spvc_resources resources = nullptr;
+  if (spvc_compiler_create_shader_resources(parsed.compiler, &resources) != SPVC_SUCCESS) {
+    return parsed.failure("reflect");
+  }
+  Interface shader;
+  add_bindings(parsed, list_of(resources, SPVC_RESOURCE_TYPE_STORAGE_BUFFER), false, shader.bindings);
+  add_bindings(parsed, list_of(resources, SPVC_RESOURCE_TYPE_UNIFORM_BUFFER), true, shader.bindings);
+  std::sort(shader.bindings.begin(), shader.bindings.end(), [](const Binding& a, const Binding& b) {
+    return std::pair(a.set, a.binding) < std::pair(b.set, b.binding);
+  });
+  if (!add_push_constants(parsed, list_of(resources, SPVC_RESOURCE_TYPE_PUSH_CONSTANT), shader) ||
+      !add_specialisation(parsed, shader)) {
+    return parsed.failure("reflect");
+  }
+  add_workgroup_size(parsed, shader);
+  return shader;
+}
+
+Result<std::string> print_msl(std::span<const std::uint32_t> spirv) {
+  VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_MSL, "print as Metal"));
+  spvc_compiler_options options = nullptr;
+  if (spvc_compiler_create_compiler_options(parsed.compiler, &options) != SPVC_SUCCESS ||
+      spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_MSL_VERSION, SPVC_MAKE_MSL_VERSION(2, 2, 0)) !=
+          SPVC_SUCCESS) {
+    return parsed.failure("print as Metal");
+  }
+  return print(parsed, options, "print as Metal");
+}
+
+Result<std::string> print_hlsl(std::span<const std::uint32_t> spirv) {
+  VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_HLSL, "print as HLSL"));
+  spvc_compiler_options options = nullptr;
+  if (spvc_compiler_create_compiler_options(parsed.compiler, &options) != SPVC_SUCCESS ||
+      spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_HLSL_SHADER_MODEL, 62) != SPVC_SUCCESS ||
+      spvc_compiler_options_set_bool(options, SPVC_COMPILER_OPTION_HLSL_ENABLE_16BIT_TYPES, SPVC_TRUE) !=
+          SPVC_SUCCESS) {
+    return parsed.failure("print as HLSL");
+  }
+  return print(parsed, options, "print as HLSL");
+}
+
+}  // namespace vkfuse::spirv

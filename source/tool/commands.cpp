@@ -1,0 +1,233 @@
+#include "tool/commands.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "api/program.hpp"
+#include "tool/model.hpp"
+#include "tool/validate.hpp"
+
+namespace vkfuse::tool {
+
+namespace fs = std::filesystem;
+
+Result<DeviceOptions> device_options(const Common& common) {
+  DeviceOptions options;
+  options.name = common.device;
+  options.disable = common.disable;
+  for (const std::string& limit : common.limits) {
+    const std::size_t equals = limit.find('=');
+    std::uint64_t value = 0;
+    const char* end = limit.data() + limit.size();
+    const bool parsed = equals != std::string::npos && std::from_chars(limit.data() + equals + 1, end, value).ptr == end &&
+                        equals + 1 < limit.size();
+    if (!parsed) return invalid("'--limit {}' is not NAME=NUMBER.", limit);
+    options.limits[limit.substr(0, equals)] = value;
+  }
+  return options;
+}
+
+Result<CompileOptions> compile_options(const Common& common) {
+  CompileOptions options;
+  options.numerics = common.strict ? Numerics::strict : Numerics::standard;
+  for (const std::string& name : common.without) {
+    if (name != "fusion") return invalid("'--without {}' names no mechanism; there is: fusion.", name);
+    options.fusion = false;
+  }
+  return options;
+}
+
+namespace {
+
+Result<Device> open_device(const Common& common) {
+  VKF_TRY(options, device_options(common));
+  return Device::open(options);
+}
+
+Result<Executable> compile_model(const Common& common, const Device& device, ir::Graph graph) {
+  VKF_TRY(options, compile_options(common));
+  return api::compile_graph(device, std::move(graph), options);
+}
+
+nlohmann::ordered_json to_json(const DeviceDescription& device) {
+  return {{"index", device.index},   {"name", device.name},     {"uuid", device.uuid},     {"driver", device.driver},
+          {"api", device.api},       {"type", device.type},     {"memory_bytes", device.memory_bytes},
+          {"limits", device.limits}, {"rungs", device.rungs},   {"features", device.features}};
+}
+
+void print_device(const DeviceDescription& device) {
+  std::printf("%d: %s\n", device.index, device.name.c_str());
+  std::printf("   %s device, %s, Vulkan %s\n", device.type.c_str(), device.driver.c_str(), device.api.c_str());
+  std::printf("   uuid %s, %.1f GiB device memory\n", device.uuid.c_str(), static_cast<double>(device.memory_bytes) / (1 << 30));
+  for (const auto& limit : device.limits) std::printf("   %-24s %20llu\n", limit.first.c_str(), static_cast<unsigned long long>(limit.second));
+  std::string features;
+  for (const std::string& feature : device.features) features += " " + feature;
+  std::printf("   features:%s\n", features.c_str());
+  for (const auto& rung : device.rungs) std::printf("   %s: %s\n", rung.first.c_str(), rung.second.c_str());
+}
+
+/// NAME=FILE.npy or NAME=random[:SEED].
+Result<void> replace_input(const ir::Graph& graph, const std::string& argument, RunInputs& inputs) {
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos) return invalid("'--input {}' is not NAME=FILE.npy or NAME=random[:SEED].", argument);
+  const std::string name = argument.substr(0, equals);
+  const std::string value = argument.substr(equals + 1);
+  const auto found = inputs.tensors.find(name);
+  if (found == inputs.tensors.end()) return invalid("The graph '{}' has no input '{}'.", graph.name, name);
+  if (value.starts_with("random")) {
+    const std::uint64_t seed = value.size() > 7 ? std::strtoull(value.c_str() + 7, nullptr, 10) : 0;
+    found->second = random_tensor(found->second.dtype, found->second.sizes, seed, name);
+    return {};
+  }
+  VKF_TRY(tensor, read_npy(value));
+  // NumPy has no bfloat16: two-byte elements of the right count are taken as what the graph wants.
+  if (found->second.dtype == DType::bf16 && size_of(tensor.dtype) == 2) tensor.dtype = DType::bf16;
+  found->second = std::move(tensor);
+  return {};
+}
+
+std::string summary(const HostTensor& tensor) {
+  const auto width = static_cast<std::size_t>(size_of(tensor.dtype));
+  std::string text = fmt::format("{}[{}]", name_of(tensor.dtype), fmt::join(tensor.sizes, ", "));
+  text += " = {";
+  const std::size_t count = std::min<std::size_t>(6, tensor.bytes.size() / width);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::byte* at = tensor.bytes.data() + i * width;
+    text += (i == 0 ? "" : ", ") + (is_float(tensor.dtype) ? fmt::format("{:.6g}", ir::decode(tensor.dtype, at)) : fmt::format("{}", ir::decode_int(tensor.dtype, at)));
+  }
+  return text + (count * width < tensor.bytes.size() ? ", ...}" : "}");
+}
+
+/// A file name for an output: whatever the graph calls it stays inside the folder.
+std::string file_stem(const std::string& name) {
+  std::string safe = name;
+  std::replace_if(safe.begin(), safe.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-'; }, '_');
+  return safe;
+}
+
+Result<void> write_outputs(const Outputs& outputs, const std::string& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) return make_error(ErrorCode::io, "The folder '{}' could not be made: {}.", folder, failed.message());
+  for (const auto& entry : outputs) VKF_CHECK_OK(write_npy(fs::path(folder) / (file_stem(entry.first) + ".npy"), entry.second));
+  return {};
+}
+
+}  // namespace
+
+Result<int> list_devices(const Common& common, bool json) {
+  VKF_TRY(options, device_options(common));
+  static_cast<void>(options);
+  VKF_TRY(devices, Device::list(true));
+  if (json) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const DeviceDescription& device : devices) all.push_back(to_json(device));
+    std::printf("%s\n", all.dump(2).c_str());
+    return 0;
+  }
+  for (const DeviceDescription& device : devices) print_device(device);
+  return 0;
+}
+
+Result<int> run_model(const Common& common, const RunCommand& command) {
+  VKF_TRY(graph, load_model(command.model));
+  VKF_TRY(inputs, random_inputs(graph, 0));
+  for (const std::string& argument : command.inputs) VKF_CHECK_OK(replace_input(graph, argument, inputs));
+  VKF_TRY(symbols, symbols_of(graph, inputs.tensors));
+  inputs.symbols = symbols;
+  VKF_TRY(device, open_device(common));
+  VKF_TRY(program, compile_model(common, device, graph));
+  Outputs outputs;
+  for (int i = 0; i < command.repeat; ++i) {
+    VKF_TRY(made, program.run(views(inputs)));
+    outputs = std::move(made);
+  }
+  std::printf("%s on %s: %d kernel%s\n", graph.name.c_str(), device.description().name.c_str(), program.kernel_count(),
+              program.kernel_count() == 1 ? "" : "s");
+  for (const auto& entry : outputs) std::printf("  %s : %s\n", entry.first.c_str(), summary(entry.second).c_str());
+  if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, command.output_dir));
+  if (command.profile) {
+    VKF_TRY(times, program.profile_host(views(inputs)));
+    std::printf("  %-40s %12s\n", "kernel", "device us");
+    for (const KernelTime& time : times) std::printf("  %-40s %12.2f\n", time.kernel.c_str(), time.microseconds);
+  }
+  return 0;
+}
+
+Result<int> show_plan(const Common& common, const PlanCommand& command) {
+  VKF_TRY(graph, load_model(command.model));
+  VKF_TRY(device, open_device(common));
+  VKF_TRY(program, compile_model(common, device, std::move(graph)));
+  VKF_TRY(text, program.explain(command.format == "json" ? Stage::json : Stage::plan));
+  if (command.output.empty()) {
+    std::fputs(text.c_str(), stdout);
+  } else {
+    VKF_CHECK_OK(write_file(command.output, text));
+  }
+  return 0;
+}
+
+Result<int> show_code(const Common& common, const CodeCommand& command) {
+  VKF_TRY(graph, load_model(command.model));
+  VKF_TRY(device, open_device(common));
+  VKF_TRY(program, compile_model(common, device, std::move(graph)));
+  const int count = program.kernel_count();
+  if (command.segment && (*command.segment < 0 || *command.segment >= count)) {
+    return invalid("There is no segment {}: the plan has {}.", *command.segment, count);
+  }
+  if (!command.output.empty()) {
+    std::error_code failed;
+    fs::create_directories(command.output, failed);
+    if (failed) return make_error(ErrorCode::io, "The folder '{}' could not be made: {}.", command.output, failed.message());
+  }
+  for (int i = 0; i < count; ++i) {
+    if (command.segment && *command.segment != i) continue;
+    VKF_TRY(text, program.explain(command.stage, i));
+    if (command.output.empty()) {
+      std::printf("%s%s\n", i > 0 && !command.segment ? "\n" : "", text.c_str());
+    } else {
+      VKF_CHECK_OK(write_file(fs::path(command.output) / fmt::format("segment{}.{}", i, command.extension), text));
+    }
+  }
+  return 0;
+}
+
+Result<int> validate_models(const Common& common, const ValidateCommand& command) {
+  VKF_TRY(device, open_device(common));
+  ValidateOptions options;
+  options.fusion = command.fusion == "on";
+  options.numerics = common.strict ? Numerics::strict : Numerics::standard;
+  options.seed = command.seed;
+  constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped"};
+  ValidateReport all;
+  std::optional<Error> usage;
+  for (const std::string& path : command.paths) {
+    auto report = validate_path(device, path, options, [&](const CaseResult& result) {
+      std::printf("%s %s: %s\n", kWords[static_cast<int>(result.verdict)], result.name.c_str(), result.detail.c_str());
+      std::fflush(stdout);
+    });
+    if (!report) {
+      usage = std::move(report).error();
+      continue;
+    }
+    all.cases.insert(all.cases.end(), report->cases.begin(), report->cases.end());
+  }
+  if (!command.json.empty()) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const CaseResult& result : all.cases) {
+      json.push_back({{"name", result.name}, {"verdict", kWords[static_cast<int>(result.verdict)]}, {"detail", result.detail}, {"max_error_over_bound", result.max_ratio}, {"kernels", result.kernels}});
+    }
+    VKF_CHECK_OK(write_file(command.json, json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
+  }
+  std::printf("%d passed, %d failed, %d skipped\n", all.count(Verdict::passed), all.count(Verdict::failed), all.count(Verdict::skipped));
+  if (all.count(Verdict::failed) > 0) return 1;
+  if (usage) return *std::move(usage);
+  return all.count(Verdict::passed) > 0 ? 0 : 2;
+}
+
+}  // namespace vkfuse::tool

@@ -1,0 +1,59 @@
+// The commands behind the command line. Each returns an exit status, or the error to print.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "vkfuse/executable.hpp"
+
+namespace vkfuse::tool {
+
+struct Common {
+  std::string device;
+  std::vector<std::string> disable;
+  std::vector<std::string> limits;   ///< NAME=VALUE
+  std::vector<std::string> without;  ///< "fusion"
+  bool strict = false;
+};
+
+struct RunCommand {
+  std::string model;
+  std::vector<std::string> inputs;
+  std::string output_dir;
+  int repeat = 1;
+  bool profile = false;
+};
+
+struct PlanCommand {
+  std::string model;
+  std::string format = "text";
+  std::string output;
+};
+
+struct CodeCommand {
+  std::string model;
+  std::optional<int> segment;
+  std::string output;
+  std::string extension;
+  Stage stage = Stage::glsl;
+};
+
+struct ValidateCommand {
+  std::vector<std::string> paths;
+  std::string json;
+  std::string fusion = "on";
+  std::uint64_t seed = 0;
+};
+
+Result<int> list_devices(const Common& common, bool json);
+Result<int> run_model(const Common& common, const RunCommand& command);
+Result<int> show_plan(const Common& common, const PlanCommand& command);
+Result<int> show_code(const Common& common, const CodeCommand& command);
+Result<int> validate_models(const Common& common, const ValidateCommand& command);
+
+/// What --device, --disable and --limit say.
+Result<DeviceOptions> device_options(const Common& common);
+Result<CompileOptions> compile_options(const Common& common);
+
+}  // namespace vkfuse::tool

@@ -1,0 +1,100 @@
+// The vkfuse command: arguments in, sentences and exit statuses out. docs/command-line.md describes it.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "api/program.hpp"
+#include "api/tensor_node.hpp"
+#include "tool/commands.hpp"
+
+namespace {
+
+using namespace vkfuse;
+using namespace vkfuse::tool;
+
+/// Options every command takes.
+void add_common(CLI::App& command, Common& common) {
+  command.add_option("-d,--device", common.device, "An index, a UUID or a part of the name");
+  command.add_option("--disable", common.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
+  command.add_option("--limit", common.limits, "Lower a limit: NAME=VALUE");
+  command.add_option("--without", common.without, "Switch a mechanism off: fusion")->delimiter(',');
+  command.add_flag("--strict", common.strict, "Round every op to its dtype");
+}
+
+int finish(const Result<int>& status) {
+  if (status.ok()) return *status;
+  std::fprintf(stderr, "vkfuse: %s\n", status.error().text().c_str());
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"vkfuse: tensor graphs as fused Vulkan compute kernels"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", VKFUSE_VERSION);
+  Common common;
+  int status = 0;
+
+  bool json = false;
+  CLI::App* devices = app.add_subcommand("devices", "List Vulkan devices, their limits and ladder rungs");
+  add_common(*devices, common);
+  devices->add_flag("--json", json, "Print JSON");
+  devices->callback([&] { status = finish(list_devices(common, json)); });
+
+  RunCommand run;
+  CLI::App* run_app = app.add_subcommand("run", "Run a model");
+  add_common(*run_app, common);
+  run_app->add_option("model", run.model, "A .onnx or .vkf file")->required();
+  run_app->add_option("--input", run.inputs, "NAME=FILE.npy or NAME=random[:SEED]; others are random");
+  run_app->add_option("--output-dir", run.output_dir, "Write every output there as NAME.npy");
+  run_app->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
+  run_app->add_flag("--profile", run.profile, "Print the device time of every kernel");
+  run_app->callback([&] { status = finish(run_model(common, run)); });
+
+  PlanCommand plan;
+  CLI::App* plan_app = app.add_subcommand("plan", "Show which ops share a kernel, what that moves, and why not more");
+  add_common(*plan_app, common);
+  plan_app->add_option("model", plan.model, "A .onnx or .vkf file")->required();
+  plan_app->add_option("--format", plan.format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  plan_app->add_option("-o,--output", plan.output, "Write to a file");
+  plan_app->callback([&] { status = finish(show_plan(common, plan)); });
+
+  CodeCommand code;
+  const auto add_code = [&](const char* name, const char* what, Stage stage) {
+    CLI::App* command = app.add_subcommand(name, what);
+    add_common(*command, common);
+    command->add_option("model", code.model, "A .onnx or .vkf file")->required();
+    command->add_option("--segment", code.segment, "Only this segment");
+    command->add_option("-o,--output", code.output, "Write a file per segment into this folder");
+    command->callback([&, stage, name] {
+      code.stage = stage;
+      code.extension = name;
+      status = finish(show_code(common, code));
+    });
+  };
+  add_code("glsl", "Print the GLSL of every kernel", Stage::glsl);
+  add_code("spirv", "Print the SPIR-V disassembly of every kernel", Stage::spirv);
+  add_code("msl", "Print every kernel as Metal shading language", Stage::msl);
+  add_code("hlsl", "Print every kernel as HLSL", Stage::hlsl);
+
+  ValidateCommand validate;
+  CLI::App* validate_app = app.add_subcommand("validate", "Check outputs against the reference or against ONNX test data");
+  add_common(*validate_app, common);
+  validate_app->add_option("path", validate.paths, "Models, case folders or folders of cases")->required();
+  validate_app->add_option("--json", validate.json, "Write the results as JSON");
+  validate_app->add_option("--fusion", validate.fusion, "on or off")->check(CLI::IsMember({"on", "off"}));
+  validate_app->add_option("--seed", validate.seed, "Of random inputs");
+  validate_app->callback([&] { status = finish(validate_models(common, validate)); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "vkfuse: %s. Try 'vkfuse --help'.\n", error.what());
+    return 2;
+  }
+  return status;
+}

@@ -1,0 +1,44 @@
+// Reading what the command line names: models, arrays, random inputs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "vkfuse/executable.hpp"
+
+namespace vkfuse::tool {
+
+/// A model file as a graph: .vkf is the text form, .onnx goes through the importer.
+Result<ir::Graph> load_model(const std::filesystem::path& path);
+
+/// A whole file as text.
+Result<std::string> read_text(const std::filesystem::path& path);
+/// Writes next to the target and renames, so that nothing half-written is left behind.
+Result<void> write_file(const std::filesystem::path& path, std::string_view bytes);
+
+/// NumPy's .npy, version 1 and 2, C order, little-endian.
+Result<HostTensor> read_npy(const std::filesystem::path& path);
+Result<void> write_npy(const std::filesystem::path& path, const HostTensor& tensor);
+
+/// Elements for an input: floats N(0,1), booleans fair, integers in [0, 4). The same seed and name
+/// give the same elements on every machine.
+HostTensor random_tensor(DType dtype, std::vector<std::int64_t> sizes, std::uint64_t seed, std::string_view name);
+
+/// Tensors for every input of a graph. Symbolic dimensions take `symbols`, else 4 rounded up to what
+/// their facts ask for.
+struct RunInputs {
+  std::map<std::string, HostTensor, std::less<>> tensors;
+  SymbolValues symbols;
+};
+Result<RunInputs> random_inputs(const ir::Graph& graph, std::uint64_t seed, const SymbolValues& symbols = {});
+
+/// Views of the tensors, for Executable::run.
+Inputs views(const RunInputs& inputs);
+
+/// One dimension value per symbol from the sizes of the inputs given, checked against each other.
+Result<SymbolValues> symbols_of(const ir::Graph& graph, const std::map<std::string, HostTensor, std::less<>>& tensors);
+
+}  // namespace vkfuse::tool

@@ -1,0 +1,120 @@
+#include "vulkan/buffer.hpp"
+
+#include <algorithm>
+
+namespace vkfuse::vulkan {
+namespace {
+
+constexpr std::uint64_t kGranule = 16;  // a vector load never leaves the buffer
+constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+constexpr VkMemoryPropertyFlags kMappable = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+constexpr VkMemoryPropertyFlags kCached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+
+std::uint32_t main_heap(const VkPhysicalDeviceMemoryProperties& memory) {
+  std::uint32_t best = 0;
+  VkDeviceSize bytes = 0;
+  for (std::uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
+    const VkMemoryHeap& heap = memory.memoryHeaps[i];
+    if (!(heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) || heap.size <= bytes) continue;
+    best = i;
+    bytes = heap.size;
+  }
+  return best;
+}
+
+// How well a memory type suits; negative when it does not.
+int suitability(const VkMemoryType& type, BufferKind kind, bool in_main_heap) {
+  const VkMemoryPropertyFlags flags = type.propertyFlags;
+  // Protected, lazily allocated and uncached device-coherent memory need features and are slow.
+  if (flags & ~(kLocal | kMappable | kCached)) return -1;
+  const bool mappable = (flags & kMappable) == kMappable;
+  const int local = flags & kLocal ? 1 : 0;
+  const int cached = flags & kCached ? 1 : 0;
+  switch (kind) {
+    case BufferKind::device:
+      // The small window of a discrete GPU that the host sees is its own heap: leave it alone.
+      if (!local || !in_main_heap) return -1;
+      return mappable ? 1 + cached : 0;
+    case BufferKind::upload: return mappable ? 2 * (1 - local) + (1 - cached) : -1;
+    case BufferKind::readback: return mappable ? 2 * cached + (1 - local) : -1;
+  }
+  return -1;
+}
+
+// Memory types that suit, the best first.
+std::vector<std::uint32_t> ranked_types(const Device& device, std::uint32_t allowed, BufferKind kind) {
+  const VkPhysicalDeviceMemoryProperties& memory = device.memory();
+  const std::uint32_t main = main_heap(memory);
+  const auto score = [&](std::uint32_t i) {
+    return suitability(memory.memoryTypes[i], kind, memory.memoryTypes[i].heapIndex == main);
+  };
+  std::vector<std::uint32_t> types;
+  for (std::uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+    if ((allowed >> i & 1u) && score(i) >= 0) types.push_back(i);
+  }
+  std::stable_sort(types.begin(), types.end(), [&](std::uint32_t a, std::uint32_t b) { return score(a) > score(b); });
+  return types;
+}
+
+}  // namespace
+
+Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind) {
+  const std::uint64_t limit = device->caps().max_allocation;
+  if (bytes > limit) {
+    return make_error(ErrorCode::out_of_memory,
+                      "A buffer of {} bytes is beyond the {} bytes that the device '{}' allocates at once.", bytes,
+                      limit, device->info().name);
+  }
+  Buffer buffer;
+  buffer.size_ = std::max((bytes + kGranule - 1) / kGranule, std::uint64_t{1}) * kGranule;
+  VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+  info.size = buffer.size_;
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+  VKF_TRY(handle, decltype(buffer.buffer_)::create(device, device->functions().CreateBuffer, info));
+  buffer.buffer_ = std::move(handle);
+  if (Result<void> done = buffer.allocate(device, kind); !done.ok()) {
+    return std::move(done).error().within(fmt::format("allocating a buffer of {} bytes", buffer.size_));
+  }
+  return buffer;
+}
+
+Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, BufferKind kind) {
+  VkMemoryRequirements needs{};
+  device->functions().GetBufferMemoryRequirements(device->handle(), buffer_.get(), &needs);
+  const std::vector<std::uint32_t> types = ranked_types(*device, needs.memoryTypeBits, kind);
+  Error last = make_error(ErrorCode::out_of_memory, "The device '{}' has no memory type for such a buffer.",
+                          device->info().name);
+  for (std::uint32_t type : types) {
+    Result<void> allocated = allocate_type(device, needs.size, type);
+    if (allocated.ok()) return attach(device, device->memory().memoryTypes[type].propertyFlags, kind);
+    last = std::move(allocated).error();
+    if (last.code != ErrorCode::out_of_memory) break;  // another type would not help
+  }
+  return last;
+}
+
+Result<void> Buffer::allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes,
+                                   std::uint32_t type) {
+  VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  info.allocationSize = bytes;
+  info.memoryTypeIndex = type;
+  VKF_TRY(memory, Memory::create(device, device->functions().AllocateMemory, info));
+  memory_ = std::move(memory);
+  return {};
+}
+
+Result<void> Buffer::attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind) {
+  const DeviceFunctions& vk = device->functions();
+  VKF_CHECK_OK(vk.call(vk.BindBufferMemory, device->handle(), buffer_.get(), memory_.get(), VkDeviceSize{0}));
+  if ((flags & kMappable) != kMappable) return {};
+  if (kind == BufferKind::device && !device->maps_device_memory()) return {};
+  void* view = nullptr;
+  VKF_CHECK_OK(vk.call(vk.MapMemory, device->handle(), memory_.get(), VkDeviceSize{0}, VkDeviceSize{VK_WHOLE_SIZE},
+                       VkMemoryMapFlags{0}, &view));
+  mapped_ = static_cast<std::byte*>(view);
+  host_cached_ = (flags & kCached) != 0;
+  return {};
+}
+
+}  // namespace vkfuse::vulkan

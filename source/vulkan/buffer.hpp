@@ -1,0 +1,58 @@
+// Memory the device reads and writes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "vulkan/handle.hpp"
+
+namespace vkfuse::vulkan {
+
+enum class BufferKind : std::uint8_t {
+  device,    ///< device-local; mapped too where that is the device's main memory
+  upload,    ///< host memory, written by the host, copied from by the device
+  readback,  ///< host memory, copied to by the device, read by the host
+};
+
+/// A storage buffer that can be copied and filled, with memory of its own. Move-only. Must outlive
+/// the submissions that use it.
+class Buffer {
+ public:
+  /// `bytes` is rounded up to a multiple of 16, and to 16 from 0. ErrorCode::out_of_memory beyond
+  /// the device's largest allocation or its memory.
+  static Result<Buffer> create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind);
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// The host's view, coherent with the device, or null when the memory is not mapped: then data
+  /// goes through an upload or a readback buffer. Host access and device access must not overlap.
+  [[nodiscard]] std::byte* mapped() const { return mapped_; }
+  [[nodiscard]] std::span<std::byte> bytes() const { return {mapped_, mapped_ ? static_cast<std::size_t>(size_) : 0}; }
+  /// Host reads are cached. Mapped memory where this is false is slow to read: read it through a
+  /// readback buffer when there is much of it.
+  [[nodiscard]] bool host_cached() const { return host_cached_; }
+
+  [[nodiscard]] VkBuffer handle() const { return buffer_.get(); }
+
+ private:
+  using Memory = Handle<VkDeviceMemory, &DeviceFunctions::FreeMemory>;
+
+  Result<void> allocate(const std::shared_ptr<const Device>& device, BufferKind kind);
+  Result<void> allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint32_t type);
+  Result<void> attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind);
+
+  Memory memory_;  // declared first: freed after the buffer is gone
+  Handle<VkBuffer, &DeviceFunctions::DestroyBuffer> buffer_;
+  std::uint64_t size_ = 0;
+  std::byte* mapped_ = nullptr;
+  bool host_cached_ = false;
+};
+
+/// A window of a buffer, in bytes. The offset is a multiple of Caps::offset_alignment, the size at
+/// most Caps::storage_buffer_range; 0 bytes stands for all that follows the offset.
+struct BufferRange {
+  const Buffer* buffer = nullptr;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+}  // namespace vkfuse::vulkan

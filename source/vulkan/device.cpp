@@ -1,0 +1,117 @@
+#include "vulkan/device.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "vulkan/query.hpp"
+
+namespace vkfuse::vulkan {
+
+Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<const Instance> instance, std::size_t index,
+                                               const DeviceOptions& options) {
+  if (index >= instance->devices().size()) {
+    return invalid("There is no Vulkan device {}: this machine has {}.", index, instance->devices().size());
+  }
+  std::shared_ptr<Device> device(new Device);
+  device->instance_ = std::move(instance);
+  if (Result<void> opened = device->open(index, options); !opened.ok()) {
+    return std::move(opened).error().within(fmt::format("opening the device '{}'", device->info_.name));
+  }
+  return device;
+}
+
+Result<void> Device::open(std::size_t index, const DeviceOptions& options) {
+  const InstanceFunctions& vk = instance_->functions();
+  const VkPhysicalDevice physical = instance_->physical_device(index);
+  info_ = instance_->devices()[index];
+  FeatureChain features;
+  VKF_CHECK_OK(features.query(vk, physical));
+  VKF_TRY(family, choose_queue_family(vk, physical));
+  queue_family_ = family.index;
+  timestamp_bits_ = family.timestamp_bits;
+
+  const float priority = 1.0F;
+  VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+  queue.queueFamilyIndex = queue_family_;
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  info.pNext = &features.core;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue;
+  info.enabledExtensionCount = static_cast<std::uint32_t>(features.extensions.size());
+  info.ppEnabledExtensionNames = features.extensions.data();
+  VkDevice device = VK_NULL_HANDLE;
+  VKF_CHECK_OK(vk.call(vk.CreateDevice, physical, &info, nullptr, &device));
+  device_ = device;
+  VKF_CHECK_OK(functions_.load(vk, device_));
+  functions_.GetDeviceQueue(device_, queue_family_, 0u, &queue_);
+
+  vk.GetPhysicalDeviceMemoryProperties(physical, &memory_);
+  VkPhysicalDeviceProperties properties{};
+  vk.GetPhysicalDeviceProperties(physical, &properties);
+  std::copy_n(properties.pipelineCacheUUID, VK_UUID_SIZE, pipeline_cache_uuid_.begin());
+  push_descriptors_ = options.push_descriptors && features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
+  map_device_memory_ = options.map_device_memory;
+  if (options.timeline && features.timeline.timelineSemaphore && functions_.WaitSemaphores) {
+    VKF_CHECK_OK(make_timeline());
+  }
+  return make_pipeline_cache(options.pipeline_cache);
+}
+
+Result<void> Device::make_timeline() {
+  VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
+  info.pNext = &type;
+  return functions_.call(functions_.CreateSemaphore, device_, &info, nullptr, &timeline_);
+}
+
+// Drivers have crashed on the cache of another version: its header must be this device's.
+bool Device::cache_is_ours(std::span<const std::byte> bytes) const {
+  VkPipelineCacheHeaderVersionOne header{};
+  if (bytes.size() < sizeof header) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  return header.headerSize >= sizeof header && header.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+         header.vendorID == info_.vendor_id && header.deviceID == info_.device_id &&
+         std::equal(pipeline_cache_uuid_.begin(), pipeline_cache_uuid_.end(), header.pipelineCacheUUID);
+}
+
+Result<void> Device::make_pipeline_cache(std::span<const std::byte> initial) {
+  VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+  if (cache_is_ours(initial)) {
+    info.initialDataSize = initial.size();
+    info.pInitialData = initial.data();
+  }
+  return functions_.call(functions_.CreatePipelineCache, device_, &info, nullptr, &pipeline_cache_);
+}
+
+Result<std::vector<std::byte>> Device::pipeline_cache_data() const {
+  for (;;) {
+    std::size_t size = 0;
+    VKF_CHECK_OK(functions_.call(functions_.GetPipelineCacheData, device_, pipeline_cache_, &size, nullptr));
+    std::vector<std::byte> bytes(size);
+    const VkResult result =
+        functions_.raw(functions_.GetPipelineCacheData, device_, pipeline_cache_, &size, bytes.data());
+    if (result == VK_INCOMPLETE) continue;  // another thread has made a pipeline meanwhile
+    if (result != VK_SUCCESS) return Calls::failure("vkGetPipelineCacheData", result);
+    bytes.resize(size);
+    return bytes;
+  }
+}
+
+Result<void> Device::wait_idle() {
+  const std::lock_guard lock(mutex_);
+  return functions_.call(functions_.DeviceWaitIdle, device_);
+}
+
+Device::~Device() {
+  if (device_ == VK_NULL_HANDLE || !functions_.DestroyDevice) return;
+  // Not through the seam: destruction has nobody to tell, and must not be made to skip the wait.
+  if (functions_.DeviceWaitIdle) functions_.DeviceWaitIdle(device_);
+  if (pipeline_cache_ != VK_NULL_HANDLE) functions_.DestroyPipelineCache(device_, pipeline_cache_, nullptr);
+  if (timeline_ != VK_NULL_HANDLE) functions_.DestroySemaphore(device_, timeline_, nullptr);
+  functions_.DestroyDevice(device_, nullptr);
+}
+
+}  // namespace vkfuse::vulkan

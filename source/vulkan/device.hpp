@@ -1,0 +1,92 @@
+// A logical device with one compute queue.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "vulkan/instance.hpp"
+#include "vulkan/ticket.hpp"
+
+namespace vkfuse::vulkan {
+
+class CommandBuffer;
+
+/// Everything is on by default; a test switches parts off to walk the fallbacks.
+struct DeviceOptions {
+  bool timeline = true;           ///< false: submissions signal fences
+  bool push_descriptors = true;   ///< false: descriptor pools
+  bool map_device_memory = true;  ///< false: device buffers are never mapped, so uploads are staged
+  /// What pipeline_cache_data() once gave. Ignored when its header names another device or driver.
+  std::span<const std::byte> pipeline_cache;
+};
+
+/// Every useful feature the physical device has is enabled. Shared by everything made from it, so
+/// it outlives them. Thread-safe. After VK_ERROR_DEVICE_LOST every submission and wait returns
+/// ErrorCode::device_lost; open another Device.
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  /// `index` into instance->devices(); invalid_argument beyond its end. Takes about 70 ms.
+  static Result<std::shared_ptr<Device>> create(std::shared_ptr<const Instance> instance, std::size_t index,
+                                                const DeviceOptions& options = {});
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] const DeviceInfo& info() const { return info_; }
+  [[nodiscard]] const Caps& caps() const { return info_.caps; }
+  [[nodiscard]] const std::shared_ptr<const Instance>& instance() const { return instance_; }
+  [[nodiscard]] bool lost() const { return functions_.lost; }
+  /// False where DeviceOptions or the driver rule them out.
+  [[nodiscard]] bool has_timeline() const { return timeline_ != VK_NULL_HANDLE; }
+  [[nodiscard]] bool has_push_descriptors() const { return push_descriptors_; }
+
+  /// Runs recorded commands, in order, after everything submitted earlier. The buffers, pipelines
+  /// and command buffers in use must live until the ticket is done.
+  Result<Ticket> submit(std::span<const CommandBuffer* const> commands);
+  Result<Ticket> submit(const CommandBuffer& commands);
+  /// Waits for everything submitted.
+  Result<void> wait_idle();
+
+  /// The bytes of the pipeline cache, for the next process.
+  Result<std::vector<std::byte>> pipeline_cache_data() const;
+
+  // For the classes of this folder.
+  [[nodiscard]] const DeviceFunctions& functions() const { return functions_; }
+  [[nodiscard]] VkDevice handle() const { return device_; }
+  [[nodiscard]] VkPipelineCache pipeline_cache() const { return pipeline_cache_; }
+  [[nodiscard]] VkSemaphore timeline() const { return timeline_; }
+  [[nodiscard]] std::uint32_t queue_family() const { return queue_family_; }
+  [[nodiscard]] std::uint32_t timestamp_bits() const { return timestamp_bits_; }
+  [[nodiscard]] const VkPhysicalDeviceMemoryProperties& memory() const { return memory_; }
+  [[nodiscard]] bool maps_device_memory() const { return map_device_memory_; }
+
+ private:
+  Device() = default;
+  Result<void> open(std::size_t index, const DeviceOptions& options);
+  Result<void> make_timeline();
+  Result<void> make_pipeline_cache(std::span<const std::byte> initial);
+  [[nodiscard]] bool cache_is_ours(std::span<const std::byte> bytes) const;
+  Result<Ticket> submit_locked(std::span<const VkCommandBuffer> buffers);
+
+  std::shared_ptr<const Instance> instance_;
+  DeviceInfo info_;
+  DeviceFunctions functions_;
+  VkDevice device_ = VK_NULL_HANDLE;
+  VkPhysicalDeviceMemoryProperties memory_{};
+  Uuid pipeline_cache_uuid_{};
+  VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;
+  VkSemaphore timeline_ = VK_NULL_HANDLE;
+  std::uint32_t queue_family_ = 0;
+  std::uint32_t timestamp_bits_ = 0;
+  bool push_descriptors_ = false;
+  bool map_device_memory_ = true;
+
+  std::mutex mutex_;  // guards the queue and the value below
+  VkQueue queue_ = VK_NULL_HANDLE;
+  std::uint64_t submitted_ = 0;
+};
+
+}  // namespace vkfuse::vulkan

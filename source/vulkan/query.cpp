@@ -1,0 +1,246 @@
+#include "vulkan/query.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace vkfuse::vulkan {
+namespace {
+
+using Extensions = std::vector<VkExtensionProperties>;
+
+// Appends structures to a pNext chain.
+class Chain {
+ public:
+  template <typename Head>
+  explicit Chain(Head& head) : tail_(reinterpret_cast<VkBaseOutStructure*>(&head)) {}
+
+  template <typename T>
+  void link(T& next) {
+    tail_->pNext = reinterpret_cast<VkBaseOutStructure*>(&next);
+    tail_ = tail_->pNext;
+  }
+
+ private:
+  VkBaseOutStructure* tail_;
+};
+
+// What a device has by version or by extension.
+struct Offer {
+  std::uint32_t version = 0;
+  Extensions extensions;
+
+  [[nodiscard]] bool has(std::uint32_t core_since, const char* extension) const {
+    return version >= core_since || has_extension(extensions, extension);
+  }
+};
+
+Result<Offer> offer_of(const InstanceFunctions& vk, VkPhysicalDevice device) {
+  VkPhysicalDeviceProperties properties{};
+  vk.GetPhysicalDeviceProperties(device, &properties);
+  VKF_TRY(extensions, vk.list(VkExtensionProperties{}, vk.EnumerateDeviceExtensionProperties, device,
+                              static_cast<const char*>(nullptr)));
+  return Offer{std::min(properties.apiVersion, VK_API_VERSION_1_3 | 0xFFFu), std::move(extensions)};
+}
+
+DeviceType type_of(VkPhysicalDeviceType type) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return DeviceType::discrete;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return DeviceType::integrated;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return DeviceType::virtualized;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return DeviceType::cpu;
+    default: return DeviceType::other;
+  }
+}
+
+struct Properties {
+  VkPhysicalDeviceProperties2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  VkPhysicalDeviceIDProperties ids{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+  VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+  VkPhysicalDeviceMaintenance3Properties allocation{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+  VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+  VkPhysicalDeviceFloatControlsProperties floats{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
+  VkPhysicalDeviceSubgroupSizeControlProperties subgroup_size{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+  VkPhysicalDeviceShaderIntegerDotProductProperties dot_product{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+
+  Properties() = default;
+  Properties(const Properties&) = delete;
+  Properties& operator=(const Properties&) = delete;
+
+  void query(const InstanceFunctions& vk, VkPhysicalDevice device, const Offer& offer) {
+    Chain chain(core);
+    chain.link(ids);
+    chain.link(subgroup);
+    chain.link(allocation);
+    if (offer.has(VK_API_VERSION_1_2, "VK_KHR_driver_properties")) chain.link(driver);
+    if (offer.has(VK_API_VERSION_1_2, "VK_KHR_shader_float_controls")) chain.link(floats);
+    if (offer.has(VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control")) chain.link(subgroup_size);
+    if (offer.has(VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product")) chain.link(dot_product);
+    vk.GetPhysicalDeviceProperties2(device, &core);
+  }
+};
+
+void fill_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
+  caps.max_invocations = limits.maxComputeWorkGroupInvocations;
+  caps.max_workgroup_x = limits.maxComputeWorkGroupSize[0];
+  caps.max_groups_per_axis = std::min(
+      {limits.maxComputeWorkGroupCount[0], limits.maxComputeWorkGroupCount[1], limits.maxComputeWorkGroupCount[2]});
+  caps.shared_memory_bytes = limits.maxComputeSharedMemorySize;
+  // One compute shader uses one set: the tighter of the three limits counts.
+  caps.storage_buffers = std::min(
+      {limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers, limits.maxPerStageResources});
+  caps.push_constant_bytes = limits.maxPushConstantsSize;
+  caps.storage_buffer_range = limits.maxStorageBufferRange;
+  caps.offset_alignment = static_cast<std::uint32_t>(limits.minStorageBufferOffsetAlignment);
+}
+
+void fill_subgroups(const Properties& properties, const FeatureChain& features, Caps& caps) {
+  const VkPhysicalDeviceSubgroupProperties& subgroup = properties.subgroup;
+  const bool in_compute = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
+  caps.subgroup_size = std::max(subgroup.subgroupSize, 1u);
+  caps.subgroup_size_min = caps.subgroup_size_max = caps.subgroup_size;
+  caps.subgroup_arithmetic = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
+  caps.subgroup_shuffle = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+  caps.full_subgroups = features.subgroup_size.computeFullSubgroups;
+  caps.subgroup_size_control = features.subgroup_size.subgroupSizeControl &&
+                               (properties.subgroup_size.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
+  if (caps.subgroup_size_control) {
+    caps.subgroup_size_min = properties.subgroup_size.minSubgroupSize;
+    caps.subgroup_size_max = properties.subgroup_size.maxSubgroupSize;
+  }
+}
+
+void fill_features(const Properties& properties, const FeatureChain& features, Caps& caps) {
+  caps.storage_16bit = features.storage16.storageBuffer16BitAccess;
+  caps.storage_8bit = features.storage8.storageBuffer8BitAccess;
+  caps.float16 = features.float16_int8.shaderFloat16;
+  caps.int8 = features.float16_int8.shaderInt8;
+  caps.int16 = features.core.features.shaderInt16;
+  caps.int64 = features.core.features.shaderInt64;
+  caps.float64 = features.core.features.shaderFloat64;
+  caps.round_to_even_f16 = properties.floats.shaderRoundingModeRTEFloat16;
+  caps.keep_denorms_f16 = properties.floats.shaderDenormPreserveFloat16;
+  caps.subgroup_16bit = features.subgroup_types.shaderSubgroupExtendedTypes;
+  caps.dot_product_i8 = features.dot_product.shaderIntegerDotProduct;
+  caps.dot_product_i8_accelerated =
+      caps.dot_product_i8 && properties.dot_product.integerDotProduct4x8BitPackedSignedAccelerated;
+  caps.executable_statistics = features.executables.pipelineExecutableInfo;
+}
+
+void fill_memory(const InstanceFunctions& vk, VkPhysicalDevice device, const Properties& properties, DeviceInfo& info) {
+  VkPhysicalDeviceMemoryProperties memory{};
+  vk.GetPhysicalDeviceMemoryProperties(device, &memory);
+  std::uint64_t largest = 0;
+  for (std::uint32_t i = 0; i < memory.memoryHeapCount; ++i) {
+    const VkMemoryHeap& heap = memory.memoryHeaps[i];
+    info.heaps.push_back({heap.size, (heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0});
+    if (info.heaps.back().device_local) largest = std::max<std::uint64_t>(largest, heap.size);
+  }
+  // Some drivers report a limit beyond the memory there is.
+  const std::uint64_t limit = properties.allocation.maxMemoryAllocationSize;
+  info.caps.max_allocation = largest == 0 ? limit : std::min(limit, largest);
+}
+
+}  // namespace
+
+bool has_extension(const Extensions& extensions, const char* name) {
+  return std::any_of(extensions.begin(), extensions.end(), [name](const VkExtensionProperties& extension) {
+    return std::strcmp(extension.extensionName, name) == 0;
+  });
+}
+
+std::string version_text(std::uint32_t version) {
+  return fmt::format("{}.{}.{}", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
+                     VK_API_VERSION_PATCH(version));
+}
+
+Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice device) {
+  VKF_TRY(offer, offer_of(vk, device));
+  Chain chain(core);
+  const auto link = [&](std::uint32_t core_since, const char* extension, auto& structure) {
+    if (!offer.has(core_since, extension)) return;
+    chain.link(structure);
+    if (offer.version < core_since) extensions.push_back(extension);
+  };
+  constexpr std::uint32_t kNever = ~0u;
+  chain.link(storage16);  // core in 1.1
+  link(VK_API_VERSION_1_2, "VK_KHR_8bit_storage", storage8);
+  link(VK_API_VERSION_1_2, "VK_KHR_shader_float16_int8", float16_int8);
+  link(VK_API_VERSION_1_2, "VK_KHR_shader_subgroup_extended_types", subgroup_types);
+  link(VK_API_VERSION_1_2, "VK_KHR_timeline_semaphore", timeline);
+  link(VK_API_VERSION_1_2, "VK_KHR_vulkan_memory_model", memory_model);
+  link(VK_API_VERSION_1_2, "VK_EXT_scalar_block_layout", scalar_layout);
+  link(VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control", subgroup_size);
+  link(VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product", dot_product);
+  link(kNever, "VK_KHR_pipeline_executable_properties", executables);
+  const auto enable = [&](std::uint32_t core_since, const char* extension) {
+    if (offer.version < core_since && has_extension(offer.extensions, extension)) extensions.push_back(extension);
+  };
+  enable(VK_API_VERSION_1_2, "VK_KHR_shader_float_controls");  // SPIR-V 1.3 declares it by extension
+  enable(kNever, "VK_KHR_portability_subset");                 // must be enabled where it is offered
+  push_descriptors = has_extension(offer.extensions, "VK_KHR_push_descriptor");
+  if (push_descriptors) extensions.push_back("VK_KHR_push_descriptor");
+  vk.GetPhysicalDeviceFeatures2(device, &core);
+  const VkPhysicalDeviceFeatures all = core.features;
+  core.features = {};
+  core.features.shaderInt16 = all.shaderInt16;
+  core.features.shaderInt64 = all.shaderInt64;
+  core.features.shaderFloat64 = all.shaderFloat64;
+  return {};
+}
+
+Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice device) {
+  VKF_TRY(offer, offer_of(vk, device));
+  Properties properties;
+  properties.query(vk, device, offer);
+  FeatureChain features;
+  VKF_CHECK_OK(features.query(vk, device));
+  const VkPhysicalDeviceProperties& core = properties.core.properties;
+  DeviceInfo info;
+  info.name = core.deviceName;
+  info.driver_name = properties.driver.driverName;
+  info.driver_info = properties.driver.driverInfo;
+  info.api_version = version_text(core.apiVersion);
+  info.driver_version = core.driverVersion;
+  info.vendor_id = core.vendorID;
+  info.device_id = core.deviceID;
+  std::copy_n(properties.ids.deviceUUID, VK_UUID_SIZE, info.device_uuid.begin());
+  std::copy_n(properties.ids.driverUUID, VK_UUID_SIZE, info.driver_uuid.begin());
+  info.type = type_of(core.deviceType);
+  fill_limits(core.limits, info.caps);
+  fill_subgroups(properties, features, info.caps);
+  fill_features(properties, features, info.caps);
+  fill_memory(vk, device, properties, info);
+  VKF_TRY(family, choose_queue_family(vk, device));
+  info.caps.timestamp_period_ns = family.timestamp_bits > 0 ? core.limits.timestampPeriod : 0.0F;
+  return info;
+}
+
+Result<QueueFamily> choose_queue_family(const InstanceFunctions& vk, VkPhysicalDevice device) {
+  std::uint32_t count = 0;
+  vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
+  std::vector<VkQueueFamilyProperties> families(count);
+  vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
+  std::optional<QueueFamily> best;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (families[i].queueCount == 0 || !(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+    const bool compute_only = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
+    if (!best || (compute_only && !best->compute_only)) best = {i, families[i].timestampValidBits, compute_only};
+  }
+  if (!best) return unsupported("None of the device's {} queue families can compute.", count);
+  return *best;
+}
+
+std::string to_text(const Uuid& uuid) { return fmt::format("{:02x}", fmt::join(uuid, "")); }
+
+std::uint64_t DeviceInfo::device_memory() const {
+  std::uint64_t bytes = 0;
+  for (const MemoryHeap& heap : heaps) bytes += heap.device_local ? heap.bytes : 0;
+  return bytes;
+}
+
+}  // namespace vkfuse::vulkan

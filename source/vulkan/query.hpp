@@ -1,0 +1,61 @@
+// Asking a physical device what it can do; the same chain of features then opens it.
+#pragma once
+
+#include <vector>
+
+#include "vulkan/device_info.hpp"
+#include "vulkan/functions.hpp"
+
+namespace vkfuse::vulkan {
+
+bool has_extension(const std::vector<VkExtensionProperties>& extensions, const char* name);
+
+/// "1.3.230".
+std::string version_text(std::uint32_t version);
+
+/// Name, limits and features.
+Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice device);
+
+struct QueueFamily {
+  std::uint32_t index = 0;
+  std::uint32_t timestamp_bits = 0;  ///< 0: no timestamps
+  bool compute_only = false;
+};
+
+/// A family that computes and does not draw where there is one (its work runs beside the
+/// desktop's), else the first that computes.
+Result<QueueFamily> choose_queue_family(const InstanceFunctions& vk, VkPhysicalDevice device);
+
+/// Every feature vkfuse knows how to use, as one pNext chain. A structure is linked only when the
+/// device's version or extensions define it. Not copyable: the chain points into itself.
+struct FeatureChain {
+  VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+  VkPhysicalDevice16BitStorageFeatures storage16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
+  VkPhysicalDevice8BitStorageFeatures storage8{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES};
+  VkPhysicalDeviceShaderFloat16Int8Features float16_int8{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
+  VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures subgroup_types{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES};
+  VkPhysicalDeviceTimelineSemaphoreFeatures timeline{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
+  VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES};
+  VkPhysicalDeviceScalarBlockLayoutFeatures scalar_layout{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES};
+  VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot_product{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
+  bool push_descriptors = false;
+  std::vector<const char*> extensions;  ///< to enable along with the chain
+
+  FeatureChain() = default;
+  FeatureChain(const FeatureChain&) = delete;
+  FeatureChain& operator=(const FeatureChain&) = delete;
+
+  /// Links, asks the device, and clears what vkfuse does not want (robustness costs speed).
+  Result<void> query(const InstanceFunctions& vk, VkPhysicalDevice device);
+};
+
+}  // namespace vkfuse::vulkan

@@ -1,0 +1,132 @@
+// Submitting, and waiting for what was submitted.
+#include <limits>
+
+#include "vulkan/command_buffer.hpp"
+#include "vulkan/handle.hpp"
+
+namespace vkfuse::vulkan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Waking a blocked thread takes about 30 us, which a small kernel does not last: poll first.
+constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
+
+Error lost_before() {
+  return make_error(ErrorCode::device_lost, "The device was lost by an earlier call; open it again.");
+}
+
+}  // namespace
+
+Result<Ticket> Device::submit(const CommandBuffer& commands) {
+  const CommandBuffer* one = &commands;
+  return submit(std::span(&one, 1));
+}
+
+Result<Ticket> Device::submit(std::span<const CommandBuffer* const> commands) {
+  if (lost()) return lost_before();
+  if (commands.empty()) return Ticket();
+  std::vector<VkCommandBuffer> buffers;
+  buffers.reserve(commands.size());
+  for (const CommandBuffer* command : commands) buffers.push_back(command->handle());
+  const std::lock_guard lock(mutex_);
+  return submit_locked(buffers);
+}
+
+Result<Ticket> Device::submit_locked(std::span<const VkCommandBuffer> buffers) {
+  Ticket ticket;
+  ticket.device_ = shared_from_this();
+  ticket.value_ = submitted_ + 1;
+  VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
+  info.commandBufferCount = static_cast<std::uint32_t>(buffers.size());
+  info.pCommandBuffers = buffers.data();
+  VkTimelineSemaphoreSubmitInfo values{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+  VkFence fence = VK_NULL_HANDLE;
+  if (has_timeline()) {
+    values.signalSemaphoreValueCount = 1;
+    values.pSignalSemaphoreValues = &ticket.value_;
+    info.pNext = &values;
+    info.signalSemaphoreCount = 1;
+    info.pSignalSemaphores = &timeline_;
+  } else {
+    const VkFenceCreateInfo blank{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    VKF_TRY(handle,
+            Handle<VkFence, &DeviceFunctions::DestroyFence>::create(ticket.device_, functions_.CreateFence, blank));
+    fence = handle.get();
+    ticket.fence_ = std::make_shared<Fence>(Fence{std::move(handle)});
+  }
+  VKF_CHECK_OK(functions_.call(functions_.QueueSubmit, queue_, 1u, &info, fence));
+  submitted_ = ticket.value_;
+  return ticket;
+}
+
+// What failed may still be running, and the caller frees its buffers next: wait for the end of it.
+// On a lost device this returns at once.
+Error Ticket::drained(Error error) const {
+  const DeviceFunctions& vk = device_->functions();
+  vk.DeviceWaitIdle(device_->handle());
+  return error;
+}
+
+Result<bool> Ticket::poll() const {
+  const DeviceFunctions& vk = device_->functions();
+  if (fence_) {
+    const VkResult result = vk.raw(vk.GetFenceStatus, device_->handle(), fence_->handle.get());
+    if (result == VK_SUCCESS || result == VK_NOT_READY) return result == VK_SUCCESS;
+    return drained(Calls::failure("vkGetFenceStatus", result));
+  }
+  std::uint64_t reached = 0;
+  Result<void> asked = vk.call(vk.GetSemaphoreCounterValue, device_->handle(), device_->timeline(), &reached);
+  if (!asked.ok()) return drained(std::move(asked).error());
+  return reached >= value_;
+}
+
+Result<bool> Ticket::block(std::uint64_t nanoseconds) const {
+  const DeviceFunctions& vk = device_->functions();
+  VkResult result = VK_SUCCESS;
+  if (fence_) {
+    const VkFence fence = fence_->handle.get();
+    result = vk.raw(vk.WaitForFences, device_->handle(), 1u, &fence, static_cast<VkBool32>(VK_TRUE), nanoseconds);
+  } else {
+    const VkSemaphore timeline = device_->timeline();
+    VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
+    info.semaphoreCount = 1;
+    info.pSemaphores = &timeline;
+    info.pValues = &value_;
+    result = vk.raw(vk.WaitSemaphores, device_->handle(), &info, nanoseconds);
+  }
+  if (result == VK_SUCCESS || result == VK_TIMEOUT) return result == VK_SUCCESS;
+  return drained(Calls::failure(fence_ ? "vkWaitForFences" : "vkWaitSemaphores", result));
+}
+
+Result<bool> Ticket::done() const {
+  if (value_ == 0) return true;
+  if (device_->lost()) return lost_before();
+  return poll();
+}
+
+Result<bool> Ticket::wait_for(std::chrono::nanoseconds time) const {
+  const Clock::time_point start = Clock::now();
+  for (;;) {
+    VKF_TRY(ended, done());
+    if (ended) return true;
+    const auto spent = Clock::now() - start;
+    if (spent >= time) return false;
+    if (spent >= kSpin) return block(static_cast<std::uint64_t>((time - spent).count()));
+  }
+}
+
+Result<void> Ticket::wait() const {
+  const Clock::time_point start = Clock::now();
+  do {
+    VKF_TRY(ended, done());
+    if (ended) return {};
+  } while (Clock::now() - start < kSpin);
+  for (;;) {
+    VKF_TRY(ended, block(kForever));
+    if (ended) return {};
+  }
+}
+
+}  // namespace vkfuse::vulkan
