@@ -44,7 +44,9 @@ OnnxOptions small_inputs_known(const std::vector<TensorData>& inputs) {
 }
 
 Result<Case> load_case(const fs::path& folder) {
-  Case result{folder.filename().string(), {}, read_all(folder / "test_data_set_0", "input"),
+  Case result{folder.filename().string(),
+              {},
+              read_all(folder / "test_data_set_0", "input"),
               read_all(folder / "test_data_set_0", "output")};
   Result<OnnxModel> model = load_onnx(folder / "model.onnx");
   if (!model && model.error().code == ErrorCode::unsupported) {
@@ -80,6 +82,8 @@ std::string difference(DType dtype, const reference::Column& got, TensorData wan
     if (std::isfinite(element_real(want, i))) largest = std::max(largest, std::abs(element_real(want, i)));
   }
   const Tolerance tolerance = tolerance_of(dtype, largest);
+  const auto undecided = std::ranges::count_if(got.bound, [](double bound) { return std::isinf(bound); });
+  if (undecided * 2 > static_cast<std::ptrdiff_t>(got.bound.size())) return fmt::format("{} undecided", undecided);
   for (std::size_t i = 0; i < element_count(want); ++i) {
     const bool same = is_float(dtype) ? agrees(got.value[i], element_real(want, i), got.bound[i], tolerance)
                                       : got.bound[i] != 0 || got.integer[i] == element_int(want, i);
@@ -141,7 +145,7 @@ TEST(OnnxConformance, NodeTestsImportAndAgreeWithTheFiles) {
     if (text.empty()) ++agreeing;
   }
   fmt::print("{} cases: {} import, {} agree with the files\n", folders.size(), imported, agreeing);
-  EXPECT_GE(imported, 280);
+  EXPECT_GE(imported, 285);
 }
 
 }  // namespace

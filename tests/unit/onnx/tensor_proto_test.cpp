@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "onnx/host_tensor.hpp"
-#include "unit/onnx/models.hpp"
 #include "onnx/tensor_proto.hpp"
+#include "unit/onnx/models.hpp"
 #include "vkfuse/onnx.hpp"
 
 namespace vkfuse::onnx {
@@ -22,8 +22,8 @@ TensorProto tensor_of(TensorProto::DataType type, const Sizes& sizes) {
 }
 
 TEST(OnnxTensor, ReadsEveryIntegerType) {
-  const TensorProto::DataType small[] = {TensorProto::INT8,   TensorProto::UINT8, TensorProto::INT16,
-                                         TensorProto::UINT16, TensorProto::INT32};
+  const TensorProto::DataType small[] = {TensorProto::INT8, TensorProto::UINT8, TensorProto::INT16, TensorProto::UINT16,
+                                         TensorProto::INT32};
   for (const TensorProto::DataType type : small) {
     TensorProto tensor = tensor_of(type, {2});
     tensor.add_int32_data(100);
@@ -130,7 +130,8 @@ TEST_F(ExternalData, NeverLeavesTheFolder) {
   std::filesystem::create_directory(folder_ / "below");
   std::filesystem::create_symlink(folder_ / "weights.bin", folder_ / "link.bin");
   std::filesystem::create_directory_symlink("/", folder_ / "root");
-  for (const char* location : {"/etc/passwd", "../weights.bin", "below/../weights.bin", "link.bin", "root/etc/passwd"}) {
+  for (const char* location :
+       {"/etc/passwd", "../weights.bin", "below/../weights.bin", "link.bin", "root/etc/passwd"}) {
     const Result<TensorData> data = read(location);
     ASSERT_FALSE(data.ok()) << location;
     EXPECT_EQ(data.error().code, ErrorCode::invalid_argument) << data.error().text();
