@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "vkfuse/dtype.hpp"
 
@@ -23,6 +24,17 @@ constexpr std::string_view name_of(DeviceType type) {
   constexpr std::string_view names[5] = {"discrete", "integrated", "virtual", "cpu", "other"};
   return names[static_cast<int>(type)];
 }
+
+/// One product a cooperative matrix offers, per subgroup: c[m,n] + a[m,k] b[k,n].
+struct MatrixShape {
+  std::uint32_t m = 0;
+  std::uint32_t n = 0;
+  std::uint32_t k = 0;
+  DType a = DType::f16;
+  DType b = DType::f16;
+  DType c = DType::f32;
+  DType result = DType::f32;
+};
 
 /// Limits and features. The defaults are the minimum every Vulkan 1.1 device offers.
 struct Caps {
@@ -55,6 +67,16 @@ struct Caps {
   // T3
   bool dot_product_i8 = false;              ///< SPV_KHR_integer_dot_product
   bool dot_product_i8_accelerated = false;  ///< packed 4x8 signed, faster than its expansion
+  // T4: KHR cooperative matrix
+  std::vector<MatrixShape> matrix_shapes;  ///< empty without the extension; none saturates
+  bool matrix_bf16 = false;                ///< SPV_KHR_bfloat16 in cooperative matrices
+  // T5: NV cooperative matrix 2
+  bool matrix2_reductions = false;
+  bool matrix2_conversions = false;
+  bool matrix2_per_element = false;
+  bool matrix2_tensor_addressing = false;
+  bool matrix2_workgroup_scope = false;
+  bool matrix2_flexible = false;  ///< sizes beyond matrix_shapes
   // independent of the ladder
   bool int64 = false;
   bool float64 = false;

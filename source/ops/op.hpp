@@ -67,8 +67,10 @@ enum class Signature : std::uint8_t {
 };
 
 /// GLSL of one element as an expression over {0}, {1}, {2}; empty where the op is not offered for
-/// that lane. `pair64` serves i64 and u64 held as uvec2: {s} is "i64" or "u64", so one entry
-/// "{s}p_add({0}, {1})" names two prelude functions. `i64` and `u64` are for native 64-bit ints.
+/// that lane. {s} is the lane's name ("f32", "i32", "u32", "i64", "u64", "f64"), so "{s}_div({0}, {1})"
+/// names one prelude function per lane; {w} is the dtype's width in bits less one, for shifts.
+/// `pair64` serves i64 and u64 held as uvec2, where "{s}p_min({0}, {1})" names i64p_min and u64p_min.
+/// `i64` and `u64` are for native 64-bit ints.
 struct Glsl {
   std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64;
 };

@@ -73,6 +73,7 @@ Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::
   info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
   VKF_TRY(handle, decltype(buffer.buffer_)::create(device, device->functions().CreateBuffer, info));
   buffer.buffer_ = std::move(handle);
+  buffer.handle_ = buffer.buffer_.get();
   if (Result<void> done = buffer.allocate(device, kind); !done.ok()) {
     return std::move(done).error().within(fmt::format("allocating a buffer of {} bytes", buffer.size_));
   }

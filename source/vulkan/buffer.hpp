@@ -22,6 +22,10 @@ class Buffer {
   /// the device's largest allocation or its memory.
   static Result<Buffer> create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind);
 
+  /// A VkBuffer of the host program with storage and transfer usage, which stays the host's. Not
+  /// mapped; `bytes` as it was made, which kernels may not assume to be a multiple of 16.
+  static Result<Buffer> wrap(const std::shared_ptr<const Device>& device, std::uint64_t handle, std::uint64_t bytes);
+
   [[nodiscard]] std::uint64_t size() const { return size_; }
   /// The host's view, coherent with the device, or null when the memory is not mapped: then data
   /// goes through an upload or a readback buffer. Host access and device access must not overlap.
@@ -31,7 +35,7 @@ class Buffer {
   /// readback buffer when there is much of it.
   [[nodiscard]] bool host_cached() const { return host_cached_; }
 
-  [[nodiscard]] VkBuffer handle() const { return buffer_.get(); }
+  [[nodiscard]] VkBuffer handle() const { return handle_; }
 
  private:
   using Memory = Handle<VkDeviceMemory, &DeviceFunctions::FreeMemory>;
@@ -42,6 +46,7 @@ class Buffer {
 
   Memory memory_;  // declared first: freed after the buffer is gone
   Handle<VkBuffer, &DeviceFunctions::DestroyBuffer> buffer_;
+  VkBuffer handle_ = VK_NULL_HANDLE;  // buffer_'s, or the host's
   std::uint64_t size_ = 0;
   std::byte* mapped_ = nullptr;
   bool host_cached_ = false;

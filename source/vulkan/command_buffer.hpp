@@ -24,6 +24,10 @@ class CommandBuffer {
   /// `concurrent`: may be submitted again before the last submission of it is done.
   static Result<CommandBuffer> create(const std::shared_ptr<const Device>& device, bool concurrent = false);
 
+  /// Appends to a command buffer of the host, which begins, ends and submits it; begin() and end()
+  /// then only reset and report errors. Must outlive the execution: it owns the descriptor sets.
+  static Result<CommandBuffer> adopt(const std::shared_ptr<const Device>& device, void* command_buffer);
+
   /// Forgets what was recorded. No submission of it may be in flight.
   Result<void> begin();
   Result<void> end();
@@ -60,6 +64,7 @@ class CommandBuffer {
   DescriptorArena descriptors_;
   const ComputePipeline* pipeline_ = nullptr;
   bool concurrent_ = false;
+  bool lent_ = false;
   std::optional<Error> error_;
 };
 

@@ -47,16 +47,20 @@ Result<void> Device::open(std::size_t index, const DeviceOptions& options) {
   VKF_CHECK_OK(functions_.load(vk, device_));
   functions_.GetDeviceQueue(device_, queue_family_, 0u, &queue_);
 
+  push_descriptors_ = options.push_descriptors && features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
+  map_device_memory_ = options.map_device_memory;
+  return finish_opening(physical, options.timeline && features.timeline.timelineSemaphore, options.pipeline_cache);
+}
+
+Result<void> Device::finish_opening(VkPhysicalDevice physical, bool timeline,
+                                    std::span<const std::byte> pipeline_cache) {
+  const InstanceFunctions& vk = instance_->functions();
   vk.GetPhysicalDeviceMemoryProperties(physical, &memory_);
   VkPhysicalDeviceProperties properties{};
   vk.GetPhysicalDeviceProperties(physical, &properties);
   std::copy_n(properties.pipelineCacheUUID, VK_UUID_SIZE, pipeline_cache_uuid_.begin());
-  push_descriptors_ = options.push_descriptors && features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
-  map_device_memory_ = options.map_device_memory;
-  if (options.timeline && features.timeline.timelineSemaphore && functions_.WaitSemaphores) {
-    VKF_CHECK_OK(make_timeline());
-  }
-  return make_pipeline_cache(options.pipeline_cache);
+  if (timeline && functions_.WaitSemaphores) VKF_CHECK_OK(make_timeline());
+  return make_pipeline_cache(pipeline_cache);
 }
 
 Result<void> Device::make_timeline() {
@@ -101,17 +105,22 @@ Result<std::vector<std::byte>> Device::pipeline_cache_data() const {
 }
 
 Result<void> Device::wait_idle() {
-  const std::lock_guard lock(mutex_);
-  return functions_.call(functions_.DeviceWaitIdle, device_);
+  const std::lock_guard lock(*queue_mutex_);
+  return functions_.call(functions_.QueueWaitIdle, queue_);
+}
+
+// Past the seam: a planned fault must not skip the wait that keeps memory alive.
+void Device::drain() const {
+  const std::lock_guard lock(*queue_mutex_);
+  functions_.QueueWaitIdle(queue_);
 }
 
 Device::~Device() {
   if (device_ == VK_NULL_HANDLE || !functions_.DestroyDevice) return;
-  // Not through the seam: destruction has nobody to tell, and must not be made to skip the wait.
-  if (functions_.DeviceWaitIdle) functions_.DeviceWaitIdle(device_);
+  if (queue_ != VK_NULL_HANDLE) drain();
   if (pipeline_cache_ != VK_NULL_HANDLE) functions_.DestroyPipelineCache(device_, pipeline_cache_, nullptr);
   if (timeline_ != VK_NULL_HANDLE) functions_.DestroySemaphore(device_, timeline_, nullptr);
-  functions_.DestroyDevice(device_, nullptr);
+  if (owned_) functions_.DestroyDevice(device_, nullptr);
 }
 
 }  // namespace vkfuse::vulkan

@@ -23,6 +23,20 @@ struct DeviceOptions {
   std::span<const std::byte> pipeline_cache;
 };
 
+/// A device of the host program, lent for as long as anything made from the Device lives. Handles
+/// are Vulkan's, as void*.
+struct LentDevice {
+  void* physical_device = nullptr;
+  void* device = nullptr;
+  void* queue = nullptr;
+  std::uint32_t queue_family = 0;  ///< one that computes
+  /// The host enabled what vkfuse's own Device would; else no optional feature is used (T0 and
+  /// subgroup arithmetic remain).
+  bool all_features = false;
+  /// Held around every use of the queue; null: the host uses the queue only while vkfuse does not.
+  std::mutex* queue_mutex = nullptr;
+};
+
 /// Every useful feature the physical device has is enabled. Shared by everything made from it, so
 /// it outlives them. Thread-safe. After VK_ERROR_DEVICE_LOST every submission and wait returns
 /// ErrorCode::device_lost; open another Device.
@@ -31,6 +45,8 @@ class Device : public std::enable_shared_from_this<Device> {
   /// `index` into instance->devices(); invalid_argument beyond its end. Takes about 70 ms.
   static Result<std::shared_ptr<Device>> create(std::shared_ptr<const Instance> instance, std::size_t index,
                                                 const DeviceOptions& options = {});
+  /// Works on the host's device and does not destroy it.
+  static Result<std::shared_ptr<Device>> adopt(std::shared_ptr<const Instance> instance, const LentDevice& lent);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -54,6 +70,8 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<std::vector<std::byte>> pipeline_cache_data() const;
 
   // For the classes of this folder.
+  /// Waits for the queue, ignoring errors, before what it may be using goes away.
+  void drain() const;
   [[nodiscard]] const DeviceFunctions& functions() const { return functions_; }
   [[nodiscard]] VkDevice handle() const { return device_; }
   [[nodiscard]] VkPipelineCache pipeline_cache() const { return pipeline_cache_; }
@@ -66,6 +84,8 @@ class Device : public std::enable_shared_from_this<Device> {
  private:
   Device() = default;
   Result<void> open(std::size_t index, const DeviceOptions& options);
+  Result<void> use(const LentDevice& lent);
+  Result<void> finish_opening(VkPhysicalDevice physical, bool timeline, std::span<const std::byte> pipeline_cache);
   Result<void> make_timeline();
   Result<void> make_pipeline_cache(std::span<const std::byte> initial);
   [[nodiscard]] bool cache_is_ours(std::span<const std::byte> bytes) const;
@@ -84,7 +104,10 @@ class Device : public std::enable_shared_from_this<Device> {
   bool push_descriptors_ = false;
   bool map_device_memory_ = true;
 
-  std::mutex mutex_;  // guards the queue and the value below
+  bool owned_ = true;
+
+  mutable std::mutex own_mutex_;
+  std::mutex* queue_mutex_ = &own_mutex_;  // guards the queue and the value below
   VkQueue queue_ = VK_NULL_HANDLE;
   std::uint64_t submitted_ = 0;
 };

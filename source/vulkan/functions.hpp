@@ -2,21 +2,18 @@
 // become errors that name the call, and tests make any call fail.
 #pragma once
 
-#ifndef VK_NO_PROTOTYPES
-#define VK_NO_PROTOTYPES
-#endif
-#include <vulkan/vulkan_core.h>
-
 #include <atomic>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
+#include "vulkan/newer.hpp"
 
 namespace vkfuse::vulkan {
 
-/// Makes one call fail without reaching the driver. Counts only calls that return a VkResult.
-/// Owned by the test, and outlives every object made while it is installed.
+/// Makes one call fail without reaching the driver. Counts only calls that return a VkResult, and
+/// of the polls of one wait, whose number varies, only the first. Owned by the test, and outlives
+/// every object made while it is installed.
 struct FaultPlan {
   int fail_call = -1;  ///< counted from 0; negative: only count
   VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -51,6 +48,12 @@ class Calls {
     if (faults != nullptr && injected(command.name, result)) return noted(result);
     if (command) result = command.pointer(args...);
     return noted(result);
+  }
+
+  /// raw() for a poll that is not the first of its wait: no fault is planned for it.
+  template <typename Pointer, typename... Args>
+  VkResult repeat(const Command<Pointer>& command, Args... args) const {
+    return noted(command.pointer(args...));
   }
 
   /// Success, or a sentence with the name of the call and of the result.
@@ -107,14 +110,15 @@ class Calls {
   X(CreateDevice)                           \
   X(GetDeviceProcAddr)
 
-#define VKF_OPTIONAL_INSTANCE_COMMANDS(X) \
-  X(CreateDebugUtilsMessengerEXT)         \
+#define VKF_OPTIONAL_INSTANCE_COMMANDS(X)            \
+  X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR) \
+  X(CreateDebugUtilsMessengerEXT)                    \
   X(DestroyDebugUtilsMessengerEXT)
 
 #define VKF_DEVICE_COMMANDS(X)   \
   X(DestroyDevice)               \
   X(GetDeviceQueue)              \
-  X(DeviceWaitIdle)              \
+  X(QueueWaitIdle)               \
   X(QueueSubmit)                 \
   X(AllocateMemory)              \
   X(FreeMemory)                  \

@@ -97,18 +97,17 @@ Result<void> Instance::open(const InstanceOptions& options) {
   if (result == VK_ERROR_INCOMPATIBLE_DRIVER) return no_driver(library_, result);
   if (result != VK_SUCCESS) return Calls::failure("vkCreateInstance", result);
   VKF_CHECK_OK(functions_.load_instance(instance_));
-  if (!wanted.layers.empty()) start_messenger();
-  return {};
+  // Without a messenger nobody would count what the layer finds.
+  return wanted.layers.empty() ? Result<void>() : start_messenger();
 }
 
-void Instance::start_messenger() {
+Result<void> Instance::start_messenger() {
   VkDebugUtilsMessengerCreateInfoEXT info{VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT};
   info.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
   info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
   info.pfnUserCallback = report;
   info.pUserData = &validation_errors_;
-  // Without a messenger the layer still prints to standard output.
-  (void)functions_.call(functions_.CreateDebugUtilsMessengerEXT, instance_, &info, nullptr, &messenger_);
+  return functions_.call(functions_.CreateDebugUtilsMessengerEXT, instance_, &info, nullptr, &messenger_);
 }
 
 Result<void> Instance::find_devices() {
@@ -131,7 +130,7 @@ Result<void> Instance::find_devices() {
 }
 
 Instance::~Instance() {
-  if (instance_ == VK_NULL_HANDLE || !functions_.DestroyInstance) return;
+  if (!owned_ || instance_ == VK_NULL_HANDLE || !functions_.DestroyInstance) return;
   if (messenger_ != VK_NULL_HANDLE) functions_.DestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
   functions_.DestroyInstance(instance_, nullptr);
 }

@@ -23,6 +23,9 @@ class Instance {
   /// ErrorCode::no_device on a machine without a loader or without a driver; ErrorCode::unsupported
   /// when validation is asked for and the layer is not installed. Takes about 65 ms.
   static Result<std::shared_ptr<Instance>> create(const InstanceOptions& options = {});
+  /// Uses the host's VkInstance and does not destroy it. `get_instance_proc_addr` may be null: the
+  /// usual loader is then opened.
+  static Result<std::shared_ptr<Instance>> adopt(void* instance, void* get_instance_proc_addr = nullptr);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -34,17 +37,19 @@ class Instance {
   [[nodiscard]] const std::string& library() const { return library_; }
 
   [[nodiscard]] const InstanceFunctions& functions() const { return functions_; }
+  [[nodiscard]] VkInstance handle() const { return instance_; }
   [[nodiscard]] VkPhysicalDevice physical_device(std::size_t index) const { return physical_devices_.at(index); }
 
  private:
   Instance() = default;
   Result<void> open(const InstanceOptions& options);
   Result<void> find_devices();
-  void start_messenger();
+  Result<void> start_messenger();
 
   InstanceFunctions functions_;
   std::string library_;
   VkInstance instance_ = VK_NULL_HANDLE;
+  bool owned_ = true;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
   std::vector<VkPhysicalDevice> physical_devices_;
   std::vector<DeviceInfo> devices_;

@@ -131,6 +131,46 @@ void fill_features(const Properties& properties, const FeatureChain& features, C
   caps.executable_statistics = features.executables.pipelineExecutableInfo;
 }
 
+std::optional<DType> dtype_of(VkComponentTypeKHR type) {
+  switch (static_cast<int>(type)) {
+    case VK_COMPONENT_TYPE_FLOAT16_KHR: return DType::f16;
+    case VK_COMPONENT_TYPE_FLOAT32_KHR: return DType::f32;
+    case VK_COMPONENT_TYPE_FLOAT64_KHR: return DType::f64;
+    case VK_COMPONENT_TYPE_SINT8_KHR: return DType::i8;
+    case VK_COMPONENT_TYPE_SINT16_KHR: return DType::i16;
+    case VK_COMPONENT_TYPE_SINT32_KHR: return DType::i32;
+    case VK_COMPONENT_TYPE_UINT8_KHR: return DType::u8;
+    case VK_COMPONENT_TYPE_UINT16_KHR: return DType::u16;
+    case VK_COMPONENT_TYPE_UINT32_KHR: return DType::u32;
+    case VK_COMPONENT_TYPE_BFLOAT16_KHR: return DType::bf16;
+    default: return std::nullopt;  // newer types are no dtypes of vkfuse
+  }
+}
+
+Result<void> fill_matrices(const InstanceFunctions& vk, VkPhysicalDevice device, const FeatureChain& features,
+                           Caps& caps) {
+  if (!features.matrix.cooperativeMatrix || !vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR) return {};
+  VKF_TRY(shapes,
+          vk.list(VkCooperativeMatrixPropertiesKHR{VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR, nullptr},
+                  vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR, device));
+  for (const VkCooperativeMatrixPropertiesKHR& shape : shapes) {
+    const auto a = dtype_of(shape.AType);
+    const auto b = dtype_of(shape.BType);
+    const auto c = dtype_of(shape.CType);
+    const auto result = dtype_of(shape.ResultType);
+    if (shape.scope != VK_SCOPE_SUBGROUP_KHR || shape.saturatingAccumulation || !a || !b || !c || !result) continue;
+    caps.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, *a, *b, *c, *result});
+  }
+  caps.matrix_bf16 = features.bfloat16.shaderBFloat16CooperativeMatrix;
+  caps.matrix2_reductions = features.matrix2.cooperativeMatrixReductions;
+  caps.matrix2_conversions = features.matrix2.cooperativeMatrixConversions;
+  caps.matrix2_per_element = features.matrix2.cooperativeMatrixPerElementOperations;
+  caps.matrix2_tensor_addressing = features.matrix2.cooperativeMatrixTensorAddressing;
+  caps.matrix2_workgroup_scope = features.matrix2.cooperativeMatrixWorkgroupScope;
+  caps.matrix2_flexible = features.matrix2.cooperativeMatrixFlexibleDimensions;
+  return {};
+}
+
 void fill_memory(const InstanceFunctions& vk, VkPhysicalDevice device, const Properties& properties, DeviceInfo& info) {
   VkPhysicalDeviceMemoryProperties memory{};
   vk.GetPhysicalDeviceMemoryProperties(device, &memory);
@@ -177,6 +217,9 @@ Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice d
   link(VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control", subgroup_size);
   link(VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product", dot_product);
   link(kNever, "VK_KHR_pipeline_executable_properties", executables);
+  link(kNever, "VK_KHR_cooperative_matrix", matrix);
+  link(kNever, "VK_NV_cooperative_matrix2", matrix2);
+  link(kNever, "VK_KHR_shader_bfloat16", bfloat16);
   const auto enable = [&](std::uint32_t core_since, const char* extension) {
     if (offer.version < core_since && has_extension(offer.extensions, extension)) extensions.push_back(extension);
   };
@@ -186,6 +229,7 @@ Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice d
   if (push_descriptors) extensions.push_back("VK_KHR_push_descriptor");
   vk.GetPhysicalDeviceFeatures2(device, &core);
   const VkPhysicalDeviceFeatures all = core.features;
+  matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
   core.features = {};
   core.features.shaderInt16 = all.shaderInt16;
   core.features.shaderInt64 = all.shaderInt64;
@@ -214,25 +258,38 @@ Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice
   fill_limits(core.limits, info.caps);
   fill_subgroups(properties, features, info.caps);
   fill_features(properties, features, info.caps);
+  VKF_CHECK_OK(fill_matrices(vk, device, features, info.caps));
   fill_memory(vk, device, properties, info);
   VKF_TRY(family, choose_queue_family(vk, device));
   info.caps.timestamp_period_ns = family.timestamp_bits > 0 ? core.limits.timestampPeriod : 0.0F;
   return info;
 }
 
-Result<QueueFamily> choose_queue_family(const InstanceFunctions& vk, VkPhysicalDevice device) {
+static std::vector<QueueFamily> compute_families(const InstanceFunctions& vk, VkPhysicalDevice device) {
   std::uint32_t count = 0;
   vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
-  std::vector<VkQueueFamilyProperties> families(count);
-  vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, families.data());
-  std::optional<QueueFamily> best;
+  std::vector<VkQueueFamilyProperties> all(count);
+  vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, all.data());
+  std::vector<QueueFamily> families;
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (families[i].queueCount == 0 || !(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
-    const bool compute_only = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
-    if (!best || (compute_only && !best->compute_only)) best = {i, families[i].timestampValidBits, compute_only};
+    if (all[i].queueCount == 0 || !(all[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+    families.push_back({i, all[i].timestampValidBits, !(all[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)});
   }
-  if (!best) return unsupported("None of the device's {} queue families can compute.", count);
-  return *best;
+  return families;
+}
+
+Result<QueueFamily> choose_queue_family(const InstanceFunctions& vk, VkPhysicalDevice device) {
+  const std::vector<QueueFamily> families = compute_families(vk, device);
+  if (families.empty()) return unsupported("None of the device's queue families can compute.");
+  const auto alone = std::find_if(families.begin(), families.end(), [](const auto& one) { return one.compute_only; });
+  return alone != families.end() ? *alone : families.front();
+}
+
+Result<QueueFamily> queue_family_at(const InstanceFunctions& vk, VkPhysicalDevice device, std::uint32_t index) {
+  for (const QueueFamily& family : compute_families(vk, device)) {
+    if (family.index == index) return family;
+  }
+  return invalid("Queue family {} of the lent device does not exist or cannot compute.", index);
 }
 
 std::string to_text(const Uuid& uuid) { return fmt::format("{:02x}", fmt::join(uuid, "")); }

@@ -26,6 +26,9 @@ struct QueueFamily {
 /// desktop's), else the first that computes.
 Result<QueueFamily> choose_queue_family(const InstanceFunctions& vk, VkPhysicalDevice device);
 
+/// That family; invalid_argument when there is none or it does not compute.
+Result<QueueFamily> queue_family_at(const InstanceFunctions& vk, VkPhysicalDevice device, std::uint32_t index);
+
 /// Every feature vkfuse knows how to use, as one pNext chain. A structure is linked only when the
 /// device's version or extensions define it. Not copyable: the chain points into itself.
 struct FeatureChain {
@@ -47,6 +50,11 @@ struct FeatureChain {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
   VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
+  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV};
+  VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR};
   bool push_descriptors = false;
   std::vector<const char*> extensions;  ///< to enable along with the chain
 

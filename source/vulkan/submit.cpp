@@ -1,6 +1,4 @@
 // Submitting, and waiting for what was submitted.
-#include <limits>
-
 #include "vulkan/command_buffer.hpp"
 #include "vulkan/handle.hpp"
 
@@ -11,7 +9,8 @@ using Clock = std::chrono::steady_clock;
 
 // Waking a blocked thread takes about 30 us, which a small kernel does not last: poll first.
 constexpr auto kSpin = std::chrono::microseconds(50);
-constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
+// Becomes the largest timeout of Vulkan: drivers add smaller ones to a clock, and may overflow.
+constexpr auto kForever = std::chrono::nanoseconds::max();
 
 Error lost_before() {
   return make_error(ErrorCode::device_lost, "The device was lost by an earlier call; open it again.");
@@ -30,7 +29,7 @@ Result<Ticket> Device::submit(std::span<const CommandBuffer* const> commands) {
   std::vector<VkCommandBuffer> buffers;
   buffers.reserve(commands.size());
   for (const CommandBuffer* command : commands) buffers.push_back(command->handle());
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(*queue_mutex_);
   return submit_locked(buffers);
 }
 
@@ -64,21 +63,24 @@ Result<Ticket> Device::submit_locked(std::span<const VkCommandBuffer> buffers) {
 // What failed may still be running, and the caller frees its buffers next: wait for the end of it.
 // On a lost device this returns at once.
 Error Ticket::drained(Error error) const {
-  const DeviceFunctions& vk = device_->functions();
-  vk.DeviceWaitIdle(device_->handle());
+  device_->drain();
   return error;
 }
 
-Result<bool> Ticket::poll() const {
+Result<bool> Ticket::poll(bool again) const {
   const DeviceFunctions& vk = device_->functions();
+  const VkDevice device = device_->handle();
+  const auto ask = [&](const auto& command, auto... args) {
+    return again ? vk.repeat(command, args...) : vk.raw(command, args...);
+  };
   if (fence_) {
-    const VkResult result = vk.raw(vk.GetFenceStatus, device_->handle(), fence_->handle.get());
+    const VkResult result = ask(vk.GetFenceStatus, device, fence_->handle.get());
     if (result == VK_SUCCESS || result == VK_NOT_READY) return result == VK_SUCCESS;
     return drained(Calls::failure("vkGetFenceStatus", result));
   }
   std::uint64_t reached = 0;
-  Result<void> asked = vk.call(vk.GetSemaphoreCounterValue, device_->handle(), device_->timeline(), &reached);
-  if (!asked.ok()) return drained(std::move(asked).error());
+  const VkResult result = ask(vk.GetSemaphoreCounterValue, device, device_->timeline(), &reached);
+  if (result != VK_SUCCESS) return drained(Calls::failure("vkGetSemaphoreCounterValue", result));
   return reached >= value_;
 }
 
@@ -108,25 +110,22 @@ Result<bool> Ticket::done() const {
 
 Result<bool> Ticket::wait_for(std::chrono::nanoseconds time) const {
   const Clock::time_point start = Clock::now();
-  for (;;) {
-    VKF_TRY(ended, done());
-    if (ended) return true;
+  VKF_TRY(ended, done());
+  while (!ended) {
     const auto spent = Clock::now() - start;
     if (spent >= time) return false;
-    if (spent >= kSpin) return block(static_cast<std::uint64_t>((time - spent).count()));
+    if (spent >= kSpin) return block(time == kForever ? ~std::uint64_t{0} : (time - spent).count());
+    VKF_TRY(now, poll(/*again=*/true));
+    ended = now;
   }
+  return true;
 }
 
 Result<void> Ticket::wait() const {
-  const Clock::time_point start = Clock::now();
-  do {
-    VKF_TRY(ended, done());
-    if (ended) return {};
-  } while (Clock::now() - start < kSpin);
-  for (;;) {
-    VKF_TRY(ended, block(kForever));
-    if (ended) return {};
-  }
+  VKF_TRY(ended, wait_for(kForever));
+  if (ended) return {};
+  return make_error(ErrorCode::device_error, "Submission {} of the device '{}' did not end.", value_,
+                    device_->info().name);
 }
 
 }  // namespace vkfuse::vulkan

@@ -31,7 +31,7 @@ class Ticket {
 
  private:
   friend class Device;
-  Result<bool> poll() const;
+  Result<bool> poll(bool again = false) const;
   Result<bool> block(std::uint64_t nanoseconds) const;
   Error drained(Error error) const;
 

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Installs what is missing (Debian packages), builds, and runs every test on two software Vulkan
+# drivers, lavapipe and SwiftShader.
+#   usage: scripts/test.sh [ctest arguments]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+driver_packages=(mesa-vulkan-drivers)
+# Ubuntu's chromium is a snap without the SwiftShader files: there its tests are left out, with a note.
+if apt-cache show chromium-common >/dev/null 2>&1; then driver_packages+=(chromium-common); fi
+need "${build_packages[@]}" libgtest-dev "${driver_packages[@]}"
+if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; fi
+
+scripts/check-layers.sh
+cmake --preset release
+cmake --build --preset release -j "$jobs"
+# Mesa keeps compiled shaders there; one folder for all tests.
+export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
+ctest --preset release "$@"

@@ -1,0 +1,99 @@
+// f64: tests on the bits, minimum and maximum with NaN, casts.
+
+bool f64_is_nan(double x) {
+  uvec2 bits = unpackDouble2x32(x);
+  uint high = bits.y & 0x7fffffffu;
+  return high > 0x7ff00000u || (high == 0x7ff00000u && bits.x != 0u);
+}
+
+bool f64_is_inf(double x) {
+  uvec2 bits = unpackDouble2x32(x);
+  return (bits.y & 0x7fffffffu) == 0x7ff00000u && bits.x == 0u;
+}
+
+bool f64_is_finite(double x) {
+  return (unpackDouble2x32(x).y & 0x7ff00000u) != 0x7ff00000u;
+}
+
+// NaN if either operand is.
+double f64_min(double x, double y) {
+  if (f64_is_nan(x)) return x;
+  if (f64_is_nan(y)) return y;
+  return y < x ? y : x;
+}
+
+// NaN if either operand is.
+double f64_max(double x, double y) {
+  if (f64_is_nan(x)) return x;
+  if (f64_is_nan(y)) return y;
+  return x < y ? y : x;
+}
+
+// -1, 0 or 1; NaN for NaN.
+double f64_sign(double x) {
+  if (f64_is_nan(x) || !f64_to_bool(x)) return x;
+  return (unpackDouble2x32(x).y & 0x80000000u) != 0u ? -1.0lf : 1.0lf;
+}
+
+bool f64_to_bool(double x) {
+  uvec2 bits = unpackDouble2x32(x);
+  return (bits.y & 0x7fffffffu) != 0u || bits.x != 0u;
+}
+
+int f64_to_i32(double x) {
+  if (f64_is_nan(x)) return 0;
+  if (x >= 2147483647.0lf) return 0x7fffffff;
+  return x <= -2147483648.0lf ? int(0x80000000u) : int(x);
+}
+
+uint f64_to_u32(double x) {
+  if (f64_is_nan(x) || x <= 0.0lf) return 0u;
+  return x >= 4294967295.0lf ? 0xffffffffu : uint(x);
+}
+
+int64_t f64_to_i64(double x) {
+  if (f64_is_nan(x)) return int64_t(0);
+  if (x >= 9223372036854775808.0lf) return 0x7fffffffffffffffL;
+  return x <= -9223372036854775808.0lf ? -0x7fffffffffffffffL - 1L : int64_t(x);
+}
+
+uint64_t f64_to_u64(double x) {
+  if (f64_is_nan(x) || x <= 0.0lf) return uint64_t(0);
+  return x >= 18446744073709551616.0lf ? 0xffffffffffffffffUL : uint64_t(x);
+}
+
+uvec2 f64_to_u64p(double x) {
+  if (f64_is_nan(x) || x <= 0.0lf) return uvec2(0u);
+  if (x >= 18446744073709551616.0lf) return uvec2(0xffffffffu);
+  uint high = uint(x * 2.3283064365386962890625e-10lf);
+  precise double low = x - double(high) * 4294967296.0lf;  // exact: both have the bits of x
+  return uvec2(uint(low), high);
+}
+
+uvec2 f64_to_i64p(double x) {
+  if (x >= 9223372036854775808.0lf) return uvec2(0xffffffffu, 0x7fffffffu);
+  if (x <= -9223372036854775808.0lf) return uvec2(0u, 0x80000000u);
+  uvec2 magnitude = f64_to_u64p(abs(x));
+  return x < 0.0lf ? pair_neg(magnitude) : magnitude;
+}
+
+double u64p_to_f64(uvec2 x) {
+  precise double result = double(x.y) * 4294967296.0lf + double(x.x);
+  return result;
+}
+
+double i64p_to_f64(uvec2 x) {
+  precise double result = double(int(x.y)) * 4294967296.0lf + double(x.x);
+  return result;
+}
+
+// Truncated to f32 with the last bit set where anything was lost: a later rounding to f16 or bf16
+// then is as if it were the only one.
+float f64_to_f32_odd(double x) {
+  float rounded = float(x);
+  double back = double(rounded);
+  if (f64_is_nan(x) || back == x) return rounded;
+  uint bits = floatBitsToUint(rounded);
+  if (abs(back) > abs(x)) bits -= 1u;
+  return uintBitsToFloat(bits | 1u);
+}

@@ -1,1 +1,0 @@
-// Numerics prelude: see source/ops. Filled by the op table.

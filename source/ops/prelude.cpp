@@ -1,0 +1,104 @@
+// Finds the functions of shaders/ that a piece of GLSL needs.
+//
+// The files hold functions and nothing else. A function starts in column 0 with its return type and
+// ends with the first line that closes a brace there, or on its own line; the // lines right above
+// belong to it. Overloads of a name are kept together.
+#include <map>
+#include <set>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/shaders.hpp"
+#include "ops/op.hpp"
+
+namespace vkfuse::ops {
+namespace {
+
+bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool in_name(char c) { return starts_name(c) || (c >= '0' && c <= '9'); }
+
+/// Every name in the text that an opening parenthesis follows, in order.
+std::vector<std::string_view> calls_in(std::string_view text) {
+  std::vector<std::string_view> names;
+  for (std::size_t at = 0; at < text.size();) {
+    if (!in_name(text[at])) {
+      ++at;
+      continue;
+    }
+    std::size_t end = at;
+    while (end < text.size() && in_name(text[end])) ++end;
+    if (starts_name(text[at]) && end < text.size() && text[end] == '(') names.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return names;
+}
+
+struct Function {
+  std::string comment;
+  std::string text;  ///< without the comment; overloads one after the other, with theirs
+};
+using Functions = std::map<std::string, Function, std::less<>>;
+
+void add_function(Functions& functions, std::string comment, std::string text) {
+  const auto names = calls_in(text.substr(0, text.find('\n')));
+  check(!names.empty(), "a prelude function has no name followed by its parameters");
+  Function& function = functions[std::string(names.front())];
+  if (function.text.empty()) {
+    function = {std::move(comment), std::move(text)};
+  } else {
+    function.text += comment + text;
+  }
+}
+
+void add_file(Functions& functions, std::string_view source) {
+  std::string comment;
+  std::string body;  // of the function being read; empty between functions
+  while (!source.empty()) {
+    const std::size_t newline = source.find('\n');
+    const std::string line(source.substr(0, newline));
+    source.remove_prefix(newline == std::string_view::npos ? source.size() : newline + 1);
+    if (body.empty() && line.empty()) {
+      comment.clear();
+    } else if (body.empty() && line.starts_with("//")) {
+      comment += line + "\n";
+    } else {
+      const bool first = body.empty();
+      check(!first || starts_name(line[0]), "a line of a shader file is neither a comment nor a function");
+      body += line + "\n";
+      if (!(first ? line.ends_with("}") : line.starts_with("}"))) continue;
+      add_function(functions, std::move(comment), std::move(body));
+      comment = body = {};
+    }
+  }
+  check(body.empty(), "the last function of a shader file is not closed");
+}
+
+const Functions& functions() {
+  static const Functions all = [] {
+    Functions read;
+    for (const EmbeddedShader& file : embedded_shaders()) add_file(read, file.text);
+    return read;
+  }();
+  return all;
+}
+
+void append_needed(std::string_view text, std::set<std::string_view>& done, std::string& result) {
+  for (const std::string_view name : calls_in(text)) {
+    const auto found = functions().find(name);
+    if (found == functions().end() || !done.insert(found->first).second) continue;
+    append_needed(found->second.text, done, result);
+    if (!result.empty()) result += "\n";
+    result += found->second.comment + found->second.text;
+  }
+}
+
+}  // namespace
+
+std::string prelude_for(std::string_view text) {
+  std::set<std::string_view> done;
+  std::string result;
+  append_needed(text, done, result);
+  return result;
+}
+
+}  // namespace vkfuse::ops

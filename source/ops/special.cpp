@@ -1,0 +1,166 @@
+// Rows of the exponential, trigonometric and related functions of f32 (f16 and bf16 are computed in
+// it). Where Vulkan bounds the built-in, the row states that bound; the others are functions of
+// shaders/, whose bound is the worst of the numeric sweep with slack for drivers that divide and take
+// square roots less well than the ones it ran on.
+#include <algorithm>
+
+#include "ops/rows.hpp"
+
+namespace vkfuse::ops {
+namespace {
+
+constexpr double kPi = 3.14159265358979323846;
+
+double real_log(Reals x) { return std::log(x[0]); }
+double real_log2(Reals x) { return std::log2(x[0]); }
+double real_log1p(Reals x) { return std::log1p(x[0]); }
+double real_tan(Reals x) { return std::tan(x[0]); }
+double real_asin(Reals x) { return std::asin(x[0]); }
+double real_acos(Reals x) { return std::acos(x[0]); }
+double real_acosh(Reals x) { return std::acosh(x[0]); }
+double real_atanh(Reals x) { return std::atanh(x[0]); }
+double real_pow(Reals x) { return std::pow(x[0], x[1]); }
+double real_atan2(Reals x) { return std::atan2(x[0], x[1]); }
+double real_sigmoid(Reals x) {
+  const double small = std::exp(-std::abs(x[0]));
+  return (x[0] < 0 ? small : 1) / (1 + small);
+}
+
+std::int64_t integer_pow(Integers x, DType dtype) {
+  if (!is_unsigned(dtype) && x[1] < 0) {
+    if (x[0] == 1) return 1;
+    if (x[0] == -1) return (x[1] & 1) != 0 ? -1 : 1;
+    return 0;
+  }
+  std::uint64_t result = 1;
+  std::uint64_t square = as_unsigned(x[0]);
+  for (std::uint64_t left = as_unsigned(x[1]); left != 0; left >>= 1) {
+    if ((left & 1) != 0) result *= square;
+    square *= square;
+  }
+  return as_signed(result);
+}
+
+/// Vulkan: 3 + 2|x| units for exp and exp2.
+double exp_error(Reals x, double y, double eps) { return units(3 + 2 * std::abs(x[0]), y, eps); }
+
+/// Vulkan: 3 units, but 2^-21 absolute on [0.5, 2], for log and log2.
+double log_error(Reals x, double y, double eps) {
+  if (x[0] >= 0.5 && x[0] <= 2) return 0x1p-21;
+  return ulps_of_normals<3>(x, y, eps);
+}
+
+/// tan is monotone between its poles, which are half a period from the multiples of pi.
+double tan_spread(Approxes x, double y) {
+  const double low = std::floor((x[0].value - x[0].bound) / kPi + 0.5);
+  const double high = std::floor((x[0].value + x[0].bound) / kPi + 0.5);
+  return low == high ? corner_spread(real_tan, 1, x, y) : kInfinity;
+}
+
+/// The angle jumps where the first operand changes sign left of the origin, and has no limit at it.
+double atan2_spread(Approxes x, double y) {
+  if (x[0].bound == 0 && x[1].bound == 0) return 0;
+  const bool reaches_left = x[1].value - x[1].bound <= 0;
+  return reaches_left && contains_zero(x[0]) ? kInfinity : corner_spread(real_atan2, 2, x, y);
+}
+
+/// x^y is monotone in each operand where x > 0; for a whole y that is exact it is also monotone or
+/// convex in x on either side of zero, and across it where y >= 1.
+double pow_spread(Approxes x, double y) {
+  if (x[0].bound == 0 && x[1].bound == 0) return 0;
+  if (!may_vanish(x[0]) && x[0].value > 0) return corner_spread(real_pow, 2, x, y);
+  const bool whole = x[1].bound == 0 && std::trunc(x[1].value) == x[1].value;
+  const bool smooth = whole && (x[1].value >= 0 || !may_vanish(x[0]));
+  return smooth ? corner_spread(real_pow, 2, x, y) : kInfinity;
+}
+
+constexpr OpRow kRows[] = {
+    {.name = "exp", .types = kSingles, .glsl = {.f32 = "f32_exp({0})"},
+     .real = [](Reals x) { return std::exp(x[0]); }, .own_error = exp_error, .cost = 8,
+     .doc = "e^x; NaN for NaN."},
+    {.name = "exp2", .types = kSingles, .glsl = {.f32 = "f32_exp2({0})"},
+     .real = [](Reals x) { return std::exp2(x[0]); }, .own_error = exp_error, .cost = 8,
+     .doc = "2^x; NaN for NaN."},
+    {.name = "expm1", .types = kSingles, .glsl = {.f32 = "f32_expm1({0})"},
+     .real = [](Reals x) { return std::expm1(x[0]); }, .own_error = ulps<4>, .cost = 14,
+     .doc = "e^x - 1 without cancellation near 0."},
+    {.name = "log", .types = kSingles, .glsl = {.f32 = "f32_log({0})"},
+     .real = real_log, .spread = Spread::custom, .own_error = log_error, .custom_spread = spread_off_zero<real_log>,
+     .low = 0, .high = 16, .cost = 8,
+     .doc = "Natural logarithm; -infinity at either zero, NaN below."},
+    {.name = "log2", .types = kSingles, .glsl = {.f32 = "f32_log2({0})"},
+     .real = real_log2, .spread = Spread::custom, .own_error = log_error, .custom_spread = spread_off_zero<real_log2>,
+     .low = 0, .high = 16, .cost = 8,
+     .doc = "Logarithm to base 2; -infinity at either zero, NaN below."},
+    {.name = "log1p", .types = kSingles, .glsl = {.f32 = "f32_log1p({0})"},
+     .real = real_log1p, .spread = Spread::custom, .own_error = ulps<6>, .custom_spread = spread_in_domain<real_log1p>,
+     .low = -0.9, .high = 8, .cost = 20,
+     .doc = "log(1 + x) without cancellation near 0; -infinity at -1, NaN below."},
+    {.name = "sin", .types = kSingles, .glsl = {.f32 = "f32_sin({0})"},
+     .real = [](Reals x) { return std::sin(x[0]); }, .spread = Spread::lipschitz, .own_error = ulps<4>,
+     .low = -32, .high = 32, .cost = 20,
+     .doc = "Sine of radians, reduced exactly whatever the magnitude; NaN for infinities."},
+    {.name = "cos", .types = kSingles, .glsl = {.f32 = "f32_cos({0})"},
+     .real = [](Reals x) { return std::cos(x[0]); }, .spread = Spread::lipschitz, .own_error = ulps<4>,
+     .low = -32, .high = 32, .cost = 20,
+     .doc = "Cosine of radians, reduced exactly whatever the magnitude; NaN for infinities."},
+    {.name = "tan", .types = kSingles, .glsl = {.f32 = "f32_tan({0})"},
+     .real = real_tan, .spread = Spread::custom, .own_error = ulps<8>, .custom_spread = tan_spread,
+     .low = -32, .high = 32, .cost = 28,
+     .doc = "Tangent of radians, reduced exactly whatever the magnitude; NaN for infinities."},
+    {.name = "asin", .types = kSingles, .glsl = {.f32 = "f32_asin({0})"},
+     .real = real_asin, .spread = Spread::custom, .own_error = ulps<6>, .custom_spread = spread_in_domain<real_asin>,
+     .low = -1, .high = 1, .cost = 16,
+     .doc = "Arc sine; NaN outside [-1, 1]."},
+    {.name = "acos", .types = kSingles, .glsl = {.f32 = "f32_acos({0})"},
+     .real = real_acos, .spread = Spread::custom, .own_error = ulps<8>, .custom_spread = spread_in_domain<real_acos>,
+     .low = -1, .high = 1, .cost = 16,
+     .doc = "Arc cosine; NaN outside [-1, 1]."},
+    {.name = "atan", .types = kSingles, .glsl = {.f32 = "f32_atan({0})"},
+     .real = [](Reals x) { return std::atan(x[0]); }, .own_error = ulps<5>, .cost = 18,
+     .doc = "Arc tangent; +-pi/2 at the infinities."},
+    {.name = "atan2", .arity = 2, .types = kSingles, .glsl = {.f32 = "f32_atan2({0}, {1})"},
+     .real = real_atan2, .spread = Spread::custom, .own_error = ulps_of_normals<6, 2>, .custom_spread = atan2_spread,
+     .cost = 26,
+     .doc = "atan2(y, x), the angle of the point (x, y), with C's rules for zeros and infinities."},
+    {.name = "sinh", .types = kSingles, .glsl = {.f32 = "f32_sinh({0})"},
+     .real = [](Reals x) { return std::sinh(x[0]); }, .own_error = ulps<4>, .cost = 20,
+     .doc = "Hyperbolic sine."},
+    {.name = "cosh", .types = kSingles, .glsl = {.f32 = "f32_cosh({0})"},
+     .real = [](Reals x) { return std::cosh(x[0]); }, .own_error = ulps<4>, .cost = 20,
+     .doc = "Hyperbolic cosine."},
+    {.name = "tanh", .types = kSingles, .glsl = {.f32 = "f32_tanh({0})"},
+     .real = [](Reals x) { return std::tanh(x[0]); }, .own_error = ulps<4>, .cost = 16,
+     .doc = "Hyperbolic tangent; +-1 at the infinities."},
+    {.name = "asinh", .types = kSingles, .glsl = {.f32 = "f32_asinh({0})"},
+     .real = [](Reals x) { return std::asinh(x[0]); }, .own_error = ulps<8>, .cost = 30,
+     .doc = "Inverse hyperbolic sine."},
+    {.name = "acosh", .types = kSingles, .glsl = {.f32 = "f32_acosh({0})"},
+     .real = real_acosh, .spread = Spread::custom, .own_error = ulps<8>, .custom_spread = spread_in_domain<real_acosh>,
+     .low = 1, .high = 16, .cost = 30,
+     .doc = "Inverse hyperbolic cosine; NaN below 1."},
+    {.name = "atanh", .types = kSingles, .glsl = {.f32 = "f32_atanh({0})"},
+     .real = real_atanh, .spread = Spread::custom, .own_error = ulps<8>, .custom_spread = spread_in_domain<real_atanh>,
+     .low = -1, .high = 1, .cost = 30,
+     .doc = "Inverse hyperbolic tangent; infinite at +-1, NaN outside."},
+    {.name = "erf", .types = kSingles, .glsl = {.f32 = "f32_erf({0})"},
+     .real = [](Reals x) { return std::erf(x[0]); }, .own_error = ulps<4>, .cost = 24,
+     .doc = "Error function."},
+    {.name = "sigmoid", .types = kSingles, .glsl = {.f32 = "f32_sigmoid({0})"},
+     .real = real_sigmoid, .own_error = ulps<6>, .cost = 14,
+     .doc = "1 / (1 + e^-x) without overflow on either side."},
+    {.name = "pow", .arity = 2, .types = kSingles | kIntegers,
+     .glsl = {.f32 = "f32_pow({0}, {1})", .i32 = "i32_pow({0}, {1})", .u32 = "u32_pow({0}, {1})",
+              .i64 = "i64_pow({0}, {1})", .u64 = "u64_pow({0}, {1})", .pair64 = "{s}p_pow({0}, {1})"},
+     .real = real_pow, .integer = integer_pow,
+     .spread = Spread::custom, .own_error = ulps_of_normals<16, 2>, .custom_spread = pow_spread,
+     .low = 0, .high = 4, .cost = 40,
+     .doc = "x^y by C's rules: a negative x needs a whole y, else NaN; x^0 and 1^y are 1 even for NaN. Integers "
+            "wrap; a negative power is 0, except of 1 and -1."},
+};
+
+}  // namespace
+
+std::span<const OpRow> special_rows() { return kRows; }
+
+}  // namespace vkfuse::ops

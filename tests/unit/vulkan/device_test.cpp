@@ -1,0 +1,80 @@
+// What is known of devices and pipelines.
+#include "unit/vulkan/fixture.hpp"
+
+namespace vkfuse::vulkan::test {
+namespace {
+
+TEST(DeviceInfoTest, CapsAreThoseOfTheDriver) {
+  const auto instance = must(Instance::create());
+  for (const DeviceInfo& info : instance->devices()) {
+    const Caps& caps = info.caps;
+    EXPECT_FALSE(info.name.empty());
+    EXPECT_EQ(to_text(info.device_uuid).size(), 32u);
+    EXPECT_GE(caps.max_invocations, 128u);
+    EXPECT_GE(caps.storage_buffers, 4u);
+    EXPECT_GE(caps.push_constant_bytes, 128u);
+    EXPECT_GE(caps.storage_buffer_range, 128u << 20);
+    EXPECT_GT(info.device_memory(), 0u);
+    EXPECT_LE(caps.max_allocation, info.device_memory());
+    EXPECT_LE(caps.subgroup_size_min, caps.subgroup_size);
+    EXPECT_GE(caps.subgroup_size_max, caps.subgroup_size);
+  }
+}
+
+TEST(DeviceInfoTest, TheTwoSoftwareDriversDifferAsExpected) {
+  const DeviceInfo& info = must(Instance::create())->devices().front();
+  const std::string driver = std::getenv("VKFUSE_TEST_DRIVER") ? std::getenv("VKFUSE_TEST_DRIVER") : "";
+  if (driver == "lavapipe") {
+    EXPECT_TRUE(info.caps.float16 && info.caps.int64 && info.caps.storage_16bit && info.caps.storage_8bit);
+    EXPECT_EQ(info.caps.offset_alignment, 16u);
+  } else if (driver == "swiftshader") {
+    EXPECT_FALSE(info.caps.float16 || info.caps.int64 || info.caps.storage_16bit || info.caps.storage_8bit);
+    EXPECT_EQ(info.caps.max_invocations, 256u);
+  } else {
+    GTEST_SKIP() << "VKFUSE_TEST_DRIVER names no driver whose figures are known";
+  }
+  EXPECT_EQ(info.type, DeviceType::cpu);
+}
+
+TEST(PipelineTest, ReportsItsCreationTimeAndStatisticsWhereThereAreAny) {
+  const auto device = open_device();
+  PipelineInfo info = vector_add_info();
+  info.capture_statistics = true;
+  const ComputePipeline pipeline = must(ComputePipeline::create(device, info));
+  EXPECT_GT(pipeline.creation_time().count(), 0);
+  const auto figures = statistics(pipeline);
+  if (!device->caps().executable_statistics) {
+    ASSERT_FALSE(figures.ok());
+    EXPECT_EQ(figures.error().code, ErrorCode::unsupported);
+    EXPECT_EQ(representations(pipeline).error().code, ErrorCode::unsupported);
+    return;
+  }
+  for (const Statistic& figure : must(std::move(figures))) EXPECT_FALSE(figure.name.empty());
+  for (const Representation& stage : must(representations(pipeline))) EXPECT_FALSE(stage.text.empty());
+}
+
+TEST(PipelineTest, RequiredSubgroupSizeIsTakenWhereItIsOffered) {
+  const auto device = open_device();
+  const Caps& caps = device->caps();
+  PipelineInfo info = vector_add_info();
+  info.subgroup_size = caps.subgroup_size;
+  info.full_subgroups = caps.full_subgroups;
+  must(ComputePipeline::create(device, info));
+}
+
+TEST(PipelineCacheTest, OnlyTheDevicesOwnCacheIsUsed) {
+  std::vector<std::byte> bytes;
+  {
+    const auto device = open_device();
+    must(ComputePipeline::create(device, vector_add_info()));
+    bytes = must(device->pipeline_cache_data());
+    EXPECT_GE(bytes.size(), sizeof(VkPipelineCacheHeaderVersionOne));
+  }
+  must(ComputePipeline::create(open_device({.pipeline_cache = bytes}), vector_add_info()));
+  bytes[20] ^= std::byte{0xFF};  // another driver's UUID
+  must(ComputePipeline::create(open_device({.pipeline_cache = bytes}), vector_add_info()));
+  must(ComputePipeline::create(open_device({.pipeline_cache = std::span(bytes).first(10)}), vector_add_info()));
+}
+
+}  // namespace
+}  // namespace vkfuse::vulkan::test
