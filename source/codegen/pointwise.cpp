@@ -30,7 +30,7 @@ class Emitter {
   Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
           const schedule::Schedule& schedule, const Target& target, Numerics numerics)
       : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), dialect_(dialect_of(target)),
-        numerics_(numerics), names_(identifiers(graph)) {
+        numerics_(numerics), names_(identifiers(graph)), hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
     elements_ = schedule.elements_per_item;
     group_ = std::min(4, elements_);
     groups_ = elements_ / group_;
@@ -166,7 +166,17 @@ class Emitter {
 
   [[nodiscard]] std::string operand(ir::NodeId id) const {
     if (!segment::is_literal(graph_, id)) return names_[id];
-    return literal(dtype(id), std::get<ir::ConstantPayload>(graph_.node(id).payload).bytes->data(), dialect_);
+    const std::byte* bytes = std::get<ir::ConstantPayload>(graph_.node(id).payload).bytes->data();
+    const bool zero = is_float(dtype(id)) && ir::decode(dtype(id), bytes) == 0;
+    return zero ? hidden(dtype(id), literal(dtype(id), bytes, dialect_)) : literal(dtype(id), bytes, dialect_);
+  }
+
+  /// A float that a driver with the quirk must not recognise as a constant zero: its bits are joined
+  /// with the highest bit of `items`, which is never set.
+  [[nodiscard]] std::string hidden(DType type, const std::string& text) const {
+    if (!hides_zeros_) return text;
+    if (type == DType::f64) return fmt::format("packDouble2x32(unpackDouble2x32({}) | uvec2(0u, p.items & 0x80000000u))", text);
+    return fmt::format("uintBitsToFloat(floatBitsToUint({}) | (p.items & 0x80000000u))", text);
   }
 
   Result<std::string> right_side(ir::NodeId id) const {
@@ -181,6 +191,8 @@ class Emitter {
       const DType from = dtype(node.operands[0]);
       text = node.op->name == "bitcast" ? ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0])
                                         : ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
+      // Whole numbers are where constants hide: x ^ x, x != x.
+      if (!is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text);
     } else {
       text = ops::expression(*node.op, operand_dtype(node), dialect_.native_int64, operands);
     }
@@ -522,6 +534,7 @@ class Emitter {
   Dialect dialect_;
   Numerics numerics_;
   std::vector<std::string> names_;
+  bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
   std::vector<Feed> feeds_;
   std::vector<Param> params_;
   bool by_element_ = false;

@@ -86,6 +86,7 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vul
   context->base_.name = device->info().name;
   context->base_.type = device->info().type;
   context->base_.caps = caps;
+  context->base_.quirks.folds_nan_away = device->info().driver_name == "llvmpipe";
   context->base_.caps.int64 = caps.int64 && spirv::can_compile(spirv::GlslExtension::arithmetic_int64);
   return context;
 }
