@@ -72,14 +72,14 @@ std::int64_t integer_sign(Integers x, DType dtype) {
 /// A subnormal factor may be taken as zero, and then all of the product is lost.
 double mul_error(Reals x, double y, double eps) {
   const bool flushed = is_subnormal(x[0], eps) || is_subnormal(x[1], eps);
-  return units(1, y, eps) + (flushed && std::isfinite(y) ? std::abs(y) : 0);
+  return units(1, y, eps) + (flushed && !std::isnan(y) ? std::abs(y) : 0);
 }
 
 /// As a product that is rounded and then added: a driver may take fma() apart.
 double fma_error(Reals x, double y, double eps) {
   const double product = x[0] * x[1];
-  if (!std::isfinite(product)) return 0;
-  if (std::abs(product) >= largest_finite(eps)) return kInfinity;
+  if (!std::isfinite(x[0]) || !std::isfinite(x[1])) return mul_error(x, product, eps);
+  if (std::abs(product) >= largest_finite(eps)) return kInfinity;  // the rounded product overflows, the fused one may not
   return mul_error(x, product, eps) + units(1, y, eps) + units(1, product, eps);
 }
 

@@ -40,7 +40,7 @@ struct Function {
 using Functions = std::map<std::string, Function, std::less<>>;
 
 void add_function(Functions& functions, std::string comment, std::string text) {
-  const auto names = calls_in(text.substr(0, text.find('\n')));
+  const auto names = calls_in(std::string_view(text).substr(0, text.find('\n')));
   check(!names.empty(), "a prelude function has no name followed by its parameters");
   Function& function = functions[std::string(names.front())];
   if (function.text.empty()) {

@@ -36,10 +36,10 @@ constexpr double largest_finite(double eps) { return eps > 0x1p-40 ? 0x1.fffffep
 
 inline bool is_subnormal(double x, double eps) { return x != 0 && std::abs(x) < smallest_normal(eps); }
 
-/// `count` units of the result, and the absolute error of a flushed subnormal. Infinite and NaN
-/// results have no error.
+/// `count` units of the result, and what flushing may lose: the result, or about as much from the
+/// operands of a function whose slope at zero is near one. Infinite and NaN results have no error.
 inline double units(double count, double y, double eps) {
-  return std::isfinite(y) ? count * eps * std::abs(y) + smallest_normal(eps) : 0;
+  return std::isfinite(y) ? count * eps * std::abs(y) + 2 * smallest_normal(eps) : 0;
 }
 
 template <int kUnits>

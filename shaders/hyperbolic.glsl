@@ -1,0 +1,79 @@
+// Hyperbolic functions and their inverses.
+
+// 3 ulp.
+float f32_sinh(float x) {
+  if (f32_is_nan(x)) return x;
+  float a = abs(x);
+  if (a > 90.0) return f32_copy_sign(f32_infinity(), x);
+  if (a >= 1.0) {
+    precise float far = f32_exp_times(a, -1) - f32_exp_times(-a, -1);
+    return f32_copy_sign(far, x);
+  }
+  precise float square = x * x;
+  precise float p = (2.81743974e-06 * square + 0.000198360663) * square + 0.00833335053;
+  p = (p * square + 0.166666672) * square * x + x;
+  return p;
+}
+
+// 2 ulp.
+float f32_cosh(float x) {
+  if (f32_is_nan(x)) return x;
+  float a = abs(x);
+  if (a > 90.0) return f32_infinity();
+  precise float result = f32_exp_times(a, -1) + f32_exp_times(-a, -1);
+  return result;
+}
+
+// 2 ulp.
+float f32_tanh(float x) {
+  if (f32_is_nan(x)) return x;
+  float a = abs(x);
+  if (a > 10.0) return f32_copy_sign(1.0, x);
+  if (a >= 0.625) {
+    precise float far = 1.0 - 2.0 / (f32_exp_times(2.0 * a, 0) + 1.0);
+    return f32_copy_sign(far, x);
+  }
+  precise float square = x * x;
+  precise float p = -0.00571704144;
+  p = p * square + 0.0206505843;
+  p = p * square - 0.0537434965;
+  p = p * square + 0.133314908;
+  p = p * square - 0.333332837;
+  p = p * square * x + x;
+  return p;
+}
+
+// 4 ulp: log1p(a + a^2 / (1 + sqrt(a^2 + 1))); log(2a) where the square would overflow.
+float f32_asinh(float x) {
+  if (!f32_is_finite(x)) return x;
+  precise float a = abs(x);
+  if (a > 1e9) {
+    precise float far = f32_log1p(a) + 0.693147182;
+    return f32_copy_sign(far, x);
+  }
+  precise float square = a * a;
+  precise float excess = a + square / (1.0 + sqrt(square + 1.0));
+  return f32_copy_sign(f32_log1p(excess), x);
+}
+
+// 4 ulp; NaN below 1.
+float f32_acosh(float x) {
+  if (f32_is_nan(x) || x < 1.0) return f32_nan();
+  if (x > 1e9) {
+    precise float far = f32_log1p(x) + 0.693147182;
+    return far;
+  }
+  precise float t = x - 1.0;
+  precise float excess = t + f32_sqrt(t * t + 2.0 * t);
+  return f32_log1p(excess);
+}
+
+// 4 ulp; infinite at +-1, NaN outside.
+float f32_atanh(float x) {
+  float a = abs(x);
+  if (f32_magnitude_bits(x) > 0x3f800000u) return f32_nan();
+  if (a == 1.0) return f32_copy_sign(f32_infinity(), x);
+  precise float ratio = 2.0 * a / (1.0 - a);
+  precise float result = 0.5 * f32_log1p(ratio);
+  return f32_copy_sign(result, x);
+}
