@@ -109,7 +109,9 @@ Result<std::vector<Batch>> make_batches(std::span<const Bound* const> programs, 
     std::vector<Unit> units;
     for (std::size_t r = 0; r < rounds; ++r, ++round) {
       for (std::size_t program = 0; program < programs.size(); ++program) {
-        units.push_back({program, round % programs[program]->sets.size()});
+        // Every run takes the next set, whichever program it is: programs that share buffers would else
+        // read what the one before has just brought into the cache.
+        units.push_back({program, (round * programs.size() + program) % programs[program]->sets.size()});
         if (!split) continue;
         VKF_TRY(batch, Batch::create(programs, {units.back()}));
         batches.push_back(std::move(batch));

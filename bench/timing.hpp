@@ -23,7 +23,7 @@ struct Times {
 };
 
 /// A sample is one run between two device timestamps. Runs take turns (a, b, c, a, b, c, ...) and
-/// move through the sets; the next submission is queued before the last one is waited for. No
+/// each take the next set of buffers; the next submission is queued before the last one is waited for. No
 /// submission is longer than about 100 ms, unless one run is.
 Result<std::vector<Times>> time_interleaved(std::span<const Bound* const> programs, const TimingOptions& options);
 
