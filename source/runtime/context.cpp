@@ -148,7 +148,7 @@ Result<std::string> Context::missing(Rung rung) {
 }
 
 Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
-  const std::string key = fmt::format("{}\n{}", kernel.workgroup, kernel.glsl);
+  const std::string key = fmt::format("{}\n{}", kernel.workgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = kernels_.find(key);
