@@ -28,9 +28,9 @@ struct Feed {
 class Emitter {
  public:
   Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-          const schedule::Schedule& schedule, const Target& target, Numerics numerics)
+          const schedule::Schedule& schedule, const Target& target, Numerics numerics, std::vector<std::string> names)
       : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), dialect_(dialect_of(target)),
-        numerics_(numerics), names_(identifiers(graph)), hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
+        numerics_(numerics), names_(std::move(names)), hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
     elements_ = schedule.elements_per_item;
     group_ = std::min(4, elements_);
     groups_ = elements_ / group_;
@@ -57,8 +57,18 @@ class Emitter {
     main_function();
     kernel.params = params_;
     const std::string body = functions_.take() + main_.take();
-    kernel.glsl = head(name, body) + interface() + ops::prelude_for(body) + body;
+    kernel.glsl = head(name, body) + interface(true) + ops::prelude_for(body) + body;
     return kernel;
+  }
+
+  /// What of the text decides how the kernel behaves: no comments about the graph, no prelude (it
+  /// follows from the calls).
+  Result<std::string> key() {
+    collect_params();
+    VKF_CHECK_OK(element_function());
+    group_function();
+    main_function();
+    return interface(false) + functions_.take() + main_.take();
   }
 
  private:
@@ -132,7 +142,7 @@ class Emitter {
     return all;
   }
 
-  [[nodiscard]] std::string interface() const {
+  [[nodiscard]] std::string interface(bool comments) const {
     Writer out;
     out.open("layout(push_constant) uniform Sizes {{");
     for (const Param& param : params_) {
@@ -144,8 +154,8 @@ class Emitter {
     out.raw("} p;\n\n");
     int binding = 0;
     const auto buffer = [&](ir::NodeId id, const char* access, std::string_view word) {
-      out.line("layout(set = 0, binding = {}) {} buffer Buffer{} {{ {} w[]; }} {};  // %{} : {}", binding, access, binding, word,
-               names_[id], id, comment_text(to_text(graph_.node(id).type)));
+      out.line("layout(set = 0, binding = {}) {} buffer Buffer{} {{ {} w[]; }} {};{}", binding, access, binding, word,
+               names_[id], comments ? fmt::format("  // %{} : {}", id, comment_text(to_text(graph_.node(id).type))) : "");
       ++binding;
     };
     for (std::size_t i = 0; i < segment_.reads.size(); ++i) buffer(segment_.reads[i], "readonly", word_type(schedule_.reads[i].vector_bytes));
@@ -547,12 +557,26 @@ class Emitter {
   Writer main_;
 };
 
+/// Values of a segment numbered in the order it mentions them; empty for others.
+std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Segment& segment) {
+  std::vector<std::string> names(graph.size());
+  std::size_t count = 0;
+  for (ir::NodeId id : segment.reads) names[id] = "v" + std::to_string(count++);
+  for (ir::NodeId id : segment.members) names[id] = "v" + std::to_string(count++);
+  return names;
+}
+
 }  // namespace
 
 Result<Kernel> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                               const schedule::Schedule& schedule, const Target& target, Numerics numerics,
                               const std::string& name) {
-  return Emitter(graph, segment, loops, schedule, target, numerics).run(name);
+  VKF_TRY(kernel, Emitter(graph, segment, loops, schedule, target, numerics, identifiers(graph)).run(name));
+  // The same text again with names that do not depend on where in a graph the segment is: layers that
+  // repeat, as most models do, then compile once.
+  VKF_TRY(key, Emitter(graph, segment, loops, schedule, target, numerics, local_identifiers(graph, segment)).key());
+  kernel.key = std::move(key);
+  return kernel;
 }
 
 namespace {
