@@ -68,16 +68,13 @@ std::int64_t read_elements(const segment::Access& access, const Sizes& sizes) {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-/// Load instructions per item for one read.
+/// Load instructions per item for one read that is not addressed element by element.
 std::int64_t loads_per_item(const ReadPlan& read, int element_bytes, int elements) {
   switch (read.kind) {
     case AccessKind::contiguous:
     case AccessKind::row_vector: return ceil_div(elements * element_bytes, read.vector_bytes);
-    case AccessKind::element: return elements;
-    case AccessKind::row_scalar:
-    case AccessKind::uniform: return 1;
+    default: return 1;
   }
-  return 1;
 }
 
 /// Lines of one subgroup-wide access, times the accesses: vectors touch consecutive lines; a
@@ -156,7 +153,9 @@ void model(const ir::Graph& graph, const segment::Segment& segment, const segmen
   for (std::size_t i = 0; i < loops.reads.size(); ++i) {
     const int bytes = size_of(graph.node(loops.reads[i].value).type.dtype);
     schedule.bytes_read += read_elements(loops.reads[i], sizes) * bytes;
-    schedule.loads += schedule.items * loads_per_item(schedule.reads[i], bytes, schedule.elements_per_item);
+    schedule.loads += schedule.reads[i].kind == AccessKind::element
+                          ? schedule.elements
+                          : schedule.items * loads_per_item(schedule.reads[i], bytes, schedule.elements_per_item);
     schedule.transactions += lines(schedule.reads[i], schedule.items, schedule.elements_per_item * bytes, subgroup);
   }
   for (std::size_t i = 0; i < segment.stores.size(); ++i) {
