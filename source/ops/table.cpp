@@ -8,7 +8,8 @@
 namespace vkfuse::ops {
 namespace {
 
-/// Integers beyond 2^24 and doubles are rounded on their way to f32, either way.
+// A row is a paragraph.
+// clang-format off
 constexpr OpRow kStructure[] = {
     {.name = "input", .arity = 0, .cls = OpClass::input, .signature = Signature::generate, .types = kAll,
      .spread = Spread::exact, .cost = 0,
@@ -28,6 +29,7 @@ constexpr OpRow kStructure[] = {
      .spread = Spread::exact,
      .doc = "The same bits as another dtype of the same size. A NaN of f16 or bf16 becomes the canonical one."},
 };
+// clang-format on
 
 std::vector<OpRow> joined() {
   std::vector<OpRow> rows(std::begin(kStructure), std::end(kStructure));
