@@ -16,15 +16,16 @@ using namespace vkfuse;
 
 struct Counts {
   int kernels = 0;
-  int loads = 0;   // 16-byte loads in the SPIR-V, all kernels
-  int stores = 0;  // 16-byte stores
+  int loads = 0;   // in the SPIR-V, all kernels
+  int stores = 0;
   double microseconds = 0;
   std::int64_t bytes = 0;
   std::int64_t transactions = 0;
 };
 
-/// Vector accesses of one invocation's item, from the SPIR-V itself.
-Result<Counts> count(const Executable& program, const std::vector<float>& x, bool fused) {
+/// Accesses of one invocation and item, from the SPIR-V itself: whole vectors, where there is more than
+/// one value.
+Result<Counts> count(const Executable& program, const std::vector<float>& x) {
   Counts counts;
   counts.kernels = program.kernel_count();
   auto variant = program.state()->program->variant({});
@@ -33,15 +34,15 @@ Result<Counts> count(const Executable& program, const std::vector<float>& x, boo
     auto accesses = spirv::memory_accesses(kernel->spirv);
     if (!accesses) return std::move(accesses).error();
     for (const spirv::MemoryAccess& access : *accesses) {
-      if (access.bytes == 16) ++(access.is_store ? counts.stores : counts.loads);
+      ++(access.kind == spirv::AccessKind::store ? counts.stores : counts.loads);
     }
   }
   auto json = program.explain(Stage::json);
   if (!json) return std::move(json).error();
   const auto plan = nlohmann::json::parse(*json);
-  const std::string suffix = "_fused";  // of this program's own plan, whichever it is
-  counts.bytes = plan["bytes" + suffix];
-  counts.transactions = plan["transactions" + suffix];
+  // "fused" there is this program's own plan, whichever that is.
+  counts.bytes = plan["bytes_fused"];
+  counts.transactions = plan["transactions_fused"];
   std::vector<double> times;
   for (int i = 0; i < 9; ++i) {
     auto profile = program.profile_host({{"x", HostView(x)}});
@@ -52,7 +53,6 @@ Result<Counts> count(const Executable& program, const std::vector<float>& x, boo
   }
   std::sort(times.begin(), times.end());
   counts.microseconds = times.empty() ? 0 : times[times.size() / 2];
-  static_cast<void>(fused);
   return counts;
 }
 
@@ -77,7 +77,7 @@ Result<bool> run(const Device& device, const std::vector<float>& data) {
         return false;
       }
     }
-    auto counts = count(*program, data, fused);
+    auto counts = count(*program, data);
     if (!counts) return std::move(counts).error();
     std::printf("  %-14s%9d%8d%8d%14lld%14lld%12.1f\n", fused ? "fused" : "one per op", counts->kernels, counts->loads, counts->stores,
                 static_cast<long long>(counts->bytes), static_cast<long long>(counts->transactions), counts->microseconds);
@@ -94,7 +94,7 @@ int main() {
     std::fprintf(stderr, "%s\n", device.error().text().c_str());
     return 2;
   }
-  std::printf("device: %s\nloads and stores: 16-byte ones per invocation and item, counted in the SPIR-V\n", device->description().name.c_str());
+  std::printf("device: %s\nloads and stores are counted in the SPIR-V: one each is one vector of 4 values\n", device->description().name.c_str());
   std::vector<float> many(1 << 20);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i % 1000) - 500.0F;
   for (const std::vector<float>& data : {std::vector<float>{3.0F}, many}) {

@@ -55,10 +55,10 @@ Result<Device> Device::open(const DeviceOptions& options) {
 
 Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
   return api::guarded([&]() -> Result<std::vector<DeviceDescription>> {
-    VKF_TRY(instance, vulkan::Instance::create());
+    VKF_TRY(devices, runtime::Context::devices());
     std::vector<DeviceDescription> all;
-    for (std::size_t i = 0; i < instance->devices().size(); ++i) {
-      const vulkan::DeviceInfo& info = instance->devices()[i];
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      const vulkan::DeviceInfo& info = devices[i];
       all.push_back(runtime::describe(static_cast<int>(i), info, info.caps));
       if (!self_test) continue;
       DeviceOptions options;

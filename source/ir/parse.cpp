@@ -228,7 +228,8 @@ class Parser {
       }
       case ops::OpClass::generate:
         return op.name == "iota" ? graph_.add_iota(type, axis) : graph_.add_random(type.shape, seed);
-      default: return graph_.add(op, operands, type.dtype);
+      case ops::OpClass::convert: return graph_.add(op, operands, type.dtype);
+      default: return graph_.add(op, operands);
     }
   }
 

@@ -61,6 +61,21 @@ Result<DType> quantised_dtype(const NodeContext& node) {
   return dtype_from(static_cast<int>(stated), "Attribute 'output_dtype'");
 }
 
+/// The quotient rounded to i32. Integers from here on: a sum of floats would be exact too, but an
+/// error bound cannot know it. The clamp keeps a zero point of 16 bits from wrapping the sum, and is
+/// beyond what any 16-bit result distinguishes.
+Tensor whole_steps(const Tensor& quotient) {
+  constexpr double kFar = 1 << 20;
+  return op("min", op("max", op("round", quotient), -kFar), kFar).cast(DType::i32);
+}
+
+/// An i32 clamped to an 8- or 16-bit dtype.
+Tensor saturated(const Tensor& value, DType dtype) {
+  const int bits = 8 * size_of(dtype);
+  const int low = is_signed_integer(dtype) ? -(1 << (bits - 1)) : 0;
+  return op("min", op("max", value, low), low + (1 << bits) - 1).cast(dtype);
+}
+
 }  // namespace
 
 Result<Outputs> import_cast(const NodeContext& node) {
@@ -76,15 +91,17 @@ Result<Outputs> import_quantize(const NodeContext& node) {
   VKF_CHECK_OK(check_not_blocked(node));
   VKF_TRY(axis, node.attributes().integer("axis", 1));
   VKF_TRY(dtype, quantised_dtype(node));
-  if (!is_integer(dtype)) return unsupported("Quantisation to {} is not supported.", name_of(dtype));
+  if (!is_integer(dtype) || size_of(dtype) > 2) {
+    return unsupported("Quantisation to {} is not supported.", name_of(dtype));
+  }
   VKF_TRY(scale, quantisation_operand(node, 1, axis));
-  // In f32 throughout: the zero point plus a step is exact there, and the last cast saturates.
-  Tensor steps = op("round", node.tensor(0).cast(DType::f32) / scale.cast(DType::f32));
+  // f16 has too few bits for the quotient, whatever the numerics.
+  Tensor steps = whole_steps(node.tensor(0).cast(DType::f32) / scale.cast(DType::f32));
   if (node.has(2)) {
     VKF_TRY(zero_point, quantisation_operand(node, 2, axis));
-    steps = steps + zero_point.cast(DType::f32);
+    steps = steps + zero_point.cast(DType::i32);
   }
-  return Outputs{steps.cast(dtype)};
+  return Outputs{saturated(steps, dtype)};
 }
 
 Result<Outputs> import_dequantize(const NodeContext& node) {

@@ -10,45 +10,30 @@
 namespace vkfuse::onnx {
 namespace {
 
-/// How many bits of the exponent can be set: all but the sign, or fewer where its values are known.
-int exponent_bits(const Value& exponent) {
-  int bits = 8 * size_of(exponent.tensor.dtype()) - (is_signed_integer(exponent.tensor.dtype()) ? 1 : 0);
-  if (!exponent.known || element_count(*exponent.known) == 0) return bits;
-  std::int64_t largest = 0;
-  for (std::size_t i = 0; i < element_count(*exponent.known); ++i) {
-    const std::int64_t value = element_int(*exponent.known, i);
-    if (value < 0 && exponent.tensor.dtype() == DType::u64) return bits;
-    largest = std::max(largest, value);
-  }
-  bits = 0;
-  while (bits < 63 && (largest >> bits) != 0) ++bits;
-  return bits;
+bool widens(DType from, DType to) {
+  if (is_signed_integer(to))
+    return is_signed_integer(from) ? size_of(from) <= size_of(to) : size_of(from) < size_of(to);
+  return !is_signed_integer(from) && size_of(from) <= size_of(to);
 }
 
-Tensor integer_scalar(const Tensor& like, std::int64_t value) { return Tensor::scalar_int(like.dtype(), value); }
+/// Whether every value of the exponent is the same number in the dtype.
+bool fits(const Value& exponent, DType dtype) {
+  if (widens(exponent.tensor.dtype(), dtype)) return true;
+  if (!exponent.known) return false;
+  const std::optional<TensorData> narrowed = converted(*exponent.known, dtype);
+  if (!narrowed) return false;
+  for (std::size_t i = 0; i < element_count(*narrowed); ++i) {
+    if (element_int(*narrowed, i) != element_int(*exponent.known, i)) return false;
+  }
+  return true;
+}
 
-/// base^exponent for integers by repeated squaring, wrapping as integer products do: a float pow
-/// would not be exact beyond 24 bits.
-Tensor integer_power(const Tensor& base, const Tensor& exponent, int bits) {
-  const Tensor zero = integer_scalar(exponent, 0);
-  const Tensor one = integer_scalar(base, 1);
-  Tensor result = one;
-  Tensor square = base;
-  for (int bit = 0; bit < bits; ++bit) {
-    const Tensor mask = integer_scalar(exponent, static_cast<std::int64_t>(std::uint64_t{1} << bit));
-    result = select(op("ne", op("bit_and", exponent, mask), zero), result * square, result);
-    if (bit + 1 < bits) square = square * square;
-  }
-  if (!is_signed_integer(exponent.dtype())) return result;
-  // 1 / base^|e| truncates to 0, except for the two units; (-1)^e depends on the lowest bit only,
-  // which two's complement keeps.
-  Tensor unit = select(op("eq", base, one), one, integer_scalar(base, 0));
-  if (is_signed_integer(base.dtype())) {
-    const Tensor odd = op("ne", op("bit_and", exponent, integer_scalar(exponent, 1)), zero);
-    const Tensor minus_one = integer_scalar(base, -1);
-    unit = select(op("eq", base, minus_one), select(odd, minus_one, one), unit);
-  }
-  return select(op("lt", exponent, zero), unit, result);
+/// base^exponent for integers, wrapping to the base's dtype. An exponent that might not fit that
+/// dtype makes the power 64 bits wide: the low bits of a product depend on low bits only.
+Tensor integer_power(const Tensor& base, const Value& exponent) {
+  if (fits(exponent, base.dtype())) return op("pow", base, exponent.tensor.cast(base.dtype()));
+  const DType wide = is_signed_integer(exponent.tensor.dtype()) ? DType::i64 : DType::u64;
+  return op("pow", base.cast(wide), exponent.tensor.cast(wide)).cast(base.dtype());
 }
 
 /// An integer to a float power, as the integer dtype. A cast truncates, so an exact power that pow()
@@ -72,16 +57,6 @@ Result<Outputs> import_arithmetic(const NodeContext& node) {
   const std::string_view primitive = node.row().primitive;
   return Outputs{Value{op(primitive, a.tensor, b.tensor),
                        a.known && b.known ? arithmetic(primitive, *a.known, *b.known) : std::nullopt}};
-}
-
-Result<Outputs> import_abs(const NodeContext& node) {
-  const bool is_unsigned = is_integer(node.dtype()) && !is_signed_integer(node.dtype());
-  return Outputs{is_unsigned ? node.tensor(0) : op("abs", node.tensor(0))};
-}
-
-Result<Outputs> import_sign(const NodeContext& node) {
-  const bool is_unsigned = is_integer(node.dtype()) && !is_signed_integer(node.dtype());
-  return Outputs{is_unsigned ? op("min", node.tensor(0), 1) : op("sign", node.tensor(0))};
 }
 
 Result<Outputs> import_variadic(const NodeContext& node) {
@@ -114,7 +89,7 @@ Result<Outputs> import_pow(const NodeContext& node) {
   if (exponent.dtype() == DType::boolean) return invalid("The exponent is bool; it must be a number.");
   if (is_float(base.dtype())) return Outputs{op("pow", base, exponent.cast(base.dtype()))};
   if (is_float(exponent.dtype())) return Outputs{power_of_integer(base, exponent)};
-  return Outputs{integer_power(base, exponent, exponent_bits(node.value(1)))};
+  return Outputs{integer_power(base, node.value(1))};
 }
 
 Result<Outputs> import_bit_shift(const NodeContext& node) {

@@ -17,7 +17,7 @@ constexpr std::string_view kLegacyBroadcast = "broadcast axis";
 
 // clang-format off
 constexpr OperatorRow kRows[] = {
-    {"Abs", kOld, kNew, kUnary, Takes::numbers, import_abs},
+    {"Abs", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "abs"},
     {"Acos", 7, kNew, kUnary, Takes::floats, apply_primitive, "acos"},
     {"Acosh", 9, kNew, kUnary, Takes::floats, apply_primitive, "acosh"},
     {"Add", kOld, 6, kBinary, Takes::numbers, import_arithmetic, "add", kLegacyBroadcast, "broadcast=0"},
@@ -33,6 +33,7 @@ constexpr OperatorRow kRows[] = {
     {"BitwiseNot", 18, kNew, kUnary, Takes::integers, apply_primitive, "bit_not"},
     {"BitwiseOr", 18, kNew, kBinary, Takes::integers, apply_primitive, "bit_or"},
     {"BitwiseXor", 18, kNew, kBinary, Takes::integers, apply_primitive, "bit_xor"},
+    {"BlackmanWindow", 17, kNew, kUnary, Takes::integers, import_blackman_window, "", "output_datatype periodic", "size known at import"},
     {"Cast", kOld, kNew, kUnary, Takes::anything, import_cast, "", "to saturate round_mode"},
     {"CastLike", 15, kNew, kBinary, Takes::anything, import_cast_like, "", "saturate round_mode"},
     {"Ceil", kOld, kNew, kUnary, Takes::floats, apply_primitive, "ceil"},
@@ -61,9 +62,11 @@ constexpr OperatorRow kRows[] = {
     {"Greater", kOld, 6, kBinary, Takes::numbers, apply_primitive, "gt", kLegacyBroadcast, "broadcast=0"},
     {"Greater", 7, kNew, kBinary, Takes::numbers, apply_primitive, "gt"},
     {"GreaterOrEqual", 12, kNew, kBinary, Takes::numbers, apply_primitive, "ge"},
+    {"HammingWindow", 17, kNew, kUnary, Takes::integers, import_hamming_window, "", "output_datatype periodic", "size known at import"},
+    {"HannWindow", 17, kNew, kUnary, Takes::integers, import_hann_window, "", "output_datatype periodic", "size known at import"},
     {"HardSigmoid", kOld, kNew, kUnary, Takes::floats, import_hard_sigmoid, "", "alpha beta"},
     {"HardSwish", 14, kNew, kUnary, Takes::floats, import_hard_swish},
-    {"Identity", kOld, kNew, kUnary, Takes::anything, import_identity},
+    {"Identity", 1, kNew, kUnary, Takes::anything, import_identity},
     {"IsInf", 10, kNew, kUnary, Takes::floats, import_is_inf, "", "detect_negative detect_positive"},
     {"IsNaN", 9, kNew, kUnary, Takes::floats, apply_primitive, "is_nan"},
     {"LeakyRelu", kOld, kNew, kUnary, Takes::floats, import_leaky_relu, "", "alpha"},
@@ -79,7 +82,7 @@ constexpr OperatorRow kRows[] = {
     {"Mul", kOld, 6, kBinary, Takes::numbers, import_arithmetic, "mul", kLegacyBroadcast, "broadcast=0"},
     {"Mul", 7, kNew, kBinary, Takes::numbers, import_arithmetic, "mul"},
     {"Neg", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "neg"},
-    {"Not", kOld, kNew, kUnary, Takes::booleans, apply_primitive, "not"},
+    {"Not", 1, kNew, kUnary, Takes::booleans, apply_primitive, "not"},
     {"Or", kOld, 6, kBinary, Takes::booleans, apply_primitive, "or", kLegacyBroadcast, "broadcast=0"},
     {"Or", 7, kNew, kBinary, Takes::booleans, apply_primitive, "or"},
     {"PRelu", 7, kNew, kBinary, Takes::numbers, import_prelu},
@@ -91,15 +94,15 @@ constexpr OperatorRow kRows[] = {
     {"Relu", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "relu"},
     {"Round", 11, kNew, kUnary, Takes::floats, apply_primitive, "round"},
     {"Selu", kOld, kNew, kUnary, Takes::floats, import_selu, "", "alpha gamma"},
-    {"Shape", kOld, kNew, kUnary, Takes::anything, import_shape, "", "end start", "sizes known at import"},
+    {"Shape", 1, kNew, kUnary, Takes::anything, import_shape, "", "end start", "sizes known at import"},
     {"Shrink", 9, kNew, kUnary, Takes::numbers, import_shrink, "", "bias lambd"},
     {"Sigmoid", kOld, kNew, kUnary, Takes::floats, apply_primitive, "sigmoid"},
-    {"Sign", 9, kNew, kUnary, Takes::numbers, import_sign},
+    {"Sign", 9, kNew, kUnary, Takes::numbers, apply_primitive, "sign"},
     {"Sin", 7, kNew, kUnary, Takes::floats, apply_primitive, "sin"},
     {"Sinh", 9, kNew, kUnary, Takes::floats, apply_primitive, "sinh"},
-    {"Size", kOld, kNew, kUnary, Takes::anything, import_size, "", "", "sizes known at import"},
-    {"Softplus", kOld, kNew, kUnary, Takes::floats, import_softplus},
-    {"Softsign", kOld, kNew, kUnary, Takes::floats, import_softsign},
+    {"Size", 1, kNew, kUnary, Takes::anything, import_size, "", "", "sizes known at import"},
+    {"Softplus", 1, kNew, kUnary, Takes::floats, import_softplus},
+    {"Softsign", 1, kNew, kUnary, Takes::floats, import_softsign},
     {"Sqrt", kOld, kNew, kUnary, Takes::floats, apply_primitive, "sqrt"},
     {"Sub", kOld, 6, kBinary, Takes::numbers, import_arithmetic, "sub", kLegacyBroadcast, "broadcast=0"},
     {"Sub", 7, kNew, kBinary, Takes::numbers, import_arithmetic, "sub"},
@@ -135,9 +138,10 @@ sequences, optionals and sparse tensors are not supported. Model-local functions
 std::span<const OperatorRow> operator_table() { return kRows; }
 
 const OperatorRow* find_operator(std::string_view domain, std::string_view name, std::int64_t opset) {
-  const auto same_name = std::ranges::equal_range(kRows, name, {}, &OperatorRow::name);
-  for (const OperatorRow& row : same_name) {
-    if (row.domain == domain && row.since <= opset && opset <= row.until) return &row;
+  const OperatorRow* row = std::lower_bound(std::begin(kRows), std::end(kRows), name,
+                                            [](const OperatorRow& r, std::string_view n) { return r.name < n; });
+  for (; row != std::end(kRows) && row->name == name; ++row) {
+    if (row->domain == domain && row->since <= opset && opset <= row->until) return row;
   }
   return nullptr;
 }

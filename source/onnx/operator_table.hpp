@@ -16,8 +16,8 @@ namespace vkfuse::onnx {
 inline constexpr std::string_view kOnnxDomain = "ai.onnx";
 /// The newest opset whose changes have been read: a newer one may have changed a meaning.
 inline constexpr std::int64_t kNewestOpset = 24;
-/// Operators that have not changed since before this opset start here: older models used other
-/// broadcasting rules.
+/// Rows of operators that have had attributes or types changed in older opsets start here; those
+/// that never changed start where ONNX introduced them.
 inline constexpr std::int64_t kOldestOpset = 6;
 
 /// Which dtypes the first operand may have.

@@ -8,9 +8,7 @@ namespace vkfuse::onnx {
 // elementwise.cpp: arithmetic
 Result<Outputs> apply_primitive(const NodeContext&);    ///< the row's primitive, on the operands as they are
 Result<Outputs> import_arithmetic(const NodeContext&);  ///< the same, and on the host where operands are known
-Result<Outputs> import_abs(const NodeContext&);
-Result<Outputs> import_sign(const NodeContext&);
-Result<Outputs> import_variadic(const NodeContext&);  ///< the primitive, folded over the operands from the left
+Result<Outputs> import_variadic(const NodeContext&);    ///< the primitive, folded over the operands from the left
 Result<Outputs> import_mean(const NodeContext&);
 Result<Outputs> import_mod(const NodeContext&);
 Result<Outputs> import_pow(const NodeContext&);
@@ -43,6 +41,11 @@ Result<Outputs> import_cast(const NodeContext&);
 Result<Outputs> import_cast_like(const NodeContext&);
 Result<Outputs> import_quantize(const NodeContext&);
 Result<Outputs> import_dequantize(const NodeContext&);
+
+// windows.cpp
+Result<Outputs> import_blackman_window(const NodeContext&);
+Result<Outputs> import_hamming_window(const NodeContext&);
+Result<Outputs> import_hann_window(const NodeContext&);
 
 // generators.cpp: values made from shapes and attributes
 Result<Outputs> import_constant(const NodeContext&);

@@ -28,6 +28,11 @@ constexpr OpRow kStructure[] = {
     {.name = "bitcast", .cls = OpClass::convert, .signature = Signature::convert, .types = kNumbers,
      .spread = Spread::exact,
      .doc = "The same bits as another dtype of the same size. A NaN of f16 or bf16 becomes the canonical one."},
+    {.name = "copy", .types = kAll,
+     .glsl = {.f32 = "{0}", .i32 = "{0}", .u32 = "{0}", .boolean = "{0}", .i64 = "{0}", .u64 = "{0}", .pair64 = "{0}", .f64 = "{0}"},
+     .real = [](const double* x) { return x[0]; }, .integer = [](const std::int64_t* x, DType) { return x[0]; },
+     .spread = Spread::lipschitz, .cost = 0,
+     .doc = "The operand itself, written again: how a program returns an input."},
 };
 // clang-format on
 

@@ -53,9 +53,14 @@ class Search {
       if (!live[id]) continue;
       for (NodeId operand : graph_.node(id).operands) live[operand] = true;
     }
+    GroupId count = 0;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!live[id] || segment::is_literal(graph_, id) || segment::is_resident(graph_, id)) continue;
-      group_of_[id] = static_cast<GroupId>(groups_.size());
+      group_of_[id] = count++;
+    }
+    // Only now: a price depends on who else is computed.
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (group_of_[id] == kNone) continue;
       auto group = price({id});
       if (!group) return std::move(group).error().within(fmt::format("planning %{} = {}", id, graph_.node(id).op->name));
       groups_.push_back(*std::move(group));

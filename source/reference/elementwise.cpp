@@ -19,6 +19,7 @@ double unit(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
 
 /// What one rounding to a 16-bit float may add.
 double rounding(DType dtype, double value) {
+  if (!std::isfinite(value)) return 0;
   if (dtype == DType::f16) return std::abs(value) * 0x1p-11 + 0x1p-25;
   if (dtype == DType::bf16) return std::abs(value) * 0x1p-8 + kTiny;
   return 0;

@@ -49,6 +49,22 @@ Result<std::size_t> choose(const std::vector<vulkan::DeviceInfo>& devices, const
   return make_error(ErrorCode::not_found, "No Vulkan device matches '{}'; there are {}.", wanted, names);
 }
 
+/// One Vulkan instance for the process: SwiftShader leaks thread-local keys each time the loader
+/// unloads it, and dies after some hundred times. Tests that inject faults get one of their own.
+Result<std::shared_ptr<vulkan::Instance>> process_instance(vulkan::FaultPlan* faults) {
+  vulkan::InstanceOptions options;
+  options.faults = faults;
+  if (faults != nullptr) return vulkan::Instance::create(options);
+  static std::mutex mutex;
+  static std::shared_ptr<vulkan::Instance> kept;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (kept == nullptr) {
+    VKF_TRY(instance, vulkan::Instance::create(options));
+    kept = std::move(instance);
+  }
+  return kept;
+}
+
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -68,10 +84,13 @@ Result<void> check_interface(const codegen::Kernel& kernel, std::span<const std:
 
 }  // namespace
 
+Result<std::vector<vulkan::DeviceInfo>> Context::devices() {
+  VKF_TRY(instance, process_instance(nullptr));
+  return instance->devices();
+}
+
 Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vulkan::FaultPlan* faults) {
-  vulkan::InstanceOptions instance_options;
-  instance_options.faults = faults;
-  VKF_TRY(instance, vulkan::Instance::create(instance_options));
+  VKF_TRY(instance, process_instance(faults));
   std::string wanted = options.name;
   const char* environment = std::getenv("VKFUSE_DEVICE");
   if (wanted.empty() && environment != nullptr) wanted = environment;

@@ -30,6 +30,9 @@ class Context {
   /// Picks, opens and restricts a device. `faults` is a test hook.
   static Result<std::shared_ptr<Context>> open(const DeviceOptions& options, vulkan::FaultPlan* faults = nullptr);
 
+  /// Every device of this machine, in the order of their indices.
+  static Result<std::vector<vulkan::DeviceInfo>> devices();
+
   [[nodiscard]] const std::shared_ptr<vulkan::Device>& device() const { return device_; }
   [[nodiscard]] int index() const { return index_; }
 

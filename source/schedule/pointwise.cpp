@@ -33,9 +33,9 @@ Widths moved_widths(const ir::Graph& graph, const segment::Segment& segment, con
 
 /// 16 bytes of the smallest type, but no more than two vectors of the largest: a wider item would
 /// spread one load instruction over many cache lines.
-int elements_per_item(const Widths& widths, const Tuning& tuning) {
+int elements_per_item(const Widths& widths, bool single, const Tuning& tuning) {
   const int bytes = tuning.vector_bytes.value_or(16);
-  const int wanted = std::min(bytes / widths.smallest, 2 * bytes / widths.largest);
+  const int wanted = single ? 1 : std::min(bytes / widths.smallest, 2 * bytes / widths.largest);
   // A word is the least a lane may own, so that no two lanes write parts of one.
   return std::max({1, wanted, 4 / widths.smallest});
 }
@@ -216,7 +216,7 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Segment& segment, c
   Schedule schedule;
   VKF_TRY(elements, element_count(sizes));
   schedule.elements = elements;
-  schedule.elements_per_item = elements_per_item(moved_widths(graph, segment, loops), tuning);
+  schedule.elements_per_item = elements_per_item(moved_widths(graph, segment, loops), elements == 1, tuning);
   schedule.items = ceil_div(elements, schedule.elements_per_item);
   schedule.exact = elements % schedule.elements_per_item == 0;
   schedule.aligned_rows = sizes.size() <= 1 || sizes.back() % schedule.elements_per_item == 0;

@@ -150,34 +150,47 @@ Result<std::vector<onnx::TensorData>> read_tensors(const fs::path& folder, std::
   return all;
 }
 
-/// A model with the test data's inputs: integer inputs are given as constants only where the import
-/// needs their values, because they decide shapes.
-Result<onnx::OnnxModel> load_case(const fs::path& model, const std::vector<onnx::TensorData>& inputs) {
+/// A model with the test data's inputs: scalars and vectors are given as constants only where the
+/// import needs their values, because they decide shapes.
+Result<onnx::OnnxModel> load_case(const fs::path& model, const fs::path& data) {
   auto plain = onnx::load_onnx(model);
   if (plain || plain.error().code != ErrorCode::unsupported) return plain;
+  auto inputs = read_tensors(data, "input_");
+  if (!inputs) return plain;  // what the model itself lacks says more
   onnx::OnnxOptions options;
-  for (const onnx::TensorData& tensor : inputs) {
-    if (!tensor.name.empty() && is_integer(tensor.dtype)) options.known_inputs.emplace(tensor.name, tensor);
+  for (const onnx::TensorData& tensor : *inputs) {
+    if (!tensor.name.empty() && tensor.sizes.size() <= 1) options.known_inputs.emplace(tensor.name, tensor);
   }
   if (options.known_inputs.empty()) return plain;
   auto informed = onnx::load_onnx(model, options);
   return informed ? std::move(informed) : std::move(plain);
 }
 
-HostTensor host_tensor(onnx::TensorData data) { return {data.dtype, std::move(data.sizes), std::move(data.bytes)}; }
+/// The test data stores bfloat16 as u16: the graph says which it is.
+HostTensor host_tensor(onnx::TensorData data, DType wanted) {
+  const DType dtype = wanted == DType::bf16 && data.dtype == DType::u16 ? wanted : data.dtype;
+  return {dtype, std::move(data.sizes), std::move(data.bytes)};
+}
+
+DType input_dtype(const ir::Graph& graph, const std::string& name) {
+  for (ir::NodeId id : graph.inputs()) {
+    if (std::get<ir::InputPayload>(graph.node(id).payload).name == name) return graph.node(id).type.dtype;
+  }
+  return DType::f32;
+}
 
 /// Runs one data set; an empty sentence means that everything agrees.
 Result<std::string> run_data_set(const Device& device, const fs::path& folder, const fs::path& data, const ValidateOptions& options,
                                  CaseResult& result) {
+  VKF_TRY(model, load_case(folder / "model.onnx", data));
   VKF_TRY(inputs, read_tensors(data, "input_"));
   VKF_TRY(expected, read_tensors(data, "output_"));
-  VKF_TRY(model, load_case(folder / "model.onnx", inputs));
   VKF_TRY(graph, api::to_graph(model.outputs, model.output_names, folder.filename().string()));
   RunInputs run_inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     // Files carry the input's name; those without go by position.
     const std::string name = !inputs[i].name.empty() ? inputs[i].name : i < model.input_names.size() ? model.input_names[i] : "";
-    run_inputs.tensors[name] = host_tensor(std::move(inputs[i]));
+    run_inputs.tensors[name] = host_tensor(std::move(inputs[i]), input_dtype(graph, name));
   }
   VKF_TRY(symbols, symbols_of(graph, run_inputs.tensors));
   run_inputs.symbols = symbols;
@@ -195,7 +208,7 @@ Result<std::string> run_data_set(const Device& device, const fs::path& folder, c
   for (std::size_t i = 0; i < expected.size() && i < graph.outputs().size(); ++i) {
     const ir::Output& output = graph.outputs()[i];
     VKF_TRY(column, reference::evaluate(graph, output.value, feeds));
-    const std::string wrong = compare_with_file(outputs.at(output.name), host_tensor(std::move(expected[i])), column);
+    const std::string wrong = compare_with_file(outputs.at(output.name), host_tensor(std::move(expected[i]), graph.node(output.value).type.dtype), column);
     if (!wrong.empty()) return fmt::format("Output '{}': {}", output.name, wrong);
   }
   return std::string();

@@ -55,6 +55,7 @@ void CommandBuffer::fail(Error error) {
 Result<void> CommandBuffer::begin() {
   const DeviceFunctions& vk = pool_.device()->functions();
   error_.reset();
+  recorded_ = false;
   pipeline_ = nullptr;
   if (lent_) return descriptors_.reset();
   VKF_CHECK_OK(vk.call(vk.ResetCommandPool, pool_.device()->handle(), pool_.get(), VkCommandPoolResetFlags{0}));
@@ -68,11 +69,14 @@ Result<void> CommandBuffer::end() {
   const DeviceFunctions& vk = pool_.device()->functions();
   Result<void> ended = lent_ ? Result<void>() : vk.call(vk.EndCommandBuffer, commands_);
   if (error_) return *error_;
+  recorded_ = ended.ok();
   return ended;
 }
 
 void CommandBuffer::bind(const ComputePipeline& pipeline) {
+  if (error_) return;
   pipeline_ = &pipeline;
+  buffers_bound_ = pipeline.buffers() == 0;
   pool_.device()->functions().CmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle());
 }
 
@@ -84,6 +88,7 @@ bool CommandBuffer::range_fits(const BufferRange& range, std::uint64_t bytes) {
 }
 
 void CommandBuffer::bind_buffers(std::span<const BufferRange> ranges) {
+  if (error_) return;
   if (pipeline_ == nullptr || ranges.size() != pipeline_->buffers()) {
     return fail(
         invalid("{} buffers are bound to a kernel that has {}.", ranges.size(), pipeline_ ? pipeline_->buffers() : 0));
@@ -108,6 +113,7 @@ void CommandBuffer::bind_buffers(std::span<const BufferRange> ranges) {
     writes[i].pBufferInfo = &infos[i];
   }
   bind_set(writes);
+  buffers_bound_ = true;
 }
 
 void CommandBuffer::bind_set(std::span<VkWriteDescriptorSet> writes) {
@@ -127,6 +133,7 @@ void CommandBuffer::bind_set(std::span<VkWriteDescriptorSet> writes) {
 }
 
 void CommandBuffer::push_constants(std::span<const std::byte> bytes) {
+  if (error_) return;
   if (pipeline_ == nullptr || bytes.size() > pipeline_->push_constant_bytes() || bytes.size() % 4 != 0) {
     return fail(invalid("{} bytes of push constants do not suit a kernel that has {}.", bytes.size(),
                         pipeline_ ? pipeline_->push_constant_bytes() : 0));
@@ -138,16 +145,21 @@ void CommandBuffer::push_constants(std::span<const std::byte> bytes) {
 }
 
 void CommandBuffer::dispatch(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  if (error_) return;
   const std::uint32_t limit = pool_.device()->caps().max_groups_per_axis;
-  if (pipeline_ == nullptr || std::max({x, y, z}) > limit) {
-    return fail(unsupported("A dispatch of {} x {} x {} workgroups needs a bound kernel and at most {} per axis.", x, y,
-                            z, limit));
+  if (pipeline_ == nullptr || !buffers_bound_) {
+    return fail(invalid("A dispatch needs a kernel to be bound, and then its buffers."));
+  }
+  if (std::max({x, y, z}) > limit) {
+    return fail(unsupported("A dispatch of {} x {} x {} workgroups is beyond the {} per axis of the device '{}'.", x, y,
+                            z, limit, pool_.device()->info().name));
   }
   if (x == 0 || y == 0 || z == 0) return;
   pool_.device()->functions().CmdDispatch(commands_, x, y, z);
 }
 
 void CommandBuffer::barrier(Access before, Access after) {
+  if (error_) return;
   const Scope from = scope_of(before);
   const Scope to = scope_of(after);
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
@@ -158,6 +170,7 @@ void CommandBuffer::barrier(Access before, Access after) {
 }
 
 void CommandBuffer::copy(const BufferRange& from, const BufferRange& to) {
+  if (error_) return;
   const std::uint64_t bytes = length_of(from);
   if (!range_fits(from, bytes) || !range_fits(to, bytes)) return;
   const VkBufferCopy region{from.offset, to.offset, bytes};
@@ -165,6 +178,7 @@ void CommandBuffer::copy(const BufferRange& from, const BufferRange& to) {
 }
 
 void CommandBuffer::fill(const BufferRange& range, std::uint32_t word) {
+  if (error_) return;
   const std::uint64_t bytes = length_of(range);
   if (!range_fits(range, bytes)) return;
   if (range.offset % 4 != 0 || bytes % 4 != 0) {
@@ -174,10 +188,12 @@ void CommandBuffer::fill(const BufferRange& range, std::uint32_t word) {
 }
 
 void CommandBuffer::reset_timestamps(const TimestampPool& pool) {
+  if (error_) return;
   pool_.device()->functions().CmdResetQueryPool(commands_, pool.handle(), 0u, pool.count());
 }
 
 void CommandBuffer::write_timestamp(const TimestampPool& pool, std::uint32_t index) {
+  if (error_) return;
   if (index >= pool.count()) return fail(invalid("Timestamp {} is beyond a pool of {}.", index, pool.count()));
   pool_.device()->functions().CmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool.handle(), index);
 }

@@ -18,7 +18,7 @@ constexpr Access operator|(Access a, Access b) {
 }
 
 /// Move-only; one thread at a time. Between begin() and end() the recording calls return nothing:
-/// the first error is returned by end(). What was recorded can be submitted again and again.
+/// after an error nothing more is recorded, and end() returns it. What was recorded can be submitted again and again.
 class CommandBuffer {
  public:
   /// `concurrent`: may be submitted again before the last submission of it is done.
@@ -33,7 +33,7 @@ class CommandBuffer {
   Result<void> end();
 
   void bind(const ComputePipeline& pipeline);
-  /// One range per binding of the bound pipeline.
+  /// One range per binding of the bound pipeline, after every bind().
   void bind_buffers(std::span<const BufferRange> ranges);
   /// From offset 0 of the push constants.
   void push_constants(std::span<const std::byte> bytes);
@@ -52,6 +52,8 @@ class CommandBuffer {
   /// The time when everything recorded so far has ended.
   void write_timestamp(const TimestampPool& pool, std::uint32_t index);
 
+  /// end() succeeded, so it can be submitted.
+  [[nodiscard]] bool recorded() const { return recorded_; }
   [[nodiscard]] VkCommandBuffer handle() const { return commands_; }
 
  private:
@@ -63,6 +65,8 @@ class CommandBuffer {
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   DescriptorArena descriptors_;
   const ComputePipeline* pipeline_ = nullptr;
+  bool buffers_bound_ = false;
+  bool recorded_ = false;
   bool concurrent_ = false;
   bool lent_ = false;
   std::optional<Error> error_;

@@ -28,7 +28,10 @@ Result<Ticket> Device::submit(std::span<const CommandBuffer* const> commands) {
   if (commands.empty()) return Ticket();
   std::vector<VkCommandBuffer> buffers;
   buffers.reserve(commands.size());
-  for (const CommandBuffer* command : commands) buffers.push_back(command->handle());
+  for (const CommandBuffer* command : commands) {
+    if (!command->recorded()) return invalid("A command buffer is submitted whose recording did not end in success.");
+    buffers.push_back(command->handle());
+  }
   const std::lock_guard lock(*queue_mutex_);
   return submit_locked(buffers);
 }

@@ -146,10 +146,17 @@ TEST(LimitTest, WrongRecordingsAreReportedByEnd) {
   const BufferRange skewed[] = {{&add->a}, {&add->b}, {&add->c, 4}};
   EXPECT_NE(error_of([&] { commands.bind_buffers(skewed); }).find("at offset 4"), std::string::npos);
   EXPECT_NE(error_of([&] { commands.push_constants(std::as_bytes(std::span("too long"))); }), "");
-  EXPECT_NE(error_of([&] { commands.dispatch(0xFFFFFFFF); }), "");
+  EXPECT_EQ(error_of([&] { commands.dispatch(1); }), "A dispatch needs a kernel to be bound, and then its buffers.");
+  EXPECT_EQ(device->submit(commands).error().code, ErrorCode::invalid_argument);
+  const BufferRange three[] = {{&add->a}, {&add->b}, {&add->c}};
+  const auto too_many = [&] {
+    commands.bind_buffers(three);
+    commands.dispatch(0xFFFFFFFF);
+  };
+  EXPECT_NE(error_of(too_many), "");
   EXPECT_NE(error_of([&] { commands.copy({&add->a}, {&add->b, 16}); }), "");
-  EXPECT_EQ(error_of([&] { commands.dispatch(0); }), "");
   must(add->record());  // and it recovers
+  EXPECT_EQ(device->instance()->validation_errors(), 0);
 }
 
 }  // namespace

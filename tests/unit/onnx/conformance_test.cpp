@@ -1,0 +1,152 @@
+// ONNX's own node tests: how many import, and whether the graphs compute what the files say. The
+// graphs are evaluated by the reference, so that a mistake here is the importer's (or the
+// reference's), never a device's. VKFUSE_LIST_CASES=1 prints why the others do not import.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "api/tensor_node.hpp"
+#include "onnx/host_tensor.hpp"
+#include "reference/reference.hpp"
+#include "vkfuse/onnx.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCases = "/usr/share/libonnx-testdata/data/node";
+
+struct Case {
+  std::string name;
+  OnnxModel model;
+  std::vector<TensorData> inputs, outputs;
+};
+
+std::vector<TensorData> read_all(const fs::path& folder, const std::string& stem) {
+  std::vector<TensorData> tensors;
+  for (int i = 0;; ++i) {
+    Result<TensorData> tensor = read_tensor_proto(folder / fmt::format("{}_{}.pb", stem, i));
+    if (!tensor) return tensors;
+    tensors.push_back(*std::move(tensor));
+  }
+}
+
+/// Scalars and lists: what may be a shape, a bound or a ratio.
+OnnxOptions small_inputs_known(const std::vector<TensorData>& inputs) {
+  OnnxOptions options;
+  for (const TensorData& input : inputs) {
+    if (input.sizes.size() <= 1) options.known_inputs[input.name] = input;
+  }
+  return options;
+}
+
+Result<Case> load_case(const fs::path& folder) {
+  Case result{folder.filename().string(),
+              {},
+              read_all(folder / "test_data_set_0", "input"),
+              read_all(folder / "test_data_set_0", "output")};
+  Result<OnnxModel> model = load_onnx(folder / "model.onnx");
+  if (!model && model.error().code == ErrorCode::unsupported) {
+    Error first = model.error();
+    model = load_onnx(folder / "model.onnx", small_inputs_known(result.inputs));
+    if (!model) return first;
+  }
+  if (!model) return std::move(model).error();
+  result.model = *std::move(model);
+  return result;
+}
+
+struct Tolerance {
+  double relative, absolute;
+};
+
+Tolerance tolerance_of(DType dtype, double largest) {
+  const bool is_short = dtype == DType::f16 || dtype == DType::bf16;
+  return {is_short ? 1e-2 : 1e-3, is_short ? 1e-3 : std::max(1e-7, 1e-5 * largest)};
+}
+
+bool agrees(double got, double want, double bound, const Tolerance& tolerance) {
+  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got);
+  if (std::isinf(bound) || got == want) return true;
+  return std::abs(got - want) <= tolerance.relative * std::abs(want) + tolerance.absolute;
+}
+
+/// The first element that differs, or an empty text.
+std::string difference(DType dtype, const reference::Column& got, TensorData want) {
+  want.dtype = dtype;  // the files store bf16 as u16
+  double largest = 0;
+  for (std::size_t i = 0; i < element_count(want); ++i) {
+    if (std::isfinite(element_real(want, i))) largest = std::max(largest, std::abs(element_real(want, i)));
+  }
+  const Tolerance tolerance = tolerance_of(dtype, largest);
+  const auto undecided = std::ranges::count_if(got.bound, [](double bound) { return std::isinf(bound); });
+  if (undecided * 2 > static_cast<std::ptrdiff_t>(got.bound.size())) return fmt::format("{} undecided", undecided);
+  for (std::size_t i = 0; i < element_count(want); ++i) {
+    const bool same = is_float(dtype) ? agrees(got.value[i], element_real(want, i), got.bound[i], tolerance)
+                                      : got.bound[i] != 0 || got.integer[i] == element_int(want, i);
+    if (same) continue;
+    return is_float(dtype) ? fmt::format("element {} is {}, not {}", i, got.value[i], element_real(want, i))
+                           : fmt::format("element {} is {}, not {}", i, got.integer[i], element_int(want, i));
+  }
+  return {};
+}
+
+std::vector<std::int64_t> sizes_of(const Tensor& tensor) {
+  std::vector<std::int64_t> sizes;
+  for (const Dim& dim : tensor.shape()) sizes.push_back(dim.size());
+  return sizes;
+}
+
+/// Evaluates every output; an empty text if all agree with the files.
+std::string evaluate_case(const Case& test) {
+  const Result<ir::Graph> graph = api::to_graph(test.model.outputs, test.model.output_names, test.name);
+  if (!graph) return graph.error().text();
+  reference::Feeds feeds;
+  for (const TensorData& input : test.inputs) feeds.inputs.emplace(input.name, std::span<const std::byte>(input.bytes));
+  for (std::size_t i = 0; i < test.model.outputs.size(); ++i) {
+    if (i >= test.outputs.size()) return "a file is missing";
+    if (sizes_of(test.model.outputs[i]) != test.outputs[i].sizes) return "the shape differs";
+    const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[i].value, feeds);
+    if (!column) return column.error().text();
+    std::string text = difference(test.model.outputs[i].dtype(), *column, test.outputs[i]);
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+std::vector<fs::path> case_folders() {
+  std::vector<fs::path> folders;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kCases, ignored)) folders.push_back(entry.path());
+  std::ranges::sort(folders);
+  return folders;
+}
+
+TEST(OnnxConformance, NodeTestsImportAndAgreeWithTheFiles) {
+  const std::vector<fs::path> folders = case_folders();
+  if (folders.empty()) GTEST_SKIP() << "ONNX's test data is not installed (package libonnx-testdata)";
+  int imported = 0, agreeing = 0;
+  for (const fs::path& folder : folders) {
+    const Result<Case> test = load_case(folder);
+    if (!test) {
+      if (std::getenv("VKFUSE_LIST_CASES") != nullptr) {
+        fmt::print("{}: {}\n", folder.filename().string(), test.error().message);
+      }
+      // The files are sound: whatever is not imported is unsupported.
+      EXPECT_EQ(name_of(test.error().code), std::string("unsupported")) << folder << ": " << test.error().text();
+      continue;
+    }
+    ++imported;
+    const std::string text = evaluate_case(*test);
+    EXPECT_EQ(text, "") << test->name;
+    if (text.empty()) ++agreeing;
+  }
+  fmt::print("{} cases: {} import, {} agree with the files\n", folders.size(), imported, agreeing);
+  EXPECT_GE(imported, 285);
+}
+
+}  // namespace
+}  // namespace vkfuse::onnx
