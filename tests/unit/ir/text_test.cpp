@@ -35,6 +35,7 @@ TEST(Text, OddNamesRoundTrip) {
   for (int c = 1; c < 256; ++c) bytes += static_cast<char>(c);
   graph.name = bytes;
   const ir::NodeId x = must(graph.add_input("\"\\", {DType::f32, {Dim::any("n", {1, 8, 2}), Dim::any("_m2")}}));
+  must(graph.add_input("dims", {DType::f32, {Dim::any("batch size"), Dim::any("3", {0, 9, 3}), Dim::any("]\n\""), Dim::any(""), Dim::any("a.b-c+d")}}));
   must(graph.add_input(std::string("nul\0x41", 7), {DType::f32, {}}));
   must(graph.add_input("# no comment", {DType::f32, {Dim(0)}}));
   must(graph.add_output("} output \"y\" = %0", x));
