@@ -133,6 +133,15 @@ TEST(CompileErrors, EmptyTensorsOfHugeDimensionsAreFine) {
   EXPECT_TRUE(must(program.run({{"x", std::vector<float>{}}})).at("y").bytes.empty());
 }
 
+TEST(CompileErrors, MoreAxesThanSizesFit) {
+  Shape few(70, Dim(1));
+  Shape other(70, Dim(1));
+  for (std::size_t i = 0; i < 70; i += 2) few[i] = Dim::any("n" + std::to_string(i), {0, 1});
+  for (std::size_t i = 1; i < 70; i += 2) other[i] = Dim::any("n" + std::to_string(i), {0, 1});
+  expect_part(refused(compile(device(), {Tensor::input("x", DType::i8, few) + Tensor::input("z", DType::i8, other)})), ErrorCode::unsupported,
+              "The segment has 70 loop axes, and the push constants of the device hold the sizes of 30");
+}
+
 TEST(CompileErrors, TextAndTensors) {
   expect_part(refused(compile_text(device(), "graph \"g\" {\n  %0 = inputs\n}")), ErrorCode::invalid_argument, "Line 2: 'inputs' is not the name of an op");
   expect_part(refused(compile(device(), std::initializer_list<Tensor>{})), ErrorCode::invalid_argument, "at least one output");

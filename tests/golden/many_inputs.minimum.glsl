@@ -7,6 +7,7 @@ layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint last;   // elements of the last item
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f32[256]
@@ -30,7 +31,7 @@ void group(vec4 in_a, vec4 in_b, vec4 in_c, out vec4 v5) {
 }
 
 void main() {
-  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
   uvec4 in_a_w0 = in_a.w[item];
@@ -53,6 +54,7 @@ layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint last;   // elements of the last item
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } v5;  // %5 : f32[256]
@@ -74,7 +76,7 @@ void group(vec4 v5, vec4 in_d, out vec4 out_sum) {
 }
 
 void main() {
-  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
   uvec4 v5_w0 = v5.w[item];

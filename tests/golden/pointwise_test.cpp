@@ -13,6 +13,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "spirv/compile.hpp"
+#include "spirv/reflect.hpp"
 #include "spirv/tools.hpp"
 #include "spirv/walk.hpp"
 #include "support/device.hpp"
@@ -145,6 +146,14 @@ TEST_P(Goldens, StrictKernelsAreValidToo) {
     const codegen::Kernel kernel = must(codegen::emit_pointwise(made.plan.graph, step.segment, step.loops, made.schedules[i],
                                                                 made.plan.target, codegen::Numerics::strict, "strict"));
     must(spirv::validate(must(spirv::compile_glsl(kernel.glsl, "strict"))));
+  }
+}
+
+TEST_P(Goldens, PrintForOtherApis) {
+  for (const codegen::Kernel& kernel : made.kernels) {
+    const spirv::Module words = must(spirv::compile_glsl(kernel.glsl, kernel.name));
+    EXPECT_FALSE(must(spirv::print_msl(words)).empty());
+    EXPECT_FALSE(must(spirv::print_hlsl(words)).empty());
   }
 }
 

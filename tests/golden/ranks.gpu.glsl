@@ -8,6 +8,7 @@ layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint last;   // elements of the last item
+  uint row;    // workgroups in one row of the dispatch
   uint size1;
   uint size2;
   uint size3;
@@ -59,7 +60,7 @@ void group(vec4 in_x, float in_channel, vec4 in_row, vec4 in_matrix, out vec4 ou
 }
 
 void main() {
-  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
   uint q3 = quotient(item, p.magic3, p.shift3);

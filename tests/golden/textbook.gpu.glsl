@@ -7,6 +7,7 @@ layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint last;   // elements of the last item
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[1048576]
@@ -45,7 +46,7 @@ void group(vec4 in_x, out vec4 out_y) {
 }
 
 void main() {
-  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
   uvec4 in_x_w0 = in_x.w[item];

@@ -7,6 +7,7 @@ layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint last;   // elements of the last item
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_y;  // %1 : i32[100]
@@ -51,7 +52,7 @@ void group(ivec4 in_y, uvec2[4] in_x, out uvec2[4] out_z) {
 }
 
 void main() {
-  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
   uvec4 in_y_w0 = in_y.w[item];
