@@ -20,6 +20,7 @@ struct Param {
   enum class Kind : std::uint8_t {
     items,         ///< number of items
     last,          ///< elements in the last item
+    row,           ///< workgroups in one row of the dispatch
     axis,          ///< size of a loop axis, in vectors for the innermost one of aligned rows
     magic, shift,  ///< of the division by that size: see shaders/index.glsl
   };

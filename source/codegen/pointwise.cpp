@@ -89,7 +89,7 @@ class Emitter {
   }
 
   void collect_params() {
-    params_ = {{Param::Kind::items, 0}, {Param::Kind::last, 0}};
+    params_ = {{Param::Kind::items, 0}, {Param::Kind::last, 0}, {Param::Kind::row, 0}};
     const std::size_t lowest = lowest_axis();
     const std::size_t rank = loops_.axes.size();
     for (std::size_t k = std::max<std::size_t>(lowest, 1); k < rank; ++k) params_.push_back({Param::Kind::axis, static_cast<int>(k)});
@@ -105,6 +105,7 @@ class Emitter {
     switch (param.kind) {
       case Param::Kind::items: return "items";
       case Param::Kind::last: return "last";
+      case Param::Kind::row: return "row";
       case Param::Kind::axis: return fmt::format("size{}", param.axis);
       case Param::Kind::magic: return fmt::format("magic{}", param.axis);
       case Param::Kind::shift: return fmt::format("shift{}", param.axis);
@@ -154,6 +155,7 @@ class Emitter {
     for (const Param& param : params_) {
       const char* note = param.kind == Param::Kind::items ? "  // in the iteration space"
                          : param.kind == Param::Kind::last ? "   // elements of the last item"
+                         : param.kind == Param::Kind::row  ? "    // workgroups in one row of the dispatch"
                                                            : "";
       out.line("uint {};{}", param_name(param), note);
     }
@@ -282,7 +284,7 @@ class Emitter {
 
   void main_function() {
     main_.open("void main() {{");
-    main_.line("uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;");
+    main_.line("uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;");
     if (in_flight_ == 1) {
       main_.line("uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
       main_.line("if (item >= p.items) return;");
@@ -655,6 +657,7 @@ std::vector<std::uint32_t> push_constants(const Kernel& kernel, const schedule::
       case Param::Kind::last:
         values.push_back(static_cast<std::uint32_t>(schedule.elements - (schedule.items - 1) * schedule.elements_per_item));
         break;
+      case Param::Kind::row: values.push_back(static_cast<std::uint32_t>(schedule.workgroups_x)); break;
       case Param::Kind::axis: values.push_back(axis_size(param.axis)); break;
       case Param::Kind::magic: values.push_back(magic_of(axis_size(param.axis))); break;
       case Param::Kind::shift: values.push_back(std::max(1u, log2_ceil(axis_size(param.axis))) - 1); break;

@@ -134,7 +134,7 @@ class Parser {
   }
 
   Result<void> dim(Line& line) {
-    const std::string name = line.word();
+    VKF_TRY(name, symbol(line));
     DimFacts facts;
     VKF_TRY(min, attribute<std::int64_t>(line, "min"));
     VKF_TRY(max, attribute<std::int64_t>(line, "max"));
@@ -241,17 +241,26 @@ class Parser {
     if (!line.accept("[")) return fail("expected a shape '[...]', found '{}'", line.rest());
     Shape shape;
     while (!line.accept("]")) {
-      const std::string size = line.word();
-      if (size.empty()) return fail("expected a dimension or ']', found '{}'", line.rest());
-      VKF_TRY(one, dimension(size));
+      VKF_TRY(one, dimension(line));
       shape.push_back(one);
       if (!line.accept(",") && line.peek() != ']') return fail("expected ',' or ']' in a shape, found '{}'", line.rest());
     }
     return TensorType{*dtype, std::move(shape)};
   }
 
-  Result<Dim> dimension(const std::string& token) {
-    if (std::isalpha(static_cast<unsigned char>(token.front())) != 0 || token.front() == '_') {
+  /// The name of a symbol: one word, or quoted.
+  Result<std::string> symbol(Line& line) {
+    if (line.peek() != '"') return line.word();
+    auto name = line.quoted();
+    if (!name) return fail("expected a closing quote in '{}'", line.rest());
+    return *std::move(name);
+  }
+
+  Result<Dim> dimension(Line& line) {
+    const bool quoted = line.peek() == '"';
+    VKF_TRY(token, symbol(line));
+    if (!quoted && token.empty()) return fail("expected a dimension or ']', found '{}'", line.rest());
+    if (quoted || std::isalpha(static_cast<unsigned char>(token.front())) != 0 || token.front() == '_') {
       const auto facts = facts_.find(token);
       return Dim::any(token, facts == facts_.end() ? DimFacts{} : facts->second);
     }

@@ -1,4 +1,6 @@
 // The text form, written. Grammar in docs/text-ir.md; parse.cpp reads exactly this.
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 
@@ -23,6 +25,22 @@ std::string quoted(const std::string& text) {
     }
   }
   return all + "\"";
+}
+
+/// A symbol's name, quoted where it is not one word that starts like a name.
+std::string symbol(const std::string& name) {
+  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' || c == '+'; };
+  const bool starts = !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
+  return starts && std::all_of(name.begin(), name.end(), in_word) ? name : quoted(name);
+}
+
+std::string type_text(const TensorType& type) {
+  std::string all = std::string(name_of(type.dtype)) + "[";
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    const Dim& dim = type.shape[i];
+    all += (i == 0 ? "" : ", ") + (dim.is_symbol() ? symbol(dim.name()) : dim.text());
+  }
+  return all + "]";
 }
 
 std::string element(DType dtype, const std::byte* at) {
@@ -69,7 +87,7 @@ void print_dims(const Graph& graph, std::string& all) {
     for (const Dim& dim : node.type.shape) {
       if (!dim.is_symbol() || dim.facts() == DimFacts{} || !seen.insert(dim.name()).second) continue;
       const DimFacts facts = dim.facts();
-      all += fmt::format("  dim {} min={} max={} multiple={}\n", dim.name(), facts.min, facts.max, facts.multiple_of);
+      all += fmt::format("  dim {} min={} max={} multiple={}\n", symbol(dim.name()), facts.min, facts.max, facts.multiple_of);
     }
   }
 }
@@ -83,7 +101,7 @@ std::string print(const Graph& graph) {
     const Node& node = graph.node(id);
     all += fmt::format("  %{} = {}{}", id, node.op->name, attributes(node));
     for (NodeId operand : node.operands) all += fmt::format(" %{}", operand);
-    all += " : " + to_text(node.type) + "\n";
+    all += " : " + type_text(node.type) + "\n";
   }
   for (const Output& output : graph.outputs()) all += fmt::format("  output {} = %{}\n", quoted(output.name), output.value);
   return all + "}\n";

@@ -153,7 +153,6 @@ class Hazards {
 Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
                              const vulkan::TimestampPool* timestamps) const {
   Hazards hazards;
-  const auto groups_limit = static_cast<std::int64_t>(plan_.target.caps.max_groups_per_axis);
   if (timestamps != nullptr) {
     commands.reset_timestamps(*timestamps);
     commands.write_timestamp(*timestamps, 0);
@@ -175,7 +174,7 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
       commands.bind(variant.compiled[i]->pipeline);
       commands.bind_buffers(bound);
       commands.push_constants(std::as_bytes(std::span(variant.constants[i])));
-      const std::int64_t x = std::min(schedule.workgroups, groups_limit);
+      const std::int64_t x = schedule.workgroups_x;
       const std::int64_t y = (schedule.workgroups + x - 1) / x;
       commands.dispatch(static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y));
     }

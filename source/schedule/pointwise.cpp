@@ -122,6 +122,7 @@ void choose_launch(const Target& target, const Tuning& tuning, int read_bytes_pe
   }
   schedule.items_in_flight = gathers ? 1 : tuning.items_in_flight.value_or(flight);
   schedule.workgroups = ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
+  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
 }
 
 Result<void> check_limits(const ir::Graph& graph, const segment::Segment& segment, const Sizes& sizes,
@@ -130,6 +131,12 @@ Result<void> check_limits(const ir::Graph& graph, const segment::Segment& segmen
   if (buffers > target.caps.storage_buffers) {
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers,
                        target.caps.storage_buffers);
+  }
+  // Items, last, row, and the size of every axis but the outermost.
+  const std::size_t constants = loops.axes.size() + 2;
+  if (constants * 4 > target.caps.push_constant_bytes) {
+    return unsupported("The segment has {} loop axes, and the push constants of the device hold the sizes of {}.", loops.axes.size(),
+                       target.caps.push_constant_bytes / 4 - 2);
   }
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
     const auto bytes = checked_mul(elements, size_of(graph.node(id).type.dtype));

@@ -48,6 +48,7 @@ struct Schedule {
   std::int64_t elements = 0;
   std::int64_t items = 0;
   std::int64_t workgroups = 0;
+  std::int64_t workgroups_x = 0;  ///< of one row of the dispatch; the last row may have idle ones
 
   // The model.
   std::int64_t bytes_read = 0;     ///< each element once

@@ -1,0 +1,172 @@
+// What the API refuses: each is one full sentence that names the value.
+#include <gtest/gtest.h>
+
+#include "support/device.hpp"
+#include "vkfuse/vkfuse.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+/// The error of a call that must fail; fails the test if it does not, or if it is no sentence.
+template <typename T>
+Error refused(const Result<T>& result) {
+  if (result.ok()) {
+    ADD_FAILURE() << "it was accepted";
+    return {};
+  }
+  const Error& error = result.error();
+  EXPECT_FALSE(error.message.empty());
+  EXPECT_TRUE(!error.message.empty() && error.message.back() == '.') << error.message;
+  EXPECT_EQ(error.message.find('\n'), std::string::npos) << error.message;
+  EXPECT_NE(error.code, ErrorCode::internal) << error.text();
+  return error;
+}
+
+void expect_part(const Error& error, ErrorCode code, const std::string& part) {
+  EXPECT_EQ(name_of(error.code), std::string(name_of(code))) << error.text();
+  EXPECT_NE(error.text().find(part), std::string::npos) << error.text() << "\nwanted: " << part;
+}
+
+Executable doubling(const Shape& shape = {4}) { return must(compile(device(), {Tensor::input("x", DType::f32, shape) * 2.0})); }
+
+TEST(DeviceErrors, UnknownNameListsTheDevices) {
+  DeviceOptions options;
+  options.name = "GeForce 256";
+  const Error error = refused(Device::open(options));
+  expect_part(error, ErrorCode::not_found, "No Vulkan device matches 'GeForce 256'; there are 0: " + device().description().name);
+  options.name = "17";
+  expect_part(refused(Device::open(options)), ErrorCode::not_found, "No Vulkan device matches '17'");
+}
+
+TEST(DeviceErrors, LimitsAndFeaturesByName) {
+  DeviceOptions options;
+  options.limits = {{"max_invocation", 64}};
+  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "There is no limit named 'max_invocation'");
+  options.limits = {{"max_invocations", 1u << 20}};
+  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "cannot be raised to 1048576");
+  options.limits = {{"storage_buffers", 0}};
+  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "The limit storage_buffers cannot be 0");
+  options.limits = {};
+  options.disable = {"T9"};
+  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "'T9' is neither a rung");
+}
+
+TEST(RunErrors, InputsByNameAndSize) {
+  const Executable program = doubling();
+  const std::vector<float> four(4);
+  const std::vector<float> five(5);
+  expect_part(refused(program.run({})), ErrorCode::invalid_argument, "Input 'x' of type f32[4] was not given");
+  expect_part(refused(program.run({{"x", four}, {"z", four}})), ErrorCode::invalid_argument, "has no input 'z'");
+  expect_part(refused(program.run({{"x", five}})), ErrorCode::invalid_argument, "Input 'x' has 20 bytes, but f32[4] takes 16");
+  expect_part(refused(program.run({{"x", HostView(four, {2, 2})}})), ErrorCode::invalid_argument, "Input 'x' has shape [2, 2], but the program declares [4]");
+  expect_part(refused(program.run({{"x", HostView(five, {5})}})), ErrorCode::invalid_argument, "Input 'x' has size 5 in dimension 0, where 4 is 4");
+  EXPECT_TRUE(program.run({{"x", four}}).ok());  // still usable
+}
+
+TEST(RunErrors, SymbolsAgreeAndKeepTheirPromises) {
+  const Dim n = Dim::any("n", {2, 8, 2});
+  const Tensor sum = Tensor::input("x", DType::f32, {n}) + Tensor::input("z", DType::f32, {n});
+  const Executable program = must(compile(device(), {sum}));
+  const std::vector<float> four(4);
+  const std::vector<float> six(6);
+  const std::vector<float> three(3);
+  const std::vector<float> ten(10);
+  expect_part(refused(program.run({{"x", four}, {"z", six}})), ErrorCode::invalid_argument, "where n is 4");
+  expect_part(refused(program.run({{"x", three}, {"z", three}})), ErrorCode::invalid_argument, "The dimension 'n' is 3, but it was declared as min 2, max 8, multiple of 2");
+  expect_part(refused(program.run({{"x", ten}, {"z", ten}})), ErrorCode::invalid_argument, "The dimension 'n' is 10");
+  const std::vector<std::byte> odd(7);
+  expect_part(refused(program.run({{"x", odd}, {"z", four}})), ErrorCode::invalid_argument, "7 bytes of input 'x'");
+  EXPECT_TRUE(program.run({{"x", six}, {"z", six}}).ok());
+  const Executable two = must(compile(device(), {Tensor::input("x", DType::f32, {Dim::any("a"), Dim::any("b")}) * 2.0}));
+  expect_part(refused(two.run({{"x", six}})), ErrorCode::invalid_argument, "more than one dimension is symbolic");
+  EXPECT_TRUE(two.run({{"x", HostView(six, {2, 3})}}).ok());
+}
+
+TEST(SubmitErrors, BuffersByNameAndSize) {
+  const Executable program = doubling({Dim::any("n")});
+  Bindings bindings;
+  bindings.symbols["n"] = 4;
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "No buffer was bound to the input 'x'");
+  bindings.inputs["x"] = must(device().allocate(15));
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "The input 'x' takes 16 bytes, but its buffer has 15");
+  bindings.inputs["x"] = must(device().allocate(16));
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "No buffer was bound to the output 'y'");
+  bindings.outputs["y"] = Buffer();
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "No buffer was bound to the output 'y'");
+  bindings.outputs["y"] = must(device().allocate(16));
+  bindings.symbols.clear();
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "The symbolic dimension 'n' has no value");
+}
+
+TEST(BufferErrors, WindowsStayInside) {
+  const Buffer buffer = must(device().allocate(10));
+  std::vector<std::byte> bytes(11);
+  expect_part(refused(buffer.write(bytes)), ErrorCode::invalid_argument, "11 bytes at offset 0 do not fit a buffer of 10 bytes");
+  expect_part(refused(buffer.read(std::span(bytes).first(4), 7)), ErrorCode::invalid_argument, "4 bytes at offset 7");
+  expect_part(refused(buffer.read(std::span(bytes).first(4), ~std::uint64_t{0})), ErrorCode::invalid_argument, "do not fit");
+  expect_part(refused(Buffer().write(bytes)), ErrorCode::invalid_argument, "The buffer is empty");
+  expect_part(refused(device().allocate(std::uint64_t{1} << 60)), ErrorCode::out_of_memory, "1152921504606846976 bytes");
+  expect_part(refused(device().allocate(~std::uint64_t{0})), ErrorCode::out_of_memory, "18446744073709551615 bytes");
+}
+
+TEST(CompileErrors, SizesBeyondTheDevice) {
+  const Tensor large = Tensor::input("x", DType::f32, {std::int64_t{1} << 33}) * 2.0;
+  expect_part(refused(compile(device(), {large})), ErrorCode::out_of_memory, "takes 34359738368 bytes, and one storage buffer of this device holds");
+  for (const Shape& shape : {Shape{std::int64_t{1} << 62}, Shape{INT64_MAX}, Shape{std::int64_t{1} << 31, std::int64_t{1} << 31}}) {
+    refused(compile(device(), {Tensor::input("x", DType::f32, shape) * 2.0}));
+    refused(compile(device(), {Tensor::iota(DType::f64, shape, 0).cast(DType::u8)}));
+  }
+  const Executable program = doubling({Dim::any("n")});
+  Bindings bindings;
+  bindings.symbols["n"] = std::int64_t{1} << 61;
+  bindings.inputs["x"] = bindings.outputs["y"] = must(device().allocate(16));
+  refused(program.submit(bindings));
+  bindings.symbols["n"] = INT64_MAX;
+  refused(program.submit(bindings));
+  bindings.symbols["n"] = -4;
+  refused(program.submit(bindings));
+}
+
+TEST(CompileErrors, EmptyTensorsOfHugeDimensionsAreFine) {
+  const Tensor x = Tensor::input("x", DType::f32, {std::int64_t{1} << 62, 0, std::int64_t{1} << 62});
+  const Executable program = must(compile(device(), {x * 2.0}));
+  EXPECT_TRUE(must(program.run({{"x", std::vector<float>{}}})).at("y").bytes.empty());
+}
+
+TEST(CompileErrors, MoreAxesThanSizesFit) {
+  Shape few(70, Dim(1));
+  Shape other(70, Dim(1));
+  for (std::size_t i = 0; i < 70; i += 2) few[i] = Dim::any("n" + std::to_string(i), {0, 1});
+  for (std::size_t i = 1; i < 70; i += 2) other[i] = Dim::any("n" + std::to_string(i), {0, 1});
+  expect_part(refused(compile(device(), {Tensor::input("x", DType::i8, few) + Tensor::input("z", DType::i8, other)})), ErrorCode::unsupported,
+              "The segment has 70 loop axes, and the push constants of the device hold the sizes of 30");
+}
+
+TEST(CompileErrors, TextAndTensors) {
+  expect_part(refused(compile_text(device(), "graph \"g\" {\n  %0 = inputs\n}")), ErrorCode::invalid_argument, "Line 2: 'inputs' is not the name of an op");
+  expect_part(refused(compile(device(), std::initializer_list<Tensor>{})), ErrorCode::invalid_argument, "at least one output");
+  const Tensor bad = Tensor::input("x", DType::f32, {3}) + Tensor::input("z", DType::i32, {3});
+  expect_part(refused(compile(device(), {bad})), ErrorCode::invalid_argument, "must have one dtype, but they are f32 and i32");
+}
+
+TEST(CompileErrors, DoublesAreRefusedWhereThereAreNone) {
+  DeviceOptions options;
+  options.disable = {};
+  for (const std::string& feature : device().description().features) {
+    if (feature == "float64") options.disable = {"float64"};
+  }
+  const Device without = must(Device::open(options));
+  expect_part(refused(compile(without, {-Tensor::input("x", DType::f64, {3})})), ErrorCode::unsupported, "has no 64-bit floats");
+}
+
+TEST(ExplainErrors, SegmentsByNumber) {
+  const Executable program = doubling();
+  expect_part(refused(program.explain(Stage::glsl, 1)), ErrorCode::invalid_argument, "There is no segment 1: the plan has 1");
+  expect_part(refused(program.explain(Stage::spirv, -1)), ErrorCode::invalid_argument, "There is no segment -1");
+  for (const Stage stage : {Stage::graph, Stage::plan, Stage::json, Stage::glsl, Stage::spirv, Stage::msl, Stage::hlsl}) {
+    EXPECT_FALSE(must(program.explain(stage)).empty());
+  }
+}
+
+}  // namespace
+}  // namespace vkfuse::test

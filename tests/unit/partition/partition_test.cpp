@@ -1,0 +1,107 @@
+// Which nodes share a kernel: elementwise graphs are one, cycles are not made, reasons are given.
+#include "partition/partition.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "golden/targets.hpp"
+#include "passes/passes.hpp"
+#include "plan/plan.hpp"
+#include "support/cases.hpp"
+#include "support/device.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+partition::Partition partitioned(const std::string& body, const Target& target = cpu_driver()) {
+  return must(partition::partition(must(passes::run_pipeline(must(ir::parse("graph \"g\" {\n" + body + "}")))), target));
+}
+
+std::string x(const char* type = "f32[100, 64]") { return std::string(" %0 = input \"x\" : ") + type + "\n"; }
+
+TEST(Partition, ChainsAreOneKernel) {
+  // floats; integers and bits; booleans; rounding and special functions
+  EXPECT_EQ(partitioned(x() + " %1 = exp %0 : f32[100, 64]\n %2 = add %1 %0 : f32[100, 64]\n output \"y\" = %2\n").segments.size(), 1U);
+  EXPECT_EQ(partitioned(x("i32[100]") + " %1 = bit_not %0 : i32[100]\n %2 = shift_left %1 %0 : i32[100]\n output \"y\" = %2\n").segments.size(), 1U);
+  EXPECT_EQ(partitioned(x("bool[100]") + " %1 = not %0 : bool[100]\n %2 = xor %1 %0 : bool[100]\n %3 = cast %2 : f32[100]\n output \"y\" = %3\n").segments.size(), 1U);
+  EXPECT_EQ(partitioned(x() + " %1 = floor %0 : f32[100, 64]\n %2 = is_nan %1 : bool[100, 64]\n %3 = atan2 %1 %0 : f32[100, 64]\n"
+                              " %4 = select %2 %3 %0 : f32[100, 64]\n output \"y\" = %4\n").segments.size(), 1U);
+}
+
+TEST(Partition, CastsBroadcastsRanksAndClampsJoin) {
+  EXPECT_EQ(partitioned(x("f16[100, 64]") + " %1 = input \"b\" : f32[64]\n %2 = cast %0 : f32[100, 64]\n %3 = add %2 %1 : f32[100, 64]\n"
+                        " %4 = input \"s\" : f32[100, 1]\n %5 = mul %3 %4 : f32[100, 64]\n %6 = constant {0} : f32[]\n %7 = constant {6} : f32[]\n"
+                        " %8 = clamp %5 %6 %7 : f32[100, 64]\n %9 = cast %8 : i8[100, 64]\n output \"y\" = %9\n").segments.size(), 1U);
+}
+
+TEST(Partition, SeveralOutputsAreOneKernelAndDeadValuesNone) {
+  const auto parts = partitioned(x() + " %1 = neg %0 : f32[100, 64]\n %2 = exp %1 : f32[100, 64]\n %3 = sin %0 : f32[100, 64]\n"
+                                       " output \"a\" = %1\n output \"b\" = %2\n");
+  ASSERT_EQ(parts.segments.size(), 1U);
+  EXPECT_EQ(parts.segments[0].stores.size(), 2U);
+  EXPECT_EQ(parts.segments[0].members.size(), 2U);
+  EXPECT_EQ(parts.segments[0].reads.size(), 1U);
+}
+
+TEST(Partition, SiblingsThatReadTheSameAreOneKernel) {
+  EXPECT_EQ(partitioned(x() + " %1 = neg %0 : f32[100, 64]\n %2 = exp %0 : f32[100, 64]\n output \"a\" = %1\n output \"b\" = %2\n").segments.size(), 1U);
+}
+
+TEST(Partition, StoredValuesOfAnotherShapeStayApart) {
+  const auto parts = partitioned(" %0 = input \"b\" : f32[64]\n %1 = exp %0 : f32[64]\n %2 = input \"x\" : f32[100, 64]\n"
+                                 " %3 = add %2 %1 : f32[100, 64]\n output \"row\" = %1\n output \"y\" = %3\n");
+  ASSERT_EQ(parts.segments.size(), 2U);
+  ASSERT_EQ(parts.boundaries.size(), 1U);
+  EXPECT_NE(parts.boundaries[0].reason.find("is stored, and the kernel would run over [100, 64]"), std::string::npos) << parts.boundaries[0].reason;
+}
+
+/// Every kernel reads only what inputs, constants and earlier kernels hold; every output is stored once.
+void expect_runnable(const ir::Graph& graph, const partition::Partition& parts, std::uint32_t buffers) {
+  std::vector<int> stored(graph.size(), 0);
+  for (const segment::Segment& segment : parts.segments) {
+    EXPECT_LE(segment.reads.size() + segment.stores.size(), buffers);
+    for (ir::NodeId value : segment.reads) EXPECT_TRUE(segment::is_resident(graph, value) || stored[value] == 1) << "%" << value << " of\n" << ir::print(graph);
+    for (ir::NodeId value : segment.stores) ++stored[value];
+    for (ir::NodeId id : segment.members) {
+      for (ir::NodeId operand : graph.node(id).operands) {
+        const bool here = std::binary_search(segment.members.begin(), segment.members.end(), operand);
+        const bool read = std::find(segment.reads.begin(), segment.reads.end(), operand) != segment.reads.end();
+        EXPECT_TRUE(here || read || segment::is_literal(graph, operand)) << "%" << operand << " of\n" << ir::print(graph);
+      }
+    }
+  }
+  for (const ir::Output& output : graph.outputs()) EXPECT_EQ(stored[output.value], 1) << output.name << " of\n" << ir::print(graph);
+}
+
+TEST(Partition, RandomGraphsRunInTheGivenOrderAndNeverMoveMore) {
+  for (const std::uint32_t buffers : {4u, 6u, 16u}) {
+    Target target = cpu_driver();
+    target.caps.storage_buffers = buffers;
+    target.caps.int64 = target.caps.float64 = true;
+    CaseOptions options;
+    options.caps = target.caps;
+    options.max_ops = 24;
+    for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+      const Case one = random_case(seed, options);
+      const ir::Graph graph = must(passes::run_pipeline(one.graph));
+      expect_runnable(graph, must(partition::partition(graph, target)), buffers);
+      const plan::Totals fused = must(plan::totals(must(plan::make_plan(graph, target)), one.symbols));
+      const plan::Totals unfused = must(plan::totals(must(plan::make_plan(graph, target, {false})), one.symbols));
+      EXPECT_LE(fused.bytes, unfused.bytes) << "seed " << seed;
+      EXPECT_LE(fused.loads + fused.stores, unfused.loads + unfused.stores) << "seed " << seed << "\n" << ir::print(graph);
+      EXPECT_LE(fused.launches, unfused.launches) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Partition, AKernelNeverWaitsForItself) {
+  // x -> a -> b -> c with b over a larger space and a kept: merging a and c would make a cycle.
+  const auto parts = partitioned(" %0 = input \"x\" : f32[1, 64]\n %1 = neg %0 : f32[1, 64]\n %2 = input \"w\" : f32[100, 1]\n"
+                                 " %3 = mul %1 %2 : f32[100, 64]\n %4 = exp %1 : f32[1, 64]\n %5 = add %3 %4 : f32[100, 64]\n"
+                                 " output \"a\" = %1\n output \"b\" = %3\n output \"c\" = %5\n output \"d\" = %4\n");
+  EXPECT_EQ(parts.segments.size(), 2U);
+}
+
+}  // namespace
+}  // namespace vkfuse::test

@@ -1,0 +1,78 @@
+// The arena: values that are alive together never overlap, and it is not larger than it must be.
+#include <gtest/gtest.h>
+
+#include "plan/plan.hpp"
+#include "support/cases.hpp"
+#include "support/device.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+struct Span {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+Span lifetime(const plan::Plan& plan, ir::NodeId value) {
+  Span span;
+  for (std::size_t step = 0; step < plan.steps.size(); ++step) {
+    const segment::Segment& segment = plan.steps[step].segment;
+    if (std::find(segment.stores.begin(), segment.stores.end(), value) != segment.stores.end()) span.first = step;
+    if (std::find(segment.reads.begin(), segment.reads.end(), value) != segment.reads.end()) span.last = step;
+  }
+  return span;
+}
+
+TEST(Memory, ValuesThatLiveTogetherLieApart) {
+  CaseOptions options;
+  options.caps.int64 = options.caps.float64 = true;
+  options.caps.storage_buffers = 30;
+  options.max_ops = 30;
+  Target target;
+  target.caps = options.caps;
+  std::int64_t packed = 0;
+  std::int64_t laid_out = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const Case one = random_case(seed, options);
+    const plan::Plan plan = must(plan::make_plan(one.graph, target, {false}));
+    const plan::Memory memory = must(plan::plan_memory(plan, one.symbols));
+    for (std::size_t a = 0; a < memory.slots.size(); ++a) {
+      const plan::Slot& slot = memory.slots[a];
+      EXPECT_EQ(slot.offset % 256, 0);
+      EXPECT_GE(slot.bytes, static_cast<std::int64_t>(bytes_of(plan.graph, slot.value, one.symbols)));
+      EXPECT_LE(slot.offset + slot.bytes, memory.arena_bytes);
+      laid_out += slot.bytes;
+      for (std::size_t b = 0; b < a; ++b) {
+        const plan::Slot& other = memory.slots[b];
+        const Span x = lifetime(plan, slot.value);
+        const Span y = lifetime(plan, other.value);
+        const bool together = x.first <= y.last && y.first <= x.last;
+        const bool overlap = slot.offset < other.offset + other.bytes && other.offset < slot.offset + slot.bytes;
+        EXPECT_FALSE(together && overlap) << "%" << slot.value << " and %" << other.value << " of seed " << seed;
+      }
+    }
+    packed += memory.arena_bytes;
+    // Every intermediate has a slot: read by a step, computed by another, not an output.
+    for (const plan::Step& step : plan.steps) {
+      for (ir::NodeId value : step.segment.reads) {
+        const auto& outputs = plan.graph.outputs();
+        const bool output = std::any_of(outputs.begin(), outputs.end(), [&](const ir::Output& o) { return o.value == value; });
+        const bool slotted = std::any_of(memory.slots.begin(), memory.slots.end(), [&](const plan::Slot& s) { return s.value == value; });
+        EXPECT_EQ(slotted, !output && !segment::is_resident(plan.graph, value)) << "%" << value << " of seed " << seed;
+      }
+    }
+  }
+  EXPECT_LT(packed, laid_out);  // slots are used again
+}
+
+TEST(Memory, AChainNeedsTwoSlots) {
+  ir::Graph graph;
+  ir::NodeId value = must(graph.add_input("x", {DType::f32, {Dim(1024)}}));
+  for (int i = 0; i < 10; ++i) value = must(graph.add(ops::row("neg"), {value}));
+  must(graph.add_output("y", value));
+  const plan::Plan plan = must(plan::make_plan(graph, Target{}, {false}));
+  EXPECT_EQ(must(plan::plan_memory(plan, {})).arena_bytes, 2 * 4096);
+}
+
+}  // namespace
+}  // namespace vkfuse::test
