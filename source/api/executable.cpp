@@ -118,7 +118,7 @@ Result<std::shared_ptr<Ticket::State>> record(const std::shared_ptr<runtime::Pro
   state->variant = variant;
   VKF_TRY(constants, program->constant_ranges());
   ranges.insert(constants.begin(), constants.end());
-  if (variant->memory.arena_bytes > 0) {
+  if (!variant->memory.slots.empty()) {
     VKF_TRY(arena, vulkan::Buffer::create(program->context()->device(), static_cast<std::uint64_t>(variant->memory.arena_bytes), vulkan::BufferKind::device));
     state->arena = std::move(arena);
     runtime::add_arena(variant->memory, *state->arena, ranges);

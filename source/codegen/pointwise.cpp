@@ -194,9 +194,10 @@ class Emitter {
   /// The T of the op's signature.
   [[nodiscard]] DType operand_dtype(const ir::Node& node) const { return dtype(node.operands.back()); }
 
+  /// Whether an op's result is rounded or wrapped to its dtype here.
   [[nodiscard]] bool narrows(const ir::Node& node) const {
-    if (!is_float(node.type.dtype)) return true;
-    return numerics_ == Numerics::strict || node.op->name == "cast";
+    if (node.op->cls != ops::OpClass::elementwise) return false;  // conversions bring their own
+    return !is_float(node.type.dtype) || numerics_ == Numerics::strict;
   }
 
   Result<void> element_function() {

@@ -1,4 +1,5 @@
 #include <map>
+#include <set>
 
 #include "passes/passes.hpp"
 
@@ -75,19 +76,23 @@ Result<ir::Graph> merge_equal(const ir::Graph& graph) {
   return rewriter.finish();
 }
 
-Result<ir::Graph> copy_passed_through(const ir::Graph& graph) {
+Result<ir::Graph> separate_outputs(const ir::Graph& graph) {
   Rewriter rewriter(graph);
   for (ir::NodeId id = 0; id < graph.size(); ++id) VKF_CHECK_OK(rewriter.keep(id));
-  std::map<ir::NodeId, ir::NodeId> copies;
+  std::set<ir::NodeId> written;
+  std::vector<ir::NodeId> values;
   for (const ir::Output& output : graph.outputs()) {
     const ops::OpClass cls = graph.node(output.value).op->cls;
-    if (cls != ops::OpClass::input && cls != ops::OpClass::constant) continue;
-    if (copies.count(output.value) != 0) continue;
-    VKF_TRY(made, rewriter.graph().add(ops::row("copy"), {rewriter.at(output.value)}));
-    copies[output.value] = made;
+    const bool computed = cls != ops::OpClass::input && cls != ops::OpClass::constant;
+    ir::NodeId value = rewriter.at(output.value);
+    if (!computed || !written.insert(output.value).second) {
+      VKF_TRY(copy, rewriter.graph().add(ops::row("copy"), {value}));
+      value = copy;
+    }
+    values.push_back(value);
   }
-  for (const auto& entry : copies) rewriter.alias(entry.first, entry.second);
-  return rewriter.finish();
+  for (std::size_t i = 0; i < values.size(); ++i) VKF_CHECK_OK(rewriter.graph().add_output(graph.outputs()[i].name, values[i]));
+  return std::move(rewriter.graph());
 }
 
 }  // namespace vkfuse::passes

@@ -11,8 +11,9 @@ Result<ir::Graph> remove_dead(const ir::Graph& graph);
 /// One node for equal computations: same op, payload, type and operands.
 Result<ir::Graph> merge_equal(const ir::Graph& graph);
 
-/// An output that is an input or a constant gets a `copy`: every output is written by a kernel.
-Result<ir::Graph> copy_passed_through(const ir::Graph& graph);
+/// An output that is an input, a constant or the value of an earlier output gets a `copy`: every
+/// output is written by a kernel, to a buffer of its own.
+Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 
 /// All of them, in order, verified after each in debug builds.
 Result<ir::Graph> run_pipeline(const ir::Graph& graph);

@@ -10,9 +10,9 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph) {
     Pass pass;
   };
   const Step steps[] = {
-      {"remove_dead", remove_dead},                  // first: the others then look at less
-      {"merge_equal", merge_equal},                  //
-      {"copy_passed_through", copy_passed_through},  // last: the copies must not be merged away
+      {"remove_dead", remove_dead},            // first: the others then look at less
+      {"merge_equal", merge_equal},            //
+      {"separate_outputs", separate_outputs},  // last: the copies must not be merged away
   };
   ir::Graph current = graph;
   for (const Step& step : steps) {

@@ -36,7 +36,7 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   }
   VKF_TRY(constants, run->program_->constant_ranges());
   run->ranges_ = std::move(constants);
-  if (run->variant_->memory.arena_bytes > 0) {
+  if (!run->variant_->memory.slots.empty()) {
     VKF_TRY(arena, vulkan::Buffer::create(run->program_->context()->device(), static_cast<std::uint64_t>(run->variant_->memory.arena_bytes), vulkan::BufferKind::device));
     run->arena_ = std::move(arena);
     add_arena(run->variant_->memory, *run->arena_, run->ranges_);

@@ -1,0 +1,38 @@
+// Random pointwise graphs that are valid by construction, their data, and the way to the smallest
+// graph that still fails.
+#pragma once
+
+#include <functional>
+
+#include "base/target.hpp"
+#include "support/run.hpp"
+
+namespace vkfuse::test {
+
+struct Case {
+  ir::Graph graph;
+  SymbolValues symbols;
+  std::uint64_t seed = 0;
+  bool special = false;  ///< float inputs also hold infinities, NaN, subnormals, zeros of both signs
+};
+
+struct CaseOptions {
+  Caps caps;           ///< what the device offers decides which ops are drawn
+  int min_ops = 3;
+  int max_ops = 10;
+  /// Only f16 and f32 values of at least 4,096 elements, and only ops whose errors are small: for
+  /// comparing accuracies.
+  bool large_half = false;
+};
+
+Case random_case(std::uint64_t seed, const CaseOptions& options);
+
+/// Inputs for a case; each depends on the seed, its name and its type alone, so that they survive
+/// the shrinking of everything else.
+Data data_for(const Case& one);
+
+/// Looks for a smaller case that fails too: fewer outputs, nodes and elements. `fails` runs a case
+/// and says whether it still shows the fault.
+Case shrink(Case failing, const std::function<bool(const Case&)>& fails);
+
+}  // namespace vkfuse::test

@@ -1,0 +1,32 @@
+#include "support/device.hpp"
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "api/states.hpp"
+
+namespace vkfuse::test {
+
+const Device& device() {
+  static const Device opened = [] {
+    Device made = must(Device::open());
+    const char* driver = std::getenv("VKFUSE_TEST_DRIVER");
+    const std::map<std::string, std::string> parts = {{"lavapipe", "llvmpipe"}, {"swiftshader", "SwiftShader"}};
+    const auto expected = parts.find(driver == nullptr ? "" : driver);
+    const std::string name = made.description().name;
+    if (expected != parts.end() && name.find(expected->second) == std::string::npos) {
+      throw std::runtime_error("VKFUSE_TEST_DRIVER is " + expected->first + ", but the device is '" + name + "'");
+    }
+    return made;
+  }();
+  return opened;
+}
+
+const Target& target(bool wants_half) {
+  static const Target with = must(device().state()->context->target(true));
+  static const Target without = must(device().state()->context->target(false));
+  return wants_half ? with : without;
+}
+
+}  // namespace vkfuse::test

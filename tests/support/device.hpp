@@ -1,0 +1,28 @@
+// The device under test: one per process, chosen by the driver that the environment names.
+#pragma once
+
+#include <stdexcept>
+
+#include "base/target.hpp"
+#include "vkfuse/device.hpp"
+
+namespace vkfuse::test {
+
+/// Unwraps a result; the test fails with the error's text when there is none.
+template <typename T>
+T must(Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.error().text());
+  return *std::move(result);
+}
+inline void must(const Result<void>& result) {
+  if (!result.ok()) throw std::runtime_error(result.error().text());
+}
+
+/// Opened on first use. Throws if it is not the driver that VKFUSE_TEST_DRIVER names: a test must
+/// not pass on another device than the one it says.
+const Device& device();
+
+/// What kernels may use of that device; `wants_half` as for a graph with 16-bit floats.
+const Target& target(bool wants_half = true);
+
+}  // namespace vkfuse::test

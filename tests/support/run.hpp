@@ -1,0 +1,50 @@
+// Running a graph on poisoned, guarded buffers, and comparing what comes back with the reference.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph.hpp"
+#include "reference/reference.hpp"
+#include "vkfuse/executable.hpp"
+
+namespace vkfuse::test {
+
+using NamedBytes = std::map<std::string, std::vector<std::byte>, std::less<>>;
+
+/// Everything one run of a graph takes.
+struct Data {
+  NamedBytes inputs;
+  SymbolValues symbols;
+};
+
+/// The bytes of a value at these symbols.
+std::size_t bytes_of(const ir::Graph& graph, ir::NodeId value, const SymbolValues& symbols);
+
+Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion);
+
+struct GuardedRun {
+  NamedBytes outputs;
+  std::string broken;  ///< one sentence if a byte beyond an output's last word changed; else empty
+};
+
+/// Runs on device buffers. Outputs hold poison before, and guard words follow the last word of each.
+/// `in_place` names an input for an output whose buffer it shares. Throws on an error value.
+GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const Data& data,
+                       const std::map<std::string, std::string>& in_place = {});
+
+/// What the outputs of a run are worth.
+struct Verdict {
+  std::string wrong;  ///< one sentence; empty if every decided element is within its bound
+  std::int64_t elements = 0;
+  std::int64_t undecided = 0;
+  double max_ratio = 0;  ///< of error over bound
+};
+
+Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes& outputs);
+
+/// Reference values of every output, by output name.
+std::map<std::string, reference::Column> expected(const ir::Graph& graph, const Data& data);
+
+}  // namespace vkfuse::test
