@@ -105,6 +105,28 @@ void add_workgroup_size(const Parsed& parsed, Interface& shader) {
   }
 }
 
+// Direct3D has no push constants and no count of workgroups: both become constant buffers, whose
+// registers the header promises.
+bool place_constants_for_hlsl(const Parsed& parsed) {
+  spvc_resources resources = nullptr;
+  Interface shader;
+  if (spvc_compiler_create_shader_resources(parsed.compiler, &resources) != SPVC_SUCCESS ||
+      !add_push_constants(parsed, list_of(resources, SPVC_RESOURCE_TYPE_PUSH_CONSTANT), shader)) {
+    return false;
+  }
+  const spvc_hlsl_root_constants whole{0, shader.push_constant_bytes, 0, 0};
+  if (shader.push_constant_bytes > 0 &&
+      spvc_compiler_hlsl_set_root_constants_layout(parsed.compiler, &whole, 1) != SPVC_SUCCESS) {
+    return false;
+  }
+  const spvc_variable_id workgroups = spvc_compiler_hlsl_remap_num_workgroups_builtin(parsed.compiler);
+  if (workgroups != 0) {  // 0: the shader does not ask
+    spvc_compiler_set_decoration(parsed.compiler, workgroups, SpvDecorationDescriptorSet, 0);
+    spvc_compiler_set_decoration(parsed.compiler, workgroups, SpvDecorationBinding, 1);
+  }
+  return true;
+}
+
 Result<std::string> print(Parsed& parsed, spvc_compiler_options options, const char* doing) {
   const char* text = nullptr;
   if (spvc_compiler_install_compiler_options(parsed.compiler, options) != SPVC_SUCCESS ||
@@ -153,7 +175,8 @@ Result<std::string> print_hlsl(std::span<const std::uint32_t> spirv) {
   if (spvc_compiler_create_compiler_options(parsed.compiler, &options) != SPVC_SUCCESS ||
       spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_HLSL_SHADER_MODEL, 62) != SPVC_SUCCESS ||
       spvc_compiler_options_set_bool(options, SPVC_COMPILER_OPTION_HLSL_ENABLE_16BIT_TYPES, SPVC_TRUE) !=
-          SPVC_SUCCESS) {
+          SPVC_SUCCESS ||
+      !place_constants_for_hlsl(parsed)) {
     return parsed.failure("print as HLSL");
   }
   return print(parsed, options, "print as HLSL");
