@@ -87,7 +87,8 @@ struct Caps {
 
 /// Known bugs that the generated code steps around, each named after what goes wrong.
 struct Quirks {
-  /// Folds x-x and 0*x to 0 even for NaN where the operation is not `precise` (lavapipe).
+  /// Folds 0*x and 0/x to 0 and x/0 to nothing in particular where the zero is a literal, even where
+  /// the operation is `precise` and x is infinite or NaN (lavapipe).
   bool folds_nan_away = false;
 };
 

@@ -37,13 +37,15 @@ struct Binding {
 struct Kernel {
   std::string name;
   std::string glsl;
+  /// Kernels of one device with equal keys and workgroup sizes are the same but for names and comments.
+  std::string key;
   std::vector<Binding> bindings;
   std::vector<Param> params;
   int workgroup = 1;
 };
 
-/// The shader. Kernels with equal text and bindings are the same kernel: sizes are push constants,
-/// the workgroup size is specialisation constant 0.
+/// The shader. Sizes are push constants, the workgroup size is specialisation constant 0: one kernel
+/// serves every size of one schedule.
 Result<Kernel> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                               const schedule::Schedule& schedule, const Target& target, Numerics numerics,
                               const std::string& name);

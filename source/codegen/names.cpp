@@ -19,8 +19,21 @@ std::string made_safe(std::string_view prefix, std::string_view name) {
       safe += '_';
     }
   }
+  if (safe == prefix) safe += "value";
   while (safe.back() == '_') safe.pop_back();
   return safe;
+}
+
+/// Whether a name ends like those that kernels make from a value's: in_x_w0, out_y_1, in_x_at, ...
+bool is_derived(std::string_view name) {
+  const std::size_t last = name.rfind('_');
+  if (last == std::string_view::npos || last <= 3) return false;  // "in_x", "out_1" and "v7" themselves
+  const std::string_view ending = name.substr(last + 1);
+  for (const std::string_view suffix : {"s", "e", "i", "at", "base", "result"}) {
+    if (ending == suffix) return true;
+  }
+  const std::string_view digits = ending.substr(ending.starts_with('w') || ending.starts_with('v') ? 1 : 0);
+  return std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 }  // namespace
@@ -30,10 +43,8 @@ std::vector<std::string> identifiers(const ir::Graph& graph) {
   std::set<std::string> taken;
   const auto give = [&](ir::NodeId id, std::string name) {
     if (!names[id].empty()) return;
-    if (!taken.insert(name).second) {
-      name += "_v" + std::to_string(id);
-      taken.insert(name);
-    }
+    // No name ends like this of itself, so the longer one is free.
+    if (is_derived(name) || !taken.insert(name).second) name += "_v" + std::to_string(id);
     names[id] = std::move(name);
   };
   for (ir::NodeId id = 0; id < graph.size(); ++id) {

@@ -159,6 +159,7 @@ std::string load_element(DType dtype, const std::string& block, const std::strin
     return dtype == DType::i32 ? call("int", word) : word;
   }
   const int per_word = 4 / size;
+  if (at == "0u") return fmt::format("{}({}.w[0])[0]", word_values(dtype, dialect), block);
   const std::string word = fmt::format("{}.w[{} >> {}]", block, at, size == 2 ? 1 : 2);
   return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, at, per_word - 1);
 }

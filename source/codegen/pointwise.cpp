@@ -28,9 +28,9 @@ struct Feed {
 class Emitter {
  public:
   Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-          const schedule::Schedule& schedule, const Target& target, Numerics numerics)
+          const schedule::Schedule& schedule, const Target& target, Numerics numerics, std::vector<std::string> names)
       : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), dialect_(dialect_of(target)),
-        numerics_(numerics), names_(identifiers(graph)) {
+        numerics_(numerics), names_(std::move(names)), hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
     elements_ = schedule.elements_per_item;
     group_ = std::min(4, elements_);
     groups_ = elements_ / group_;
@@ -57,8 +57,19 @@ class Emitter {
     main_function();
     kernel.params = params_;
     const std::string body = functions_.take() + main_.take();
-    kernel.glsl = head(name, body) + interface() + ops::prelude_for(body) + body;
+    const std::string prelude = ops::prelude_for(body);
+    kernel.glsl = head(name, body) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
     return kernel;
+  }
+
+  /// What of the text decides how the kernel behaves: no comments about the graph, no prelude (it
+  /// follows from the calls).
+  Result<std::string> key() {
+    collect_params();
+    VKF_CHECK_OK(element_function());
+    group_function();
+    main_function();
+    return interface(false) + functions_.take() + main_.take();
   }
 
  private:
@@ -132,7 +143,7 @@ class Emitter {
     return all;
   }
 
-  [[nodiscard]] std::string interface() const {
+  [[nodiscard]] std::string interface(bool comments) const {
     Writer out;
     out.open("layout(push_constant) uniform Sizes {{");
     for (const Param& param : params_) {
@@ -141,11 +152,12 @@ class Emitter {
                                                            : "";
       out.line("uint {};{}", param_name(param), note);
     }
-    out.raw("} p;\n\n");
+    out.close(" p;");
+    out.blank();
     int binding = 0;
     const auto buffer = [&](ir::NodeId id, const char* access, std::string_view word) {
-      out.line("layout(set = 0, binding = {}) {} buffer Buffer{} {{ {} w[]; }} {};  // %{} : {}", binding, access, binding, word,
-               names_[id], id, comment_text(to_text(graph_.node(id).type)));
+      out.line("layout(set = 0, binding = {}) {} buffer Buffer{} {{ {} w[]; }} {};{}", binding, access, binding, word,
+               names_[id], comments ? fmt::format("  // %{} : {}", id, comment_text(to_text(graph_.node(id).type))) : "");
       ++binding;
     };
     for (std::size_t i = 0; i < segment_.reads.size(); ++i) buffer(segment_.reads[i], "readonly", word_type(schedule_.reads[i].vector_bytes));
@@ -166,7 +178,17 @@ class Emitter {
 
   [[nodiscard]] std::string operand(ir::NodeId id) const {
     if (!segment::is_literal(graph_, id)) return names_[id];
-    return literal(dtype(id), std::get<ir::ConstantPayload>(graph_.node(id).payload).bytes->data(), dialect_);
+    const std::byte* bytes = std::get<ir::ConstantPayload>(graph_.node(id).payload).bytes->data();
+    const bool zero = is_float(dtype(id)) && ir::decode(dtype(id), bytes) == 0;
+    return zero ? hidden(dtype(id), literal(dtype(id), bytes, dialect_)) : literal(dtype(id), bytes, dialect_);
+  }
+
+  /// A float that a driver with the quirk must not recognise as a constant zero: its bits are joined
+  /// with the highest bit of `items`, which is never set.
+  [[nodiscard]] std::string hidden(DType type, const std::string& text) const {
+    if (!hides_zeros_) return text;
+    if (type == DType::f64) return fmt::format("packDouble2x32(unpackDouble2x32({}) | uvec2(0u, p.items & 0x80000000u))", text);
+    return fmt::format("uintBitsToFloat(floatBitsToUint({}) | (p.items & 0x80000000u))", text);
   }
 
   Result<std::string> right_side(ir::NodeId id) const {
@@ -181,6 +203,8 @@ class Emitter {
       const DType from = dtype(node.operands[0]);
       text = node.op->name == "bitcast" ? ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0])
                                         : ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
+      // Whole numbers are where constants hide: x ^ x, x != x.
+      if (!is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text);
     } else {
       text = ops::expression(*node.op, operand_dtype(node), dialect_.native_int64, operands);
     }
@@ -298,19 +322,23 @@ class Emitter {
     }
   }
 
-  /// Coordinates of the item, row-major; c0 is what is left after the inner axes are divided off.
+  [[nodiscard]] bool uses_coordinate(std::size_t axis) const {
+    return by_element_ || std::any_of(feeds_.begin(), feeds_.end(), [&](const Feed& feed) {
+             return feed.kind != AccessKind::contiguous && (*feed.uses)[axis];
+           });
+  }
+
+  /// Coordinates of a row-major index, inner axes first: each is what a division leaves.
   void coordinates(const std::string& start) {
     const std::size_t rank = loops_.axes.size();
-    const std::size_t lowest = std::max<std::size_t>(lowest_axis(), 1);
     if (lowest_axis() >= rank) return;
-    main_.line("uint rest = {};", start);
-    for (std::size_t k = rank; k-- > lowest;) {
-      const std::string divided = magic_ ? fmt::format("quotient(rest, p.magic{0}, p.shift{0})", k) : fmt::format("rest / p.size{}", k);
-      main_.line("uint q{} = {};", k, divided);
-      main_.line("uint c{0} = rest - q{0} * p.size{0};", k);
-      main_.line("rest = q{};", k);
+    std::string rest = start;
+    for (std::size_t k = rank; k-- > std::max<std::size_t>(lowest_axis(), 1);) {
+      main_.line("uint q{} = {};", k, magic_ ? fmt::format("quotient({0}, p.magic{1}, p.shift{1})", rest, k) : fmt::format("{} / p.size{}", rest, k));
+      if (uses_coordinate(k)) main_.line("uint c{0} = {1} - q{0} * p.size{0};", k, rest);
+      rest = fmt::format("q{}", k);
     }
-    if (lowest_axis() == 0) main_.line("uint c0 = rest;");
+    if (lowest_axis() == 0) main_.line("uint c0 = {};", rest);
   }
 
   /// The row-major index over the axes a feed uses.
@@ -318,9 +346,17 @@ class Emitter {
     std::string text;
     for (std::size_t k = 0; k < feed.uses->size(); ++k) {
       if (!(*feed.uses)[k]) continue;
-      text = text.empty() ? fmt::format("c{}", k) : fmt::format("({0}) * p.size{1} + c{1}", text, k);
+      text = text.empty() ? fmt::format("c{}", k) : fmt::format("{} * p.size{} + c{}", in_product(text), k, k);
     }
     return text.empty() ? "0u" : text;
+  }
+
+  static std::string in_product(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
+
+  /// Vector `v` of the `count` that belong to item `at`.
+  static std::string vector_index(const std::string& at, int count, int v) {
+    if (count == 1) return at;
+    return fmt::format("{} * {}u{}", in_product(at), count, v == 0 ? "" : fmt::format(" + {}u", v));
   }
 
   void load_phase(const std::string& slot) {
@@ -353,9 +389,8 @@ class Emitter {
         if (feed.generated) {
           main_.line("{}{}_base{} = {};", declared("uint"), feed.name, slot, at);
         } else {
-          const std::string index = at.find(' ') == std::string::npos ? at : "(" + at + ")";
           main_.line("{}{}_s{} = {};", declared(feed_scalar(feed)), feed.name, slot,
-                     load_element(dtype(feed.value), feed.name, index, dialect_));
+                     load_element(dtype(feed.value), feed.name, in_product(at), dialect_));
         }
         return;
       }
@@ -364,14 +399,10 @@ class Emitter {
 
   void load_vectors(const Feed& feed, int bytes, const std::string& at, const std::string& declared, const std::string& slot) {
     const int count = vectors(feed.value, bytes);
-    if (count == 1) {
-      main_.line("{}{}{} = {}.w[{}];", declared, raw_name(feed, 0), slot, feed.name, at);
-      return;
-    }
     for (int v = 0; v < count; ++v) {
       // The last item may own fewer vectors than the others: reading its last one again keeps every
       // load inside the buffer.
-      const std::string index = fmt::format("({}) * {}u + {}u", at, count, v);
+      const std::string index = vector_index(at, count, v);
       const bool clamp = !schedule_.exact && feed.kind == AccessKind::contiguous && v > 0;
       const int per_vector = bytes / size_of(dtype(feed.value));
       const std::string safe = clamp ? fmt::format("min({}, (p.items - 1u) * {}u + (p.last - 1u) / {}u)", index, count, per_vector) : index;
@@ -391,7 +422,8 @@ class Emitter {
       if (feed.kind != AccessKind::element) continue;
       main_.line("{} {}_e{};", feed_group_type(feed), feed.name, groups_ > 1 ? fmt::format("[{}]", groups_) : "");
     }
-    coordinates(fmt::format("item * {}u", elements_));
+    main_.line("uint start = item * {}u;", elements_);
+    coordinates("start");
     main_.line("uint count = item + 1u == p.items ? p.last : {}u;", elements_);
     main_.open("for (uint j = 0u; j < count; ++j) {{");
     for (const Feed& feed : feeds_) {
@@ -473,14 +505,30 @@ class Emitter {
     return unpack(type, group_, words, dialect_, false);
   }
 
+  /// One vector of a stored value.
+  struct Write {
+    ir::NodeId value = 0;
+    int vector = 0;
+    int words = 1;
+    std::string at;
+    std::string text;  // the words
+  };
+
   void store_phase() {
-    const bool masks = !schedule_.exact && std::any_of(schedule_.store_bytes.begin(), schedule_.store_bytes.end(),
-                                                      [](int bytes) { return bytes > 4; });
-    if (masks) main_.line("bool whole = item + 1u < p.items || p.last == {}u;", elements_);
-    for (std::size_t i = 0; i < segment_.stores.size(); ++i) store(segment_.stores[i], schedule_.store_bytes[i]);
+    std::vector<Write> masked;
+    for (std::size_t i = 0; i < segment_.stores.size(); ++i) {
+      for (Write& write : writes_of(segment_.stores[i], schedule_.store_bytes[i])) {
+        if (schedule_.exact || write.words == 1) {
+          main_.line("{}.w[{}] = {};", names_[write.value], write.at, write.text);
+        } else {
+          masked.push_back(std::move(write));
+        }
+      }
+    }
+    if (!masked.empty()) store_masked(masked);
   }
 
-  void store(ir::NodeId id, int bytes) {
+  [[nodiscard]] std::vector<Write> writes_of(ir::NodeId id, int bytes) const {
     const DType type = dtype(id);
     const int vector_words = bytes / 4;
     const int count = vectors(id, bytes);
@@ -488,31 +536,41 @@ class Emitter {
     for (int g = 0; g < groups_; ++g) {
       for (std::string& word : pack(type, group_, fmt::format("{}_{}", names_[id], g), dialect_)) words.push_back(std::move(word));
     }
+    std::vector<Write> writes;
     for (int v = 0; v < count; ++v) {
-      const std::string at = count == 1 ? "item" : fmt::format("item * {}u + {}u", count, v);
       const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
       const bool whole_group = size_of(type) == 4 && vector_words == group_;
-      const std::string value = whole_group ? pack_group(type, group_, fmt::format("{}_{}", names_[id], v)) : join_words(part);
-      if (schedule_.exact || vector_words == 1) {
-        main_.line("{}.w[{}] = {};", names_[id], at, value);
-      } else {
-        store_masked(id, v, vector_words, at, value);
-      }
+      const std::string text = whole_group ? pack_group(type, group_, fmt::format("{}_{}", names_[id], v)) : join_words(part);
+      writes.push_back({id, v, vector_words, vector_index("item", count, v), text});
     }
+    return writes;
   }
 
-  void store_masked(ir::NodeId id, int vector, int vector_words, const std::string& at, const std::string& value) {
-    const std::string name = fmt::format("{}_w{}", names_[id], vector);
-    main_.line("{} {} = {};", word_type(vector_words * 4), name, value);
-    main_.open("if (whole) {{");
-    main_.line("{}.w[{}] = {};", names_[id], at, name);
+  /// Whole vectors for all items but a shorter last one, whose words are stored one by one.
+  void store_masked(const std::vector<Write>& writes) {
+    for (const Write& write : writes) main_.line("{} {} = {};", word_type(write.words * 4), stored_name(write), write.text);
+    main_.open("if (item + 1u < p.items || p.last == {}u) {{", elements_);
+    for (const Write& write : writes) main_.line("{}.w[{}] = {};", names_[write.value], write.at, stored_name(write));
+    main_.otherwise();
+    for (const Write& write : writes) {
+      const int before = write.vector * write.words;
+      main_.line("for (uint k = 0u; k < {}u && {}k < {}; ++k) {}.w[{}][k] = {}[k];", write.words,
+                 before == 0 ? "" : fmt::format("{}u + ", before), last_words(size_of(dtype(write.value))), names_[write.value],
+                 write.at, stored_name(write));
+    }
     main_.close();
-    main_.open("else {{");
-    main_.line("uint words = (p.last * {}u + 3u) / 4u;", size_of(dtype(id)));
-    const int before = vector * vector_words;
-    main_.line("for (uint k = 0u; k < {}u && {}k < words; ++k) {}.w[{}][k] = {}[k];", vector_words,
-               before == 0 ? "" : fmt::format("{}u + ", before), names_[id], at, name);
-    main_.close();
+  }
+
+  [[nodiscard]] std::string stored_name(const Write& write) const { return fmt::format("{}_w{}", names_[write.value], write.vector); }
+
+  /// Words of the last item.
+  static std::string last_words(int element_bytes) {
+    switch (element_bytes) {
+      case 1: return "(p.last + 3u) / 4u";
+      case 2: return "(p.last + 1u) / 2u";
+      case 4: return "p.last";
+      default: return "p.last * 2u";
+    }
   }
 
   const ir::Graph& graph_;
@@ -522,6 +580,7 @@ class Emitter {
   Dialect dialect_;
   Numerics numerics_;
   std::vector<std::string> names_;
+  bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
   std::vector<Feed> feeds_;
   std::vector<Param> params_;
   bool by_element_ = false;
@@ -534,12 +593,26 @@ class Emitter {
   Writer main_;
 };
 
+/// Values of a segment numbered in the order it mentions them; empty for others.
+std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Segment& segment) {
+  std::vector<std::string> names(graph.size());
+  std::size_t count = 0;
+  for (ir::NodeId id : segment.reads) names[id] = "v" + std::to_string(count++);
+  for (ir::NodeId id : segment.members) names[id] = "v" + std::to_string(count++);
+  return names;
+}
+
 }  // namespace
 
 Result<Kernel> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                               const schedule::Schedule& schedule, const Target& target, Numerics numerics,
                               const std::string& name) {
-  return Emitter(graph, segment, loops, schedule, target, numerics).run(name);
+  VKF_TRY(kernel, Emitter(graph, segment, loops, schedule, target, numerics, identifiers(graph)).run(name));
+  // The same text again with names that do not depend on where in a graph the segment is: layers that
+  // repeat, as most models do, then compile once.
+  VKF_TRY(key, Emitter(graph, segment, loops, schedule, target, numerics, local_identifiers(graph, segment)).key());
+  kernel.key = std::move(key);
+  return kernel;
 }
 
 namespace {

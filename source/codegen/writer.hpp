@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace vkfuse::codegen {
@@ -24,9 +25,14 @@ class Writer {
     line(format, std::forward<Args>(args)...);
     ++depth_;
   }
-  void close() {
+  void close(std::string_view after = {}) {
     --depth_;
-    line("}}");
+    line("}}{}", after);
+  }
+  /// Ends the block of an `if` and begins the other one.
+  void otherwise() {
+    --depth_;
+    open("}} else {{");
   }
   std::string take() { return std::move(text_); }
   [[nodiscard]] const std::string& text() const { return text_; }

@@ -105,6 +105,7 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vul
   context->base_.name = device->info().name;
   context->base_.type = device->info().type;
   context->base_.caps = caps;
+  context->base_.quirks.folds_nan_away = device->info().driver_name == "llvmpipe";
   context->base_.caps.int64 = caps.int64 && spirv::can_compile(spirv::GlslExtension::arithmetic_int64);
   return context;
 }
@@ -148,7 +149,7 @@ Result<std::string> Context::missing(Rung rung) {
 }
 
 Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
-  const std::string key = fmt::format("{}\n{}", kernel.workgroup, kernel.glsl);
+  const std::string key = fmt::format("{}\n{}", kernel.workgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = kernels_.find(key);

@@ -43,7 +43,7 @@ class Context {
   /// Why a rung is not used, or an empty string if it is: tested once, on first demand.
   Result<std::string> missing(Rung rung);
 
-  /// The compiled form of a kernel; equal text on one device is compiled once. Thread-safe.
+  /// The compiled form of a kernel; equal keys on one device are compiled once. Thread-safe.
   Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel);
 
   /// Runs one hand-written kernel on words: the self-tests' way. Buffer 0 is the input, 1 the output.
@@ -62,7 +62,7 @@ class Context {
   int index_ = 0;
   std::mutex mutex_;
   std::map<Rung, std::string> missing_;
-  std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by full text and workgroup size
+  std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by workgroup size and key
 };
 
 /// A device as users see it described. Rung sentences are filled in by the caller.

@@ -206,7 +206,9 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
           if (k < i || !overlap(stored, segment.reads[r])) continue;
           const bool produced = std::find(plan_.steps[i].segment.stores.begin(), plan_.steps[i].segment.stores.end(), segment.reads[r]) !=
                                 plan_.steps[i].segment.stores.end();
-          const bool same_place = k == i && variant.schedules[k].reads[r].kind == schedule::AccessKind::contiguous &&
+          // A single element counts as uniform, and one invocation reads and writes it.
+          const bool own = variant.schedules[k].reads[r].kind == schedule::AccessKind::contiguous || variant.schedules[k].elements == 1;
+          const bool same_place = k == i && own &&
                                   ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
                                   size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
           if (same_place || (k > i && produced)) continue;

@@ -66,18 +66,15 @@ std::int64_t read_elements(const segment::Access& access, const Sizes& sizes) {
   return count;
 }
 
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-/// Load instructions per item for one read.
+/// Load instructions per item for one read that is not addressed element by element.
 std::int64_t loads_per_item(const ReadPlan& read, int element_bytes, int elements) {
   switch (read.kind) {
     case AccessKind::contiguous:
     case AccessKind::row_vector: return ceil_div(elements * element_bytes, read.vector_bytes);
-    case AccessKind::element: return elements;
-    case AccessKind::row_scalar:
-    case AccessKind::uniform: return 1;
+    default: return 1;
   }
-  return 1;
 }
 
 /// Lines of one subgroup-wide access, times the accesses: vectors touch consecutive lines; a
@@ -114,8 +111,10 @@ void choose_launch(const Target& target, const Tuning& tuning, int read_bytes_pe
   // A memory-bound kernel needs latency x bandwidth bytes in flight. On a GPU about 64 bytes of
   // loads per invocation cover that at full occupancy; a CPU gains nothing from it.
   int flight = 1;
+  const auto& positions = schedule.positions;
   const bool gathers = std::any_of(schedule.reads.begin(), schedule.reads.end(),
-                                   [](const ReadPlan& read) { return read.kind == AccessKind::element; });
+                                   [](const ReadPlan& read) { return read.kind == AccessKind::element; }) ||
+                       std::find(positions.begin(), positions.end(), AccessKind::element) != positions.end();
   if (target.type != DeviceType::cpu && !gathers) {
     while (flight < 4 && flight * std::max(read_bytes_per_item, 8) < 64) flight *= 2;
     // But never at the price of idle compute units: keep enough workgroups to fill a large device.
@@ -154,7 +153,9 @@ void model(const ir::Graph& graph, const segment::Segment& segment, const segmen
   for (std::size_t i = 0; i < loops.reads.size(); ++i) {
     const int bytes = size_of(graph.node(loops.reads[i].value).type.dtype);
     schedule.bytes_read += read_elements(loops.reads[i], sizes) * bytes;
-    schedule.loads += schedule.items * loads_per_item(schedule.reads[i], bytes, schedule.elements_per_item);
+    schedule.loads += schedule.reads[i].kind == AccessKind::element
+                          ? schedule.elements
+                          : schedule.items * loads_per_item(schedule.reads[i], bytes, schedule.elements_per_item);
     schedule.transactions += lines(schedule.reads[i], schedule.items, schedule.elements_per_item * bytes, subgroup);
   }
   for (std::size_t i = 0; i < segment.stores.size(); ++i) {
@@ -196,18 +197,39 @@ Result<Sizes> axis_sizes(const segment::Loops& loops, const SymbolValues& symbol
   return sizes;
 }
 
-SymbolValues nominal_symbols(const ir::Graph& graph) {
+namespace {
+
+/// Every symbol at `size`, or as near to it as its facts allow.
+SymbolValues symbols_near(const ir::Graph& graph, std::int64_t size) {
   SymbolValues values;
   for (const ir::Node& node : graph.nodes()) {
     for (const Dim& dim : node.type.shape) {
       if (!dim.is_symbol()) continue;
       const DimFacts facts = dim.facts();
-      const std::int64_t clamped = std::clamp<std::int64_t>(4096, facts.min, facts.max);
+      const std::int64_t clamped = std::clamp(size, facts.min, facts.max);
       const std::int64_t down = clamped / facts.multiple_of * facts.multiple_of;
       values[dim.name()] = down >= facts.min ? down : down + facts.multiple_of;
     }
   }
   return values;
+}
+
+bool all_within(const ir::Graph& graph, const SymbolValues& symbols, std::int64_t most_elements) {
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
+    const auto sizes = resolve(node.type.shape, symbols);
+    const auto count = sizes ? element_count(*sizes) : Result<std::int64_t>(most_elements);
+    return count && *count <= most_elements;
+  });
+}
+
+}  // namespace
+
+SymbolValues nominal_symbols(const ir::Graph& graph) {
+  // Tensors with several symbols must not be refused for a size that nobody asked for.
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  std::int64_t size = 4096;
+  while (size > 1 && !all_within(graph, symbols_near(graph, size), kMostElements)) size /= 2;
+  return symbols_near(graph, size);
 }
 
 Result<Schedule> best(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,

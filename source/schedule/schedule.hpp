@@ -67,8 +67,8 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Segment& segment, c
 /// The sizes of the loop axes, outermost first.
 Result<Sizes> axis_sizes(const segment::Loops& loops, const SymbolValues& symbols);
 
-/// Stand-ins for symbols where a plan is made before the sizes are known: about 4096, within the
-/// facts of each symbol.
+/// Stand-ins for symbols where a plan is made before the sizes are known: about 4096, less where
+/// several of them would make a large tensor, within the facts of each symbol.
 SymbolValues nominal_symbols(const ir::Graph& graph);
 
 /// Conservative constants of a device type; calibration replaces them.

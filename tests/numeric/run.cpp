@@ -148,8 +148,8 @@ std::shared_ptr<vulkan::Device> device() {
 }
 
 bool offers(DType dtype, bool native_int64) {
-  if (dtype == DType::f64) return device()->caps().float64;
-  return !native_int64 || device()->caps().int64;
+  if (native_int64 && !device()->caps().int64) return false;
+  return dtype != DType::f64 || device()->caps().float64;
 }
 
 void run(std::vector<Job>& jobs, bool native_int64) {

@@ -1,0 +1,81 @@
+#include "data.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace vkfuse::bench {
+
+namespace {
+
+// A prime: no row length, workgroup or tile divides the period of a pool, so an element that is
+// read at the wrong place differs.
+constexpr std::int64_t kPeriod = 262139;
+// Between the starts of two inputs, in elements; every dtype's windows start at a whole word.
+constexpr std::uint64_t kShift = 7920;
+
+std::vector<std::byte> random_period(DType dtype, bool positive) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(static_cast<std::size_t>(kPeriod * size_of(dtype)));
+  std::uint64_t counter = 0;
+  const auto word = [&] { return ops::philox(positive ? 2 : 1, counter++); };
+  const auto uniform = [&] { return (word() + 0.5) * 0x1p-32; };
+  for (std::int64_t i = 0; i < kPeriod; ++i) {
+    if (!is_float(dtype)) {
+      ir::encode_int(dtype, word() & (dtype == DType::boolean ? 1 : 3), bytes);
+      continue;
+    }
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    const double normal = radius * std::cos(6.283185307179586 * uniform());
+    ir::encode(dtype, positive ? std::abs(normal) : normal, bytes);
+  }
+  return bytes;
+}
+
+/// Appends whole periods and a part of one. Doubling keeps the copies large.
+void tile(std::vector<std::byte>& pool, std::uint64_t bytes) {
+  std::size_t have = pool.size();
+  pool.resize(static_cast<std::size_t>(std::max<std::uint64_t>(bytes, have)));
+  while (have < pool.size()) {
+    const std::size_t more = std::min(have, pool.size() - have);
+    std::memcpy(pool.data() + have, pool.data(), more);
+    have += more;
+  }
+}
+
+}  // namespace
+
+reference::Feeds HostData::feeds() const {
+  reference::Feeds feeds;
+  for (const Window& input : inputs) {
+    feeds.inputs.emplace(input.name, std::span(pools[input.pool]).subspan(input.offset, input.bytes));
+  }
+  return feeds;
+}
+
+Result<HostData> make_data(const ir::Graph& graph, std::string_view positive) {
+  HostData data;
+  std::map<std::pair<DType, bool>, std::size_t> kinds;
+  std::vector<std::uint64_t> needed;
+  for (ir::NodeId id : graph.inputs()) {
+    const ir::Node& node = graph.node(id);
+    VKF_TRY(sizes, resolve(node.type.shape, {}));
+    VKF_TRY(bytes, byte_count(node.type.dtype, sizes));
+    HostData::Window input;
+    input.name = std::get<ir::InputPayload>(node.payload).name;
+    const bool absolute = !positive.empty() && input.name.starts_with(positive);
+    const auto kind = kinds.emplace(std::pair(node.type.dtype, absolute), data.pools.size());
+    if (kind.second) {
+      data.pools.push_back(random_period(node.type.dtype, absolute));
+      needed.push_back(0);
+    }
+    input.pool = kind.first->second;
+    input.offset = data.inputs.size() * kShift * static_cast<std::uint64_t>(size_of(node.type.dtype));
+    input.bytes = static_cast<std::uint64_t>(bytes);
+    needed[input.pool] = std::max(needed[input.pool], input.offset + input.bytes);
+    data.inputs.push_back(std::move(input));
+  }
+  for (std::size_t i = 0; i < needed.size(); ++i) tile(data.pools[i], needed[i]);
+  return data;
+}
+
+}  // namespace vkfuse::bench

@@ -1,0 +1,103 @@
+#include "session.hpp"
+
+#include <algorithm>
+
+#include "api/tensor_node.hpp"
+#include "bound.hpp"
+
+namespace vkfuse::bench {
+
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+std::int64_t divisor(const Session& session) {
+  switch (session.context->device()->info().type) {
+    case DeviceType::discrete: return session.quick ? 4 : 1;
+    case DeviceType::cpu: return session.quick ? 128 : 64;
+    default: return session.quick ? 32 : 8;
+  }
+}
+
+/// What sets must add up to, so that the last-level cache does not hold one until its next turn.
+std::uint64_t rotation_bytes(const Session& session) { return session.on_cpu() ? 64 * kMiB : 256 * kMiB; }
+
+/// Less a margin: pools are a little longer than the inputs they are for.
+std::uint64_t largest_buffer(const Session& session) {
+  const Caps& caps = session.context->device()->caps();
+  return std::min(caps.storage_buffer_range, caps.max_allocation) - 16 * kMiB;
+}
+
+/// Inputs, outputs, the copy's buffers, pools and intermediate values are at most about four times
+/// the traffic; half of the memory is left to others.
+bool fits(const Session& session, const Case& one) {
+  std::uint64_t memory = session.context->device()->info().device_memory() / 2;
+  if (session.on_cpu()) memory = std::min(memory, 1024 * kMiB);
+  if (4 * static_cast<std::uint64_t>(one.bytes) > memory) return false;
+  for (const ir::Node& node : one.graph.nodes()) {
+    auto sizes = resolve(node.type.shape, {});
+    auto bytes = sizes ? byte_count(node.type.dtype, *sizes) : std::move(sizes).error();
+    if (!bytes || static_cast<std::uint64_t>(*bytes) > largest_buffer(session)) return false;
+  }
+  return true;
+}
+
+Result<Case> case_at(const Session& session, const Row& row, std::vector<std::int64_t> sizes) {
+  Case made;
+  made.row = &row;
+  made.sizes = std::move(sizes);
+  Shape shape;
+  for (std::int64_t size : made.sizes) shape.emplace_back(size);
+  VKF_TRY(graph, api::to_graph(row.build(row.dtype, shape), {}, std::string(row.name)));
+  made.graph = std::move(graph);
+  VKF_TRY(bytes, traffic(made.graph));
+  made.bytes = bytes;
+  if (!row.traits.launch_bound) {
+    const auto one = static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 1));
+    made.sets = static_cast<int>(std::clamp<std::uint64_t>((rotation_bytes(session) + one - 1) / one, 1, 64));
+  }
+  return made;
+}
+
+}  // namespace
+
+TimingOptions Session::timing() const {
+  // A CPU driver runs everything in a tenth of a second or more: there are no clocks to raise.
+  if (on_cpu()) return {.warm_seconds = 0.05, .budget_seconds = quick ? 1.0 : 1.5, .samples = 25, .min_samples = 5};
+  return {.warm_seconds = 0.3, .budget_seconds = quick ? 3.0 : 10.0, .samples = quick ? 51 : 101, .min_samples = 25};
+}
+
+Result<Case> make_case(const Session& session, const Row& row) {
+  std::vector<std::int64_t> sizes = row.full;
+  if (row.traits.launch_bound) return case_at(session, row, std::move(sizes));
+  // Multiples of 8 where the outer dimension is the only one, so that every dtype is moved in whole vectors.
+  const std::int64_t granule = sizes.size() == 1 ? 8 : 1;
+  for (std::int64_t divided = divisor(session);; divided *= 2) {
+    const std::int64_t outer = row.full.front() / divided;
+    sizes.front() = outer >= granule && divided > 1 ? outer / granule * granule : outer;
+    if (outer < 1) return make_error(ErrorCode::out_of_memory, "The device has no memory for the row '{}' at any size.", row.name);
+    VKF_TRY(made, case_at(session, row, sizes));
+    if (fits(session, made)) return made;
+  }
+}
+
+Result<Case> make_copy_case(const Session& session, const Case& of) {
+  const std::uint64_t half = static_cast<std::uint64_t>(of.bytes) / 2;
+  const std::uint64_t parts = (half + largest_buffer(session) - 1) / largest_buffer(session);
+  const auto elements = static_cast<std::int64_t>(half / parts / 16 * 4);
+  std::vector<Tensor> outputs;
+  for (std::uint64_t i = 0; i < parts; ++i) {
+    outputs.push_back(Tensor::input("x" + std::to_string(i), DType::f32, {elements}));
+  }
+  Case made;
+  made.row = of.row;
+  made.sizes = {elements};
+  made.sets = of.sets;
+  VKF_TRY(graph, api::to_graph(outputs, {}, "copy"));
+  made.graph = std::move(graph);
+  VKF_TRY(bytes, traffic(made.graph));
+  made.bytes = bytes;
+  return made;
+}
+
+}  // namespace vkfuse::bench

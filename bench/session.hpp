@@ -1,0 +1,37 @@
+// One device under test, and how much work it is given.
+#pragma once
+
+#include "data.hpp"
+#include "rows.hpp"
+#include "runtime/context.hpp"
+#include "timing.hpp"
+
+namespace vkfuse::bench {
+
+struct Session {
+  std::shared_ptr<runtime::Context> context;
+  bool quick = true;
+  std::string spoil;  ///< name of a row to compute from wrong data: shows that the check is alive
+
+  [[nodiscard]] bool on_cpu() const { return context->device()->info().type == DeviceType::cpu; }
+  [[nodiscard]] TimingOptions timing() const;
+};
+
+/// A row at the size it runs here.
+struct Case {
+  const Row* row = nullptr;
+  std::vector<std::int64_t> sizes;
+  ir::Graph graph;
+  std::int64_t bytes = 0;  ///< inputs and outputs, each once
+  int sets = 1;            ///< of buffers to rotate through
+};
+
+/// Divides the row's outer dimension by what suits the kind of device and the suite, then by two
+/// until everything fits its memory and its limits.
+Result<Case> make_case(const Session& session, const Row& row);
+
+/// A copy of as many bytes, in and out together, through the same code generator. Several tensors
+/// where one would be too large for a buffer.
+Result<Case> make_copy_case(const Session& session, const Case& of);
+
+}  // namespace vkfuse::bench

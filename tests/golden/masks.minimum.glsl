@@ -1,0 +1,78 @@
+#version 450
+
+// segment 0 of graph "masks": gt, and, not, select
+// 16 elements per item, 1 item in flight per invocation, masked tail
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint items;  // in the iteration space
+  uint last;   // elements of the last item
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : i8[1000]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_keep;  // %1 : bool[1000]
+layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %6 : i8[1000]
+
+ivec4 i8x4_values(uint word) {
+  return ivec4(int(word << 24), int(word << 16), int(word << 8), int(word)) >> 24;
+}
+
+uvec4 u8x4_values(uint word) {
+  return (uvec4(word) >> uvec4(0u, 8u, 16u, 24u)) & 0xffu;
+}
+
+bvec4 boolx4_values(uint word) {
+  return notEqual(u8x4_values(word), uvec4(0u));
+}
+
+uint i8x4_bits(ivec4 v) {
+  uvec4 bytes = uvec4(v) & 0xffu;
+  return bytes.x | (bytes.y << 8) | (bytes.z << 16) | (bytes.w << 24);
+}
+
+// One element.
+void element(int in_x, bool in_keep, out int out_y_result) {
+  bool v3 = in_x > 3;
+  bool v4 = v3 && in_keep;
+  bool v5 = !v4;
+  int out_y = bitfieldExtract(v5 ? 3 : in_x, 0, 8);
+  out_y_result = out_y;
+}
+
+// 4 consecutive elements.
+void group(ivec4 in_x, bvec4 in_keep, out ivec4 out_y) {
+  element(in_x[0], in_keep[0], out_y[0]);
+  element(in_x[1], in_keep[1], out_y[1]);
+  element(in_x[2], in_keep[2], out_y[2]);
+  element(in_x[3], in_keep[3], out_y[3]);
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (item >= p.items) return;
+  uvec4 in_x_w0 = in_x.w[item];
+  uvec4 in_keep_w0 = in_keep.w[item];
+  ivec4 in_x_0 = i8x4_values(in_x_w0.x);
+  bvec4 in_keep_0 = boolx4_values(in_keep_w0.x);
+  ivec4 out_y_0;
+  group(in_x_0, in_keep_0, out_y_0);
+  ivec4 in_x_1 = i8x4_values(in_x_w0.y);
+  bvec4 in_keep_1 = boolx4_values(in_keep_w0.y);
+  ivec4 out_y_1;
+  group(in_x_1, in_keep_1, out_y_1);
+  ivec4 in_x_2 = i8x4_values(in_x_w0.z);
+  bvec4 in_keep_2 = boolx4_values(in_keep_w0.z);
+  ivec4 out_y_2;
+  group(in_x_2, in_keep_2, out_y_2);
+  ivec4 in_x_3 = i8x4_values(in_x_w0.w);
+  bvec4 in_keep_3 = boolx4_values(in_keep_w0.w);
+  ivec4 out_y_3;
+  group(in_x_3, in_keep_3, out_y_3);
+  uvec4 out_y_w0 = uvec4(i8x4_bits(out_y_0), i8x4_bits(out_y_1), i8x4_bits(out_y_2), i8x4_bits(out_y_3));
+  if (item + 1u < p.items || p.last == 16u) {
+    out_y.w[item] = out_y_w0;
+  } else {
+    for (uint k = 0u; k < 4u && k < (p.last + 3u) / 4u; ++k) out_y.w[item][k] = out_y_w0[k];
+  }
+}

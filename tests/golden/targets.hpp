@@ -1,0 +1,37 @@
+// Fabricated devices: what plans and kernels look like on them needs no device.
+#pragma once
+
+#include "base/target.hpp"
+
+namespace vkfuse::test {
+
+/// A discrete GPU with everything up to T2.
+inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocations = 1024) {
+  Target target;
+  target.name = "fabricated discrete GPU";
+  target.type = DeviceType::discrete;
+  target.caps.max_invocations = invocations;
+  target.caps.max_workgroup_x = invocations;
+  target.caps.storage_buffers = 32;
+  target.caps.storage_buffer_range = std::uint64_t{4} << 30;
+  target.caps.subgroup_size = subgroup;
+  target.caps.storage_16bit = target.caps.float16 = target.caps.int64 = target.caps.float64 = true;
+  target.rungs = {true, true, true, false, false, false};
+  return target;
+}
+
+/// What every Vulkan 1.1 device has.
+inline Target minimum_device() { return Target{}; }
+
+/// A CPU driver without 16-bit arithmetic or 64-bit integers.
+inline Target cpu_driver() {
+  Target target;
+  target.name = "fabricated CPU";
+  target.type = DeviceType::cpu;
+  target.caps.max_invocations = target.caps.max_workgroup_x = 256;
+  target.caps.storage_buffers = 30;
+  target.caps.subgroup_size = 4;
+  return target;
+}
+
+}  // namespace vkfuse::test

@@ -1,0 +1,56 @@
+#version 450
+
+// segment 0 of graph "textbook": mul, relu, add
+// 4 elements per item, 1 item in flight per invocation
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint items;  // in the iteration space
+  uint last;   // elements of the last item
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[1048576]
+layout(set = 0, binding = 1) writeonly buffer Buffer1 { uvec4 w[]; } out_y;  // %5 : f32[1048576]
+
+// The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
+uint f32_magnitude_bits(float x) {
+  return floatBitsToUint(x) & 0x7fffffffu;
+}
+
+bool f32_is_nan(float x) {
+  return f32_magnitude_bits(x) > 0x7f800000u;
+}
+
+// NaN if either operand is.
+float f32_max(float x, float y) {
+  if (f32_is_nan(x)) return x;
+  if (f32_is_nan(y)) return y;
+  return x < y ? y : x;
+}
+
+// One element.
+void element(float in_x, out float out_y_result) {
+  precise float v2 = in_x * 2.0;
+  precise float v3 = f32_max(v2, 0.0);
+  precise float out_y = v3 + 1.0;
+  out_y_result = out_y;
+}
+
+// 4 consecutive elements.
+void group(vec4 in_x, out vec4 out_y) {
+  element(in_x[0], out_y[0]);
+  element(in_x[1], out_y[1]);
+  element(in_x[2], out_y[2]);
+  element(in_x[3], out_y[3]);
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (item >= p.items) return;
+  uvec4 in_x_w0 = in_x.w[item];
+  vec4 in_x_0 = uintBitsToFloat(in_x_w0);
+  vec4 out_y_0;
+  group(in_x_0, out_y_0);
+  out_y.w[item] = floatBitsToUint(out_y_0);
+}

@@ -1,0 +1,130 @@
+#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+
+// segment 0 of graph "three outputs": exp, cast, gt
+// 8 elements per item, 1 item in flight per invocation, masked tail
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint items;  // in the iteration space
+  uint last;   // elements of the last item
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[4099]
+layout(set = 0, binding = 1) writeonly buffer Buffer1 { uvec4 w[]; } out_exp;  // %1 : f32[4099]
+layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_half;  // %2 : f16[4099]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_larger;  // %3 : bool[4099]
+
+// The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
+uint f32_magnitude_bits(float x) {
+  return floatBitsToUint(x) & 0x7fffffffu;
+}
+
+bool f32_is_nan(float x) {
+  return f32_magnitude_bits(x) > 0x7f800000u;
+}
+
+// Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
+float f32_exp(float x) {
+  return f32_is_nan(x) ? x : exp(x);
+}
+
+// The value of f16 bits, exactly; NaN becomes the canonical quiet one. High bits must be zero.
+float f16_value(uint bits) {
+  uint sign = (bits & 0x8000u) << 16;
+  uint magnitude = bits & 0x7fffu;
+  if (magnitude > 0x7c00u) return uintBitsToFloat(0x7fc00000u);
+  if (magnitude == 0x7c00u) return uintBitsToFloat(sign | 0x7f800000u);
+  if (magnitude >= 0x400u) return uintBitsToFloat(sign | (magnitude << 13) + 0x38000000u);
+  if (magnitude == 0u) return uintBitsToFloat(sign);
+  int top = findMSB(magnitude);  // subnormal: magnitude * 2^-24, a normal f32
+  return uintBitsToFloat(sign | uint(top + 103) << 23 | (magnitude << (23 - top) & 0x7fffffu));
+}
+
+// The bits of the nearest f16, halves to even; NaN becomes the canonical 0x7e00.
+uint f16_bits(float x) {
+  uint bits = floatBitsToUint(x);
+  uint sign = bits >> 16 & 0x8000u;
+  uint magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7e00u;
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // from 65520 on
+  if (magnitude >= 0x38800000u) {                       // normal: from 2^-14 on
+    return sign | (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  }
+  if (magnitude < 0x33000000u) return sign;  // below half of the smallest, 2^-25
+  int shift = 126 - int(magnitude >> 23);    // in units of 2^-24: 14 to 24
+  uint fraction = (magnitude & 0x7fffffu) | 0x800000u;
+  uint steps = fraction >> shift;
+  uint rest = fraction & ((1u << shift) - 1u);
+  uint half_way = 1u << (shift - 1);
+  return sign | (steps + uint(rest > half_way || (rest == half_way && (steps & 1u) != 0u)));
+}
+
+// The nearest f16, halves to even.
+float f16_round(float x) {
+  return f16_value(f16_bits(x));
+}
+
+uint f16x2_bits_native(vec2 v) {
+  return packFloat2x16(f16vec2(v));
+}
+
+uint u8x4_bits(uvec4 v) {
+  uvec4 bytes = v & 0xffu;
+  return bytes.x | (bytes.y << 8) | (bytes.z << 16) | (bytes.w << 24);
+}
+
+uint boolx4_bits(bvec4 v) {
+  return u8x4_bits(uvec4(v));
+}
+
+// One element.
+void element(float in_x, out float out_exp_result, out float out_half_result, out bool out_larger_result) {
+  precise float out_exp = f32_exp(in_x);
+  precise float out_half = f16_round(out_exp);
+  bool out_larger = out_exp > in_x;
+  out_exp_result = out_exp;
+  out_half_result = out_half;
+  out_larger_result = out_larger;
+}
+
+// 4 consecutive elements.
+void group(vec4 in_x, out vec4 out_exp, out vec4 out_half, out bvec4 out_larger) {
+  element(in_x[0], out_exp[0], out_half[0], out_larger[0]);
+  element(in_x[1], out_exp[1], out_half[1], out_larger[1]);
+  element(in_x[2], out_exp[2], out_half[2], out_larger[2]);
+  element(in_x[3], out_exp[3], out_half[3], out_larger[3]);
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (item >= p.items) return;
+  uvec4 in_x_w0 = in_x.w[item * 2u];
+  uvec4 in_x_w1 = in_x.w[min(item * 2u + 1u, (p.items - 1u) * 2u + (p.last - 1u) / 4u)];
+  vec4 in_x_0 = uintBitsToFloat(in_x_w0);
+  vec4 out_exp_0;
+  vec4 out_half_0;
+  bvec4 out_larger_0;
+  group(in_x_0, out_exp_0, out_half_0, out_larger_0);
+  vec4 in_x_1 = uintBitsToFloat(in_x_w1);
+  vec4 out_exp_1;
+  vec4 out_half_1;
+  bvec4 out_larger_1;
+  group(in_x_1, out_exp_1, out_half_1, out_larger_1);
+  uvec4 out_exp_w0 = floatBitsToUint(out_exp_0);
+  uvec4 out_exp_w1 = floatBitsToUint(out_exp_1);
+  uvec4 out_half_w0 = uvec4(f16x2_bits_native(out_half_0.xy), f16x2_bits_native(out_half_0.zw), f16x2_bits_native(out_half_1.xy), f16x2_bits_native(out_half_1.zw));
+  uvec2 out_larger_w0 = uvec2(boolx4_bits(out_larger_0), boolx4_bits(out_larger_1));
+  if (item + 1u < p.items || p.last == 8u) {
+    out_exp.w[item * 2u] = out_exp_w0;
+    out_exp.w[item * 2u + 1u] = out_exp_w1;
+    out_half.w[item] = out_half_w0;
+    out_larger.w[item] = out_larger_w0;
+  } else {
+    for (uint k = 0u; k < 4u && k < p.last; ++k) out_exp.w[item * 2u][k] = out_exp_w0[k];
+    for (uint k = 0u; k < 4u && 4u + k < p.last; ++k) out_exp.w[item * 2u + 1u][k] = out_exp_w1[k];
+    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_half.w[item][k] = out_half_w0[k];
+    for (uint k = 0u; k < 2u && k < (p.last + 3u) / 4u; ++k) out_larger.w[item][k] = out_larger_w0[k];
+  }
+}

@@ -1,0 +1,123 @@
+#version 450
+
+// segment 0 of graph "unaligned rows": mul, iota, cast, add
+// 8 elements per item, 1 item in flight per invocation, masked tail
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint items;  // in the iteration space
+  uint last;   // elements of the last item
+  uint size1;
+  uint magic1;
+  uint shift1;
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[37, 31]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_scale;  // %1 : f16[37, 1]
+layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %5 : f16[37, 31]
+
+// The value of f16 bits, exactly; NaN becomes the canonical quiet one. High bits must be zero.
+float f16_value(uint bits) {
+  uint sign = (bits & 0x8000u) << 16;
+  uint magnitude = bits & 0x7fffu;
+  if (magnitude > 0x7c00u) return uintBitsToFloat(0x7fc00000u);
+  if (magnitude == 0x7c00u) return uintBitsToFloat(sign | 0x7f800000u);
+  if (magnitude >= 0x400u) return uintBitsToFloat(sign | (magnitude << 13) + 0x38000000u);
+  if (magnitude == 0u) return uintBitsToFloat(sign);
+  int top = findMSB(magnitude);  // subnormal: magnitude * 2^-24, a normal f32
+  return uintBitsToFloat(sign | uint(top + 103) << 23 | (magnitude << (23 - top) & 0x7fffffu));
+}
+
+// The bits of the nearest f16, halves to even; NaN becomes the canonical 0x7e00.
+uint f16_bits(float x) {
+  uint bits = floatBitsToUint(x);
+  uint sign = bits >> 16 & 0x8000u;
+  uint magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7e00u;
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // from 65520 on
+  if (magnitude >= 0x38800000u) {                       // normal: from 2^-14 on
+    return sign | (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  }
+  if (magnitude < 0x33000000u) return sign;  // below half of the smallest, 2^-25
+  int shift = 126 - int(magnitude >> 23);    // in units of 2^-24: 14 to 24
+  uint fraction = (magnitude & 0x7fffffu) | 0x800000u;
+  uint steps = fraction >> shift;
+  uint rest = fraction & ((1u << shift) - 1u);
+  uint half_way = 1u << (shift - 1);
+  return sign | (steps + uint(rest > half_way || (rest == half_way && (steps & 1u) != 0u)));
+}
+
+// The nearest f16, halves to even.
+float f16_round(float x) {
+  return f16_value(f16_bits(x));
+}
+
+// n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + s) / d) and shift = s - 1 with
+// s = ceil(log2 d); d = 1 has magic 0.
+uint quotient(uint n, uint magic, uint shift) {
+  uint high, low;
+  umulExtended(n, magic, high, low);
+  return magic == 0u ? n : high >> shift;
+}
+
+vec2 f16x2_values(uint word) {
+  return vec2(f16_value(word & 0xffffu), f16_value(word >> 16));
+}
+
+uint f16x2_bits(vec2 v) {
+  return f16_bits(v.x) | (f16_bits(v.y) << 16);
+}
+
+// One element.
+void element(float in_x, float in_scale, uint v3_at, out float out_y_result) {
+  precise float v2 = in_x * in_scale;
+  int v3 = int(v3_at);
+  precise float v4 = f16_round(float(v3));
+  precise float out_y = v2 + v4;
+  out_y_result = out_y;
+}
+
+// 4 consecutive elements.
+void group(vec4 in_x, vec4 in_scale, uvec4 v3_at, out vec4 out_y) {
+  element(in_x[0], in_scale[0], v3_at[0], out_y[0]);
+  element(in_x[1], in_scale[1], v3_at[1], out_y[1]);
+  element(in_x[2], in_scale[2], v3_at[2], out_y[2]);
+  element(in_x[3], in_scale[3], v3_at[3], out_y[3]);
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (item >= p.items) return;
+  // Rows are no multiple of 8 elements: broadcast values are addressed one by one.
+  vec4 in_scale_e[2];
+  uvec4 v3_at_e[2];
+  uint start = item * 8u;
+  uint q1 = quotient(start, p.magic1, p.shift1);
+  uint c1 = start - q1 * p.size1;
+  uint c0 = q1;
+  uint count = item + 1u == p.items ? p.last : 8u;
+  for (uint j = 0u; j < count; ++j) {
+    uint in_scale_i = c0;
+    in_scale_e[j >> 2][j & 3u] = f16x2_values(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
+    uint v3_at_i = c1;
+    v3_at_e[j >> 2][j & 3u] = v3_at_i;
+    if (++c1 == p.size1) {
+      c1 = 0u;
+      ++c0;
+    }
+  }
+  uvec4 in_x_w0 = in_x.w[item];
+  vec4 in_x_0 = vec4(f16x2_values(in_x_w0.x), f16x2_values(in_x_w0.y));
+  vec4 out_y_0;
+  group(in_x_0, in_scale_e[0], v3_at_e[0], out_y_0);
+  vec4 in_x_1 = vec4(f16x2_values(in_x_w0.z), f16x2_values(in_x_w0.w));
+  vec4 out_y_1;
+  group(in_x_1, in_scale_e[1], v3_at_e[1], out_y_1);
+  uvec4 out_y_w0 = uvec4(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw), f16x2_bits(out_y_1.xy), f16x2_bits(out_y_1.zw));
+  if (item + 1u < p.items || p.last == 8u) {
+    out_y.w[item] = out_y_w0;
+  } else {
+    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_y.w[item][k] = out_y_w0[k];
+  }
+}

@@ -1,0 +1,66 @@
+#version 450
+
+// segment 0 of graph "wide integers": cast, mul, max
+// 4 elements per item, 1 item in flight per invocation
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint items;  // in the iteration space
+  uint last;   // elements of the last item
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_y;  // %1 : i32[100]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_x;  // %0 : i64[100]
+layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_z;  // %5 : i64[100]
+
+// Sign-extends.
+uvec2 pair_from_i32(int x) {
+  return uvec2(uint(x), uint(x >> 31));
+}
+
+// Wraps.
+uvec2 pair_mul(uvec2 x, uvec2 y) {
+  uint low;
+  uint high;
+  umulExtended(x.x, y.x, high, low);
+  return uvec2(low, high + x.x * y.y + x.y * y.x);
+}
+
+bool i64p_lt(uvec2 x, uvec2 y) {
+  return int(x.y) < int(y.y) || (x.y == y.y && x.x < y.x);
+}
+
+uvec2 i64p_max(uvec2 x, uvec2 y) {
+  return i64p_lt(x, y) ? y : x;
+}
+
+// One element.
+void element(int in_y, uvec2 in_x, out uvec2 out_z_result) {
+  uvec2 v2 = pair_from_i32(in_y);
+  uvec2 v3 = pair_mul(in_x, v2);
+  uvec2 out_z = i64p_max(v3, uvec2(0xd5fa0e00u, 0xfffffffeu));
+  out_z_result = out_z;
+}
+
+// 4 consecutive elements.
+void group(ivec4 in_y, uvec2[4] in_x, out uvec2[4] out_z) {
+  element(in_y[0], in_x[0], out_z[0]);
+  element(in_y[1], in_x[1], out_z[1]);
+  element(in_y[2], in_x[2], out_z[2]);
+  element(in_y[3], in_x[3], out_z[3]);
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (item >= p.items) return;
+  uvec4 in_y_w0 = in_y.w[item];
+  uvec4 in_x_w0 = in_x.w[item * 2u];
+  uvec4 in_x_w1 = in_x.w[item * 2u + 1u];
+  ivec4 in_y_0 = ivec4(in_y_w0);
+  uvec2[4] in_x_0 = uvec2[4](uvec2(in_x_w0.x, in_x_w0.y), uvec2(in_x_w0.z, in_x_w0.w), uvec2(in_x_w1.x, in_x_w1.y), uvec2(in_x_w1.z, in_x_w1.w));
+  uvec2[4] out_z_0;
+  group(in_y_0, in_x_0, out_z_0);
+  out_z.w[item * 2u] = uvec4(out_z_0[0].x, out_z_0[0].y, out_z_0[1].x, out_z_0[1].y);
+  out_z.w[item * 2u + 1u] = uvec4(out_z_0[2].x, out_z_0[2].y, out_z_0[3].x, out_z_0[3].y);
+}

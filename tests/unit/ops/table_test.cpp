@@ -1,0 +1,115 @@
+// The rows are complete, and the type rules name what is wrong.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ops/op.hpp"
+#include "vkfuse/result.hpp"
+
+namespace vkfuse::ops {
+namespace {
+
+std::vector<DType> dtypes_of(const OpRow& row) {
+  std::vector<DType> dtypes;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if ((row.types & bit(static_cast<DType>(i))) != 0) dtypes.push_back(static_cast<DType>(i));
+  }
+  return dtypes;
+}
+
+TEST(TableTest, NamesAreUniqueAndFound) {
+  std::set<std::string_view> names;
+  for (const OpRow& each : table()) {
+    EXPECT_TRUE(names.insert(each.name).second) << each.name;
+    EXPECT_EQ(find(each.name), &each);
+    EXPECT_EQ(&row(each.name), &each);
+  }
+  EXPECT_EQ(find("gelu"), nullptr);
+}
+
+TEST(TableTest, EveryRowIsComplete) {
+  const std::vector<std::string> operands = {"a", "b", "c"};
+  for (const OpRow& each : table()) {
+    SCOPED_TRACE(each.name);
+    EXPECT_FALSE(each.doc.empty());
+    EXPECT_TRUE(each.doc.ends_with('.'));
+    EXPECT_NE(each.types, 0);
+    EXPECT_LE(each.arity, 3);
+    EXPECT_LT(each.low, each.high);
+    EXPECT_EQ(each.spread == Spread::custom, each.custom_spread != nullptr);
+    if (each.cls != OpClass::elementwise) continue;
+    for (const DType dtype : dtypes_of(each)) {
+      for (const bool native : {false, true}) EXPECT_NE(expression(each, dtype, native, operands), "") << name_of(dtype);
+      EXPECT_TRUE(is_float(dtype) ? each.real != nullptr : each.integer != nullptr) << name_of(dtype);
+    }
+  }
+}
+
+TEST(TableTest, CommutativeRowsCommute) {
+  for (const OpRow& each : table()) {
+    if (!each.commutative) continue;
+    SCOPED_TRACE(each.name);
+    EXPECT_EQ(each.arity, 2);
+    const double ab[] = {1.5, -2.25};
+    const double ba[] = {-2.25, 1.5};
+    if (each.real != nullptr) {
+      EXPECT_EQ(each.real(ab), each.real(ba));
+    }
+    const std::int64_t mn[] = {12, -5};
+    const std::int64_t nm[] = {-5, 12};
+    if (each.integer != nullptr) {
+      EXPECT_EQ(each.integer(mn, DType::i32), each.integer(nm, DType::i32));
+    }
+  }
+}
+
+TEST(ExpressionTest, ParenthesisesOperandsWhereAnOperatorNeedsIt) {
+  const std::string sums[] = {"a + b", "-1"};
+  EXPECT_EQ(expression(row("mul"), DType::f32, false, sums), "(a + b) * (-1)");
+  EXPECT_EQ(expression(row("max"), DType::f32, false, sums), "f32_max(a + b, -1)");
+  EXPECT_EQ(expression(row("fma"), DType::f32, false, std::vector<std::string>{"a", "b", "c"}), "fma(a, b, c)");
+}
+
+TEST(ExpressionTest, ShiftsAreModuloTheWidthOfTheDtype) {
+  const std::string names[] = {"a", "b"};
+  EXPECT_EQ(expression(row("shift_left"), DType::i8, false, names), "a << (b & 7)");
+  EXPECT_EQ(expression(row("shift_right"), DType::u32, false, names), "a >> (b & 31u)");
+}
+
+TEST(InferTest, GivesTheDtypeOfTheResult) {
+  EXPECT_EQ(*infer_dtype(row("add"), std::vector{DType::f16, DType::f16}, {}), DType::f16);
+  EXPECT_EQ(*infer_dtype(row("lt"), std::vector{DType::i64, DType::i64}, {}), DType::boolean);
+  EXPECT_EQ(*infer_dtype(row("select"), std::vector{DType::boolean, DType::u8, DType::u8}, {}), DType::u8);
+  EXPECT_EQ(*infer_dtype(row("cast"), std::vector{DType::f32}, DType::i8), DType::i8);
+  EXPECT_EQ(*infer_dtype(row("iota"), {}, DType::i64), DType::i64);
+}
+
+struct Refusal {
+  const char* op;
+  std::vector<DType> operands;
+  std::optional<DType> attribute;
+  const char* message;
+};
+
+TEST(InferTest, NamesWhatIsWrong) {
+  const Refusal refusals[] = {
+      {"add", {DType::f32}, {}, "'add' takes 2 operands, but 1 was given."},
+      {"neg", {DType::f32, DType::f32}, {}, "'neg' takes 1 operand, but 2 were given."},
+      {"add", {DType::f32, DType::i32}, {}, "The operands of 'add' must have one dtype, but they are f32 and i32."},
+      {"sin", {DType::f64}, {}, "'sin' is not defined on f64; it takes f32, f16 and bf16."},
+      {"and", {DType::u8, DType::u8}, {}, "'and' is not defined on u8; it takes bool."},
+      {"select", {DType::i32, DType::f32, DType::f32}, {}, "The condition of 'select' must be bool, but it is i32."},
+      {"cast", {DType::f32}, {}, "'cast' needs a dtype attribute."},
+      {"exp", {DType::f32}, DType::f16, "'exp' takes its dtype from its operands, but the attribute f16 was given."},
+      {"bitcast", {DType::f32}, DType::i64, "'bitcast' from f32 to i64 would change the element size from 4 to 8 bytes."},
+      {"random", {}, DType::f32, "'random' is not defined on f32; it takes u32."},
+  };
+  for (const Refusal& refusal : refusals) {
+    const auto result = infer_dtype(row(refusal.op), refusal.operands, refusal.attribute);
+    ASSERT_FALSE(result.ok()) << refusal.op;
+    EXPECT_EQ(result.error().message, refusal.message);
+  }
+}
+
+}  // namespace
+}  // namespace vkfuse::ops
