@@ -21,6 +21,9 @@ Result<bool> check(const Prepared& prepared, const Case& one, const Loaded& load
   return false;
 }
 
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
 bool memory_is_short(const Error& error) { return error.code == ErrorCode::out_of_memory || error.code == ErrorCode::unsupported; }
 
 Result<void> run(const Session& session, const Row& row, RowResult& result) {
@@ -83,10 +86,10 @@ Result<Loaded> load(const Session& session, const Case& one) {
 }
 
 Result<Prepared> prepare(const Session& session, const Case& one, const BufferSets& sets, const runtime::ProgramOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   VKF_TRY(program, runtime::Program::create(session.context, one.graph, options));
   Prepared prepared;
-  prepared.measured.create_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  prepared.measured.create_ms = 1e3 * seconds_since(start);
   VKF_TRY(bound, bind(std::move(program), sets));
   std::set<const runtime::CompiledKernel*> distinct;
   for (const auto& kernel : bound->variant->compiled) {
@@ -103,7 +106,9 @@ Result<Prepared> prepare(const Session& session, const Case& one, const BufferSe
 RowResult bench_row(const Session& session, const Row& row) {
   RowResult result;
   result.row = &row;
+  const Clock::time_point start = Clock::now();
   const Result<void> ran = api::guarded([&] { return run(session, row, result); });
+  result.seconds = seconds_since(start);
   if (ran.ok()) return result;
   result.outcome = memory_is_short(ran.error()) ? Outcome::skipped : Outcome::failed;
   result.detail = ran.error().message;

@@ -30,6 +30,7 @@ struct RowResult {
   Measured copy;
   double max_ratio = 0;
   std::int64_t samples = 0;
+  double seconds = 0;  ///< that the row took, all in all
 
   [[nodiscard]] double gb_s() const { return static_cast<double>(bytes) / fused.times.median * 1e-3; }
   [[nodiscard]] double copy_gb_s() const { return static_cast<double>(copy_bytes) / copy.times.median * 1e-3; }

@@ -79,6 +79,7 @@ std::string table_line(const RowResult& result) {
 json to_json(const RowResult& result) {
   json object = {{"name", result.row->name},   {"group", result.row->group}, {"dtype", vkfuse::name_of(result.row->dtype)},
                  {"size", result.size},        {"outcome", name_of(result.outcome)}, {"detail", result.detail}};
+  object["row_seconds"] = result.seconds;
   object["checked"] = result.outcome == Outcome::measured;
   if (result.outcome != Outcome::measured) return object;
   object["bytes"] = result.bytes;

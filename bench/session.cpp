@@ -32,7 +32,7 @@ std::uint64_t largest_buffer(const Session& session) {
 /// the traffic; half of the memory is left to others.
 bool fits(const Session& session, const Case& one) {
   std::uint64_t memory = session.context->device()->info().device_memory() / 2;
-  if (session.on_cpu()) memory = std::min(memory, 1024 * kMiB);
+  if (session.on_cpu()) memory = std::min(memory, (session.quick ? 256 : 1024) * kMiB);
   if (4 * static_cast<std::uint64_t>(one.bytes) > memory) return false;
   for (const ir::Node& node : one.graph.nodes()) {
     auto sizes = resolve(node.type.shape, {});

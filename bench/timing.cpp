@@ -145,10 +145,11 @@ Result<void> collect(std::vector<Batch>& batches, const TimingOptions& options, 
   };
   const Clock::time_point start = Clock::now();
   for (std::size_t i = 0;; i = (i + 1) % batches.size()) {
-    VKF_CHECK_OK(batches[i].finish(samples));
+    VKF_CHECK_OK(batches[i].submit(seconds_since(start) >= options.warm_seconds));
+    // One batch is left in the queue while the one before is read: more would only outlast the budget.
+    VKF_CHECK_OK(batches[(i + batches.size() - 1) % batches.size()].finish(samples));
     const bool late = seconds_since(start) > options.budget_seconds;
     if (fewest() >= (late ? options.min_samples : options.samples)) break;
-    VKF_CHECK_OK(batches[i].submit(seconds_since(start) >= options.warm_seconds));
   }
   for (Batch& batch : batches) VKF_CHECK_OK(batch.finish(samples));
   return {};

@@ -63,9 +63,7 @@ std::int64_t integer_clamp(Integers x, DType dtype) {
   return integer_min(raised, dtype);
 }
 
-std::int64_t integer_sign(Integers x, DType dtype) {
-  return is_unsigned(dtype) ? x[0] != 0 : (x[0] > 0) - (x[0] < 0);
-}
+std::int64_t integer_sign(Integers x, DType dtype) { return is_unsigned(dtype) ? x[0] != 0 : (x[0] > 0) - (x[0] < 0); }
 
 // Error bounds. -----------------------------------------------------------------------------------
 
@@ -79,18 +77,18 @@ double mul_error(Reals x, double y, double eps) {
 double fma_error(Reals x, double y, double eps) {
   const double product = x[0] * x[1];
   if (!std::isfinite(x[0]) || !std::isfinite(x[1])) return mul_error(x, product, eps);
-  if (std::abs(product) >= largest_finite(eps)) return kInfinity;  // the rounded product overflows, the fused one may not
+  if (std::abs(product) >= largest_finite(eps))
+    return kInfinity;  // the rounded product overflows, the fused one may not
   return mul_error(x, product, eps) + units(1, y, eps) + units(1, product, eps);
 }
 
 /// The remainder is exact (integer arithmetic); the addition that changes its sign rounds.
 double mod_error(Reals x, double y, double eps) {
-  return is_subnormal(x[0], eps) || is_subnormal(x[1], eps) ? kInfinity : units(1, std::max(std::abs(y), std::abs(x[1])), eps);
+  return is_subnormal(x[0], eps) || is_subnormal(x[1], eps) ? kInfinity
+                                                            : units(1, std::max(std::abs(y), std::abs(x[1])), eps);
 }
 
-double div_spread(Approxes x, double y) {
-  return may_vanish(x[1]) ? kInfinity : corner_spread(real_div, 2, x, y);
-}
+double div_spread(Approxes x, double y) { return may_vanish(x[1]) ? kInfinity : corner_spread(real_div, 2, x, y); }
 
 /// Between two jumps the remainder is linear: it moves with x, and with y times the quotient.
 template <double (*kRound)(double)>
@@ -111,6 +109,8 @@ double floored(double x) { return std::floor(x); }
 
 // One row each. -----------------------------------------------------------------------------------
 
+// A row is a paragraph.
+// clang-format off
 constexpr OpRow kRows[] = {
     {.name = "add", .arity = 2, .types = kNumbers, .glsl = on_numbers("{0} + {1}", "pair_add({0}, {1})"),
      .real = [](Reals x) { return x[0] + x[1]; },
@@ -231,6 +231,7 @@ constexpr OpRow kRows[] = {
      .cost = 3,
      .doc = "1/x; infinity of the sign of a zero."},
 };
+// clang-format on
 
 }  // namespace
 

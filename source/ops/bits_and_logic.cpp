@@ -16,6 +16,8 @@ std::int64_t shift_right(Integers x, DType dtype) {
   return is_unsigned(dtype) ? as_signed(as_unsigned(x[0]) >> amount) : x[0] >> amount;
 }
 
+// A row is a paragraph.
+// clang-format off
 constexpr OpRow kRows[] = {
     {.name = "and", .arity = 2, .types = kBool, .glsl = {.boolean = "{0} && {1}"},
      .integer = [](Integers x, DType) { return x[0] & x[1]; }, .spread = Spread::exact, .commutative = true,
@@ -52,6 +54,7 @@ constexpr OpRow kRows[] = {
      .integer = shift_right, .spread = Spread::exact,
      .doc = "x shifted right by y modulo the width; signed integers keep their sign."},
 };
+// clang-format on
 
 }  // namespace
 

@@ -35,6 +35,8 @@ constexpr Glsl compared(std::string_view text, std::string_view pair64, std::str
   return glsl;
 }
 
+// A row is a paragraph.
+// clang-format off
 constexpr OpRow kRows[] = {
     {.name = "eq", .arity = 2, .signature = Signature::compare, .types = kAll,
      .glsl = compared("{0} == {1}", "{0} == {1}", "{0} == {1}"),
@@ -94,6 +96,7 @@ constexpr OpRow kRows[] = {
      .real = [](Reals x) { return double(std::isfinite(x[0])); }, .spread = Spread::jump,
      .doc = "False for NaN and either infinity."},
 };
+// clang-format on
 
 }  // namespace
 

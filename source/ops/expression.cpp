@@ -49,7 +49,8 @@ bool stands_alone(std::string_view pattern, std::size_t begin, std::size_t end) 
   return whole || (opened && closed && !after_operator);
 }
 
-std::string substitute(std::string_view pattern, std::string_view lane, int width, std::span<const std::string> operands) {
+std::string substitute(std::string_view pattern, std::string_view lane, int width,
+                       std::span<const std::string> operands) {
   std::string text;
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     if (pattern[at] != '{') {
@@ -77,6 +78,7 @@ std::string instantiate(std::string_view pattern, const std::string& operand) {
 }
 
 // Rows convert from, columns to; empty between native 64-bit integers and pairs, which never meet.
+// clang-format off
 constexpr std::string_view kCasts[kRegisterCount][kRegisterCount] = {
     // to f32, i32, u32, bool, i64, u64, f64, i64 pair, u64 pair
     /* f32 */ {"{0}", "f32_to_i32({0})", "f32_to_u32({0})", "f32_to_bool({0})", "f32_to_i64({0})", "f32_to_u64({0})",
@@ -91,9 +93,12 @@ constexpr std::string_view kCasts[kRegisterCount][kRegisterCount] = {
     /* u64 */ {"float({0})", "int({0})", "uint({0})", "{0} != 0", "int64_t({0})", "{0}", "double({0})", "", ""},
     /* f64 */ {"float({0})", "f64_to_i32({0})", "f64_to_u32({0})", "f64_to_bool({0})", "f64_to_i64({0})",
                "f64_to_u64({0})", "{0}", "f64_to_i64p({0})", "f64_to_u64p({0})"},
-    /* i64 pair */ {"i64p_to_f32({0})", "int({0}.x)", "{0}.x", "{0} != uvec2(0u)", "", "", "i64p_to_f64({0})", "{0}", "{0}"},
-    /* u64 pair */ {"u64p_to_f32({0})", "int({0}.x)", "{0}.x", "{0} != uvec2(0u)", "", "", "u64p_to_f64({0})", "{0}", "{0}"},
+    /* i64 pair */ {"i64p_to_f32({0})", "int({0}.x)", "{0}.x", "{0} != uvec2(0u)", "", "", "i64p_to_f64({0})",
+                    "{0}", "{0}"},
+    /* u64 pair */ {"u64p_to_f32({0})", "int({0}.x)", "{0}.x", "{0} != uvec2(0u)", "", "", "u64p_to_f64({0})",
+                    "{0}", "{0}"},
 };
+// clang-format on
 
 /// Limits an i32 or u32 register to the range of a narrower dtype.
 std::string saturated(DType to, const std::string& operand) {
@@ -180,7 +185,8 @@ std::string bitcast_expression(DType from, DType to, bool native_int64, const st
   check(size_of(from) == size_of(to), "a bitcast must keep the size of the element");
   if (from == to) return operand;
   if (size_of(from) == 8) return bitcast_64(from, to, native_int64, operand);
-  return narrow(is_integer(to) ? to : DType::f32, instantiate(value_pattern(to), instantiate(bits_pattern(from), operand)));
+  return narrow(is_integer(to) ? to : DType::f32,
+                instantiate(value_pattern(to), instantiate(bits_pattern(from), operand)));
 }
 
 std::string narrow(DType dtype, const std::string& operand) {

@@ -40,7 +40,8 @@ double decode(std::uint16_t bits, SmallFloat format) {
     return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   }
   if (biased == 0) return sign * std::ldexp(fraction, format.least_exponent - format.fraction_bits);
-  return sign * std::ldexp(fraction + (1 << format.fraction_bits), biased - 1 + format.least_exponent - format.fraction_bits);
+  return sign *
+         std::ldexp(fraction + (1 << format.fraction_bits), biased - 1 + format.least_exponent - format.fraction_bits);
 }
 
 }  // namespace
@@ -92,7 +93,8 @@ std::uint32_t philox(std::uint64_t seed, std::uint64_t index) {
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9;  // golden ratio
   constexpr std::uint32_t kWeyl1 = 0xBB67AE85;  // sqrt(3) - 1
   const std::uint64_t block = index / 4;
-  std::array<std::uint32_t, 4> counter = {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0};
+  std::array<std::uint32_t, 4> counter = {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0,
+                                          0};
   auto key0 = static_cast<std::uint32_t>(seed);
   auto key1 = static_cast<std::uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {

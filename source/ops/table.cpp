@@ -8,7 +8,8 @@
 namespace vkfuse::ops {
 namespace {
 
-/// Integers beyond 2^24 and doubles are rounded on their way to f32, either way.
+// A row is a paragraph.
+// clang-format off
 constexpr OpRow kStructure[] = {
     {.name = "input", .arity = 0, .cls = OpClass::input, .signature = Signature::generate, .types = kAll,
      .spread = Spread::exact, .cost = 0,
@@ -28,11 +29,13 @@ constexpr OpRow kStructure[] = {
      .spread = Spread::exact,
      .doc = "The same bits as another dtype of the same size. A NaN of f16 or bf16 becomes the canonical one."},
     {.name = "copy", .types = kAll,
-     .glsl = {.f32 = "{0}", .i32 = "{0}", .u32 = "{0}", .boolean = "{0}", .i64 = "{0}", .u64 = "{0}", .pair64 = "{0}", .f64 = "{0}"},
+     .glsl = {.f32 = "{0}", .i32 = "{0}", .u32 = "{0}", .boolean = "{0}", .i64 = "{0}", .u64 = "{0}", .pair64 = "{0}",
+              .f64 = "{0}"},
      .real = [](const double* x) { return x[0]; }, .integer = [](const std::int64_t* x, DType) { return x[0]; },
      .spread = Spread::lipschitz, .cost = 0,
      .doc = "The operand itself, written again: how a program returns an input."},
 };
+// clang-format on
 
 std::vector<OpRow> joined() {
   std::vector<OpRow> rows(std::begin(kStructure), std::end(kStructure));

@@ -23,12 +23,14 @@ std::string name_of_form(const testing::TestParamInfo<Form>& info) {
 
 double as_real(DType dtype, const Value& x) {
   if (is_float(dtype)) return x.real;
-  return dtype == DType::u64 ? static_cast<double>(static_cast<std::uint64_t>(x.integer)) : static_cast<double>(x.integer);
+  return dtype == DType::u64 ? static_cast<double>(static_cast<std::uint64_t>(x.integer))
+                             : static_cast<double>(x.integer);
 }
 
 Expected expected_float(DType from, DType to, const Value& x) {
   const double value = as_real(from, x);
-  if (to == DType::f64) return {value, is_float(from) ? kFlushed : std::abs(value) > 0x1p53 ? std::abs(value) * 0x1p-52 : 0};
+  if (to == DType::f64)
+    return {value, is_float(from) ? kFlushed : std::abs(value) > 0x1p53 ? std::abs(value) * 0x1p-52 : 0};
   if (from == DType::f64) return {value, to == DType::f32 ? std::abs(value) * 0x1p-23 + kFlushed : kFlushed};
   if (is_float(from)) return {value, 0};
   return {value, std::abs(value) > 0x1p24 ? std::abs(value) * 0x1p-23 : 0};
@@ -83,7 +85,8 @@ class Casts : public testing::TestWithParam<Form> {};
 TEST_P(Casts, AgreeWithTheHost) {
   const Form form = GetParam();
   if (!offers(form.from, form.native_int64)) GTEST_SKIP() << "the device does not compute with this type";
-  for (const Job& job : jobs_from(form, "cast", [](DType) { return true; }, ops::cast_expression)) {
+  for (const Job& job : jobs_from(
+           form, "cast", [](DType) { return true; }, ops::cast_expression)) {
     Judge judge(job);
     for (std::size_t i = 0; i < job.results.size(); ++i) {
       const Value& x = job.operands[0][i];

@@ -54,7 +54,8 @@ void Judge::mistake(std::size_t i, const std::string& want) {
   for (std::size_t k = 0; k < job_.operands.size(); ++k) {
     const Value& x = job_.operands[k][i];
     first_ += k == 0 ? "" : ", ";
-    first_ += is_float(job_.operand_dtypes[k]) ? fmt::format("{} = {:a}", x.real, x.real) : fmt::format("{}", x.integer);
+    first_ +=
+        is_float(job_.operand_dtypes[k]) ? fmt::format("{} = {:a}", x.real, x.real) : fmt::format("{}", x.integer);
   }
   const Value& got = job_.results[i];
   first_ += is_float(job_.result_dtype) ? fmt::format(") = {}", got.real) : fmt::format(") = {}", got.integer);
@@ -65,8 +66,9 @@ void Judge::report() const {
   if (std::getenv("VKFUSE_SWEEP_ELEMENTS") != nullptr && is_float(job_.result_dtype)) {
     fmt::print("{:24} worst {:8.3f} units at {:a}\n", job_.name, worst_units_, worst_at_);
   }
-  EXPECT_EQ(mistakes_, 0u) << job_.name << ": " << mistakes_ << " of " << job_.results.size() << " results are wrong; worst "
-                           << worst_units_ << " units at " << worst_at_ << "\n" << first_ << job_.expression;
+  EXPECT_EQ(mistakes_, 0u) << job_.name << ": " << mistakes_ << " of " << job_.results.size()
+                           << " results are wrong; worst " << worst_units_ << " units at " << worst_at_ << "\n"
+                           << first_ << job_.expression;
 }
 
 }  // namespace vkfuse::numeric

@@ -12,12 +12,72 @@ namespace vkfuse::numeric {
 namespace {
 
 std::vector<Value> special_floats(DType dtype) {
-  std::vector<double> magnitudes = {0, std::numeric_limits<double>::infinity(), 1e-45, 1e-40, 0x1.fffffcp-127, 0x1p-126,
-                                    0x1p-24, 0x1p-25, 0x1.004p-24, 1e-8, 0x1p-14, 0x1.ff8p-15, 0.25, 0.3, 0.41, 0.5, 0.625, 0.75,
-                                    1, 1.5, 2, 2.5, 3, 3.5, 4, 7, 10, 18, 20, 88.7, 89, 90, 103, 104, 127, 128, 149, 150, 200, 201,
-                                    255, 256, 32767, 32768, 65503, 65504, 65519, 65520, 65536, 0x1p23 - 0.5, 0x1p23,
-                                    0x1p24, 2147483520, 2147483648, 4294967040, 4294967296, 1e9, 1e10, 0x1p63, 0x1p64,
-                                    1e19, 0x1p126, 0x1p127, 0x1.fffffep127, 3.14159265358979, 1.5707963267949};
+  std::vector<double> magnitudes = {0,
+                                    std::numeric_limits<double>::infinity(),
+                                    1e-45,
+                                    1e-40,
+                                    0x1.fffffcp-127,
+                                    0x1p-126,
+                                    0x1p-24,
+                                    0x1p-25,
+                                    0x1.004p-24,
+                                    1e-8,
+                                    0x1p-14,
+                                    0x1.ff8p-15,
+                                    0.25,
+                                    0.3,
+                                    0.41,
+                                    0.5,
+                                    0.625,
+                                    0.75,
+                                    1,
+                                    1.5,
+                                    2,
+                                    2.5,
+                                    3,
+                                    3.5,
+                                    4,
+                                    7,
+                                    10,
+                                    18,
+                                    20,
+                                    88.7,
+                                    89,
+                                    90,
+                                    103,
+                                    104,
+                                    127,
+                                    128,
+                                    149,
+                                    150,
+                                    200,
+                                    201,
+                                    255,
+                                    256,
+                                    32767,
+                                    32768,
+                                    65503,
+                                    65504,
+                                    65519,
+                                    65520,
+                                    65536,
+                                    0x1p23 - 0.5,
+                                    0x1p23,
+                                    0x1p24,
+                                    2147483520,
+                                    2147483648,
+                                    4294967040,
+                                    4294967296,
+                                    1e9,
+                                    1e10,
+                                    0x1p63,
+                                    0x1p64,
+                                    1e19,
+                                    0x1p126,
+                                    0x1p127,
+                                    0x1.fffffep127,
+                                    3.14159265358979,
+                                    1.5707963267949};
   if (dtype == DType::f64) {
     for (const double extreme : {0x1p-1074, 0x1p-1022, 2147483647.5, 1e300, std::numeric_limits<double>::max()}) {
       magnitudes.push_back(extreme);
@@ -38,14 +98,15 @@ std::vector<Value> special_floats(DType dtype) {
 std::vector<Value> special_integers(DType dtype) {
   const int bits = 8 * size_of(dtype);
   std::vector<Value> values;
-  for (const std::int64_t near : {std::int64_t{0}, std::int64_t{1} << (bits - 1), std::int64_t{1} << (bits / 2),
-                                  std::int64_t{1} << (bits / 4)}) {
+  for (const std::int64_t near :
+       {std::int64_t{0}, std::int64_t{1} << (bits - 1), std::int64_t{1} << (bits / 2), std::int64_t{1} << (bits / 4)}) {
     for (std::int64_t offset = -3; offset <= 3; ++offset) {
       const auto sum = static_cast<std::uint64_t>(near) + static_cast<std::uint64_t>(offset);
       values.push_back({0, ops::wrap(dtype, static_cast<std::int64_t>(sum))});
     }
   }
-  for (const std::int64_t value : {7, 10, 31, 32, 33, 63, 64, 100, -7, -10}) values.push_back({0, ops::wrap(dtype, value)});
+  for (const std::int64_t value : {7, 10, 31, 32, 33, 63, 64, 100, -7, -10})
+    values.push_back({0, ops::wrap(dtype, value)});
   return values;
 }
 
@@ -78,9 +139,9 @@ const std::vector<Value>& special_values(DType dtype) {
     std::array<std::vector<Value>, kDTypeCount> all;
     for (int i = 0; i < kDTypeCount; ++i) {
       const auto each = static_cast<DType>(i);
-      all[i] = is_float(each)              ? special_floats(each)
+      all[i] = is_float(each)           ? special_floats(each)
                : each == DType::boolean ? std::vector<Value>{{0, 0}, {0, 1}}
-                                           : special_integers(each);
+                                        : special_integers(each);
     }
     return all;
   }();

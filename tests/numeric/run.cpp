@@ -136,7 +136,8 @@ void run_batch(std::span<Job> jobs, bool native) {
   must(must(gpu->submit(commands)).wait());
   std::memcpy(made.data(), readback.mapped(), made_bytes);
   for (std::size_t j = 0; j < jobs.size(); ++j) {
-    for (std::size_t i = 0; i < count; ++i) jobs[j].results.push_back(decode(jobs[j].result_dtype, made[j * padded + i]));
+    for (std::size_t i = 0; i < count; ++i)
+      jobs[j].results.push_back(decode(jobs[j].result_dtype, made[j * padded + i]));
   }
 }
 

@@ -20,7 +20,7 @@ struct Value {
 
 /// One function of a batch: the same expression over every element.
 struct Job {
-  std::string name;                          ///< for messages
+  std::string name;  ///< for messages
   std::vector<DType> operand_dtypes;
   DType result_dtype = DType::f32;
   std::string expression;                    ///< over x0, x1, x2

@@ -24,7 +24,8 @@ Job job_for(const ops::OpRow& row, Form form) {
   if (row.signature == ops::Signature::select) job.operand_dtypes[0] = DType::boolean;
   job.result_dtype = row.signature == ops::Signature::compare ? DType::boolean : form.dtype;
   const std::string names[] = {"x0", "x1", "x2"};
-  job.expression = ops::expression(row, form.dtype, form.native_int64, std::span(names).first(job.operand_dtypes.size()));
+  job.expression =
+      ops::expression(row, form.dtype, form.native_int64, std::span(names).first(job.operand_dtypes.size()));
   if (job.expression.empty()) return job;
   job.expression = ops::narrow(job.result_dtype, job.expression);
   job.operands = operands_for(job.operand_dtypes, row.low, row.high);
@@ -37,7 +38,8 @@ void judge_floats(const ops::OpRow& row, const Job& job, DType dtype) {
   for (std::size_t i = 0; i < job.results.size(); ++i) {
     double x[3] = {};
     for (std::size_t k = 0; k < job.operands.size(); ++k) {
-      x[k] = job.operand_dtypes[k] == DType::boolean ? static_cast<double>(job.operands[k][i].integer) : job.operands[k][i].real;
+      x[k] = job.operand_dtypes[k] == DType::boolean ? static_cast<double>(job.operands[k][i].integer)
+                                                     : job.operands[k][i].real;
     }
     const double y = row.real(x);
     const double bound = row.own_error != nullptr ? row.own_error(x, y, eps) : 0;

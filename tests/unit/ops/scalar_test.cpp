@@ -42,7 +42,8 @@ TEST_P(SmallFloatTest, EveryValueSurvivesTheRoundTrip) {
     const double want = slow_value(bits, format.fraction_bits, format.bias);
     if (std::isnan(want)) {
       EXPECT_TRUE(std::isnan(value)) << bits;
-      EXPECT_EQ(format.from(value), (0x7fff >> format.fraction_bits << format.fraction_bits) | 1 << (format.fraction_bits - 1));
+      EXPECT_EQ(format.from(value),
+                (0x7fff >> format.fraction_bits << format.fraction_bits) | 1 << (format.fraction_bits - 1));
     } else {
       EXPECT_EQ(value, want) << bits;
       EXPECT_EQ(format.from(value), code);

@@ -39,7 +39,8 @@ TEST(TableTest, EveryRowIsComplete) {
     EXPECT_EQ(each.spread == Spread::custom, each.custom_spread != nullptr);
     if (each.cls != OpClass::elementwise) continue;
     for (const DType dtype : dtypes_of(each)) {
-      for (const bool native : {false, true}) EXPECT_NE(expression(each, dtype, native, operands), "") << name_of(dtype);
+      for (const bool native : {false, true})
+        EXPECT_NE(expression(each, dtype, native, operands), "") << name_of(dtype);
       EXPECT_TRUE(is_float(dtype) ? each.real != nullptr : each.integer != nullptr) << name_of(dtype);
     }
   }
@@ -101,7 +102,10 @@ TEST(InferTest, NamesWhatIsWrong) {
       {"select", {DType::i32, DType::f32, DType::f32}, {}, "The condition of 'select' must be bool, but it is i32."},
       {"cast", {DType::f32}, {}, "'cast' needs a dtype attribute."},
       {"exp", {DType::f32}, DType::f16, "'exp' takes its dtype from its operands, but the attribute f16 was given."},
-      {"bitcast", {DType::f32}, DType::i64, "'bitcast' from f32 to i64 would change the element size from 4 to 8 bytes."},
+      {"bitcast",
+       {DType::f32},
+       DType::i64,
+       "'bitcast' from f32 to i64 would change the element size from 4 to 8 bytes."},
       {"random", {}, DType::f32, "'random' is not defined on f32; it takes u32."},
   };
   for (const Refusal& refusal : refusals) {
