@@ -165,17 +165,21 @@ std::string with_helpers(const std::string& hlsl) {
   return helpers + hlsl;
 }
 
-// Shader model 5.1 has neither 16-bit types nor 64-bit integers; in 6.2 buffers are read through
-// templates, which fewer compilers know.
-unsigned hlsl_model(std::span<const std::uint32_t> spirv) {
+bool declares(std::span<const std::uint32_t> spirv, SpvCapability wanted) {
   constexpr std::size_t kHeaderWords = 5;
   for (std::size_t at = kHeaderWords; at + 1 < spirv.size(); at += std::max<std::size_t>(1, spirv[at] >> 16)) {
     if ((spirv[at] & 0xffffu) != SpvOpCapability) break;  // capabilities come first
-    if (spirv[at + 1] == SpvCapabilityFloat16 || spirv[at + 1] == SpvCapabilityInt16 || spirv[at + 1] == SpvCapabilityInt64) {
-      return 62;
-    }
+    if (spirv[at + 1] == static_cast<std::uint32_t>(wanted)) return true;
   }
-  return 51;
+  return false;
+}
+
+// Shader model 5.1 has neither 16-bit types nor 64-bit integers; in 6.2 buffers are read through
+// templates, which fewer compilers know.
+unsigned hlsl_model(std::span<const std::uint32_t> spirv) {
+  const bool newer = declares(spirv, SpvCapabilityFloat16) || declares(spirv, SpvCapabilityInt16) ||
+                     declares(spirv, SpvCapabilityInt64);
+  return newer ? 62 : 51;
 }
 
 Result<std::string> print(Parsed& parsed, spvc_compiler_options options, const char* doing) {
@@ -211,6 +215,8 @@ Result<Interface> reflect(std::span<const std::uint32_t> spirv) {
 
 Result<std::string> print_msl(std::span<const std::uint32_t> spirv) {
   VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_MSL, "print as Metal"));
+  // SPIRV-Cross notices doubles in buffers only.
+  if (declares(spirv, SpvCapabilityFloat64)) return unsupported("SPIRV-Cross cannot print this module as Metal, which has no double.");
   spvc_compiler_options options = nullptr;
   if (spvc_compiler_create_compiler_options(parsed.compiler, &options) != SPVC_SUCCESS ||
       spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_MSL_VERSION, SPVC_MAKE_MSL_VERSION(2, 2, 0)) !=
