@@ -108,6 +108,13 @@ std::vector<NamedGraph> row_graphs() {
   return graphs;
 }
 
+std::vector<NamedGraph> double_graphs() {
+  std::vector<NamedGraph> graphs;
+  add_elementwise(DType::f64, graphs);
+  add_conversions("cast", DType::f64, graphs);
+  return graphs;
+}
+
 BuiltGraph build(const ir::Graph& graph, const SymbolValues& symbols, const Target& target, const schedule::Tuning& tuning) {
   const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph)), target));
   const std::vector<schedule::Schedule> schedules = must(plan::schedule_all(plan, symbols, tuning));

@@ -24,6 +24,9 @@ std::vector<NamedGraph> golden_graphs();
 /// their own. Each result is an output.
 std::vector<NamedGraph> row_graphs();
 
+/// The same on f64, which is an optional feature of Vulkan.
+std::vector<NamedGraph> double_graphs();
+
 struct BuiltKernel {
   codegen::Kernel kernel;
   schedule::Schedule schedule;

@@ -140,6 +140,17 @@ bool all_poison(const std::vector<std::byte>& bytes) {
   return true;
 }
 
+/// GLSL functions that no other language has: a call that is printed as it stands does not compile there.
+void expect_no_glsl(const std::string& msl) {
+  for (const char* name : {"uaddCarry", "usubBorrow", "umulExtended", "imulExtended", "bitfieldExtract", "findMSB", "findLSB",
+                           "floatBitsToUint", "uintBitsToFloat", "packUint2x32", "packDouble2x32", "roundEven"}) {
+    const std::string call = std::string(name) + "(";
+    std::size_t at = msl.find(call);
+    while (at != std::string::npos && msl[at + call.size()] == ')') at = msl.find(call, at + 1);  // "findMSB()" in a comment
+    EXPECT_EQ(at, std::string::npos) << name << " in Metal:\n" << msl;
+  }
+}
+
 class Translate : public testing::TestWithParam<NamedGraph> {
  protected:
   void run(const Target& target, const schedule::Tuning& tuning) {
@@ -154,6 +165,7 @@ class Translate : public testing::TestWithParam<NamedGraph> {
     const auto msl = spirv::print_msl(module);
     ASSERT_TRUE(msl.ok()) << msl.error().text() << "\n" << one.kernel.glsl;
     EXPECT_NE(msl->find("kernel void"), std::string::npos);
+    expect_no_glsl(*msl);
     const auto hlsl = spirv::print_hlsl(module);
     ASSERT_TRUE(hlsl.ok()) << hlsl.error().text() << "\n" << one.kernel.glsl;
     const Groups groups = groups_of(one, target);
@@ -179,6 +191,55 @@ TEST_P(TranslateGolden, ToMetalAndThroughHlslWithItemsInFlight) {
   schedule::Tuning tuning;
   tuning.items_in_flight = 4;
   run(target, tuning);
+}
+
+/// Prints, or says which type it is that cannot be printed. Returns how often it did not print.
+int count_refusals(const Result<std::string>& text, const char* type) {
+  if (text.ok()) return 0;
+  EXPECT_EQ(text.error().code, ErrorCode::unsupported);
+  EXPECT_NE(text.error().message.find(type), std::string::npos) << text.error().message;
+  return 1;
+}
+
+struct Refusals {
+  int kernels = 0;
+  int msl = 0;
+  int hlsl = 0;
+};
+
+Refusals refusals(const std::vector<NamedGraph>& graphs, const Target& target, const char* type) {
+  Refusals found;
+  for (const NamedGraph& one : graphs) {
+    for (const BuiltKernel& built : build(one.graph, {}, target).kernels) {
+      SCOPED_TRACE(one.name);
+      const spirv::Module module = must(spirv::compile_glsl(built.kernel.glsl, one.name));
+      ++found.kernels;
+      const auto msl = spirv::print_msl(module);
+      if (msl.ok()) expect_no_glsl(*msl);
+      found.msl += count_refusals(msl, type);
+      found.hlsl += count_refusals(spirv::print_hlsl(module), type);
+    }
+  }
+  return found;
+}
+
+TEST(BeyondTheMinimum, DoublesAreRefusedByName) {
+  Target target = minimum_target();
+  target.caps.float64 = true;
+  const Refusals found = refusals(double_graphs(), target, "ouble");  // "double" in Metal, "packDouble2x32" in HLSL
+  EXPECT_GT(found.kernels, 0);
+  EXPECT_EQ(found.msl, found.kernels);
+  EXPECT_EQ(found.hlsl, found.kernels);
+}
+
+TEST(BeyondTheMinimum, NativeWideIntegersAndHalvesPrint) {
+  Target target = minimum_target();
+  target.caps.int64 = target.caps.float16 = target.caps.storage_16bit = true;
+  target.rungs[static_cast<std::size_t>(Rung::t2)] = true;
+  const Refusals found = refusals(row_graphs(), target, "");
+  EXPECT_GT(found.kernels, 0);
+  EXPECT_EQ(found.msl, 0);
+  EXPECT_EQ(found.hlsl, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Translate, testing::ValuesIn(row_graphs()), name_of_graph);
