@@ -12,10 +12,9 @@ struct Groups {
   std::uint32_t x = 1;
   std::uint32_t y = 1;
 };
-Groups groups_of(const BuiltKernel& built, const Target& target);
+Groups groups_of(const BuiltKernel& built);
 
-/// Gives the constant buffer at b0 the push constants, and fills in what a Direct3D host supplies
-/// otherwise: the size of a workgroup and, for the constant buffer at b1, the number of them.
-std::string for_vulkan(std::string hlsl, const BuiltKernel& built, Groups groups);
+/// Gives the constant buffer at b0 the push constants, and fills in the size of a workgroup.
+std::string for_vulkan(std::string hlsl, const BuiltKernel& built);
 
 }  // namespace vkfuse::test

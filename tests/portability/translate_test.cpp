@@ -156,10 +156,10 @@ class Translate : public testing::TestWithParam<NamedGraph> {
   void run(const Target& target, const schedule::Tuning& tuning) {
     const BuiltGraph built = build(GetParam().graph, small_symbols(GetParam().graph), target, tuning);
     ASSERT_FALSE(built.kernels.empty());
-    for (const BuiltKernel& one : built.kernels) check_kernel(built, one, target);
+    for (const BuiltKernel& one : built.kernels) check_kernel(built, one);
   }
 
-  static void check_kernel(const BuiltGraph& built, const BuiltKernel& one, const Target& target) {
+  static void check_kernel(const BuiltGraph& built, const BuiltKernel& one) {
     SCOPED_TRACE(one.kernel.name);
     const spirv::Module module = must(spirv::compile_glsl(one.kernel.glsl, one.kernel.name));
     const auto msl = spirv::print_msl(module);
@@ -168,8 +168,8 @@ class Translate : public testing::TestWithParam<NamedGraph> {
     expect_no_glsl(*msl);
     const auto hlsl = spirv::print_hlsl(module);
     ASSERT_TRUE(hlsl.ok()) << hlsl.error().text() << "\n" << one.kernel.glsl;
-    const Groups groups = groups_of(one, target);
-    const std::string source = for_vulkan(*hlsl, one, groups);
+    const Groups groups = groups_of(one);
+    const std::string source = for_vulkan(*hlsl, one);
     const auto again = spirv::compile_hlsl(source, one.kernel.name);
     ASSERT_TRUE(again.ok()) << again.error().text();
     must(spirv::validate(*again));

@@ -29,9 +29,9 @@ VKAPI_ATTR void VKAPI_CALL watched_barrier(VkCommandBuffer commands, VkPipelineS
   real_barrier(commands, before, after, flags, memories, memory, buffers, buffer, images, image);
 }
 
-/// The dispatches and barriers of one submission with one kernel per op; the barriers before the
+/// The dispatches and barriers of one submission with one kernel per op, of values made from %0; the barriers before the
 /// first dispatch and after the last belong to the submission itself.
-std::string calls_of(const std::string& body, const std::map<std::string, std::string>& in_place = {}) {
+std::string calls_of(std::string_view body, const std::map<std::string, std::string>& in_place = {}) {
   // A device of its own: its table of calls is changed.
   const Device own = must(Device::open());
   auto& calls = const_cast<vulkan::DeviceFunctions&>(own.state()->context->device()->functions());
@@ -41,7 +41,7 @@ std::string calls_of(const std::string& body, const std::map<std::string, std::s
   calls.CmdPipelineBarrier.pointer = watched_barrier;
   CompileOptions options;
   options.fusion = false;
-  const ir::Graph graph = must(ir::parse("graph \"g\" {\n" + body + "}"));
+  const ir::Graph graph = must(ir::parse(fmt::format("graph \"g\" {{\n %0 = input \"x\" : f32[64]\n{}}}", body)));
   const Executable program = must(api::compile_graph(own, graph, options));
   Bindings bindings;
   for (ir::NodeId id : graph.inputs()) bindings.inputs[std::get<ir::InputPayload>(graph.node(id).payload).name] = must(own.allocate(bytes_of(graph, id, {})));
@@ -55,30 +55,28 @@ std::string calls_of(const std::string& body, const std::map<std::string, std::s
   return recorded.substr(first, recorded.rfind('D') - first + 1);
 }
 
-const char* kX = " %0 = input \"x\" : f32[64]\n";
-
 TEST(Barriers, ReadersWaitForTheirWriter) {
-  EXPECT_EQ(calls_of(std::string(kX) + " %1 = neg %0 : f32[64]\n %2 = exp %1 : f32[64]\n %3 = neg %2 : f32[64]\n output \"y\" = %3\n"), "DBDBD");
+  EXPECT_EQ(calls_of(" %1 = neg %0 : f32[64]\n %2 = exp %1 : f32[64]\n %3 = neg %2 : f32[64]\n output \"y\" = %3\n"), "DBDBD");
 }
 
 TEST(Barriers, StrangersDoNotWait) {
-  EXPECT_EQ(calls_of(std::string(kX) + " %1 = neg %0 : f32[64]\n %2 = exp %0 : f32[64]\n %3 = abs %0 : f32[64]\n"
+  EXPECT_EQ(calls_of(" %1 = neg %0 : f32[64]\n %2 = exp %0 : f32[64]\n %3 = abs %0 : f32[64]\n"
                                        " output \"a\" = %1\n output \"b\" = %2\n output \"c\" = %3\n"), "DDD");
 }
 
 TEST(Barriers, OneBarrierServesSeveralReaders) {
-  EXPECT_EQ(calls_of(std::string(kX) + " %1 = neg %0 : f32[64]\n %2 = exp %1 : f32[64]\n %3 = abs %1 : f32[64]\n"
+  EXPECT_EQ(calls_of(" %1 = neg %0 : f32[64]\n %2 = exp %1 : f32[64]\n %3 = abs %1 : f32[64]\n"
                                        " output \"b\" = %2\n output \"c\" = %3\n"), "DBDD");
 }
 
 TEST(Barriers, WritersWaitForReadersOfWhatTheyReplace) {
   // The second kernel writes y over x, which the first one reads.
-  EXPECT_EQ(calls_of(std::string(kX) + " %1 = abs %0 : f32[64]\n %2 = neg %0 : f32[64]\n output \"a\" = %1\n output \"y\" = %2\n", {{"y", "x"}}), "DBD");
+  EXPECT_EQ(calls_of(" %1 = abs %0 : f32[64]\n %2 = neg %0 : f32[64]\n output \"a\" = %1\n output \"y\" = %2\n", {{"y", "x"}}), "DBD");
 }
 
 TEST(Barriers, ReusedMemoryWaitsToo) {
   // The third value takes the place of the first in the arena, whose reader must be done.
-  EXPECT_EQ(calls_of(std::string(kX) + " %1 = neg %0 : f32[64]\n %2 = exp %1 : f32[64]\n %3 = abs %2 : f32[64]\n %4 = neg %3 : f32[64]\n output \"y\" = %4\n"),
+  EXPECT_EQ(calls_of(" %1 = neg %0 : f32[64]\n %2 = exp %1 : f32[64]\n %3 = abs %2 : f32[64]\n %4 = neg %3 : f32[64]\n output \"y\" = %4\n"),
             "DBDBDBD");
 }
 

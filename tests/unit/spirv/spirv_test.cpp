@@ -183,6 +183,27 @@ TEST(ReflectTest, PrintsOtherLanguages) {
   EXPECT_NE(hlsl->find("numthreads"), std::string::npos);
 }
 
+TEST(ReflectTest, HlslHasItsConstantsWhereTheHeaderSays) {
+  const auto hlsl = print_hlsl(compiled(R"(#version 450
+layout(local_size_x = 64) in;
+layout(push_constant) uniform Sizes { uint count; } p;
+layout(set = 0, binding = 2) writeonly buffer A { uint w[]; } a;
+void main() {
+  uint carry;
+  uint high, low;
+  umulExtended(uaddCarry(gl_WorkGroupID.x, p.count, carry), gl_NumWorkGroups.y, high, low);
+  a.w[0] = high + low + carry;
+}
+)"));
+  ASSERT_TRUE(hlsl.ok()) << hlsl.error().text();
+  for (const char* text : {"register(b0, space0)", "SPIRV_Cross_NumWorkgroups : register(b1, space0)", "register(u2, space0)",
+                           "uint uaddCarry(uint a, uint b, out uint carry)\n{", "void umulExtended("}) {
+    EXPECT_NE(hlsl->find(text), std::string::npos) << text << "\n" << *hlsl;
+  }
+  const auto again = compile_hlsl(*hlsl, "again.hlsl");
+  EXPECT_TRUE(again.ok()) << again.error().text();
+}
+
 TEST(ReflectTest, SaysWhyThereIsNoHlsl) {
   // HLSL pads the elements of arrays in constant buffers to 16 bytes.
   const auto hlsl = print_hlsl(compiled(R"(#version 450
