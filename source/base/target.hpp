@@ -63,6 +63,8 @@ struct Caps {
   bool storage_8bit = false;
   bool float16 = false;
   bool round_to_even_f16 = false;  ///< float controls: shaderRoundingModeRTEFloat16
+  bool keep_nan_f32 = false;       ///< float controls: shaderSignedZeroInfNanPreserveFloat32
+  bool keep_nan_f64 = false;       ///< the same for f64
   bool keep_denorms_f16 = false;   ///< float controls: shaderDenormPreserveFloat16
   // T3
   bool dot_product_i8 = false;              ///< SPV_KHR_integer_dot_product

@@ -31,6 +31,7 @@ class Emitter {
           const schedule::Schedule& schedule, const Target& target, Numerics numerics, std::vector<std::string> names)
       : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), dialect_(dialect_of(target)),
         numerics_(numerics), names_(std::move(names)), hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
+    keeps_nan_ = {target.caps.keep_nan_f32, target.caps.keep_nan_f32 && target.caps.keep_nan_f64};
     elements_ = schedule.elements_per_item;
     group_ = std::min(4, elements_);
     groups_ = elements_ / group_;
@@ -124,11 +125,15 @@ class Emitter {
     if (body.find("f16x2_values_native") != std::string::npos || body.find("f16x2_bits_native") != std::string::npos) {
       out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
     }
+    if (keeps_nan_.f32) out.line("#extension GL_EXT_spirv_intrinsics : require");
     out.blank();
     out.line("// {} of graph \"{}\": {}", comment_text(name), comment_text(graph_.name), op_summary());
     out.line("// {} elements per item, {} item{} in flight per invocation{}{}", elements_, in_flight_, in_flight_ == 1 ? "" : "s",
              schedule_.exact ? "" : ", masked tail", numerics_ == Numerics::strict ? ", strict rounding" : "");
     out.line("layout(local_size_x_id = 0) in;");
+    const bool has_f64 = body.find("double") != std::string::npos;
+    if (keeps_nan_.f32) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep NaN and infinities of f32");
+    if (keeps_nan_.f64 && has_f64) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of f64");
     out.blank();
     return out.take();
   }
@@ -583,6 +588,9 @@ class Emitter {
   Numerics numerics_;
   std::vector<std::string> names_;
   bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
+  struct {
+    bool f32 = false, f64 = false;
+  } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
   std::vector<Feed> feeds_;
   std::vector<Param> params_;
   bool by_element_ = false;

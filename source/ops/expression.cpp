@@ -1,4 +1,6 @@
 // From rows to GLSL expressions: substitution, conversion between registers, narrowing.
+#include <algorithm>
+#include <cmath>
 #include <array>
 
 #include "base/error.hpp"
@@ -167,8 +169,16 @@ std::string_view glsl_type(Lane lane, bool native_int64) {
 }
 
 std::string expression(const OpRow& row, DType dtype, bool native_int64, std::span<const std::string> operands) {
-  const std::string_view pattern = text_for(row.glsl, register_of(dtype, native_int64));
+  const bool half = (dtype == DType::f16 || dtype == DType::bf16) && !row.glsl.half.empty();
+  const std::string_view pattern = half ? row.glsl.half : text_for(row.glsl, register_of(dtype, native_int64));
   return substitute(pattern, lane_name(lane_of(dtype)), 8 * size_of(dtype), operands);
+}
+
+double own_error(const OpRow& row, DType dtype, const double* x, double y) {
+  if (row.own_error == nullptr) return 0;
+  const double full = row.own_error(x, y, dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
+  const bool half = (dtype == DType::f16 || dtype == DType::bf16) && !row.glsl.half.empty() && std::isfinite(y);
+  return half ? std::max(full, std::abs(y) * kHalfError) : full;
 }
 
 std::string cast_expression(DType from, DType to, bool native_int64, const std::string& operand) {

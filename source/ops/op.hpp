@@ -71,9 +71,14 @@ enum class Signature : std::uint8_t {
 /// names one prelude function per lane; {w} is the dtype's width in bits less one, for shifts.
 /// `pair64` serves i64 and u64 held as uvec2, where "{s}p_min({0}, {1})" names i64p_min and u64p_min.
 /// `i64` and `u64` are for native 64-bit ints.
+/// `half` serves f16 and bf16, which are held as f32, where something cheaper than `f32` is exact
+/// enough: within kHalfError of the result. Where it is empty, `f32` does.
 struct Glsl {
-  std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64;
+  std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64, half;
 };
+
+/// What a `half` expression may be off, relative to the result: half of f16's own rounding.
+inline constexpr double kHalfError = 0x1p-12;
 
 /// What is known of one value while an error bound is carried through an op.
 struct Approx {
@@ -136,6 +141,10 @@ const OpRow& row(std::string_view name);
 /// The dtype of the result for these operands, or a sentence that names the op and the dtypes.
 /// `attribute` is the dtype attribute of `convert` and `generate` ops.
 Result<DType> infer_dtype(const OpRow& row, std::span<const DType> operands, std::optional<DType> attribute);
+
+/// The op's own error for operands and results of `dtype`: what `expression` may be off, before the
+/// result is rounded to a 16-bit dtype. Absolute; infinity means undecided.
+double own_error(const OpRow& row, DType dtype, const double* x, double y);
 
 /// The GLSL type that holds a lane: "float", "int", "uint", "bool", "double", "int64_t" or "uvec2".
 std::string_view glsl_type(Lane lane, bool native_int64);

@@ -91,7 +91,7 @@ Element apply_float(const ir::Node& node, DType dtype, std::span<const Element> 
   const double y = op.real(x);
   double bound = spread_of(op, {approx, operands.size()}, y);
   if (node.type.dtype == DType::boolean) return {0, y != 0 ? 1 : 0, bound == 0 ? 0 : kInfinity};
-  if (std::isfinite(y) && op.own_error != nullptr) bound += op.own_error(x, y, unit(dtype));
+  if (std::isfinite(y)) bound += ops::own_error(op, dtype, x, y);
   return finish_float(node.type.dtype, y, bound);
 }
 

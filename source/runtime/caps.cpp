@@ -37,6 +37,8 @@ constexpr Feature kFeatures[] = {
     {"storage_8bit", &Caps::storage_8bit},
     {"float16", &Caps::float16},
     {"round_to_even_f16", &Caps::round_to_even_f16},
+    {"keep_nan_f32", &Caps::keep_nan_f32},
+    {"keep_nan_f64", &Caps::keep_nan_f64},
     {"keep_denorms_f16", &Caps::keep_denorms_f16},
     {"int8", &Caps::int8},
     {"int16", &Caps::int16},

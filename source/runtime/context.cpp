@@ -50,13 +50,14 @@ Result<std::size_t> choose(const std::vector<vulkan::DeviceInfo>& devices, const
 }
 
 /// One Vulkan instance for the process: SwiftShader leaks thread-local keys each time the loader
-/// unloads it, and dies after some hundred times. Tests that inject faults get one of their own.
+/// unloads it, and dies after some hundred times. It is never destroyed: at exit NVIDIA's driver may be
+/// gone before us, and calling into it crashes. Tests that inject faults get one of their own.
 Result<std::shared_ptr<vulkan::Instance>> process_instance(vulkan::FaultPlan* faults) {
   vulkan::InstanceOptions options;
   options.faults = faults;
   if (faults != nullptr) return vulkan::Instance::create(options);
   static std::mutex mutex;
-  static std::shared_ptr<vulkan::Instance> kept;
+  static auto& kept = *new std::shared_ptr<vulkan::Instance>();
   const std::lock_guard<std::mutex> lock(mutex);
   if (kept == nullptr) {
     VKF_TRY(instance, vulkan::Instance::create(options));
@@ -106,6 +107,9 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vul
   context->base_.type = device->info().type;
   context->base_.caps = caps;
   context->base_.quirks.folds_nan_away = device->info().driver_name == "llvmpipe";
+  const bool controls = spirv::can_compile(spirv::GlslExtension::spirv_intrinsics);
+  context->base_.caps.keep_nan_f32 = caps.keep_nan_f32 && controls;
+  context->base_.caps.keep_nan_f64 = caps.keep_nan_f64 && controls;
   context->base_.caps.int64 = caps.int64 && spirv::can_compile(spirv::GlslExtension::arithmetic_int64);
   return context;
 }

@@ -4,10 +4,12 @@
 #include <shaderc/shaderc.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "base/error.hpp"
+#include "spirv/tools.hpp"
 
 namespace vkfuse::spirv {
 namespace {
@@ -70,6 +72,12 @@ std::string excerpt(std::string_view source, int offending) {
   return text;
 }
 
+// Read at every call, so that a test can turn it on.
+bool check_is_on() {
+  const char* value = std::getenv("VKFUSE_CHECK_SPIRV");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
 Result<Module> compile(std::string_view source, std::string_view name, shaderc_source_language language) {
   const shaderc_compiler_t compiler = shared_compiler();
   const Options options = make_options(language);
@@ -86,7 +94,12 @@ Result<Module> compile(std::string_view source, std::string_view name, shaderc_s
                       excerpt(source, first_line_in(message, name)));
   }
   const auto* words = reinterpret_cast<const std::uint32_t*>(shaderc_result_get_bytes(output.get()));
-  return Module(words, words + shaderc_result_get_length(output.get()) / sizeof(std::uint32_t));
+  Module module(words, words + shaderc_result_get_length(output.get()) / sizeof(std::uint32_t));
+  if (check_is_on()) {
+    auto valid = validate(module);
+    if (!valid.ok()) return std::move(valid).error().within(fmt::format("checking the SPIR-V of '{}'", name));
+  }
+  return module;
 }
 
 }  // namespace

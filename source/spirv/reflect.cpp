@@ -105,6 +105,83 @@ void add_workgroup_size(const Parsed& parsed, Interface& shader) {
   }
 }
 
+// Direct3D has no push constants and no count of workgroups: both become constant buffers, whose
+// registers the header promises.
+bool place_constants_for_hlsl(const Parsed& parsed) {
+  spvc_resources resources = nullptr;
+  Interface shader;
+  if (spvc_compiler_create_shader_resources(parsed.compiler, &resources) != SPVC_SUCCESS ||
+      !add_push_constants(parsed, list_of(resources, SPVC_RESOURCE_TYPE_PUSH_CONSTANT), shader)) {
+    return false;
+  }
+  const spvc_hlsl_root_constants whole{0, shader.push_constant_bytes, 0, 0};
+  if (shader.push_constant_bytes > 0 &&
+      spvc_compiler_hlsl_set_root_constants_layout(parsed.compiler, &whole, 1) != SPVC_SUCCESS) {
+    return false;
+  }
+  const spvc_variable_id workgroups = spvc_compiler_hlsl_remap_num_workgroups_builtin(parsed.compiler);
+  if (workgroups != 0) {  // 0: the shader does not ask
+    spvc_compiler_set_decoration(parsed.compiler, workgroups, SpvDecorationDescriptorSet, 0);
+    spvc_compiler_set_decoration(parsed.compiler, workgroups, SpvDecorationBinding, 1);
+  }
+  return true;
+}
+
+// GLSL functions that SPIRV-Cross calls in HLSL as if it had them.
+struct Helper {
+  const char* call;
+  const char* text;
+};
+constexpr Helper kHlslHelpers[] = {
+    {"uaddCarry(", R"(uint uaddCarry(uint a, uint b, out uint carry)
+{
+    uint sum = a + b;
+    carry = sum < a ? 1u : 0u;
+    return sum;
+}
+)"},
+    {"usubBorrow(", R"(uint usubBorrow(uint a, uint b, out uint borrow)
+{
+    borrow = a < b ? 1u : 0u;
+    return a - b;
+}
+)"},
+    {"umulExtended(", R"(void umulExtended(uint a, uint b, out uint high, out uint low)
+{
+    uint inner = (a & 65535u) * (b & 65535u);
+    uint left = (a >> 16) * (b & 65535u) + (inner >> 16);
+    uint right = (a & 65535u) * (b >> 16) + (left & 65535u);
+    high = (a >> 16) * (b >> 16) + (left >> 16) + (right >> 16);
+    low = a * b;
+}
+)"},
+};
+
+std::string with_helpers(const std::string& hlsl) {
+  std::string helpers;
+  for (const Helper& helper : kHlslHelpers) {
+    if (hlsl.find(helper.call) != std::string::npos) helpers += std::string(helper.text) + "\n";
+  }
+  return helpers + hlsl;
+}
+
+bool declares(std::span<const std::uint32_t> spirv, SpvCapability wanted) {
+  constexpr std::size_t kHeaderWords = 5;
+  for (std::size_t at = kHeaderWords; at + 1 < spirv.size(); at += std::max<std::size_t>(1, spirv[at] >> 16)) {
+    if ((spirv[at] & 0xffffu) != SpvOpCapability) break;  // capabilities come first
+    if (spirv[at + 1] == static_cast<std::uint32_t>(wanted)) return true;
+  }
+  return false;
+}
+
+// Shader model 5.1 has neither 16-bit types nor 64-bit integers; in 6.2 buffers are read through
+// templates, which fewer compilers know.
+unsigned hlsl_model(std::span<const std::uint32_t> spirv) {
+  const bool newer = declares(spirv, SpvCapabilityFloat16) || declares(spirv, SpvCapabilityInt16) ||
+                     declares(spirv, SpvCapabilityInt64);
+  return newer ? 62 : 51;
+}
+
 Result<std::string> print(Parsed& parsed, spvc_compiler_options options, const char* doing) {
   const char* text = nullptr;
   if (spvc_compiler_install_compiler_options(parsed.compiler, options) != SPVC_SUCCESS ||
@@ -138,6 +215,8 @@ Result<Interface> reflect(std::span<const std::uint32_t> spirv) {
 
 Result<std::string> print_msl(std::span<const std::uint32_t> spirv) {
   VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_MSL, "print as Metal"));
+  // SPIRV-Cross notices doubles in buffers only.
+  if (declares(spirv, SpvCapabilityFloat64)) return unsupported("SPIRV-Cross cannot print this module as Metal, which has no double.");
   spvc_compiler_options options = nullptr;
   if (spvc_compiler_create_compiler_options(parsed.compiler, &options) != SPVC_SUCCESS ||
       spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_MSL_VERSION, SPVC_MAKE_MSL_VERSION(2, 2, 0)) !=
@@ -149,14 +228,17 @@ Result<std::string> print_msl(std::span<const std::uint32_t> spirv) {
 
 Result<std::string> print_hlsl(std::span<const std::uint32_t> spirv) {
   VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_HLSL, "print as HLSL"));
+  const unsigned model = hlsl_model(spirv);
   spvc_compiler_options options = nullptr;
   if (spvc_compiler_create_compiler_options(parsed.compiler, &options) != SPVC_SUCCESS ||
-      spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_HLSL_SHADER_MODEL, 62) != SPVC_SUCCESS ||
-      spvc_compiler_options_set_bool(options, SPVC_COMPILER_OPTION_HLSL_ENABLE_16BIT_TYPES, SPVC_TRUE) !=
-          SPVC_SUCCESS) {
+      spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_HLSL_SHADER_MODEL, model) != SPVC_SUCCESS ||
+      spvc_compiler_options_set_bool(options, SPVC_COMPILER_OPTION_HLSL_ENABLE_16BIT_TYPES, model >= 62) !=
+          SPVC_SUCCESS ||
+      !place_constants_for_hlsl(parsed)) {
     return parsed.failure("print as HLSL");
   }
-  return print(parsed, options, "print as HLSL");
+  VKF_TRY(text, print(parsed, options, "print as HLSL"));
+  return with_helpers(text);
 }
 
 }  // namespace vkfuse::spirv

@@ -117,7 +117,9 @@ void Device::drain() const {
 
 Device::~Device() {
   if (device_ == VK_NULL_HANDLE || !functions_.DestroyDevice) return;
-  if (queue_ != VK_NULL_HANDLE) drain();
+  // A host may have submitted what was recorded for it. An idle queue of our own is left alone: drivers
+  // that only compile have none that could be waited for.
+  if (queue_ != VK_NULL_HANDLE && (submitted_ != 0 || !owned_)) drain();
   if (pipeline_cache_ != VK_NULL_HANDLE) functions_.DestroyPipelineCache(device_, pipeline_cache_, nullptr);
   if (timeline_ != VK_NULL_HANDLE) functions_.DestroySemaphore(device_, timeline_, nullptr);
   if (owned_) functions_.DestroyDevice(device_, nullptr);

@@ -123,6 +123,8 @@ void fill_features(const Properties& properties, const FeatureChain& features, C
   caps.int64 = features.core.features.shaderInt64;
   caps.float64 = features.core.features.shaderFloat64;
   caps.round_to_even_f16 = properties.floats.shaderRoundingModeRTEFloat16;
+  caps.keep_nan_f32 = properties.floats.shaderSignedZeroInfNanPreserveFloat32;
+  caps.keep_nan_f64 = properties.floats.shaderSignedZeroInfNanPreserveFloat64;
   caps.keep_denorms_f16 = properties.floats.shaderDenormPreserveFloat16;
   caps.subgroup_16bit = features.subgroup_types.shaderSubgroupExtendedTypes;
   caps.dot_product_i8 = features.dot_product.shaderIntegerDotProduct;

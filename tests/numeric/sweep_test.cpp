@@ -33,7 +33,6 @@ Job job_for(const ops::OpRow& row, Form form) {
 }
 
 void judge_floats(const ops::OpRow& row, const Job& job, DType dtype) {
-  const double eps = dtype == DType::f64 ? 0x1p-52 : 0x1p-23;
   Judge judge(job);
   for (std::size_t i = 0; i < job.results.size(); ++i) {
     double x[3] = {};
@@ -42,7 +41,7 @@ void judge_floats(const ops::OpRow& row, const Job& job, DType dtype) {
                                                      : job.operands[k][i].real;
     }
     const double y = row.real(x);
-    const double bound = row.own_error != nullptr ? row.own_error(x, y, eps) : 0;
+    const double bound = ops::own_error(row, dtype, x, y);
     if (job.result_dtype != DType::boolean) {
       judge.expect_float(i, {y, bound});
     } else if (bound == 0) {

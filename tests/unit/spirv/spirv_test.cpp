@@ -1,6 +1,7 @@
 // Compiling, checking and reading back SPIR-V.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "spirv/compile.hpp"
@@ -73,6 +74,54 @@ TEST(CompileTest, TakesHlsl) {
   ASSERT_TRUE(accesses.ok());
   EXPECT_EQ(count_of(*accesses, AccessKind::load, 0, 4), 1);
   EXPECT_EQ(count_of(*accesses, AccessKind::store, 0, 4), 1);
+}
+
+// OpFAdd (129) on integers: shaderc writes what it is told, and no driver has to survive it.
+constexpr const char* kInvalidModule = R"(#version 450
+#extension GL_EXT_spirv_intrinsics : require
+layout(local_size_x = 1) in;
+layout(set = 0, binding = 0) buffer A { uint w[]; } a;
+spirv_instruction(id = 129) uint float_add(uint x, uint y);
+void main() { a.w[0] = float_add(a.w[1], a.w[2]); }
+)";
+
+/// Sets an environment variable for the time of a test.
+class CheckSpirv {
+ public:
+  explicit CheckSpirv(const char* value) {
+    const char* before = std::getenv(kName);
+    had_ = before != nullptr;
+    if (had_) before_ = before;
+    setenv(kName, value, 1);
+  }
+  ~CheckSpirv() { had_ ? setenv(kName, before_.c_str(), 1) : unsetenv(kName); }
+
+ private:
+  static constexpr const char* kName = "VKFUSE_CHECK_SPIRV";
+  bool had_ = false;
+  std::string before_;
+};
+
+TEST(CompileTest, EveryTestRunsWithTheCheckOn) {
+  const char* value = std::getenv("VKFUSE_CHECK_SPIRV");
+  ASSERT_NE(value, nullptr) << "ctest sets VKFUSE_CHECK_SPIRV=1; set it by hand to run this program by itself";
+  EXPECT_STREQ(value, "1");
+}
+
+TEST(CompileTest, TheCheckFindsAnInvalidModule) {
+  const CheckSpirv on("1");
+  const auto result = compile_glsl(kInvalidModule, "wrong.comp");
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, ErrorCode::internal);
+  EXPECT_NE(result.error().message.find("FAdd"), std::string::npos) << result.error().text();
+  EXPECT_NE(result.error().text().find("wrong.comp"), std::string::npos) << result.error().text();
+}
+
+TEST(CompileTest, WithoutTheCheckNobodyLooks) {
+  const CheckSpirv off("0");
+  const auto result = compile_glsl(kInvalidModule, "wrong.comp");
+  ASSERT_TRUE(result.ok()) << result.error().text();
+  EXPECT_FALSE(validate(*result).ok());
 }
 
 TEST(CompileTest, ThreadsCompileAtOnce) {

@@ -1,0 +1,147 @@
+// AMD's compiler on our kernels, without AMD hardware: RADV for a chip that RADV_FORCE_FAMILY names
+// makes pipelines and says what became of them, and dies if anything is submitted. Nothing is: there
+// are no self-tests here either, so T2 is taken as a chip that passes its self-test would have it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "portability/kernels.hpp"
+#include "spirv/compile.hpp"
+#include "support/device.hpp"
+#include "vulkan/pipeline.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+struct Figures {
+  std::map<std::string, double> numbers;  ///< as the driver names them
+  std::map<std::string, int> accesses;    ///< count of each load and store instruction, "buffer_load_dwordx4"
+};
+
+/// Without a timeline semaphore, which this driver cannot make.
+std::shared_ptr<vulkan::Device> chip() {
+  static const auto opened = must(vulkan::Device::create(must(vulkan::Instance::create({})), 0, {.timeline = false}));
+  return opened;
+}
+
+Target target_without_self_tests() {
+  Target target;
+  target.name = chip()->info().name;
+  target.type = chip()->info().type;
+  target.caps = chip()->caps();
+  target.rungs[static_cast<std::size_t>(Rung::t2)] = target.caps.float16 && target.caps.storage_16bit;
+  return target;
+}
+
+/// Instructions of the ISA that touch buffers; scalar loads of descriptors and push constants are not among them.
+std::map<std::string, int> accesses_in(const std::string& isa) {
+  std::map<std::string, int> accesses;
+  for (const char* start : {"buffer_load_", "buffer_store_", "global_load_", "global_store_", "scratch_load_", "scratch_store_"}) {
+    for (std::size_t at = isa.find(start); at != std::string::npos; at = isa.find(start, at + 1)) {
+      if (at > 1 && isa[at - 1] == '_') continue;  // s_buffer_load_...
+      const std::size_t end = isa.find_first_of(" \t\n", at);
+      ++accesses[isa.substr(at, end - at)];
+    }
+  }
+  return accesses;
+}
+
+Figures compile(const BuiltKernel& built) {
+  const spirv::Module module = must(spirv::compile_glsl(built.kernel.glsl, built.kernel.name));
+  vulkan::PipelineInfo info;
+  info.name = built.kernel.name;
+  info.spirv = module;
+  info.buffers = static_cast<std::uint32_t>(built.kernel.bindings.size());
+  info.push_constant_bytes = static_cast<std::uint32_t>(built.constants.size() * 4);
+  info.constants = {{0, static_cast<std::uint32_t>(built.kernel.workgroup)}};
+  info.capture_statistics = true;
+  const auto pipeline = must(vulkan::ComputePipeline::create(chip(), info));
+  Figures figures;
+  for (const vulkan::Statistic& one : must(vulkan::statistics(pipeline))) figures.numbers[one.name] = one.value;
+  for (const vulkan::Representation& one : must(vulkan::representations(pipeline))) {
+    if (one.name.find("ssembly") != std::string::npos) figures.accesses = accesses_in(one.text);
+  }
+  return figures;
+}
+
+int count(const Figures& figures, const std::string& end) {
+  int total = 0;
+  for (const auto& access : figures.accesses) {
+    if (access.first.find("_" + end) != std::string::npos) total += access.second;
+  }
+  return total;
+}
+
+double number(const Figures& figures, const std::string& name) {
+  const auto found = figures.numbers.find(name);
+  if (found == figures.numbers.end()) throw std::runtime_error("the driver reports no '" + name + "'");
+  return found->second;
+}
+
+std::string access_text(const Figures& figures) {
+  std::string text;
+  for (const auto& access : figures.accesses) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", access.second, access.first);
+  return text;
+}
+
+/// One line of the table of docs/portability.md, where scripts/portability.sh asks for it.
+void report(const std::string& graph, const BuiltKernel& built, const Figures& figures) {
+  const char* file = std::getenv("VKFUSE_PORTABILITY_TABLE");
+  const char* family = std::getenv("RADV_FORCE_FAMILY");
+  if (file == nullptr || family == nullptr) return;
+  std::ofstream(file, std::ios::app) << fmt::format(
+      "| {} | {} | {} | {} | {} | {} | {} |\n", family, graph, built.kernel.name, number(figures, "VGPRs"), number(figures, "SGPRs"),
+      number(figures, "Spilled VGPRs") + number(figures, "Spilled SGPRs"), access_text(figures));
+}
+
+class RadvChip : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* driver = std::getenv("VKFUSE_TEST_DRIVER");
+    if (driver == nullptr || std::string_view(driver) != "radv") GTEST_SKIP() << "this driver runs kernels; ctest runs this test on radv";
+    ASSERT_NE(chip()->info().name.find("RADV"), std::string::npos) << chip()->info().name;
+  }
+};
+
+class Radv : public RadvChip, public testing::WithParamInterface<NamedGraph> {};
+
+TEST_P(Radv, NothingSpillsAndVectorsStayWhole) {
+  const BuiltGraph built = build(GetParam().graph, schedule::nominal_symbols(GetParam().graph), target_without_self_tests());
+  ASSERT_FALSE(built.kernels.empty());
+  for (const BuiltKernel& one : built.kernels) {
+    SCOPED_TRACE(one.kernel.name);
+    const Figures figures = compile(one);
+    report(GetParam().name, one, figures);
+    EXPECT_EQ(number(figures, "Spilled SGPRs"), 0);
+    EXPECT_EQ(number(figures, "Spilled VGPRs"), 0);
+    EXPECT_EQ(number(figures, "Scratch size"), 0);
+    int loads = 0;
+    int stores = 0;
+    for (const schedule::ReadPlan& read : one.schedule.reads) loads += read.vector_bytes == 16 ? 1 : 0;
+    for (const int bytes : one.schedule.store_bytes) stores += bytes == 16 ? 1 : 0;
+    EXPECT_GE(count(figures, "load_dwordx4") + count(figures, "load_b128"), loads) << access_text(figures) << "\n" << one.kernel.glsl;
+    EXPECT_GE(count(figures, "store_dwordx4") + count(figures, "store_b128"), stores) << access_text(figures) << "\n" << one.kernel.glsl;
+  }
+}
+
+TEST_F(RadvChip, SixteenByteAccessesAreInTheIsa) {
+  for (const NamedGraph& one : golden_graphs()) {
+    if (one.name != "silu_gate") continue;
+    const BuiltGraph built = build(one.graph, schedule::nominal_symbols(one.graph), target_without_self_tests());
+    ASSERT_EQ(built.kernels.size(), 1u);
+    const BuiltKernel& kernel = built.kernels[0];
+    const Figures figures = compile(kernel);
+    EXPECT_EQ(count(figures, "load_dwordx4") + count(figures, "load_b128"), 2 * kernel.schedule.items_in_flight) << access_text(figures);
+    EXPECT_EQ(count(figures, "store_dwordx4") + count(figures, "store_b128"), kernel.schedule.items_in_flight) << access_text(figures);
+    EXPECT_EQ(figures.accesses.size(), 2u) << "another width: " << access_text(figures);
+    return;
+  }
+  FAIL() << "there is no graph 'silu_gate'";
+}
+
+std::string name_of_graph(const testing::TestParamInfo<NamedGraph>& info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(Golden, Radv, testing::ValuesIn(golden_graphs()), name_of_graph);
+
+}  // namespace
+}  // namespace vkfuse::test
