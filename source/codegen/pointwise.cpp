@@ -126,6 +126,8 @@ class Emitter {
       out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
     }
     if (keeps_nan_.f32) out.line("#extension GL_EXT_spirv_intrinsics : require");
+    // Without it a driver may keep what is in flight in memory instead of registers.
+    if (in_flight_ > 1) out.line("#extension GL_EXT_control_flow_attributes : require");
     out.blank();
     out.line("// {} of graph \"{}\": {}", comment_text(name), comment_text(graph_.name), op_summary());
     out.line("// {} elements per item, {} item{} in flight per invocation{}{}", elements_, in_flight_, in_flight_ == 1 ? "" : "s",
@@ -294,11 +296,11 @@ class Emitter {
       main_.line("uint first = workgroup * (gl_WorkGroupSize.x * {}u) + gl_LocalInvocationID.x;", in_flight_);
       declare_raw();
       main_.line("// Every load is issued before the first result is needed.");
-      main_.open("for (uint u = 0u; u < {}u; ++u) {{", in_flight_);
+      main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight_);
       main_.line("uint item = min(first + u * gl_WorkGroupSize.x, p.items - 1u);");
       load_phase("[u]");
       main_.close();
-      main_.open("for (uint u = 0u; u < {}u; ++u) {{", in_flight_);
+      main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight_);
       main_.line("uint item = first + u * gl_WorkGroupSize.x;");
       main_.line("if (item >= p.items) return;");
       compute_phase("[u]");
@@ -634,7 +636,7 @@ std::uint32_t log2_ceil(std::uint32_t d) {
   return s;
 }
 std::uint32_t magic_of(std::uint32_t d) {
-  if (d <= 1) return 0;
+  d = std::max(d, 1u);  // an axis of an empty tensor; nothing is launched
   const std::uint64_t numerator = std::uint64_t{1} << (31 + log2_ceil(d));
   return static_cast<std::uint32_t>((numerator + d - 1) / d);
 }
@@ -660,7 +662,7 @@ std::vector<std::uint32_t> push_constants(const Kernel& kernel, const schedule::
       case Param::Kind::row: values.push_back(static_cast<std::uint32_t>(schedule.workgroups_x)); break;
       case Param::Kind::axis: values.push_back(axis_size(param.axis)); break;
       case Param::Kind::magic: values.push_back(magic_of(axis_size(param.axis))); break;
-      case Param::Kind::shift: values.push_back(std::max(1u, log2_ceil(axis_size(param.axis))) - 1); break;
+      case Param::Kind::shift: values.push_back(log2_ceil(axis_size(param.axis))); break;
     }
   }
   return values;

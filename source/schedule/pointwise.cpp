@@ -105,24 +105,33 @@ double compute_cost(const ir::Graph& graph, const segment::Segment& segment) {
   return cost;
 }
 
-void choose_launch(const Target& target, const Tuning& tuning, int read_bytes_per_item, Schedule& schedule) {
+/// Workgroup sizes, measured on an H200 (docs/performance.md). Starting a workgroup costs about as much
+/// as 2.5 KiB of traffic there, so large ones win; with much arithmetic they leave too few to overlap.
+int preferred_workgroup(const Target& target, double cost, const Schedule& schedule) {
+  if (target.type == DeviceType::cpu) return 256;
+  int size = cost > 8 ? 512 : 1024;
+  // A small launch is spread over the device instead.
+  const std::int64_t per_invocation = std::max<std::int64_t>(1, schedule.items / schedule.items_in_flight);
+  while (size > 64 && per_invocation / size < 256) size /= 2;
+  return size;
+}
+
+void choose_launch(const Target& target, const Tuning& tuning, int read_bytes_per_item, double cost, Schedule& schedule) {
   const int limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
-  schedule.workgroup = std::min(tuning.workgroup.value_or(256), limit);
-  // A memory-bound kernel needs latency x bandwidth bytes in flight. On a GPU about 64 bytes of
-  // loads per invocation cover that at full occupancy; a CPU gains nothing from it.
+  // A memory-bound kernel needs latency x bandwidth bytes in flight. On a GPU 32 bytes of loads per
+  // invocation cover that at full occupancy, and more only costs registers; a CPU gains nothing.
   int flight = 1;
-  const auto& positions = schedule.positions;
-  const bool gathers = std::any_of(schedule.reads.begin(), schedule.reads.end(),
-                                   [](const ReadPlan& read) { return read.kind == AccessKind::element; }) ||
-                       std::find(positions.begin(), positions.end(), AccessKind::element) != positions.end();
-  if (target.type != DeviceType::cpu && !gathers) {
-    while (flight < 4 && flight * std::max(read_bytes_per_item, 8) < 64) flight *= 2;
+  const auto gathers = [](AccessKind kind) { return kind == AccessKind::element; };
+  const bool by_element = std::any_of(schedule.reads.begin(), schedule.reads.end(), [&](const ReadPlan& read) { return gathers(read.kind); }) ||
+                          std::any_of(schedule.positions.begin(), schedule.positions.end(), gathers);
+  if (target.type != DeviceType::cpu && !by_element) {
+    while (flight < 4 && flight * std::max(read_bytes_per_item, 8) < 32) flight *= 2;
     // But never at the price of idle compute units: keep enough workgroups to fill a large device.
-    while (flight > 1 && schedule.items / (static_cast<std::int64_t>(schedule.workgroup) * flight) < 1024) flight /= 2;
+    while (flight > 1 && schedule.items / (std::int64_t{256} * flight) < 1024) flight /= 2;
   }
-  schedule.items_in_flight = gathers ? 1 : tuning.items_in_flight.value_or(flight);
+  schedule.items_in_flight = by_element ? 1 : tuning.items_in_flight.value_or(flight);
+  schedule.workgroup = std::min(tuning.workgroup.value_or(preferred_workgroup(target, cost, schedule)), limit);
   schedule.workgroups = ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
-  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
 }
 
 Result<void> check_limits(const ir::Graph& graph, const segment::Segment& segment, const Sizes& sizes,
@@ -254,13 +263,15 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Segment& segment, c
   for (const segment::Access& read : loops.reads) {
     const int bytes = size_of(graph.node(read.value).type.dtype);
     schedule.reads.push_back(plan_read(read, bytes, schedule));
-    if (schedule.reads.back().kind == AccessKind::contiguous) read_bytes += schedule.elements_per_item * bytes;
+    const AccessKind kind = schedule.reads.back().kind;
+    const bool vector = kind == AccessKind::contiguous || kind == AccessKind::row_vector;
+    if (vector) read_bytes += schedule.elements_per_item * bytes;
   }
   for (const segment::Access& position : loops.positions) schedule.positions.push_back(kind_of(position, schedule));
   for (ir::NodeId id : segment.stores) {
     schedule.store_bytes.push_back(std::min(16, schedule.elements_per_item * size_of(graph.node(id).type.dtype)));
   }
-  choose_launch(target, tuning, read_bytes, schedule);
+  choose_launch(target, tuning, read_bytes, compute_cost(graph, segment), schedule);
   VKF_CHECK_OK(check_limits(graph, segment, sizes, loops, target, schedule));
   model(graph, segment, loops, sizes, target, schedule);
   return schedule;
