@@ -42,6 +42,7 @@ void check_text(const std::string& text, int kernels = 1, const SymbolValues& sy
 struct Row {
   DType dtype;
   int length;
+  friend std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.length << " of " << name_of(row.dtype); }
 };
 class Rows : public testing::TestWithParam<Row> {};
 

@@ -18,6 +18,11 @@ layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_bias;  // %1 : f16[768]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %8 : f16[n, 768]
 
+// The magnitude of x with the sign of s, exactly, zeros included.
+float f32_copy_sign(float x, float s) {
+  return uintBitsToFloat((floatBitsToUint(x) & 0x7fffffffu) | (floatBitsToUint(s) & 0x80000000u));
+}
+
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
   return floatBitsToUint(x) & 0x7fffffffu;
@@ -27,85 +32,17 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
-// The magnitude of x with the sign of s, exactly, zeros included.
-float f32_copy_sign(float x, float s) {
-  return uintBitsToFloat((floatBitsToUint(x) & 0x7fffffffu) | (floatBitsToUint(s) & 0x80000000u));
-}
-
-// x - n log(2) for the whole n that brings it closest to 0. For |x| <= 128; x - n * 0.693... is exact.
-float f32_exp_reduce(float x, out int n) {
-  precise float whole = floor(x * 1.44269502 + 0.5);
-  precise float rest = (x - whole * 0.693359375) + whole * 0.000212194442;
-  n = int(whole);
-  return rest;
-}
-
-// e^r - 1 for |r| <= log(2)/2, by a minimax polynomial good to 2^-31.
-float f32_expm1_reduced(float r) {
-  precise float p = 0.000199188624;
-  p = p * r + 0.00139413716;
-  p = p * r + 0.00833326671;
-  p = p * r + 0.041666355;
-  p = p * r + 0.166666672;
-  p = p * r + 0.5;
-  p = p * r * r + r;
-  return p;
-}
-
-// 2^e for -126 <= e <= 127, exactly.
-float f32_power_of_two(int e) {
-  return uintBitsToFloat(uint(e + 127) << 23);
-}
-
-// x * 2^e for |e| <= 252, in two steps so that neither factor overflows.
-float f32_scale(float x, int e) {
-  int half_way = e / 2;
-  precise float result = x * f32_power_of_two(half_way) * f32_power_of_two(e - half_way);
-  return result;
-}
-
-// e^x * 2^k for |x| <= 104 and |k| <= 1, 1 ulp. Not the built-in, whose error grows with x.
-float f32_exp_times(float x, int k) {
-  int n;
-  float r = f32_exp_reduce(x, n);
-  precise float fraction = 1.0 + f32_expm1_reduced(r);
-  return f32_scale(fraction, n + k);
-}
-
-// e^-Q with a minimax Q of a - 2.5: the complement of erf for 1 <= a <= 4, good to 2^-33 of 1.
-float f32_erf_complement(float a) {
-  precise float t = a - 2.5;
-  precise float q = 2.16865374e-05;
-  q = q * t - 6.18182094e-05;
-  q = q * t + 0.000430911692;
-  q = q * t - 0.00216652616;
-  q = q * t + 0.0108534982;
-  q = q * t + 0.943891823;
-  q = q * t + 5.35268068;
-  q = q * t + 7.80681515;
-  return f32_exp_times(-q, 0);
-}
-
-// 2 ulp.
-float f32_erf(float x) {
-  if (f32_is_nan(x)) return x;
-  float a = abs(x);
-  if (a >= 4.0) return f32_copy_sign(1.0, x);
-  if (a >= 1.0) {
-    precise float far = 1.0 - f32_erf_complement(a);
-    return f32_copy_sign(far, x);
-  }
-  precise float square = x * x;
-  precise float p = -9.72215003e-06;
-  p = p * square + 0.000112862079;
-  p = p * square - 0.000848704367;
-  p = p * square + 0.0052212514;
-  p = p * square - 0.0268655177;
-  p = p * square + 0.112837844;
-  p = p * square - 0.376126379;
-  p = p * square + 0.128379166;  // 2/sqrt(pi) - 1
-  p = p * x + x;
-  return p;
+// The exponent is a minimax log2(1 - erf(a)), good to 2^-20 of erf; below 2^-6 erf is 2/sqrt(pi) a.
+float f16_erf(float x) {
+  precise float a = min(abs(x), 4.0);
+  precise float p = fma(-0.0029961006, a, 0.029797269);
+  p = fma(p, a, -0.14893696);
+  p = fma(p, a, -0.9183765);
+  p = fma(p, a, -1.6279082);
+  precise float far = 1.0 - exp2(p * a);
+  precise float near = a * 1.1283792;
+  float result = f32_copy_sign(a < 0.015625 ? near : far, x);
+  return f32_is_nan(x) ? x : result;
 }
 
 // n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + s) / d) and shift = s - 1 with
@@ -129,7 +66,7 @@ uint f16x2_bits_native(vec2 v) {
 void element(float in_x, float in_bias, out float out_y_result) {
   precise float v2 = in_x + in_bias;
   precise float v4 = v2 * 0.70703125;
-  precise float v5 = f32_erf(v4);
+  precise float v5 = f16_erf(v4);
   precise float v7 = v2 * 0.5;
   precise float out_y = fma(v7, v5, v7);
   out_y_result = out_y;

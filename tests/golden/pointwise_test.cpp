@@ -45,6 +45,7 @@ struct Golden {
   const char* device;
   Target (*target)();
   int kernels;
+  friend std::ostream& operator<<(std::ostream& out, const Golden& golden) { return out << golden.graph << " on " << golden.device; }
 };
 
 Target gpu() { return discrete_gpu(); }
