@@ -21,7 +21,7 @@ done
 # Everything above the mark is written by hand and stays.
 page=docs/portability.md
 mark='<!-- Below: scripts/portability.sh -->'
-head=$(sed "/^$mark\$/q" "$page")
+head=$(awk -v mark="$mark" '{ print } $0 == mark { exit }' "$page")
 {
   printf '%s\n\n' "$head"
   echo "| chip | graph | kernel | VGPRs | SGPRs | spilled | memory instructions |"
