@@ -132,6 +132,7 @@ void choose_launch(const Target& target, const Tuning& tuning, int read_bytes_pe
   schedule.items_in_flight = by_element ? 1 : tuning.items_in_flight.value_or(flight);
   schedule.workgroup = std::min(tuning.workgroup.value_or(preferred_workgroup(target, cost, schedule)), limit);
   schedule.workgroups = ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
+  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
 }
 
 Result<void> check_limits(const ir::Graph& graph, const segment::Segment& segment, const Sizes& sizes,
