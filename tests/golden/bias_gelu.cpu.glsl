@@ -17,21 +17,22 @@ layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_bias;  // %1 : f16[768]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %8 : f16[n, 768]
 
-// The magnitude of x with the sign of s, exactly, zeros included.
-float f32_copy_sign(float x, float s) {
-  return uintBitsToFloat((floatBitsToUint(x) & 0x7fffffffu) | (floatBitsToUint(s) & 0x80000000u));
-}
-
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
   return floatBitsToUint(x) & 0x7fffffffu;
 }
 
-bool f32_is_nan(float x) {
-  return f32_magnitude_bits(x) > 0x7f800000u;
+// Below 2^-6, where a function is as good as linear, and NaN: one unsigned compare finds both.
+bool f16_keeps(float x) {
+  return f32_magnitude_bits(x) - 0x3c800000u > 0x43000000u;
 }
 
-// The exponent is a minimax log2(1 - erf(a)), good to 2^-20 of erf; below 2^-6 erf is 2/sqrt(pi) a.
+// The magnitude of x with the sign of s, exactly, zeros included.
+float f32_copy_sign(float x, float s) {
+  return uintBitsToFloat((floatBitsToUint(x) & 0x7fffffffu) | (floatBitsToUint(s) & 0x80000000u));
+}
+
+// The exponent is a minimax log2(1 - erf(a)), good to 2^-20 of erf; a small x has erf 2/sqrt(pi) x.
 float f16_erf(float x) {
   precise float a = min(abs(x), 4.0);
   precise float p = fma(-0.0029961006, a, 0.029797269);
@@ -39,17 +40,15 @@ float f16_erf(float x) {
   p = fma(p, a, -0.9183765);
   p = fma(p, a, -1.6279082);
   precise float far = 1.0 - exp2(p * a);
-  precise float near = a * 1.1283792;
-  float result = f32_copy_sign(a < 0.015625 ? near : far, x);
-  return f32_is_nan(x) ? x : result;
+  precise float near = x * 1.1283792;
+  return f16_keeps(x) ? near : f32_copy_sign(far, x);
 }
 
-// n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + s) / d) and shift = s - 1 with
-// s = ceil(log2 d); d = 1 has magic 0.
+// n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + shift) / d) with shift = ceil(log2 d).
 uint quotient(uint n, uint magic, uint shift) {
   uint high, low;
-  umulExtended(n, magic, high, low);
-  return magic == 0u ? n : high >> shift;
+  umulExtended(n << 1, magic, high, low);
+  return high >> shift;
 }
 
 // The value of f16 bits, exactly; NaN becomes the canonical quiet one. High bits must be zero.

@@ -26,12 +26,11 @@ layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_row;  // 
 layout(set = 0, binding = 3) readonly buffer Buffer3 { uvec4 w[]; } in_matrix;  // %3 : f16[4, 64]
 layout(set = 0, binding = 4) writeonly buffer Buffer4 { uvec4 w[]; } out_y;  // %6 : f16[6, 5, 4, 64]
 
-// n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + s) / d) and shift = s - 1 with
-// s = ceil(log2 d); d = 1 has magic 0.
+// n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + shift) / d) with shift = ceil(log2 d).
 uint quotient(uint n, uint magic, uint shift) {
   uint high, low;
-  umulExtended(n, magic, high, low);
-  return magic == 0u ? n : high >> shift;
+  umulExtended(n << 1, magic, high, low);
+  return high >> shift;
 }
 
 // With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.

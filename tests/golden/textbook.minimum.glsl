@@ -1,7 +1,7 @@
 #version 450
 
 // segment 0 of graph "textbook": mul, relu, add
-// 4 elements per item, 2 items in flight per invocation
+// 4 elements per item, 1 item in flight per invocation
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -47,19 +47,11 @@ void group(vec4 in_x, out vec4 out_y) {
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
-  uint first = workgroup * (gl_WorkGroupSize.x * 2u) + gl_LocalInvocationID.x;
-  uvec4 in_x_w0[2];
-  // Every load is issued before the first result is needed.
-  for (uint u = 0u; u < 2u; ++u) {
-    uint item = min(first + u * gl_WorkGroupSize.x, p.items - 1u);
-    in_x_w0[u] = in_x.w[item];
-  }
-  for (uint u = 0u; u < 2u; ++u) {
-    uint item = first + u * gl_WorkGroupSize.x;
-    if (item >= p.items) return;
-    vec4 in_x_0 = uintBitsToFloat(in_x_w0[u]);
-    vec4 out_y_0;
-    group(in_x_0, out_y_0);
-    out_y.w[item] = floatBitsToUint(out_y_0);
-  }
+  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (item >= p.items) return;
+  uvec4 in_x_w0 = in_x.w[item];
+  vec4 in_x_0 = uintBitsToFloat(in_x_w0);
+  vec4 out_y_0;
+  group(in_x_0, out_y_0);
+  out_y.w[item] = floatBitsToUint(out_y_0);
 }

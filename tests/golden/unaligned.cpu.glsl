@@ -53,12 +53,11 @@ float f16_round(float x) {
   return f16_value(f16_bits(x));
 }
 
-// n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + s) / d) and shift = s - 1 with
-// s = ceil(log2 d); d = 1 has magic 0.
+// n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + shift) / d) with shift = ceil(log2 d).
 uint quotient(uint n, uint magic, uint shift) {
   uint high, low;
-  umulExtended(n, magic, high, low);
-  return magic == 0u ? n : high >> shift;
+  umulExtended(n << 1, magic, high, low);
+  return high >> shift;
 }
 
 vec2 f16x2_values(uint word) {
