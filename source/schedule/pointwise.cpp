@@ -249,13 +249,15 @@ SymbolValues nominal_symbols(const ir::Graph& graph) {
   return symbols_near(graph, size);
 }
 
-Result<Schedule> best(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                      const SymbolValues& symbols, const Target& target, const Tuning& tuning) {
-  VKF_TRY(sizes, axis_sizes(loops, symbols));
+namespace {
+
+/// The schedule with items of that many elements.
+Result<Schedule> with_items_of(int elements_per_item, const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                               const Sizes& sizes, const Target& target, const Tuning& tuning) {
   Schedule schedule;
   VKF_TRY(elements, element_count(sizes));
   schedule.elements = elements;
-  schedule.elements_per_item = elements_per_item(moved_widths(graph, segment, loops), elements == 1, tuning);
+  schedule.elements_per_item = elements_per_item;
   schedule.items = ceil_div(elements, schedule.elements_per_item);
   schedule.exact = elements % schedule.elements_per_item == 0;
   schedule.aligned_rows = sizes.size() <= 1 || sizes.back() % schedule.elements_per_item == 0;
@@ -276,6 +278,26 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Segment& segment, c
   VKF_CHECK_OK(check_limits(graph, segment, sizes, loops, target, schedule));
   model(graph, segment, loops, sizes, target, schedule);
   return schedule;
+}
+
+}  // namespace
+
+Result<Schedule> best(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                      const SymbolValues& symbols, const Target& target, const Tuning& tuning) {
+  VKF_TRY(sizes, axis_sizes(loops, symbols));
+  VKF_TRY(elements, element_count(sizes));
+  const Widths widths = moved_widths(graph, segment, loops);
+  const int widest = elements_per_item(widths, elements == 1, tuning);
+  VKF_TRY(chosen, with_items_of(widest, graph, segment, loops, sizes, target, tuning));
+  // Where rows are no multiple of the widest item, a narrower one that fits them may need fewer
+  // accesses than addressing broadcast values one by one.
+  for (int narrower = widest / 2; !chosen.aligned_rows && narrower >= std::max(2, 4 / widths.smallest); narrower /= 2) {
+    if (sizes.back() % narrower != 0) continue;
+    VKF_TRY(other, with_items_of(narrower, graph, segment, loops, sizes, target, tuning));
+    if (other.loads + other.stores < chosen.loads + chosen.stores) chosen = std::move(other);
+    break;
+  }
+  return chosen;
 }
 
 }  // namespace vkfuse::schedule

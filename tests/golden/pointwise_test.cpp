@@ -180,19 +180,44 @@ TEST(Targets, WorkgroupAndVectorFollowTheDevice) {
       for (const Want want : {Want{DType::f32, 4}, Want{DType::f16, 8}, Want{DType::i8, 16}, Want{DType::i64, 2}}) {
         const Planned made = planned(chain(want.dtype, 1 << 24), discrete_gpu(subgroup, limit));
         const schedule::Schedule& schedule = made.schedules.at(0);
-        EXPECT_EQ(schedule.workgroup, static_cast<int>(std::min(limit, 256u)));
+        EXPECT_EQ(schedule.workgroup, static_cast<int>(limit));  // large ones win where there is little arithmetic
         EXPECT_EQ(schedule.workgroup % static_cast<int>(subgroup), 0);
         EXPECT_EQ(schedule.elements_per_item, want.elements);
         EXPECT_EQ(schedule.reads[0].vector_bytes, 16);
         EXPECT_EQ(schedule.store_bytes[0], 16);
-        EXPECT_EQ(schedule.items_in_flight, 4);
-        EXPECT_EQ(schedule.workgroups * schedule.workgroup * 4 * want.elements, 1 << 24);
+        EXPECT_EQ(schedule.items_in_flight, 2);  // 32 bytes
+        EXPECT_EQ(schedule.workgroups * schedule.workgroup * 2 * want.elements, 1 << 24);
+        EXPECT_EQ(schedule.workgroups_x, std::min<std::int64_t>(schedule.workgroups, 65535));
       }
     }
   }
-  EXPECT_EQ(planned(chain(DType::f32, 1 << 24), cpu_driver()).schedules.at(0).items_in_flight, 1);
-  // Few workgroups: filling the device matters more than loads in flight.
-  EXPECT_EQ(planned(chain(DType::f32, 4096), discrete_gpu()).schedules.at(0).items_in_flight, 1);
+  const schedule::Schedule cpu = planned(chain(DType::f32, 1 << 24), cpu_driver()).schedules.at(0);
+  EXPECT_EQ(cpu.items_in_flight, 1);
+  EXPECT_EQ(cpu.workgroup, 256);
+  // A small launch is spread over the device.
+  const schedule::Schedule small = planned(chain(DType::f32, 4096), discrete_gpu()).schedules.at(0);
+  EXPECT_EQ(small.items_in_flight, 1);
+  EXPECT_EQ(small.workgroup, 64);
+}
+
+TEST(Targets, ItemsFitTheRowsWhereThatSavesLoads) {
+  struct Want {
+    int columns;
+    int elements;
+    schedule::AccessKind row;
+  };
+  // u16 and u32 together are 8 elements an item; a row of 4 or 12 takes 4, a row of 7 goes one by one.
+  for (const Want want : {Want{16, 8, schedule::AccessKind::row_vector}, Want{12, 4, schedule::AccessKind::row_vector},
+                          Want{4, 4, schedule::AccessKind::row_vector}, Want{7, 8, schedule::AccessKind::element}}) {
+    ir::Graph graph;
+    const ir::NodeId x = must(graph.add_input("x", {DType::u16, {Dim(50), Dim(want.columns)}}));
+    const ir::NodeId row = must(graph.add_input("row", {DType::u32, {Dim(want.columns)}}));
+    must(graph.add_output("y", must(graph.add(ops::row("add"), {must(graph.add(ops::row("cast"), {x}, DType::u32)), row}))));
+    const Planned made = planned(graph, cpu_driver());
+    ASSERT_EQ(made.schedules.size(), 1U);
+    EXPECT_EQ(made.schedules[0].elements_per_item, want.elements) << want.columns;
+    EXPECT_EQ(made.schedules[0].reads[1].kind, want.row) << want.columns;
+  }
 }
 
 TEST(Targets, KernelsWithSeveralItemsInFlightAreValid) {
