@@ -1,6 +1,7 @@
 // The text of a pointwise kernel, in four parts: the buffers and sizes, the maths of one element, a
 // group of elements, and main() with the data movement.
 #include <algorithm>
+#include <map>
 
 #include "codegen/kernel.hpp"
 #include "codegen/names.hpp"
@@ -205,8 +206,9 @@ class Emitter {
     if (node.op->cls == ops::OpClass::generate) {
       return ops::cast_expression(DType::u32, node.type.dtype, dialect_.native_int64, names_[id] + "_at");
     }
+    const ops::OpRow* op = node.op;
     std::vector<std::string> operands;
-    for (ir::NodeId input : node.operands) operands.push_back(operand(input));
+    for (ir::NodeId input : contracted_operands(id, op)) operands.push_back(operand(input));
     std::string text;
     if (node.op->cls == ops::OpClass::convert) {
       const DType from = dtype(node.operands[0]);
@@ -215,7 +217,7 @@ class Emitter {
       // Whole numbers are where constants hide: x ^ x, x != x.
       if (!is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text);
     } else {
-      text = ops::expression(*node.op, operand_dtype(node), dialect_.native_int64, operands);
+      text = ops::expression(*op, operand_dtype(node), dialect_.native_int64, operands);
     }
     if (text.empty()) {
       return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,
@@ -233,6 +235,42 @@ class Emitter {
     return !is_float(node.type.dtype) || numerics_ == Numerics::strict;
   }
 
+  /// Products that only one sum in this kernel reads, and nobody outside, become part of that sum. Not
+  /// in strict numerics, where every op rounds, and not in f32, whose product may be an infinity that the
+  /// sum of an unrounded product would not see (a 16-bit product is unrounded in either case).
+  void find_products() {
+    if (numerics_ == Numerics::strict) return;
+    std::map<ir::NodeId, int> readers;
+    for (ir::NodeId id : segment_.members) {
+      for (ir::NodeId operand : graph_.node(id).operands) ++readers[operand];
+    }
+    for (ir::NodeId id : segment_.stores) ++readers[id];
+    for (ir::NodeId id : segment_.members) {
+      const ir::Node& node = graph_.node(id);
+      const bool half = node.type.dtype == DType::f16 || node.type.dtype == DType::bf16;
+      if (node.op->of_product.empty() || !half) continue;
+      for (ir::NodeId operand : node.operands) {
+        const bool computed = std::binary_search(segment_.members.begin(), segment_.members.end(), operand);
+        if (!computed || readers[operand] != 1 || !graph_.node(operand).op->is_product) continue;
+        contracted_[operand] = id;
+        break;  // one product per sum
+      }
+    }
+  }
+
+  /// The operands of a sum, with a contracted product's two factors in front; its row in `op`.
+  [[nodiscard]] std::vector<ir::NodeId> contracted_operands(ir::NodeId id, const ops::OpRow*& op) const {
+    const ir::Node& node = graph_.node(id);
+    for (std::size_t i = 0; i < node.operands.size() && node.operands.size() == 2; ++i) {
+      const auto product = contracted_.find(node.operands[i]);
+      if (product == contracted_.end() || product->second != id) continue;
+      const std::vector<ir::NodeId>& factors = graph_.node(node.operands[i]).operands;
+      op = &ops::row(node.op->of_product);
+      return {factors[0], factors[1], node.operands[1 - i]};
+    }
+    return node.operands;
+  }
+
   Result<void> element_function() {
     std::string parameters;
     const auto add = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
@@ -240,7 +278,9 @@ class Emitter {
     for (ir::NodeId id : segment_.stores) add("out " + scalar_type(id) + " " + names_[id] + "_result");
     functions_.line("// One element.");
     functions_.open("void element({}) {{", parameters);
+    find_products();
     for (ir::NodeId id : segment_.members) {
+      if (contracted_.count(id) != 0) continue;
       const ir::Node& node = graph_.node(id);
       VKF_TRY(text, right_side(id));
       if (narrows(node)) text = ops::narrow(node.type.dtype, text);
@@ -593,6 +633,7 @@ class Emitter {
   struct {
     bool f32 = false, f64 = false;
   } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
+  std::map<ir::NodeId, ir::NodeId> contracted_;  ///< product -> the sum it is part of
   std::vector<Feed> feeds_;
   std::vector<Param> params_;
   bool by_element_ = false;

@@ -124,6 +124,10 @@ struct OpRow {
   /// Operands that random tests draw from: uniform in [low, high] for floats.
   double low = -4, high = 4;
   bool commutative = false;
+  bool is_product = false;  ///< of its two operands
+  /// The row that computes this(a * b, c) in one step, e.g. "fma" for add, whose bound is that of the
+  /// two steps; empty if there is none. Standard numerics use it inside a kernel.
+  std::string_view of_product;
   /// Modelled cost of one element in fused multiply-adds: 1 for add, about 8 for exp.
   float cost = 1;
   std::string_view doc;  ///< one line for docs/ops.md, with the rule for NaN, Inf and ranges

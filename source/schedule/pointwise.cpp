@@ -266,9 +266,8 @@ Result<Schedule> with_items_of(int elements_per_item, const ir::Graph& graph, co
   for (const segment::Access& read : loops.reads) {
     const int bytes = size_of(graph.node(read.value).type.dtype);
     schedule.reads.push_back(plan_read(read, bytes, schedule));
-    const AccessKind kind = schedule.reads.back().kind;
-    const bool vector = kind == AccessKind::contiguous || kind == AccessKind::row_vector;
-    if (vector) read_bytes += schedule.elements_per_item * bytes;
+    // Rows that are broadcast come from cache: they need no traffic in flight.
+    if (schedule.reads.back().kind == AccessKind::contiguous) read_bytes += schedule.elements_per_item * bytes;
   }
   for (const segment::Access& position : loops.positions) schedule.positions.push_back(kind_of(position, schedule));
   for (ir::NodeId id : segment.stores) {
