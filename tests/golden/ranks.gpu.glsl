@@ -44,8 +44,7 @@ uint f16x2_bits_native(vec2 v) {
 
 // One element.
 void element(float in_x, float in_channel, float in_row, float in_matrix, out float out_y_result) {
-  precise float v4 = in_x * in_channel;
-  precise float v5 = v4 + in_row;
+  precise float v5 = fma(in_x, in_channel, in_row);
   precise float out_y = fma(v5, in_matrix, in_x);
   out_y_result = out_y;
 }

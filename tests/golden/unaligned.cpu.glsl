@@ -70,10 +70,9 @@ uint f16x2_bits(vec2 v) {
 
 // One element.
 void element(float in_x, float in_scale, uint v3_at, out float out_y_result) {
-  precise float v2 = in_x * in_scale;
   int v3 = int(v3_at);
   precise float v4 = f16_round(float(v3));
-  precise float out_y = v2 + v4;
+  precise float out_y = fma(in_x, in_scale, v4);
   out_y_result = out_y;
 }
 
