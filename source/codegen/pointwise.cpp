@@ -189,16 +189,27 @@ class Emitter {
   [[nodiscard]] std::string operand(ir::NodeId id) const {
     if (!segment::is_literal(graph_, id)) return names_[id];
     const std::byte* bytes = std::get<ir::ConstantPayload>(graph_.node(id).payload).bytes->data();
-    const bool zero = is_float(dtype(id)) && ir::decode(dtype(id), bytes) == 0;
+    const bool zero = hides_zeros_ && is_float(dtype(id)) && ir::decode(dtype(id), bytes) == 0;
     return zero ? hidden(dtype(id), literal(dtype(id), bytes, dialect_)) : literal(dtype(id), bytes, dialect_);
   }
 
-  /// A float that a driver with the quirk must not recognise as a constant zero: its bits are joined
-  /// with the highest bit of `items`, which is never set.
-  [[nodiscard]] std::string hidden(DType type, const std::string& text) const {
-    if (!hides_zeros_) return text;
+  /// A float that the driver must not know: its bits are joined with the highest bit of `items`, which
+  /// is never set. What drivers compute from constants differs from what their devices do.
+  static std::string hidden(DType type, const std::string& text) {
     if (type == DType::f64) return fmt::format("packDouble2x32(unpackDouble2x32({}) | uvec2(0u, p.items & 0x80000000u))", text);
     return fmt::format("uintBitsToFloat(floatBitsToUint({}) | (p.items & 0x80000000u))", text);
+  }
+
+  /// The operands as they are written; the floats of an op on literals alone are hidden.
+  [[nodiscard]] std::vector<std::string> operands_of(const std::vector<ir::NodeId>& ids) const {
+    const bool constant = std::all_of(ids.begin(), ids.end(), [&](ir::NodeId id) { return segment::is_literal(graph_, id); });
+    std::vector<std::string> operands;
+    for (ir::NodeId id : ids) {
+      operands.push_back(operand(id));
+      const bool known = operands.back().find("p.items") == std::string::npos;
+      if (constant && known && is_float(dtype(id))) operands.back() = hidden(dtype(id), operands.back());
+    }
+    return operands;
   }
 
   Result<std::string> right_side(ir::NodeId id) const {
@@ -207,15 +218,14 @@ class Emitter {
       return ops::cast_expression(DType::u32, node.type.dtype, dialect_.native_int64, names_[id] + "_at");
     }
     const ops::OpRow* op = node.op;
-    std::vector<std::string> operands;
-    for (ir::NodeId input : contracted_operands(id, op)) operands.push_back(operand(input));
+    const std::vector<std::string> operands = operands_of(contracted_operands(id, op));
     std::string text;
     if (node.op->cls == ops::OpClass::convert) {
       const DType from = dtype(node.operands[0]);
       text = node.op->name == "bitcast" ? ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0])
                                         : ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
       // Whole numbers are where constants hide: x ^ x, x != x.
-      if (!is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text);
+      if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text);
     } else {
       text = ops::expression(*op, operand_dtype(node), dialect_.native_int64, operands);
     }
