@@ -142,6 +142,9 @@ const OpRow* find(std::string_view name);
 /// The row of that name; a broken invariant if there is none. For names written in our own code.
 const OpRow& row(std::string_view name);
 
+/// docs/ops.md: one line per row.
+std::string table_markdown();
+
 /// The dtype of the result for these operands, or a sentence that names the op and the dtypes.
 /// `attribute` is the dtype attribute of `convert` and `generate` ops.
 Result<DType> infer_dtype(const OpRow& row, std::span<const DType> operands, std::optional<DType> attribute);
