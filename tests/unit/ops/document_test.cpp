@@ -10,7 +10,7 @@ namespace vkfuse::ops {
 namespace {
 
 TEST(Document, OpsPageIsWhatTheTableSays) {
-  const std::string path = std::string(VKFUSE_TEST_DATA) + "/../docs/ops.md";
+  const char* path = VKFUSE_TEST_DATA "/../docs/ops.md";
   if (std::getenv("VKFUSE_UPDATE_DOCS") != nullptr) std::ofstream(path) << table_markdown();
   std::ostringstream page;
   page << std::ifstream(path).rdbuf();
