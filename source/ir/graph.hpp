@@ -39,7 +39,64 @@ struct RandomPayload {
   std::uint64_t seed = 0;
   friend bool operator==(const RandomPayload&, const RandomPayload&) = default;
 };
-using Payload = std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload>;
+/// Axes of the operand, each once: the order of `permute` (axis i of the result is axis axes[i] of the
+/// operand), those that `reverse` turns round, those that a reduction removes (sorted).
+struct AxesPayload {
+  std::vector<int> axes;
+  friend bool operator==(const AxesPayload&, const AxesPayload&) = default;
+};
+/// One axis: of `concat`, `gather`, `take_along`.
+struct AxisPayload {
+  int axis = 0;
+  friend bool operator==(const AxisPayload&, const AxisPayload&) = default;
+};
+/// One entry per axis: element i of the slice is element start + i * step of the operand; steps are not
+/// zero. Of `slice` (sizes are the result's shape) and `slice_assign` (sizes are the update's shape).
+struct SlicePayload {
+  std::vector<std::int64_t> starts;
+  std::vector<std::int64_t> steps;
+  friend bool operator==(const SlicePayload&, const SlicePayload&) = default;
+};
+/// Elements added before and after each axis; none is negative.
+struct PadPayload {
+  std::vector<std::int64_t> low;
+  std::vector<std::int64_t> high;
+  friend bool operator==(const PadPayload&, const PadPayload&) = default;
+};
+/// Windows over some axes, one entry per window axis. Element (..., o, ..., w...) of the result is
+/// element (..., o * stride + w * dilation, ...) of the operand: the windowed axes hold the number of
+/// windows that fit, and one axis of the window's size per entry is appended at the end, in order.
+struct WindowPayload {
+  std::vector<int> axes;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+  std::vector<std::int64_t> dilations;
+  friend bool operator==(const WindowPayload&, const WindowPayload&) = default;
+};
+/// A running fold along an axis. Exclusive: of the elements before this one; the first is the identity.
+struct ScanPayload {
+  int axis = 0;
+  bool exclusive = false;
+  bool reverse = false;  ///< from the last element towards the first
+  friend bool operator==(const ScanPayload&, const ScanPayload&) = default;
+};
+/// `argsort`: the first `count` positions of the sorted order along an axis. Equal elements keep their
+/// order, ascending or descending; NaN counts as larger than infinity; -0 equals +0.
+struct SortPayload {
+  int axis = 0;
+  bool descending = false;
+  std::int64_t count = 0;  ///< 1 to the size of the axis; a symbolic axis is sorted whole (0)
+  friend bool operator==(const SortPayload&, const SortPayload&) = default;
+};
+/// How `scatter` joins an update with what is there: for each row of the result the updates with its
+/// index are folded onto it in the order of the updates; `set` keeps the last.
+enum class ScatterMode : std::uint8_t { set, add, mul, max, min };
+struct ScatterPayload {
+  ScatterMode mode = ScatterMode::set;
+  friend bool operator==(const ScatterPayload&, const ScatterPayload&) = default;
+};
+using Payload = std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload, AxesPayload, AxisPayload,
+                             SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload, ScatterPayload>;
 
 struct Node {
   const ops::OpRow* op = nullptr;
@@ -75,6 +132,10 @@ class Graph {
   NodeId add_scalar(DType dtype, double value);
   /// An elementwise or convert op: dtype and broadcast shape are inferred and checked.
   Result<NodeId> add(const ops::OpRow& op, std::vector<NodeId> operands, std::optional<DType> dtype = {});
+  /// Any other op that computes: views, reductions, scans, gathers, sorts. `shape` is the result's shape
+  /// where the op row says it is an attribute (reshape, broadcast, slice), else empty. docs/ops.md says
+  /// what each takes; every rule is checked here.
+  Result<NodeId> add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape = {});
   /// `iota` along an axis: element (i0, i1, ...) is i_axis.
   Result<NodeId> add_iota(TensorType type, int axis);
   /// Counter-based random u32 words, one per element: philox(seed, flat index).

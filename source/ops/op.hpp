@@ -20,6 +20,28 @@ enum class OpClass : std::uint8_t {
   elementwise,  ///< a function of the operands' elements at the same (broadcast) position
   convert,      ///< elementwise from one dtype to another (cast, bitcast)
   generate,     ///< a function of the element's position (iota, random)
+  view,         ///< moves elements: each element of the result is one of an operand's, or a fill value
+  gather,       ///< a view whose positions are data
+  reduce,       ///< folds some axes away
+  scan,         ///< running fold along one axis
+  sort,         ///< order along one axis
+  scatter,      ///< writes rows at positions that are data
+};
+
+/// How a reduction or scan folds: the elementwise row that joins two partial results, and what it starts
+/// from. Partial results of f16 and bf16 are f32.
+struct Fold {
+  enum class Kind : std::uint8_t {
+    none,
+    plain,  ///< join(join(identity, x0), x1) ... in any association
+    mean,   ///< a sum divided by the number of elements
+    arg,    ///< the position, as i32, of the first element that `join` (max or min) would keep; NaN is kept first
+  };
+  Kind kind = Kind::none;
+  std::string_view join;  ///< "add", "mul", "max", "min", "and", "or"
+  /// Of an empty reduction. -infinity and infinity stand for the least and greatest value of an integer
+  /// dtype, and there an empty reduction is an error.
+  double identity = 0;
 };
 
 /// How an element is held in a shader register. 16- and 8-bit types are widened; i64 and u64 are
@@ -124,6 +146,7 @@ struct OpRow {
   /// Operands that random tests draw from: uniform in [low, high] for floats.
   double low = -4, high = 4;
   bool commutative = false;
+  Fold fold;                ///< of reductions and scans
   bool is_product = false;  ///< of its two operands
   /// The row that computes this(a * b, c) in one step, e.g. "fma" for add, whose bound is that of the
   /// two steps; empty if there is none. Standard numerics use it inside a kernel.
