@@ -15,7 +15,8 @@
 
 namespace vkfuse::index {
 
-/// Ids of loop axes and of data-dependent values; the two are numbered apart.
+/// Ids of loop axes and of data-dependent values; the two are numbered apart. Not negative: the algebra has
+/// axes of its own below 0 while it works.
 using AxisId = int;
 using DataId = int;
 
@@ -31,18 +32,21 @@ class Expr {
     std::shared_ptr<const Atom> atom;
   };
 
-  Expr() = default;  ///< 0
-  Expr(std::int64_t constant) : constant_(constant) {}  // NOLINT(google-explicit-constructor)
+  Expr() = default;                                      ///< 0
+  Expr(std::int64_t constant) : constant_(constant) {}   // NOLINT(google-explicit-constructor)
   Expr(std::int64_t constant, std::vector<Term> terms);  ///< any order, repeats allowed
 
-  /// An axis that runs over 0 .. size-1. One id always has one size.
+  /// An axis that runs over 0 .. size-1. One id always has one size. An axis of size 1 (or 0) is the constant
+  /// 0 and occurs nowhere.
   static Expr axis(AxisId id, std::int64_t size);
-  /// A value known only on the device, already clamped to 0 .. size-1.
+  /// A value known only on the device, already clamped to 0 .. size-1; the constant 0 as above.
   static Expr data(DataId id, std::int64_t size);
 
   [[nodiscard]] std::int64_t constant() const { return constant_; }
   /// In canonical order, no atom twice, no coefficient 0.
-  [[nodiscard]] std::span<const Term> terms() const { return terms_ ? std::span<const Term>(*terms_) : std::span<const Term>(); }
+  [[nodiscard]] std::span<const Term> terms() const {
+    return terms_ ? std::span<const Term>(*terms_) : std::span<const Term>();
+  }
   [[nodiscard]] bool is_constant() const { return terms().empty(); }
   [[nodiscard]] bool is_constant(std::int64_t value) const { return is_constant() && constant_ == value; }
   /// The axis, if the expression is exactly one axis.
@@ -52,6 +56,11 @@ class Expr {
   friend bool operator<(const Expr& a, const Expr& b) { return compare(a, b) < 0; }
   /// A total order that does not depend on addresses.
   static int compare(const Expr& a, const Expr& b);
+
+  /// These and all that follows throw InternalError where a coefficient or constant does not fit 64 bits.
+  friend Expr operator+(const Expr& a, const Expr& b);
+  friend Expr operator-(const Expr& a, const Expr& b);
+  friend Expr operator*(const Expr& a, std::int64_t factor);
 
  private:
   std::int64_t constant_ = 0;
@@ -66,11 +75,10 @@ struct Atom {
   std::int64_t divisor = 1;  ///< of div and mod; at least 2
   std::int64_t low = 0;      ///< the interval of the atom, inclusive
   std::int64_t high = 0;
+  std::uint64_t axis_bits = 0;  ///< bit id % 64 of every axis inside, to say no quickly
+  bool on_data = false;         ///< a data value is inside
 };
 
-Expr operator+(const Expr& a, const Expr& b);
-Expr operator-(const Expr& a, const Expr& b);
-Expr operator*(const Expr& a, std::int64_t factor);
 /// Floor quotient and the remainder that goes with it (0 <= remainder < divisor), simplified. divisor > 0.
 Expr floor_div(const Expr& a, std::int64_t divisor);
 Expr floor_mod(const Expr& a, std::int64_t divisor);
@@ -107,12 +115,14 @@ std::optional<std::int64_t> stride_of(const Expr& expr, AxisId axis);
 
 /// How an access runs along `count` consecutive values of an axis that start at a multiple of `count`
 /// (the axis's size is a multiple of count): the stride within such a run, and the alignment (a power of
-/// two, at most `limit`) of its first element. Nothing where the stride is not the same everywhere.
+/// two, at most `limit`) of its first element. Nothing where the stride is not the same everywhere. Runs of
+/// one element have the stride of stride_of, or 0 where that says nothing.
 struct Run {
   std::int64_t stride = 0;
   std::int64_t alignment = 1;
 };
-std::optional<Run> run_along(const Expr& expr, AxisId axis, std::int64_t axis_size, std::int64_t count, std::int64_t limit);
+std::optional<Run> run_along(const Expr& expr, AxisId axis, std::int64_t axis_size, std::int64_t count,
+                             std::int64_t limit);
 
 // Transformations. --------------------------------------------------------------------------------
 
@@ -140,14 +150,18 @@ bool covers(const Expr& expr, std::int64_t count);
 /// For coordinates that are affine in distinct axes (each +-1 * axis + constant, each axis in at most one
 /// coordinate), the axes as expressions of new axes: `solve(map, target)` finds the values of `unknowns`
 /// for which map == target, component by component; nothing if some component cannot be solved or, after
-/// solving, is not equal. Components without unknowns must be equal as they are.
-std::optional<std::map<AxisId, Expr>> solve(std::span<const Expr> map, std::span<const Expr> target, std::span<const AxisId> unknowns);
+/// solving, is not equal. Components without unknowns must be equal as they are. An unknown that no component
+/// contains (one of size 1, for instance) is not in the answer. Where a target exceeds the range of its axis,
+/// so does the value: whoever substitutes it must know that this cannot happen, or mask.
+std::optional<std::map<AxisId, Expr>> solve(std::span<const Expr> map, std::span<const Expr> target,
+                                            std::span<const AxisId> unknowns);
 
 // For tests and messages. -------------------------------------------------------------------------
 
 /// "4*a0 + a1 + (a2/3) + (a2%3)".
 std::string to_text(const Expr& expr);
 /// The value at these axes and data.
-std::int64_t evaluate(const Expr& expr, const std::map<AxisId, std::int64_t>& axes, const std::map<DataId, std::int64_t>& data = {});
+std::int64_t evaluate(const Expr& expr, const std::map<AxisId, std::int64_t>& axes,
+                      const std::map<DataId, std::int64_t>& data = {});
 
 }  // namespace vkfuse::index
