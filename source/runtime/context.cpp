@@ -74,7 +74,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 Result<void> check_interface(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv) {
   auto found = spirv::reflect(spirv);
   if (!found) return found.error().code == ErrorCode::unsupported ? Result<void>() : Result<void>(std::move(found).error());
-  check(found->push_constant_bytes == kernel.params.size() * 4, "the shader's push constants are those codegen recorded");
+  check(found->push_constant_bytes == kernel.constants.size() * 4, "the shader's push constants are those codegen recorded");
   check(found->bindings.size() == kernel.bindings.size(), "the shader's buffers are those codegen recorded");
   for (std::size_t i = 0; i < kernel.bindings.size(); ++i) {
     check(found->bindings[i].binding == i && found->bindings[i].set == 0, "buffers are bound in the order codegen recorded");
@@ -153,7 +153,7 @@ Result<std::string> Context::missing(Rung rung) {
 }
 
 Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
-  const std::string key = fmt::format("{}\n{}", kernel.workgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
+  const std::string key = fmt::format("{} {}\n{}", kernel.workgroup, kernel.subgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = kernels_.find(key);
@@ -168,7 +168,11 @@ Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Ke
   info.name = kernel.name;
   info.spirv = *words;
   info.buffers = static_cast<std::uint32_t>(kernel.bindings.size());
-  info.push_constant_bytes = static_cast<std::uint32_t>(kernel.params.size() * 4);
+  info.push_constant_bytes = static_cast<std::uint32_t>(kernel.constants.size() * 4);
+  if (kernel.subgroup > 0) {
+    info.full_subgroups = true;
+    if (device_->caps().subgroup_size_control) info.subgroup_size = static_cast<std::uint32_t>(kernel.subgroup);
+  }
   info.constants = {{0, static_cast<std::uint32_t>(kernel.workgroup)}};
   info.capture_statistics = device_->caps().executable_statistics;
   auto pipeline = vulkan::ComputePipeline::create(device_, info);
