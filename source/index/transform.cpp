@@ -136,6 +136,10 @@ std::optional<Split> useful_split(const Expr& expr) {
 }
 
 bool covers(const Expr& expr, std::int64_t count) {
+  // As many points as values: an inner axis that a quotient drops would repeat every value.
+  std::int64_t points = 1;
+  for (const AxisId axis : axes_of(expr)) points = saturating_mul(points, size_of(expr, axis));
+  if (points != count) return false;
   const Expr number = fully_split(expr);
   const auto by_weight = [](const Term* a, const Term* b) {
     return std::abs(a->coefficient) < std::abs(b->coefficient);
