@@ -125,9 +125,9 @@ void Combine::by_memory(std::span<const FoldText> folds, int stage, Writer& main
     }
   }
   main.line("barrier();");
-  main.open("for (uint half = {}u; half > 0u; half >>= 1) {{", schedule_.column_lanes / 2);
-  main.open("if (column_lane < half) {{");
-  const std::string other = step == 1 ? "lane + half" : fmt::format("lane + half * {}u", step);
+  main.open("for (uint reach = {}u; reach > 0u; reach >>= 1) {{", schedule_.column_lanes / 2);
+  main.open("if (column_lane < reach) {{");
+  const std::string other = step == 1 ? "lane + reach" : fmt::format("lane + reach * {}u", step);
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
     for (int j = 0; j < width_; ++j) {

@@ -98,7 +98,7 @@ std::string Emitter::interface(bool comments) const {
       continue;
     }
     const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(), [&](const segment::Store& s) { return s.node == binding.value; });
-    const bool joins = binding.store && size_of(dtype(binding.value)) < 4 &&
+    const bool joins = binding.store && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
                        schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
     out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ {} w[]; }} {};{}", i, !binding.store ? "readonly " : joins ? "" : "writeonly ", i,
              word_type(buffer_bytes(binding.value)), node_names_[binding.value],

@@ -115,7 +115,7 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
     return;
   }
   const std::string bits = element_bits(type, value, dialect_);
-  if (size == 4) {
+  if (size == 4 || target.buffer_elements == 1) {
     scope.out->line("{}.w[{}] = {};", block, at, bits);
     return;
   }

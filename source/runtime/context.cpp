@@ -78,7 +78,7 @@ Result<void> check_interface(const codegen::Kernel& kernel, std::span<const std:
   check(found->bindings.size() == kernel.bindings.size(), "the shader's buffers are those codegen recorded");
   for (std::size_t i = 0; i < kernel.bindings.size(); ++i) {
     check(found->bindings[i].binding == i && found->bindings[i].set == 0, "buffers are bound in the order codegen recorded");
-    check(kernel.bindings[i].store ? found->bindings[i].writeonly : found->bindings[i].readonly, "stores are writeonly, reads readonly");
+    check(kernel.bindings[i].store != found->bindings[i].readonly, "reads are readonly, stores are not");
   }
   return {};
 }
@@ -114,11 +114,11 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vul
   return context;
 }
 
-Result<Target> Context::target(bool wants_half) {
+Result<Target> Context::target(std::span<const Rung> wanted) {
   Target target = base_;
-  if (wants_half) {
-    VKF_TRY(reason, missing(Rung::t2));
-    target.rungs[static_cast<std::size_t>(Rung::t2)] = reason.empty();
+  for (const Rung rung : wanted) {
+    VKF_TRY(reason, missing(rung));
+    target.rungs[static_cast<std::size_t>(rung)] = reason.empty();
   }
   return target;
 }

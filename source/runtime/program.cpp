@@ -10,8 +10,18 @@ namespace {
 
 constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgotten
 
-bool has_half(const ir::Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) { return node.type.dtype == DType::f16; });
+/// What the graph has a use for: 16-bit floats, and lanes that fold across each other.
+std::vector<Rung> rungs_for(const ir::Graph& graph) {
+  bool half = false;
+  bool folds = false;
+  for (const ir::Node& node : graph.nodes()) {
+    half = half || node.type.dtype == DType::f16;
+    folds = folds || node.op->cls == ops::OpClass::reduce;
+  }
+  std::vector<Rung> rungs;
+  if (folds) rungs.push_back(Rung::t1);
+  if (half) rungs.push_back(Rung::t2);
+  return rungs;
 }
 
 /// Dtypes that a device may lack altogether.
@@ -27,7 +37,7 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 
 Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph));
-  VKF_TRY(target, context->target(has_half(prepared)));
+  VKF_TRY(target, context->target(rungs_for(prepared)));
   VKF_CHECK_OK(check_dtypes(prepared, target));
   auto program = std::shared_ptr<Program>(new Program());
   program->context_ = std::move(context);

@@ -189,6 +189,7 @@ Result<Loops> Builder::finish() {
     loops.axes.push_back({axes[i].size, axes[i].column});
   }
   substitute_all(loops, last);
+  loops.empty = std::find(base_.sizes.begin(), base_.sizes.end(), 0) != base_.sizes.end();
   derive(loops, numbers);
   loops.data = std::move(numbers);
   for (Store& store : loops.stores) {
