@@ -27,7 +27,7 @@ std::optional<Sizes> foldable_sizes(const Tensor& tensor) {
   const DType dtype = tensor.dtype();
   if (dtype == DType::f16 || dtype == DType::bf16) return std::nullopt;
   const auto most = is_float(dtype) ? kMaxFloats : static_cast<std::int64_t>(kMaxComputedElements);
-  const Result<std::int64_t> count = element_count(sizes);
+  const Result<std::int64_t> count = vkfuse::element_count(sizes);
   if (!count || *count > most) return std::nullopt;
   return sizes;
 }
@@ -38,7 +38,7 @@ bool is_small(const Tensor& tensor) {
     if (dim.is_symbol()) return false;
     sizes.push_back(dim.size());
   }
-  const Result<std::int64_t> count = element_count(sizes);
+  const Result<std::int64_t> count = vkfuse::element_count(sizes);
   return count && *count <= static_cast<std::int64_t>(kMaxKnownElements);
 }
 

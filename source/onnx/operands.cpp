@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "onnx/host_tensor.hpp"
+#include "onnx/operator_table.hpp"
 
 namespace vkfuse::onnx {
 
@@ -74,6 +75,22 @@ Result<std::int64_t> static_count(const Shape& shape, std::size_t first, std::si
     sizes.push_back(size);
   }
   return vkfuse::element_count(sizes);
+}
+
+Dim merged(const Shape& shape, std::size_t first, std::size_t last) {
+  std::int64_t count = 1;
+  std::optional<Dim> symbol;
+  for (std::size_t axis = first; axis < last; ++axis) {
+    if (!shape[axis].is_symbol()) {
+      count *= shape[axis].size();
+    } else if (symbol) {
+      return -1;
+    } else {
+      symbol = shape[axis];
+    }
+  }
+  if (!symbol) return count;
+  return count == 1 ? *symbol : Dim(-1);
 }
 
 Result<void> check_rank(const NodeContext& node, int operand, std::size_t least) {

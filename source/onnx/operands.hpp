@@ -31,6 +31,9 @@ Result<Sizes> static_sizes(const Shape& shape);
 /// The product of the sizes from axis `first` up to `last`, exclusive.
 Result<std::int64_t> static_count(const Shape& shape, std::size_t first, std::size_t last);
 
+/// Those dimensions as one: a number, the only symbol among ones, or -1 for Tensor::reshape to work out.
+Dim merged(const Shape& shape, std::size_t first, std::size_t last);
+
 Result<void> check_rank(const NodeContext& node, int operand, std::size_t least);
 
 /// A vector operand with one number per index of `axis` of the first operand, shaped so that it lines up

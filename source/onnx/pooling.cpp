@@ -46,7 +46,7 @@ Result<Tensor> largest_positions(const NodeContext& node, const std::vector<Axis
                                  const Tensor& elements) {
   VKF_TRY(column_major, node.attributes().integer("storage_order", 0));
   VKF_TRY(sizes, static_sizes(node.tensor(0).shape()));
-  VKF_TRY(count, element_count(sizes));
+  VKF_TRY(count, vkfuse::element_count(sizes));
   const std::size_t rank = sizes.size();
   const DType dtype = position_dtype(count);
   const std::vector<std::int64_t> strides = index_strides(sizes, column_major != 0);
@@ -172,7 +172,7 @@ Result<Outputs> import_max_unpool(const NodeContext& node) {
                    to_text(node.tensor(1).shape()));
   }
   VKF_TRY(sizes, unpooled_sizes(node));
-  VKF_TRY(count, element_count(sizes));
+  VKF_TRY(count, vkfuse::element_count(sizes));
   VKF_TRY(indices, positions(node.value(1), count));
   const Tensor zeros = filled({count}, Tensor::scalar(x.dtype(), 0));
   const Tensor result = zeros.scatter(indices.reshape({Dim(-1)}), x.reshape({Dim(-1)})).reshape(to_shape(sizes));

@@ -1,5 +1,7 @@
 // Reductions over axes, positions of extremes, and running sums.
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <numeric>
 
 #include "onnx/compose.hpp"
@@ -55,6 +57,29 @@ Tensor log_sum_exp(const Tensor& x, const Folding& folding) {
   return without(op("log", folded(op("exp", x - centre), "sum", kept)) + centre, folding);
 }
 
+/// The largest of no elements is less than any other, the smallest greater.
+Tensor extreme_of_nothing(const NodeContext& node, const Folding& folding) {
+  const bool is_max = node.row().primitive == "max";
+  const DType dtype = node.dtype();
+  Shape shape = node.tensor(0).shape();
+  for (auto axis = folding.axes.rbegin(); axis != folding.axes.rend(); ++axis) {
+    if (folding.keep_dims) {
+      shape[static_cast<std::size_t>(*axis)] = 1;
+    } else {
+      shape.erase(shape.begin() + *axis);
+    }
+  }
+  if (is_float(dtype)) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return filled(shape, Tensor::scalar(dtype, is_max ? -kInfinity : kInfinity));
+  }
+  if (dtype == DType::boolean) return filled(shape, Tensor::scalar(dtype, is_max ? 0 : 1));
+  const int bits = 8 * size_of(dtype) - (is_signed_integer(dtype) ? 1 : 0);
+  const auto greatest = static_cast<std::int64_t>(bits == 64 ? UINT64_MAX : (std::uint64_t{1} << bits) - 1);
+  const std::int64_t least = is_signed_integer(dtype) ? -greatest - 1 : 0;
+  return filled(shape, Tensor::scalar_int(dtype, is_max ? least : greatest));
+}
+
 /// Integers take part in roots and logarithms as f32, and come back as the integers they were.
 template <typename Function>
 Result<Outputs> through_floats(const NodeContext& node, Function function) {
@@ -87,6 +112,7 @@ Result<Outputs> import_reduce(const NodeContext& node) {
 
 Result<Outputs> import_reduce_extreme(const NodeContext& node) {
   VKF_TRY(folding, folding_of(node));
+  if (folds_nothing_together(node.tensor(0).shape(), folding)) return Outputs{extreme_of_nothing(node, folding)};
   if (node.dtype() != DType::boolean) return Outputs{folded(node.tensor(0), node.row().primitive, folding)};
   return Outputs{folded(node.tensor(0), node.row().primitive == "max" ? "any" : "all", folding)};
 }

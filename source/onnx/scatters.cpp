@@ -33,7 +33,7 @@ Result<void> check_dtypes(const NodeContext& node) {
 /// and along the other axes the update's own coordinate.
 Result<Tensor> element_positions(const NodeContext& node, int axis, const Sizes& sizes) {
   VKF_TRY(wanted, static_sizes(node.tensor(1).shape()));
-  VKF_TRY(count, element_count(sizes));
+  VKF_TRY(count, vkfuse::element_count(sizes));
   const DType dtype = position_dtype(count);
   VKF_TRY(index, positions(node.value(1), sizes[static_cast<std::size_t>(axis)]));
   Tensor position = Tensor::scalar_int(dtype, 0);

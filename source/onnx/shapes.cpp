@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <span>
 
 #include "onnx/compose.hpp"
 #include "onnx/operands.hpp"
@@ -19,23 +18,6 @@ Result<Dim> reshaped_dim(const Shape& input, std::size_t axis, std::int64_t size
   if (axis < input.size()) return input[axis];
   return invalid("Entry {} of the shape operand copies a dimension of the input, which has rank {}.", axis,
                  input.size());
-}
-
-/// The dimensions as one: a number, the only symbol among ones, or -1 for what Tensor::reshape works out.
-Dim merged(std::span<const Dim> dims) {
-  std::int64_t count = 1;
-  const Dim* symbol = nullptr;
-  int symbols = 0;
-  for (const Dim& dim : dims) {
-    if (!dim.is_symbol()) {
-      count *= dim.size();
-    } else {
-      symbol = &dim;
-      ++symbols;
-    }
-  }
-  if (symbols == 0) return count;
-  return symbols == 1 && count == 1 ? *symbol : Dim(-1);
 }
 
 /// The block size, and that it divides what it must.
@@ -79,8 +61,7 @@ Result<Outputs> import_flatten(const NodeContext& node) {
   const auto rank = static_cast<std::int64_t>(shape.size());
   if (stated < -rank || stated > rank) return invalid("Attribute 'axis' is {}; the input has rank {}.", stated, rank);
   const auto axis = static_cast<std::size_t>(stated < 0 ? stated + rank : stated);
-  const std::span<const Dim> dims(shape);
-  return Outputs{node.tensor(0).reshape({merged(dims.first(axis)), merged(dims.subspan(axis))})};
+  return Outputs{node.tensor(0).reshape({merged(shape, 0, axis), merged(shape, axis, shape.size())})};
 }
 
 Result<Outputs> import_squeeze(const NodeContext& node) {

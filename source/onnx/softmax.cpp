@@ -27,7 +27,7 @@ Result<Outputs> over_rows(const NodeContext& node, Function function) {
   if (node.opset() >= 13 || at + 1 == shape.size()) return Outputs{function(x, axis)};
   VKF_TRY(row, static_count(shape, at, shape.size()));
   if (row == 0) return Outputs{x};
-  return Outputs{function(x.reshape({Dim(-1), row}), -1).reshape(shape)};
+  return Outputs{function(x.reshape({merged(shape, 0, at), row}), -1).reshape(shape)};
 }
 
 }  // namespace
