@@ -13,6 +13,7 @@ constexpr std::int64_t kOld = kOldestOpset, kNew = kNewestOpset;
 
 /// Attributes of opsets before 7, whose broadcasting rule was another.
 constexpr std::string_view kLegacyBroadcast = "broadcast axis";
+constexpr std::string_view kTraining = "ai.onnx.preview.training";
 constexpr std::string_view kStaticSizes = "sizes known at import";
 
 // clang-format off
@@ -20,8 +21,11 @@ constexpr OperatorRow kRows[] = {
     {"Abs", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "abs"},
     {"Acos", 7, kNew, kUnary, Takes::floats, apply_primitive, "acos"},
     {"Acosh", 9, kNew, kUnary, Takes::floats, apply_primitive, "acosh"},
+    {"Adagrad", 1, 1, {5, kVariadic}, Takes::floats, import_adagrad, "", "decay_factor epsilon norm_coefficient", "", kTraining},
+    {"Adam", 1, 1, {6, kVariadic}, Takes::floats, import_adam, "", "alpha beta epsilon norm_coefficient norm_coefficient_post", "", kTraining},
     {"Add", kOld, 6, kBinary, Takes::numbers, apply_primitive_6, "add", kLegacyBroadcast},
     {"Add", 7, kNew, kBinary, Takes::numbers, apply_primitive, "add"},
+    {"AffineGrid", 20, kNew, kBinary, Takes::floats, import_affine_grid, "", "align_corners", "size known at import"},
     {"And", kOld, 6, kBinary, Takes::booleans, apply_primitive_6, "and", kLegacyBroadcast},
     {"And", 7, kNew, kBinary, Takes::booleans, apply_primitive, "and"},
     {"ArgMax", kOld, kNew, kUnary, Takes::numbers, import_arg_max, "", "axis keepdims select_last_index"},
@@ -46,6 +50,7 @@ constexpr OperatorRow kRows[] = {
     {"CenterCropPad", 18, kNew, kBinary, Takes::anything, import_center_crop_pad, "", "axes", "shape known at import"},
     {"Clip", kOld, 10, kUnary, Takes::floats, import_clip_6, "", "max min"},
     {"Clip", 11, kNew, {1, 3}, Takes::numbers, import_clip_11},
+    {"Col2Im", 18, kNew, kTernary, Takes::numbers, import_col2im, "", "dilations pads strides", "shapes known at import"},
     {"Compress", 9, kNew, kBinary, Takes::anything, import_compress, "", "axis", "condition known at import"},
     {"Concat", kOld, kNew, kMany, Takes::anything, import_concat, "", "axis"},
     {"Constant", kOld, kNew, {0, 0}, Takes::anything, import_constant, "", "value value_float value_floats value_int value_ints", "dense numbers"},
@@ -75,9 +80,9 @@ constexpr OperatorRow kRows[] = {
     {"GatherElements", 11, kNew, kBinary, Takes::anything, import_gather_elements, "", "axis", "size of the axis known at import"},
     {"GatherND", 11, kNew, kBinary, Takes::anything, import_gather_nd, "", "batch_dims", kStaticSizes},
     {"Gelu", 20, kNew, kUnary, Takes::floats, import_gelu, "", "approximate"},
-    {"GlobalAveragePool", 1, kNew, kUnary, Takes::floats, import_global_pool, "mean"},
+    {"GlobalAveragePool", 1, kNew, kUnary, Takes::floats, import_global_pool, "reduce_mean"},
     {"GlobalLpPool", 2, kNew, kUnary, Takes::floats, import_global_lp_pool, "", "p"},
-    {"GlobalMaxPool", 1, kNew, kUnary, Takes::floats, import_global_pool, "max"},
+    {"GlobalMaxPool", 1, kNew, kUnary, Takes::floats, import_global_pool, "reduce_max"},
     {"Greater", kOld, 6, kBinary, Takes::numbers, apply_primitive_6, "gt", kLegacyBroadcast},
     {"Greater", 7, kNew, kBinary, Takes::numbers, apply_primitive, "gt"},
     {"GreaterOrEqual", 12, kNew, kBinary, Takes::numbers, apply_primitive, "ge"},
@@ -110,6 +115,7 @@ constexpr OperatorRow kRows[] = {
     {"Min", kOld, kNew, kMany, Takes::numbers, import_variadic, "min"},
     {"Mish", 18, kNew, kUnary, Takes::floats, import_mish},
     {"Mod", 10, kNew, kBinary, Takes::numbers, import_mod, "", "fmod"},
+    {"Momentum", 1, 1, {5, kVariadic}, Takes::floats, import_momentum, "", "alpha beta mode norm_coefficient", "", kTraining},
     {"Mul", kOld, 6, kBinary, Takes::numbers, apply_primitive_6, "mul", kLegacyBroadcast},
     {"Mul", 7, kNew, kBinary, Takes::numbers, apply_primitive, "mul"},
     {"Neg", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "neg"},
@@ -136,16 +142,16 @@ constexpr OperatorRow kRows[] = {
     {"ReduceLogSum", 18, kNew, {1, 2}, Takes::numbers, import_reduce_log_sum, "", "keepdims noop_with_empty_axes", "axes known at import"},
     {"ReduceLogSumExp", 1, 17, kUnary, Takes::numbers, import_reduce_log_sum_exp, "", "axes keepdims"},
     {"ReduceLogSumExp", 18, kNew, {1, 2}, Takes::numbers, import_reduce_log_sum_exp, "", "keepdims noop_with_empty_axes", "axes known at import"},
-    {"ReduceMax", 1, 17, kUnary, Takes::anything, import_reduce_extreme, "max", "axes keepdims"},
-    {"ReduceMax", 18, kNew, {1, 2}, Takes::anything, import_reduce_extreme, "max", "keepdims noop_with_empty_axes", "axes known at import"},
+    {"ReduceMax", 1, 17, kUnary, Takes::anything, import_reduce_extreme, "reduce_max", "axes keepdims"},
+    {"ReduceMax", 18, kNew, {1, 2}, Takes::anything, import_reduce_extreme, "reduce_max", "keepdims noop_with_empty_axes", "axes known at import"},
     {"ReduceMean", 1, 17, kUnary, Takes::numbers, import_reduce_mean, "", "axes keepdims"},
     {"ReduceMean", 18, kNew, {1, 2}, Takes::numbers, import_reduce_mean, "", "keepdims noop_with_empty_axes", "axes known at import"},
-    {"ReduceMin", 1, 17, kUnary, Takes::anything, import_reduce_extreme, "min", "axes keepdims"},
-    {"ReduceMin", 18, kNew, {1, 2}, Takes::anything, import_reduce_extreme, "min", "keepdims noop_with_empty_axes", "axes known at import"},
-    {"ReduceProd", 1, 17, kUnary, Takes::numbers, import_reduce, "prod", "axes keepdims"},
-    {"ReduceProd", 18, kNew, {1, 2}, Takes::numbers, import_reduce, "prod", "keepdims noop_with_empty_axes", "axes known at import"},
-    {"ReduceSum", 1, 12, kUnary, Takes::numbers, import_reduce, "sum", "axes keepdims"},
-    {"ReduceSum", 13, kNew, {1, 2}, Takes::numbers, import_reduce, "sum", "keepdims noop_with_empty_axes", "axes known at import"},
+    {"ReduceMin", 1, 17, kUnary, Takes::anything, import_reduce_extreme, "reduce_min", "axes keepdims"},
+    {"ReduceMin", 18, kNew, {1, 2}, Takes::anything, import_reduce_extreme, "reduce_min", "keepdims noop_with_empty_axes", "axes known at import"},
+    {"ReduceProd", 1, 17, kUnary, Takes::numbers, import_reduce, "reduce_prod", "axes keepdims"},
+    {"ReduceProd", 18, kNew, {1, 2}, Takes::numbers, import_reduce, "reduce_prod", "keepdims noop_with_empty_axes", "axes known at import"},
+    {"ReduceSum", 1, 12, kUnary, Takes::numbers, import_reduce, "reduce_sum", "axes keepdims"},
+    {"ReduceSum", 13, kNew, {1, 2}, Takes::numbers, import_reduce, "reduce_sum", "keepdims noop_with_empty_axes", "axes known at import"},
     {"ReduceSumSquare", 1, 17, kUnary, Takes::numbers, import_reduce_sum_square, "", "axes keepdims"},
     {"ReduceSumSquare", 18, kNew, {1, 2}, Takes::numbers, import_reduce_sum_square, "", "keepdims noop_with_empty_axes", "axes known at import"},
     {"Relu", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "relu"},
@@ -248,7 +254,8 @@ std::string_view name_of(Takes set) {
 std::string operator_table_markdown() {
   std::string text = fmt::format(kPageHead, kNewestOpset);
   for (const OperatorRow& row : kRows) {
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, opset_text(row), name_of(row.takes),
+    const std::string domain = row.domain == kOnnxDomain ? "" : fmt::format(" ({})", row.domain);
+    text += fmt::format("| {}{} | {} | {} | {} | {} |\n", row.name, domain, opset_text(row), name_of(row.takes),
                         row.attributes.empty() ? "none" : row.attributes, row.note.empty() ? "all" : row.note);
   }
   return text;

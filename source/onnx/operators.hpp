@@ -146,4 +146,13 @@ Result<Outputs> import_grid_sample(const NodeContext&);
 // einsum.cpp
 Result<Outputs> import_einsum(const NodeContext&);
 
+// images.cpp
+Result<Outputs> import_affine_grid(const NodeContext&);
+Result<Outputs> import_col2im(const NodeContext&);
+
+// optimizers.cpp
+Result<Outputs> import_adagrad(const NodeContext&);
+Result<Outputs> import_adam(const NodeContext&);
+Result<Outputs> import_momentum(const NodeContext&);
+
 }  // namespace vkfuse::onnx

@@ -49,17 +49,17 @@ Tensor without(Tensor tensor, const Folding& folding) {
 /// log(sum(exp(x))) about the largest element, so that no exponential overflows.
 Tensor log_sum_exp(const Tensor& x, const Folding& folding) {
   // Of nothing there is no largest element; the logarithm of the empty sum is -infinity.
-  if (folds_nothing_together(x.shape(), folding)) return op("log", folded(x, "sum", folding));
+  if (folds_nothing_together(x.shape(), folding)) return op("log", folded(x, "reduce_sum", folding));
   const Folding kept{folding.axes, true};
-  const Tensor largest = folded(x, "max", kept);
+  const Tensor largest = folded(x, "reduce_max", kept);
   // An infinity minus itself is NaN: about 0 the sum is the infinity, or the zero, that it should be.
   const Tensor centre = select(op("is_finite", largest), largest, Tensor::scalar(x.dtype(), 0));
-  return without(op("log", folded(op("exp", x - centre), "sum", kept)) + centre, folding);
+  return without(op("log", folded(op("exp", x - centre), "reduce_sum", kept)) + centre, folding);
 }
 
 /// The largest of no elements is less than any other, the smallest greater.
 Tensor extreme_of_nothing(const NodeContext& node, const Folding& folding) {
-  const bool is_max = node.row().primitive == "max";
+  const bool is_max = node.row().primitive == "reduce_max";
   const DType dtype = node.dtype();
   Shape shape = node.tensor(0).shape();
   for (auto axis = folding.axes.rbegin(); axis != folding.axes.rend(); ++axis) {
@@ -114,39 +114,39 @@ Result<Outputs> import_reduce_extreme(const NodeContext& node) {
   VKF_TRY(folding, folding_of(node));
   if (folds_nothing_together(node.tensor(0).shape(), folding)) return Outputs{extreme_of_nothing(node, folding)};
   if (node.dtype() != DType::boolean) return Outputs{folded(node.tensor(0), node.row().primitive, folding)};
-  return Outputs{folded(node.tensor(0), node.row().primitive == "max" ? "any" : "all", folding)};
+  return Outputs{folded(node.tensor(0), node.row().primitive == "reduce_max" ? "reduce_any" : "reduce_all", folding)};
 }
 
 Result<Outputs> import_reduce_mean(const NodeContext& node) {
   VKF_TRY(folding, folding_of(node));
   const Tensor& x = node.tensor(0);
-  if (is_float(x.dtype())) return Outputs{folded(x, "mean", folding)};
+  if (is_float(x.dtype())) return Outputs{folded(x, "reduce_mean", folding)};
   std::int64_t count = 1;
   for (const int axis : folding.axes) {
     VKF_TRY(size, static_size(x.shape(), static_cast<std::size_t>(axis)));
     count *= size;
   }
-  return Outputs{folded(x, "sum", folding) / Tensor::scalar_int(x.dtype(), count)};
+  return Outputs{folded(x, "reduce_sum", folding) / Tensor::scalar_int(x.dtype(), count)};
 }
 
 Result<Outputs> import_reduce_l1(const NodeContext& node) {
   VKF_TRY(folding, folding_of(node));
-  return Outputs{folded(op("abs", node.tensor(0)), "sum", folding)};
+  return Outputs{folded(op("abs", node.tensor(0)), "reduce_sum", folding)};
 }
 
 Result<Outputs> import_reduce_sum_square(const NodeContext& node) {
   VKF_TRY(folding, folding_of(node));
-  return Outputs{folded(node.tensor(0) * node.tensor(0), "sum", folding)};
+  return Outputs{folded(node.tensor(0) * node.tensor(0), "reduce_sum", folding)};
 }
 
 Result<Outputs> import_reduce_l2(const NodeContext& node) {
   return through_floats(
-      node, [](const Tensor& x, const Folding& folding) { return op("sqrt", folded(x * x, "sum", folding)); });
+      node, [](const Tensor& x, const Folding& folding) { return op("sqrt", folded(x * x, "reduce_sum", folding)); });
 }
 
 Result<Outputs> import_reduce_log_sum(const NodeContext& node) {
-  return through_floats(node,
-                        [](const Tensor& x, const Folding& folding) { return op("log", folded(x, "sum", folding)); });
+  return through_floats(
+      node, [](const Tensor& x, const Folding& folding) { return op("log", folded(x, "reduce_sum", folding)); });
 }
 
 Result<Outputs> import_reduce_log_sum_exp(const NodeContext& node) { return through_floats(node, log_sum_exp); }

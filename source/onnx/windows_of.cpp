@@ -17,8 +17,7 @@ Result<std::vector<std::int64_t>> spatial_list(const NodeContext& node, std::str
   VKF_TRY(list, node.attributes().integers(name));
   if (!node.attributes().has(name)) return std::vector<std::int64_t>(length, otherwise);
   if (list.size() != length) {
-    return invalid("Attribute {} has {} entries; an input of rank {} asks for {}.", in_quotes(name), list.size(),
-                   node.tensor(0).shape().size(), length);
+    return invalid("Attribute {} has {} entries; the spatial axes ask for {}.", in_quotes(name), list.size(), length);
   }
   for (const std::int64_t value : list) {
     if (value < low || value > kFar) {
@@ -99,6 +98,28 @@ Result<std::vector<std::int64_t>> unpooled_sizes(const NodeContext& node) {
     result[i + 2] = std::max<std::int64_t>(*steps + sizes[i] - pads[i] - pads[i + rank], 0);
   }
   return result;
+}
+
+Result<std::vector<AxisWindows>> blocks_of(const NodeContext& node, const std::vector<std::int64_t>& image) {
+  const std::size_t rank = image.size();
+  VKF_TRY(sizes, node.known_list(2, "block shape"));
+  VKF_TRY(strides, spatial_list(node, "strides", rank, 1, 1));
+  VKF_TRY(dilations, spatial_list(node, "dilations", rank, 1, 1));
+  VKF_TRY(pads, spatial_list(node, "pads", 2 * rank, 0, 0));
+  if (sizes.size() != rank || rank == 0) {
+    return invalid("The block shape is [{}]; the image is [{}].", fmt::join(sizes, ", "), fmt::join(image, ", "));
+  }
+  std::vector<AxisWindows> blocks;
+  for (std::size_t i = 0; i < rank; ++i) {
+    AxisWindows axis{image[i], sizes[i], strides[i], dilations[i], pads[i], pads[i + rank], 0};
+    if (sizes[i] >= 1 && sizes[i] <= kFar && image[i] <= kFar) place(axis, false);
+    if (axis.count == 0) {
+      return invalid("A block of {} elements does not fit axis {} of {} elements and {} of padding.", sizes[i], i,
+                     image[i], axis.low + axis.high);
+    }
+    blocks.push_back(axis);
+  }
+  return blocks;
 }
 
 Tensor in_windows(const Tensor& x, const std::vector<AxisWindows>& windows, double fill) {

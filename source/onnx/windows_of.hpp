@@ -29,6 +29,9 @@ Result<std::vector<AxisWindows>> windows_of(const NodeContext& node);
 /// The sizes that pooling with these windows would have had as its input: what MaxUnpool makes.
 Result<std::vector<std::int64_t>> unpooled_sizes(const NodeContext& node);
 
+/// Col2Im's blocks (operand 2), as windows over an image of these sizes.
+Result<std::vector<AxisWindows>> blocks_of(const NodeContext& node, const std::vector<std::int64_t>& image);
+
 /// The tensor padded with `fill` and cut into these windows: the window's axes come last, in order.
 Tensor in_windows(const Tensor& x, const std::vector<AxisWindows>& windows, double fill);
 

@@ -22,6 +22,16 @@ TEST(OnnxKnownValues, FoldsWhatNoInputReaches) {
   EXPECT_FALSE(folded(numbers(3) + Tensor::input("x", DType::i64, {3})).known);
 }
 
+TEST(OnnxKnownValues, DividesAsTheDeviceDoes) {
+  const Tensor a = constant_value(int64_data({4}, {7, -7, INT64_MIN, 5})).tensor;
+  const Tensor b = constant_value(int64_data({4}, {2, 2, -1, 0})).tensor;
+  const Value quotient = folded(a / b);
+  ASSERT_TRUE(quotient.known);
+  EXPECT_EQ(element_int(*quotient.known, 1), -3);
+  EXPECT_EQ(element_int(*quotient.known, 2), INT64_MIN);
+  EXPECT_EQ(element_int(*quotient.known, 3), 0);
+}
+
 TEST(OnnxKnownValues, LeavesMuchToTheDevice) {
   EXPECT_TRUE(folded(numbers(1024)).known);
   EXPECT_FALSE(folded(numbers(1025)).known);
@@ -34,9 +44,7 @@ TEST(OnnxKnownValues, LeavesMuchToTheDevice) {
   EXPECT_FALSE(folded(numbers((1 << 16) + 1).sum()).known);
 }
 
-TEST(OnnxKnownValues, LeavesSymbolsAlone) {
-  EXPECT_FALSE(folded(Tensor::iota(DType::i64, {Dim::any("n")}, 0)).known);
-}
+TEST(OnnxKnownValues, LeavesSymbolsAlone) { EXPECT_FALSE(folded(Tensor::iota(DType::i64, {Dim::any("n")}, 0)).known); }
 
 /// What exporters write for x.reshape(x.shape[0], -1): the first size, picked and put into a list.
 TEST(OnnxKnownValues, ShapeArithmeticOfExporters) {

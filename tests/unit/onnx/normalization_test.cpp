@@ -28,7 +28,8 @@ List normalised(const List& x, std::size_t length, double epsilon = 1e-5) {
 TEST(OnnxNormalization, LayerNormStaysExactFarFromZero) {
   // The mean of the squares minus the square of the mean would have no bit left here.
   const List far{4001, 4003, 4005, 4011};
-  expect_near(OneNode("LayerNormalization").input({1, 4}, far).input({4}, List(4, 1.0)).value(), normalised(far, 4), 1e-3);
+  expect_near(OneNode("LayerNormalization").input({1, 4}, far).input({4}, List(4, 1.0)).value(), normalised(far, 4),
+              1e-3);
 }
 
 TEST(OnnxNormalization, LayerNormOfHalvesKeepsItsStatisticsInF32) {
@@ -61,7 +62,8 @@ TEST(OnnxNormalization, GroupNormScalesGroupsThenChannels) {
 
 TEST(OnnxNormalization, LpNormLeavesZerosAlone) {
   expect_near(OneNode("LpNormalization").input({2, 2}, {3, 4, 0, 0}).value(), {0.6, 0.8, 0, 0});
-  expect_near(OneNode("LpNormalization").input({2, 1}, {3, -1}).integer("p", 1).integer("axis", 0).value(), {0.75, -0.25});
+  expect_near(OneNode("LpNormalization").input({2, 1}, {3, -1}).integer("p", 1).integer("axis", 0).value(),
+              {0.75, -0.25});
 }
 
 TEST(OnnxNormalization, BatchNormOfAVectorHasOneChannel) {
@@ -88,10 +90,13 @@ TEST(OnnxNormalization, BatchNormTrainsFromOpset14Only) {
 }
 
 TEST(OnnxNormalization, RefusesBadOperands) {
-  expect_invalid(OneNode("InstanceNormalization").input({1, 2, 1}, {1, 2}).input({3}, {1, 1, 1}).input({2}, {0, 0}).error(),
-                 "Operand 1 has the shape [3], but axis 1 of the input [1, 2, 1] asks for [2].");
-  expect_invalid(OneNode("InstanceNormalization").input({2}, {1, 2}).input({1}, {1}).input({1}, {0}).error(), "has rank 1");
-  expect_invalid(OneNode("LayerNormalization").input({4}, kFour).input({4}, kFour).integer("axis", 2).error(), "'axis' is 2");
+  expect_invalid(
+      OneNode("InstanceNormalization").input({1, 2, 1}, {1, 2}).input({3}, {1, 1, 1}).input({2}, {0, 0}).error(),
+      "Operand 1 has the shape [3], but axis 1 of the input [1, 2, 1] asks for [2].");
+  expect_invalid(OneNode("InstanceNormalization").input({2}, {1, 2}).input({1}, {1}).input({1}, {0}).error(),
+                 "has rank 1");
+  expect_invalid(OneNode("LayerNormalization").input({4}, kFour).input({4}, kFour).integer("axis", 2).error(),
+                 "'axis' is 2");
   expect_invalid(OneNode("LayerNormalization").input({4}, kFour).input({4}, kFour).integer("stash_type", 7).error(),
                  "Attribute 'stash_type' is i64");
   OneNode groups("GroupNormalization", 21);

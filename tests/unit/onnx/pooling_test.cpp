@@ -16,7 +16,8 @@ OneNode pool(const std::string& op, const List& x, std::int64_t size, std::int64
 }
 
 TEST(OnnxPooling, RoundsUpAndAveragesWhatIsThere) {
-  EXPECT_EQ(pool("AveragePool", kFive, 2).integers("strides", {2}).integer("ceil_mode", 1).value(), (List{-0.5, 3.5, 5}));
+  EXPECT_EQ(pool("AveragePool", kFive, 2).integers("strides", {2}).integer("ceil_mode", 1).value(),
+            (List{-0.5, 3.5, 5}));
   // Padding counts where it is asked to, but what the last window hangs over never does.
   OneNode padded = pool("AveragePool", kFive, 2).integers("strides", {2}).integers("pads", {1, 1});
   EXPECT_EQ(padded.integer("count_include_pad", 1).value(), (List{0.5, 0.5, 4.5}));
@@ -26,7 +27,8 @@ TEST(OnnxPooling, RoundsUpAndAveragesWhatIsThere) {
 
 TEST(OnnxPooling, DropsAWindowThatStartsInThePadding) {
   // (4 + 2 - 2) / 3, rounded up, asks for a third window: it would start at the padding behind the end.
-  OneNode node = pool("MaxPool", {1, 2, 3, 4}, 2).integers("strides", {3}).integers("pads", {1, 1}).integer("ceil_mode", 1);
+  OneNode node =
+      pool("MaxPool", {1, 2, 3, 4}, 2).integers("strides", {3}).integers("pads", {1, 1}).integer("ceil_mode", 1);
   EXPECT_EQ(node.value(), (List{1, 4}));
 }
 

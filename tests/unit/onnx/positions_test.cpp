@@ -94,17 +94,22 @@ TEST(OnnxGathers, RefusesBadPositions) {
   expect_invalid(OneNode("Gather").input({4}, x).known({1}, {1}, kFloat).error(), "The indices (operand 1) are f32");
   expect_invalid(OneNode("Gather").input({}, {1}).known({1}, {0}).error(), "has rank 0");
   expect_invalid(OneNode("GatherElements").input({4}, x).known({1, 1}, {0}).error(), "The indices have rank 2");
-  expect_invalid(OneNode("GatherElements").input({2, 2}, x).input({1, 3}, {0, 0, 0}, kInt64).error(), "must not exceed");
-  expect_invalid(OneNode("GatherND").input({4}, x).known({1, 2}, {0, 0}).error(), "The last dimension of the indices is 2");
+  expect_invalid(OneNode("GatherElements").input({2, 2}, x).input({1, 3}, {0, 0, 0}, kInt64).error(),
+                 "must not exceed");
+  expect_invalid(OneNode("GatherND").input({4}, x).known({1, 2}, {0, 0}).error(),
+                 "The last dimension of the indices is 2");
   expect_invalid(OneNode("GatherND").input({4}, x).known({1, 1}, {-5}).error(), "The index -5 lies outside axis 0");
-  expect_invalid(OneNode("GatherND").input({4}, x).known({1, 1}, {0}).integer("batch_dims", 2).error(), "'batch_dims' is 2");
-  expect_invalid(OneNode("GatherND").input({4}, x).known({1, 1}, {0}).integer("batch_dims", 1).error(), "must be equal");
+  expect_invalid(OneNode("GatherND").input({4}, x).known({1, 1}, {0}).integer("batch_dims", 2).error(),
+                 "'batch_dims' is 2");
+  expect_invalid(OneNode("GatherND").input({4}, x).known({1, 1}, {0}).integer("batch_dims", 1).error(),
+                 "must be equal");
   expect_unsupported(OneNode("Compress").input({4}, x).input({1}, {1}, kBool).error(), "The condition (operand 1)");
   expect_invalid(OneNode("Compress").input({1}, {1}).known({2}, {1, 1}, kBool).error(), "The condition has 2 elements");
   expect_invalid(OneNode("OneHot").input({1}, {1}).known({}, {3}).known({1}, {0}).error(), "the off and the on value");
   expect_invalid(OneNode("OneHot").input({1}, {1}).known({}, {-3}).known({2}, {0, 1}).error(), "(operand 1) is -3");
   expect_invalid(OneNode("ReverseSequence").input({2, 2}, x).known({3}, {1, 1, 1}).error(), "the batch has 2");
-  expect_invalid(OneNode("ReverseSequence").input({2, 2}, x).known({2}, {1, 1}).integer("time_axis", 1).error(), "both 1");
+  expect_invalid(OneNode("ReverseSequence").input({2, 2}, x).known({2}, {1, 1}).integer("time_axis", 1).error(),
+                 "both 1");
 }
 
 OneNode scatter(const std::string& op, std::int64_t opset, const std::string& reduction, const Sizes& indices) {

@@ -58,7 +58,8 @@ TEST(OnnxShapes, DepthToSpaceInBothOrders) {
 TEST(OnnxShapes, RefusesWhatIsNoShape) {
   const List x{1, 2, 3, 4, 5, 6};
   expect_invalid(OneNode("Reshape").input({2, 3}, x).known({2}, {-2, 3}).error(), "The shape operand holds -2");
-  expect_invalid(OneNode("Reshape").input({2, 3}, x).known({2}, {-1, -1}).error(), "[-1, -1]; only one entry may be -1");
+  expect_invalid(OneNode("Reshape").input({2, 3}, x).known({2}, {-1, -1}).error(),
+                 "[-1, -1]; only one entry may be -1");
   expect_invalid(OneNode("Reshape").input({2, 3}, x).known({3}, {2, 3, 0}).error(), "Entry 2 of the shape operand");
   expect_invalid(OneNode("Reshape").input({2, 3}, x).known({2}, {4, 2}).error(), "number of elements");
   expect_invalid(OneNode("Flatten").input({2, 3}, x).integer("axis", 3).error(), "Attribute 'axis' is 3");
