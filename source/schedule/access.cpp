@@ -19,7 +19,7 @@ std::string_view name_of(AccessKind kind) {
 bool varies_in_item(const Loops& loops, const Schedule& schedule, const Value& value) {
   if (schedule.straddles) return value.axes != 0;
   static_cast<void>(loops);
-  return schedule.vector_axis >= 0 && ((value.axes >> schedule.vector_axis) & 1u) != 0 && schedule.elements_per_item > 1;
+  return schedule.vector_axis >= 0 && ((value.axes >> schedule.vector_axis) & 1u) != 0;
 }
 
 namespace {
@@ -57,6 +57,8 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   const int word = std::max(4, element_bytes);
   if (axes == 0) return {AccessKind::uniform, word};
   if (schedule.vector_axis < 0) return {AccessKind::element, word};
+  // Items of one element that is a word of its own: wherever it is, it is a vector of one.
+  if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0) return {AccessKind::vector, element_bytes};
   const int widest = std::min(tuning.vector_bytes.value_or(16), count * element_bytes);
   if (schedule.straddles) {
     // Only what runs along with the items; anything else needs coordinates per element.
@@ -74,7 +76,7 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   if (run->stride != 1) return {AccessKind::element, word};
   const int aligned = static_cast<int>(std::min<std::int64_t>(run->alignment, count)) * element_bytes;
   const int bytes = std::min(widest, aligned);
-  if (bytes < word || count == 1) return {AccessKind::element, word};
+  if (bytes < word) return {AccessKind::element, word};
   return {AccessKind::vector, bytes};
 }
 

@@ -106,6 +106,7 @@ struct CostModel {
   double copy_gb_per_s = 100;
   double launch_us = 5;
   double gflops = 500;
+  double accesses_per_us = 50e3;  ///< loads and stores executed
 };
 CostModel default_costs(DeviceType type);
 
