@@ -92,10 +92,12 @@ Result<Prepared> prepare(const Session& session, const Case& one, const BufferSe
   prepared.measured.create_ms = 1e3 * seconds_since(start);
   VKF_TRY(bound, bind(std::move(program), sets));
   std::set<const runtime::CompiledKernel*> distinct;
-  for (const auto& kernel : bound->variant->compiled) {
-    if (kernel == nullptr || !distinct.insert(kernel.get()).second) continue;
-    prepared.measured.compile_ms += kernel->compile_ms;
-    prepared.measured.pipeline_ms += kernel->pipeline_ms;
+  for (const auto& step : bound->variant->compiled) {
+    for (const auto& kernel : step) {
+      if (!distinct.insert(kernel.get()).second) continue;
+      prepared.measured.compile_ms += kernel->compile_ms;
+      prepared.measured.pipeline_ms += kernel->pipeline_ms;
+    }
   }
   prepared.measured.kernels = bound->kernels();
   prepared.measured.arena_bytes = bound->variant->memory.arena_bytes;

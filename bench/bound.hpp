@@ -33,7 +33,7 @@ struct Bound {
   std::optional<vulkan::Buffer> arena;
   std::vector<runtime::Ranges> sets;
 
-  [[nodiscard]] int kernels() const { return static_cast<int>(variant->kernels.size()); }
+  [[nodiscard]] int kernels() const { return variant->dispatches(); }
 };
 /// The result is behind a pointer because the ranges point to its arena.
 Result<std::unique_ptr<Bound>> bind(std::shared_ptr<runtime::Program> program, const BufferSets& sets);

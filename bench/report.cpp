@@ -48,7 +48,7 @@ std::string short_text(const SweepPoint& point) {
 
 Result<json> environment(const Session& session) {
   const vulkan::DeviceInfo& info = session.context->device()->info();
-  VKF_TRY(target, session.context->target(false));
+  VKF_TRY(target, session.context->target({}));
   const DeviceDescription device = runtime::describe(session.context->index(), info, target.caps);
   json rungs = json::object();
   for (int i = 0; i < kRungCount; ++i) {

@@ -16,17 +16,17 @@ std::vector<schedule::Tuning> tunings(const Session& session) {
   std::vector<schedule::Tuning> all = {{}};
   for (int workgroup = 64; workgroup <= std::min(limit, 1024); workgroup *= 2) {
     for (int vector_bytes : {4, 8, 16}) {
-      for (int items : {1, 2, 4}) all.push_back({workgroup, vector_bytes, items});
+      for (int items : {1, 2, 4}) all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .items_in_flight = items});
     }
   }
   return all;
 }
 
 SweepPoint point_of(const Bound& bound) {
-  const schedule::Schedule& schedule = bound.variant->schedules.front();
+  const schedule::Schedule& schedule = bound.variant->steps.front().schedule;
   SweepPoint point{schedule.workgroup, 0, schedule.items_in_flight, {}};
-  for (const schedule::ReadPlan& read : schedule.reads) point.vector_bytes = std::max(point.vector_bytes, read.vector_bytes);
-  for (int bytes : schedule.store_bytes) point.vector_bytes = std::max(point.vector_bytes, bytes);
+  for (const schedule::AccessPlan& load : schedule.loads) point.vector_bytes = std::max(point.vector_bytes, load.vector_bytes);
+  for (const schedule::AccessPlan& store : schedule.stores) point.vector_bytes = std::max(point.vector_bytes, store.vector_bytes);
   return point;
 }
 

@@ -204,7 +204,7 @@ Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) co
     VKF_CHECK_OK(ticket.wait());
     VKF_TRY(times, pool.nanoseconds());
     std::vector<KernelTime> result;
-    for (std::size_t i = 0; i < steps; ++i) result.push_back({state->variant->kernels[i].name, (times[i + 1] - times[i]) * 1e-3});
+    for (std::size_t i = 0; i < steps; ++i) result.push_back({state->variant->kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3});
     return result;
   });
 }
@@ -241,7 +241,7 @@ Result<std::string> explain_plan(runtime::Program& program, bool json) {
   if (!json) return plan::to_text(program.plan(), unfused, symbols);
   VKF_TRY(variant, program.variant(symbols));
   std::vector<plan::KernelFigures> figures;
-  for (const auto& kernel : variant->compiled) figures.push_back(figures_of(*kernel));
+  for (const auto& step : variant->compiled) figures.push_back(figures_of(*step.back()));
   return plan::to_json(program.plan(), unfused, symbols, figures);
 }
 
@@ -259,14 +259,20 @@ Result<std::string> Executable::explain(Stage stage, std::optional<int> segment)
     std::string all;
     for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
       if (segment && *segment != static_cast<int>(i)) continue;
-      VKF_TRY(text, code_of(stage, variant->kernels[i], *variant->compiled[i]));
-      all += (all.empty() ? "" : "\n") + text;
+      for (std::size_t k = 0; k < variant->kernels[i].size(); ++k) {
+        VKF_TRY(text, code_of(stage, variant->kernels[i][k], *variant->compiled[i][k]));
+        all += (all.empty() ? "" : "\n") + text;
+      }
     }
     return all;
   });
 }
 
-int Executable::kernel_count() const { return static_cast<int>(state_->program->plan().steps.size()); }
+int Executable::kernel_count() const {
+  runtime::Program& program = *state_->program;
+  const auto variant = program.variant(program.nominal());  // known since it was made
+  return variant ? (*variant)->dispatches() : static_cast<int>(program.plan().steps.size());
+}
 
 namespace api {
 

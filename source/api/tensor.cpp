@@ -35,7 +35,15 @@ Result<TensorType> infer(const Tensor::Node& node) {
   return scratch.node(id).type;
 }
 
-Tensor build(const ops::OpRow& op, std::vector<Tensor> operands, TensorType type, ir::Payload payload) {
+Tensor scalar_like(const Tensor& tensor, double value) {
+  return tensor.valid() ? Tensor::scalar(tensor.dtype(), value) : tensor;
+}
+
+}  // namespace
+
+namespace api {
+
+Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorType type, ir::Payload payload) {
   for (const Tensor& operand : operands) {
     if (!operand.valid()) return operand;
   }
@@ -50,11 +58,14 @@ Tensor build(const ops::OpRow& op, std::vector<Tensor> operands, TensorType type
   return made(std::move(node));
 }
 
-Tensor scalar_like(const Tensor& tensor, double value) {
-  return tensor.valid() ? Tensor::scalar(tensor.dtype(), value) : tensor;
+int counted_axis(int axis, std::size_t rank) {
+  const int count = static_cast<int>(rank);
+  return axis < 0 && axis >= -count ? axis + count : axis;
 }
 
-}  // namespace
+}  // namespace api
+
+using api::build_tensor;
 
 Tensor Tensor::failed(Error error) {
   auto node = std::make_shared<Node>();
@@ -63,30 +74,30 @@ Tensor Tensor::failed(Error error) {
 }
 
 Tensor Tensor::input(std::string name, DType dtype, Shape shape) {
-  return build(ops::row("input"), {}, {dtype, std::move(shape)}, ir::InputPayload{std::move(name)});
+  return build_tensor(ops::row("input"), {}, {dtype, std::move(shape)}, ir::InputPayload{std::move(name)});
 }
 
 Tensor Tensor::constant(DType dtype, Shape shape, std::span<const std::byte> bytes) {
   auto copy = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
-  return build(ops::row("constant"), {}, {dtype, std::move(shape)}, ir::ConstantPayload{std::move(copy)});
+  return build_tensor(ops::row("constant"), {}, {dtype, std::move(shape)}, ir::ConstantPayload{std::move(copy)});
 }
 
 Tensor Tensor::scalar(DType dtype, double value) {
-  return build(ops::row("constant"), {}, {dtype, {}}, ir::ConstantPayload{ir::encode_scalar(dtype, value)});
+  return build_tensor(ops::row("constant"), {}, {dtype, {}}, ir::ConstantPayload{ir::encode_scalar(dtype, value)});
 }
 
 Tensor Tensor::scalar_int(DType dtype, std::int64_t value) {
   auto bytes = std::make_shared<std::vector<std::byte>>();
   ir::encode_int(dtype, value, *bytes);
-  return build(ops::row("constant"), {}, {dtype, {}}, ir::ConstantPayload{std::move(bytes)});
+  return build_tensor(ops::row("constant"), {}, {dtype, {}}, ir::ConstantPayload{std::move(bytes)});
 }
 
 Tensor Tensor::iota(DType dtype, Shape shape, int axis) {
-  return build(ops::row("iota"), {}, {dtype, std::move(shape)}, ir::IotaPayload{axis});
+  return build_tensor(ops::row("iota"), {}, {dtype, std::move(shape)}, ir::IotaPayload{axis});
 }
 
 Tensor Tensor::random(Shape shape, std::uint64_t seed) {
-  return build(ops::row("random"), {}, {DType::u32, std::move(shape)}, ir::RandomPayload{seed});
+  return build_tensor(ops::row("random"), {}, {DType::u32, std::move(shape)}, ir::RandomPayload{seed});
 }
 
 Tensor Tensor::apply(std::string_view op, std::initializer_list<Tensor> operands) {
@@ -98,7 +109,7 @@ Tensor Tensor::apply(std::string_view op, std::span<const Tensor> operands) {
   if (row == nullptr || row->cls != ops::OpClass::elementwise) {
     return failed(invalid("'{}' is not the name of an elementwise op.", op));
   }
-  return build(*row, {operands.begin(), operands.end()}, {}, ir::NoPayload{});
+  return build_tensor(*row, {operands.begin(), operands.end()}, {}, ir::NoPayload{});
 }
 
 bool Tensor::valid() const { return node_ != nullptr && !node_->error.has_value(); }
@@ -117,12 +128,12 @@ const Shape& Tensor::shape() const {
 
 Tensor Tensor::cast(DType dtype) const {
   if (valid() && dtype == this->dtype()) return *this;
-  return build(ops::row("cast"), {*this}, {dtype, {}}, ir::NoPayload{});
+  return build_tensor(ops::row("cast"), {*this}, {dtype, {}}, ir::NoPayload{});
 }
 
 Tensor Tensor::bitcast(DType dtype) const {
   if (valid() && dtype == this->dtype()) return *this;
-  return build(ops::row("bitcast"), {*this}, {dtype, {}}, ir::NoPayload{});
+  return build_tensor(ops::row("bitcast"), {*this}, {dtype, {}}, ir::NoPayload{});
 }
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return Tensor::apply("add", {a, b}); }

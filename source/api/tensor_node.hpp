@@ -24,6 +24,15 @@ struct Tensor::Node {
 
 namespace api {
 
+/// A checked node: the type is completed by the graph builder's rules. The first invalid operand is
+/// returned as it is, and what the rules refuse is an invalid tensor. `type` holds what the op takes as
+/// attributes: the dtype of conversions and literals, the shape of inputs, literals and some views.
+Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorType type, ir::Payload payload);
+
+/// An axis of a tensor counted from -1 backwards, counted from 0; one that is out of range either way is
+/// left as it is, so that the builder's error names what the caller wrote.
+int counted_axis(int axis, std::size_t rank);
+
 /// The graph of these results, named as given (or "y", "y1", ... where names are missing).
 /// The error of an invalid tensor is returned.
 Result<ir::Graph> to_graph(std::span<const Tensor> outputs, std::span<const std::string> names, const std::string& graph_name);

@@ -28,7 +28,7 @@ struct TensorType {
 /// "f32[n, 4096]".
 std::string to_text(const TensorType& type);
 
-/// a * b and a + b, or nothing when the result does not fit 64 bits. Operands are not negative.
+/// a * b and a + b, or nothing when the result does not fit 64 bits.
 std::optional<std::int64_t> checked_mul(std::int64_t a, std::int64_t b);
 std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b);
 

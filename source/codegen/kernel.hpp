@@ -1,4 +1,4 @@
-// Segment + schedule -> the text of one compute shader and what it expects when it is launched.
+// Loops + schedule -> the text of compute shaders and what they expect when they are launched.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,11 @@ enum class Numerics : std::uint8_t {
   strict,    ///< every op rounds to its dtype: fused and unfused runs are bit-identical
 };
 
-/// One 32-bit push constant, computed when the sizes are known.
-struct Param {
-  enum class Kind : std::uint8_t {
-    items,         ///< number of items
-    last,          ///< elements in the last item
-    row,           ///< workgroups in one row of the dispatch
-    axis,          ///< size of a loop axis, in vectors for the innermost one of aligned rows
-    magic, shift,  ///< of the division by that size: see shaders/index.glsl
-  };
-  Kind kind = Kind::items;
-  int axis = 0;
-  friend bool operator==(const Param&, const Param&) = default;
-};
-
 /// One storage buffer; its index in Kernel::bindings is its binding number.
 struct Binding {
   ir::NodeId value = 0;
   bool store = false;
+  bool scratch = false;  ///< partial results of the step, not a value of the graph
 };
 
 struct Kernel {
@@ -41,17 +28,23 @@ struct Kernel {
   /// Kernels of one device with equal keys and workgroup sizes are the same but for names and comments.
   std::string key;
   std::vector<Binding> bindings;
-  std::vector<Param> params;
+  /// The push constants of this launch, at the sizes the loops were built for.
+  std::vector<std::uint32_t> constants;
   int workgroup = 1;
+  int subgroup = 0;  ///< the size that the text relies on, with full subgroups; 0: none
+  std::uint32_t groups_x = 0;
+  std::uint32_t groups_y = 1;
 };
 
-/// The shader. Sizes are push constants, the workgroup size is specialisation constant 0: one kernel
-/// serves every size of one schedule.
-Result<Kernel> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                              const schedule::Schedule& schedule, const Target& target, Numerics numerics,
-                              const std::string& name);
+struct EmitOptions {
+  Numerics numerics = Numerics::standard;
+  /// Sizes are push constants instead of literals, so that one kernel serves many sizes.
+  bool hoist_sizes = false;
+  std::string name;
+};
 
-/// The values of the push constants at these sizes of the loop axes.
-std::vector<std::uint32_t> push_constants(const Kernel& kernel, const schedule::Schedule& schedule, const Sizes& axes);
+/// The shaders of a segment, one per dispatch, in order. The workgroup size is specialisation constant 0.
+Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);
 
 }  // namespace vkfuse::codegen

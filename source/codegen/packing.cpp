@@ -150,18 +150,44 @@ std::vector<std::string> pack(DType dtype, int count, const std::string& group, 
   return words;
 }
 
-std::string load_element(DType dtype, const std::string& block, const std::string& at, const Dialect& dialect) {
+namespace {
+
+std::string parenthesised(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
+
+/// The 32-bit word at `index` of a block whose array is of words, pairs or quadruples.
+std::string word_of(const std::string& block, int block_bytes, const std::string& index) {
+  if (block_bytes == 4) return fmt::format("{}.w[{}]", block, index);
+  const std::string at = parenthesised(index);
+  return block_bytes == 8 ? fmt::format("{}.w[{} >> 1][{} & 1u]", block, at, at) : fmt::format("{}.w[{} >> 2][{} & 3u]", block, at, at);
+}
+
+}  // namespace
+
+std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at, const Dialect& dialect) {
   const int size = size_of(dtype);
-  if (size == 8) return wide_value(dtype, fmt::format("{}.w[{}]", block, at), dialect);
+  if (size == 8) {
+    if (block_bytes == 8) return wide_value(dtype, fmt::format("{}.w[{}]", block, at), dialect);
+    const std::string i = parenthesised(at);
+    return wide_value(dtype, fmt::format("uvec2({0}.w[{1} >> 1][({1} & 1u) * 2u], {0}.w[{1} >> 1][({1} & 1u) * 2u + 1u])", block, i), dialect);
+  }
   if (size == 4) {
-    const std::string word = fmt::format("{}.w[{}]", block, at);
+    const std::string word = word_of(block, block_bytes, at);
     if (dtype == DType::f32) return call("uintBitsToFloat", word);
     return dtype == DType::i32 ? call("int", word) : word;
   }
   const int per_word = 4 / size;
-  if (at == "0u") return fmt::format("{}({}.w[0])[0]", word_values(dtype, dialect), block);
-  const std::string word = fmt::format("{}.w[{} >> {}]", block, at, size == 2 ? 1 : 2);
-  return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, at, per_word - 1);
+  if (at == "0u") return fmt::format("{}({})[0]", word_values(dtype, dialect), word_of(block, block_bytes, "0u"));
+  const std::string i = parenthesised(at);
+  const std::string word = word_of(block, block_bytes, fmt::format("({} >> {})", i, size == 2 ? 1 : 2));
+  return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, i, per_word - 1);
+}
+
+std::string element_bits(DType dtype, const std::string& value, const Dialect& dialect) {
+  const int per_word = size_of(dtype) >= 4 ? 1 : 4 / size_of(dtype);
+  if (per_word == 1) return pack(dtype, 1, value, dialect).front();
+  // All elements of the word are this one: the caller masks.
+  const std::string type = group_type(ops::lane_of(dtype), per_word, dialect);
+  return pack(dtype, per_word, fmt::format("{}({})", type, value), dialect).front();
 }
 
 std::string literal(DType dtype, const std::byte* bytes, const Dialect& dialect) {

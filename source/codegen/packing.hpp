@@ -35,9 +35,12 @@ std::vector<std::string> pack(DType dtype, int count, const std::string& group, 
 /// The words of a group of 4-byte elements as one vector.
 std::string pack_group(DType dtype, int count, const std::string& group);
 
-/// One element at index `at` (a uint expression) of block `block`, whose words are uint, or uvec2 for
-/// 8-byte dtypes.
-std::string load_element(DType dtype, const std::string& block, const std::string& at, const Dialect& dialect);
+/// One element at index `at` (a uint expression) of block `block`, an array of words of `block_bytes`: 4, 8
+/// or 16, at least the element's size.
+std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at, const Dialect& dialect);
+
+/// The bits of one element of at most 4 bytes as a word; narrower ones fill every place of the word.
+std::string element_bits(DType dtype, const std::string& value, const Dialect& dialect);
 
 /// A literal of the dtype from its bytes.
 std::string literal(DType dtype, const std::byte* bytes, const Dialect& dialect);

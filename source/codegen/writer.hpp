@@ -17,6 +17,7 @@ class Writer {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
     text_ += '\n';
   }
+  void indent() { ++depth_; }
   void blank() { text_ += '\n'; }
   void raw(std::string_view text) { text_ += text; }
   /// A line that ends in "{"; close() ends the block.
@@ -41,5 +42,16 @@ class Writer {
   std::string text_;
   int depth_ = 0;
 };
+
+/// Whether a text uses an identifier.
+inline bool mentions(std::string_view text, std::string_view name) {
+  const auto in_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const bool begins = at == 0 || !(in_word(text[at - 1]) || text[at - 1] == '.');
+    const std::size_t end = at + name.size();
+    if (begins && (end == text.size() || !in_word(text[end]))) return true;
+  }
+  return false;
+}
 
 }  // namespace vkfuse::codegen

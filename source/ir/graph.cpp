@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "ir/structured.hpp"
+
 namespace vkfuse::ir {
 
 std::vector<NodeId> Graph::inputs() const {
@@ -29,8 +31,6 @@ NodeId Graph::append(Node node) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-namespace {
-
 Result<void> check_dims(std::string_view what, const Shape& shape) {
   Sizes fixed;
   for (const Dim& dim : shape) {
@@ -42,8 +42,6 @@ Result<void> check_dims(std::string_view what, const Shape& shape) {
   static_cast<void>(count);
   return {};
 }
-
-}  // namespace
 
 Result<NodeId> Graph::add_input(std::string input_name, TensorType type) {
   if (input_name.empty()) return invalid("An input of type {} has an empty name.", to_text(type));
@@ -151,8 +149,9 @@ Result<NodeId> append_copy(Graph& graph, const Node& node, std::vector<NodeId> o
       return graph.add_random(node.type.shape, std::get<RandomPayload>(node.payload).seed);
     case ops::OpClass::convert: return graph.add(*node.op, std::move(operands), node.type.dtype);
     case ops::OpClass::elementwise: return graph.add(*node.op, std::move(operands));
+    default: break;
   }
-  return invalid("A node has an unknown op class.");
+  return graph.add_structured(*node.op, std::move(operands), node.payload, node.op->shape_is_attribute ? node.type.shape : Shape{});
 }
 
 namespace {

@@ -91,6 +91,9 @@ struct SortPayload {
 /// How `scatter` joins an update with what is there: for each row of the result the updates with its
 /// index are folded onto it in the order of the updates; `set` keeps the last.
 enum class ScatterMode : std::uint8_t { set, add, mul, max, min };
+/// The name in text and messages; but for "set" also that of the op row that joins.
+std::string_view name_of(ScatterMode mode);
+std::optional<ScatterMode> scatter_mode_named(std::string_view name);
 struct ScatterPayload {
   ScatterMode mode = ScatterMode::set;
   friend bool operator==(const ScatterPayload&, const ScatterPayload&) = default;

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "ir/graph.hpp"
+#include "ir/structured.hpp"
 
 namespace vkfuse::ir {
 
@@ -124,13 +124,23 @@ class Parser {
     return fail("expected '%N = ...', 'output', 'dim' or '}}', found '{}'", line.rest());
   }
 
+  Result<void> key_of(Line& line, std::string_view key) {
+    if (line.accept(std::string(key) + "=")) return {};
+    return fail("expected '{}=', found '{}'", key, line.rest());
+  }
+
   template <typename T>
-  Result<T> attribute(Line& line, std::string_view key) {
-    if (!line.accept(std::string(key) + "=")) return fail("expected '{}=', found '{}'", key, line.rest());
+  Result<T> whole(Line& line, std::string_view key) {
     const std::string token = line.word();
     const auto value = number<T>(token);
     if (!value) return fail("'{}' is not a whole number in range for '{}'", token, key);
     return *value;
+  }
+
+  template <typename T>
+  Result<T> attribute(Line& line, std::string_view key) {
+    VKF_CHECK_OK(key_of(line, key));
+    return whole<T>(line, key);
   }
 
   Result<void> dim(Line& line) {
@@ -184,53 +194,91 @@ class Parser {
   }
 
   Result<void> body(Line& line, const ops::OpRow& op) {
-    std::string name;
+    VKF_TRY(payload, payload_of(line, op));
     std::string_view literal;
-    int axis = 0;
-    std::uint64_t seed = 0;
-    std::vector<NodeId> operands;
-    if (op.cls == ops::OpClass::input) {
-      auto quoted = line.quoted();
-      if (!quoted) return fail("expected a quoted input name, found '{}'", line.rest());
-      name = *quoted;
-    } else if (op.cls == ops::OpClass::constant) {
+    if (op.cls == ops::OpClass::constant) {
       literal = line.rest();
       const std::size_t colon = literal.find(':');
       if (colon == std::string_view::npos) return fail("expected ': type' after the constant{}", "");
       line = Line(literal.substr(colon));
       literal = literal.substr(0, colon);
-    } else if (op.name == "iota") {
-      VKF_TRY(value, attribute<int>(line, "axis"));
-      axis = value;
-    } else if (op.name == "random") {
-      VKF_TRY(value, attribute<std::uint64_t>(line, "seed"));
-      seed = value;
     }
+    std::vector<NodeId> operands;
     while (line.peek() == '%') {
       VKF_TRY(operand, reference(line));
       operands.push_back(operand);
     }
+    if (op.arity == 0 && !operands.empty()) return fail("'{}' takes no operands, but %{} was given", op.name, operands[0]);
     VKF_TRY(type, type_of(line));
-    auto added = build(op, name, literal, axis, seed, operands, type);
+    auto added = build({&op, std::move(operands), type, std::move(payload)}, literal);
     if (!added) return located(std::move(added).error());
     const TensorType& inferred = graph_.node(*added).type;
     if (!(inferred == type)) return fail("'{}' gives {}, but {} is declared", op.name, to_text(inferred), to_text(type));
     return {};
   }
 
-  Result<NodeId> build(const ops::OpRow& op, const std::string& name, std::string_view literal, int axis, std::uint64_t seed,
-                       const std::vector<NodeId>& operands, const TensorType& type) {
-    switch (op.cls) {
-      case ops::OpClass::input: return graph_.add_input(name, type);
-      case ops::OpClass::constant: {
-        VKF_TRY(bytes, constant(literal, type.dtype));
-        return graph_.add_constant(type, bytes);
-      }
-      case ops::OpClass::generate:
-        return op.name == "iota" ? graph_.add_iota(type, axis) : graph_.add_random(type.shape, seed);
-      case ops::OpClass::convert: return graph_.add(op, operands, type.dtype);
-      default: return graph_.add(op, operands);
+  /// The attributes that stand before the operands.
+  Result<Payload> payload_of(Line& line, const ops::OpRow& op) {
+    if (op.cls == ops::OpClass::input) {
+      const auto quoted = line.quoted();
+      if (!quoted) return fail("expected a quoted input name, found '{}'", line.rest());
+      return Payload(InputPayload{*quoted});
     }
+    Payload payload = NoPayload{};
+    if (op.name == "iota") payload = IotaPayload{};
+    if (op.name == "random") payload = RandomPayload{};
+    if (const Payload* form = payload_form(op)) payload = *form;
+    Result<void> read;
+    each_attribute(payload, [&](std::string_view key, auto& value) {
+      if (read.ok()) read = read_attribute(line, key, value);
+    });
+    if (!read.ok()) return std::move(read).error();
+    return payload;
+  }
+
+  template <typename T>
+  Result<void> read_attribute(Line& line, std::string_view key, T& value) {
+    VKF_TRY(number, attribute<T>(line, key));
+    value = number;
+    return {};
+  }
+
+  template <typename T>
+  Result<void> read_attribute(Line& line, std::string_view key, std::vector<T>& list) {
+    VKF_CHECK_OK(key_of(line, key));
+    if (!line.accept("[")) return fail("expected a list '[...]' for '{}', found '{}'", key, line.rest());
+    while (!line.accept("]")) {
+      VKF_TRY(number, whole<T>(line, key));
+      list.push_back(number);
+      if (!line.accept(",") && line.peek() != ']') return fail("expected ',' or ']' in the list '{}', found '{}'", key, line.rest());
+    }
+    return {};
+  }
+
+  Result<void> read_attribute(Line& line, std::string_view key, bool& value) {
+    VKF_CHECK_OK(key_of(line, key));
+    const std::string token = line.word();
+    if (token != "true" && token != "false") return fail("expected true or false for '{}', found '{}'", key, token);
+    value = token == "true";
+    return {};
+  }
+
+  Result<void> read_attribute(Line& line, std::string_view key, ScatterMode& value) {
+    VKF_CHECK_OK(key_of(line, key));
+    const std::string token = line.word();
+    const auto mode = scatter_mode_named(token);
+    if (!mode) return fail("'{}' is not a mode of scatter: set, add, mul, max or min", token);
+    value = *mode;
+    return {};
+  }
+
+  Result<NodeId> build(Node node, std::string_view literal) {
+    if (node.op->cls == ops::OpClass::constant) {
+      VKF_TRY(bytes, constant(literal, node.type.dtype));
+      node.payload = ConstantPayload{bytes};
+    }
+    std::vector<NodeId> operands = std::move(node.operands);
+    return append_copy(graph_, node, std::move(operands));
   }
 
   Result<TensorType> type_of(Line& line) {

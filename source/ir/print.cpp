@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "ir/graph.hpp"
+#include "ir/structured.hpp"
 
 namespace vkfuse::ir {
 
@@ -73,12 +73,23 @@ std::string constant_text(const Node& node) {
   return all;
 }
 
+template <typename T>
+std::string value_text(const T& number) {
+  return fmt::format("{}", number);  // a boolean is "true" or "false"
+}
+template <typename T>
+std::string value_text(const std::vector<T>& list) {
+  return fmt::format("[{}]", fmt::join(list, ", "));
+}
+std::string value_text(ScatterMode mode) { return std::string(name_of(mode)); }
+
 std::string attributes(const Node& node) {
   if (const auto* input = std::get_if<InputPayload>(&node.payload)) return " " + quoted(input->name);
   if (std::holds_alternative<ConstantPayload>(node.payload)) return " " + constant_text(node);
-  if (const auto* iota = std::get_if<IotaPayload>(&node.payload)) return fmt::format(" axis={}", iota->axis);
-  if (const auto* random = std::get_if<RandomPayload>(&node.payload)) return fmt::format(" seed={}", random->seed);
-  return {};
+  std::string all;
+  Payload payload = node.payload;
+  each_attribute(payload, [&all](std::string_view name, const auto& value) { all += fmt::format(" {}={}", name, value_text(value)); });
+  return all;
 }
 
 void print_dims(const Graph& graph, std::string& all) {

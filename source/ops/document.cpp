@@ -1,4 +1,7 @@
 // docs/ops.md, written from the rows.
+#include <algorithm>
+#include <vector>
+
 #include "base/error.hpp"
 #include "ops/op.hpp"
 
@@ -28,26 +31,59 @@ std::string types_text(TypeSet types) {
   return all;
 }
 
-const char* signature_text(Signature signature) {
-  switch (signature) {
+const char* signature_text(const OpRow& row) {
+  switch (row.signature) {
     case Signature::same: return "T to T";
     case Signature::compare: return "T to bool";
     case Signature::select: return "bool, T, T to T";
     case Signature::convert: return "T to the dtype given";
     case Signature::generate: return "the dtype given";
+    case Signature::indexed: return row.arity == 3 ? "T, positions, T to T" : "T, positions to T";
+    case Signature::position: return "T to i32";
   }
   return "";
 }
+
+/// The page's sections, each with the classes whose rows it lists, in the order of the table.
+struct Section {
+  const char* title;
+  const char* text;
+  std::vector<OpClass> classes;
+};
+
+std::vector<Section> sections() {
+  return {
+      {"What is given", "", {OpClass::input, OpClass::constant, OpClass::generate}},
+      {"Elementwise", "Operands broadcast as in NumPy.", {OpClass::elementwise, OpClass::convert}},
+      {"Views", "Each element is one of an operand's. A kernel reads through a view; nothing is moved for it.", {OpClass::view}},
+      {"Gathers and scatters", "Positions are data of i32, u32 or i64 that count from 0; nothing is read or written out of range.",
+       {OpClass::gather, OpClass::scatter}},
+      {"Reductions", "`axes=[...]`, ascending: those that the fold removes.", {OpClass::reduce}},
+      {"Scans", "`axis=K exclusive=B reverse=B`: the fold of the elements up to each one, without itself where exclusive, from "
+                "the last one where reverse.",
+       {OpClass::scan}},
+      {"Sorts", "", {OpClass::sort}},
+  };
+}
+
+std::string arity_text(int arity) { return arity == kVariadic ? "1 or more" : std::to_string(arity); }
 
 }  // namespace
 
 std::string table_markdown() {
   std::string text =
-      "# Ops\n\nWritten from the op table by the unit tests with VKFUSE_UPDATE_DOCS=1. Operands broadcast as in NumPy and have "
-      "one dtype T;\n16-bit floats are computed in f32. What Vulkan leaves open is fixed here and enforced in the "
-      "shaders.\n\n| op | operands | T | types | meaning |\n| --- | --- | --- | --- | --- |\n";
-  for (const OpRow& row : table()) {
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, row.arity, types_text(row.types), signature_text(row.signature), row.doc);
+      "# Ops\n\nWritten from the op table by the unit tests with VKFUSE_UPDATE_DOCS=1. Operands have one dtype T unless a row "
+      "says otherwise;\n16-bit floats are computed in f32. What Vulkan leaves open is fixed here and enforced in the shaders. "
+      "[text-ir.md](text-ir.md)\nshows how attributes are written.\n";
+  for (const Section& section : sections()) {
+    text += fmt::format("\n## {}\n\n", section.title);
+    if (*section.text != '\0') text += fmt::format("{}\n\n", section.text);
+    text += "| op | operands | T | types | meaning |\n| --- | --- | --- | --- | --- |\n";
+    for (const OpRow& row : table()) {
+      if (std::find(section.classes.begin(), section.classes.end(), row.cls) == section.classes.end()) continue;
+      text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, arity_text(row.arity), types_text(row.types),
+                          signature_text(row), row.doc);
+    }
   }
   return text;
 }

@@ -86,7 +86,14 @@ enum class Signature : std::uint8_t {
   select,   ///< (bool, T, T) -> T
   convert,  ///< T -> the dtype attribute
   generate, ///< () -> the dtype attribute
+  indexed,  ///< (T, positions) -> T and (T, positions, T) -> T; positions are i32, u32 or i64
+  position, ///< T -> i32
 };
+
+/// The dtypes that positions in data may have.
+inline constexpr TypeSet kPositions = bit(DType::i32) | bit(DType::u32) | bit(DType::i64);
+/// The arity of an op that takes one operand or more.
+inline constexpr int kVariadic = -1;
 
 /// GLSL of one element as an expression over {0}, {1}, {2}; empty where the op is not offered for
 /// that lane. {s} is the lane's name ("f32", "i32", "u32", "i64", "u64", "f64"), so "{s}_div({0}, {1})"
@@ -126,7 +133,7 @@ using OwnError = double (*)(const double* x, double y, double eps);
 
 struct OpRow {
   std::string_view name;
-  int arity = 1;
+  int arity = 1;  ///< or kVariadic
   OpClass cls = OpClass::elementwise;
   Signature signature = Signature::same;
   TypeSet types = 0;  ///< of the T in the signature (operand side)
@@ -146,7 +153,8 @@ struct OpRow {
   /// Operands that random tests draw from: uniform in [low, high] for floats.
   double low = -4, high = 4;
   bool commutative = false;
-  Fold fold;                ///< of reductions and scans
+  Fold fold;                        ///< of reductions and scans
+  bool shape_is_attribute = false;  ///< the result's shape is stated, not inferred
   bool is_product = false;  ///< of its two operands
   /// The row that computes this(a * b, c) in one step, e.g. "fma" for add, whose bound is that of the
   /// two steps; empty if there is none. Standard numerics use it inside a kernel.
@@ -165,7 +173,7 @@ const OpRow* find(std::string_view name);
 /// The row of that name; a broken invariant if there is none. For names written in our own code.
 const OpRow& row(std::string_view name);
 
-/// docs/ops.md: one line per row.
+/// docs/ops.md: one line per row, in sections by class.
 std::string table_markdown();
 
 /// The dtype of the result for these operands, or a sentence that names the op and the dtypes.

@@ -14,6 +14,8 @@ std::span<const OpRow> arithmetic_rows();
 std::span<const OpRow> special_rows();
 std::span<const OpRow> bit_and_logic_rows();
 std::span<const OpRow> compare_rows();
+std::span<const OpRow> view_rows();
+std::span<const OpRow> fold_rows();
 
 using Reals = const double*;
 using Integers = const std::int64_t*;

@@ -11,26 +11,25 @@ namespace {
 using ir::NodeId;
 using GroupId = std::uint32_t;
 
-/// The dimensions that make a dense layout: those that are not 1.
-Shape without_ones(const Shape& shape) {
-  Shape kept;
-  std::copy_if(shape.begin(), shape.end(), std::back_inserter(kept), [](const Dim& dim) { return !(dim == Dim(1)); });
-  return kept;
-}
+/// Views and positions cost nothing where they are needed: every kernel that wants one has its own, and
+/// none is stored unless it is a result.
+bool is_free(const ir::Node& node) { return node.op->cls == ops::OpClass::view || node.op->cls == ops::OpClass::generate; }
 
 struct Group {
   std::vector<NodeId> members;  // sorted; empty once merged into another group
   segment::Segment segment;
   std::int64_t bytes = 0;
-  std::int64_t accesses = 0;  // loads + stores executed
+  double microseconds = 0;    // modelled
+  int version = 0;            // of its members
 };
 
 class Search {
  public:
   Search(const ir::Graph& graph, const Target& target)
-      : graph_(graph), target_(target), symbols_(schedule::nominal_symbols(graph)), users_(graph.users()),
-        is_output_(graph.size(), false), group_of_(graph.size(), kNone) {
+      : graph_(graph), target_(target), symbols_(schedule::nominal_symbols(graph)), is_output_(graph.size(), false),
+        group_of_(graph.size(), kNone) {
     for (const ir::Output& output : graph.outputs()) is_output_[output.value] = true;
+    find_users();
   }
 
   Result<Partition> run(const Options& options) {
@@ -44,6 +43,32 @@ class Search {
 
  private:
   static constexpr GroupId kNone = ~GroupId{0};
+  static constexpr int kMostRounds = 8;
+
+  [[nodiscard]] bool is_free(ir::NodeId id) const { return partition::is_free(graph_.node(id)) && !is_output_[id]; }
+
+  /// What each node is computed from and used by, seen through the free nodes between.
+  void find_users() {
+    users_.resize(graph_.size());
+    operands_.resize(graph_.size());
+    free_operands_.resize(graph_.size());
+    const auto add = [](std::vector<NodeId>& list, NodeId id) {
+      if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+    };
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      for (NodeId operand : graph_.node(id).operands) {
+        if (!is_free(operand)) {
+          add(operands_[id], operand);
+          continue;
+        }
+        add(free_operands_[id], operand);
+        for (NodeId through : free_operands_[operand]) add(free_operands_[id], through);
+        for (NodeId behind : operands_[operand]) add(operands_[id], behind);
+      }
+      if (is_free(id)) continue;
+      for (NodeId operand : operands_[id]) users_[operand].push_back(id);
+    }
+  }
 
   /// One group per node that some output needs and a kernel has to compute.
   Result<void> start() {
@@ -55,7 +80,7 @@ class Search {
     }
     GroupId count = 0;
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (!live[id] || segment::is_literal(graph_, id) || segment::is_resident(graph_, id)) continue;
+      if (!live[id] || segment::is_literal(graph_, id) || segment::is_resident(graph_, id) || is_free(id)) continue;
       group_of_[id] = count++;
     }
     // Only now: a price depends on who else is computed.
@@ -83,22 +108,16 @@ class Search {
   /// The kernel of these members, or why there cannot be one.
   Result<Group> price(std::vector<NodeId> members) const {
     std::sort(members.begin(), members.end());
-    Shape space;
-    for (NodeId id : members) {
-      auto joined = broadcast(space, graph_.node(id).type.shape);
-      if (!joined) return unsupported("Their shapes {} and {} do not share one iteration space.", to_text(space), to_text(graph_.node(id).type.shape));
-      space = *std::move(joined);
-    }
     Group group;
-    group.segment = segment::build_segment(graph_, members, escapes(members));
-    for (NodeId id : group.segment.stores) {
-      if (without_ones(graph_.node(id).type.shape) == without_ones(space)) continue;
-      return unsupported("%{} of shape {} is stored, and the kernel would run over {}.", id, to_text(graph_.node(id).type.shape), to_text(space));
-    }
-    const segment::Loops loops = segment::build_loops(graph_, group.segment);
-    VKF_TRY(schedule, schedule::best(graph_, group.segment, loops, symbols_, target_));
+    std::vector<NodeId> all = members;
+    for (NodeId id : members) all.insert(all.end(), free_operands_[id].begin(), free_operands_[id].end());
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    group.segment = segment::build_segment(graph_, std::move(all), escapes(members));
+    VKF_TRY(loops, segment::build_loops(graph_, group.segment, symbols_));
+    VKF_TRY(schedule, schedule::best(graph_, loops, target_));
     group.bytes = schedule.bytes_read + schedule.bytes_written;
-    group.accesses = schedule.loads + schedule.stores;
+    group.microseconds = schedule.modelled_us;
     group.members = std::move(members);
     return group;
   }
@@ -129,31 +148,53 @@ class Search {
 
   /// Merges b into a if that is possible and pays; otherwise says why not.
   Result<void> try_merge(GroupId a, GroupId b) {
-    if (connected_outside(a, b) || connected_outside(b, a)) {
+    outside_ = connected_outside(a, b) || connected_outside(b, a);
+    if (outside_) {
       return unsupported("Another kernel must run between the two.");
     }
     std::vector<NodeId> members = groups_[a].members;
     members.insert(members.end(), groups_[b].members.begin(), groups_[b].members.end());
     VKF_TRY(merged, price(std::move(members)));
     const std::int64_t bytes = groups_[a].bytes + groups_[b].bytes;
-    const std::int64_t accesses = groups_[a].accesses + groups_[b].accesses;
     if (merged.bytes > bytes) return unsupported("One kernel would move {} bytes instead of {}.", merged.bytes, bytes);
-    if (merged.accesses > accesses) {
-      return unsupported("One kernel would execute {} loads and stores instead of {}.", merged.accesses, accesses);
+    const double microseconds = groups_[a].microseconds + groups_[b].microseconds;
+    if (merged.microseconds > microseconds * 1.001) {
+      return unsupported("One kernel is modelled at {:.1f} us and the two at {:.1f} us.", merged.microseconds, microseconds);
     }
     for (NodeId id : groups_[b].members) group_of_[id] = a;
     groups_[b] = {};
+    merged.version = ++version_;
     groups_[a] = std::move(merged);
     return {};
   }
 
+  /// Again and again: a merge refused because a third kernel stands between may be possible once that one
+  /// is merged as well.
   void merge_producers() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      changed_ = false;
+      merge_producers_once();
+      if (!changed_) return;
+    }
+  }
+
+  void merge_producers_once() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (group_of_[id] == kNone) continue;
-      for (NodeId operand : graph_.node(id).operands) {
+      for (NodeId operand : operands_[id]) {
         const GroupId from = group_of_[operand];
         if (from == kNone || from == group_of_[id]) continue;
-        note(operand, try_merge(from, group_of_[id]));
+        // Nothing has changed since the last refusal.
+        const auto refused = refused_.find({from, group_of_[id]});
+        if (refused != refused_.end() && refused->second == std::pair(groups_[from].version, groups_[group_of_[id]].version)) continue;
+        const GroupId to = group_of_[id];
+        Result<void> outcome = try_merge(from, to);
+        if (outcome.ok()) {
+          changed_ = true;
+        } else if (!outside_) {
+          refused_[{from, to}] = {groups_[from].version, groups_[to].version};
+        }
+        note(operand, outcome);
       }
     }
   }
@@ -219,11 +260,17 @@ class Search {
   const ir::Graph& graph_;
   const Target& target_;
   SymbolValues symbols_;
-  std::vector<std::vector<NodeId>> users_;
+  std::vector<std::vector<NodeId>> users_;          // seen through free nodes
+  std::vector<std::vector<NodeId>> operands_;       // likewise
+  std::vector<std::vector<NodeId>> free_operands_;  // the free nodes between
   std::vector<bool> is_output_;
   std::vector<GroupId> group_of_;
   std::vector<Group> groups_;
   std::map<NodeId, std::string> reasons_;
+  std::map<std::pair<GroupId, GroupId>, std::pair<int, int>> refused_;  // at these versions
+  int version_ = 0;
+  bool changed_ = false;
+  bool outside_ = false;  // the last refusal was for a kernel between the two
 };
 
 }  // namespace

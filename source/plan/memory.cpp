@@ -32,9 +32,11 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
   return all;
 }
 
+std::int64_t ceil_to(std::int64_t bytes, std::int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+
 }  // namespace
 
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols) {
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const std::vector<Scheduled>& steps) {
   const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.offset_alignment);
   std::vector<Lifetime> values = lifetimes(plan);
   for (Lifetime& value : values) {
@@ -44,6 +46,10 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols) {
     const auto padded = checked_add(bytes, alignment - 1);
     if (!padded) return invalid("The value %{} of type {} is too large.", value.value, to_text(type));
     value.bytes = *padded / alignment * alignment;
+  }
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    const std::int64_t bytes = steps[step].schedule.scratch_bytes;
+    if (bytes > 0) values.push_back({scratch_id(plan, step), step, step, ceil_to(bytes, alignment)});
   }
   // Largest first: what is hard to place is placed while there is room; ties keep running order.
   std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });

@@ -8,13 +8,12 @@
 
 namespace vkfuse::plan {
 
-/// One segment and its loops, in running order.
+/// One segment, in running order.
 struct Step {
   segment::Segment segment;
-  segment::Loops loops;
 };
 
-/// A plan is valid for every size of its symbols; schedules and memory follow once those are known.
+/// A plan is valid for every size of its symbols; loops, schedules and memory follow once those are known.
 struct Plan {
   ir::Graph graph;
   Target target;
@@ -25,25 +24,33 @@ struct Plan {
 /// Partitions a graph that the pass pipeline has prepared.
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options = {});
 
+/// A step at given sizes.
+struct Scheduled {
+  segment::Loops loops;
+  schedule::Schedule schedule;
+};
+
+/// Every step at these sizes, in order.
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning = {});
+
 /// Where each intermediate value lives in the arena.
 struct Slot {
-  ir::NodeId value = 0;
+  ir::NodeId value = 0;  ///< or scratch_id() of a step
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
 };
 
+/// Stands for the partial results of a step where a value's id is asked for.
+inline ir::NodeId scratch_id(const Plan& plan, std::size_t step) { return static_cast<ir::NodeId>(plan.graph.size() + step); }
+
 struct Memory {
-  std::vector<Slot> slots;       ///< values written by one step and read by a later one, not outputs
+  std::vector<Slot> slots;       ///< values written by one step and read by a later one, not outputs; scratch of steps
   std::int64_t arena_bytes = 0;
 };
 
 /// Packs intermediate values by lifetime: a slot is free again after the last step that reads it.
 /// Offsets are multiples of max(256, the device's offset alignment).
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols);
-
-/// The schedule of every step at these sizes, in order.
-Result<std::vector<schedule::Schedule>> schedule_all(const Plan& plan, const SymbolValues& symbols,
-                                                     const schedule::Tuning& tuning = {});
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const std::vector<Scheduled>& steps);
 
 /// What one run does, all kernels together.
 struct Totals {
@@ -54,6 +61,7 @@ struct Totals {
   std::int64_t transactions = 0;
   std::int64_t arena_bytes = 0;
   double modelled_us = 0;
+  segment::Proof proof;  ///< of accesses that stay inside their buffers
 };
 Result<Totals> totals(const Plan& plan, const SymbolValues& symbols);
 

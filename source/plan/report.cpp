@@ -43,30 +43,67 @@ nlohmann::ordered_json access_json(const Plan& plan, ir::NodeId id, std::string_
   return {{"value", fmt::format("%{}", id)}, {"type", vkfuse::to_text(plan.graph.node(id).type)}, {"kind", kind}, {"vector_bytes", bytes}};
 }
 
-nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const schedule::Schedule& schedule) {
+/// One line per load: the value, how it is reached, and how wide.
+struct Read {
+  ir::NodeId value = 0;
+  schedule::AccessPlan plan;
+};
+std::vector<Read> reads_of(const Scheduled& step) {
+  std::vector<Read> reads;
+  for (std::size_t i = 0; i < step.loops.values.size(); ++i) {
+    const segment::Value& value = step.loops.values[i];
+    if (value.kind == segment::Value::Kind::load) reads.push_back({value.node, step.schedule.loads[i]});
+  }
+  std::stable_sort(reads.begin(), reads.end(), [](const Read& a, const Read& b) { return a.value < b.value; });
+  return reads;
+}
+
+/// "[128, 512] x 4096": rows and columns.
+std::string space_of(const segment::Loops& loops) {
+  std::string rows, columns;
+  for (const segment::Axis& axis : loops.axes) {
+    std::string& text = axis.column ? columns : rows;
+    text += (text.empty() ? "" : ", ") + std::to_string(axis.size);
+  }
+  return "[" + rows + "]" + (columns.empty() ? "" : " x [" + columns + "]");
+}
+
+nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Scheduled& scheduled) {
+  const schedule::Schedule& schedule = scheduled.schedule;
   nlohmann::ordered_json json;
-  json["kind"] = "pointwise";
+  json["kind"] = schedule::name_of(schedule.kind);
+  json["loops"] = space_of(scheduled.loops);
+  json["dispatches"] = schedule.dispatches;
   json["ops"] = nlohmann::ordered_json::array();
   for (ir::NodeId id : step.segment.members) json["ops"].push_back(plan.graph.node(id).op->name);
   json["bytes_read"] = schedule.bytes_read;
   json["bytes_written"] = schedule.bytes_written;
-  json["loads"] = schedule.loads;
-  json["stores"] = schedule.stores;
+  json["loads"] = schedule.loads_executed;
+  json["stores"] = schedule.stores_executed;
   json["transactions"] = schedule.transactions;
   json["workgroup"] = schedule.workgroup;
   json["workgroups"] = schedule.workgroups;
   json["elements_per_item"] = schedule.elements_per_item;
   json["items_per_lane"] = schedule.items_in_flight;
-  json["shared_bytes"] = 0;
+  json["shared_bytes"] = schedule.shared_bytes;
+  json["scratch_bytes"] = schedule.scratch_bytes;
+  if (schedule.kind == schedule::Template::rows) {
+    json["column_lanes"] = schedule.column_lanes;
+    json["rows_per_workgroup"] = schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : 1);
+    json["parts"] = schedule.parts;
+    json["passes"] = schedule.passes;
+    json["persistent"] = schedule.persistent;
+  }
   json["modelled_us"] = schedule.modelled_us;
   json["modelled_registers"] = schedule.registers;
   json["reads"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < step.segment.reads.size(); ++i) {
-    json["reads"].push_back(access_json(plan, step.segment.reads[i], name_of(schedule.reads[i].kind), schedule.reads[i].vector_bytes));
+  for (const Read& read : reads_of(scheduled)) {
+    json["reads"].push_back(access_json(plan, read.value, name_of(read.plan.kind), read.plan.vector_bytes));
   }
   json["writes"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < step.segment.stores.size(); ++i) {
-    json["writes"].push_back(access_json(plan, step.segment.stores[i], "contiguous", schedule.store_bytes[i]));
+    const schedule::AccessPlan& store = schedule.stores[i];
+    json["writes"].push_back(access_json(plan, step.segment.stores[i], name_of(store.kind), store.vector_bytes));
   }
   return json;
 }
@@ -88,18 +125,27 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   row("128-byte transactions", fused_totals.transactions, unfused_totals.transactions);
   row("arena bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
   all += fmt::format("  {:<22}{:>16.1f}{:>16.1f}   (constants of the device type)\n", "modelled us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  all += fmt::format("  {:<22}{:>11} of {:>4}   (proven to stay inside their buffers; the others are clamped)\n", "accesses proven", fused_totals.proof.proven,
+                     fused_totals.proof.accesses);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const segment::Segment& segment = plan.steps[i].segment;
-    const schedule::Schedule& schedule = schedules[i];
-    all += fmt::format("\nsegment {}: pointwise over {}\n", i, vkfuse::to_text(segment.space));
+    const schedule::Schedule& schedule = schedules[i].schedule;
+    all += fmt::format("\nsegment {}: {} over {}\n", i, name_of(schedule.kind), space_of(schedules[i].loops));
     all += wrapped("  ops:    ", ops_of(plan, segment));
-    for (std::size_t k = 0; k < segment.reads.size(); ++k) {
-      all += fmt::format("  reads:  {} : {}, {}, {} bytes per load\n", label(plan, segment.reads[k]), vkfuse::to_text(plan.graph.node(segment.reads[k]).type),
-                         name_of(schedule.reads[k].kind), schedule.reads[k].vector_bytes);
+    for (const Read& read : reads_of(schedules[i])) {
+      all += fmt::format("  reads:  {} : {}, {}, {} bytes per load\n", label(plan, read.value), vkfuse::to_text(plan.graph.node(read.value).type),
+                         name_of(read.plan.kind), read.plan.vector_bytes);
     }
     for (std::size_t k = 0; k < segment.stores.size(); ++k) {
-      all += fmt::format("  writes: {} : {}, {} bytes per store\n", label(plan, segment.stores[k]), vkfuse::to_text(plan.graph.node(segment.stores[k]).type),
-                         schedule.store_bytes[k]);
+      all += fmt::format("  writes: {} : {}, {}, {} bytes per store\n", label(plan, segment.stores[k]),
+                         vkfuse::to_text(plan.graph.node(segment.stores[k]).type), name_of(schedule.stores[k].kind), schedule.stores[k].vector_bytes);
+    }
+    if (schedule.kind == schedule::Template::rows) {
+      all += fmt::format("  launch: {} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}\n", schedule.workgroups, schedule.column_lanes,
+                         schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : 1), schedule.passes, schedule.passes == 1 ? "" : "es",
+                         schedule.persistent ? ", rows kept in registers" : "");
+      if (schedule.parts > 1) all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
+      continue;
     }
     all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n", schedule.workgroups, schedule.workgroup,
                        schedule.elements_per_item, schedule.items_in_flight);
@@ -132,6 +178,8 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
   both("transactions", fused_totals.transactions, unfused_totals.transactions);
   both("arena_bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
   both("modelled_us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  json["accesses"] = fused_totals.proof.accesses;
+  json["accesses_proven"] = fused_totals.proof.proven;
   json["constants"] = fmt::format("defaults of the device type {}", name_of(plan.target.type));
   json["segments"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {

@@ -74,11 +74,11 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 Result<void> check_interface(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv) {
   auto found = spirv::reflect(spirv);
   if (!found) return found.error().code == ErrorCode::unsupported ? Result<void>() : Result<void>(std::move(found).error());
-  check(found->push_constant_bytes == kernel.params.size() * 4, "the shader's push constants are those codegen recorded");
+  check(found->push_constant_bytes == kernel.constants.size() * 4, "the shader's push constants are those codegen recorded");
   check(found->bindings.size() == kernel.bindings.size(), "the shader's buffers are those codegen recorded");
   for (std::size_t i = 0; i < kernel.bindings.size(); ++i) {
     check(found->bindings[i].binding == i && found->bindings[i].set == 0, "buffers are bound in the order codegen recorded");
-    check(kernel.bindings[i].store ? found->bindings[i].writeonly : found->bindings[i].readonly, "stores are writeonly, reads readonly");
+    check(kernel.bindings[i].store != found->bindings[i].readonly, "reads are readonly, stores are not");
   }
   return {};
 }
@@ -114,11 +114,11 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vul
   return context;
 }
 
-Result<Target> Context::target(bool wants_half) {
+Result<Target> Context::target(std::span<const Rung> wanted) {
   Target target = base_;
-  if (wants_half) {
-    VKF_TRY(reason, missing(Rung::t2));
-    target.rungs[static_cast<std::size_t>(Rung::t2)] = reason.empty();
+  for (const Rung rung : wanted) {
+    VKF_TRY(reason, missing(rung));
+    target.rungs[static_cast<std::size_t>(rung)] = reason.empty();
   }
   return target;
 }
@@ -153,7 +153,7 @@ Result<std::string> Context::missing(Rung rung) {
 }
 
 Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
-  const std::string key = fmt::format("{}\n{}", kernel.workgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
+  const std::string key = fmt::format("{} {}\n{}", kernel.workgroup, kernel.subgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = kernels_.find(key);
@@ -168,7 +168,11 @@ Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Ke
   info.name = kernel.name;
   info.spirv = *words;
   info.buffers = static_cast<std::uint32_t>(kernel.bindings.size());
-  info.push_constant_bytes = static_cast<std::uint32_t>(kernel.params.size() * 4);
+  info.push_constant_bytes = static_cast<std::uint32_t>(kernel.constants.size() * 4);
+  if (kernel.subgroup > 0) {
+    info.full_subgroups = true;
+    if (device_->caps().subgroup_size_control) info.subgroup_size = static_cast<std::uint32_t>(kernel.subgroup);
+  }
   info.constants = {{0, static_cast<std::uint32_t>(kernel.workgroup)}};
   info.capture_statistics = device_->caps().executable_statistics;
   auto pipeline = vulkan::ComputePipeline::create(device_, info);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,9 +37,9 @@ class Context {
   [[nodiscard]] const std::shared_ptr<vulkan::Device>& device() const { return device_; }
   [[nodiscard]] int index() const { return index_; }
 
-  /// The device as kernels may use it. T2 is in it only if the graph wants 16-bit floats, so that
-  /// nobody else waits for its self-test.
-  Result<Target> target(bool wants_half);
+  /// The device as kernels may use it. A rung is in it only if it is wanted, so that nobody else waits for
+  /// its self-test.
+  Result<Target> target(std::span<const Rung> wanted);
 
   /// Why a rung is not used, or an empty string if it is: tested once, on first demand.
   Result<std::string> missing(Rung rung);

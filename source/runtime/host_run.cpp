@@ -89,7 +89,7 @@ Result<std::map<ir::NodeId, std::vector<std::byte>>> HostRun::run(const std::map
 }
 
 Result<std::vector<StepTime>> HostRun::profile() {
-  const std::vector<codegen::Kernel>& kernels = variant_->kernels;
+  const auto& kernels = variant_->kernels;
   VKF_TRY(pool, vulkan::TimestampPool::create(program_->context()->device(), static_cast<std::uint32_t>(kernels.size()) + 1));
   VKF_TRY(commands, vulkan::CommandBuffer::create(program_->context()->device()));
   VKF_CHECK_OK(commands.begin());
@@ -99,7 +99,7 @@ Result<std::vector<StepTime>> HostRun::profile() {
   VKF_CHECK_OK(ticket.wait());
   VKF_TRY(times, pool.nanoseconds());
   std::vector<StepTime> steps;
-  for (std::size_t i = 0; i < kernels.size(); ++i) steps.push_back({kernels[i].name, (times[i + 1] - times[i]) * 1e-3});
+  for (std::size_t i = 0; i < kernels.size(); ++i) steps.push_back({kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3});
   return steps;
 }
 

@@ -10,8 +10,18 @@ namespace {
 
 constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgotten
 
-bool has_half(const ir::Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) { return node.type.dtype == DType::f16; });
+/// What the graph has a use for: 16-bit floats, and lanes that fold across each other.
+std::vector<Rung> rungs_for(const ir::Graph& graph) {
+  bool half = false;
+  bool folds = false;
+  for (const ir::Node& node : graph.nodes()) {
+    half = half || node.type.dtype == DType::f16;
+    folds = folds || node.op->cls == ops::OpClass::reduce;
+  }
+  std::vector<Rung> rungs;
+  if (folds) rungs.push_back(Rung::t1);
+  if (half) rungs.push_back(Rung::t2);
+  return rungs;
 }
 
 /// Dtypes that a device may lack altogether.
@@ -27,7 +37,7 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 
 Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph));
-  VKF_TRY(target, context->target(has_half(prepared)));
+  VKF_TRY(target, context->target(rungs_for(prepared)));
   VKF_CHECK_OK(check_dtypes(prepared, target));
   auto program = std::shared_ptr<Program>(new Program());
   program->context_ = std::move(context);
@@ -65,20 +75,23 @@ Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symb
 Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
-  VKF_TRY(schedules, plan::schedule_all(plan_, symbols, options_.tuning));
-  VKF_TRY(memory, plan::plan_memory(plan_, symbols));
+  VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning));
+  VKF_TRY(memory, plan::plan_memory(plan_, symbols, steps));
   variant->memory = std::move(memory);
+  codegen::EmitOptions emitting;
+  emitting.numerics = options_.numerics;
+  emitting.hoist_sizes = !symbols.empty();
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const plan::Step& step = plan_.steps[i];
-    VKF_TRY(kernel, codegen::emit_pointwise(plan_.graph, step.segment, step.loops, schedules[i], plan_.target, options_.numerics,
-                                            fmt::format("segment {}", i)));
-    VKF_TRY(axes, schedule::axis_sizes(step.loops, symbols));
-    variant->constants.push_back(codegen::push_constants(kernel, schedules[i], axes));
-    VKF_TRY(compiled, context_->compile(kernel));
-    variant->compiled.push_back(std::move(compiled));
-    variant->kernels.push_back(std::move(kernel));
+    emitting.name = fmt::format("segment {}", i);
+    VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, steps[i].loops, steps[i].schedule, plan_.target, emitting));
+    variant->compiled.emplace_back();
+    for (const codegen::Kernel& kernel : kernels) {
+      VKF_TRY(compiled, context_->compile(kernel));
+      variant->compiled.back().push_back(std::move(compiled));
+    }
+    variant->kernels.push_back(std::move(kernels));
   }
-  variant->schedules = std::move(schedules);
+  variant->steps = std::move(steps);
   return std::shared_ptr<const Variant>(std::move(variant));
 }
 
@@ -158,30 +171,44 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
     commands.write_timestamp(*timestamps, 0);
   }
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const schedule::Schedule& schedule = variant.schedules[i];
-    if (schedule.items > 0) {
+    bool first = timestamps != nullptr && i > 0;  // timed one by one
+    for (std::size_t k = 0; k < variant.kernels[i].size(); ++k) {
+      const codegen::Kernel& kernel = variant.kernels[i][k];
+      if (variant.steps[i].schedule.items == 0) continue;
       std::vector<vulkan::BufferRange> bound;
-      bool conflict = timestamps != nullptr && i > 0;  // timed one by one
-      for (const codegen::Binding& binding : variant.kernels[i].bindings) {
-        bound.push_back(ranges.at(binding.value));
+      bool conflict = first;
+      first = false;
+      for (const codegen::Binding& binding : kernel.bindings) {
+        bound.push_back(ranges.at(binding.scratch ? plan::scratch_id(plan_, i) : binding.value));
         conflict = conflict || hazards.conflict(bound.back(), binding.store);
       }
       if (conflict) {
         commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
         hazards.clear();
       }
-      for (std::size_t k = 0; k < bound.size(); ++k) hazards.add(bound[k], variant.kernels[i].bindings[k].store);
-      commands.bind(variant.compiled[i]->pipeline);
+      for (std::size_t b = 0; b < bound.size(); ++b) hazards.add(bound[b], kernel.bindings[b].store);
+      commands.bind(variant.compiled[i][k]->pipeline);
       commands.bind_buffers(bound);
-      commands.push_constants(std::as_bytes(std::span(variant.constants[i])));
-      const std::int64_t x = schedule.workgroups_x;
-      const std::int64_t y = (schedule.workgroups + x - 1) / x;
-      commands.dispatch(static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y));
+      commands.push_constants(std::as_bytes(std::span(kernel.constants)));
+      commands.dispatch(kernel.groups_x, kernel.groups_y);
     }
     if (timestamps != nullptr) commands.write_timestamp(*timestamps, static_cast<std::uint32_t>(i) + 1);
   }
   return {};
 }
+
+namespace {
+
+/// Whether every load of `read` is of the element that the same invocation stores to `stored`.
+bool reads_own_place(const plan::Scheduled& step, ir::NodeId read, ir::NodeId stored) {
+  if (step.schedule.kind != schedule::Template::pointwise) return false;
+  const auto store = std::find_if(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& s) { return s.node == stored; });
+  return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
+    return value.kind != segment::Value::Kind::load || value.node != read || value.offset == store->offset;
+  });
+}
+
+}  // namespace
 
 Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges) const {
   const auto overlap = [&](ir::NodeId a, ir::NodeId b) {
@@ -205,9 +232,7 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
           if (k < i || !overlap(stored, segment.reads[r])) continue;
           const bool produced = std::find(plan_.steps[i].segment.stores.begin(), plan_.steps[i].segment.stores.end(), segment.reads[r]) !=
                                 plan_.steps[i].segment.stores.end();
-          // A single element counts as uniform, and one invocation reads and writes it.
-          const bool own = variant.schedules[k].reads[r].kind == schedule::AccessKind::contiguous || variant.schedules[k].elements == 1;
-          const bool same_place = k == i && own &&
+          const bool same_place = k == i && reads_own_place(variant.steps[k], segment.reads[r], stored) &&
                                   ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
                                   size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
           if (same_place || (k > i && produced)) continue;

@@ -21,11 +21,17 @@ struct ProgramOptions {
 /// What a run needs at one set of sizes; no device memory yet.
 struct Variant {
   SymbolValues symbols;
-  std::vector<schedule::Schedule> schedules;
-  std::vector<codegen::Kernel> kernels;
-  std::vector<std::vector<std::uint32_t>> constants;  ///< push constants per step
-  std::vector<std::shared_ptr<const CompiledKernel>> compiled;  ///< null for an empty step
+  std::vector<plan::Scheduled> steps;
+  /// Per step, one per dispatch.
+  std::vector<std::vector<codegen::Kernel>> kernels;
+  std::vector<std::vector<std::shared_ptr<const CompiledKernel>>> compiled;
   plan::Memory memory;
+
+  [[nodiscard]] int dispatches() const {
+    int count = 0;
+    for (const std::vector<codegen::Kernel>& step : kernels) count += static_cast<int>(step.size());
+    return count;
+  }
 };
 
 /// Where each value of a run lives.

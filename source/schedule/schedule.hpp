@@ -1,72 +1,101 @@
-// How a segment runs on a target: items per invocation, vector widths, workgroup size; and what
-// that moves. The partitioner asks here; it never decides by itself whether a kernel is possible.
+// How a segment runs on a target: which template, which elements belong to which invocation, vector
+// widths, workgroup size; and what that moves. The partitioner asks here; it never decides by itself
+// whether a kernel is possible.
 #pragma once
 
 #include <optional>
 
 #include "base/target.hpp"
-#include "segment/segment.hpp"
+#include "segment/loops.hpp"
 
 namespace vkfuse::schedule {
 
-/// How one read reaches its elements. An item is `elements_per_item` consecutive elements of the
-/// output.
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+enum class Template : std::uint8_t {
+  pointwise,  ///< every invocation owns whole items of consecutive elements
+  rows,       ///< lanes share the columns of a row and fold across each other
+};
+std::string_view name_of(Template kind);
+
+/// How an access reaches the elements of an item: `elements_per_item` neighbours along the vector axis.
 enum class AccessKind : std::uint8_t {
-  contiguous,  ///< the item's own elements: whole vectors
-  row_vector,  ///< consecutive elements too, at a position computed from the item's coordinates
-  row_scalar,  ///< one element for the whole item
-  uniform,     ///< one element for the whole kernel
-  element,     ///< any: addressed element by element
+  vector,   ///< whole vectors
+  scalar,   ///< one element for the whole item
+  uniform,  ///< one element for the whole kernel
+  element,  ///< addressed element by element
 };
 std::string_view name_of(AccessKind kind);
 
-struct ReadPlan {
-  AccessKind kind = AccessKind::contiguous;
-  int vector_bytes = 0;  ///< of one load instruction
+struct AccessPlan {
+  AccessKind kind = AccessKind::element;
+  int vector_bytes = 0;  ///< of one load or store instruction
 };
 
 /// Overrides for sweeps and tests; nothing is overridden by default.
 struct Tuning {
   std::optional<int> workgroup;
-  std::optional<int> vector_bytes;    ///< widest access: 4, 8 or 16
+  std::optional<int> vector_bytes;  ///< widest access: 4, 8 or 16
   std::optional<int> items_in_flight;
+  std::optional<int> column_lanes;  ///< rows: lanes that share a row, a power of two
+  std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
+  std::optional<int> parts;         ///< rows: workgroups that share a row
 };
 
-/// The pointwise template's choices, and what they cost.
+/// The choices, and what they cost.
 struct Schedule {
+  Template kind = Template::pointwise;
   int elements_per_item = 1;
   int items_in_flight = 1;  ///< per invocation; their loads are issued together
   int workgroup = 1;
-  bool exact = false;       ///< the element count is a multiple of elements_per_item: no tail
-  bool aligned_rows = false;  ///< no item straddles two rows of the innermost axis
-  bool wide = false;          ///< more than 2^31 elements: no 31-bit division tricks
-  std::vector<ReadPlan> reads;   ///< of Segment::reads
-  std::vector<AccessKind> positions;  ///< of Loops::positions
-  std::vector<int> store_bytes;  ///< of Segment::stores: bytes of one store instruction
+  int vector_axis = -1;     ///< the loop axis along which an item's elements lie; -1: there is none
+  bool exact = false;       ///< no item has fewer elements than the others
+  bool straddles = false;   ///< pointwise: items may cross rows of the vector axis; coordinates are per element
+  bool wide = false;        ///< more than 2^31 elements: no 31-bit division tricks
+  std::vector<AccessPlan> loads;   ///< one per value of the loops; of those that are loads
+  std::vector<AccessPlan> stores;  ///< of Loops::stores
+
+  // Rows.
+  bool vector_rows = false;  ///< the vector axis is a row axis: each lane owns several rows
+  int row_lanes = 1;         ///< row_lanes * column_lanes is the workgroup
+  int column_lanes = 1;
+  std::int64_t trips = 1;    ///< items along the columns per lane and pass
+  bool persistent = false;   ///< trips are unrolled and what was loaded stays in registers
+  bool online = false;       ///< a maximum and the sum of exponentials below it are one pass
+  int parts = 1;             ///< workgroups per row; more than 1: one dispatch per pass
+  int passes = 1;            ///< over the columns
+  int dispatches = 1;
+  int subgroup = 0;          ///< lanes of a subgroup that shuffles serve; 0: shared memory alone
+  std::int64_t scratch_bytes = 0;  ///< device memory for partial results
+  std::int64_t shared_bytes = 0;
 
   // The launch at these sizes.
   std::int64_t elements = 0;
   std::int64_t items = 0;
+  std::int64_t row_items = 0;     ///< rows: groups of rows that lanes own
+  std::int64_t column_items = 0;  ///< rows: items along the columns
   std::int64_t workgroups = 0;
   std::int64_t workgroups_x = 0;  ///< of one row of the dispatch; the last row may have idle ones
 
   // The model.
-  std::int64_t bytes_read = 0;     ///< each element once
+  std::int64_t bytes_read = 0;  ///< each element once
   std::int64_t bytes_written = 0;
-  std::int64_t loads = 0;          ///< load instructions executed, all invocations together
-  std::int64_t stores = 0;
-  std::int64_t transactions = 0;   ///< 128-byte lines touched per subgroup-wide access, summed
-  int registers = 0;               ///< estimate of live 32-bit values per invocation
+  std::int64_t loads_executed = 0;  ///< load instructions, all invocations together
+  std::int64_t stores_executed = 0;
+  std::int64_t transactions = 0;  ///< 128-byte lines touched per subgroup-wide access, summed
+  int registers = 0;              ///< estimate of live 32-bit values per invocation
   double modelled_us = 0;
 };
 
-/// The best schedule of a segment at these sizes of its axes, or the reason why it cannot be one
-/// kernel on this target (a full sentence naming the limit).
-Result<Schedule> best(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                      const SymbolValues& symbols, const Target& target, const Tuning& tuning = {});
+/// The best schedule of these loops, or the reason why they cannot be one kernel on this target (a full
+/// sentence naming the limit).
+Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning = {});
 
-/// The sizes of the loop axes, outermost first.
-Result<Sizes> axis_sizes(const segment::Loops& loops, const SymbolValues& symbols);
+/// Whether a value differs between the elements of one item.
+bool varies_in_item(const segment::Loops& loops, const Schedule& schedule, const segment::Value& value);
+
+/// The distinct buffers that are loaded, in the order of their first load.
+std::vector<ir::NodeId> buffers_read(const segment::Loops& loops);
 
 /// Stand-ins for symbols where a plan is made before the sizes are known: about 4096, less where
 /// several of them would make a large tensor, within the facts of each symbol.
@@ -77,6 +106,7 @@ struct CostModel {
   double copy_gb_per_s = 100;
   double launch_us = 5;
   double gflops = 500;
+  double accesses_per_us = 50e3;  ///< loads and stores executed
 };
 CostModel default_costs(DeviceType type);
 

@@ -43,8 +43,10 @@ struct Tally {
 std::string check_kernels(const Executable& program, const SymbolValues& symbols) {
   const auto variant = must(program.state()->program->variant(symbols));
   for (std::size_t i = 0; i < variant->compiled.size(); ++i) {
-    const Result<void> valid = spirv::validate(variant->compiled[i]->spirv);
-    if (!valid) return fmt::format("Kernel {} is not valid SPIR-V: {}", i, valid.error().text());
+    for (const auto& kernel : variant->compiled[i]) {
+      const Result<void> valid = spirv::validate(kernel->spirv);
+      if (!valid) return fmt::format("Kernel {} is not valid SPIR-V: {}", i, valid.error().text());
+    }
   }
   return {};
 }

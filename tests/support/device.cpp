@@ -24,8 +24,8 @@ const Device& device() {
 }
 
 const Target& target(bool wants_half) {
-  static const Target with = must(device().state()->context->target(true));
-  static const Target without = must(device().state()->context->target(false));
+  static const Target with = must(device().state()->context->target(std::vector{Rung::t1, Rung::t2}));
+  static const Target without = must(device().state()->context->target(std::vector{Rung::t1}));
   return wants_half ? with : without;
 }
 

@@ -17,5 +17,15 @@ TEST(Document, OpsPageIsWhatTheTableSays) {
   EXPECT_EQ(page.str(), table_markdown()) << "VKFUSE_UPDATE_DOCS=1 on this test rewrites " << path;
 }
 
+TEST(Document, EveryRowHasOneLine) {
+  const std::string page = table_markdown();
+  for (const OpRow& each : table()) {
+    const std::string start = "\n| " + std::string(each.name) + " |";
+    const std::size_t at = page.find(start);
+    EXPECT_NE(at, std::string::npos) << each.name;
+    EXPECT_EQ(page.find(start, at + 1), std::string::npos) << each.name;
+  }
+}
+
 }  // namespace
 }  // namespace vkfuse::ops

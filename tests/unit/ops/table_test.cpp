@@ -46,6 +46,42 @@ TEST(TableTest, EveryRowIsComplete) {
   }
 }
 
+TEST(TableTest, FoldsJoinByRowsOfTheTable) {
+  int folds = 0;
+  for (const OpRow& each : table()) {
+    SCOPED_TRACE(each.name);
+    const bool folds_by_class = each.cls == OpClass::reduce || each.cls == OpClass::scan;
+    EXPECT_EQ(each.fold.kind != Fold::Kind::none, folds_by_class);
+    EXPECT_EQ(each.signature == Signature::position, each.fold.kind == Fold::Kind::arg || each.cls == OpClass::sort);
+    if (!folds_by_class) continue;
+    ++folds;
+    const OpRow* join = find(each.fold.join);
+    ASSERT_NE(join, nullptr);
+    EXPECT_EQ(join->arity, 2);
+    EXPECT_TRUE(join->commutative);
+    EXPECT_EQ(each.types & ~join->types, 0);
+    // What a fold starts from changes nothing it is joined with.
+    if (join->real != nullptr) {
+      const double start[] = {each.fold.identity, -2.5};
+      EXPECT_EQ(join->real(start), -2.5);
+    } else {
+      for (const std::int64_t value : {0, 1}) {
+        const std::int64_t start[] = {static_cast<std::int64_t>(each.fold.identity), value};
+        EXPECT_EQ(join->integer(start, DType::boolean), value);
+      }
+    }
+  }
+  EXPECT_EQ(folds, 13);
+}
+
+TEST(TableTest, ViewsAndGathersCostNothing) {
+  for (const OpRow& each : table()) {
+    const bool moves = each.cls == OpClass::view || each.cls == OpClass::gather;
+    EXPECT_EQ(moves && each.cost != 0, false) << each.name;
+    EXPECT_EQ(each.shape_is_attribute, each.name == "reshape" || each.name == "broadcast" || each.name == "slice") << each.name;
+  }
+}
+
 TEST(TableTest, CommutativeRowsCommute) {
   for (const OpRow& each : table()) {
     if (!each.commutative) continue;
@@ -83,6 +119,13 @@ TEST(InferTest, GivesTheDtypeOfTheResult) {
   EXPECT_EQ(*infer_dtype(row("select"), std::vector{DType::boolean, DType::u8, DType::u8}, {}), DType::u8);
   EXPECT_EQ(*infer_dtype(row("cast"), std::vector{DType::f32}, DType::i8), DType::i8);
   EXPECT_EQ(*infer_dtype(row("iota"), {}, DType::i64), DType::i64);
+  EXPECT_EQ(*infer_dtype(row("concat"), std::vector(5, DType::i8), {}), DType::i8);
+  EXPECT_EQ(*infer_dtype(row("gather"), std::vector{DType::f16, DType::i64}, {}), DType::f16);
+  EXPECT_EQ(*infer_dtype(row("gather"), std::vector{DType::i64, DType::i64}, {}), DType::i64);
+  EXPECT_EQ(*infer_dtype(row("scatter"), std::vector{DType::u8, DType::u32, DType::u8}, {}), DType::u8);
+  EXPECT_EQ(*infer_dtype(row("reduce_mean"), std::vector{DType::bf16}, {}), DType::bf16);
+  EXPECT_EQ(*infer_dtype(row("argmin"), std::vector{DType::f64}, {}), DType::i32);
+  EXPECT_EQ(*infer_dtype(row("argsort"), std::vector{DType::u64}, {}), DType::i32);
 }
 
 struct Refusal {
@@ -107,6 +150,17 @@ TEST(InferTest, NamesWhatIsWrong) {
        DType::i64,
        "'bitcast' from f32 to i64 would change the element size from 4 to 8 bytes."},
       {"random", {}, DType::f32, "'random' is not defined on f32; it takes u32."},
+      {"concat", {}, {}, "'concat' takes one operand or more, but none was given."},
+      {"concat", {DType::f32, DType::f32, DType::i8}, {}, "The operands of 'concat' must have one dtype, but they are f32 and i8."},
+      {"pad", {DType::f32, DType::f64}, {}, "The operands of 'pad' must have one dtype, but they are f32 and f64."},
+      {"gather", {DType::f32, DType::i16}, {}, "The positions that 'gather' takes must be i32, u32 or i64, but they are i16."},
+      {"take_along", {DType::f32, DType::u64}, {}, "The positions that 'take_along' takes must be i32, u32 or i64, but they are u64."},
+      {"scatter", {DType::f32, DType::f32, DType::f32}, {}, "The positions that 'scatter' takes must be i32, u32 or i64, but they are f32."},
+      {"scatter", {DType::f32, DType::i32, DType::i32}, {}, "The operands of 'scatter' must have one dtype, but they are f32 and i32."},
+      {"reduce_sum", {DType::boolean}, {}, "'reduce_sum' is not defined on bool; it takes f32, f16, bf16, f64, i8, u8, i16, u16, i32, u32, i64 and u64."},
+      {"reduce_mean", {DType::i32}, {}, "'reduce_mean' is not defined on i32; it takes f32, f16, bf16 and f64."},
+      {"reduce_any", {DType::f32}, {}, "'reduce_any' is not defined on f32; it takes bool."},
+      {"argmax", {DType::f32}, DType::i32, "'argmax' takes its dtype from its operands, but the attribute i32 was given."},
   };
   for (const Refusal& refusal : refusals) {
     const auto result = infer_dtype(row(refusal.op), refusal.operands, refusal.attribute);

@@ -1,0 +1,128 @@
+// What all templates share: names, buffers, positions as text, and the lines that compute values.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "codegen/kernel.hpp"
+#include "codegen/numbers.hpp"
+#include "codegen/packing.hpp"
+#include "codegen/writer.hpp"
+
+namespace vkfuse::codegen {
+
+using segment::Value;
+using segment::ValueId;
+
+/// One place of the text where values have names: main(), a loop in it, or a function of one element.
+struct Scope {
+  Writer* out = nullptr;
+  std::map<ValueId, std::string> names;
+  std::map<index::AxisId, index::Expr> axes;          ///< loop axes in terms of the scope's own
+  std::map<index::AxisId, std::string> axis_names;    ///< of the scope's own axes
+  std::vector<std::pair<index::Expr, std::string>> known;  ///< quotients and remainders that have a variable
+  std::map<int, std::string> data_names;              ///< clamped indices
+};
+
+/// Ids of the axes that templates count by, apart from loop axes.
+enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn };
+
+class Emitter {
+ public:
+  Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+          const Target& target, const EmitOptions& options, std::vector<std::string> node_names);
+
+ protected:
+  // --- values (values.cpp) -------------------------------------------------------------------------
+  [[nodiscard]] DType dtype(ir::NodeId id) const { return graph_.node(id).type.dtype; }
+  [[nodiscard]] DType dtype_of(const Value& value) const { return dtype(value.node); }
+  [[nodiscard]] std::string scalar_type(ir::NodeId id) const {
+    return std::string(ops::glsl_type(ops::lane_of(dtype(id)), dialect_.native_int64));
+  }
+  [[nodiscard]] bool is_literal(ValueId id) const { return loops_.values[id].kind == Value::Kind::literal; }
+  [[nodiscard]] std::string literal_text(ValueId id) const;
+  /// The value's name in the scope, or the literal itself.
+  [[nodiscard]] std::string use(const Scope& scope, ValueId id) const;
+  /// The lines that give a value its name in the scope; its operands have theirs.
+  Result<void> emit_value(Scope& scope, ValueId id);
+  /// All of them, in order.
+  Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
+  void find_products();
+  [[nodiscard]] bool is_contracted(ValueId id) const { return contracted_.count(id) != 0; }
+
+  // --- positions (positions.cpp) ---------------------------------------------------------------------
+  /// An expression of the loop axes as text; quotients and remainders become variables of the scope.
+  std::string position(Scope& scope, const index::Expr& expr);
+  std::string scoped(Scope& scope, const index::Expr& expr);  ///< the same, of the scope's own axes
+  [[nodiscard]] index::Expr in_scope(const Scope& scope, const index::Expr& expr) const;
+  /// The conjunction as a boolean expression.
+  std::string condition(Scope& scope, std::span<const segment::Guard> guards);
+  /// The variable that holds a data value as an index below `size`.
+  std::string data_index(Scope& scope, int data, std::int64_t size);
+
+  // --- loads and stores (memory.cpp) -----------------------------------------------------------------
+  /// One element wherever it is, with its guards.
+  std::string load_scalar(Scope& scope, ValueId id);
+  [[nodiscard]] int vectors_of(ValueId load) const;
+  /// The raw vectors of an item: declares them, or assigns where `slot` ("[u]") says they are arrays.
+  void load_vectors(Scope& scope, ValueId id, const std::string& slot);
+  [[nodiscard]] std::string raw_name(ValueId id, int vector) const;
+  [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& slot) const;
+  [[nodiscard]] std::string group_type_of(ir::NodeId id) const { return group_type(ops::lane_of(dtype(id)), group_, dialect_); }
+  void store_scalar(Scope& scope, std::size_t store, const std::string& value);
+  /// The vectors of an item from groups named result_name(store)_g. `valid` is empty where the item is whole.
+  void store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid);
+  [[nodiscard]] std::string result_name(std::size_t store) const;
+  [[nodiscard]] int buffer_bytes(ir::NodeId node) const;  ///< of one word of the array
+  [[nodiscard]] index::Expr item_vector(Scope& scope, const index::Expr& offset, int per_vector) const;
+
+  // --- the file (interface.cpp) ----------------------------------------------------------------------
+  [[nodiscard]] std::string head(const std::string& body, const std::string& summary) const;
+  [[nodiscard]] std::string interface(bool comments) const;
+  Result<Kernel> finish(std::string_view summary);
+  [[nodiscard]] std::string op_summary() const;
+
+  [[nodiscard]] std::string unique(const std::string& wanted);
+
+  const ir::Graph& graph_;
+  const segment::Segment& segment_;
+  const segment::Loops& loops_;
+  const schedule::Schedule& schedule_;
+  const Target& target_;
+  const EmitOptions& options_;
+  Dialect dialect_;
+  Numbers numbers_;
+  std::vector<std::string> node_names_;
+  std::vector<std::string> value_names_;
+  std::set<std::string> taken_;
+  bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
+  struct {
+    bool f32 = false, f64 = false;
+  } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
+  std::map<ValueId, ValueId> contracted_;  ///< product -> the sum it is part of
+  int elements_ = 1;
+  int group_ = 1;
+  int groups_ = 1;
+  bool shuffles_ = false;
+  std::vector<Binding> bindings_;
+  std::string hidden_bit_ = "(p.items & 0x80000000u)";
+  Writer shared_;     ///< shared arrays
+  Writer functions_;
+  Writer main_;
+};
+
+/// What a fold starts from, in its accumulator's type.
+std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect);
+
+/// Names of a segment's values in the order it mentions them: equal kernels then have equal text.
+std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Loops& loops, const segment::Segment& segment);
+
+/// The templates: one kernel per dispatch.
+Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                           const std::vector<std::string>& names);
+Result<std::vector<Kernel>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                      const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                      const std::vector<std::string>& names);
+
+}  // namespace vkfuse::codegen

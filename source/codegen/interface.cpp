@@ -1,0 +1,151 @@
+// The top of a shader: extensions, what it is, push constants, buffers.
+#include <algorithm>
+
+#include "codegen/emitter.hpp"
+#include "codegen/names.hpp"
+
+namespace vkfuse::codegen {
+
+namespace {
+
+std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
+
+std::size_t push_words(const Target& target) { return std::min<std::size_t>(target.caps.push_constant_bytes / 4, 32); }
+
+}  // namespace
+
+Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+                 const Target& target, const EmitOptions& options, std::vector<std::string> node_names)
+    : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), target_(target), options_(options), dialect_(dialect_of(target)),
+      numbers_(options.hoist_sizes, push_words(target)), node_names_(std::move(node_names)),
+      hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
+  keeps_nan_ = {target.caps.keep_nan_f32, target.caps.keep_nan_f32 && target.caps.keep_nan_f64};
+  elements_ = schedule.elements_per_item;
+  group_ = std::min(4, elements_);
+  groups_ = elements_ / group_;
+  for (const std::string& name : node_names_) {
+    if (!name.empty()) taken_.insert(name);
+  }
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last"}) taken_.insert(word);
+  // The first position of a node has its name, others a number more. A loaded value is not its buffer.
+  value_names_.resize(loops.values.size());
+  std::set<ir::NodeId> seen;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    const std::string& node = node_names_[value.node];
+    const bool stored = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) { return store.node == value.node; });
+    const bool own = seen.insert(value.node).second && value.kind != Value::Kind::load && !stored;
+    value_names_[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
+  }
+  for (ir::NodeId id : schedule::buffers_read(loops)) bindings_.push_back({id, false, false});
+  for (const segment::Store& store : loops.stores) bindings_.push_back({store.node, true, false});
+  if (schedule.scratch_bytes > 0) bindings_.push_back({0, true, true});
+}
+
+std::string Emitter::unique(const std::string& wanted) {
+  if (taken_.insert(wanted).second) return wanted;
+  for (int i = 1;; ++i) {
+    std::string name = wanted + std::to_string(i);
+    if (taken_.insert(name).second) return name;
+  }
+}
+
+std::string Emitter::op_summary() const {
+  std::string all;
+  std::size_t listed = 0;
+  for (ir::NodeId id : segment_.members) {
+    if (++listed > 8) break;
+    all += (all.empty() ? "" : ", ") + std::string(graph_.node(id).op->name);
+  }
+  if (segment_.members.size() > 8) all += fmt::format(", ... {} ops in all", segment_.members.size());
+  return all;
+}
+
+std::string Emitter::head(const std::string& body, const std::string& summary) const {
+  const auto has = [&](std::string_view text) { return body.find(text) != std::string::npos; };
+  Writer out;
+  out.line("#version 450");
+  if (has("int64_t") || has("i64vec") || has("u64vec") || has("packUint2x32") || has("i64_index") || has("u64_index")) {
+    out.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
+  }
+  if (has("f16x2_values_native") || has("f16x2_bits_native")) out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
+  if (has("gl_Subgroup")) out.line("#extension GL_KHR_shader_subgroup_basic : require");
+  if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
+  if (keeps_nan_.f32) out.line("#extension GL_EXT_spirv_intrinsics : require");
+  // Without it a driver may keep what is in flight in memory instead of registers.
+  if (has("[[unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
+  out.blank();
+  out.line("// {} of graph \"{}\": {}", comment_text(options_.name), comment_text(graph_.name), op_summary());
+  out.line("// {}{}", summary, options_.numerics == Numerics::strict ? ", strict rounding" : "");
+  out.line("layout(local_size_x_id = 0) in;");
+  if (keeps_nan_.f32) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep NaN and infinities of f32");
+  if (keeps_nan_.f64 && has("double")) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of f64");
+  out.blank();
+  return out.take();
+}
+
+std::string Emitter::interface(bool comments) const {
+  Writer out;
+  out.open("layout(push_constant) uniform Sizes {{");
+  for (const Numbers::Word& word : numbers_.words()) {
+    out.line("uint {};{}", word.name, word.comment.empty() || !comments ? "" : "  // " + word.comment);
+  }
+  out.close(" p;");
+  out.blank();
+  for (std::size_t i = 0; i < bindings_.size(); ++i) {
+    const Binding& binding = bindings_[i];
+    if (binding.scratch) {
+      out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ uint w[]; }} partials;{}", i, i, comments ? "  // of the workgroups that share a row" : "");
+      continue;
+    }
+    const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(), [&](const segment::Store& s) { return s.node == binding.value; });
+    const bool joins = binding.store && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
+                       schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
+    out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ {} w[]; }} {};{}", i, !binding.store ? "readonly " : joins ? "" : "writeonly ", i,
+             word_type(buffer_bytes(binding.value)), node_names_[binding.value],
+             comments ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type))) : "");
+  }
+  out.blank();
+  return out.take();
+}
+
+Result<Kernel> Emitter::finish(std::string_view summary) {
+  Kernel kernel;
+  kernel.name = options_.name;
+  kernel.workgroup = schedule_.workgroup;
+  kernel.bindings = bindings_;
+  for (const Numbers::Word& word : numbers_.words()) kernel.constants.push_back(word.value);
+  const std::string shared = shared_.take();
+  const std::string body = shared + (shared.empty() ? "" : "\n") + functions_.take() + main_.take();
+  const std::string prelude = ops::prelude_for(body);
+  kernel.glsl = head(body + prelude, std::string(summary)) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
+  // What of the text decides how the kernel behaves: no comments about the graph, no prelude (it follows
+  // from the calls).
+  kernel.key = interface(false) + body;
+  if (body.find("gl_Subgroup") != std::string::npos) kernel.subgroup = schedule_.subgroup;
+  return kernel;
+}
+
+std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Loops& loops, const segment::Segment& segment) {
+  std::vector<std::string> names(graph.size());
+  std::size_t count = 0;
+  for (ir::NodeId id : schedule::buffers_read(loops)) names[id] = "v" + std::to_string(count++);
+  for (ir::NodeId id : segment.members) names[id] = "v" + std::to_string(count++);
+  return names;
+}
+
+Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+  const auto with_names = [&](const std::vector<std::string>& names) {
+    return schedule.kind == schedule::Template::rows ? emit_rows(graph, segment, loops, schedule, target, options, names)
+                                                     : emit_pointwise(graph, segment, loops, schedule, target, options, names);
+  };
+  VKF_TRY(kernels, with_names(identifiers(graph)));
+  // The same text again with names that do not depend on where in a graph the segment is: layers that
+  // repeat, as most models do, then compile once.
+  VKF_TRY(keys, with_names(local_identifiers(graph, loops, segment)));
+  for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i].key = std::move(keys[i].key);
+  return kernels;
+}
+
+}  // namespace vkfuse::codegen

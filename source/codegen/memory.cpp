@@ -1,0 +1,186 @@
+// Loads and stores.
+#include <algorithm>
+
+#include "codegen/emitter.hpp"
+
+namespace vkfuse::codegen {
+
+using index::Expr;
+using schedule::AccessKind;
+
+namespace {
+
+std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
+
+std::string parenthesised(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
+
+std::string plus(const std::string& text, int number) { return number == 0 ? text : fmt::format("{} + {}u", text, number); }
+
+}  // namespace
+
+int Emitter::buffer_bytes(ir::NodeId node) const {
+  int bytes = 0;
+  for (std::size_t i = 0; i < loops_.values.size(); ++i) {
+    const Value& value = loops_.values[i];
+    if (value.kind == Value::Kind::load && value.node == node && schedule_.loads[i].kind == AccessKind::vector) bytes = schedule_.loads[i].vector_bytes;
+  }
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    if (loops_.stores[i].node == node && schedule_.stores[i].kind == AccessKind::vector) bytes = schedule_.stores[i].vector_bytes;
+  }
+  return bytes != 0 ? bytes : std::max(4, size_of(dtype(node)));
+}
+
+std::string Emitter::load_scalar(Scope& scope, ValueId id) {
+  const Value& load = loops_.values[id];
+  const std::string& block = node_names_[load.node];
+  std::string at = position(scope, load.offset);
+  // Where the guards fail the element is not used, but the load must stay inside the buffer.
+  const std::string guard = load.guards.empty() ? "true" : condition(scope, load.guards);
+  if (guard != "true" && guard != "(true)") {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, at);
+    at = name;
+  } else if (size_of(dtype(load.node)) < 4 && at.find(' ') != std::string::npos) {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {};", name, at);
+    at = name;
+  }
+  return load_element(dtype(load.node), block, buffer_bytes(load.node), at, dialect_);
+}
+
+int Emitter::vectors_of(ValueId load) const {
+  const int bytes = size_of(dtype_of(loops_.values[load]));
+  return std::max(1, elements_ * bytes / schedule_.loads[load].vector_bytes);
+}
+
+std::string Emitter::raw_name(ValueId id, int vector) const { return fmt::format("{}_w{}", value_names_[id], vector); }
+
+/// The index of an item's first vector, in vectors.
+Expr Emitter::item_vector(Scope& scope, const Expr& offset, int per_vector) const {
+  return index::floor_div(in_scope(scope, offset), per_vector);
+}
+
+void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
+  const Value& load = loops_.values[id];
+  const std::string& block = node_names_[load.node];
+  const int bytes = schedule_.loads[id].vector_bytes;
+  const int per_vector = bytes / size_of(dtype(load.node));
+  const int count = vectors_of(id);
+  std::string first = scoped(scope, item_vector(scope, load.offset, per_vector));
+  const std::string guard = load.guards.empty() ? "true" : condition(scope, load.guards);
+  if (guard != "true" && guard != "(true)") {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, first);
+    first = name;
+  }
+  for (int v = 0; v < count; ++v) {
+    std::string at = plus(first, v);
+    // The last item may own fewer vectors than the others: reading its last one again keeps every load
+    // inside the buffer.
+    if (!schedule_.exact && v > 0) {
+      at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
+    }
+    scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? std::string(word_type(bytes)) + " " : "", raw_name(id, v), slot, block, at);
+  }
+}
+
+std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) const {
+  const DType type = dtype_of(loops_.values[id]);
+  const int bytes = schedule_.loads[id].vector_bytes;
+  const int group_words = group_ * size_of(type) / 4;
+  const int vector_words = bytes / 4;
+  if (group_words == vector_words && size_of(type) <= 4) {
+    return unpack(type, group_, std::vector<std::string>{raw_name(id, group) + slot}, dialect_, true);
+  }
+  std::vector<std::string> words;
+  for (int w = 0; w < group_words; ++w) {
+    const int word = group * group_words + w;
+    const std::string raw = raw_name(id, word / vector_words) + slot;
+    words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]));
+  }
+  return unpack(type, group_, words, dialect_, false);
+}
+
+std::string Emitter::result_name(std::size_t store) const { return node_names_[loops_.stores[store].node] + "_result"; }
+
+void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
+  const segment::Store& target = loops_.stores[store];
+  const std::string& block = node_names_[target.node];
+  const DType type = dtype(target.node);
+  std::string at = position(scope, target.offset);
+  const int size = size_of(type);
+  if (size == 8) {
+    const std::vector<std::string> words = pack(type, 1, value, dialect_);
+    scope.out->line("{}.w[{}] = {};", block, at, join_words(words));
+    return;
+  }
+  const std::string bits = element_bits(type, value, dialect_);
+  if (size == 4 || target.buffer_elements == 1) {
+    scope.out->line("{}.w[{}] = {};", block, at, bits);
+    return;
+  }
+  // Neighbours in one word belong to other invocations: each touches its own bits only.
+  const int shift = size == 2 ? 1 : 2;
+  const std::string name = unique(block + "_i");
+  const std::string mask = unique(block + "_mask");
+  scope.out->line("uint {} = {};", name, at);
+  scope.out->line("uint {} = {} << (({} & {}u) * {}u);", mask, size == 2 ? "0xffffu" : "0xffu", name, (1 << shift) - 1, 8 * size);
+  scope.out->line("atomicAnd({}.w[{} >> {}], ~{});", block, name, shift, mask);
+  scope.out->line("atomicOr({}.w[{} >> {}], {} & {});", block, name, shift, parenthesised(bits), mask);
+}
+
+void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid) {
+  const segment::Store& target = loops_.stores[store];
+  const std::string& block = node_names_[target.node];
+  const DType type = dtype(target.node);
+  const int bytes = schedule_.stores[store].vector_bytes;
+  const int vector_words = bytes / 4;
+  const int per_vector = bytes / size_of(type);
+  const int count = std::max(1, elements_ * size_of(type) / bytes);
+  const std::string first = scoped(scope, item_vector(scope, target.offset, per_vector));
+  std::vector<std::string> words;
+  for (int g = 0; g < groups_; ++g) {
+    for (std::string& word : pack(type, group_, fmt::format("{}_{}", result_name(store), g), dialect_)) words.push_back(std::move(word));
+  }
+  struct Write {
+    std::string at, text;
+  };
+  std::vector<Write> writes;
+  for (int v = 0; v < count; ++v) {
+    const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
+    const bool whole_group = size_of(type) == 4 && vector_words == group_;
+    const std::string text = whole_group ? pack_group(type, group_, fmt::format("{}_{}", result_name(store), v)) : join_words(part);
+    writes.push_back({plus(first, v), text});
+  }
+  if (valid.empty() || (vector_words == 1 && count == 1)) {
+    for (const Write& write : writes) scope.out->line("{}.w[{}] = {};", block, write.at, write.text);
+    return;
+  }
+  // Whole vectors for all items but a shorter last one, whose words are stored one by one.
+  std::vector<std::string> names;
+  for (const Write& write : writes) {
+    names.push_back(unique(block + "_words"));
+    scope.out->line("{} {} = {};", word_type(bytes), names.back(), write.text);
+  }
+  scope.out->open("if ({}) {{", whole);
+  for (int v = 0; v < count; ++v) scope.out->line("{}.w[{}] = {};", block, writes[static_cast<std::size_t>(v)].at, names[static_cast<std::size_t>(v)]);
+  scope.out->otherwise();
+  const int size = size_of(type);
+  const std::string words_left = size == 1   ? fmt::format("({} + 3u) / 4u", valid)
+                                 : size == 2 ? fmt::format("({} + 1u) / 2u", valid)
+                                 : size == 4 ? valid
+                                             : fmt::format("{} * 2u", valid);
+  for (int v = 0; v < count; ++v) {
+    const auto i = static_cast<std::size_t>(v);
+    const int before = v * vector_words;
+    if (vector_words == 1) {
+      scope.out->line("if ({}u < {}) {}.w[{}] = {};", before, words_left, block, writes[i].at, names[i]);
+      continue;
+    }
+    scope.out->line("for (uint k = 0u; k < {}u && {}k < {}; ++k) {}.w[{}][k] = {}[k];", vector_words, before == 0 ? "" : fmt::format("{}u + ", before),
+                    words_left, block, writes[i].at, names[i]);
+  }
+  scope.out->close();
+}
+
+}  // namespace vkfuse::codegen

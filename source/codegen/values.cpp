@@ -1,0 +1,164 @@
+// The lines that compute one scalar of the body.
+#include <algorithm>
+
+#include "codegen/emitter.hpp"
+
+namespace vkfuse::codegen {
+
+namespace {
+
+/// A float that the driver must not know: its bits are joined with a bit of a push constant that is never
+/// set. What drivers compute from constants differs from what their devices do.
+std::string hidden(DType type, const std::string& text, const std::string& bit) {
+  if (type == DType::f64) return fmt::format("packDouble2x32(unpackDouble2x32({}) | uvec2(0u, {}))", text, bit);
+  return fmt::format("uintBitsToFloat(floatBitsToUint({}) | {})", text, bit);
+}
+
+/// What a fold starts from, in its accumulator's type.
+std::string identity_text(DType type, double identity, const Dialect& dialect) {
+  if (type == DType::boolean) return identity != 0 ? "true" : "false";
+  if (is_float(type)) {
+    const DType lane = type == DType::f64 ? DType::f64 : DType::f32;
+    return literal(lane, ir::encode_scalar(lane, identity)->data(), dialect);
+  }
+  std::vector<std::byte> bytes;
+  if (identity == 0 || identity == 1) {
+    ir::encode_int(type, static_cast<std::int64_t>(identity), bytes);
+  } else {
+    ir::encode(type, identity, bytes);  // saturates at the ends of the dtype
+  }
+  return literal(type, bytes.data(), dialect);
+}
+
+}  // namespace
+
+std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect) {
+  return identity_text(graph.node(node.operands[0]).type.dtype, node.op->fold.identity, dialect);
+}
+
+std::string Emitter::literal_text(ValueId id) const {
+  const ir::NodeId node = loops_.values[id].node;
+  const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(node).payload);
+  if (constant == nullptr) {
+    if (graph_.node(node).op->fold.kind == ops::Fold::Kind::mean) return "uintBitsToFloat(0x7fc00000u)";
+    return fold_identity(graph_, graph_.node(node), dialect_);
+  }
+  const std::byte* bytes = constant->bytes->data();
+  const bool zero = hides_zeros_ && is_float(dtype(node)) && ir::decode(dtype(node), bytes) == 0;
+  const std::string text = literal(dtype(node), bytes, dialect_);
+  return zero ? hidden(dtype(node), text, hidden_bit_) : text;
+}
+
+std::string Emitter::use(const Scope& scope, ValueId id) const {
+  if (is_literal(id)) return literal_text(id);
+  const auto found = scope.names.find(id);
+  check(found != scope.names.end(), "a value is emitted before it is used");
+  return found->second;
+}
+
+/// Products that only one sum in this kernel reads, and nobody outside, become part of that sum. Not
+/// in strict numerics, where every op rounds, and not in f32, whose product may be an infinity that the
+/// sum of an unrounded product would not see (a 16-bit product is unrounded in either case).
+void Emitter::find_products() {
+  contracted_.clear();
+  if (options_.numerics == Numerics::strict) return;
+  std::map<ValueId, int> readers;
+  for (const Value& value : loops_.values) {
+    for (ValueId operand : value.operands) ++readers[operand];
+    for (ValueId data : value.data) ++readers[data];
+  }
+  for (const segment::Store& store : loops_.stores) ++readers[store.value];
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    if (value.kind != Value::Kind::compute) continue;
+    const ir::Node& node = graph_.node(value.node);
+    const bool half = node.type.dtype == DType::f16 || node.type.dtype == DType::bf16;
+    if (node.op->of_product.empty() || !half) continue;
+    for (ValueId operand : value.operands) {
+      const Value& product = loops_.values[operand];
+      // Both in one scope: what does not vary with the element is computed elsewhere.
+      if (product.kind != Value::Kind::compute || product.axes != value.axes || product.stage != value.stage) continue;
+      if (readers[operand] != 1 || !graph_.node(product.node).op->is_product || contracted_.count(operand) != 0) continue;
+      contracted_[operand] = id;
+      break;  // one product per sum
+    }
+  }
+}
+
+Result<void> Emitter::emit_values(Scope& scope, const std::vector<ValueId>& ids) {
+  for (ValueId id : ids) VKF_CHECK_OK(emit_value(scope, id));
+  return {};
+}
+
+namespace {
+
+/// The T of the op's signature.
+DType operand_dtype(const ir::Graph& graph, const ir::Node& node) { return graph.node(node.operands.back()).type.dtype; }
+
+}  // namespace
+
+Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
+  if (scope.names.count(id) != 0 || is_literal(id) || is_contracted(id)) return {};
+  const Value& value = loops_.values[id];
+  const ir::Node& node = graph_.node(value.node);
+  const std::string& name = value_names_[id];
+  std::string text;
+  bool rounds = false;
+  switch (value.kind) {
+    case Value::Kind::load: text = load_scalar(scope, id); break;
+    case Value::Kind::position: {
+      const std::string at = position(scope, value.offset);
+      if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload)) {
+        text = fmt::format("philox(uvec2({}u, {}u), uvec2({}, 0u))", random->seed & 0xffffffffu, random->seed >> 32, at);
+      } else {
+        text = ops::cast_expression(DType::u32, node.type.dtype, dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
+      }
+      break;
+    }
+    case Value::Kind::choose:
+      text = fmt::format("{} ? {} : {}", condition(scope, value.guards), use(scope, value.operands[0]), use(scope, value.operands[1]));
+      break;
+    case Value::Kind::compute: {
+      const ops::OpRow* op = node.op;
+      std::vector<ValueId> ids = value.operands;
+      for (std::size_t i = 0; i < ids.size() && ids.size() == 2; ++i) {
+        const auto product = contracted_.find(ids[i]);
+        if (product == contracted_.end() || product->second != id) continue;
+        const std::vector<ValueId>& factors = loops_.values[ids[i]].operands;
+        op = &ops::row(node.op->of_product);
+        ids = {factors[0], factors[1], ids[1 - i]};
+        break;
+      }
+      const bool constant = std::all_of(ids.begin(), ids.end(), [&](ValueId operand) { return is_literal(operand); });
+      std::vector<std::string> operands;
+      for (ValueId operand : ids) {
+        operands.push_back(use(scope, operand));
+        const bool known = operands.back().find(hidden_bit_) == std::string::npos;
+        const DType type = dtype_of(loops_.values[operand]);
+        if (constant && known && is_float(type)) operands.back() = hidden(type, operands.back(), hidden_bit_);
+      }
+      if (node.op->cls == ops::OpClass::convert) {
+        const DType from = dtype(node.operands[0]);
+        text = node.op->name == "bitcast" ? ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0])
+                                          : ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
+        // Whole numbers are where constants hide: x ^ x, x != x.
+        if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
+      } else {
+        text = ops::expression(*op, operand_dtype(graph_, node), dialect_.native_int64, operands);
+        rounds = !is_float(node.type.dtype) || options_.numerics == Numerics::strict;
+      }
+      if (text.empty()) {
+        return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,
+                           name_of(operand_dtype(graph_, node)), name_of(operand_dtype(graph_, node)));
+      }
+      if (rounds) text = ops::narrow(node.type.dtype, text);
+      break;
+    }
+    default: return invalid("'{}' is not a value of one element.", node.op->name);
+  }
+  scope.out->line("{}{} {} = {};", is_float(node.type.dtype) ? "precise " : "", scalar_type(value.node), name, text);
+  scope.names[id] = name;
+  return {};
+}
+
+}  // namespace vkfuse::codegen

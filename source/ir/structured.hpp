@@ -1,0 +1,80 @@
+// What the builder, the printer and the parser share about ops other than elementwise ones.
+#pragma once
+
+#include "ir/graph.hpp"
+
+namespace vkfuse::ir {
+
+/// The payload that an op of add_structured carries, with its initial values; null for any other op.
+const Payload* payload_form(const ops::OpRow& op);
+
+/// Fails on negative dimensions and on more elements than 64 bits can count; `what` begins the sentence.
+Result<void> check_dims(std::string_view what, const Shape& shape);
+
+/// Calls visit(name, member) for every attribute of a payload, in the order in which the text form writes
+/// them. Payloads whose text is no list of names (inputs, constants) have none.
+template <typename Visit>
+void each_attribute(Payload& payload, Visit&& visit) {
+  if (auto* axes = std::get_if<AxesPayload>(&payload)) {
+    visit("axes", axes->axes);
+  } else if (auto* axis = std::get_if<AxisPayload>(&payload)) {
+    visit("axis", axis->axis);
+  } else if (auto* slice = std::get_if<SlicePayload>(&payload)) {
+    visit("starts", slice->starts);
+    visit("steps", slice->steps);
+  } else if (auto* pad = std::get_if<PadPayload>(&payload)) {
+    visit("low", pad->low);
+    visit("high", pad->high);
+  } else if (auto* window = std::get_if<WindowPayload>(&payload)) {
+    visit("axes", window->axes);
+    visit("sizes", window->sizes);
+    visit("strides", window->strides);
+    visit("dilations", window->dilations);
+  } else if (auto* scan = std::get_if<ScanPayload>(&payload)) {
+    visit("axis", scan->axis);
+    visit("exclusive", scan->exclusive);
+    visit("reverse", scan->reverse);
+  } else if (auto* sort = std::get_if<SortPayload>(&payload)) {
+    visit("axis", sort->axis);
+    visit("descending", sort->descending);
+    visit("count", sort->count);
+  } else if (auto* scatter = std::get_if<ScatterPayload>(&payload)) {
+    visit("mode", scatter->mode);
+  } else if (auto* iota = std::get_if<IotaPayload>(&payload)) {
+    visit("axis", iota->axis);
+  } else if (auto* random = std::get_if<RandomPayload>(&payload)) {
+    visit("seed", random->seed);
+  }
+}
+
+// Shape rules of views, in views.cpp; of the others, in structured.cpp. ----------------------------
+
+/// What a rule looks at; the count and dtypes of the operands are checked before.
+struct Call {
+  const ops::OpRow& op;
+  std::span<const TensorType> operands;
+  const Payload& payload;
+  const Shape& shape;  ///< the declared one, where it is an attribute
+
+  template <typename T>
+  [[nodiscard]] const T& attributes() const {
+    return std::get<T>(payload);
+  }
+};
+
+/// The axis exists: "'cumsum' names axis 2, but f32[3, 4] has 2 axes."
+Result<void> check_axis(const Call& call, int axis, const TensorType& type);
+/// Each of them exists, and none is named twice.
+Result<void> check_axes(const Call& call, std::span<const int> axes, const TensorType& type);
+
+Result<Shape> reshape_shape(const Call& call);
+Result<Shape> permute_shape(const Call& call);
+Result<Shape> broadcast_shape(const Call& call);
+Result<Shape> slice_shape(const Call& call);
+Result<Shape> reverse_shape(const Call& call);
+Result<Shape> pad_shape(const Call& call);
+Result<Shape> concat_shape(const Call& call);
+Result<Shape> unfold_shape(const Call& call);
+Result<Shape> slice_assign_shape(const Call& call);
+
+}  // namespace vkfuse::ir

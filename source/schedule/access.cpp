@@ -1,0 +1,223 @@
+#include "schedule/access.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace vkfuse::schedule {
+
+using index::Expr;
+using segment::Loops;
+using segment::Value;
+
+std::string_view name_of(Template kind) { return kind == Template::pointwise ? "pointwise" : "rows"; }
+
+std::string_view name_of(AccessKind kind) {
+  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element"};
+  return names[static_cast<int>(kind)];
+}
+
+bool varies_in_item(const Loops& loops, const Schedule& schedule, const Value& value) {
+  if (schedule.straddles) return value.axes != 0;
+  static_cast<void>(loops);
+  return schedule.vector_axis >= 0 && ((value.axes >> schedule.vector_axis) & 1u) != 0;
+}
+
+namespace {
+
+std::int64_t padded_size(const Loops& loops, const Schedule& schedule) {
+  const std::int64_t size = loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size;
+  return ceil_div(size, schedule.elements_per_item) * schedule.elements_per_item;
+}
+
+/// The row-major position over all axes: what straddling items count.
+Expr flat_position(const Loops& loops) {
+  std::vector<Expr> axes;
+  Sizes sizes;
+  for (std::size_t i = 0; i < loops.axes.size(); ++i) {
+    axes.push_back(Expr::axis(static_cast<int>(i), loops.axes[i].size));
+    sizes.push_back(loops.axes[i].size);
+  }
+  return index::linearize(axes, sizes);
+}
+
+/// Whether a condition is the same for all elements of every item.
+bool uniform_guard(const Loops& loops, const Schedule& schedule, const segment::Guard& guard) {
+  if (schedule.straddles) return false;
+  return std::all_of(guard.ranges.begin(), guard.ranges.end(), [&](const segment::Guard::Range& range) {
+    const int count = schedule.elements_per_item;
+    const auto run = index::run_along(range.value, schedule.vector_axis, padded_size(loops, schedule), count, count);
+    if (!run) return false;
+    return run->stride == 0 || (run->stride == 1 && run->alignment >= count && range.size % count == 0);
+  });
+}
+
+AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule& schedule, const Expr& offset, int element_bytes,
+                       std::span<const segment::Guard> guards, segment::AxisSet axes) {
+  const int count = schedule.elements_per_item;
+  const int word = std::max(4, element_bytes);
+  if (axes == 0) return {AccessKind::uniform, word};
+  if (schedule.vector_axis < 0) return {AccessKind::element, word};
+  // Items of one element that is a word of its own: wherever it is, it is a vector of one.
+  if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0) return {AccessKind::vector, element_bytes};
+  const int widest = std::min(tuning.vector_bytes.value_or(16), count * element_bytes);
+  if (schedule.straddles) {
+    // Only what runs along with the items; anything else needs coordinates per element.
+    const Expr rest = offset - flat_position(loops);
+    if (!guards.empty() || !rest.is_constant()) return {AccessKind::element, word};
+    const std::int64_t alignment = index::alignment_of(rest, count);
+    return alignment >= count ? AccessPlan{AccessKind::vector, std::max(widest, 4)} : AccessPlan{AccessKind::element, word};
+  }
+  for (const segment::Guard& guard : guards) {
+    if (!uniform_guard(loops, schedule, guard)) return {AccessKind::element, word};
+  }
+  const auto run = index::run_along(offset, schedule.vector_axis, padded_size(loops, schedule), count, 16);
+  if (!run) return {AccessKind::element, word};
+  if (run->stride == 0) return {AccessKind::scalar, word};
+  if (run->stride != 1) return {AccessKind::element, word};
+  const int aligned = static_cast<int>(std::min<std::int64_t>(run->alignment, count)) * element_bytes;
+  const int bytes = std::min(widest, aligned);
+  if (bytes < word) return {AccessKind::element, word};
+  return {AccessKind::vector, bytes};
+}
+
+}  // namespace
+
+void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
+  schedule.loads.assign(loops.values.size(), {});
+  schedule.stores.clear();
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load) continue;
+    const int bytes = size_of(graph.node(value.node).type.dtype);
+    AccessPlan plan = plan_access(loops, tuning, schedule, value.offset, bytes, value.guards, value.axes);
+    // Data that differs within the item moves every element elsewhere.
+    const bool scattered = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId id) { return varies_in_item(loops, schedule, loops.values[id]); });
+    if (scattered) plan = {AccessKind::element, std::max(4, bytes)};
+    schedule.loads[i] = plan;
+  }
+  for (const segment::Store& store : loops.stores) {
+    const int bytes = size_of(graph.node(store.node).type.dtype);
+    AccessPlan plan = plan_access(loops, tuning, schedule, store.offset, bytes, {}, store.axes);
+    schedule.stores.push_back(plan);
+  }
+  // A buffer is one array of one word type: the narrowest vector that somebody needs.
+  std::map<ir::NodeId, int> narrowest;
+  const auto each_vector = [&](const auto& visit) {
+    for (std::size_t i = 0; i < loops.values.size(); ++i) {
+      if (loops.values[i].kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::vector) visit(loops.values[i].node, schedule.loads[i]);
+    }
+  };
+  each_vector([&](ir::NodeId node, const AccessPlan& plan) {
+    const auto found = narrowest.emplace(node, plan.vector_bytes).first;
+    found->second = std::min(found->second, plan.vector_bytes);
+  });
+  each_vector([&](ir::NodeId node, AccessPlan& plan) { plan.vector_bytes = narrowest.at(node); });
+}
+
+std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements) {
+  switch (plan.kind) {
+    case AccessKind::vector: return ceil_div(static_cast<std::int64_t>(elements) * element_bytes, plan.vector_bytes);
+    case AccessKind::element: return elements;
+    default: return 1;
+  }
+}
+
+std::int64_t lines(const AccessPlan& plan, int element_bytes, int elements, int subgroup) {
+  const std::int64_t bytes = static_cast<std::int64_t>(elements) * element_bytes * subgroup;
+  switch (plan.kind) {
+    case AccessKind::vector: return std::max<std::int64_t>(1, ceil_div(bytes, 128));
+    case AccessKind::element: return std::max<std::int64_t>(elements, ceil_div(bytes, 128));
+    default: return 1;
+  }
+}
+
+Widths moved_widths(const ir::Graph& graph, const Loops& loops, int axis) {
+  Widths widths;
+  const auto add = [&](ir::NodeId node) {
+    const int size = size_of(graph.node(node).type.dtype);
+    widths.smallest = std::min(widths.smallest, size);
+    widths.largest = std::max(widths.largest, size);
+    return size;
+  };
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::load && ((value.axes >> axis) & 1u) != 0) add(value.node);
+  }
+  for (const segment::Store& store : loops.stores) {
+    if (((store.axes >> axis) & 1u) == 0) continue;
+    widths.smallest_store = std::min(widths.smallest_store, add(store.node));
+  }
+  return widths;
+}
+
+std::vector<ir::NodeId> buffers_read(const Loops& loops) {
+  std::vector<ir::NodeId> all;
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::load && std::find(all.begin(), all.end(), value.node) == all.end()) all.push_back(value.node);
+  }
+  return all;
+}
+
+Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+  const std::vector<ir::NodeId> reads = buffers_read(loops);
+  const std::size_t buffers = reads.size() + loops.stores.size() + (schedule.scratch_bytes > 0 ? 1 : 0);
+  if (buffers > target.caps.storage_buffers) {
+    return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers, target.caps.storage_buffers);
+  }
+  const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
+    const auto bytes = checked_mul(elements, size_of(graph.node(id).type.dtype));
+    if (bytes && static_cast<std::uint64_t>(*bytes) <= target.caps.storage_buffer_range) return {};
+    return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {}.", id,
+                      to_text(graph.node(id).type), bytes.value_or(-1), target.caps.storage_buffer_range);
+  };
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::load) VKF_CHECK_OK(fits(value.node, index::interval_of(value.offset).high + 1));
+  }
+  for (const segment::Store& store : loops.stores) VKF_CHECK_OK(fits(store.node, index::interval_of(store.offset).high + 1));
+  const std::int64_t groups_limit = static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
+  if (schedule.workgroups > groups_limit) {
+    return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups, groups_limit);
+  }
+  return {};
+}
+
+AxisCounts count_axes(const Loops& loops) {
+  AxisCounts counts;
+  for (const segment::Axis& axis : loops.axes) ++(axis.column ? counts.columns : counts.rows);
+  return counts;
+}
+
+std::int64_t element_count_of(const Loops& loops, const Expr& offset) {
+  std::int64_t count = 1;
+  for (index::AxisId axis : index::axes_of(offset)) count *= loops.axes[static_cast<std::size_t>(axis)].size;
+  return count;
+}
+
+void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {
+  std::map<ir::NodeId, std::int64_t> touched;
+  for (const Value& value : loops.values) {
+    if (value.kind != Value::Kind::load) continue;
+    const std::int64_t own = segment::elements_touched(loops, value);
+    std::int64_t& all = touched[value.node];
+    all = std::min(value.buffer_elements, all + own);
+  }
+  schedule.bytes_read = 0;
+  schedule.bytes_written = 0;
+  for (const auto& [node, elements] : touched) schedule.bytes_read += elements * size_of(graph.node(node).type.dtype);
+  for (const segment::Store& store : loops.stores) {
+    schedule.bytes_written += element_count_of(loops, store.offset) * size_of(graph.node(store.node).type.dtype);
+  }
+}
+
+double compute_cost(const ir::Graph& graph, const Loops& loops) {
+  double cost = 0;
+  for (const Value& value : loops.values) {
+    if (value.kind != Value::Kind::compute && value.kind != Value::Kind::fold && value.kind != Value::Kind::position) continue;
+    double evaluations = 1;
+    const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~segment::AxisSet{0} : value.axes;
+    for (std::size_t i = 0; i < loops.axes.size(); ++i) evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
+    cost += evaluations * static_cast<double>(graph.node(value.node).op->cost);
+  }
+  return cost;
+}
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,52 @@
+// Which access kind each load and store has, given which elements belong to one item; and what a schedule
+// moves. Shared by the templates.
+#pragma once
+
+#include "schedule/schedule.hpp"
+
+namespace vkfuse::schedule {
+
+
+
+/// Fills `loads` and `stores` of a schedule whose items are decided (elements_per_item, vector_axis,
+/// straddles).
+void plan_accesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
+
+/// Load instructions of one item, and of one store.
+std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements);
+/// 128-byte lines of the same access of a whole subgroup.
+std::int64_t lines(const AccessPlan& plan, int element_bytes, int elements, int subgroup);
+
+/// Sizes of elements of what may be moved as vectors along an axis.
+struct Widths {
+  int smallest = 8;
+  int largest = 1;
+  int smallest_store = 8;
+};
+Widths moved_widths(const ir::Graph& graph, const segment::Loops& loops, int axis);
+
+/// Limits that every template has: buffers, their sizes, axes.
+Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
+
+/// Bytes of loads and stores, each element once per load.
+void count_bytes(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
+
+struct AxisCounts {
+  int rows = 0;
+  int columns = 0;
+};
+AxisCounts count_axes(const segment::Loops& loops);
+
+std::int64_t element_count_of(const segment::Loops& loops, const index::Expr& offset);
+
+/// Modelled cost of computing every value once per element that it varies with, in fused multiply-adds.
+double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
+
+/// Launches, then the slower of moving `traffic` bytes and of computing (in fused multiply-adds) and executing
+/// loads and stores; a twentieth of the faster does not overlap.
+double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses);
+
+Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+
+}  // namespace vkfuse::schedule

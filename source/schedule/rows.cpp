@@ -1,0 +1,248 @@
+// The row template: lanes of a workgroup share the columns of a row, fold what each of them has seen, and
+// then fold across each other. Softmax, norms, losses and plain reductions on any axis are this template.
+#include <algorithm>
+#include <bit>
+
+#include "base/numerics.hpp"
+#include "schedule/access.hpp"
+
+namespace vkfuse::schedule {
+
+using segment::Loops;
+using segment::Value;
+
+namespace {
+
+constexpr int kMostTrips = 16;           // unrolled
+constexpr int kMostResidentWords = 40;   // per lane, of what is kept between passes
+constexpr std::int64_t kWorkgroupsWanted = 528;  // fills a large device a few times
+
+int power_of_two_at_least(std::int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))); }
+
+/// Bytes per run of consecutive elements along an axis: the axis that moves more as vectors wins.
+std::int64_t vector_bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
+  if (axis < 0) return -1;
+  std::int64_t bytes = 0;
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::load && index::stride_of(value.offset, axis) == 1) {
+      bytes += segment::elements_touched(loops, value) * size_of(graph.node(value.node).type.dtype);
+    }
+  }
+  for (const segment::Store& store : loops.stores) {
+    if (index::stride_of(store.offset, axis) == 1) bytes += store.buffer_elements * size_of(graph.node(store.node).type.dtype);
+  }
+  return bytes;
+}
+
+/// Words of registers that one fold's partial result takes.
+int fold_words(const ir::Graph& graph, const Value& fold) {
+  const ir::Node& node = graph.node(fold.node);
+  const int bytes = size_of(graph.node(node.operands[0]).type.dtype);
+  return std::max(1, bytes / 4) + (node.op->fold.kind == ops::Fold::Kind::arg ? 1 : 0);
+}
+
+int all_fold_words(const ir::Graph& graph, const Loops& loops) {
+  int words = 0;
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::fold) words += fold_words(graph, value);
+  }
+  return words;
+}
+
+/// The widest item that stays inside a row and that the alignment of what is moved makes use of.
+int item_elements(const ir::Graph& graph, const Loops& loops, int axis, bool ragged_allowed, const Tuning& tuning) {
+  if (axis < 0) return 1;
+  const Widths widths = moved_widths(graph, loops, axis);
+  const int bytes = tuning.vector_bytes.value_or(16);
+  int count = std::max({1, std::min(bytes / widths.smallest, 2 * bytes / widths.largest), 4 / widths.smallest_store});
+  const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
+  while (count > 1 && !ragged_allowed && size % count != 0) count /= 2;
+  if (!ragged_allowed) return count;
+  // Where rows begin anywhere, narrower items are as good as wide ones and coalesce better.
+  std::int64_t alignment = 1;
+  const auto consider = [&](const index::Expr& offset) {
+    const std::int64_t padded = ceil_div(size, count) * count;
+    const auto run = index::run_along(offset, axis, padded, count, 16);
+    if (run && run->stride == 1) alignment = std::max(alignment, run->alignment);
+  };
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::load && segment::elements_touched(loops, value) * 2 > loops.count()) consider(value.offset);
+  }
+  for (const segment::Store& store : loops.stores) consider(store.offset);
+  const int least = std::max(1, 4 / std::min(widths.smallest, widths.smallest_store));
+  while (count > least && count > alignment) count /= 2;
+  while (count > least && count / 2 >= size) count /= 2;
+  return count;
+}
+
+/// How often each load is executed: in how many passes.
+int passes_using(const Loops& loops, std::size_t value) {
+  int used = 0;
+  for (int pass = 0; pass < loops.passes; ++pass) used += segment::needed_in_pass(loops, pass)[value] ? 1 : 0;
+  return used;
+}
+
+struct Resident {
+  int words = 0;        ///< per trip, of loads that more than one pass uses
+  bool repeats = false; ///< some load is needed again
+};
+
+Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  Resident resident;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load || !loops.per_element(value) || passes_using(loops, i) < 2) continue;
+    resident.repeats = true;
+    if (schedule.loads[i].kind != AccessKind::vector) continue;  // read again where it is needed
+    resident.words += std::max(1, schedule.elements_per_item * size_of(graph.node(value.node).type.dtype) / 4);
+  }
+  return resident;
+}
+
+void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
+  const int limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const bool cpu = target.type == DeviceType::cpu;
+  const bool shuffles = target.has(Rung::t1) && target.caps.subgroup_shuffle && target.caps.full_subgroups && !schedule.vector_rows;
+  schedule.subgroup = shuffles ? static_cast<int>(target.caps.subgroup_size) : 0;
+  const int subgroup = static_cast<int>(std::max(1u, target.caps.subgroup_size));
+  const std::int64_t items = schedule.column_items;
+  const Resident resident = resident_words(graph, loops, schedule);
+  int lanes = 1;
+  if (schedule.vector_rows) {
+    // Neighbouring lanes own neighbouring rows; the rest of the workgroup are strips of columns.
+    schedule.row_lanes = std::min(power_of_two_at_least(schedule.row_items), cpu ? 8 : 32);
+    const int rest = std::max(1, std::min(limit, cpu ? 64 : 512) / schedule.row_lanes);
+    lanes = std::min(power_of_two_at_least(items / (cpu ? 16 : 4)), rest);
+  } else if (cpu) {
+    lanes = std::min({power_of_two_at_least(items), subgroup, limit});
+  } else {
+    lanes = std::min(power_of_two_at_least(ceil_div(items, 4)), limit);
+    if (items <= 32) lanes = std::min(power_of_two_at_least(items), limit);
+    lanes = std::max(lanes, std::min({32, power_of_two_at_least(items), limit}));
+  }
+  // The promise of numerics.hpp, with room for the folds across lanes and parts.
+  const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
+  while (lanes < limit && !schedule.vector_rows && ceil_div(items, lanes) * per_item > longest_sum_chain(loops.column_count()) - 256 &&
+         loops.column_count() > 512) {
+    lanes *= 2;
+  }
+  lanes = std::min(tuning.column_lanes.value_or(lanes), limit);
+  schedule.column_lanes = lanes;
+  if (!schedule.vector_rows) {
+    const int wanted = std::min(tuning.workgroup.value_or(cpu ? 64 : 128), limit);
+    schedule.row_lanes = static_cast<int>(std::min<std::int64_t>(std::max(1, wanted / lanes), power_of_two_at_least(schedule.row_items)));
+  }
+  // Shuffles need whole subgroups.
+  if (schedule.subgroup > 0) {
+    while (schedule.row_lanes * schedule.column_lanes < schedule.subgroup && schedule.row_lanes * schedule.column_lanes * 2 <= limit) schedule.row_lanes *= 2;
+    if (schedule.row_lanes * schedule.column_lanes % schedule.subgroup != 0) schedule.subgroup = 0;
+  }
+  schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
+  schedule.trips = ceil_div(items, schedule.column_lanes);
+  const bool fits = schedule.trips <= kMostTrips && schedule.trips * resident.words <= kMostResidentWords;
+  schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= kMostTrips;
+}
+
+/// Few rows of many columns are shared by several workgroups.
+void choose_parts(const Target& target, const Tuning& tuning, Schedule& schedule) {
+  const std::int64_t groups = ceil_div(schedule.row_items, schedule.row_lanes);
+  schedule.parts = 1;
+  const std::int64_t wanted = target.type == DeviceType::cpu ? 8 : kWorkgroupsWanted;
+  const std::int64_t least_trips = schedule.vector_rows ? 8 : 4;
+  const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 14 : 32;
+  if (schedule.trips >= enough && groups * 4 <= wanted) {
+    while (groups * schedule.parts < wanted && ceil_div(schedule.trips, schedule.parts * 2) >= least_trips && schedule.parts < 4096) schedule.parts *= 2;
+  }
+  schedule.parts = tuning.parts.value_or(schedule.parts);
+  if (schedule.parts > 1) schedule.persistent = false;
+}
+
+void choose_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {
+  schedule.shared_bytes = 0;
+  schedule.scratch_bytes = 0;
+  const int per_lane = schedule.vector_rows ? schedule.elements_per_item : 1;
+  for (const Value& value : loops.values) {
+    if (value.kind != Value::Kind::fold) continue;
+    const int words = fold_words(graph, value);
+    if (schedule.column_lanes > 1) {
+      const int slots = schedule.subgroup > 0 ? std::max(1, schedule.workgroup / schedule.subgroup) : schedule.workgroup * per_lane;
+      if (schedule.subgroup == 0 || schedule.column_lanes > schedule.subgroup) schedule.shared_bytes += static_cast<std::int64_t>(slots) * words * 4;
+    }
+    if (schedule.parts > 1) schedule.scratch_bytes += loops.row_count() * schedule.parts * words * 4;
+  }
+}
+
+void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
+  count_bytes(graph, loops, schedule);
+  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
+  const std::int64_t element_items = schedule.row_items * schedule.column_items;
+  double traffic = static_cast<double>(schedule.bytes_written);
+  // What is read again comes from cache if the rows in flight fit there.
+  const double row_bytes = static_cast<double>(schedule.bytes_read) / static_cast<double>(std::max<std::int64_t>(1, loops.row_count()));
+  const double rows_in_flight = std::min<double>(static_cast<double>(loops.row_count()), target.type == DeviceType::cpu ? 16 : 264);
+  const double again = row_bytes * rows_in_flight < (target.type == DeviceType::cpu ? 8e6 : 32e6) ? 0.25 : 1.0;
+  const auto executed = [&](segment::AxisSet axes) { return (axes & loops.columns()) != 0 ? element_items : schedule.row_items; };
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load) continue;
+    const int bytes = size_of(graph.node(value.node).type.dtype);
+    const bool kept = schedule.persistent && schedule.loads[i].kind == AccessKind::vector;
+    const int times = loops.per_element(value) && !kept ? std::max(1, passes_using(loops, i)) : 1;
+    traffic += static_cast<double>(segment::elements_touched(loops, value)) * bytes * (1 + (times - 1) * again);
+    schedule.loads_executed += times * executed(value.axes) * instructions(schedule.loads[i], bytes, schedule.elements_per_item);
+    schedule.transactions += times * ceil_div(executed(value.axes), subgroup) * lines(schedule.loads[i], bytes, schedule.elements_per_item, subgroup);
+  }
+  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
+    const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
+    schedule.stores_executed += executed(loops.stores[i].axes) * instructions(schedule.stores[i], bytes, schedule.elements_per_item);
+    schedule.transactions += ceil_div(executed(loops.stores[i].axes), subgroup) * lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
+  }
+  schedule.registers = 24 + all_fold_words(graph, loops) * (schedule.vector_rows ? schedule.elements_per_item : 1) +
+                       static_cast<int>(schedule.persistent ? schedule.trips * resident_words(graph, loops, schedule).words : 8);
+  const CostModel costs = default_costs(target.type);
+  schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed);
+}
+
+}  // namespace
+
+Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+  Schedule schedule;
+  schedule.kind = Template::rows;
+  schedule.elements = loops.empty ? 0 : loops.count();
+  schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
+  const AxisCounts counts = count_axes(loops);
+  const int last_column = static_cast<int>(loops.axes.size()) - 1;
+  const int last_row = counts.rows - 1;
+  schedule.vector_rows = vector_bytes_along(graph, loops, last_row) > vector_bytes_along(graph, loops, last_column);
+  schedule.vector_axis = schedule.vector_rows ? last_row : last_column;
+  schedule.elements_per_item = item_elements(graph, loops, schedule.vector_axis, !schedule.vector_rows && counts.columns == 1, tuning);
+  const int count = schedule.elements_per_item;
+  const std::int64_t size = loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size;
+  schedule.exact = size % count == 0;
+  schedule.row_items = schedule.vector_rows ? loops.row_count() / count : loops.row_count();
+  schedule.column_items = schedule.vector_rows ? loops.column_count() : ceil_div(loops.column_count(), count);
+  schedule.items = schedule.elements == 0 ? 0 : schedule.row_items * schedule.column_items;
+  schedule.passes = loops.passes;
+  plan_accesses(graph, loops, tuning, schedule);
+  choose_lanes(graph, loops, target, tuning, schedule);
+  choose_parts(target, tuning, schedule);
+  choose_memory(graph, loops, schedule);
+  while (schedule.shared_bytes > target.caps.shared_memory_bytes && schedule.column_lanes > 1) {
+    schedule.column_lanes /= 2;
+    schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
+    schedule.trips = ceil_div(schedule.column_items, schedule.column_lanes);
+    schedule.persistent = schedule.persistent && schedule.trips <= kMostTrips;
+    choose_memory(graph, loops, schedule);
+  }
+  const bool finishes = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
+    return (store.axes & loops.columns()) == 0 && loops.values[store.value].stage >= schedule.passes;
+  });
+  schedule.dispatches = schedule.parts == 1 ? 1 : schedule.passes + (finishes ? 1 : 0);
+  schedule.workgroups = ceil_div(schedule.row_items, schedule.row_lanes) * schedule.parts;
+  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
+  VKF_CHECK_OK(check_limits(graph, loops, target, schedule));
+  model(graph, loops, target, schedule);
+  return schedule;
+}
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,62 @@
+#include <algorithm>
+
+#include "schedule/access.hpp"
+
+namespace vkfuse::schedule {
+
+Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning) {
+  const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.column; });
+  return runs_over_columns ? best_rows(graph, loops, target, tuning) : best_pointwise(graph, loops, target, tuning);
+}
+
+CostModel default_costs(DeviceType type) {
+  switch (type) {
+    case DeviceType::discrete: return {500, 4, 10000, 500e3};
+    case DeviceType::integrated: return {50, 8, 1000, 50e3};
+    case DeviceType::cpu: return {10, 20, 20, 8e3};
+    default: return {};
+  }
+}
+
+double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses) {
+  const double memory_us = traffic / (costs.copy_gb_per_s * 1e3);
+  const double compute_us = compute / (costs.gflops * 1e3) + static_cast<double>(accesses) / costs.accesses_per_us;
+  return dispatches * costs.launch_us + std::max(memory_us, compute_us) + 0.05 * std::min(memory_us, compute_us);
+}
+
+namespace {
+
+/// Every symbol at `size`, or as near to it as its facts allow.
+SymbolValues symbols_near(const ir::Graph& graph, std::int64_t size) {
+  SymbolValues values;
+  for (const ir::Node& node : graph.nodes()) {
+    for (const Dim& dim : node.type.shape) {
+      if (!dim.is_symbol()) continue;
+      const DimFacts facts = dim.facts();
+      const std::int64_t clamped = std::clamp(size, facts.min, facts.max);
+      const std::int64_t down = clamped / facts.multiple_of * facts.multiple_of;
+      values[dim.name()] = down >= facts.min ? down : down + facts.multiple_of;
+    }
+  }
+  return values;
+}
+
+bool all_within(const ir::Graph& graph, const SymbolValues& symbols, std::int64_t most_elements) {
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
+    const auto sizes = resolve(node.type.shape, symbols);
+    const auto count = sizes ? element_count(*sizes) : Result<std::int64_t>(most_elements);
+    return count && *count <= most_elements;
+  });
+}
+
+}  // namespace
+
+SymbolValues nominal_symbols(const ir::Graph& graph) {
+  // Tensors with several symbols must not be refused for a size that nobody asked for.
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  std::int64_t size = 4096;
+  while (size > 1 && !all_within(graph, symbols_near(graph, size), kMostElements)) size /= 2;
+  return symbols_near(graph, size);
+}
+
+}  // namespace vkfuse::schedule

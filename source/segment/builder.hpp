@@ -1,0 +1,125 @@
+// The walk behind build_loops: which value is needed at which position.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "segment/loops.hpp"
+
+namespace vkfuse::segment {
+
+/// The value whose elements the loop axes count.
+struct Base {
+  ir::NodeId node = 0;
+  std::optional<ir::NodeId> fold;  ///< set: `node` is not stored, it is what this member folds
+  Sizes sizes;
+};
+
+/// A piece of one of the base's dimensions that has to become two: outer * factor + inner.
+struct SplitRequest {
+  int dim = 0;
+  int piece = 0;
+  std::int64_t factor = 1;
+};
+
+class Builder {
+ public:
+  struct BaseAxis {
+    index::AxisId id = 0;
+    std::int64_t size = 1;
+    int dim = 0;
+    int piece = 0;
+  };
+  using Coordinates = std::vector<index::Expr>;
+
+  Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base, std::span<const SplitRequest> splits,
+          const std::set<int>& flips);
+
+  /// A stored value and its coordinates in terms of the base's axes.
+  void add_root(ir::NodeId node, const Coordinates& coordinates);
+  /// Walks from the roots to the loads.
+  Result<void> run();
+
+  /// What the walk needs changed before it can go on: the caller starts another one.
+  [[nodiscard]] std::optional<SplitRequest> wanted_split() const { return wanted_split_; }
+  [[nodiscard]] std::optional<int> wanted_flip() const { return wanted_flip_; }  ///< a dimension of the base
+
+  [[nodiscard]] const std::vector<BaseAxis>& axes() const { return axes_; }
+  [[nodiscard]] bool is_column(index::AxisId id) const { return columns_.count(id) != 0; }
+  [[nodiscard]] bool has_store(ir::NodeId node) const { return stores_.count(node) != 0; }
+  void add_store(ir::NodeId node, Coordinates coordinates) { stores_[node] = std::move(coordinates); }
+
+  struct Found {
+    Coordinates coordinates;
+    bool demanded = false;  ///< the value exists already
+  };
+  /// Where a stored value stands: where it is needed anyway, or where its operands are, or at the base's own
+  /// position if the sizes agree. `complete` says whether an offset writes all of `count` elements.
+  std::optional<Found> find_place(ir::NodeId node, const std::function<bool(const index::Expr&, std::int64_t)>& complete);
+
+  Result<Loops> finish();
+  [[nodiscard]] std::int64_t product_of_axes() const;
+
+ private:
+  static constexpr index::AxisId kFirstFresh = 1 << 20;
+
+  /// A value that somebody needs, before views are resolved.
+  struct Demand {
+    ir::NodeId node = 0;
+    Coordinates coordinates;
+    int context = 0;  ///< of guards
+    Value value;
+    std::optional<ValueId> alias;
+  };
+  struct Context {
+    int parent = -1;
+    Guard guard;
+  };
+
+  [[nodiscard]] std::vector<ValueId> ordered(const std::function<ValueId(ValueId)>& resolved) const;
+  const Sizes& sizes_of(ir::NodeId node);
+  std::int64_t count_of(ir::NodeId node);
+  ValueId demand(ir::NodeId node, Coordinates coordinates, int context);
+  int guarded(int context, Guard guard);
+  [[nodiscard]] std::vector<Guard> guards_of(int context) const;
+
+  Result<void> process(ValueId id);
+  void process_elementwise(ValueId id);
+  void process_generate(ValueId id);
+  void process_view(ValueId id);
+  void process_choice(ValueId id);
+  Result<void> process_gather(ValueId id);
+  Result<void> process_fold(ValueId id);
+  Result<void> process_along(ValueId id);
+  Result<void> settle_columns(ir::NodeId node, std::span<const index::Expr> rows, std::int64_t count);
+  [[nodiscard]] std::vector<index::Expr> column_axes() const;
+  bool request_split(const index::Expr& expr);
+
+  /// The values of `fresh` axes at which some operand of `node` at `coordinates`, near or far, is one that
+  /// is needed already.
+  std::optional<std::map<index::AxisId, index::Expr>> meet(ir::NodeId node, const Coordinates& coordinates, int context,
+                                                           const std::vector<index::AxisId>& fresh, bool through_folds);
+  index::Expr fresh_axis(std::int64_t size, std::vector<index::AxisId>& fresh);
+  std::vector<std::pair<ir::NodeId, Coordinates>> operand_positions(ir::NodeId node, const Coordinates& coordinates, bool through_folds);
+
+  const ir::Graph& graph_;
+  const Segment& segment_;
+  const SymbolValues& symbols_;
+  const Base& base_;
+  std::vector<BaseAxis> axes_;
+  Coordinates base_coordinates_;
+  std::set<index::AxisId> columns_;
+  bool columns_known_ = false;
+  std::map<ir::NodeId, Sizes> sizes_;
+  std::vector<Demand> demands_;
+  std::map<ir::NodeId, std::vector<ValueId>, std::greater<>> by_node_;
+  std::vector<Context> contexts_{{}};
+  std::map<ir::NodeId, Coordinates> stores_;
+  index::AxisId next_fresh_ = kFirstFresh;
+  std::optional<SplitRequest> wanted_split_;
+  std::optional<int> wanted_flip_;
+};
+
+}  // namespace vkfuse::segment

@@ -1,0 +1,91 @@
+// What loops touch, and what is proven about it.
+#include <algorithm>
+
+#include "segment/loops.hpp"
+
+namespace vkfuse::segment {
+
+using index::Expr;
+
+std::int64_t elements_touched(const Loops& loops, const Value& load) {
+  std::int64_t positions = 1;
+  for (std::size_t i = 0; i < loops.axes.size(); ++i) {
+    const bool own = index::depends_on(load.offset, static_cast<int>(i));
+    const bool by_data = std::any_of(load.data.begin(), load.data.end(), [&](ValueId id) { return ((loops.values[id].axes >> i) & 1u) != 0; });
+    if (!own && !by_data) continue;
+    const auto product = checked_mul(positions, loops.axes[i].size);
+    positions = product.value_or(INT64_MAX);
+  }
+  std::int64_t kept = positions;
+  for (const Guard& guard : load.guards) {
+    if (!guard.negated) continue;
+    // All but what the ranges cut out, if they are of axes of their own.
+    std::int64_t cut = 1;
+    for (const Guard::Range& range : guard.ranges) cut *= range.size;
+    kept = std::max<std::int64_t>(0, kept - cut);
+  }
+  return std::min(kept, load.buffer_elements);
+}
+
+std::vector<bool> needed_in_pass(const Loops& loops, int pass) {
+  std::vector<bool> needed(loops.values.size(), false);
+  const auto need = [&](ValueId id) { needed[id] = needed[id] || loops.per_element(loops.values[id]); };
+  for (const Value& value : loops.values) {
+    const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
+    if (folds && pass_of_fold(value) == pass) need(value.operands[0]);
+  }
+  for (const Store& store : loops.stores) {
+    if ((store.axes & loops.columns()) != 0 && pass_of_store(loops, store) == pass) need(store.value);
+  }
+  for (ValueId id = static_cast<ValueId>(loops.values.size()); id-- > 0;) {
+    if (!needed[id] || loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::sort) continue;
+    for (ValueId operand : loops.values[id].operands) need(operand);
+    for (ValueId data : loops.values[id].data) need(data);
+  }
+  return needed;
+}
+
+namespace {
+
+/// The offset with what a guard bounds replaced by an axis of just that size.
+Expr narrowed(Expr offset, const Value& load) {
+  int fresh = 1 << 28;
+  for (const Guard& guard : load.guards) {
+    if (guard.negated) continue;
+    for (const Guard::Range& range : guard.ranges) {
+      if (range.value.terms().empty()) continue;
+      const Expr::Term& own = range.value.terms().front();
+      for (const Expr::Term& term : offset.terms()) {
+        const bool same = Expr(0, {{1, term.atom}}) == Expr(0, {{1, own.atom}});
+        if (!same || term.coefficient % own.coefficient != 0) continue;
+        const std::int64_t times = term.coefficient / own.coefficient;
+        offset = offset - range.value * times + Expr::axis(fresh++, range.size) * times;
+        break;
+      }
+    }
+  }
+  return offset;
+}
+
+}  // namespace
+
+Proof prove_in_bounds(const Loops& loops) {
+  Proof proof;
+  const auto inside = [](std::int64_t elements, const Expr& offset) {
+    const index::Interval interval = index::interval_of(offset);
+    return interval.low >= 0 && interval.high < elements;
+  };
+  for (const Value& value : loops.values) {
+    if (value.kind != Value::Kind::load) continue;
+    ++proof.accesses;
+    const bool proven = value.data.empty() && (inside(value.buffer_elements, value.offset) || inside(value.buffer_elements, narrowed(value.offset, value)));
+    proof.proven += proven ? 1 : 0;
+  }
+  for (const Store& store : loops.stores) {
+    ++proof.accesses;
+    proof.proven += inside(store.buffer_elements, store.offset) ? 1 : 0;
+  }
+  return proof;
+}
+
+}  // namespace vkfuse::segment

@@ -1,0 +1,224 @@
+// The last part of the walk: aliases are resolved, axes split where that removes quotients and remainders
+// and merged where no access tells them apart, and what every value depends on is written down.
+#include <algorithm>
+
+#include "segment/builder.hpp"
+
+namespace vkfuse::segment {
+
+using index::AxisId;
+using index::Expr;
+
+namespace {
+
+constexpr int kMostSplits = 48;
+
+struct LooseAxis {
+  AxisId id = 0;
+  std::int64_t size = 1;
+  bool column = false;
+};
+
+/// Applies `visit` to every index expression of the loops.
+template <typename Visit>
+void for_each_expr(Loops& loops, const Visit& visit) {
+  for (Value& value : loops.values) {
+    visit(value.offset);
+    for (Guard& guard : value.guards) {
+      for (Guard::Range& range : guard.ranges) visit(range.value);
+    }
+  }
+  for (Store& store : loops.stores) visit(store.offset);
+}
+
+/// Only these say anything: what a value that is not loaded or placed carries there is unused.
+template <typename Visit>
+void for_each_access(const Loops& loops, const Visit& visit) {
+  for (const Value& value : loops.values) {
+    if (!value.offset.is_constant()) visit(value.offset);
+    for (const Guard& guard : value.guards) {
+      for (const Guard::Range& range : guard.ranges) visit(range.value);
+    }
+  }
+  for (const Store& store : loops.stores) visit(store.offset);
+}
+
+void substitute_all(Loops& loops, const std::map<AxisId, Expr>& map) {
+  for_each_expr(loops, [&](Expr& expr) { expr = index::substitute(expr, map); });
+}
+
+void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
+  for (int round = 0; round < kMostSplits; ++round) {
+    std::optional<index::Split> split;
+    for_each_access(loops, [&](const Expr& expr) {
+      if (!split) split = index::useful_split(expr);
+    });
+    if (!split) return;
+    const auto at = std::find_if(axes.begin(), axes.end(), [&](const LooseAxis& axis) { return axis.id == split->axis; });
+    check(at != axes.end(), "a split names an axis of the loops");
+    const LooseAxis outer{next++, at->size / split->factor, at->column};
+    const LooseAxis inner{next++, split->factor, at->column};
+    substitute_all(loops, {{split->axis, Expr::axis(outer.id, outer.size) * split->factor + Expr::axis(inner.id, inner.size)}});
+    *at = outer;
+    axes.insert(at + 1, inner);
+  }
+}
+
+bool mergeable(const Loops& loops, const LooseAxis& outer, const LooseAxis& inner) {
+  if (outer.column != inner.column) return false;
+  bool same = true;
+  for_each_access(loops, [&](const Expr& expr) {
+    if (!same) return;
+    const auto a = index::stride_of(expr, outer.id);
+    const auto b = index::stride_of(expr, inner.id);
+    same = a && b && *a == *b * inner.size;
+  });
+  return same;
+}
+
+void merge_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
+  for (std::size_t i = 1; i < axes.size();) {
+    if (!mergeable(loops, axes[i - 1], axes[i])) {
+      ++i;
+      continue;
+    }
+    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].column};
+    // In every access the pair is one linear term, so the outer axis may stand for nothing.
+    const std::map<AxisId, Expr> map{{axes[i - 1].id, Expr(0)}, {axes[i].id, Expr::axis(merged.id, merged.size)}};
+    substitute_all(loops, map);
+    axes[i - 1] = merged;
+    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+AxisSet set_of(const Expr& expr) {
+  AxisSet set = 0;
+  for (AxisId axis : index::axes_of(expr)) set |= AxisSet{1} << axis;
+  return set;
+}
+
+/// Axes, data and stage of every value, operands first.
+void derive(Loops& loops, const std::map<int, ValueId>& numbers) {
+  const AxisSet columns = loops.columns();
+  for (Value& value : loops.values) {
+    std::vector<const Expr*> own{&value.offset};
+    for (const Guard& guard : value.guards) {
+      for (const Guard::Range& range : guard.ranges) own.push_back(&range.value);
+    }
+    const bool places = value.kind != Value::Kind::fold;  // a fold's offset is only what an arg fold counts
+    for (const Expr* expr : own) {
+      if (places) value.axes |= set_of(*expr);
+      for (index::DataId data : index::data_of(*expr)) {
+        const ValueId id = numbers.at(data);
+        if (std::find(value.data.begin(), value.data.end(), id) == value.data.end()) value.data.push_back(id);
+      }
+    }
+    const auto depend = [&](ValueId id) {
+      value.axes |= loops.values[id].axes;
+      value.stage = std::max(value.stage, loops.values[id].stage);
+    };
+    for (ValueId id : value.operands) depend(id);
+    for (ValueId id : value.data) depend(id);
+    if (value.kind == Value::Kind::fold) {
+      value.axes &= ~columns;
+      ++value.stage;
+    }
+    if (value.kind == Value::Kind::sort) ++value.stage;
+  }
+}
+
+}  // namespace
+
+/// Operands and data first, else in graph order, so that the text follows the graph.
+std::vector<ValueId> Builder::ordered(const std::function<ValueId(ValueId)>& resolved) const {
+  std::vector<std::vector<ValueId>> users(demands_.size());
+  std::vector<int> missing(demands_.size(), 0);
+  const auto needs = [&](ValueId user, ValueId id) {
+    users[resolved(id)].push_back(user);
+    ++missing[user];
+  };
+  for (ValueId id = 0; id < demands_.size(); ++id) {
+    if (demands_[id].alias) continue;
+    const Value& value = demands_[id].value;
+    for (ValueId operand : value.operands) needs(id, operand);
+    for (index::DataId data : index::data_of(value.offset)) needs(id, static_cast<ValueId>(data));
+    for (const Guard& guard : value.guards) {
+      for (const Guard::Range& range : guard.ranges) {
+        for (index::DataId data : index::data_of(range.value)) needs(id, static_cast<ValueId>(data));
+      }
+    }
+  }
+  std::set<std::pair<ir::NodeId, ValueId>> ready;
+  for (ValueId id = 0; id < demands_.size(); ++id) {
+    if (!demands_[id].alias && missing[id] == 0) ready.emplace(demands_[id].node, id);
+  }
+  std::vector<ValueId> order;
+  while (!ready.empty()) {
+    const ValueId id = ready.begin()->second;
+    ready.erase(ready.begin());
+    order.push_back(id);
+    for (ValueId user : users[id]) {
+      if (--missing[user] == 0) ready.emplace(demands_[user].node, user);
+    }
+  }
+  return order;
+}
+
+Result<Loops> Builder::finish() {
+  Loops loops;
+  const auto resolved = [&](ValueId id) {
+    while (demands_[id].alias) id = *demands_[id].alias;
+    return id;
+  };
+  const std::vector<ValueId> order = ordered(resolved);
+  std::map<int, ValueId> numbers;  // of demands, resolved, as values
+  for (ValueId id : order) {
+    numbers[static_cast<int>(id)] = static_cast<ValueId>(loops.values.size());
+    loops.values.push_back(demands_[id].value);
+  }
+  for (ValueId id = 0; id < demands_.size(); ++id) numbers[static_cast<int>(id)] = numbers.at(static_cast<int>(resolved(id)));
+  for (Value& value : loops.values) {
+    for (ValueId& operand : value.operands) operand = numbers.at(static_cast<int>(operand));
+  }
+  for (ir::NodeId id : segment_.stores) {
+    const Coordinates& coordinates = stores_.at(id);
+    const ValueId made = numbers.at(static_cast<int>(demand(id, coordinates, 0)));
+    loops.stores.push_back({made, id, index::linearize(coordinates, sizes_of(id)), count_of(id), 0});
+  }
+
+  std::vector<LooseAxis> axes;
+  for (const BaseAxis& axis : axes_) {
+    if (!is_column(axis.id)) axes.push_back({axis.id, axis.size, false});
+  }
+  for (const BaseAxis& axis : axes_) {
+    if (is_column(axis.id)) axes.push_back({axis.id, axis.size, true});
+  }
+  split_axes(loops, axes, kFirstFresh);
+  merge_axes(loops, axes, 2 * kFirstFresh);
+  if (axes.size() > 32) return unsupported("Its loops have {} axes, and a kernel has 32 at most.", axes.size());
+  std::map<AxisId, Expr> last;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    last.emplace(axes[i].id, Expr::axis(static_cast<AxisId>(i) + 3 * kFirstFresh, axes[i].size));
+  }
+  substitute_all(loops, last);
+  last.clear();
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    last.emplace(static_cast<AxisId>(i) + 3 * kFirstFresh, Expr::axis(static_cast<AxisId>(i), axes[i].size));
+    loops.axes.push_back({axes[i].size, axes[i].column});
+  }
+  substitute_all(loops, last);
+  loops.empty = std::find(base_.sizes.begin(), base_.sizes.end(), 0) != base_.sizes.end();
+  derive(loops, numbers);
+  loops.data = std::move(numbers);
+  for (Store& store : loops.stores) {
+    store.axes = set_of(store.offset);
+    const Value& value = loops.values[store.value];
+    if ((store.axes & loops.columns()) != 0) loops.passes = std::max(loops.passes, value.stage + 1);
+  }
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::fold || value.kind == Value::Kind::sort) loops.passes = std::max(loops.passes, value.stage);
+  }
+  return loops;
+}
+
+}  // namespace vkfuse::segment

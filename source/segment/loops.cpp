@@ -1,0 +1,160 @@
+// From a set of nodes to loops. The walk goes from results to operands, node by node in descending order:
+// when a node is reached, every position somebody needs it at is known. Views only change positions; a
+// node needed at two positions becomes two values.
+#include "segment/loops.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "segment/builder.hpp"
+#include "segment/views.hpp"
+
+namespace vkfuse::segment {
+
+using index::AxisId;
+using index::Expr;
+
+AxisSet Loops::columns() const {
+  AxisSet set = 0;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].column) set |= AxisSet{1} << i;
+  }
+  return set;
+}
+
+std::int64_t Loops::row_count() const {
+  std::int64_t count = 1;
+  for (const Axis& axis : axes) count *= axis.column ? 1 : axis.size;
+  return count;
+}
+
+std::int64_t Loops::column_count() const {
+  std::int64_t count = 1;
+  for (const Axis& axis : axes) count *= axis.column ? axis.size : 1;
+  return count;
+}
+
+namespace {
+
+constexpr int kMaxRuns = 32;
+
+std::int64_t product(const Sizes& sizes) {
+  std::int64_t count = 1;
+  for (std::int64_t size : sizes) count *= size;
+  return count;
+}
+
+bool folds(const ir::Node& node) {
+  return node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan || node.op->cls == ops::OpClass::sort;
+}
+
+/// The first member that runs over columns, if there is one: its operand's elements are the iteration space.
+std::optional<ir::NodeId> first_fold(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
+  for (ir::NodeId id : segment.members) {
+    if (!folds(graph.node(id))) continue;
+    const auto sizes = resolve(graph.node(graph.node(id).operands[0]).type.shape, symbols);
+    const auto own = resolve(graph.node(id).type.shape, symbols);
+    const bool reduces = graph.node(id).op->cls == ops::OpClass::reduce;
+    if (sizes && own && (!reduces || product(*sizes) > product(*own))) return id;
+  }
+  return std::nullopt;
+}
+
+/// Chooses the base: the value whose elements the axes are, and whether that is a stored one.
+Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
+  Base base;
+  const auto fold = first_fold(graph, segment, symbols);
+  std::int64_t wanted = -1;
+  if (fold) {
+    VKF_TRY(sizes, resolve(graph.node(graph.node(*fold).operands[0]).type.shape, symbols));
+    VKF_TRY(count, element_count(sizes));
+    wanted = count;
+    base.node = graph.node(*fold).operands[0];
+    base.fold = fold;
+    base.sizes = sizes;
+  }
+  std::int64_t largest = -1;
+  for (ir::NodeId id : segment.stores) {
+    VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
+    VKF_TRY(count, element_count(sizes));
+    if (fold && count > wanted && wanted > 0) {
+      return unsupported("%{} has {} elements, and %{} folds only {}: the fold would be computed again for each of the others.", id, count, *fold, wanted);
+    }
+    if ((fold && count != wanted) || count < largest) continue;
+    largest = count;
+    base.node = id;
+    base.fold = std::nullopt;
+    base.sizes = std::move(sizes);
+  }
+  return base;
+}
+
+/// The store's positions cover its value exactly once, over rows alone or over all axes.
+bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count) {
+  if (!index::covers(offset, count)) return false;
+  const std::vector<AxisId> used = index::axes_of(offset);
+  const auto has = [&](const Builder::BaseAxis& axis) { return std::find(used.begin(), used.end(), axis.id) != used.end(); };
+  bool all_rows = true;
+  bool any_column = false;
+  bool all_columns = true;
+  for (const Builder::BaseAxis& axis : builder.axes()) {
+    if (axis.size == 1) continue;
+    if (builder.is_column(axis.id)) {
+      any_column = any_column || has(axis);
+      all_columns = all_columns && has(axis);
+    } else {
+      all_rows = all_rows && has(axis);
+    }
+  }
+  return all_rows && (!any_column || all_columns);
+}
+
+/// Finds where each store stands; a store that the others do not lead to becomes a root of another run.
+Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, Base base) {
+  std::map<ir::NodeId, std::vector<Expr>> placed;  // roots beside the base
+  std::vector<SplitRequest> splits;
+  std::set<int> flips;
+  for (int run = 0; run < kMaxRuns; ++run) {
+    Builder builder(graph, segment, symbols, base, splits, flips);
+    for (const auto& [node, coordinates] : placed) builder.add_root(node, coordinates);
+    VKF_CHECK_OK(builder.run());
+    if (const auto split = builder.wanted_split()) {
+      splits.push_back(*split);
+      placed.clear();  // positions are in terms of axes that no longer exist
+      continue;
+    }
+    if (const auto flip = builder.wanted_flip()) {
+      flips.insert(*flip);
+      placed.clear();
+      continue;
+    }
+    bool again = false;
+    for (ir::NodeId id : segment.stores) {
+      if (builder.has_store(id)) continue;
+      const auto found = builder.find_place(id, [&](const Expr& offset, std::int64_t count) { return is_complete(builder, offset, count); });
+      if (!found) {
+        return unsupported("%{} of shape {} is stored, and the kernel runs over {} where no position of its own is known.", id,
+                           to_text(graph.node(id).type.shape), to_text(graph.node(base.node).type.shape));
+      }
+      if (found->demanded) {
+        builder.add_store(id, found->coordinates);
+      } else {
+        placed[id] = found->coordinates;
+        again = true;
+      }
+    }
+    if (again) continue;
+    return builder.finish();
+  }
+  return unsupported("Its positions did not settle after {} rounds of splitting axes.", kMaxRuns);
+}
+
+}  // namespace
+
+Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
+  VKF_TRY(base, choose_base(graph, segment, symbols));
+  return place_stores(graph, segment, symbols, std::move(base));
+}
+
+}  // namespace vkfuse::segment

@@ -1,0 +1,106 @@
+// One candidate kernel as loops: named axes, a body of scalar values, and every access as an index
+// expression. Views are gone here: a value is computed or loaded at the position somebody asks for it.
+#pragma once
+
+#include <map>
+
+#include "index/index.hpp"
+#include "segment/segment.hpp"
+
+namespace vkfuse::segment {
+
+using ValueId = std::uint32_t;
+
+/// One axis of the loop nest; its id is its place in Loops::axes. Rows come first, then columns; within
+/// either, outermost first.
+struct Axis {
+  std::int64_t size = 1;
+  bool column = false;  ///< folded, scanned or sorted by somebody; without such members all axes are rows
+};
+
+/// A condition on the position: every entry has 0 <= value < size. Negated: not all of them have.
+struct Guard {
+  struct Range {
+    index::Expr value;
+    std::int64_t size = 1;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+  std::vector<Range> ranges;
+  bool negated = false;
+  friend bool operator==(const Guard&, const Guard&) = default;
+};
+
+/// A set of axes, one bit each.
+using AxisSet = std::uint64_t;
+
+/// One scalar of the body.
+struct Value {
+  enum class Kind : std::uint8_t {
+    literal,   ///< a constant of one element; of a fold: its identity
+    load,      ///< element `offset` of the buffer of `node`, where the guards hold; anything where they do not
+    position,  ///< the number `offset`: of iota, or the counter of random
+    compute,   ///< the elementwise op of `node` on `operands`
+    choose,    ///< operands[0] where the guards hold, else operands[1]
+    fold,      ///< operands[0] folded over all columns, by `node`
+    scan,      ///< the running fold of operands[0] along the columns, by `node`
+    sort,      ///< position `offset` in the order of operands[0] along the columns, by `node`
+    chain,     ///< operands[0] joined with the updates of one scatter row: see `scatter` in docs/ops.md
+  };
+  Kind kind = Kind::literal;
+  ir::NodeId node = 0;
+  std::vector<ValueId> operands;
+  index::Expr offset;
+  std::vector<Guard> guards;
+  std::vector<ValueId> data;  ///< values that `offset` or the guards use as data: Expr::data(id)
+  std::int64_t buffer_elements = 0;  ///< of a load's node
+  AxisSet axes = 0;           ///< what the value depends on
+  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold.
+  int stage = 0;
+};
+
+struct Store {
+  ValueId value = 0;
+  ir::NodeId node = 0;
+  index::Expr offset;  ///< takes each element of the node exactly once while `axes` run
+  std::int64_t buffer_elements = 0;
+  AxisSet axes = 0;    ///< rows alone, or rows and columns
+};
+
+struct Loops {
+  std::vector<Axis> axes;
+  std::vector<Value> values;  ///< operands come first
+  std::vector<Store> stores;  ///< of Segment::stores, in order
+  std::map<index::DataId, ValueId> data;  ///< the values that data atoms of the expressions stand for
+  bool empty = false;  ///< no elements: nothing is launched, and sizes of 0 are 1 here
+  /// Passes over the columns: one per stage whose values some fold or store needs; at least 1.
+  int passes = 1;
+
+  [[nodiscard]] AxisSet columns() const;
+  [[nodiscard]] std::int64_t row_count() const;
+  [[nodiscard]] std::int64_t column_count() const;
+  [[nodiscard]] std::int64_t count() const { return row_count() * column_count(); }
+  [[nodiscard]] bool per_element(const Value& value) const { return (value.axes & columns()) != 0; }
+};
+
+/// The pass over the columns that consumes a fold's operand, and the one that writes a store of all axes.
+inline int pass_of_fold(const Value& fold) { return fold.stage - 1; }
+inline int pass_of_store(const Loops& loops, const Store& store) { return loops.values[store.value].stage; }
+
+/// Which values of column positions one pass computes: what its folds and stores need.
+std::vector<bool> needed_in_pass(const Loops& loops, int pass);
+
+/// The loops of a segment at these sizes, or a full sentence on why its members do not share a loop nest.
+Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols);
+
+/// Elements of its buffer that a load touches, each counted once.
+std::int64_t elements_touched(const Loops& loops, const Value& load);
+
+/// How many accesses of the loops are proven to stay inside their buffers, by intervals and guards alone;
+/// the others (data-dependent ones) are clamped on the device.
+struct Proof {
+  std::int64_t accesses = 0;
+  std::int64_t proven = 0;
+};
+Proof prove_in_bounds(const Loops& loops);
+
+}  // namespace vkfuse::segment

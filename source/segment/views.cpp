@@ -1,0 +1,125 @@
+#include "segment/views.hpp"
+
+#include <algorithm>
+
+namespace vkfuse::segment {
+
+namespace {
+
+using index::Expr;
+using Coordinates = std::span<const Expr>;
+
+/// Dimensions of both shapes are taken together up to where their products meet, so that what a reshape
+/// leaves alone stays alone.
+std::vector<Expr> reshaped(Coordinates coordinates, const Sizes& from, const Sizes& to) {
+  std::vector<Expr> result;
+  std::size_t i = 0;
+  std::size_t k = 0;
+  while (i < from.size() || k < to.size()) {
+    const std::size_t first_i = i;
+    const std::size_t first_k = k;
+    std::int64_t a = i < from.size() ? from[i++] : 1;
+    std::int64_t b = k < to.size() ? to[k++] : 1;
+    while (a != b && (a < b ? i < from.size() : k < to.size())) {
+      if (a < b) {
+        a *= from[i++];
+      } else {
+        b *= to[k++];
+      }
+    }
+    const std::span<const std::int64_t> own(from.data() + first_i, i - first_i);
+    const std::span<const std::int64_t> wanted(to.data() + first_k, k - first_k);
+    const Expr flat = index::linearize(coordinates.subspan(first_i, i - first_i), own);
+    for (Expr& coordinate : index::delinearize(flat, wanted)) result.push_back(std::move(coordinate));
+  }
+  return result;
+}
+
+Place sliced(const ir::SlicePayload& slice, Coordinates coordinates) {
+  Place place;
+  for (std::size_t i = 0; i < coordinates.size(); ++i) place.coordinates.push_back(coordinates[i] * slice.steps[i] + Expr(slice.starts[i]));
+  return place;
+}
+
+/// The other way round: which element of the update covers an element of the base, if any.
+Place covered(const ir::SlicePayload& slice, Coordinates coordinates, const Sizes& update) {
+  Place place;
+  Guard guard;
+  for (std::size_t i = 0; i < coordinates.size(); ++i) {
+    const std::int64_t step = slice.steps[i];
+    const Expr offset = step > 0 ? coordinates[i] - Expr(slice.starts[i]) : Expr(slice.starts[i]) - coordinates[i];
+    const std::int64_t stride = step > 0 ? step : -step;
+    if (stride > 1) guard.ranges.push_back({index::floor_mod(offset, stride), 1});
+    place.coordinates.push_back(stride > 1 ? index::floor_div(offset, stride) : offset);
+    guard.ranges.push_back({place.coordinates.back(), update[i]});
+  }
+  place.guard = std::move(guard);
+  return place;
+}
+
+Place padded(const ir::PadPayload& pad, Coordinates coordinates, const Sizes& operand) {
+  Place place;
+  Guard guard;
+  for (std::size_t i = 0; i < coordinates.size(); ++i) {
+    place.coordinates.push_back(coordinates[i] - Expr(pad.low[i]));
+    if (pad.low[i] != 0 || pad.high[i] != 0) guard.ranges.push_back({place.coordinates.back(), operand[i]});
+  }
+  place.guard = std::move(guard);
+  return place;
+}
+
+Place windowed(const ir::WindowPayload& window, Coordinates coordinates) {
+  const std::size_t rank = coordinates.size() - window.axes.size();
+  Place place;
+  place.coordinates.assign(coordinates.begin(), coordinates.begin() + static_cast<std::ptrdiff_t>(rank));
+  for (std::size_t i = 0; i < window.axes.size(); ++i) {
+    Expr& coordinate = place.coordinates[static_cast<std::size_t>(window.axes[i])];
+    coordinate = coordinate * window.strides[i] + coordinates[rank + i] * window.dilations[i];
+  }
+  return place;
+}
+
+}  // namespace
+
+std::vector<Expr> broadcast_coordinates(Coordinates coordinates, const Sizes& operand) {
+  std::vector<Expr> result;
+  const std::size_t skip = coordinates.size() - operand.size();
+  for (std::size_t i = 0; i < operand.size(); ++i) result.push_back(operand[i] == 1 ? Expr(0) : coordinates[skip + i]);
+  return result;
+}
+
+Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Sizes& result, const Sizes& operand_sizes, std::size_t operand,
+                       std::int64_t begin) {
+  if (const auto* axes = std::get_if<ir::AxesPayload>(&view.payload)) {
+    Place place;
+    if (view.op->name == "permute") {
+      place.coordinates.resize(coordinates.size());
+      for (std::size_t i = 0; i < axes->axes.size(); ++i) place.coordinates[static_cast<std::size_t>(axes->axes[i])] = coordinates[i];
+      return place;
+    }
+    place.coordinates.assign(coordinates.begin(), coordinates.end());
+    for (int axis : axes->axes) {
+      const auto i = static_cast<std::size_t>(axis);
+      place.coordinates[i] = Expr(operand_sizes[i] - 1) - place.coordinates[i];
+    }
+    return place;
+  }
+  if (const auto* slice = std::get_if<ir::SlicePayload>(&view.payload)) {
+    if (view.op->name == "slice") return sliced(*slice, coordinates);
+    if (operand == 1) return covered(*slice, coordinates, operand_sizes);
+    return {{coordinates.begin(), coordinates.end()}, std::nullopt};
+  }
+  if (const auto* pad = std::get_if<ir::PadPayload>(&view.payload)) return padded(*pad, coordinates, operand_sizes);
+  if (const auto* window = std::get_if<ir::WindowPayload>(&view.payload)) return windowed(*window, coordinates);
+  if (const auto* axis = std::get_if<ir::AxisPayload>(&view.payload)) {  // concat
+    Place place{{coordinates.begin(), coordinates.end()}, Guard{}};
+    const auto i = static_cast<std::size_t>(axis->axis);
+    place.coordinates[i] = place.coordinates[i] - Expr(begin);
+    place.guard->ranges.push_back({place.coordinates[i], operand_sizes[i]});
+    return place;
+  }
+  if (view.op->name == "broadcast") return {broadcast_coordinates(coordinates, operand_sizes), std::nullopt};
+  return {reshaped(coordinates, result, operand_sizes), std::nullopt};
+}
+
+}  // namespace vkfuse::segment

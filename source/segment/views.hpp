@@ -1,0 +1,24 @@
+// Where a view's element comes from, as index expressions.
+#pragma once
+
+#include <optional>
+
+#include "segment/loops.hpp"
+
+namespace vkfuse::segment {
+
+/// Coordinates in an operand, and the condition under which the element comes from there.
+struct Place {
+  std::vector<index::Expr> coordinates;
+  std::optional<Guard> guard;  ///< none: always
+};
+
+/// Where element `coordinates` of a view comes from in its operand number `operand`. `sizes` are those of
+/// the result and of the operand; concat is told where along its axis the operand begins.
+Place place_in_operand(const ir::Node& view, std::span<const index::Expr> coordinates, const Sizes& result, const Sizes& operand_sizes,
+                       std::size_t operand, std::int64_t begin);
+
+/// The coordinates of an operand that broadcasts to the result.
+std::vector<index::Expr> broadcast_coordinates(std::span<const index::Expr> coordinates, const Sizes& operand);
+
+}  // namespace vkfuse::segment
