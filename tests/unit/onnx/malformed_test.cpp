@@ -180,8 +180,8 @@ const std::vector<Bad>& bad_models() {
        }, kInvalid, "Attribute 'axis' is 1; an operand of [2, 3] does not fit there into [2, 3]."},
       {"momentum_without_mode", [] { return training_step("Momentum", {"x", "x", "x"}); }, kInvalid,
        "Attribute 'alpha' is missing."},
-      {"adam_with_uneven_lists", [] { return training_step("Adam", {"x", "x", "x", "x", "x"}); }, kInvalid,
-       "Operator 'Adam' has 5 operands behind the rate and the count of steps; it takes 4 lists of them."},
+      {"adagrad_with_uneven_lists", [] { return training_step("Adagrad", {"x", "x", "x", "x", "x"}); }, kInvalid,
+       "Operator 'Adagrad' has 5 operands behind the rate and the count of steps; it takes 3 lists of them."},
       {"training_dropout", [] {
          return with_node([](ModelProto& model) {
            add_initialiser(model, "r", {}).add_float_data(0.5F);
