@@ -11,10 +11,13 @@ namespace vkfuse::bench {
 struct Session {
   std::shared_ptr<runtime::Context> context;
   bool quick = true;
+  bool check_only = false;  ///< every program runs once and is compared; nothing is timed
   std::string spoil;  ///< name of a row to compute from wrong data: shows that the check is alive
 
   [[nodiscard]] bool on_cpu() const { return context->device()->info().type == DeviceType::cpu; }
   [[nodiscard]] TimingOptions timing() const;
+  /// Elements that the reference may evaluate per output, about: a second of it, or five.
+  [[nodiscard]] double work() const { return quick ? 0x1p21 : 0x1p24; }
 };
 
 /// A row at the size it runs here.

@@ -41,7 +41,7 @@ Result<std::vector<Prepared>> candidates(const Session& session, const Case& one
     VKF_TRY(prepared, prepare(session, one, loaded.sets, options));
     // A tuning that says what the default does is the default; it would only be measured twice.
     if (std::any_of(all.begin(), all.end(), [&](const Prepared& other) { return same_schedule(*other.bound, *prepared.bound); })) continue;
-    VKF_TRY(verdict, verify(*prepared.bound, one.graph, loaded.data, loaded.sets));
+    VKF_TRY(verdict, verify(*prepared.bound, loaded.expected, loaded.sets));
     if (!verdict.wrong.empty()) {
       const SweepPoint point = point_of(*prepared.bound);
       result.outcome = Outcome::wrong;
