@@ -35,13 +35,21 @@ const char* name_of(Outcome outcome) {
 }
 
 json to_json(const SweepPoint& point) {
-  return {{"workgroup", point.workgroup}, {"vector_bytes", point.vector_bytes}, {"items_in_flight", point.items_in_flight},
-          {"us", point.times.median},     {"p10", point.times.p10},             {"p90", point.times.p90},
-          {"n", point.times.n}};
-}
-
-std::string short_text(const SweepPoint& point) {
-  return fmt::format("{}x{}B x{}", point.workgroup, point.vector_bytes, point.items_in_flight);
+  const schedule::Schedule& schedule = point.schedule;
+  json object = {{"schedule", point.text},  {"kind", schedule::name_of(schedule.kind)}, {"workgroup", schedule.workgroup},
+                 {"vector_bytes", widest_access(schedule)}, {"us", point.times.median}, {"p10", point.times.p10},
+                 {"p90", point.times.p90},  {"n", point.times.n}};
+  if (schedule.kind != schedule::Template::rows) {
+    object["items_in_flight"] = schedule.items_in_flight;
+    return object;
+  }
+  object["row_lanes"] = schedule.row_lanes;
+  object["column_lanes"] = schedule.column_lanes;
+  object["trips"] = schedule.trips;
+  object["persistent"] = schedule.persistent;
+  object["online"] = schedule.online;
+  object["parts"] = schedule.parts;
+  return object;
 }
 
 }  // namespace
@@ -106,13 +114,13 @@ json to_json(const RowResult& result) {
 }
 
 std::string sweep_head() {
-  return fmt::format("{:<18} {:>12} {:>12} {:>8} {:>12} {:>8} {:>5}", "row", "size", "default", "us", "best", "us", "ratio");
+  return fmt::format("{:<19} {:>16} {:>22} {:>8} {:>22} {:>8} {:>5} {:>5}", "row", "size", "default", "us", "best", "us", "ratio", "tried");
 }
 
 std::string table_line(const SweepResult& result) {
   if (result.outcome != Outcome::measured) return not_measured(*result.row, result.outcome, result.detail);
-  return fmt::format("{:<18} {:>12} {:>12} {:>8} {:>12} {:>8} {:>5.3f}", result.row->name, result.size, short_text(result.standard),
-                     microseconds(result.standard.times.median), short_text(result.best), microseconds(result.best.times.median), result.ratio);
+  return fmt::format("{:<19} {:>16} {:>22} {:>8} {:>22} {:>8} {:>5.3f} {:>5}", result.row->name, result.size, result.standard.text,
+                     microseconds(result.standard.times.median), result.best.text, microseconds(result.best.times.median), result.ratio, result.all.size());
 }
 
 json to_json(const SweepResult& result) {
@@ -121,6 +129,7 @@ json to_json(const SweepResult& result) {
   object["default"] = to_json(result.standard);
   object["best"] = to_json(result.best);
   object["default_over_best"] = result.ratio;
+  object["refused"] = result.refused;
   for (const SweepPoint& point : result.all) object["all"].push_back(to_json(point));
   return object;
 }

@@ -4,6 +4,7 @@
 
 #include "api/tensor_node.hpp"
 #include "bound.hpp"
+#include "cone.hpp"
 #include "graph_facts.hpp"
 
 namespace vkfuse::bench {
@@ -32,6 +33,14 @@ std::uint64_t rotation_bytes(const Session& session) { return session.on_cpu() ?
 std::uint64_t largest_buffer(const Session& session) {
   const Caps& caps = session.context->device()->caps();
   return std::min(caps.storage_buffer_range, caps.max_allocation) - 16 * kMiB;
+}
+
+/// Whether one element of every output can be checked in time.
+bool can_be_checked(const Session& session, const ir::Graph& graph) {
+  return std::all_of(graph.outputs().begin(), graph.outputs().end(), [&](const ir::Output& output) {
+    const auto work = cone_elements(graph, output.value, 1);
+    return work && *work <= session.most_work();
+  });
 }
 
 /// Inputs, outputs, the copy's buffers, pools and intermediate values are at most about four times
@@ -93,9 +102,9 @@ Result<Case> make_case(const Session& session, const Row& row) {
   std::vector<std::int64_t> last;
   for (;; by *= 2) {
     std::vector<std::int64_t> sizes = divided(row, by);
-    if (sizes == last) return make_error(ErrorCode::out_of_memory, "The device has no memory for the row '{}' at any size.", row.name);
+    if (sizes == last) return make_error(ErrorCode::out_of_memory, "The row '{}' fits the device's memory at no size.", row.name);
     VKF_TRY(made, case_at(session, row, sizes));
-    if (fits(session, made)) return made;
+    if (fits(session, made) && can_be_checked(session, made.graph)) return made;
     last = std::move(sizes);
   }
 }
