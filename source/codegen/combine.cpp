@@ -93,20 +93,18 @@ void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& ma
   }
   main.close();
   main.line("barrier();");
-  main.line("{{");
-  main.indent();
   const int wide = std::min(per_row, subgroup);
-  main.line("uint from = gl_SubgroupID / {0}u * {0}u + gl_SubgroupInvocationID % {1}u;", per_row, wide);
+  std::string from = wide == subgroup ? "gl_SubgroupInvocationID" : fmt::format("gl_SubgroupInvocationID % {}u", wide);
+  if (count > per_row) from = fmt::format("gl_SubgroupID / {0}u * {0}u + {1}", per_row, from);
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
-    main.line("{} = {}[from];", fold.accumulator, fold.shared);
-    if (fold.arg) main.line("{}_i = {}[from];", fold.index, fold.shared_index);
+    main.line("{} = {}[{}];", fold.accumulator, fold.shared, from);
+    if (fold.arg) main.line("{}_i = {}[{}];", fold.index, fold.shared_index, from);
     if (per_row > subgroup) {
       main.line("for (uint k = {0}u; k < {1}u; k += {0}u) {2}", subgroup, per_row,
-                join(fold, 0, fmt::format("{}[from + k]", fold.shared), fold.arg ? fmt::format("{}[from + k]", fold.shared_index) : ""));
+                join(fold, 0, fmt::format("{}[{} + k]", fold.shared, from), fold.arg ? fmt::format("{}[{} + k]", fold.shared_index, from) : ""));
     }
   }
-  main.close();
   if (wide > 1) butterfly(wide);
 }
 
@@ -184,14 +182,21 @@ std::int64_t Combine::base(std::span<const FoldText> folds, const FoldText& fold
   return words;
 }
 
+/// The first word of what one workgroup has seen of a row.
+std::string Combine::partial_place(std::int64_t base, int j, const std::string& part, int words) const {
+  const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
+  std::string place = fmt::format("{} * {}u + {}", row, schedule_.parts, part);
+  if (words > 1) place = fmt::format("({}) * {}u", place, words);
+  return base == 0 ? place : fmt::format("{}u + {}", base, place);
+}
+
 void Combine::to_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const {
   main.open("if (inside{}) {{", schedule_.column_lanes > 1 ? " && column_lane == 0u" : "");
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
     const int words = fold.words + (fold.arg ? 1 : 0);
     for (int j = 0; j < width_; ++j) {
-      const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
-      const std::string place = fmt::format("{}u + ({} * {}u + part) * {}u", base(folds, fold, rows), row, schedule_.parts, words);
+      const std::string place = partial_place(base(folds, fold, rows), j, "part", words);
       std::vector<std::string> values = words_of(fold, at(fold.accumulator, j));
       if (fold.arg) values.push_back(at(fold.index + "_i", j));
       for (std::size_t k = 0; k < values.size(); ++k) main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : fmt::format(" + {}u", k), values[k]);
@@ -206,12 +211,8 @@ void Combine::from_parts(std::span<const FoldText> folds, int stage, std::int64_
     if (fold.stage != stage) continue;
     const int words = fold.words + (fold.arg ? 1 : 0);
     for (int j = 0; j < width_; ++j) {
-      const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
-      main.line("{{");
-      main.indent();
-      main.line("uint place = {}u + ({} * {}u + k) * {}u;", base(folds, fold, rows), row, schedule_.parts, words);
-      main.line("{}", join(fold, j, value_of(fold, "place"), fold.arg ? fmt::format("partials.w[place + {}u]", fold.words) : ""));
-      main.close();
+      const std::string place = partial_place(base(folds, fold, rows), j, "k", words);
+      main.line("{}", join(fold, j, value_of(fold, place), fold.arg ? fmt::format("partials.w[{} + {}u]", place, fold.words) : ""));
     }
   }
   main.close();
