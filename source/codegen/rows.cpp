@@ -21,7 +21,15 @@ class Rows : public Emitter {
        const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch)
       : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), dispatch_(dispatch), split_(schedule.parts > 1) {
     for (ValueId id = 0; id < loops.values.size(); ++id) {
-      if (loops.values[id].kind == Value::Kind::fold) folds_.push_back(make_fold(id));
+      const Value& value = loops.values[id];
+      if (value.kind == Value::Kind::fold) folds_.push_back(make_fold(id));
+      // A lane that owns several rows has one accumulator for each.
+      bool varies = schedule::varies_in_item(loops, schedule, value) || (schedule.vector_rows && elements_ > 1 && value.kind == Value::Kind::fold);
+      if (schedule.vector_rows) {
+        for (ValueId operand : value.operands) varies = varies || varies_[operand];
+        for (ValueId data : value.data) varies = varies || varies_[data];
+      }
+      varies_.push_back(varies);
     }
   }
 
@@ -155,7 +163,8 @@ class Rows : public Emitter {
   [[nodiscard]] bool is_vector(ValueId id) const {
     return loops_.values[id].kind == Value::Kind::load && schedule_.loads[id].kind == AccessKind::vector && loops_.per_element(loops_.values[id]);
   }
-  [[nodiscard]] bool varies(ValueId id) const { return schedule::varies_in_item(loops_, schedule_, loops_.values[id]); }
+  /// Whether a value differs between the elements of an item, or the rows of a lane.
+  [[nodiscard]] bool varies(ValueId id) const { return varies_[id]; }
 
   struct Pass {
     std::vector<ValueId> vectors;   ///< loaded as vectors for an item
@@ -274,10 +283,14 @@ class Rows : public Emitter {
     for (ValueId id = 0; id < loops_.values.size(); ++id) {
       const Value& value = loops_.values[id];
       const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
-      if (!folds && !is_literal(id) && !is_contracted(id) && !loops_.per_element(value) && value.stage == stage) own.push_back(id);
+      if (folds || is_literal(id) || is_contracted(id) || loops_.per_element(value) || value.stage != stage) continue;
+      if (width() == 1 || !varies(id)) {
+        VKF_CHECK_OK(emit_value(row_scope_, id));
+      } else {
+        own.push_back(id);
+      }
     }
     if (own.empty()) return {};
-    if (width() == 1) return emit_values(row_scope_, own);
     // One function for each of the rows that a lane owns.
     Scope scope;
     Writer body;
@@ -320,7 +333,7 @@ class Rows : public Emitter {
     }
     for (int j = 0; j < width(); ++j) {
       std::string arguments = fmt::format("row, {}u", j);
-      for (ValueId id : feeds) arguments += ", " + at(row_scope_.names.at(id), j);
+      for (ValueId id : feeds) arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
       for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
       main_.line("{}({});", function, arguments);
     }
@@ -347,7 +360,7 @@ class Rows : public Emitter {
         continue;
       }
       const std::string value = use(scope, store.value);
-      const bool literal = is_literal(store.value);
+      const bool literal = is_literal(store.value) || !varies(store.value);
       if (schedule_.stores[i].kind == AccessKind::vector) {
         for (int g = 0; g < groups_; ++g) {
           std::string parts;
@@ -492,7 +505,7 @@ class Rows : public Emitter {
     for (ValueId id : pass.feeds) {
       if (is_vector(id)) {
         add(element_of(groups.at(id), i, group_));
-      } else if (width() > 1 && !loops_.per_element(loops_.values[id])) {
+      } else if (width() > 1 && varies(id)) {
         add(at(use(scope, id), element));
       } else {
         add(use(scope, id));
@@ -590,6 +603,7 @@ class Rows : public Emitter {
   Scope row_scope_;
   std::set<ValueId> resident_;
   std::map<std::pair<ValueId, int>, std::string> group_names_;
+  std::vector<bool> varies_;
 };
 
 }  // namespace
