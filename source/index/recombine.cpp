@@ -22,11 +22,11 @@ const Term* find(std::span<const Term> terms, const Atom& atom) {
   return nullptr;
 }
 
-/// Whether the sum holds factor * (the terms of `expr`).
+/// Whether the sum holds factor * (the terms of `expr`). That must fit.
 bool holds(const Sum& sum, const Expr& expr, std::int64_t factor) {
   return std::ranges::all_of(expr.terms(), [&](const Term& term) {
     const Term* found = find(sum.terms, *term.atom);
-    return found != nullptr && fits(term.coefficient, factor) && found->coefficient == term.coefficient * factor;
+    return found != nullptr && found->coefficient == term.coefficient * factor;
   });
 }
 
@@ -89,8 +89,8 @@ bool complement(Sum& sum, std::size_t at) {
   const std::int64_t coefficient = sum.terms[at].coefficient;
   if (is_div && coefficient % atom->divisor != 0) return false;
   const std::int64_t factor = is_div ? -(coefficient / atom->divisor) : -coefficient;
-  if (!fits(factor, atom->divisor) || !fits(factor, atom->operand.constant()) || !holds(sum, atom->operand, factor))
-    return false;
+  // Every number of the operand is less than the divisor, so that factor times each of them fits as well.
+  if (!fits(factor, atom->divisor) || !holds(sum, atom->operand, factor)) return false;
   sum.terms.erase(sum.terms.begin() + static_cast<std::ptrdiff_t>(at));
   sum.add(atom->operand, -factor);  // cancels the terms; E's constant was never in the sum
   if (is_div) {

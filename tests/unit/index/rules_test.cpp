@@ -166,7 +166,7 @@ TEST(IndexRules, DigitsOfOtherNumbersDoNotJoin) {
   for (const Twice& sum :
        {(x / 4) * 4 + y % 4, ((x / 4) % 2) * 4 + y % 4, (x / 4) * 4 + x % 3, (x / 3) * 4 + x % 4, (x / 4) * 3 + x % 4,
         ((x / 3) % 2) * 4 + x % 4, (x / 4) * -4 + x % 4, x - (y / 4) * 4, x * 2 - (x / 4) * 4, x - y % 4,
-        x * -1 - x % 4, ((x / 2) % 2) * 4 + x % 4, (((x / 4) * 3) % 4) * 4 + x % 4}) {
+        x * -1 - x % 4, ((x / 2) % 2) * 4 + x % 4, (((x / 4) * 3) % 4) * 4 + x % 4, x + (x / 4) * -5}) {
     EXPECT_RIGHT(space, sum);
     EXPECT_EQ(sum.expr.terms().size(), 2U) << index::to_text(sum.expr);
   }
@@ -288,10 +288,14 @@ TEST(IndexForm, DigitsWithLargeCoefficientsStayApart) {
     EXPECT_RIGHT(space, digit * factor - x - y * 3);
     EXPECT_RIGHT(space, ((x + y * 3 + 1) % 3) * factor + x * -1);
   }
-  const Twice upper = ((quotient + x * 5) % huge) * 4;
-  EXPECT_RIGHT(space, digit + upper);
+  EXPECT_RIGHT(space, digit + ((quotient + x * (huge - 1)) % huge) * 4);
   EXPECT_RIGHT(space, (x + y * 3) % huge + ((x + y * 3) / huge) * huge);
   EXPECT_RIGHT(space, (x * (huge - 1) + y) % huge + ((x * (huge - 1) + y) / huge) * huge);
+  // The difference of these two operands does not fit.
+  constexpr Number most = std::numeric_limits<Number>::max();
+  const Expr large = y.expr * (most - 1);
+  const Expr sum = index::floor_mod(x.expr - large, most) + index::floor_div(x.expr + large, most) * most;
+  EXPECT_EQ(sum.terms().size(), 2U) << index::to_text(sum);
 }
 
 }  // namespace
