@@ -157,8 +157,10 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
   return names;
 }
 
-Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned,
                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+  const auto paired = schedule.online ? segment::with_online_folds(graph, planned) : std::nullopt;
+  const segment::Loops& loops = paired ? *paired : planned;
   const auto with_names = [&](const std::vector<std::string>& names) {
     return schedule.kind == schedule::Template::rows ? emit_rows(graph, segment, loops, schedule, target, options, names)
                                                      : emit_pointwise(graph, segment, loops, schedule, target, options, names);

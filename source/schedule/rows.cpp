@@ -37,6 +37,8 @@ std::int64_t vector_bytes_along(const ir::Graph& graph, const Loops& loops, int 
 /// Words of registers that one fold's partial result takes.
 int fold_words(const ir::Graph& graph, const Value& fold) {
   const ir::Node& node = graph.node(fold.node);
+  if (fold.online == Value::Online::softmax) return 1;  // and the partner's own
+  if (fold.online == Value::Online::moments) return 2;
   const int bytes = size_of(graph.node(node.operands[0]).type.dtype);
   return std::max(1, bytes / 4) + (node.op->fold.kind == ops::Fold::Kind::arg ? 1 : 0);
 }
@@ -149,7 +151,7 @@ void choose_parts(const Target& target, const Tuning& tuning, Schedule& schedule
   schedule.parts = 1;
   const std::int64_t wanted = target.type == DeviceType::cpu ? 8 : kWorkgroupsWanted;
   const std::int64_t least_trips = schedule.vector_rows ? 8 : 4;
-  const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 14 : 32;
+  const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 10 : 32;
   if (schedule.trips >= enough && groups * 4 <= wanted) {
     while (groups * schedule.parts < wanted && ceil_div(schedule.trips, schedule.parts * 2) >= least_trips && schedule.parts < 4096) schedule.parts *= 2;
   }
@@ -205,7 +207,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
 
 }  // namespace
 
-Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+namespace {
+
+Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
   Schedule schedule;
   schedule.kind = Template::rows;
   schedule.elements = loops.empty ? 0 : loops.count();
@@ -243,6 +247,19 @@ Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Tar
   VKF_CHECK_OK(check_limits(graph, loops, target, schedule));
   model(graph, loops, target, schedule);
   return schedule;
+}
+
+}  // namespace
+
+Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+  VKF_TRY(chosen, with_loops(graph, loops, target, tuning));
+  // A row that stays in registers is read once as it is. Otherwise two folds in one pass save a pass.
+  const auto paired = chosen.persistent || !tuning.online.value_or(true) ? std::nullopt : segment::with_online_folds(graph, loops);
+  if (!paired) return chosen;
+  VKF_TRY(online, with_loops(graph, *paired, target, tuning));
+  online.online = true;
+  const bool forced = tuning.online.value_or(false);
+  return forced || online.modelled_us < chosen.modelled_us ? online : chosen;
 }
 
 }  // namespace vkfuse::schedule

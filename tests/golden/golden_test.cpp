@@ -133,7 +133,9 @@ int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule,
 
 /// What a kernel that is a dispatch of its own may do to memory: every vector of an item once.
 Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::Kernel& kernel) {
-  const auto& [loops, schedule] = made.steps[step];
+  const auto& [planned_loops, schedule] = made.steps[step];
+  const auto online = schedule.online ? segment::with_online_folds(made.plan.graph, planned_loops) : std::nullopt;
+  const segment::Loops& loops = online ? *online : planned_loops;
   const auto size = [&](ir::NodeId id) { return size_of(made.plan.graph.node(id).type.dtype); };
   const auto vectors = [&](int bytes, int vector_bytes) { return std::max(1, schedule.elements_per_item * bytes / vector_bytes); };
   const auto binding = [&](ir::NodeId id, bool store) {
