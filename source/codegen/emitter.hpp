@@ -70,9 +70,10 @@ class Emitter {
   [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& slot) const;
   [[nodiscard]] std::string group_type_of(ir::NodeId id) const { return group_type(ops::lane_of(dtype(id)), group_, dialect_); }
   void store_scalar(Scope& scope, std::size_t store, const std::string& value);
-  /// The vectors of an item from groups named result_name(store)_g. `valid` is empty where the item is whole.
+  /// The vectors of an item from the groups of results. `valid` is empty where the item is whole.
   void store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid);
-  [[nodiscard]] std::string result_name(std::size_t store) const;
+  [[nodiscard]] std::string result_name(std::size_t store) const;  ///< of the element function's parameter
+  [[nodiscard]] std::string result_group(std::size_t store, int group) const;
   [[nodiscard]] int buffer_bytes(ir::NodeId node) const;  ///< of one word of the array
   [[nodiscard]] index::Expr item_vector(Scope& scope, const index::Expr& offset, int per_vector) const;
 
@@ -83,6 +84,7 @@ class Emitter {
   [[nodiscard]] std::string op_summary() const;
 
   [[nodiscard]] std::string unique(const std::string& wanted);
+  [[nodiscard]] bool meets_buffer(ir::NodeId node) const;
 
   const ir::Graph& graph_;
   const segment::Segment& segment_;

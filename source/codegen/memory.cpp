@@ -103,6 +103,8 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
 
 std::string Emitter::result_name(std::size_t store) const { return node_names_[loops_.stores[store].node] + "_result"; }
 
+std::string Emitter::result_group(std::size_t store, int group) const { return fmt::format("{}_{}", node_names_[loops_.stores[store].node], group); }
+
 void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
   const segment::Store& target = loops_.stores[store];
   const std::string& block = node_names_[target.node];
@@ -140,7 +142,7 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
   const std::string first = scoped(scope, item_vector(scope, target.offset, per_vector));
   std::vector<std::string> words;
   for (int g = 0; g < groups_; ++g) {
-    for (std::string& word : pack(type, group_, fmt::format("{}_{}", result_name(store), g), dialect_)) words.push_back(std::move(word));
+    for (std::string& word : pack(type, group_, result_group(store, g), dialect_)) words.push_back(std::move(word));
   }
   struct Write {
     std::string at, text;
@@ -149,7 +151,7 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
   for (int v = 0; v < count; ++v) {
     const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
     const bool whole_group = size_of(type) == 4 && vector_words == group_;
-    const std::string text = whole_group ? pack_group(type, group_, fmt::format("{}_{}", result_name(store), v)) : join_words(part);
+    const std::string text = whole_group ? pack_group(type, group_, result_group(store, v)) : join_words(part);
     writes.push_back({plus(first, v), text});
   }
   if (valid.empty() || (vector_words == 1 && count == 1)) {
@@ -159,7 +161,7 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
   // Whole vectors for all items but a shorter last one, whose words are stored one by one.
   std::vector<std::string> names;
   for (const Write& write : writes) {
-    names.push_back(unique(block + "_words"));
+    names.push_back(fmt::format("{}_w{}", block, names.size()));
     scope.out->line("{} {} = {};", word_type(bytes), names.back(), write.text);
   }
   scope.out->open("if ({}) {{", whole);

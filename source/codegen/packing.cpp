@@ -178,7 +178,7 @@ std::string load_element(DType dtype, const std::string& block, int block_bytes,
   const int per_word = 4 / size;
   if (at == "0u") return fmt::format("{}({})[0]", word_values(dtype, dialect), word_of(block, block_bytes, "0u"));
   const std::string i = parenthesised(at);
-  const std::string word = word_of(block, block_bytes, fmt::format("({} >> {})", i, size == 2 ? 1 : 2));
+  const std::string word = word_of(block, block_bytes, fmt::format("{} >> {}", i, size == 2 ? 1 : 2));
   return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, i, per_word - 1);
 }
 

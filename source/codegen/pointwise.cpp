@@ -139,10 +139,12 @@ class Pointwise : public Emitter {
     scope.out = &main_;
     scope.axis_names = {{kItem, "item"}};
     set_axes(scope, false);
+    const bool by_position = std::find(coordinates_.begin(), coordinates_.end(), "position") != coordinates_.end();
+    if (by_position && !schedule_.exact) main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", items_, elements_, last_);
     if (in_flight == 1) {
       main_.line("uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
       main_.line("if (item >= {}) return;", items_);
-      if (schedule_.straddles) main_.line("uint start = item * {}u;", elements_);
+      if (by_position) main_.line("uint start = item * {}u;", elements_);
       VKF_CHECK_OK(per_item(scope));
       for (ValueId id : vectors_) load_vectors(scope, id, "");
       VKF_CHECK_OK(compute(scope, ""));
@@ -182,7 +184,7 @@ class Pointwise : public Emitter {
         main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, g, slot));
       }
       for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-        if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {}_{};", group_type_of(loops_.stores[i].node), result_name(i), g);
+        if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
       }
       for (int i = 0; i < group_; ++i) {
         const int element = g * group_ + i;
@@ -191,15 +193,15 @@ class Pointwise : public Emitter {
         for (const std::string& name : coordinates_) {
           if (name == "position") {
             // Elements after the end are computed again at the last one.
-            pass(schedule_.exact ? fmt::format("start + {}u", element)
-                                 : fmt::format("min(start + {}u, ({} - 1u) * {}u + {} - 1u)", element, items_, elements_, last_));
+            const std::string at = element == 0 ? "start" : fmt::format("start + {}u", element);
+            pass(schedule_.exact || element == 0 ? at : fmt::format("min({}, end)", at));
           } else {
             pass(name == "j" ? fmt::format("{}u", element) : name);
           }
         }
         for (ValueId id : feeds_) pass(is_vector(id) ? element_of(groups[id], i, group_) : use(scope, id));
         for (std::size_t k = 0; k < loops_.stores.size(); ++k) {
-          if (schedule_.stores[k].kind == AccessKind::vector) pass(element_of(fmt::format("{}_{}", result_name(k), g), i, group_));
+          if (schedule_.stores[k].kind == AccessKind::vector) pass(element_of(result_group(k, g), i, group_));
         }
         main_.line("element({});", arguments);
       }

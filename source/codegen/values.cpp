@@ -156,7 +156,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
     }
     default: return invalid("'{}' is not a value of one element.", node.op->name);
   }
-  scope.out->line("{}{} {} = {};", is_float(node.type.dtype) ? "precise " : "", scalar_type(value.node), name, text);
+  scope.out->line("{}{} {} = {};", is_float(node.type.dtype) && value.kind == Value::Kind::compute ? "precise " : "", scalar_type(value.node), name, text);
   scope.names[id] = name;
   return {};
 }
