@@ -33,7 +33,8 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     const std::string& node = node_names_[value.node];
-    const bool own = seen.insert(value.node).second && value.kind != Value::Kind::load && !node.starts_with("out_");
+    const bool stored = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) { return store.node == value.node; });
+    const bool own = seen.insert(value.node).second && value.kind != Value::Kind::load && !stored;
     value_names_[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
   }
   for (ir::NodeId id : schedule::buffers_read(loops)) bindings_.push_back({id, false, false});
@@ -133,8 +134,10 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
   return names;
 }
 
-Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned,
                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+  const auto paired = schedule.online ? segment::with_online_folds(graph, planned) : std::nullopt;
+  const segment::Loops& loops = paired ? *paired : planned;
   const auto with_names = [&](const std::vector<std::string>& names) {
     return schedule.kind == schedule::Template::rows ? emit_rows(graph, segment, loops, schedule, target, options, names)
                                                      : emit_pointwise(graph, segment, loops, schedule, target, options, names);

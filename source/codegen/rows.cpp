@@ -21,7 +21,15 @@ class Rows : public Emitter {
        const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch)
       : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), dispatch_(dispatch), split_(schedule.parts > 1) {
     for (ValueId id = 0; id < loops.values.size(); ++id) {
-      if (loops.values[id].kind == Value::Kind::fold) folds_.push_back(make_fold(id));
+      const Value& value = loops.values[id];
+      if (value.kind == Value::Kind::fold && !is_partner(id)) folds_.push_back(make_fold(id));
+      // A lane that owns several rows has one accumulator for each.
+      bool varies = schedule::varies_in_item(loops, schedule, value) || (schedule.vector_rows && elements_ > 1 && value.kind == Value::Kind::fold);
+      if (schedule.vector_rows) {
+        for (ValueId operand : value.operands) varies = varies || varies_[operand];
+        for (ValueId data : value.data) varies = varies || varies_[data];
+      }
+      varies_.push_back(varies);
     }
   }
 
@@ -46,23 +54,44 @@ class Rows : public Emitter {
 
  private:
   // --- folds -----------------------------------------------------------------------------------------
+  /// A fold that another one, its partner, brings along has no text of its own.
+  [[nodiscard]] bool is_partner(ValueId id) const {
+    return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
+      return value.kind == Value::Kind::fold && value.online != Value::Online::no && value.partner == id;
+    });
+  }
+
   FoldText make_fold(ValueId id) {
     const Value& value = loops_.values[id];
     FoldText fold;
     fold.id = id;
     fold.stage = value.stage;
     fold.node = &graph_.node(value.node);
-    fold.operand = graph_.node(value.node).operands[0] < graph_.size() ? dtype(graph_.node(value.node).operands[0]) : DType::f32;
+    fold.operand = dtype(fold.node->operands[0]);
     fold.name = value_names_[id];
-    fold.arg = fold.node->op->fold.kind == ops::Fold::Kind::arg;
-    fold.accumulator = fold.arg ? unique(fold.name + "_best") : fold.name;
-    fold.index = fold.arg ? fold.name : std::string();
-    fold.join = unique(fold.name + "_join");
-    fold.shared = unique(fold.name + "_shared");
-    if (fold.arg) fold.shared_index = unique(fold.name + "_shared_index");
     fold.type = std::string(ops::glsl_type(ops::lane_of(fold.operand), dialect_.native_int64));
-    fold.identity = fold_identity(graph_, *fold.node, dialect_);
-    fold.words = std::max(1, size_of(fold.operand) / 4);
+    fold.join = unique(fold.name + "_join");
+    const auto field = [&](const std::string& name, DType type, const std::string& identity) {
+      const std::string text = std::string(ops::glsl_type(ops::lane_of(type), dialect_.native_int64));
+      fold.fields.push_back({name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
+    };
+    const std::string identity = fold_identity(graph_, *fold.node, dialect_);
+    if (value.online == Value::Online::softmax) {
+      fold.kind = FoldText::Kind::softmax;
+      field(value_names_[value.partner], DType::f32, "uintBitsToFloat(0xff800000u)");
+      field(fold.name, DType::f32, "0.0");
+    } else if (value.online == Value::Online::moments) {
+      fold.kind = FoldText::Kind::moments;
+      field(unique(fold.name + "_count"), DType::f32, "0.0");
+      field(value_names_[value.partner], DType::f32, "0.0");
+      field(fold.name, DType::f32, "0.0");
+    } else if (fold.node->op->fold.kind == ops::Fold::Kind::arg) {
+      fold.kind = FoldText::Kind::arg;
+      field(unique(fold.name + "_best"), fold.operand, identity);
+      field(unique(fold.name + "_at"), DType::u32, "0xffffffffu");
+    } else {
+      field(fold.name, fold.operand, identity);
+    }
     return fold;
   }
 
@@ -73,46 +102,50 @@ class Rows : public Emitter {
   void declare_accumulators(int stage) {
     for (const FoldText& fold : folds_) {
       if (fold.stage != stage) continue;
-      const auto declare = [&](const std::string& type, const std::string& name, const std::string& start) {
+      for (const FoldField& field : fold.fields) {
         if (width() == 1) {
-          main_.line("{} {} = {};", type, name, start);
-        } else {
-          std::string all = start;
-          for (int j = 1; j < width(); ++j) all += ", " + start;
-          main_.line("{0} {1}[{2}] = {0}[{2}]({3});", type, name, width(), all);
+          main_.line("{} {} = {};", field.type, field.name, field.identity);
+          continue;
         }
-      };
-      declare(fold.type, fold.accumulator, fold.identity);
-      if (fold.arg) declare("uint", fold.index + "_i", "0xffffffffu");
+        std::string all = field.identity;
+        for (int j = 1; j < width(); ++j) all += ", " + field.identity;
+        main_.line("{0} {1}[{2}] = {0}[{2}]({3});", field.type, field.name, width(), all);
+      }
     }
   }
 
   /// The results of a stage's folds from their accumulators.
   void finish_folds(int stage) {
+    const std::string count = numbers_.size(loops_.column_count());
     for (const FoldText& fold : folds_) {
       if (fold.stage != stage) continue;
-      const DType type = dtype_of(loops_.values[fold.id]);
+      const Value& value = loops_.values[fold.id];
+      const bool mean = fold.node->op->fold.kind == ops::Fold::Kind::mean;
       for (int j = 0; j < width(); ++j) {
-        const std::string accumulator = at(fold.accumulator, j);
-        if (fold.node->op->fold.kind == ops::Fold::Kind::mean) {
-          const std::string count = fmt::format("{}(float({}))", fold.type, numbers_.size(loops_.column_count()));
-          main_.line("{0} = {0} / {1};", accumulator, fold.operand == DType::f64 ? fmt::format("double({})", numbers_.size(loops_.column_count())) : count);
+        const std::string result = at(fold.name, j);
+        if (fold.kind == FoldText::Kind::softmax) {
+          // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
+          main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(fold.fields[0].name, j), result);
         }
-        if (!fold.arg && (!is_float(type) || options_.numerics == Numerics::strict)) {
-          const std::string narrowed = ops::narrow(type, accumulator);
-          if (narrowed != accumulator) main_.line("{} = {};", accumulator, narrowed);
-        }
+        if (mean) main_.line("{0} = {0} / {1}({2});", result, fold.type, count);
+        if (fold.kind == FoldText::Kind::arg) continue;
+        round_result(fold.node->type.dtype, result);
+        if (value.online != Value::Online::no) round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
       }
-      if (fold.arg) {
-        if (width() == 1) {
-          main_.line("int {} = int({}_i);", fold.index, fold.index);
-        } else {
-          main_.line("int {}[{}];", fold.index, width());
-          for (int j = 0; j < width(); ++j) main_.line("{0}[{1}] = int({0}_i[{1}]);", fold.index, j);
-        }
+      if (fold.kind == FoldText::Kind::arg) {
+        const std::string position = fold.fields[1].name;
+        if (width() > 1) main_.line("int {}[{}];", fold.name, width());
+        for (int j = 0; j < width(); ++j) main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(fold.name, j), at(position, j));
       }
-      row_scope_.names[fold.id] = fold.arg ? fold.index : fold.accumulator;
+      row_scope_.names[fold.id] = fold.name;
+      if (value.online != Value::Online::no) row_scope_.names[value.partner] = value_names_[value.partner];
     }
+  }
+
+  void round_result(DType type, const std::string& result) {
+    if (is_float(type) && options_.numerics != Numerics::strict) return;
+    const std::string narrowed = ops::narrow(type, result);
+    if (narrowed != result) main_.line("{} = {};", result, narrowed);
   }
 
   // --- positions -------------------------------------------------------------------------------------
@@ -156,7 +189,8 @@ class Rows : public Emitter {
   [[nodiscard]] bool is_vector(ValueId id) const {
     return loops_.values[id].kind == Value::Kind::load && schedule_.loads[id].kind == AccessKind::vector && loops_.per_element(loops_.values[id]);
   }
-  [[nodiscard]] bool varies(ValueId id) const { return schedule::varies_in_item(loops_, schedule_, loops_.values[id]); }
+  /// Whether a value differs between the elements of an item, or the rows of a lane.
+  [[nodiscard]] bool varies(ValueId id) const { return varies_[id]; }
 
   struct Pass {
     std::vector<ValueId> vectors;   ///< loaded as vectors for an item
@@ -210,6 +244,22 @@ class Rows : public Emitter {
     return pass;
   }
 
+  /// One more element for a fold's accumulators.
+  void fold_element(Scope& scope, const FoldText& fold) {
+    Writer& out = *scope.out;
+    const Value& value = loops_.values[fold.id];
+    const std::string operand = use(scope, value.operands[0]);
+    const std::vector<FoldField>& fields = fold.fields;
+    switch (fold.kind) {
+      case FoldText::Kind::plain: out.line("{}({}, {});", fold.join, fields[0].name, operand); break;
+      case FoldText::Kind::arg: out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand, position(scope, value.offset)); break;
+      case FoldText::Kind::softmax: out.line("{}({}, {}, {}, 1.0);", fold.join, fields[0].name, fields[1].name, operand); break;
+      case FoldText::Kind::moments:
+        out.line("{}({}, {}, {}, 1.0, {}, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, operand);
+        break;
+    }
+  }
+
   /// What the pass does to one element, as a function.
   Result<void> element_function(Pass& pass, int number) {
     pass.function = unique(fmt::format("pass{}", number));
@@ -222,16 +272,7 @@ class Rows : public Emitter {
     for (ValueId id : pass.feeds) scope.names[id] = value_names_[id];
     body.indent();
     VKF_CHECK_OK(emit_values(scope, pass.per_element));
-    for (std::size_t i : pass.folds) {
-      const FoldText& fold = folds_[i];
-      const Value& value = loops_.values[fold.id];
-      const std::string operand = use(scope, value.operands[0]);
-      if (fold.arg) {
-        body.line("{}({}, {}_i, {}, {});", fold.join, fold.accumulator, fold.index, operand, position(scope, value.offset));
-      } else {
-        body.line("{}({}, {});", fold.join, fold.accumulator, operand);
-      }
-    }
+    for (std::size_t i : pass.folds) fold_element(scope, folds_[i]);
     for (std::size_t i : pass.stores) {
       const std::string value = use(scope, loops_.stores[i].value);
       if (schedule_.stores[i].kind == AccessKind::vector) {
@@ -253,8 +294,7 @@ class Rows : public Emitter {
     }
     for (ValueId id : pass.feeds) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
     for (std::size_t i : pass.folds) {
-      add(fmt::format("inout {} {}", folds_[i].type, folds_[i].accumulator));
-      if (folds_[i].arg) add(fmt::format("inout uint {}_i", folds_[i].index));
+      for (const FoldField& field : folds_[i].fields) add(fmt::format("inout {} {}", field.type, field.name));
     }
     for (std::size_t i : pass.stores) {
       if (schedule_.stores[i].kind == AccessKind::vector) add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
@@ -275,10 +315,14 @@ class Rows : public Emitter {
     for (ValueId id = 0; id < loops_.values.size(); ++id) {
       const Value& value = loops_.values[id];
       const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
-      if (!folds && !is_literal(id) && !is_contracted(id) && !loops_.per_element(value) && value.stage == stage) own.push_back(id);
+      if (folds || is_literal(id) || is_contracted(id) || loops_.per_element(value) || value.stage != stage) continue;
+      if (width() == 1 || !varies(id)) {
+        VKF_CHECK_OK(emit_value(row_scope_, id));
+      } else {
+        own.push_back(id);
+      }
     }
     if (own.empty()) return {};
-    if (width() == 1) return emit_values(row_scope_, own);
     // One function for each of the rows that a lane owns.
     Scope scope;
     Writer body;
@@ -321,7 +365,7 @@ class Rows : public Emitter {
     }
     for (int j = 0; j < width(); ++j) {
       std::string arguments = fmt::format("row, {}u", j);
-      for (ValueId id : feeds) arguments += ", " + at(row_scope_.names.at(id), j);
+      for (ValueId id : feeds) arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
       for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
       main_.line("{}({});", function, arguments);
     }
@@ -348,7 +392,7 @@ class Rows : public Emitter {
         continue;
       }
       const std::string value = use(scope, store.value);
-      const bool literal = is_literal(store.value);
+      const bool literal = is_literal(store.value) || !varies(store.value);
       if (schedule_.stores[i].kind == AccessKind::vector) {
         for (int g = 0; g < groups_; ++g) {
           std::string parts;
@@ -476,15 +520,14 @@ class Rows : public Emitter {
     for (ValueId id : pass.feeds) {
       if (is_vector(id)) {
         add(element_of(groups.at(id), i, group_));
-      } else if (width() > 1 && !loops_.per_element(loops_.values[id])) {
+      } else if (width() > 1 && varies(id)) {
         add(at(use(scope, id), element));
       } else {
         add(use(scope, id));
       }
     }
     for (std::size_t k : pass.folds) {
-      add(at(folds_[k].accumulator, width() == 1 ? 0 : element));
-      if (folds_[k].arg) add(at(folds_[k].index + "_i", width() == 1 ? 0 : element));
+      for (const FoldField& field : folds_[k].fields) add(at(field.name, width() == 1 ? 0 : element));
     }
     for (std::size_t k : pass.stores) {
       if (schedule_.stores[k].kind == AccessKind::vector) add(element_of(fmt::format("{}_{}", result_name(k), g), i, group_));
@@ -562,6 +605,7 @@ class Rows : public Emitter {
   std::vector<FoldText> folds_;
   Scope row_scope_;
   std::set<ValueId> resident_;
+  std::vector<bool> varies_;
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ std::string_view name_of(AccessKind kind) {
 bool varies_in_item(const Loops& loops, const Schedule& schedule, const Value& value) {
   if (schedule.straddles) return value.axes != 0;
   static_cast<void>(loops);
-  return schedule.vector_axis >= 0 && ((value.axes >> schedule.vector_axis) & 1u) != 0 && schedule.elements_per_item > 1;
+  return schedule.vector_axis >= 0 && ((value.axes >> schedule.vector_axis) & 1u) != 0;
 }
 
 namespace {
@@ -60,6 +60,8 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   const int word = std::max(4, element_bytes);
   if (axes == 0) return {AccessKind::uniform, word};
   if (schedule.vector_axis < 0) return {AccessKind::element, word};
+  // Items of one element that is a word of its own: wherever it is, it is a vector of one.
+  if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0) return {AccessKind::vector, element_bytes};
   const int widest = std::min(tuning.vector_bytes.value_or(16), count * element_bytes);
   if (schedule.straddles) {
     // Only what runs along with the items; anything else needs coordinates per element.
@@ -77,7 +79,7 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   if (run->stride != 1) return {AccessKind::element, word};
   const int aligned = static_cast<int>(std::min<std::int64_t>(run->alignment, count)) * element_bytes;
   const int bytes = std::min(widest, aligned);
-  if (bytes < word || count == 1) return {AccessKind::element, word};
+  if (bytes < word) return {AccessKind::element, word};
   return {AccessKind::vector, bytes};
 }
 
@@ -246,19 +248,12 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Schedule& 
 
 }  // namespace
 
-double memory_time(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+double traffic(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   // The caches of a GPU hand out sectors half as fast again as its memory does. A CPU computes elements one
   // by one, wherever they are.
   constexpr double kCacheSpeed = 1.5;
-  double moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
-  if (target.type != DeviceType::cpu) moved = std::max(moved, cached_bytes(graph, loops, schedule) / kCacheSpeed);
-  return moved / (default_costs(target.type).copy_gb_per_s * 1e3);
-}
-
-double modelled_time(const Target& target, double memory_us, double compute) {
-  const CostModel costs = default_costs(target.type);
-  const double compute_us = compute / (costs.gflops * 1e3);
-  return costs.launch_us + std::max(memory_us, compute_us) + 0.05 * std::min(memory_us, compute_us);
+  const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
+  return target.type == DeviceType::cpu ? moved : std::max(moved, cached_bytes(graph, loops, schedule) / kCacheSpeed);
 }
 
 std::vector<ir::NodeId> buffers_read(const Loops& loops) {

@@ -43,10 +43,9 @@ void count_bytes(const ir::Graph& graph, const segment::Loops& loops, Schedule& 
 /// Bytes that caches hand out for each byte of a run of consecutive elements: they work in sectors of 32 bytes.
 double sector_overhead(std::int64_t run_bytes);
 
-/// What memory and caches take for the loads and stores of a schedule whose bytes are counted, in microseconds.
-double memory_time(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
-/// A kernel of one dispatch; `compute` is in fused multiply-adds.
-double modelled_time(const Target& target, double memory_us, double compute);
+/// Bytes that memory moves for the loads and stores of a schedule whose bytes are counted; more where caches
+/// hand out so many sectors for them that this takes longer.
+double traffic(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
 
 struct AxisCounts {
   int rows = 0;
@@ -58,6 +57,10 @@ std::int64_t element_count_of(const segment::Loops& loops, const index::Expr& of
 
 /// Modelled cost of computing every value once per element that it varies with, in fused multiply-adds.
 double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
+
+/// Launches, then the slower of moving `traffic` bytes and of computing (in fused multiply-adds) and executing
+/// loads and stores; a twentieth of the faster does not overlap.
+double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses);
 
 Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);

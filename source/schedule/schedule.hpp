@@ -40,6 +40,7 @@ struct Tuning {
   std::optional<int> vector_bytes;  ///< widest access: 4, 8 or 16
   std::optional<int> items_in_flight;
   std::optional<int> column_lanes;  ///< rows: lanes that share a row, a power of two
+  std::optional<bool> online;       ///< rows: pairs of folds in one pass where rows do not stay in registers
   std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
   std::optional<int> parts;         ///< rows: workgroups that share a row
   std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
@@ -128,6 +129,7 @@ struct CostModel {
   double copy_gb_per_s = 100;
   double launch_us = 5;
   double gflops = 500;
+  double accesses_per_us = 50e3;  ///< loads and stores executed
 };
 CostModel default_costs(DeviceType type);
 

@@ -24,10 +24,6 @@ constexpr double kWorkgroupBytes = 2560;
 /// Short runs use a part of what a row of memory hands out once it is open.
 constexpr double kRunBytes = 8;
 
-/// Multiply-adds that an element's way through shared memory takes as long as. On a CPU every invocation of a
-/// workgroup is suspended at the barrier, with all it has loaded.
-double crossing_cost(DeviceType type) { return type == DeviceType::cpu ? 40 : 8; }
-
 std::int64_t size_of_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }
 
 /// A load whose memory runs along other axes than that of the stores.
@@ -248,7 +244,9 @@ std::optional<Tile> best_tile(const Problem& problem, const Target& target, doub
 
 /// Loads that items could not have as vectors go through shared memory; the others stay as they are.
 void plan_transposed(const Problem& problem, Schedule& schedule) {
-  std::erase_if(schedule.tile.loads, [&](const TransposedLoad& load) { return schedule.loads[load.value].kind != AccessKind::element; });
+  std::erase_if(schedule.tile.loads, [&](const TransposedLoad& load) {
+    return schedule.elements_per_item > 1 && schedule.loads[load.value].kind != AccessKind::element;
+  });
   const auto bytes = [&](const TransposedLoad& load) { return size_of(problem.graph.node(problem.loops.values[load.value].node).type.dtype); };
   for (const TransposedLoad& load : schedule.tile.loads) {
     schedule.loads[load.value] = {AccessKind::transposed, std::max(4, load.elements * bytes(load))};
@@ -336,10 +334,11 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   count_accesses(*problem, merged, target, schedule);
   schedule.registers = estimate_registers(*problem, box, schedule);
-  const double crossed = static_cast<double>(schedule.elements) * static_cast<double>(schedule.tile.loads.size());
-  // Lanes whose position does not exist keep no memory busy.
-  schedule.modelled_us = modelled_time(target, memory_time(graph, merged, target, schedule) * waste_of(loops, box),
-                                       compute_cost(graph, loops) + crossed * crossing_cost(target.type));
+  // Lanes whose position does not exist keep no memory busy. Each element that crosses is written to shared
+  // memory and read from it again.
+  const std::int64_t crossed = 2 * schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size());
+  schedule.modelled_us = modelled_us(default_costs(target.type), 1, traffic(graph, merged, target, schedule) * waste_of(loops, box),
+                                     compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed + crossed);
   return schedule;
 }
 

@@ -78,6 +78,7 @@ class Builder {
     Guard guard;
   };
 
+  [[nodiscard]] std::vector<ValueId> ordered(const std::function<ValueId(ValueId)>& resolved) const;
   const Sizes& sizes_of(ir::NodeId node);
   std::int64_t count_of(ir::NodeId node);
   ValueId demand(ir::NodeId node, Coordinates coordinates, int context);

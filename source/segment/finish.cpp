@@ -129,30 +129,48 @@ void derive(Loops& loops, const std::map<int, ValueId>& numbers) {
 
 }  // namespace
 
+/// Operands and data first, else in graph order, so that the text follows the graph.
+std::vector<ValueId> Builder::ordered(const std::function<ValueId(ValueId)>& resolved) const {
+  std::vector<std::vector<ValueId>> users(demands_.size());
+  std::vector<int> missing(demands_.size(), 0);
+  const auto needs = [&](ValueId user, ValueId id) {
+    users[resolved(id)].push_back(user);
+    ++missing[user];
+  };
+  for (ValueId id = 0; id < demands_.size(); ++id) {
+    if (demands_[id].alias) continue;
+    const Value& value = demands_[id].value;
+    for (ValueId operand : value.operands) needs(id, operand);
+    for (index::DataId data : index::data_of(value.offset)) needs(id, static_cast<ValueId>(data));
+    for (const Guard& guard : value.guards) {
+      for (const Guard::Range& range : guard.ranges) {
+        for (index::DataId data : index::data_of(range.value)) needs(id, static_cast<ValueId>(data));
+      }
+    }
+  }
+  std::set<std::pair<ir::NodeId, ValueId>> ready;
+  for (ValueId id = 0; id < demands_.size(); ++id) {
+    if (!demands_[id].alias && missing[id] == 0) ready.emplace(demands_[id].node, id);
+  }
+  std::vector<ValueId> order;
+  while (!ready.empty()) {
+    const ValueId id = ready.begin()->second;
+    ready.erase(ready.begin());
+    order.push_back(id);
+    for (ValueId user : users[id]) {
+      if (--missing[user] == 0) ready.emplace(demands_[user].node, user);
+    }
+  }
+  return order;
+}
+
 Result<Loops> Builder::finish() {
   Loops loops;
-  // Values in graph order, so that operands come first; links of one node in the order they were made, but
-  // the node's own value last.
-  std::vector<ValueId> order;
   const auto resolved = [&](ValueId id) {
     while (demands_[id].alias) id = *demands_[id].alias;
     return id;
   };
-  for (ValueId id = 0; id < demands_.size(); ++id) {
-    if (!demands_[id].alias) order.push_back(id);
-  }
-  const auto is_operand_of_same = [&](ValueId a, ValueId b) {  // links of a concat
-    for (ValueId operand : demands_[b].value.operands) {
-      if (resolved(operand) == a) return true;
-    }
-    return false;
-  };
-  std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) { return demands_[a].node < demands_[b].node; });
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    for (std::size_t k = i; k > 0 && demands_[order[k - 1]].node == demands_[order[k]].node && is_operand_of_same(order[k], order[k - 1]); --k) {
-      std::swap(order[k - 1], order[k]);
-    }
-  }
+  const std::vector<ValueId> order = ordered(resolved);
   std::map<int, ValueId> numbers;  // of demands, resolved, as values
   for (ValueId id : order) {
     numbers[static_cast<int>(id)] = static_cast<ValueId>(loops.values.size());

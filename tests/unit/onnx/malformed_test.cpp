@@ -86,6 +86,20 @@ ModelProto doubling_functions(int levels) {
   return model;
 }
 
+/// A node of the training domain with a rate, a count of steps and these operands.
+ModelProto training_step(const std::string& op, std::vector<std::string> operands) {
+  return with_node([&](ModelProto& model) {
+    constexpr const char* kDomain = "ai.onnx.preview.training";
+    pb::OperatorSetIdProto& training = *model.add_opset_import();
+    training.set_domain(kDomain);
+    training.set_version(1);
+    add_input(model, "rate", {});
+    add_input(model, "count", {}, TensorProto::INT64);
+    operands.insert(operands.begin(), {"rate", "count"});
+    add_node(model, op, operands, {"y"}).set_domain(kDomain);
+  });
+}
+
 const auto kInvalid = ErrorCode::invalid_argument;
 const auto kUnsupported = ErrorCode::unsupported;
 
@@ -156,12 +170,18 @@ const std::vector<Bad>& bad_models() {
       {"too_many_outputs", [] {
          return with_node([](ModelProto& model) { add_node(model, "Abs", {"x"}, {"y", "z"}); });
        }, kUnsupported, "Output 1 ('z') of operator 'Abs' is not supported."},
-      {"legacy_broadcast", [] {
+      {"legacy_broadcast_that_does_not_fit", [] {
          return with_node([](ModelProto& model) {
            model.mutable_opset_import(0)->set_version(6);
-           add_int(add_node(model, "Add", {"x", "x"}, {"y"}), "broadcast", 1);
+           pb::NodeProto& node = add_node(model, "Add", {"x", "x"}, {"y"});
+           add_int(node, "broadcast", 1);
+           add_int(node, "axis", 1);
          });
-       }, kUnsupported, "broadcasting rule of opsets before 7"},
+       }, kInvalid, "Attribute 'axis' is 1; an operand of [2, 3] does not fit there into [2, 3]."},
+      {"momentum_without_mode", [] { return training_step("Momentum", {"x", "x", "x"}); }, kInvalid,
+       "Attribute 'alpha' is missing."},
+      {"adam_with_uneven_lists", [] { return training_step("Adam", {"x", "x", "x", "x", "x"}); }, kInvalid,
+       "Operator 'Adam' has 5 operands behind the rate and the count of steps; it takes 4 lists of them."},
       {"training_dropout", [] {
          return with_node([](ModelProto& model) {
            add_initialiser(model, "r", {}).add_float_data(0.5F);
