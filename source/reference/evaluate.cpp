@@ -11,8 +11,8 @@ namespace vkfuse::reference {
 namespace {
 
 constexpr std::int64_t kKeptElements = std::int64_t{1} << 21;  // of all kept nodes together: 50 MB
-constexpr std::int64_t kDeep = 64;     // points below each other that the walks may nest
-constexpr int kDeepest = 1000;         // beyond that the stack is at risk
+constexpr std::int64_t kDeep = 64;                             // points below each other that the walks may nest
+constexpr int kDeepest = 1000;                                 // beyond that the stack is at risk
 
 void ascend(Indices& indices) {
   if (!std::is_sorted(indices.begin(), indices.end())) std::sort(indices.begin(), indices.end());
@@ -20,8 +20,8 @@ void ascend(Indices& indices) {
 }
 
 bool folds_or_reads_by_data(ops::OpClass cls) {
-  return cls == ops::OpClass::gather || cls == ops::OpClass::reduce || cls == ops::OpClass::scan || cls == ops::OpClass::sort ||
-         cls == ops::OpClass::scatter;
+  return cls == ops::OpClass::gather || cls == ops::OpClass::reduce || cls == ops::OpClass::scan ||
+         cls == ops::OpClass::sort || cls == ops::OpClass::scatter;
 }
 
 Result<Elements> stored(DType dtype, std::span<const std::byte> bytes, const Indices& indices) {
@@ -62,13 +62,15 @@ Element iota_element(DType dtype, std::int64_t position) {
 Elements generated(const ir::Node& node, const Sizes& sizes, const Indices& indices) {
   Elements result(indices.size());
   if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload)) {
-    for (std::size_t i = 0; i < indices.size(); ++i) result[i].integer = ops::philox(random->seed, static_cast<std::uint64_t>(indices[i]));
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      result[i].integer = ops::philox(random->seed, static_cast<std::uint64_t>(indices[i]));
     return result;
   }
   const auto axis = static_cast<std::size_t>(std::get<ir::IotaPayload>(node.payload).axis);
   std::int64_t inner = 1;
   for (std::size_t i = axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-  for (std::size_t i = 0; i < indices.size(); ++i) result[i] = iota_element(node.type.dtype, indices[i] / inner % sizes[axis]);
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    result[i] = iota_element(node.type.dtype, indices[i] / inner % sizes[axis]);
   return result;
 }
 
@@ -174,7 +176,10 @@ Result<Elements> Evaluator::values(ir::NodeId id, const Indices& indices) {
 }
 
 Result<Elements> Evaluator::computed(ir::NodeId id, const Indices& indices) {
-  if (depth_ >= kDeepest) return unsupported("The reference does not follow values through more than {} ops nested in each other that fold or gather.", kDeepest);
+  if (depth_ >= kDeepest)
+    return unsupported(
+        "The reference does not follow values through more than {} ops nested in each other that fold or gather.",
+        kDeepest);
   ++depth_;
   auto result = [&]() -> Result<Elements> {
     switch (graph_.node(id).op->cls) {
@@ -194,7 +199,8 @@ Result<Elements> Evaluator::computed(ir::NodeId id, const Indices& indices) {
 
 const Element& Evaluator::Demand::at(std::int64_t index) const {
   const std::int64_t first = indices.front();
-  if (indices.back() - first + 1 == static_cast<std::int64_t>(indices.size())) return values[static_cast<std::size_t>(index - first)];
+  if (indices.back() - first + 1 == static_cast<std::int64_t>(indices.size()))
+    return values[static_cast<std::size_t>(index - first)];
   const auto found = std::lower_bound(indices.begin(), indices.end(), index);
   return values[static_cast<std::size_t>(found - indices.begin())];
 }
@@ -251,12 +257,14 @@ Result<Elements> Evaluator::walked_values(ir::NodeId id, const Walk& walk) {
       if (found == feeds_.inputs.end()) return invalid("Input '{}' was not given.", name);
       return stored(node.type.dtype, found->second, demand.indices);
     }
-    case ops::OpClass::constant: return stored(node.type.dtype, *std::get<ir::ConstantPayload>(node.payload).bytes, demand.indices);
+    case ops::OpClass::constant:
+      return stored(node.type.dtype, *std::get<ir::ConstantPayload>(node.payload).bytes, demand.indices);
     case ops::OpClass::generate: return generated(node, sizes(id), demand.indices);
     case ops::OpClass::view: {
       Elements result;
       result.reserve(demand.indices.size());
-      for (const Source& source : demand.sources) result.push_back(walk.at(node.operands[source.operand]).at(source.index));
+      for (const Source& source : demand.sources)
+        result.push_back(walk.at(node.operands[source.operand]).at(source.index));
       return result;
     }
     default: return applied(id, walk);
@@ -279,8 +287,10 @@ Elements Evaluator::applied(ir::NodeId id, const Walk& walk) const {
   for (std::size_t i = 0; i < indices.size(); ++i) {
     for (std::size_t k = 0; k < demands.size(); ++k) {
       const bool same_list = same_shape[k] && demands[k]->indices.size() == indices.size();  // a subset of equal size
-      operands[k] = same_list ? demands[k]->values[i]
-                              : demands[k]->at(same_shape[k] ? indices[i] : broadcast_index(indices[i], sizes(id), sizes(node.operands[k])));
+      operands[k] =
+          same_list ? demands[k]->values[i]
+                    : demands[k]->at(same_shape[k] ? indices[i]
+                                                   : broadcast_index(indices[i], sizes(id), sizes(node.operands[k])));
     }
     result[i] = apply(node, dtypes, operands);
   }
@@ -289,7 +299,8 @@ Elements Evaluator::applied(ir::NodeId id, const Walk& walk) const {
 
 // The way in. -------------------------------------------------------------------------------------
 
-Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices, const Feeds& feeds) {
+Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices,
+                           const Feeds& feeds) {
   VKF_TRY(evaluator, Evaluator::create(graph, value, feeds));
   VKF_CHECK_OK(evaluator.prepare());
   Column all;

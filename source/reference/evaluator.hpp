@@ -38,7 +38,7 @@ class Evaluator {
   };
   /// What one walk knows of a node.
   struct Demand {
-    Indices indices;  ///< ascending, each once, when the walk arrives at the node
+    Indices indices;              ///< ascending, each once, when the walk arrives at the node
     std::vector<Source> sources;  ///< of a view's elements
     Elements values;
     [[nodiscard]] const Element& at(std::int64_t index) const;
@@ -83,8 +83,8 @@ class Evaluator {
 
   const ir::Graph& graph_;
   const Feeds& feeds_;
-  std::vector<Sizes> sizes_;                     ///< of reached nodes
-  std::vector<std::int64_t> nesting_;            ///< of points and kept nodes below each
+  std::vector<Sizes> sizes_;           ///< of reached nodes
+  std::vector<std::int64_t> nesting_;  ///< of points and kept nodes below each
   std::map<ir::NodeId, Kept> kept_;
   std::map<ir::NodeId, Rows> rows_;
   int depth_ = 0;

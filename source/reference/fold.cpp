@@ -49,7 +49,8 @@ void Folder::add(const Element& x) {
     undecided_ = true;
   } else if (is_float(dtype_) && std::isnan(x.real)) {
     has_nan_ = true;
-    if (auto* position = std::get_if<partial::Position>(&state_); position != nullptr && position->first_nan < 0) position->first_nan = count_ - 1;
+    if (auto* position = std::get_if<partial::Position>(&state_); position != nullptr && position->first_nan < 0)
+      position->first_nan = count_ - 1;
   } else {
     std::visit([&](auto& state) { take(state, x); }, state_);
   }
@@ -99,7 +100,8 @@ Element Folder::finish(const partial::Sum& state) const {
   settle(in, value, bound);
   if (fold_.kind == ops::Fold::Kind::mean) {
     value /= static_cast<double>(count_);
-    bound = bound / static_cast<double>(count_) + (std::isfinite(value) ? 3 * unit(in) * std::abs(value) + smallest_of(in) : 0);
+    bound = bound / static_cast<double>(count_) +
+            (std::isfinite(value) ? 3 * unit(in) * std::abs(value) + smallest_of(in) : 0);
   }
   return finish_float(dtype_, value, bound);
 }
@@ -160,7 +162,8 @@ void Folder::take(partial::Extreme& state, const Element& x) const {
 Element Folder::finish(const partial::Extreme& state) const {
   const double bound = std::max(apart(state.high, state.value), apart(state.low, state.value));
   if (bound == 0) return {state.side * state.value, 0, 0};  // one of the elements as it was
-  return finish_float(dtype_, state.side * state.value, bound + 0x1p-53 * std::abs(state.value));  // high and low were rounded
+  return finish_float(dtype_, state.side * state.value,
+                      bound + 0x1p-53 * std::abs(state.value));  // high and low were rounded
 }
 
 void Folder::take(partial::Position& state, const Element& x) const {

@@ -21,7 +21,7 @@ struct Product {
   double product = 1;
   double magnitude = 1, widest = 1;  ///< of |x|, of |x| + bound; infinities left out
   double greatest = 1, least = 1;    ///< of any partial product
-  bool zero = false;  ///< one is exactly zero
+  bool zero = false;                 ///< one is exactly zero
   bool infinite = false;
 };
 struct Extreme {  ///< of side * x, so that min is max

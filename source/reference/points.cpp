@@ -22,7 +22,9 @@ struct Lines {
   Lines(const Sizes& sizes, int axis) : size(sizes[static_cast<std::size_t>(axis)]) {
     for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < sizes.size(); ++i) inner *= sizes[i];
   }
-  [[nodiscard]] std::int64_t line_of(std::int64_t index) const { return index / (size * inner) * inner + index % inner; }
+  [[nodiscard]] std::int64_t line_of(std::int64_t index) const {
+    return index / (size * inner) * inner + index % inner;
+  }
   [[nodiscard]] std::int64_t position_of(std::int64_t index) const { return index / inner % size; }
   [[nodiscard]] std::int64_t index_of(std::int64_t line, std::int64_t position) const {
     return (line / inner * size + position) * inner + line % inner;
@@ -66,7 +68,9 @@ class Fibers {
 /// The fold that a scatter joins by: that of the reduction with the same join.
 ops::Fold fold_of(ir::ScatterMode mode) {
   for (const ops::OpRow& row : ops::table()) {
-    if (row.cls == ops::OpClass::reduce && row.fold.kind == ops::Fold::Kind::plain && row.fold.join == ir::name_of(mode)) return row.fold;
+    if (row.cls == ops::OpClass::reduce && row.fold.kind == ops::Fold::Kind::plain &&
+        row.fold.join == ir::name_of(mode))
+      return row.fold;
   }
   check(false, "a mode of scatter joins as some reduction does");
   return {};
@@ -97,12 +101,15 @@ Result<Elements> Evaluator::reduced(ir::NodeId id, const Indices& indices) {
   Elements results(indices.size(), empty.result());
   if (length == 0) return results;
   std::optional<Folder> folder;
-  const auto index_of = [&](std::int64_t s) { return fibers.base(indices[static_cast<std::size_t>(s / length)]) + fibers.offset(s % length); };
-  VKF_CHECK_OK(stream(operand, static_cast<std::int64_t>(indices.size()) * length, index_of, [&](std::int64_t s, const Element& x) {
-    if (s % length == 0) folder.emplace(empty);
-    folder->add(x);
-    if (s % length == length - 1) results[static_cast<std::size_t>(s / length)] = folder->result();
-  }));
+  const auto index_of = [&](std::int64_t s) {
+    return fibers.base(indices[static_cast<std::size_t>(s / length)]) + fibers.offset(s % length);
+  };
+  VKF_CHECK_OK(stream(operand, static_cast<std::int64_t>(indices.size()) * length, index_of,
+                      [&](std::int64_t s, const Element& x) {
+                        if (s % length == 0) folder.emplace(empty);
+                        folder->add(x);
+                        if (s % length == length - 1) results[static_cast<std::size_t>(s / length)] = folder->result();
+                      }));
   return results;
 }
 
@@ -120,16 +127,19 @@ Result<Elements> Evaluator::by_lines(ir::NodeId id, int axis, const Indices& ind
 
   Elements results(indices.size());
   Elements line;
-  const auto index_of = [&](std::int64_t s) { return from.index_of(lines[static_cast<std::size_t>(s / from.size)], s % from.size); };
-  VKF_CHECK_OK(stream(operand, static_cast<std::int64_t>(lines.size()) * from.size, index_of, [&](std::int64_t s, const Element& x) {
-    line.push_back(x);
-    if (s % from.size != from.size - 1) return;
-    const Elements computed_line = line_of(line);
-    for (std::size_t i : asked.at(lines[static_cast<std::size_t>(s / from.size)])) {
-      results[i] = computed_line[static_cast<std::size_t>(to.position_of(indices[i]))];
-    }
-    line.clear();
-  }));
+  const auto index_of = [&](std::int64_t s) {
+    return from.index_of(lines[static_cast<std::size_t>(s / from.size)], s % from.size);
+  };
+  VKF_CHECK_OK(stream(operand, static_cast<std::int64_t>(lines.size()) * from.size, index_of,
+                      [&](std::int64_t s, const Element& x) {
+                        line.push_back(x);
+                        if (s % from.size != from.size - 1) return;
+                        const Elements computed_line = line_of(line);
+                        for (std::size_t i : asked.at(lines[static_cast<std::size_t>(s / from.size)])) {
+                          results[i] = computed_line[static_cast<std::size_t>(to.position_of(indices[i]))];
+                        }
+                        line.clear();
+                      }));
   return results;
 }
 
@@ -145,7 +155,8 @@ void Evaluator::complete_lines(ir::NodeId id, Indices& indices) const {
   lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
   indices.clear();
   for (std::int64_t line : lines) {
-    for (std::int64_t position = 0; position < shape.size; ++position) indices.push_back(shape.index_of(line, position));
+    for (std::int64_t position = 0; position < shape.size; ++position)
+      indices.push_back(shape.index_of(line, position));
   }
 }
 
@@ -169,7 +180,8 @@ Result<Elements> Evaluator::scanned(ir::NodeId id, const Indices& indices) {
 Result<Elements> Evaluator::sorted(ir::NodeId id, const Indices& indices) {
   const auto& sort = std::get<ir::SortPayload>(graph_.node(id).payload);
   const DType dtype = graph_.node(graph_.node(id).operands[0]).type.dtype;
-  return by_lines(id, sort.axis, indices, [&](const Elements& line) { return sorted_positions(dtype, line, sort.descending); });
+  return by_lines(id, sort.axis, indices,
+                  [&](const Elements& line) { return sorted_positions(dtype, line, sort.descending); });
 }
 
 // Positions in data. ------------------------------------------------------------------------------
@@ -180,7 +192,9 @@ Result<Elements> Evaluator::gathered(ir::NodeId id, const Indices& indices) {
   const Sizes& positions = sizes(node.operands[1]);
   const int axis = std::get<ir::AxisPayload>(node.payload).axis;
   const Lines shape(data, axis);
-  if (shape.size == 0 && !indices.empty()) return invalid("'{}' reads along axis {} of {}, which has no elements in this run.", node.op->name, axis, to_text(graph_.node(node.operands[0]).type));
+  if (shape.size == 0 && !indices.empty())
+    return invalid("'{}' reads along axis {} of {}, which has no elements in this run.", node.op->name, axis,
+                   to_text(graph_.node(node.operands[0]).type));
   const bool along = node.op->name == "take_along";
   VKF_TRY(count, element_count(positions));
 
@@ -200,7 +214,8 @@ Result<Elements> Evaluator::gathered(ir::NodeId id, const Indices& indices) {
   Indices from;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::int64_t position = std::clamp<std::int64_t>(chosen[i].integer, 0, shape.size - 1);
-    const std::int64_t replaced = along ? sizes(id)[static_cast<std::size_t>(axis)] : count;  // what stands for the axis
+    const std::int64_t replaced =
+        along ? sizes(id)[static_cast<std::size_t>(axis)] : count;  // what stands for the axis
     const std::int64_t outer = indices[i] / (replaced * shape.inner);
     from.push_back((outer * shape.size + position) * shape.inner + indices[i] % shape.inner);
   }
@@ -217,10 +232,12 @@ Result<const Evaluator::Rows*> Evaluator::rows_of(ir::NodeId scatter) {
   const ir::Node& node = graph_.node(scatter);
   const std::int64_t count = sizes(node.operands[1])[0];
   Rows rows;
-  VKF_CHECK_OK(stream(node.operands[1], count, [](std::int64_t s) { return s; }, [&](std::int64_t s, const Element& position) {
-    rows.decided = rows.decided && position.bound == 0;
-    if (position.integer >= 0 && position.integer < sizes(scatter)[0]) rows.updates[position.integer].push_back(s);
-  }));
+  VKF_CHECK_OK(stream(
+      node.operands[1], count, [](std::int64_t s) { return s; },
+      [&](std::int64_t s, const Element& position) {
+        rows.decided = rows.decided && position.bound == 0;
+        if (position.integer >= 0 && position.integer < sizes(scatter)[0]) rows.updates[position.integer].push_back(s);
+      }));
   return &rows_.emplace(scatter, std::move(rows)).first->second;
 }
 
@@ -246,27 +263,29 @@ Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
     if (found == rows->updates.end()) continue;
     const Indices& updates = found->second;
     for (std::size_t k = mode == ir::ScatterMode::set ? updates.size() - 1 : 0; k < updates.size(); ++k) {
-      joins.push_back({i, updates[k] * shape.inner + indices[i] % shape.inner, k + 1 == updates.size(), static_cast<std::int64_t>(updates.size()) + 1});
+      joins.push_back({i, updates[k] * shape.inner + indices[i] % shape.inner, k + 1 == updates.size(),
+                       static_cast<std::int64_t>(updates.size()) + 1});
     }
   }
   std::optional<Folder> folder;
   const auto index_of = [&](std::int64_t s) { return joins[static_cast<std::size_t>(s)].update; };
-  VKF_CHECK_OK(stream(node.operands[2], static_cast<std::int64_t>(joins.size()), index_of, [&](std::int64_t s, const Element& x) {
-    const Join& join = joins[static_cast<std::size_t>(s)];
-    Element& result = results[join.result];
-    if (mode == ir::ScatterMode::set) {
-      result = x;
-      return;
-    }
-    if (!folder) {
-      folder.emplace(fold_of(mode), node.type.dtype, join.count);
-      folder->add(result);
-    }
-    folder->add(x);
-    if (!join.last) return;
-    result = folder->result();
-    folder.reset();
-  }));
+  VKF_CHECK_OK(stream(node.operands[2], static_cast<std::int64_t>(joins.size()), index_of,
+                      [&](std::int64_t s, const Element& x) {
+                        const Join& join = joins[static_cast<std::size_t>(s)];
+                        Element& result = results[join.result];
+                        if (mode == ir::ScatterMode::set) {
+                          result = x;
+                          return;
+                        }
+                        if (!folder) {
+                          folder.emplace(fold_of(mode), node.type.dtype, join.count);
+                          folder->add(result);
+                        }
+                        folder->add(x);
+                        if (!join.last) return;
+                        result = folder->result();
+                        folder.reset();
+                      }));
   return results;
 }
 

@@ -15,8 +15,9 @@ bool comes_first(DType dtype, const Element& a, const Element& b, bool descendin
   const Element& small = descending ? b : a;
   const Element& large = descending ? a : b;
   if (!is_float(dtype)) {
-    return is_signed_integer(dtype) ? small.integer < large.integer
-                                    : static_cast<std::uint64_t>(small.integer) < static_cast<std::uint64_t>(large.integer);
+    return is_signed_integer(dtype)
+               ? small.integer < large.integer
+               : static_cast<std::uint64_t>(small.integer) < static_cast<std::uint64_t>(large.integer);
   }
   if (std::isnan(large.real)) return !std::isnan(small.real);
   return small.real < large.real;
@@ -70,7 +71,8 @@ std::vector<bool> disputed_ranks(const std::vector<Range>& ranges) {
 std::vector<Element> sorted_positions(DType dtype, std::span<const Element> line, bool descending) {
   std::vector<std::size_t> order(line.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return comes_first(dtype, line[a], line[b], descending); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return comes_first(dtype, line[a], line[b], descending); });
 
   const bool all_decided = std::all_of(line.begin(), line.end(), [](const Element& x) { return x.bound != kInfinity; });
   std::vector<Range> ranges(line.size());

@@ -99,9 +99,9 @@ Rule rule_of(std::string_view op) {
     std::string_view op;
     Rule rule;
   };
-  constexpr Entry entries[] = {{"permute", permute}, {"broadcast", broadcast}, {"slice", slice},
-                               {"reverse", reverse}, {"pad", pad},             {"concat", concat},
-                               {"unfold", unfold},   {"slice_assign", slice_assign}};
+  constexpr Entry entries[] = {
+      {"permute", permute}, {"broadcast", broadcast}, {"slice", slice},   {"reverse", reverse},
+      {"pad", pad},         {"concat", concat},       {"unfold", unfold}, {"slice_assign", slice_assign}};
   for (const Entry& entry : entries) {
     if (entry.op == op) return entry.rule;
   }

@@ -171,7 +171,7 @@ TEST(ReferenceReductions, PositionsThatErrorsDecideAreUndecided) {
   EXPECT_EQ(most({1, 2, 1.5F}).integer[0], 1);
   EXPECT_EQ(most({1, 2, 1.5F}).bound[0], 0);
   EXPECT_TRUE(std::isinf(most({1, 2, 2}).bound[0]));              // computed twice, perhaps not alike
-  EXPECT_TRUE(std::isinf(most({2, 2.0000001F, 1}).bound[0]));     // closer than exp is exact
+  EXPECT_TRUE(std::isinf(most({2, 2.0000003F, 1}).bound[0]));     // closer than exp is exact
   EXPECT_TRUE(std::isinf(most({2.0000005F, 2, 1}).bound[0]));
 }
 

@@ -52,14 +52,14 @@ TEST(ReferenceSort, IntegersBySign) {
 }
 
 TEST(ReferenceSort, RanksWithinTheBoundAreUndecided) {
-  // exp of 2 and of 2.0000001 are closer than its error; the others are far apart.
+  // exp of 2 and of 2.0000003 are closer than its error; the others are far apart.
   const auto sorted = [](std::vector<float> x, bool descending) {
     return evaluated({fmt::format("input \"x\" : f32[{}]", x.size()), fmt::format("exp %0 : f32[{}]", x.size()),
                       fmt::format("argsort axis=0 descending={} count={} %1 : i32[{}]", descending, x.size(), x.size())},
                      Inputs().add("x", x)).column;
   };
   for (const bool descending : {false, true}) {
-    const auto y = sorted({2, 5, 2.0000001F, 1}, descending);
+    const auto y = sorted({2, 5, 2.0000003F, 1}, descending);
     std::vector<bool> undecided;
     for (double bound : y.bound) undecided.push_back(std::isinf(bound));
     EXPECT_EQ(undecided, descending ? (std::vector<bool>{false, true, true, false}) : (std::vector<bool>{false, true, true, false}));
