@@ -22,10 +22,11 @@ struct Scope {
   std::map<index::AxisId, std::string> axis_names;    ///< of the scope's own axes
   std::vector<std::pair<index::Expr, std::string>> known;  ///< quotients and remainders that have a variable
   std::map<int, std::string> data_names;              ///< clamped indices
+  std::string exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 
 /// Ids of the axes that templates count by, apart from loop axes.
-enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn };
+enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit };
 
 class Emitter {
  public:
@@ -63,6 +64,9 @@ class Emitter {
   // --- loads and stores (memory.cpp) -----------------------------------------------------------------
   /// One element wherever it is, with its guards.
   std::string load_scalar(Scope& scope, ValueId id);
+  /// The text of an index, or 0 where the load's guards or the scope's own condition fail.
+  /// The condition under which a load reads; empty where it always does.
+  std::string guard_of(Scope& scope, const Value& load);
   [[nodiscard]] int vectors_of(ValueId load) const;
   /// The raw vectors of an item: declares them, or assigns where `slot` ("[u]") says they are arrays.
   void load_vectors(Scope& scope, ValueId id, const std::string& slot);
@@ -123,6 +127,9 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
 Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                            const std::vector<std::string>& names);
+Result<std::vector<Kernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                       const std::vector<std::string>& names);
 Result<std::vector<Kernel>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names);

@@ -26,7 +26,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end"}) taken_.insert(word);
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit"}) taken_.insert(word);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   value_names_.resize(loops.values.size());
@@ -162,8 +162,11 @@ Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment&
   const auto paired = schedule.online ? segment::with_online_folds(graph, planned) : std::nullopt;
   const segment::Loops& loops = paired ? *paired : planned;
   const auto with_names = [&](const std::vector<std::string>& names) {
-    return schedule.kind == schedule::Template::rows ? emit_rows(graph, segment, loops, schedule, target, options, names)
-                                                     : emit_pointwise(graph, segment, loops, schedule, target, options, names);
+    switch (schedule.kind) {
+      case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);
+      case schedule::Template::tiled: return emit_tiled(graph, segment, loops, schedule, target, options, names);
+      default: return emit_pointwise(graph, segment, loops, schedule, target, options, names);
+    }
   };
   VKF_TRY(kernels, with_names(identifiers(graph)));
   // The same text again with names that do not depend on where in a graph the segment is: layers that

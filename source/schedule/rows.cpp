@@ -60,7 +60,7 @@ int all_fold_words(const ir::Graph& graph, const Loops& loops) {
 /// The widest item that stays inside a row and that the alignment of what is moved makes use of.
 int item_elements(const ir::Graph& graph, const Loops& loops, int axis, bool ragged_allowed, const Tuning& tuning) {
   if (axis < 0) return 1;
-  const Widths widths = moved_widths(graph, loops, axis);
+  const Widths widths = moved_widths(graph, loops, segment::AxisSet{1} << axis);
   const int bytes = tuning.vector_bytes.value_or(16);
   int count = std::max({1, std::min(bytes / widths.smallest, 2 * bytes / widths.largest), 4 / widths.smallest_store});
   const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;

@@ -15,15 +15,17 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b +
 enum class Template : std::uint8_t {
   pointwise,  ///< every invocation owns whole items of consecutive elements
   rows,       ///< lanes share the columns of a row and fold across each other
+  tiled,      ///< a workgroup owns a box of positions: what is read along other axes than stored crosses shared memory
 };
 std::string_view name_of(Template kind);
 
 /// How an access reaches the elements of an item: `elements_per_item` neighbours along the vector axis.
 enum class AccessKind : std::uint8_t {
-  vector,   ///< whole vectors
-  scalar,   ///< one element for the whole item
-  uniform,  ///< one element for the whole kernel
-  element,  ///< addressed element by element
+  vector,      ///< whole vectors
+  scalar,      ///< one element for the whole item
+  uniform,     ///< one element for the whole kernel
+  element,     ///< addressed element by element
+  transposed,  ///< tiled: vectors along its own axes, handed to the items through shared memory
 };
 std::string_view name_of(AccessKind kind);
 
@@ -41,6 +43,23 @@ struct Tuning {
   std::optional<bool> online;       ///< rows: pairs of folds in one pass where rows do not stay in registers
   std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
   std::optional<int> parts;         ///< rows: workgroups that share a row
+  std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
+};
+
+/// Tiled: one load that runs along other axes than the stores.
+struct TransposedLoad {
+  segment::ValueId value = 0;
+  std::vector<int> run;  ///< loop axes along which its memory is consecutive inside the tile, innermost first
+  int elements = 1;      ///< of one load instruction
+  int packed = 1;        ///< neighbours along the columns of the tile that share a word of shared memory
+};
+
+/// Tiled: the box of positions that a workgroup owns. Its columns are the innermost axis, or several that are
+/// one axis to the items; its rows are all other axes.
+struct Tile {
+  std::vector<std::int64_t> extents;  ///< along each loop axis
+  int merged = 1;                     ///< loop axes that the columns are made of
+  std::vector<TransposedLoad> loads;
 };
 
 /// The choices, and what they cost.
@@ -69,6 +88,9 @@ struct Schedule {
   int subgroup = 0;          ///< lanes of a subgroup that shuffles serve; 0: shared memory alone
   std::int64_t scratch_bytes = 0;  ///< device memory for partial results
   std::int64_t shared_bytes = 0;
+
+  // Tiled. The vector axis counts the axes of merge_inner(loops, tile.merged).
+  Tile tile;
 
   // The launch at these sizes.
   std::int64_t elements = 0;
