@@ -14,7 +14,8 @@ std::string microseconds(double us) {
 
 std::string not_measured(const Row& row, Outcome outcome, const std::string& detail) {
   const char* word = outcome == Outcome::wrong ? "WRONG" : outcome == Outcome::skipped ? "skipped" : "failed";
-  return fmt::format("{:<19} {}: {}", row.name, word, detail);
+  // A compiler's message has many lines; the JSON has them all.
+  return fmt::format("{:<19} {}: {}", row.name, word, detail.substr(0, detail.find('\n')));
 }
 
 void add_times(json& object, const std::string& name, const Measured& measured) {
