@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/program.hpp"
+#include "api/states.hpp"
 #include "support/device.hpp"
 
 namespace vkfuse::test {
@@ -45,6 +46,15 @@ Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion)
   options.numerics = numerics;
   options.fusion = fusion;
   return must(api::compile_graph(device(), graph, options));
+}
+
+Executable compile_tuned(const ir::Graph& graph, Numerics numerics, const schedule::Tuning& tuning, const Device& on) {
+  runtime::ProgramOptions options;
+  options.numerics = numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
+  options.tuning = tuning;
+  auto state = std::make_shared<Executable::State>();
+  state->program = must(runtime::Program::create(on.state()->context, graph, options));
+  return Executable(std::move(state));
 }
 
 GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const Data& data,
