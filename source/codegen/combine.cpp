@@ -125,8 +125,8 @@ void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& ma
   main.close();
   main.line("barrier();");
   const int wide = std::min(per_row, subgroup);
-  const std::string from = fmt::format("from{}", stage);
-  main.line("uint {0} = gl_SubgroupID / {1}u * {1}u + gl_SubgroupInvocationID % {2}u;", from, per_row, wide);
+  std::string from = wide == subgroup ? "gl_SubgroupInvocationID" : fmt::format("gl_SubgroupInvocationID % {}u", wide);
+  if (schedule_.workgroup / subgroup > per_row) from = fmt::format("gl_SubgroupID / {0}u * {0}u + {1}", per_row, from);
   each_field([&](const FoldField& field) { main.line("{} = {}[{}];", field.name, field.shared, from); });
   if (per_row > subgroup) {
     main.open("for (uint k = {0}u; k < {1}u; k += {0}u) {{", subgroup, per_row);
@@ -219,17 +219,24 @@ std::int64_t Combine::base(std::span<const FoldText> folds, const FoldText& fold
   return words;
 }
 
+/// The first word of what one workgroup has seen of a row.
+std::string Combine::partial_place(std::int64_t base, int j, const std::string& part, int words) const {
+  const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
+  std::string place = fmt::format("{} * {}u + {}", row, schedule_.parts, part);
+  if (words > 1) place = fmt::format("({}) * {}u", place, words);
+  return base == 0 ? place : fmt::format("{}u + {}", base, place);
+}
+
 void Combine::to_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const {
   main.open("if (inside{}) {{", schedule_.column_lanes > 1 ? " && column_lane == 0u" : "");
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
     for (int j = 0; j < width_; ++j) {
-      const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
       std::vector<std::string> values;
       for (const FoldField& field : fold.fields) {
         for (std::string& word : words_of(field.dtype, at(field.name, j))) values.push_back(std::move(word));
       }
-      const std::string place = fmt::format("{}u + ({} * {}u + part) * {}u", base(folds, fold, rows), row, schedule_.parts, values.size());
+      const std::string place = partial_place(base(folds, fold, rows), j, "part", words_of_fold(fold));
       for (std::size_t k = 0; k < values.size(); ++k) main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : fmt::format(" + {}u", k), values[k]);
     }
   }
@@ -241,9 +248,7 @@ void Combine::from_parts(std::span<const FoldText> folds, int stage, std::int64_
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
     for (int j = 0; j < width_; ++j) {
-      const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
-      const std::string place = fmt::format("{}_place{}", fold.name, j);
-      main.line("uint {} = {}u + ({} * {}u + k) * {}u;", place, base(folds, fold, rows), row, schedule_.parts, words_of_fold(fold));
+      const std::string place = partial_place(base(folds, fold, rows), j, "k", words_of_fold(fold));
       int offset = 0;
       main.line("{}", join(fold, j, [&](const FoldField& field) {
                   const std::string at_word = offset == 0 ? place : fmt::format("{} + {}u", place, offset);

@@ -68,6 +68,7 @@ class Combine {
   void by_memory(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;
   [[nodiscard]] std::string value_of(DType dtype, const std::string& at) const;
+  [[nodiscard]] std::string partial_place(std::int64_t base, int j, const std::string& part, int words) const;
   /// Words of the folds before this one in the buffer of partial results.
   [[nodiscard]] std::int64_t base(std::span<const FoldText> folds, const FoldText& fold, std::int64_t rows) const;
 

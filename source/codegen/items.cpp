@@ -99,7 +99,7 @@ void Items::compute(Scope& scope, const std::string& slot) {
       main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], loaded_group(id, g, slot));
     }
     for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-      if (is_stored_whole(i)) main_.line("{} {}_{};", group_type_of(loops_.stores[i].node), result_name(i), g);
+      if (is_stored_whole(i)) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
     }
     for (int i = 0; i < group_; ++i) {
       std::string arguments;
@@ -107,7 +107,7 @@ void Items::compute(Scope& scope, const std::string& slot) {
       for (const std::string& name : coordinates_) pass(argument(name, g * group_ + i));
       for (ValueId id : feeds_) pass(is_loaded_whole(id) ? element_of(groups[id], i, group_) : use(scope, id));
       for (std::size_t k = 0; k < loops_.stores.size(); ++k) {
-        if (is_stored_whole(k)) pass(element_of(fmt::format("{}_{}", result_name(k), g), i, group_));
+        if (is_stored_whole(k)) pass(element_of(result_group(k, g), i, group_));
       }
       main_.line("element({});", arguments);
     }

@@ -2,6 +2,8 @@
 // function computes one element.
 #pragma once
 
+#include <algorithm>
+
 #include "codegen/emitter.hpp"
 
 namespace vkfuse::codegen {
@@ -33,6 +35,8 @@ class Items : public Emitter {
   /// Writes the function of one element.
   Result<void> element_function();
   [[nodiscard]] Scope item_scope();
+  /// Whether the element function has that parameter.
+  [[nodiscard]] bool takes(std::string_view name) const { return std::find(coordinates_.begin(), coordinates_.end(), name) != coordinates_.end(); }
   /// Unpacks the groups of an item and calls the function for each element; values of the item are known.
   void compute(Scope& scope, const std::string& slot);
   /// Stores the vectors of an item; see Emitter::store_vectors.

@@ -187,7 +187,7 @@ std::string load_element(DType dtype, const std::string& block, int block_bytes,
   if (size >= 4) return lowest_element(dtype, load_bits(dtype, block, block_bytes, at), dialect);
   if (at == "0u") return lowest_element(dtype, load_word(block, block_bytes, "0u"), dialect);
   const std::string i = parenthesised(at);
-  const std::string word = load_word(block, block_bytes, fmt::format("({} >> {})", i, size == 2 ? 1 : 2));
+  const std::string word = load_word(block, block_bytes, fmt::format("{} >> {}", i, size == 2 ? 1 : 2));
   return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, i, 4 / size - 1);
 }
 

@@ -36,8 +36,8 @@ class Pointwise : public Items {
     if (name == "j") return fmt::format("{}u", element);
     if (name == "item") return name;
     // Elements after the end are computed again at the last one.
-    return schedule_.exact ? fmt::format("start + {}u", element)
-                           : fmt::format("min(start + {}u, ({} - 1u) * {}u + {} - 1u)", element, items_, elements_, last_);
+    const std::string at = element == 0 ? "start" : fmt::format("start + {}u", element);
+    return schedule_.exact || element == 0 ? at : fmt::format("min({}, end)", at);
   }
 
   /// Loop axes in terms of the item, or of one element's position.
@@ -67,10 +67,12 @@ class Pointwise : public Items {
     main_.open("void main() {{");
     main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
     Scope scope = item_scope();
+    const bool by_position = takes("position");
+    if (by_position && !schedule_.exact) main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", items_, elements_, last_);
     if (in_flight == 1) {
       main_.line("uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
       main_.line("if (item >= {}) return;", items_);
-      if (schedule_.straddles) main_.line("uint start = item * {}u;", elements_);
+      if (by_position) main_.line("uint start = item * {}u;", elements_);
       VKF_CHECK_OK(emit_values(scope, per_item_));
       for (ValueId id : vectors_) load_vectors(scope, id, "");
       compute(scope, "");

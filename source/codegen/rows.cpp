@@ -35,7 +35,7 @@ class Rows : public Emitter {
 
   Result<Kernel> run() {
     rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), schedule_.vector_rows ? "groups of rows" : "rows");
-    groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+    groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)), "workgroups in one row of the dispatch");
     find_products();
     row_scope_.out = &main_;
     row_scope_.axis_names = {{kRow, "row"}};
@@ -47,8 +47,8 @@ class Rows : public Emitter {
                                       schedule_.persistent ? ", kept in registers" : "");
     if (split_) summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.parts, dispatch_ + 1, schedule_.dispatches);
     VKF_TRY(kernel, finish(summary));
-    kernel.groups_x = static_cast<std::uint32_t>(schedule_.workgroups_x);
-    kernel.groups_y = schedule_.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(schedule_.workgroups, schedule_.workgroups_x));
+    kernel.groups_x = static_cast<std::uint32_t>(workgroups_x());
+    kernel.groups_y = workgroups_x() == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(workgroups(), workgroups_x()));
     return kernel;
   }
 
@@ -382,7 +382,7 @@ class Rows : public Emitter {
     if (own.empty()) return;
     std::string who = "inside";
     if (schedule_.column_lanes > 1) who += " && column_lane == 0u";
-    if (split_) who += " && part == 0u";
+    if (shares_rows()) who += " && part == 0u";
     main_.open("if ({}) {{", who);
     for (std::size_t i : own) {
       const segment::Store& store = loops_.stores[i];
@@ -397,7 +397,7 @@ class Rows : public Emitter {
         for (int g = 0; g < groups_; ++g) {
           std::string parts;
           for (int k = 0; k < group_; ++k) parts += (k == 0 ? "" : ", ") + (literal ? value : at(value, g * group_ + k));
-          main_.line("{0} {1}_{2} = {0}({3});", group_type_of(store.node), result_name(i), g, parts);
+          main_.line("{0} {1} = {0}({2});", group_type_of(store.node), result_group(i, g), parts);
         }
         store_vectors(scope, i, "", "");
       } else {
@@ -434,44 +434,54 @@ class Rows : public Emitter {
       if (kept(id) && loops_.values[id].data.empty()) loads.push_back(id);
     }
     if (loads.empty()) return;
+    Scope scope = row_scope_;
+    set_column_axes(scope, false);
+    scope.axis_names[kColumn] = "column";
+    resident_.insert(loads.begin(), loads.end());
+    if (schedule_.trips == 1) {
+      if (!whole()) {
+        main_.line("uint nearest = min(column, {});", numbers_.size(schedule_.column_items - 1));
+        scope.axis_names[kColumn] = "nearest";
+      }
+      for (ValueId id : loads) load_vectors(scope, id, "");
+      return;
+    }
     for (ValueId id : loads) {
       for (int v = 0; v < vectors_of(id); ++v) {
         main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), schedule_.trips);
       }
-      resident_.insert(id);
     }
     main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
-    main_.line("uint column = min(t * {}u + column_lane, {} - 1u);", schedule_.column_lanes, numbers_.size(schedule_.column_items));
-    Scope scope = row_scope_;
-    set_column_axes(scope, false);
-    scope.axis_names[kColumn] = "column";
+    const std::string column = fmt::format("t * {}u + column_lane", schedule_.column_lanes);
+    main_.line("uint column = {};", whole() ? column : fmt::format("min({}, {})", column, numbers_.size(schedule_.column_items - 1)));
     for (ValueId id : loads) load_vectors(scope, id, "[t]");
     main_.close();
   }
+
+  /// Whether every lane has an item in every trip.
+  [[nodiscard]] bool whole() const { return schedule_.column_items % schedule_.column_lanes == 0 && !split_; }
 
   Result<void> run_pass(int number) {
     Pass pass = make_pass(number);
     if (pass.empty()) return {};
     VKF_CHECK_OK(element_function(pass, number));
     declare_accumulators(number + 1);
-    const bool whole = schedule_.column_items % schedule_.column_lanes == 0 && !split_;
-    const bool unrolled = schedule_.persistent;
+    const bool unrolled = schedule_.persistent && schedule_.trips > 1 && !split_;
     if (split_) {
       main_.open("for (uint column = part_begin + column_lane; column < part_end; column += {}u) {{", schedule_.column_lanes);
+    } else if (schedule_.trips == 1 && whole()) {
+      main_.open("{{");
     } else if (schedule_.trips == 1) {
-      main_.line("{{");
-      main_.indent();
-      main_.line("uint column = column_lane;");
-      if (!whole) main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
+      main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
     } else if (unrolled) {
       main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
       main_.line("uint column = t * {}u + column_lane;", schedule_.column_lanes);
-      if (!whole) main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
+      if (!whole()) main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
     } else {
       main_.open("for (uint column = column_lane; column < {}; column += {}u) {{", numbers_.size(schedule_.column_items), schedule_.column_lanes);
     }
     VKF_CHECK_OK(item(pass));
-    if (!split_ && !whole && (schedule_.trips == 1 || unrolled)) main_.close();
+    if (unrolled && !whole()) main_.close();
     main_.close();
     return {};
   }
@@ -493,11 +503,11 @@ class Rows : public Emitter {
       std::map<ValueId, std::string> groups;
       for (ValueId id : pass.feeds) {
         if (!is_vector(id)) continue;
-        groups[id] = unique(value_names_[id] + "_" + std::to_string(g));
+        groups[id] = group_name(id, g);
         main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, g, resident_.count(id) != 0 ? trip_slot() : ""));
       }
       for (std::size_t i : pass.stores) {
-        if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {}_{};", group_type_of(loops_.stores[i].node), result_name(i), g);
+        if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
       }
       for (int i = 0; i < group_; ++i) call(pass, scope, groups, g, i, ragged);
     }
@@ -510,7 +520,14 @@ class Rows : public Emitter {
     return {};
   }
 
-  [[nodiscard]] std::string trip_slot() const { return schedule_.trips == 1 ? "[0]" : "[t]"; }
+  /// Passes are blocks of their own, so all of them use one name.
+  std::string group_name(ValueId id, int group) {
+    std::string& name = group_names_[{id, group}];
+    if (name.empty()) name = unique(fmt::format("{}_{}", value_names_[id], group));
+    return name;
+  }
+
+  [[nodiscard]] std::string trip_slot() const { return schedule_.trips == 1 ? "" : "[t]"; }
 
   void call(const Pass& pass, Scope& scope, const std::map<ValueId, std::string>& groups, int g, int i, bool ragged) {
     const int element = g * group_ + i;
@@ -530,33 +547,44 @@ class Rows : public Emitter {
       for (const FoldField& field : folds_[k].fields) add(at(field.name, width() == 1 ? 0 : element));
     }
     for (std::size_t k : pass.stores) {
-      if (schedule_.stores[k].kind == AccessKind::vector) add(element_of(fmt::format("{}_{}", result_name(k), g), i, group_));
+      if (schedule_.stores[k].kind == AccessKind::vector) add(element_of(result_group(k, g), i, group_));
     }
     main_.line("{}{}({});", ragged && element > 0 ? fmt::format("if ({}u < valid) ", element) : "", pass.function, arguments);
   }
 
   // --- main ------------------------------------------------------------------------------------------
 
+  /// Whether the workgroups of a row go over its columns together here; the last dispatch may only join what
+  /// they have left.
+  [[nodiscard]] bool shares_rows() const { return split_ && dispatch_ < loops_.passes; }
+  [[nodiscard]] std::int64_t workgroups() const { return schedule_.workgroups / (split_ && !shares_rows() ? schedule_.parts : 1); }
+  [[nodiscard]] std::int64_t workgroups_x() const { return std::min(schedule_.workgroups_x, workgroups()); }
+
   void begin() {
     const int lanes = schedule_.column_lanes;
     main_.open("void main() {{");
     main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
-    if (split_) {
+    if (shares_rows()) {
       main_.line("uint part = workgroup % {}u;", schedule_.parts);
       main_.line("workgroup /= {}u;", schedule_.parts);
     }
     const bool by_subgroup = schedule_.subgroup > 0 && lanes > 1;
     main_.line("uint lane = {};", by_subgroup ? "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID" : "gl_LocalInvocationID.x");
-    if (schedule_.vector_rows) {
-      main_.line("uint column_lane = lane / {}u;", schedule_.row_lanes);
-      main_.line("uint row = workgroup * {0}u + lane % {0}u;", schedule_.row_lanes);
+    const int rows = schedule_.row_lanes;
+    if (rows == 1) {
+      main_.line("uint column_lane = lane;");
+      main_.line("uint row = workgroup;");
+    } else if (schedule_.vector_rows) {
+      main_.line("uint column_lane = lane / {}u;", rows);
+      main_.line("uint row = workgroup * {0}u + lane % {0}u;", rows);
     } else {
       main_.line("uint column_lane = lane % {}u;", lanes);
-      main_.line("uint row = workgroup * {}u + lane / {}u;", schedule_.row_lanes, lanes);
+      main_.line("uint row = workgroup * {}u + lane / {}u;", rows, lanes);
     }
     main_.line("bool inside = row < {};", rows_);
     main_.line("row = min(row, {} - 1u);", rows_);
-    if (split_) {
+    if (schedule_.trips == 1 && !split_) main_.line("uint column = column_lane;");
+    if (shares_rows()) {
       const std::int64_t share = schedule::ceil_div(schedule::ceil_div(schedule_.column_items, schedule_.parts), lanes) * lanes;
       main_.line("uint part_begin = part * {};", numbers_.size(share));
       main_.line("uint part_end = min(part_begin + {}, {});", numbers_.size(share), numbers_.size(schedule_.column_items));
@@ -605,6 +633,7 @@ class Rows : public Emitter {
   std::vector<FoldText> folds_;
   Scope row_scope_;
   std::set<ValueId> resident_;
+  std::map<std::pair<ValueId, int>, std::string> group_names_;
   std::vector<bool> varies_;
 };
 

@@ -211,8 +211,8 @@ Result<Outputs> Scope::apply(const OperatorRow& row, std::int64_t opset, const p
   Attributes attributes(node, caller_);
   VKF_CHECK_OK(check_attributes(row, attributes));
   VKF_CHECK_OK(check_operands(row, inputs));
-  VKF_TRY(outputs, row.import(NodeContext(row, opset, node.output_size(), std::move(attributes), std::move(inputs))));
-  for (Value& output : outputs) output = folded(std::move(output));
+  VKF_TRY(outputs, row.import(NodeContext(row, opset, node.output_size(), std::move(attributes), inputs)));
+  for (Value& output : outputs) output = folded(std::move(output), inputs);
   return outputs;
 }
 

@@ -43,14 +43,12 @@ Result<Sampling> sampling_of(const NodeContext& node) {
   return result;
 }
 
-/// Sampling along one axis of `size` elements.
+/// Sampling along one axis of `size` elements. Positions become integers as soon as they are whole: from
+/// there on all is exact, and which element is read does not hang on a rounding error.
 class AxisSampler {
  public:
   AxisSampler(const Sampling& sampling, std::int64_t size)
-      : sampling_(sampling),
-        last_(static_cast<double>(size - 1)),
-        low_(sampling.align_corners ? 0 : -0.5),
-        high_(sampling.align_corners ? last_ : last_ + 0.5) {}
+      : sampling_(sampling), last_(static_cast<double>(size - 1)) {}
 
   struct Tap {
     Tensor position;               ///< i32, within the axis
@@ -61,14 +59,14 @@ class AxisSampler {
   /// What is read along this axis at grid values -1 to 1.
   [[nodiscard]] std::vector<Tap> taps(const Tensor& grid) const {
     Tensor x = position_of(grid);
-    if (sampling_.mode == Mode::nearest) x = op("round", x);
-    x = brought_back(x);
-    if (sampling_.mode == Mode::nearest) return {tap(x, std::nullopt)};
+    if (sampling_.beyond == Beyond::border) x = near_the_image(x);
+    if (sampling_.mode == Mode::nearest) return {tap(op("round", x).cast(DType::i32), std::nullopt)};
     const Tensor floor = op("floor", x);
     const Tensor t = x - floor;
-    if (sampling_.mode == Mode::linear) return {tap(floor, 1.0 - t), tap(floor + 1.0, t)};
-    return {tap(floor - 1.0, cubic_outer(t + 1.0)), tap(floor, cubic_inner(t)), tap(floor + 1.0, cubic_inner(1.0 - t)),
-            tap(floor + 2.0, cubic_outer(2.0 - t))};
+    const Tensor first = floor.cast(DType::i32);
+    if (sampling_.mode == Mode::linear) return {tap(first, 1.0 - t), tap(first + 1.0, t)};
+    return {tap(first - 1.0, cubic_outer(t + 1.0)), tap(first, cubic_inner(t)), tap(first + 1.0, cubic_inner(1.0 - t)),
+            tap(first + 2.0, cubic_outer(2.0 - t))};
   }
 
  private:
@@ -77,27 +75,31 @@ class AxisSampler {
     return ((grid + 1.0) * (last_ + 1) - 1.0) * 0.5;
   }
 
-  /// A position outside the image, moved to its border or reflected at it.
-  [[nodiscard]] Tensor brought_back(const Tensor& x) const {
-    if (sampling_.beyond == Beyond::zeros) return x;
-    const Tensor outside = op("or", op("lt", x, low_), op("gt", x, high_));
-    return select(outside, sampling_.beyond == Beyond::border ? clamped(x) : reflected(x), x);
+  /// With a border that goes on for ever every position further out than this reads the same. The cubic
+  /// kernel would still see the second element from there: ONNX moves such a position to the border.
+  [[nodiscard]] Tensor near_the_image(const Tensor& x) const {
+    if (sampling_.mode != Mode::cubic) return op("min", op("max", x, -1), last_ + 1);
+    const double margin = sampling_.align_corners ? 0 : 0.5;
+    const Tensor outside = op("or", op("lt", x, -margin), op("gt", x, last_ + margin));
+    return select(outside, clamped(x), x);
   }
 
   [[nodiscard]] Tensor clamped(const Tensor& x) const { return op("min", op("max", x, 0), last_); }
 
-  [[nodiscard]] Tensor reflected(const Tensor& x) const {
-    const double range = high_ - low_;
-    if (range <= 0) return filled(x.shape(), Tensor::scalar(x.dtype(), low_));
-    const Tensor folded = op("mod", x - low_, 2 * range);
-    return op("min", folded, 2 * range - folded) + low_;
+  /// The image and its mirror image, in turns: about the outer elements, or about their outer edges. Kernels
+  /// are symmetric, so that reflecting what they read is reflecting where they are.
+  [[nodiscard]] Tensor reflected(const Tensor& position) const {
+    const double period = sampling_.align_corners ? 2 * last_ : 2 * (last_ + 1);
+    if (period == 0) return clamped(position);
+    const Tensor folded = op("mod", position, period);
+    return op("min", folded, (sampling_.align_corners ? period : period - 1) - folded);
   }
 
-  [[nodiscard]] Tap tap(const Tensor& x, std::optional<Tensor> weight) const {
-    const Tensor inside = sampling_.beyond == Beyond::reflection ? clamped(reflected(x)) : clamped(x);
+  [[nodiscard]] Tap tap(const Tensor& position, std::optional<Tensor> weight) const {
+    const Tensor inside = sampling_.beyond == Beyond::reflection ? reflected(position) : clamped(position);
     std::optional<Tensor> counts;
-    if (sampling_.beyond == Beyond::zeros) counts = op("eq", inside, x);
-    return {inside.cast(DType::i32), std::move(weight), std::move(counts)};
+    if (sampling_.beyond == Beyond::zeros) counts = op("eq", inside, position);
+    return {inside, std::move(weight), std::move(counts)};
   }
 
   static constexpr double kCubic = -0.75;
@@ -107,7 +109,7 @@ class AxisSampler {
   static Tensor cubic_outer(const Tensor& t) { return ((kCubic * t - 5 * kCubic) * t + 8 * kCubic) * t - 4 * kCubic; }
 
   Sampling sampling_;
-  double last_, low_, high_;
+  double last_;
 };
 
 /// One tap along every axis: a row-major position in the image, the product of the weights, and whether

@@ -10,8 +10,7 @@
 namespace vkfuse::onnx {
 namespace {
 
-/// No operator writes more nodes than this for the small values that are folded. The operands of a
-/// known value are constants already, so that what lies behind it is not walked again.
+/// No operator writes more nodes than this for the small values that are folded.
 constexpr std::size_t kMaxNodes = 256;
 
 /// Scales and bounds are few; more floats than these are data, which is the device's to compute.
@@ -44,7 +43,11 @@ bool is_small(const Tensor& tensor) {
 
 /// Whether nothing but small constants and what is computed from them lies behind the tensor: a sum
 /// over a gigabyte of weights is small too, and still not the host's to compute.
-bool is_computed_from_constants(const Tensor& root) {
+bool is_computed_from_constants(const Tensor& root, std::span<const Value* const> operands) {
+  std::unordered_set<const Tensor::Node*> unknown;
+  for (const Value* operand : operands) {
+    if (operand != nullptr && !operand->known) unknown.insert(operand->tensor.node().get());
+  }
   std::vector<const Tensor*> pending{&root};
   std::unordered_set<const Tensor::Node*> seen;
   while (!pending.empty()) {
@@ -52,7 +55,7 @@ bool is_computed_from_constants(const Tensor& root) {
     pending.pop_back();
     const Tensor::Node& node = *tensor.node();
     if (!seen.insert(&node).second) continue;
-    const bool varies = std::holds_alternative<ir::InputPayload>(node.payload) ||
+    const bool varies = unknown.contains(&node) || std::holds_alternative<ir::InputPayload>(node.payload) ||
                         std::holds_alternative<ir::RandomPayload>(node.payload);
     if (varies || seen.size() > kMaxNodes || !is_small(tensor)) return false;
     for (const Tensor& operand : node.operands) pending.push_back(&operand);
@@ -76,10 +79,10 @@ std::optional<TensorData> encoded(DType dtype, Sizes sizes, const reference::Col
 
 }  // namespace
 
-Value folded(Value value) {
+Value folded(Value value, std::span<const Value* const> operands) {
   if (value.known || !value.tensor.valid()) return value;
   std::optional<Sizes> sizes = foldable_sizes(value.tensor);
-  if (!sizes || !is_computed_from_constants(value.tensor)) return value;
+  if (!sizes || !is_computed_from_constants(value.tensor, operands)) return value;
   const Result<ir::Graph> graph = api::to_graph({&value.tensor, 1}, {}, "known");
   if (!graph) return value;
   const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[0].value, {});

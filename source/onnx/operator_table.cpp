@@ -22,7 +22,6 @@ constexpr OperatorRow kRows[] = {
     {"Acos", 7, kNew, kUnary, Takes::floats, apply_primitive, "acos"},
     {"Acosh", 9, kNew, kUnary, Takes::floats, apply_primitive, "acosh"},
     {"Adagrad", 1, 1, {5, kVariadic}, Takes::floats, import_adagrad, "", "decay_factor epsilon norm_coefficient", "", kTraining},
-    {"Adam", 1, 1, {6, kVariadic}, Takes::floats, import_adam, "", "alpha beta epsilon norm_coefficient norm_coefficient_post", "", kTraining},
     {"Add", kOld, 6, kBinary, Takes::numbers, apply_primitive_6, "add", kLegacyBroadcast},
     {"Add", 7, kNew, kBinary, Takes::numbers, apply_primitive, "add"},
     {"AffineGrid", 20, kNew, kBinary, Takes::floats, import_affine_grid, "", "align_corners", "size known at import"},

@@ -152,7 +152,6 @@ Result<Outputs> import_col2im(const NodeContext&);
 
 // optimizers.cpp
 Result<Outputs> import_adagrad(const NodeContext&);
-Result<Outputs> import_adam(const NodeContext&);
 Result<Outputs> import_momentum(const NodeContext&);
 
 }  // namespace vkfuse::onnx

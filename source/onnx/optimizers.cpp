@@ -47,7 +47,7 @@ Outputs joined(std::initializer_list<Outputs> lists) {
 
 Result<Outputs> import_adagrad(const NodeContext& node) {
   VKF_TRY(decay, node.attributes().real("decay_factor", 0));
-  VKF_TRY(epsilon, node.attributes().real("epsilon", 0));
+  VKF_TRY(epsilon, node.attributes().real("epsilon", 1e-6));
   VKF_TRY(norm, node.attributes().real("norm_coefficient", 0));
   VKF_TRY(lists, lists_of(node, 3));
   const Tensor rate = node.tensor(0) / (1.0 + steps(node) * decay);
@@ -59,32 +59,6 @@ Result<Outputs> import_adagrad(const NodeContext& node) {
     squares.emplace_back(square);
   }
   return joined({parameters, squares});
-}
-
-Result<Outputs> import_adam(const NodeContext& node) {
-  VKF_TRY(alpha, node.attributes().real("alpha", 0.9));
-  VKF_TRY(beta, node.attributes().real("beta", 0.999));
-  VKF_TRY(epsilon, node.attributes().real("epsilon", 0));
-  VKF_TRY(norm, node.attributes().real("norm_coefficient", 0));
-  VKF_TRY(norm_after, node.attributes().real("norm_coefficient_post", 0));
-  VKF_TRY(lists, lists_of(node, 4));
-  // Early averages are too small, for they began at 0.
-  const auto missing = [&](double factor) {
-    return 1.0 - op("pow", Tensor::scalar(node.dtype(), factor), steps(node));
-  };
-  const Tensor corrected = node.tensor(0) * op("sqrt", missing(beta)) / missing(alpha);
-  const Tensor rate = after_the_first_step(node, corrected, node.tensor(0));
-  Outputs parameters, averages, squares;
-  for (std::size_t i = 0; i < lists[0].size(); ++i) {
-    const Tensor gradient = regularised(lists[1][i], lists[0][i], norm);
-    const Tensor average = lists[2][i] * alpha + gradient * (1 - alpha);
-    const Tensor square = lists[3][i] * beta + gradient * gradient * (1 - beta);
-    const Tensor parameter = lists[0][i] - rate * average / (op("sqrt", square) + epsilon);
-    parameters.emplace_back(norm_after == 0 ? parameter : parameter * (1 - norm_after));
-    averages.emplace_back(average);
-    squares.emplace_back(square);
-  }
-  return joined({parameters, averages, squares});
 }
 
 Result<Outputs> import_momentum(const NodeContext& node) {

@@ -2,22 +2,19 @@
 // that every element arrives.
 #include <gtest/gtest.h>
 
-#include "api/states.hpp"
-#include "support/cases.hpp"
-#include "support/device.hpp"
+#include "support/judge.hpp"
 #include "support/random.hpp"
 
 namespace vkfuse::test {
 namespace {
 
-const schedule::Tuning kTiled = [] {
-  schedule::Tuning tuning;
-  tuning.tiled = true;
-  return tuning;
-}();
-
-std::shared_ptr<const runtime::Variant> variant_of(const Executable& program, const SymbolValues& symbols) {
-  return must(program.state()->program->variant(symbols));
+/// With tiles wherever a load can be transposed: left to itself, a CPU driver gets none.
+Executable compile_tiled(const ir::Graph& graph, Numerics numerics = Numerics::strict, const Device* device = nullptr) {
+  Build how;
+  how.device = device;
+  how.numerics = numerics;
+  how.tuning.tiled = true;
+  return compile_graph(graph, how);
 }
 
 void expect_right(const Executable& program, const ir::Graph& graph, const SymbolValues& symbols, std::uint64_t seed) {
@@ -50,7 +47,7 @@ ir::Graph sum_graph(DType dtype) {
 
 TEST_P(TransposeSizes, EveryElementArrives) {
   const ir::Graph graph = sum_graph(GetParam());
-  const Executable program = compile_tuned(graph, Numerics::strict, kTiled);
+  const Executable program = compile_tiled(graph);
   EXPECT_EQ(program.kernel_count(), 1);
   Random random(17);
   constexpr int kRounds = 10;
@@ -261,7 +258,7 @@ TEST_P(TransposeLayouts, OneKernelReadsAndWritesVectors) {
     wanted.push_back(fmt::format("{} {} {}", access.input, schedule::name_of(access.kind), access.vector_bytes));
   }
   std::sort(wanted.begin(), wanted.end());
-  const Executable program = compile_tuned(graph, Numerics::standard, kTiled);
+  const Executable program = compile_tiled(graph, Numerics::standard);
   EXPECT_EQ(program.kernel_count(), 1);
   const auto variant = variant_of(program, {});
   ASSERT_EQ(variant->steps.size(), 1U);
@@ -343,7 +340,7 @@ TEST(Differential, PermutedSumsOfAnyRank) {
   for (std::uint64_t seed = 1; seed <= kCases; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const ir::Graph graph = PermutedSum(seed).graph();
-    const Executable program = compile_tuned(graph, Numerics::strict, kTiled);
+    const Executable program = compile_tiled(graph);
     for (const plan::Scheduled& step : variant_of(program, {})->steps) tiled += step.schedule.kind == schedule::Template::tiled ? 1 : 0;
     expect_right(program, graph, {}, seed);
     if (HasFatalFailure()) return;
@@ -364,7 +361,7 @@ TEST(Differential, TilesFitTheSmallestDevice) {
   %5 = add %3 %4 : f32[264, 200]
   output "y" = %5
 })"));
-  const Executable program = compile_tuned(graph, Numerics::strict, kTiled, small);
+  const Executable program = compile_tiled(graph, Numerics::strict, &small);
   const schedule::Schedule& schedule = variant_of(program, {})->steps.at(0).schedule;
   EXPECT_EQ(schedule.kind, schedule::Template::tiled);
   EXPECT_LE(schedule.workgroup, 128);
@@ -381,7 +378,7 @@ TEST(Differential, ATileMayWriteInPlaceOfWhatItReadsThere) {
   %3 = sub %1 %2 : f32[60, 72]
   output "y" = %3
 })"));
-  const Executable program = compile_tuned(graph, Numerics::strict, kTiled);
+  const Executable program = compile_tiled(graph);
   const Data data = data_for({graph, {}, 8, false});
   const GuardedRun run = run_guarded(program, graph, data, {{"y", "z"}});
   EXPECT_EQ(check_outputs(graph, data, run.outputs).wrong, "");

@@ -7,7 +7,7 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint row;  // workgroups in one row of the dispatch
+  uint row;    // workgroups in one row of the dispatch
   uint size0;
   uint magic0;
   uint shift0;
@@ -61,35 +61,35 @@ uint f16x2_bits_native(vec2 v) {
 }
 
 // One element.
-void element(float in_x_e, float in_bias_e, out float out_y_result) {
-  precise float v2 = in_x_e + in_bias_e;
+void element(float in_x, float in_bias, out float out_y_result) {
+  precise float v2 = in_x + in_bias;
   precise float v4 = v2 * 0.70703125;
   precise float v5 = f16_erf(v4);
   precise float v7 = v2 * 0.5;
-  precise float out_y_v = fma(v7, v5, v7);
-  out_y_result = out_y_v;
+  precise float out_y = fma(v7, v5, v7);
+  out_y_result = out_y;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
-  uvec4 in_x_e_w0 = in_x.w[item];
+  uvec4 in_x_w0 = in_x.w[item];
   uint r = item - quotient(item, p.magic0, p.shift0) * p.size0;
-  uvec4 in_bias_e_w0 = in_bias.w[r];
-  vec4 in_x_e_0 = vec4(f16x2_values_native(in_x_e_w0.x), f16x2_values_native(in_x_e_w0.y));
-  vec4 in_bias_e_0 = vec4(f16x2_values_native(in_bias_e_w0.x), f16x2_values_native(in_bias_e_w0.y));
-  vec4 out_y_result_0;
-  element(in_x_e_0[0], in_bias_e_0[0], out_y_result_0[0]);
-  element(in_x_e_0[1], in_bias_e_0[1], out_y_result_0[1]);
-  element(in_x_e_0[2], in_bias_e_0[2], out_y_result_0[2]);
-  element(in_x_e_0[3], in_bias_e_0[3], out_y_result_0[3]);
-  vec4 in_x_e_1 = vec4(f16x2_values_native(in_x_e_w0.z), f16x2_values_native(in_x_e_w0.w));
-  vec4 in_bias_e_1 = vec4(f16x2_values_native(in_bias_e_w0.z), f16x2_values_native(in_bias_e_w0.w));
-  vec4 out_y_result_1;
-  element(in_x_e_1[0], in_bias_e_1[0], out_y_result_1[0]);
-  element(in_x_e_1[1], in_bias_e_1[1], out_y_result_1[1]);
-  element(in_x_e_1[2], in_bias_e_1[2], out_y_result_1[2]);
-  element(in_x_e_1[3], in_bias_e_1[3], out_y_result_1[3]);
-  out_y.w[item] = uvec4(f16x2_bits_native(out_y_result_0.xy), f16x2_bits_native(out_y_result_0.zw), f16x2_bits_native(out_y_result_1.xy), f16x2_bits_native(out_y_result_1.zw));
+  uvec4 in_bias_w0 = in_bias.w[r];
+  vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0.x), f16x2_values_native(in_x_w0.y));
+  vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0.x), f16x2_values_native(in_bias_w0.y));
+  vec4 out_y_0;
+  element(in_x_0[0], in_bias_0[0], out_y_0[0]);
+  element(in_x_0[1], in_bias_0[1], out_y_0[1]);
+  element(in_x_0[2], in_bias_0[2], out_y_0[2]);
+  element(in_x_0[3], in_bias_0[3], out_y_0[3]);
+  vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0.z), f16x2_values_native(in_x_w0.w));
+  vec4 in_bias_1 = vec4(f16x2_values_native(in_bias_w0.z), f16x2_values_native(in_bias_w0.w));
+  vec4 out_y_1;
+  element(in_x_1[0], in_bias_1[0], out_y_1[0]);
+  element(in_x_1[1], in_bias_1[1], out_y_1[1]);
+  element(in_x_1[2], in_bias_1[2], out_y_1[2]);
+  element(in_x_1[3], in_bias_1[3], out_y_1[3]);
+  out_y.w[item] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
 }

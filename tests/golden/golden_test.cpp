@@ -56,6 +56,9 @@ const Golden kGoldens[] = {
     {"bias_gelu", "cpu", cpu_driver, 1}, {"unaligned", "cpu", cpu_driver, 1},    {"three_outputs", "gpu", gpu, 1},
     {"masks", "minimum", minimum_device, 1}, {"wide_integers", "cpu", cpu_driver, 1}, {"many_inputs", "minimum", minimum_device, 2},
     {"ranks", "gpu", gpu, 1},
+    {"softmax", "gpu", gpu, 1},      {"softmax", "minimum", minimum_device, 1},  {"softmax_first", "gpu", gpu, 1},
+    {"layer_norm", "gpu", gpu, 1},   {"rms_norm", "gpu", gpu, 1},                {"views", "cpu", cpu_driver, 1},
+    {"concat", "gpu", gpu, 1},       {"pad", "cpu", cpu_driver, 1},              {"sum_of_all", "gpu", gpu, 2},
 };
 
 struct Planned {
@@ -130,7 +133,9 @@ int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule,
 
 /// What a kernel that is a dispatch of its own may do to memory: every vector of an item once.
 Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::Kernel& kernel) {
-  const auto& [loops, schedule] = made.steps[step];
+  const auto& [planned_loops, schedule] = made.steps[step];
+  const auto online = schedule.online ? segment::with_online_folds(made.plan.graph, planned_loops) : std::nullopt;
+  const segment::Loops& loops = online ? *online : planned_loops;
   const auto size = [&](ir::NodeId id) { return size_of(made.plan.graph.node(id).type.dtype); };
   const auto vectors = [&](int bytes, int vector_bytes) { return std::max(1, schedule.elements_per_item * bytes / vector_bytes); };
   const auto binding = [&](ir::NodeId id, bool store) {
@@ -190,16 +195,23 @@ TEST_P(Goldens, KernelsAreValidInBothNumerics) {
 }
 
 TEST_P(Goldens, PrintForOtherApis) {
-  for (const std::vector<codegen::Kernel>& step : made.kernels) {
-    for (const codegen::Kernel& kernel : step) {
-      const spirv::Module words = must(spirv::compile_glsl(kernel.glsl, kernel.name));
-      EXPECT_FALSE(must(spirv::print_msl(words)).empty());
-      EXPECT_FALSE(must(spirv::print_hlsl(words)).empty());
+  Target plain = GetParam().target();
+  plain.rungs[static_cast<std::size_t>(Rung::t1)] = false;
+  for (const Planned& variant : {made, planned(made.plan.graph, plain)}) {
+    for (const std::vector<codegen::Kernel>& step : variant.kernels) {
+      for (const codegen::Kernel& kernel : step) {
+        const spirv::Module words = must(spirv::compile_glsl(kernel.glsl, kernel.name));
+        EXPECT_FALSE(must(spirv::print_msl(words)).empty());
+        const auto hlsl = spirv::print_hlsl(words);
+        // Direct3D numbers no subgroups; without T1 nothing asks for that.
+        ASSERT_EQ(hlsl.ok(), kernel.subgroup == 0) << kernel.glsl;
+        EXPECT_TRUE(hlsl.ok() || hlsl.error().message.find("T1") != std::string::npos);
+      }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Pointwise, Goldens, testing::ValuesIn(kGoldens),
+INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens),
                          [](const auto& golden) { return std::string(golden.param.graph) + "_" + golden.param.device; });
 
 // --- fabricated limits ---------------------------------------------------------------------------------

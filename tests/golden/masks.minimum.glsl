@@ -6,8 +6,8 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint last;  // elements of the last item
-  uint row;  // workgroups in one row of the dispatch
+  uint last;   // elements of the last item
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : i8[1000]
@@ -32,53 +32,52 @@ uint i8x4_bits(ivec4 v) {
 }
 
 // One element.
-void element(int in_x_e, bool in_keep_e, out int out_y_result) {
-  bool v3 = in_x_e > 3;
-  bool v4 = v3 && in_keep_e;
+void element(int in_x, bool in_keep, out int out_y_result) {
+  bool v3 = in_x > 3;
+  bool v4 = v3 && in_keep;
   bool v5 = !v4;
-  int out_y_v = bitfieldExtract(v5 ? 3 : in_x_e, 0, 8);
-  out_y_result = out_y_v;
+  int out_y = bitfieldExtract(v5 ? 3 : in_x, 0, 8);
+  out_y_result = out_y;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
-  uint start = item * 16u;
-  uvec4 in_x_e_w0 = in_x.w[item];
-  uvec4 in_keep_e_w0 = in_keep.w[item];
-  ivec4 in_x_e_0 = i8x4_values(in_x_e_w0.x);
-  bvec4 in_keep_e_0 = boolx4_values(in_keep_e_w0.x);
-  ivec4 out_y_result_0;
-  element(in_x_e_0[0], in_keep_e_0[0], out_y_result_0[0]);
-  element(in_x_e_0[1], in_keep_e_0[1], out_y_result_0[1]);
-  element(in_x_e_0[2], in_keep_e_0[2], out_y_result_0[2]);
-  element(in_x_e_0[3], in_keep_e_0[3], out_y_result_0[3]);
-  ivec4 in_x_e_1 = i8x4_values(in_x_e_w0.y);
-  bvec4 in_keep_e_1 = boolx4_values(in_keep_e_w0.y);
-  ivec4 out_y_result_1;
-  element(in_x_e_1[0], in_keep_e_1[0], out_y_result_1[0]);
-  element(in_x_e_1[1], in_keep_e_1[1], out_y_result_1[1]);
-  element(in_x_e_1[2], in_keep_e_1[2], out_y_result_1[2]);
-  element(in_x_e_1[3], in_keep_e_1[3], out_y_result_1[3]);
-  ivec4 in_x_e_2 = i8x4_values(in_x_e_w0.z);
-  bvec4 in_keep_e_2 = boolx4_values(in_keep_e_w0.z);
-  ivec4 out_y_result_2;
-  element(in_x_e_2[0], in_keep_e_2[0], out_y_result_2[0]);
-  element(in_x_e_2[1], in_keep_e_2[1], out_y_result_2[1]);
-  element(in_x_e_2[2], in_keep_e_2[2], out_y_result_2[2]);
-  element(in_x_e_2[3], in_keep_e_2[3], out_y_result_2[3]);
-  ivec4 in_x_e_3 = i8x4_values(in_x_e_w0.w);
-  bvec4 in_keep_e_3 = boolx4_values(in_keep_e_w0.w);
-  ivec4 out_y_result_3;
-  element(in_x_e_3[0], in_keep_e_3[0], out_y_result_3[0]);
-  element(in_x_e_3[1], in_keep_e_3[1], out_y_result_3[1]);
-  element(in_x_e_3[2], in_keep_e_3[2], out_y_result_3[2]);
-  element(in_x_e_3[3], in_keep_e_3[3], out_y_result_3[3]);
-  uvec4 out_y_words = uvec4(i8x4_bits(out_y_result_0), i8x4_bits(out_y_result_1), i8x4_bits(out_y_result_2), i8x4_bits(out_y_result_3));
+  uvec4 in_x_w0 = in_x.w[item];
+  uvec4 in_keep_w0 = in_keep.w[item];
+  ivec4 in_x_0 = i8x4_values(in_x_w0.x);
+  bvec4 in_keep_0 = boolx4_values(in_keep_w0.x);
+  ivec4 out_y_0;
+  element(in_x_0[0], in_keep_0[0], out_y_0[0]);
+  element(in_x_0[1], in_keep_0[1], out_y_0[1]);
+  element(in_x_0[2], in_keep_0[2], out_y_0[2]);
+  element(in_x_0[3], in_keep_0[3], out_y_0[3]);
+  ivec4 in_x_1 = i8x4_values(in_x_w0.y);
+  bvec4 in_keep_1 = boolx4_values(in_keep_w0.y);
+  ivec4 out_y_1;
+  element(in_x_1[0], in_keep_1[0], out_y_1[0]);
+  element(in_x_1[1], in_keep_1[1], out_y_1[1]);
+  element(in_x_1[2], in_keep_1[2], out_y_1[2]);
+  element(in_x_1[3], in_keep_1[3], out_y_1[3]);
+  ivec4 in_x_2 = i8x4_values(in_x_w0.z);
+  bvec4 in_keep_2 = boolx4_values(in_keep_w0.z);
+  ivec4 out_y_2;
+  element(in_x_2[0], in_keep_2[0], out_y_2[0]);
+  element(in_x_2[1], in_keep_2[1], out_y_2[1]);
+  element(in_x_2[2], in_keep_2[2], out_y_2[2]);
+  element(in_x_2[3], in_keep_2[3], out_y_2[3]);
+  ivec4 in_x_3 = i8x4_values(in_x_w0.w);
+  bvec4 in_keep_3 = boolx4_values(in_keep_w0.w);
+  ivec4 out_y_3;
+  element(in_x_3[0], in_keep_3[0], out_y_3[0]);
+  element(in_x_3[1], in_keep_3[1], out_y_3[1]);
+  element(in_x_3[2], in_keep_3[2], out_y_3[2]);
+  element(in_x_3[3], in_keep_3[3], out_y_3[3]);
+  uvec4 out_y_w0 = uvec4(i8x4_bits(out_y_0), i8x4_bits(out_y_1), i8x4_bits(out_y_2), i8x4_bits(out_y_3));
   if (item + 1u < p.items || p.last == 16u) {
-    out_y.w[item] = out_y_words;
+    out_y.w[item] = out_y_w0;
   } else {
-    for (uint k = 0u; k < 4u && k < (p.last + 3u) / 4u; ++k) out_y.w[item][k] = out_y_words[k];
+    for (uint k = 0u; k < 4u && k < (p.last + 3u) / 4u; ++k) out_y.w[item][k] = out_y_w0[k];
   }
 }

@@ -7,7 +7,7 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint row;  // workgroups in one row of the dispatch
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[6, 5, 4, 64]
@@ -26,10 +26,10 @@ uint f16x2_bits_native(vec2 v) {
 }
 
 // One element.
-void element(float in_x_e, float in_row_e, float in_matrix_e, float in_channel_e, out float out_y_result) {
-  precise float v5 = fma(in_x_e, in_channel_e, in_row_e);
-  precise float out_y_v = fma(v5, in_matrix_e, in_x_e);
-  out_y_result = out_y_v;
+void element(float in_x, float in_row, float in_matrix, float in_channel_e, out float out_y_result) {
+  precise float v5 = fma(in_x, in_channel_e, in_row);
+  precise float out_y = fma(v5, in_matrix, in_x);
+  out_y_result = out_y;
 }
 
 void main() {
@@ -38,27 +38,27 @@ void main() {
   if (item >= p.items) return;
   uint q = item / 32u;
   uint r = q % 5u;
-  precise float in_channel_e = f16x2_values_native(in_channel.w[(r >> 1)])[r & 1u];
-  uvec4 in_x_e_w0 = in_x.w[item];
+  float in_channel_e = f16x2_values_native(in_channel.w[r >> 1])[r & 1u];
+  uvec4 in_x_w0 = in_x.w[item];
   uint r1 = item % 8u;
-  uvec4 in_row_e_w0 = in_row.w[r1];
+  uvec4 in_row_w0 = in_row.w[r1];
   uint r2 = item % 32u;
-  uvec4 in_matrix_e_w0 = in_matrix.w[r2];
-  vec4 in_x_e_0 = vec4(f16x2_values_native(in_x_e_w0.x), f16x2_values_native(in_x_e_w0.y));
-  vec4 in_row_e_0 = vec4(f16x2_values_native(in_row_e_w0.x), f16x2_values_native(in_row_e_w0.y));
-  vec4 in_matrix_e_0 = vec4(f16x2_values_native(in_matrix_e_w0.x), f16x2_values_native(in_matrix_e_w0.y));
-  vec4 out_y_result_0;
-  element(in_x_e_0[0], in_row_e_0[0], in_matrix_e_0[0], in_channel_e, out_y_result_0[0]);
-  element(in_x_e_0[1], in_row_e_0[1], in_matrix_e_0[1], in_channel_e, out_y_result_0[1]);
-  element(in_x_e_0[2], in_row_e_0[2], in_matrix_e_0[2], in_channel_e, out_y_result_0[2]);
-  element(in_x_e_0[3], in_row_e_0[3], in_matrix_e_0[3], in_channel_e, out_y_result_0[3]);
-  vec4 in_x_e_1 = vec4(f16x2_values_native(in_x_e_w0.z), f16x2_values_native(in_x_e_w0.w));
-  vec4 in_row_e_1 = vec4(f16x2_values_native(in_row_e_w0.z), f16x2_values_native(in_row_e_w0.w));
-  vec4 in_matrix_e_1 = vec4(f16x2_values_native(in_matrix_e_w0.z), f16x2_values_native(in_matrix_e_w0.w));
-  vec4 out_y_result_1;
-  element(in_x_e_1[0], in_row_e_1[0], in_matrix_e_1[0], in_channel_e, out_y_result_1[0]);
-  element(in_x_e_1[1], in_row_e_1[1], in_matrix_e_1[1], in_channel_e, out_y_result_1[1]);
-  element(in_x_e_1[2], in_row_e_1[2], in_matrix_e_1[2], in_channel_e, out_y_result_1[2]);
-  element(in_x_e_1[3], in_row_e_1[3], in_matrix_e_1[3], in_channel_e, out_y_result_1[3]);
-  out_y.w[item] = uvec4(f16x2_bits_native(out_y_result_0.xy), f16x2_bits_native(out_y_result_0.zw), f16x2_bits_native(out_y_result_1.xy), f16x2_bits_native(out_y_result_1.zw));
+  uvec4 in_matrix_w0 = in_matrix.w[r2];
+  vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0.x), f16x2_values_native(in_x_w0.y));
+  vec4 in_row_0 = vec4(f16x2_values_native(in_row_w0.x), f16x2_values_native(in_row_w0.y));
+  vec4 in_matrix_0 = vec4(f16x2_values_native(in_matrix_w0.x), f16x2_values_native(in_matrix_w0.y));
+  vec4 out_y_0;
+  element(in_x_0[0], in_row_0[0], in_matrix_0[0], in_channel_e, out_y_0[0]);
+  element(in_x_0[1], in_row_0[1], in_matrix_0[1], in_channel_e, out_y_0[1]);
+  element(in_x_0[2], in_row_0[2], in_matrix_0[2], in_channel_e, out_y_0[2]);
+  element(in_x_0[3], in_row_0[3], in_matrix_0[3], in_channel_e, out_y_0[3]);
+  vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0.z), f16x2_values_native(in_x_w0.w));
+  vec4 in_row_1 = vec4(f16x2_values_native(in_row_w0.z), f16x2_values_native(in_row_w0.w));
+  vec4 in_matrix_1 = vec4(f16x2_values_native(in_matrix_w0.z), f16x2_values_native(in_matrix_w0.w));
+  vec4 out_y_1;
+  element(in_x_1[0], in_row_1[0], in_matrix_1[0], in_channel_e, out_y_1[0]);
+  element(in_x_1[1], in_row_1[1], in_matrix_1[1], in_channel_e, out_y_1[1]);
+  element(in_x_1[2], in_row_1[2], in_matrix_1[2], in_channel_e, out_y_1[2]);
+  element(in_x_1[3], in_row_1[3], in_matrix_1[3], in_channel_e, out_y_1[3]);
+  out_y.w[item] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
 }

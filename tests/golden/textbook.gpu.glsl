@@ -6,7 +6,7 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint row;  // workgroups in one row of the dispatch
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[1048576]
@@ -29,23 +29,23 @@ float f32_max(float x, float y) {
 }
 
 // One element.
-void element(float in_x_e, out float out_y_result) {
-  precise float v2 = in_x_e * 2.0;
+void element(float in_x, out float out_y_result) {
+  precise float v2 = in_x * 2.0;
   precise float v3 = f32_max(v2, 0.0);
-  precise float out_y_v = v3 + 1.0;
-  out_y_result = out_y_v;
+  precise float out_y = v3 + 1.0;
+  out_y_result = out_y;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
-  uvec4 in_x_e_w0 = in_x.w[item];
-  vec4 in_x_e_0 = uintBitsToFloat(in_x_e_w0);
-  vec4 out_y_result_0;
-  element(in_x_e_0[0], out_y_result_0[0]);
-  element(in_x_e_0[1], out_y_result_0[1]);
-  element(in_x_e_0[2], out_y_result_0[2]);
-  element(in_x_e_0[3], out_y_result_0[3]);
-  out_y.w[item] = floatBitsToUint(out_y_result_0);
+  uvec4 in_x_w0 = in_x.w[item];
+  vec4 in_x_0 = uintBitsToFloat(in_x_w0);
+  vec4 out_y_0;
+  element(in_x_0[0], out_y_0[0]);
+  element(in_x_0[1], out_y_0[1]);
+  element(in_x_0[2], out_y_0[2]);
+  element(in_x_0[3], out_y_0[3]);
+  out_y.w[item] = floatBitsToUint(out_y_0);
 }

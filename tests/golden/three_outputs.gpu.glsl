@@ -7,8 +7,8 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint last;  // elements of the last item
-  uint row;  // workgroups in one row of the dispatch
+  uint last;   // elements of the last item
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[4099]
@@ -80,57 +80,56 @@ uint boolx4_bits(bvec4 v) {
 }
 
 // One element.
-void element(float in_x_e, out float out_exp_result, out float out_half_result, out bool out_larger_result) {
-  precise float out_exp_v = f32_exp(in_x_e);
-  precise float out_half_v = f16_round(out_exp_v);
-  bool out_larger_v = out_exp_v > in_x_e;
-  out_exp_result = out_exp_v;
-  out_half_result = out_half_v;
-  out_larger_result = out_larger_v;
+void element(float in_x, out float out_exp_result, out float out_half_result, out bool out_larger_result) {
+  precise float out_exp = f32_exp(in_x);
+  precise float out_half = f16_round(out_exp);
+  bool out_larger = out_exp > in_x;
+  out_exp_result = out_exp;
+  out_half_result = out_half;
+  out_larger_result = out_larger;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
-  uint start = item * 8u;
-  uvec4 in_x_e_w0 = in_x.w[item * 2u];
-  uvec4 in_x_e_w1 = in_x.w[min(item * 2u + 1u, 1024u)];
-  vec4 in_x_e_0 = uintBitsToFloat(in_x_e_w0);
-  vec4 out_exp_result_0;
-  vec4 out_half_result_0;
-  bvec4 out_larger_result_0;
-  element(in_x_e_0[0], out_exp_result_0[0], out_half_result_0[0], out_larger_result_0[0]);
-  element(in_x_e_0[1], out_exp_result_0[1], out_half_result_0[1], out_larger_result_0[1]);
-  element(in_x_e_0[2], out_exp_result_0[2], out_half_result_0[2], out_larger_result_0[2]);
-  element(in_x_e_0[3], out_exp_result_0[3], out_half_result_0[3], out_larger_result_0[3]);
-  vec4 in_x_e_1 = uintBitsToFloat(in_x_e_w1);
-  vec4 out_exp_result_1;
-  vec4 out_half_result_1;
-  bvec4 out_larger_result_1;
-  element(in_x_e_1[0], out_exp_result_1[0], out_half_result_1[0], out_larger_result_1[0]);
-  element(in_x_e_1[1], out_exp_result_1[1], out_half_result_1[1], out_larger_result_1[1]);
-  element(in_x_e_1[2], out_exp_result_1[2], out_half_result_1[2], out_larger_result_1[2]);
-  element(in_x_e_1[3], out_exp_result_1[3], out_half_result_1[3], out_larger_result_1[3]);
-  uvec4 out_exp_words = floatBitsToUint(out_exp_result_0);
-  uvec4 out_exp_words1 = floatBitsToUint(out_exp_result_1);
+  uvec4 in_x_w0 = in_x.w[item * 2u];
+  uvec4 in_x_w1 = in_x.w[min(item * 2u + 1u, 1024u)];
+  vec4 in_x_0 = uintBitsToFloat(in_x_w0);
+  vec4 out_exp_0;
+  vec4 out_half_0;
+  bvec4 out_larger_0;
+  element(in_x_0[0], out_exp_0[0], out_half_0[0], out_larger_0[0]);
+  element(in_x_0[1], out_exp_0[1], out_half_0[1], out_larger_0[1]);
+  element(in_x_0[2], out_exp_0[2], out_half_0[2], out_larger_0[2]);
+  element(in_x_0[3], out_exp_0[3], out_half_0[3], out_larger_0[3]);
+  vec4 in_x_1 = uintBitsToFloat(in_x_w1);
+  vec4 out_exp_1;
+  vec4 out_half_1;
+  bvec4 out_larger_1;
+  element(in_x_1[0], out_exp_1[0], out_half_1[0], out_larger_1[0]);
+  element(in_x_1[1], out_exp_1[1], out_half_1[1], out_larger_1[1]);
+  element(in_x_1[2], out_exp_1[2], out_half_1[2], out_larger_1[2]);
+  element(in_x_1[3], out_exp_1[3], out_half_1[3], out_larger_1[3]);
+  uvec4 out_exp_w0 = floatBitsToUint(out_exp_0);
+  uvec4 out_exp_w1 = floatBitsToUint(out_exp_1);
   if (item + 1u < p.items || p.last == 8u) {
-    out_exp.w[item * 2u] = out_exp_words;
-    out_exp.w[item * 2u + 1u] = out_exp_words1;
+    out_exp.w[item * 2u] = out_exp_w0;
+    out_exp.w[item * 2u + 1u] = out_exp_w1;
   } else {
-    for (uint k = 0u; k < 4u && k < p.last; ++k) out_exp.w[item * 2u][k] = out_exp_words[k];
-    for (uint k = 0u; k < 4u && 4u + k < p.last; ++k) out_exp.w[item * 2u + 1u][k] = out_exp_words1[k];
+    for (uint k = 0u; k < 4u && k < p.last; ++k) out_exp.w[item * 2u][k] = out_exp_w0[k];
+    for (uint k = 0u; k < 4u && 4u + k < p.last; ++k) out_exp.w[item * 2u + 1u][k] = out_exp_w1[k];
   }
-  uvec4 out_half_words = uvec4(f16x2_bits_native(out_half_result_0.xy), f16x2_bits_native(out_half_result_0.zw), f16x2_bits_native(out_half_result_1.xy), f16x2_bits_native(out_half_result_1.zw));
+  uvec4 out_half_w0 = uvec4(f16x2_bits_native(out_half_0.xy), f16x2_bits_native(out_half_0.zw), f16x2_bits_native(out_half_1.xy), f16x2_bits_native(out_half_1.zw));
   if (item + 1u < p.items || p.last == 8u) {
-    out_half.w[item] = out_half_words;
+    out_half.w[item] = out_half_w0;
   } else {
-    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_half.w[item][k] = out_half_words[k];
+    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_half.w[item][k] = out_half_w0[k];
   }
-  uvec2 out_larger_words = uvec2(boolx4_bits(out_larger_result_0), boolx4_bits(out_larger_result_1));
+  uvec2 out_larger_w0 = uvec2(boolx4_bits(out_larger_0), boolx4_bits(out_larger_1));
   if (item + 1u < p.items || p.last == 8u) {
-    out_larger.w[item] = out_larger_words;
+    out_larger.w[item] = out_larger_w0;
   } else {
-    for (uint k = 0u; k < 2u && k < (p.last + 3u) / 4u; ++k) out_larger.w[item][k] = out_larger_words[k];
+    for (uint k = 0u; k < 2u && k < (p.last + 3u) / 4u; ++k) out_larger.w[item][k] = out_larger_w0[k];
   }
 }

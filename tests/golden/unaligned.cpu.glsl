@@ -6,8 +6,8 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint last;  // elements of the last item
-  uint row;  // workgroups in one row of the dispatch
+  uint last;   // elements of the last item
+  uint row;    // workgroups in one row of the dispatch
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[37, 31]
@@ -59,38 +59,39 @@ uint f16x2_bits(vec2 v) {
 }
 
 // One element.
-void element(uint position, float in_x_e, out float out_y_result) {
+void element(uint position, float in_x, out float out_y_result) {
   uint q = position / 31u;
-  precise float in_scale_e = f16x2_values(in_scale.w[(q >> 1)])[q & 1u];
+  float in_scale_e = f16x2_values(in_scale.w[q >> 1])[q & 1u];
   uint r = position % 31u;
   int v3 = int(r);
   precise float v4 = f16_round(float(v3));
-  precise float out_y_v = fma(in_x_e, in_scale_e, v4);
-  out_y_result = out_y_v;
+  precise float out_y = fma(in_x, in_scale_e, v4);
+  out_y_result = out_y;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
+  uint end = (p.items - 1u) * 8u + p.last - 1u;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
   uint start = item * 8u;
-  uvec4 in_x_e_w0 = in_x.w[item];
-  vec4 in_x_e_0 = vec4(f16x2_values(in_x_e_w0.x), f16x2_values(in_x_e_w0.y));
-  vec4 out_y_result_0;
-  element(min(start + 0u, (p.items - 1u) * 8u + p.last - 1u), in_x_e_0[0], out_y_result_0[0]);
-  element(min(start + 1u, (p.items - 1u) * 8u + p.last - 1u), in_x_e_0[1], out_y_result_0[1]);
-  element(min(start + 2u, (p.items - 1u) * 8u + p.last - 1u), in_x_e_0[2], out_y_result_0[2]);
-  element(min(start + 3u, (p.items - 1u) * 8u + p.last - 1u), in_x_e_0[3], out_y_result_0[3]);
-  vec4 in_x_e_1 = vec4(f16x2_values(in_x_e_w0.z), f16x2_values(in_x_e_w0.w));
-  vec4 out_y_result_1;
-  element(min(start + 4u, (p.items - 1u) * 8u + p.last - 1u), in_x_e_1[0], out_y_result_1[0]);
-  element(min(start + 5u, (p.items - 1u) * 8u + p.last - 1u), in_x_e_1[1], out_y_result_1[1]);
-  element(min(start + 6u, (p.items - 1u) * 8u + p.last - 1u), in_x_e_1[2], out_y_result_1[2]);
-  element(min(start + 7u, (p.items - 1u) * 8u + p.last - 1u), in_x_e_1[3], out_y_result_1[3]);
-  uvec4 out_y_words = uvec4(f16x2_bits(out_y_result_0.xy), f16x2_bits(out_y_result_0.zw), f16x2_bits(out_y_result_1.xy), f16x2_bits(out_y_result_1.zw));
+  uvec4 in_x_w0 = in_x.w[item];
+  vec4 in_x_0 = vec4(f16x2_values(in_x_w0.x), f16x2_values(in_x_w0.y));
+  vec4 out_y_0;
+  element(start, in_x_0[0], out_y_0[0]);
+  element(min(start + 1u, end), in_x_0[1], out_y_0[1]);
+  element(min(start + 2u, end), in_x_0[2], out_y_0[2]);
+  element(min(start + 3u, end), in_x_0[3], out_y_0[3]);
+  vec4 in_x_1 = vec4(f16x2_values(in_x_w0.z), f16x2_values(in_x_w0.w));
+  vec4 out_y_1;
+  element(min(start + 4u, end), in_x_1[0], out_y_1[0]);
+  element(min(start + 5u, end), in_x_1[1], out_y_1[1]);
+  element(min(start + 6u, end), in_x_1[2], out_y_1[2]);
+  element(min(start + 7u, end), in_x_1[3], out_y_1[3]);
+  uvec4 out_y_w0 = uvec4(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw), f16x2_bits(out_y_1.xy), f16x2_bits(out_y_1.zw));
   if (item + 1u < p.items || p.last == 8u) {
-    out_y.w[item] = out_y_words;
+    out_y.w[item] = out_y_w0;
   } else {
-    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_y.w[item][k] = out_y_words[k];
+    for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_y.w[item][k] = out_y_w0[k];
   }
 }

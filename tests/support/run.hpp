@@ -7,8 +7,6 @@
 
 #include "ir/graph.hpp"
 #include "reference/reference.hpp"
-#include "schedule/schedule.hpp"
-#include "support/device.hpp"
 #include "vkfuse/executable.hpp"
 
 namespace vkfuse::test {
@@ -24,10 +22,8 @@ struct Data {
 /// The bytes of a value at these symbols.
 std::size_t bytes_of(const ir::Graph& graph, ir::NodeId value, const SymbolValues& symbols);
 
+/// On the device under test; judge.hpp has other ways.
 Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion);
-
-/// The same with choices of the schedule overridden.
-Executable compile_tuned(const ir::Graph& graph, Numerics numerics, const schedule::Tuning& tuning, const Device& on = device());
 
 struct GuardedRun {
   NamedBytes outputs;

@@ -3,6 +3,7 @@
 
 #include "onnx/host_tensor.hpp"
 #include "unit/onnx/one_node.hpp"
+#include "vkfuse/ops.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -42,6 +43,12 @@ TEST(OnnxKnownValues, LeavesMuchToTheDevice) {
   // Small, but the sum of much.
   EXPECT_TRUE(folded(numbers(1 << 16).sum()).known);
   EXPECT_FALSE(folded(numbers((1 << 16) + 1).sum()).known);
+}
+
+TEST(OnnxKnownValues, LeavesWhatARoundingDecides) {
+  const Tensor two = exp(log(Tensor::scalar(DType::f32, 2)));
+  EXPECT_TRUE(folded(two).known);
+  EXPECT_FALSE(folded(floor(two)).known);
 }
 
 TEST(OnnxKnownValues, LeavesSymbolsAlone) { EXPECT_FALSE(folded(Tensor::iota(DType::i64, {Dim::any("n")}, 0)).known); }

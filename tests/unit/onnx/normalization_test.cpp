@@ -44,6 +44,17 @@ TEST(OnnxNormalization, LayerNormOfHalvesKeepsItsStatisticsInF32) {
   expect_near(y[1].values, {5});
 }
 
+TEST(OnnxNormalization, SquaresOfHalvesDoNotOverflow) {
+  OneNode node("InstanceNormalization");
+  node.input({1, 1, 2}, {-300, 300}, kHalf).input({1}, {1}, kHalf).input({1}, {0}, kHalf);
+  expect_near(node.value(), {-1, 1}, 1e-3);
+}
+
+TEST(OnnxNormalization, AnEvenNumberOfChannelsReachesForward) {
+  OneNode node = OneNode("LRN").input({1, 2}, {1, 2}).integer("size", 2).real("alpha", 2).real("beta", 1);
+  expect_near(node.real("bias", 0).value(), {1.0 / 5, 2.0 / 4});
+}
+
 TEST(OnnxNormalization, RmsNorm) {
   OneNode node = OneNode("RMSNormalization", 23).input({2, 2}, kFour).input({2}, {1, 10}).real("epsilon", 0);
   const double first = std::sqrt(5.0), second = std::sqrt(73.0);

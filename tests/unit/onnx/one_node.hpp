@@ -18,6 +18,7 @@ struct Computed {
   DType dtype = DType::f32;
   Sizes sizes;
   std::vector<double> values;
+  std::vector<std::int64_t> integers;
 };
 
 /// A model of one node whose operands are given with their elements.
@@ -43,6 +44,12 @@ class OneNode {
   OneNode& known(const Sizes& sizes, const List& values, Type type = pb::TensorProto::INT64) {
     const std::vector<std::byte> bytes = bytes_of(values, type);
     add_initialiser(model_, next_name(), sizes, type).set_raw_data(bytes.data(), bytes.size());
+    return *this;
+  }
+  /// The same for integers that a double does not hold.
+  OneNode& known_integers(const Sizes& sizes, const std::vector<std::int64_t>& values) {
+    pb::TensorProto& tensor = add_initialiser(model_, next_name(), sizes, pb::TensorProto::INT64);
+    for (const std::int64_t value : values) tensor.add_int64_data(value);
     return *this;
   }
   OneNode& absent() {
@@ -135,6 +142,7 @@ class OneNode {
       for (const Dim& dim : model.outputs[i].shape()) results[i].sizes.push_back(dim.size());
       if (column && is_float(results[i].dtype)) results[i].values = column->value;
       if (column && !is_float(results[i].dtype)) {
+        results[i].integers = column->integer;
         results[i].values.assign(column->integer.begin(), column->integer.end());
       }
     }
