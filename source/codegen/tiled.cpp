@@ -228,7 +228,8 @@ class Tiled : public Items {
 
   void open_items() {
     if (schedule_.items_in_flight > 1) {
-      main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", schedule_.items_in_flight);
+      // Only registers have to be told apart by number.
+      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", item_slot().empty() ? "" : "[[unroll]] ", schedule_.items_in_flight);
       main_.line("uint item = u * gl_WorkGroupSize.x + lane;");
     }
   }
