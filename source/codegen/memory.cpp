@@ -40,10 +40,17 @@ std::string Emitter::guard_of(Scope& scope, const Value& load) {
   return scope.exists.empty() ? guard : scope.exists + " && " + guard;
 }
 
+bool Emitter::branches() const { return target_.type != DeviceType::cpu; }
+
 std::string Emitter::load_scalar(Scope& scope, ValueId id) {
   const Value& load = loops_.values[id];
   const std::string& block = node_names_[load.node];
   std::string at = position(scope, load.offset);
+  if (const std::string guard = branches() ? "" : guard_of(scope, load); !guard.empty()) {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, at);
+    at = name;
+  }
   if (size_of(dtype(load.node)) < 4 && at.find(' ') != std::string::npos) {
     const std::string name = unique(block + "_i");
     scope.out->line("uint {} = {};", name, at);
@@ -70,9 +77,15 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
   const int bytes = schedule_.loads[id].vector_bytes;
   const int per_vector = bytes / size_of(dtype(load.node));
   const int count = vectors_of(id);
-  const std::string first = scoped(scope, item_vector(scope, load.offset, per_vector));
+  std::string first = scoped(scope, item_vector(scope, load.offset, per_vector));
   // Where the guards fail nothing is read, and what the registers hold is not used.
-  const std::string guard = guard_of(scope, load);
+  std::string guard = guard_of(scope, load);
+  if (!guard.empty() && !branches()) {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, first);
+    first = name;
+    guard.clear();
+  }
   const std::string type(word_type(bytes));
   for (int v = 0; v < count; ++v) {
     std::string at = plus(first, v);

@@ -253,7 +253,7 @@ class Rows : public Emitter {
     switch (fold.kind) {
       case FoldText::Kind::plain: out.line("{}({}, {});", fold.join, fields[0].name, operand); break;
       case FoldText::Kind::arg: out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand, position(scope, value.offset)); break;
-      case FoldText::Kind::softmax: out.line("{}({}, {}, {}, 1.0);", fold.join, fields[0].name, fields[1].name, operand); break;
+      case FoldText::Kind::softmax: out.line("{}({}, {}, {});", Combine::add_element(fold), fields[0].name, fields[1].name, operand); break;
       case FoldText::Kind::moments:
         out.line("{}({}, {}, {}, 1.0, {}, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, operand);
         break;
@@ -467,18 +467,20 @@ class Rows : public Emitter {
     VKF_CHECK_OK(element_function(pass, number));
     declare_accumulators(number + 1);
     const bool unrolled = schedule_.persistent && schedule_.trips > 1 && !split_;
-    if (split_) {
-      main_.open("for (uint column = part_begin + column_lane; column < part_end; column += {}u) {{", schedule_.column_lanes);
-    } else if (schedule_.trips == 1 && whole()) {
+    const std::string begin = split_ ? "part_begin + column_lane" : "column_lane";
+    const std::string end = split_ ? "part_end" : numbers_.size(schedule_.column_items);
+    flying_.clear();
+    if (!unrolled && schedule_.items_in_flight > 1 && schedule_.trips > 1) return run_in_flight(pass, begin, end);
+    if (schedule_.trips == 1 && !split_ && whole()) {
       main_.open("{{");
-    } else if (schedule_.trips == 1) {
-      main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
+    } else if (schedule_.trips == 1 && !split_) {
+      main_.open("if (column < {}) {{", end);
     } else if (unrolled) {
       main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
       main_.line("uint column = t * {}u + column_lane;", schedule_.column_lanes);
-      if (!whole()) main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
+      if (!whole()) main_.open("if (column < {}) {{", end);
     } else {
-      main_.open("for (uint column = column_lane; column < {}; column += {}u) {{", numbers_.size(schedule_.column_items), schedule_.column_lanes);
+      main_.open("for (uint column = {}; column < {}; column += {}u) {{", begin, end, schedule_.column_lanes);
     }
     VKF_CHECK_OK(item(pass));
     if (unrolled && !whole()) main_.close();
@@ -486,12 +488,47 @@ class Rows : public Emitter {
     return {};
   }
 
+  /// A loop that issues the loads of several items before it needs the first one.
+  Result<void> run_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
+    const int count = schedule_.items_in_flight;
+    main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * schedule_.column_lanes);
+    for (ValueId id : pass.vectors) {
+      if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
+      flying_.insert(id);
+      for (int v = 0; v < vectors_of(id); ++v) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), count);
+    }
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+    main_.line("uint column = min(first + u * {}u, {} - 1u);", schedule_.column_lanes, end);
+    Scope loading = row_scope_;
+    set_column_axes(loading, false);
+    loading.axis_names[kColumn] = "column";
+    for (ValueId id : pass.vectors) {
+      if (flying_.count(id) != 0) load_vectors(loading, id, "[u]");
+    }
+    main_.close();
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+    main_.line("uint column = first + u * {}u;", schedule_.column_lanes);
+    main_.open("if (column < {}) {{", end);
+    VKF_CHECK_OK(item(pass));
+    main_.close();
+    main_.close();
+    main_.close();
+    flying_.clear();
+    return {};
+  }
+
+  /// Where the raw vectors of a load are: an array of the row's items, of those in flight, or a variable.
+  [[nodiscard]] std::string slot_of(ValueId id) const {
+    if (resident_.count(id) != 0) return trip_slot();
+    return flying_.count(id) != 0 ? "[u]" : "";
+  }
+
   Result<void> item(Pass& pass) {
     Scope scope = row_scope_;
     set_column_axes(scope, false);
     scope.axis_names[kColumn] = "column";
     for (ValueId id : pass.vectors) {
-      if (resident_.count(id) == 0 && loops_.values[id].data.empty()) load_vectors(scope, id, "");
+      if (resident_.count(id) == 0 && flying_.count(id) == 0 && loops_.values[id].data.empty()) load_vectors(scope, id, "");
     }
     VKF_CHECK_OK(emit_values(scope, pass.per_item));
     for (ValueId id : pass.vectors) {
@@ -504,7 +541,7 @@ class Rows : public Emitter {
       for (ValueId id : pass.feeds) {
         if (!is_vector(id)) continue;
         groups[id] = group_name(id, g);
-        main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, g, resident_.count(id) != 0 ? trip_slot() : ""));
+        main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, g, slot_of(id)));
       }
       for (std::size_t i : pass.stores) {
         if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
@@ -633,6 +670,7 @@ class Rows : public Emitter {
   std::vector<FoldText> folds_;
   Scope row_scope_;
   std::set<ValueId> resident_;
+  std::set<ValueId> flying_;  ///< loads of several items that are in flight together
   std::map<std::pair<ValueId, int>, std::string> group_names_;
   std::vector<bool> varies_;
 };

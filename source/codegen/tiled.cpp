@@ -151,12 +151,20 @@ class Tiled : public Items {
     for (int k = 0; k < load.packed; ++k) {
       scope.axes = axes_at(part.crossing.position(unit_axis(part), 0, k));
       scope.exists = both(has_unit(part), exists(scope));
-      const std::string at = guarded_index(scope, value, scoped(scope, index::floor_div(in_scope(scope, value.offset), load.elements)));
+      const std::string guard = guard_of(scope, value);
+      const std::string at = scoped(scope, index::floor_div(in_scope(scope, value.offset), load.elements));
       std::string text = fmt::format("{}.w[{}]", block, at);
       if (load.elements == 1) text = load_bits(type, block, buffer_bytes(value.node), at);
       if (load.elements > 1 && bytes == 4) text = load_word(block, buffer_bytes(value.node), at);
       const std::string& name = part.raw[static_cast<std::size_t>(k)];
-      main_.line("{}{}{} = {};", slot(part).empty() ? std::string(word_type(bytes)) + " " : "", name, slot(part), text);
+      const std::string raw_type(word_type(bytes));
+      const std::string declared = slot(part).empty() ? raw_type + " " : "";
+      if (guard.empty()) {
+        main_.line("{}{}{} = {};", declared, name, slot(part), text);
+        continue;
+      }
+      main_.line("{}{}{} = {}(0u);", declared, name, slot(part), raw_type);
+      main_.line("if ({}) {}{} = {};", guard, name, slot(part), text);
     }
   }
 
@@ -220,7 +228,8 @@ class Tiled : public Items {
 
   void open_items() {
     if (schedule_.items_in_flight > 1) {
-      main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", schedule_.items_in_flight);
+      // Only registers have to be told apart by number.
+      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", item_slot().empty() ? "" : "[[unroll]] ", schedule_.items_in_flight);
       main_.line("uint item = u * gl_WorkGroupSize.x + lane;");
     }
   }

@@ -106,7 +106,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
   bool rounds = false;
   switch (value.kind) {
     case Value::Kind::load: {
-      const std::string guard = guard_of(scope, value);
+      const std::string guard = branches() ? guard_of(scope, value) : std::string();
       text = load_scalar(scope, id);
       if (guard.empty()) break;
       // Where the guards fail nothing is read, and the value is not used.

@@ -87,6 +87,7 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
   json["items_per_lane"] = schedule.items_in_flight;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
+  if (schedule.kind == schedule::Template::tiled) json["tile"] = schedule.tile.extents;
   if (schedule.kind == schedule::Template::rows) {
     json["column_lanes"] = schedule.column_lanes;
     json["rows_per_workgroup"] = schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : 1);
@@ -149,6 +150,8 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
     }
     all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n", schedule.workgroups, schedule.workgroup,
                        schedule.elements_per_item, schedule.items_in_flight);
+    if (schedule.kind != schedule::Template::tiled) continue;
+    all += fmt::format("          tiles of [{}], {} bytes of shared memory\n", fmt::join(schedule.tile.extents, ", "), schedule.shared_bytes);
   }
   if (!plan.boundaries.empty()) all += "\nboundaries\n";
   for (const partition::Boundary& boundary : plan.boundaries) {

@@ -24,6 +24,10 @@ constexpr double kWorkgroupBytes = 2560;
 /// Short runs use a part of what a row of memory hands out once it is open.
 constexpr double kRunBytes = 8;
 
+/// Loads and stores that an element's way through shared memory takes as long as: it is written and read. A CPU
+/// also puts every invocation of a workgroup aside at the barrier, with all that it holds (docs/performance.md).
+std::int64_t accesses_of_crossing(DeviceType type) { return type == DeviceType::cpu ? 8 : 2; }
+
 std::int64_t size_of_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }
 
 /// A load whose memory runs along other axes than that of the stores.
@@ -217,6 +221,12 @@ Tile tile_of(const Problem& problem, Sizes extents, int& items_of) {
   return tile;
 }
 
+std::int64_t volume_of(const Sizes& extents) {
+  std::int64_t volume = 1;
+  for (std::int64_t extent : extents) volume *= extent;
+  return volume;
+}
+
 std::optional<Tile> best_tile(const Problem& problem, const Target& target, double bytes_per_position, int& items_of) {
   const std::int64_t most_shared = std::min<std::int64_t>(target.caps.shared_memory_bytes, kSharedBytes);
   std::optional<Tile> best;
@@ -229,6 +239,7 @@ std::optional<Tile> best_tile(const Problem& problem, const Target& target, doub
       grow(problem.loops, problem.store_order, store_run, extents);
       if (std::find(seen.begin(), seen.end(), extents) != seen.end()) continue;
       seen.push_back(extents);
+      if (volume_of(extents) * problem.loads.front().bytes > most_shared) continue;
       int elements = 1;
       Tile tile = tile_of(problem, std::move(extents), elements);
       if (tile.loads.empty() || shared_bytes(problem, tile) > most_shared) continue;
@@ -262,7 +273,9 @@ void choose_launch(const Target& target, const Tuning& tuning, const Box& box, S
   const std::int64_t items = box.volume() / schedule.elements_per_item;
   std::int64_t units = items / 4;
   for (const TransposedLoad& load : schedule.tile.loads) units = std::max(units, unit_count(box, load));
-  const int wanted = static_cast<int>(std::clamp<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(units))), 32, kMostInvocations));
+  // As few lanes as idle least in the last trip.
+  const std::int64_t trips = ceil_div(units, std::min(limit, kMostInvocations));
+  const int wanted = static_cast<int>(ceil_div(ceil_div(units, trips), 32) * 32);
   schedule.workgroup = std::min(tuning.workgroup.value_or(wanted), limit);
   schedule.items_in_flight = static_cast<int>(ceil_div(items, schedule.workgroup));
   schedule.workgroups = box.tiles();
@@ -334,9 +347,8 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   count_accesses(*problem, merged, target, schedule);
   schedule.registers = estimate_registers(*problem, box, schedule);
-  // Lanes whose position does not exist keep no memory busy. Each element that crosses is written to shared
-  // memory and read from it again.
-  const std::int64_t crossed = 2 * schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size());
+  // Lanes whose position does not exist keep no memory busy.
+  const std::int64_t crossed = schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size()) * accesses_of_crossing(target.type);
   schedule.modelled_us = modelled_us(default_costs(target.type), 1, traffic(graph, merged, target, schedule) * waste_of(loops, box),
                                      compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed + crossed);
   return schedule;
