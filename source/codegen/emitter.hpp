@@ -64,9 +64,6 @@ class Emitter {
   // --- loads and stores (memory.cpp) -----------------------------------------------------------------
   /// One element wherever it is, with its guards.
   std::string load_scalar(Scope& scope, ValueId id);
-  /// Whether a load under a guard is a branch. A GPU then issues no instruction for what is not there; the
-  /// software drivers' compilers take minutes over many branches, and read element 0 instead.
-  [[nodiscard]] bool branches() const;
   /// The condition under which a load reads; empty where it always does.
   std::string guard_of(Scope& scope, const Value& load);
   [[nodiscard]] int vectors_of(ValueId load) const;

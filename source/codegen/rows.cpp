@@ -31,6 +31,14 @@ class Rows : public Emitter {
       }
       varies_.push_back(varies);
     }
+    // What some element of the columns, or some fold, is computed from.
+    for_columns_.assign(loops.values.size(), false);
+    for (ValueId id = static_cast<ValueId>(loops.values.size()); id-- > 0;) {
+      const Value& value = loops.values[id];
+      if (!for_columns_[id] && !loops.per_element(value) && value.kind != Value::Kind::fold) continue;
+      for (ValueId operand : value.operands) for_columns_[operand] = true;
+      for (ValueId data : value.data) for_columns_[data] = true;
+    }
   }
 
   Result<Kernel> run() {
@@ -316,6 +324,9 @@ class Rows : public Emitter {
       const Value& value = loops_.values[id];
       const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
       if (folds || is_literal(id) || is_contracted(id) || loops_.per_element(value) || value.stage != stage) continue;
+      // What only stores of the row need is computed there, by the lane that stores: a gathered label waits for
+      // two loads.
+      if (width() == 1 && !for_columns_[id]) continue;
       if (width() == 1 || !varies(id)) {
         VKF_CHECK_OK(emit_value(row_scope_, id));
       } else {
@@ -373,13 +384,29 @@ class Rows : public Emitter {
   }
 
   /// Stores of the row alone whose value is known after this many stages.
-  void row_stores(int stage) {
+  /// A value of the row and whatever it needs that has no name yet.
+  Result<void> emit_cone(Scope& scope, ValueId root) {
+    std::vector<bool> needed(loops_.values.size(), false);
+    needed[root] = true;
+    for (ValueId id = root + 1; id-- > 0;) {
+      if (!needed[id] || scope.names.count(id) != 0) continue;
+      for (ValueId operand : loops_.values[id].operands) needed[operand] = true;
+      for (ValueId data : loops_.values[id].data) needed[data] = true;
+    }
+    for (ValueId id = 0; id <= root; ++id) {
+      const bool folds = loops_.values[id].kind == Value::Kind::fold || loops_.values[id].kind == Value::Kind::sort;
+      if (needed[id] && !folds) VKF_CHECK_OK(emit_value(scope, id));
+    }
+    return {};
+  }
+
+  Result<void> row_stores(int stage) {
     std::vector<std::size_t> own;
     for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
       const segment::Store& store = loops_.stores[i];
       if ((store.axes & loops_.columns()) == 0 && loops_.values[store.value].stage == stage) own.push_back(i);
     }
-    if (own.empty()) return;
+    if (own.empty()) return {};
     std::string who = "inside";
     if (schedule_.column_lanes > 1) who += " && column_lane == 0u";
     if (shares_rows()) who += " && part == 0u";
@@ -388,6 +415,7 @@ class Rows : public Emitter {
       const segment::Store& store = loops_.stores[i];
       Scope scope = row_scope_;
       if (width() == 1) {
+        VKF_CHECK_OK(emit_cone(scope, store.value));
         store_scalar(scope, i, use(scope, store.value));
         continue;
       }
@@ -409,6 +437,7 @@ class Rows : public Emitter {
       }
     }
     main_.close();
+    return {};
   }
 
   void set_row_element(Scope& scope, int j) const {
@@ -632,27 +661,27 @@ class Rows : public Emitter {
     begin();
     Combine combine(schedule_, dialect_, width());
     for (const FoldText& fold : folds_) combine.join_function(fold, functions_);
+    if (!split_) load_kept();  // before anything waits for a row's own loads
     VKF_CHECK_OK(row_values(0));
     if (!split_) {
-      load_kept();
-      if (dispatch_ == 0) row_stores(0);
+      if (dispatch_ == 0) VKF_CHECK_OK(row_stores(0));
       for (int pass = 0; pass < loops_.passes; ++pass) {
         VKF_CHECK_OK(run_pass(pass));
         combine.across_lanes(folds_, pass + 1, main_, shared_);
         finish_folds(pass + 1);
         VKF_CHECK_OK(row_values(pass + 1));
-        row_stores(pass + 1);
+        VKF_CHECK_OK(row_stores(pass + 1));
       }
     } else {
       // Earlier dispatches left partial results: every workgroup joins those of its row.
-      if (dispatch_ == 0) row_stores(0);
+      if (dispatch_ == 0) VKF_CHECK_OK(row_stores(0));
       for (int stage = 1; stage <= dispatch_; ++stage) {
         declare_accumulators(stage);
         combine.from_parts(folds_, stage, loops_.row_count(), main_);
         combine.across_lanes(folds_, stage, main_, shared_);
         finish_folds(stage);
         VKF_CHECK_OK(row_values(stage));
-        if (stage == dispatch_) row_stores(stage);
+        if (stage == dispatch_) VKF_CHECK_OK(row_stores(stage));
       }
       if (dispatch_ < loops_.passes) {
         VKF_CHECK_OK(run_pass(dispatch_));
@@ -673,6 +702,7 @@ class Rows : public Emitter {
   std::set<ValueId> flying_;  ///< loads of several items that are in flight together
   std::map<std::pair<ValueId, int>, std::string> group_names_;
   std::vector<bool> varies_;
+  std::vector<bool> for_columns_;
 };
 
 }  // namespace
