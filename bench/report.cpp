@@ -39,11 +39,9 @@ json to_json(const SweepPoint& point) {
   const schedule::Schedule& schedule = point.schedule;
   json object = {{"schedule", point.text},  {"kind", schedule::name_of(schedule.kind)}, {"workgroup", schedule.workgroup},
                  {"vector_bytes", widest_access(schedule)}, {"us", point.times.median}, {"p10", point.times.p10},
-                 {"p90", point.times.p90},  {"n", point.times.n}};
-  if (schedule.kind != schedule::Template::rows) {
-    object["items_in_flight"] = schedule.items_in_flight;
-    return object;
-  }
+                 {"p90", point.times.p90},  {"n", point.times.n},
+                 {"items_in_flight", schedule.items_in_flight}};
+  if (schedule.kind != schedule::Template::rows) return object;
   object["row_lanes"] = schedule.row_lanes;
   object["column_lanes"] = schedule.column_lanes;
   object["trips"] = schedule.trips;
@@ -115,12 +113,12 @@ json to_json(const RowResult& result) {
 }
 
 std::string sweep_head() {
-  return fmt::format("{:<19} {:>16} {:>22} {:>8} {:>22} {:>8} {:>5} {:>5}", "row", "size", "default", "us", "best", "us", "ratio", "tried");
+  return fmt::format("{:<19} {:>16} {:>24} {:>8} {:>24} {:>8} {:>5} {:>5}", "row", "size", "default", "us", "best", "us", "ratio", "tried");
 }
 
 std::string table_line(const SweepResult& result) {
   if (result.outcome != Outcome::measured) return not_measured(*result.row, result.outcome, result.detail);
-  return fmt::format("{:<19} {:>16} {:>22} {:>8} {:>22} {:>8} {:>5.3f} {:>5}", result.row->name, result.size, result.standard.text,
+  return fmt::format("{:<19} {:>16} {:>24} {:>8} {:>24} {:>8} {:>5.3f} {:>5}", result.row->name, result.size, result.standard.text,
                      microseconds(result.standard.times.median), result.best.text, microseconds(result.best.times.median), result.ratio, result.all.size());
 }
 

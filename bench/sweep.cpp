@@ -22,26 +22,31 @@ std::vector<schedule::Tuning> pointwise_tunings(const Session& session) {
   std::vector<schedule::Tuning> all;
   for (int workgroup = 64; workgroup <= largest_workgroup(session); workgroup *= 2) {
     for (int vector_bytes : {4, 8, 16}) {
-      for (int items : {1, 2, 4}) all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .items_in_flight = items});
+      for (int items : {1, 2, 4}) {
+        all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .items_in_flight = items, .tiled = false});
+      }
+      all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .tiled = true});
     }
   }
   return all;
 }
 
-/// Around the lanes of the default: lanes and workgroups with rows kept or read again, at the two wider accesses; then
-/// folds in one pass, and parts.
+/// Around the lanes of the default: lanes and workgroups with rows kept or read again, at the two wider accesses; loads in
+/// flight, with folds in one pass and without; then parts.
 std::vector<schedule::Tuning> row_tunings(const Session& session, int standard) {
   std::vector<schedule::Tuning> all;
   const int largest = largest_workgroup(session);
   for (int lanes = std::max(1, standard / 4); lanes <= std::min(4 * standard, largest); lanes *= 2) {
-    for (int workgroup = std::max(64, lanes); workgroup <= std::min(largest, std::max(256, lanes)); workgroup *= 2) {
+    for (int workgroup = std::max(64, lanes); workgroup <= std::min(largest, std::max(512, lanes)); workgroup *= 2) {
       for (int vector_bytes : {8, 16}) {
         for (bool persistent : {true, false}) {
           all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .column_lanes = lanes, .persistent = persistent});
         }
       }
     }
-    for (bool online : {true, false}) all.push_back({.column_lanes = lanes, .online = online, .persistent = false});
+    for (bool online : {true, false}) {
+      for (int items : {1, 2, 4}) all.push_back({.items_in_flight = items, .column_lanes = lanes, .online = online, .persistent = false});
+    }
   }
   for (int parts = 1; parts <= 512; parts *= 2) all.push_back({.parts = parts});
   return all;
@@ -54,11 +59,12 @@ SweepPoint point_of(const Steps& steps) {
   const schedule::Schedule& schedule = point.schedule;
   const int bytes = widest_access(schedule);
   if (schedule.kind != schedule::Template::rows) {
-    point.text = fmt::format("{}x{}B x{}", schedule.workgroup, bytes, schedule.items_in_flight);
+    const bool tiled = schedule.kind == schedule::Template::tiled;
+    point.text = fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.items_in_flight);
     return point;
   }
-  point.text = fmt::format("{}x{} {}B{}{}", schedule.row_lanes, schedule.column_lanes, bytes, schedule.persistent ? " keep" : "",
-                           schedule.online ? " online" : "");
+  point.text = fmt::format("{}x{} {}B x{}{}{}", schedule.row_lanes, schedule.column_lanes, bytes, schedule.items_in_flight,
+                           schedule.persistent ? " keep" : "", schedule.online ? " online" : "");
   if (schedule.parts > 1) point.text += fmt::format(" /{}", schedule.parts);
   return point;
 }
