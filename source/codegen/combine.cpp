@@ -210,7 +210,8 @@ void Combine::from_parts(std::span<const FoldText> folds, int stage, std::int64_
       main.line("{{");
       main.indent();
       main.line("uint place = {}u + ({} * {}u + k) * {}u;", base(folds, fold, rows), row, schedule_.parts, words);
-      main.line("{}", join(fold, j, value_of(fold, "place"), fold.arg ? fmt::format("partials.w[place + {}u]", fold.words) : ""));
+      main.line("{}{}", fold.prefix ? "if (k < part) " : "",
+                join(fold, j, value_of(fold, "place"), fold.arg ? fmt::format("partials.w[place + {}u]", fold.words) : ""));
       main.close();
     }
   }

@@ -17,6 +17,7 @@ struct FoldText {
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
   bool arg = false;            ///< carries a position beside the value: `index` + "_i"
+  bool prefix = false;         ///< of a scan: joins the workgroups before this one alone
   std::string name;
   std::string type;            ///< of the accumulator
   std::string accumulator;
@@ -40,11 +41,12 @@ class Combine {
   void to_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const;
   /// Each lane takes its share of what the workgroups of the row have written.
   void from_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const;
+  /// A value of the lane whose number differs in the bits of `mask`.
+  [[nodiscard]] std::string shuffled(const FoldText& fold, const std::string& value, const std::string& mask) const;
 
  private:
   [[nodiscard]] std::string at(const std::string& name, int j) const { return width_ == 1 ? name : fmt::format("{}[{}]", name, j); }
   [[nodiscard]] std::string join(const FoldText& fold, int j, const std::string& value, const std::string& index) const;
-  [[nodiscard]] std::string shuffled(const FoldText& fold, const std::string& value, const std::string& mask) const;
   void by_shuffles(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   void by_memory(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   [[nodiscard]] std::vector<std::string> words_of(const FoldText& fold, const std::string& value) const;

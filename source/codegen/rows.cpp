@@ -1,577 +1,126 @@
-// The row template: lanes of a workgroup share the columns of a row. Pass by pass over the columns, every
-// lane folds what it sees; between passes the lanes fold across each other and compute what the whole row
-// shares.
-#include <algorithm>
+#include "codegen/rows.hpp"
 
-#include "codegen/combine.hpp"
-#include "codegen/emitter.hpp"
+#include <algorithm>
 
 namespace vkfuse::codegen {
 
-using index::Expr;
-using schedule::AccessKind;
+Rows::Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+           const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch)
+    : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), dispatch_(dispatch), split_(schedule.parts > 1) {
+  std::vector<int> depth(loops.values.size(), 0);
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    for (ValueId operand : value.operands) depth[id] = std::max(depth[id], depth[operand]);
+    for (ValueId data : value.data) depth[id] = std::max(depth[id], depth[data]);
+    if (value.kind == Value::Kind::fold) {
+      depth[id] = 0;  // finished before the pass begins
+      folds_.push_back(make_fold(id));
+    }
+    if (!is_scan(id)) continue;
+    ScanText scan;
+    scan.fold = make_fold(id);
+    scan.exclusive = std::get<ir::ScanPayload>(graph.node(value.node).payload).exclusive;
+    scan.depth = ++depth[id];
+    scan.total = unique(scan.fold.name + "_total");
+    scan.before = unique(scan.fold.name + "_before");
+    scan.lanes = unique(scan.fold.name + "_lanes");
+    if (split_) folds_.push_back(scan.fold);
+    scans_.push_back(std::move(scan));
+  }
+}
 
-namespace {
+Result<Kernel> Rows::run() {
+  rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), schedule_.vector_rows ? "groups of rows" : "rows");
+  groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+  find_products();
+  row_scope_.out = &main_;
+  row_scope_.axis_names = {{kRow, "row"}};
+  set_row_axes(row_scope_, false);
+  VKF_CHECK_OK(main_function());
+  std::string summary = fmt::format("{} lane{} per row, {} row{} per workgroup, {} elements per item, {} item{} per lane{}", schedule_.column_lanes,
+                                    schedule_.column_lanes == 1 ? "" : "s", schedule_.row_lanes * (schedule_.vector_rows ? elements_ : 1),
+                                    schedule_.row_lanes == 1 ? "" : "s", elements_, schedule_.trips, schedule_.trips == 1 ? "" : "s",
+                                    schedule_.persistent ? ", kept in registers" : "");
+  if (split_) summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.parts, dispatch_ + 1, schedule_.dispatches);
+  VKF_TRY(kernel, finish(summary));
+  kernel.groups_x = static_cast<std::uint32_t>(schedule_.workgroups_x);
+  kernel.groups_y = schedule_.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(schedule_.workgroups, schedule_.workgroups_x));
+  return kernel;
+}
 
-std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
+void Rows::begin() {
+  const int lanes = schedule_.column_lanes;
+  main_.open("void main() {{");
+  main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
+  if (split_) {
+    main_.line("uint part = workgroup % {}u;", schedule_.parts);
+    main_.line("workgroup /= {}u;", schedule_.parts);
+  }
+  const bool by_subgroup = schedule_.subgroup > 0 && lanes > 1;
+  main_.line("uint lane = {};", by_subgroup ? "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID" : "gl_LocalInvocationID.x");
+  if (schedule_.vector_rows) {
+    main_.line("uint column_lane = lane / {}u;", schedule_.row_lanes);
+    main_.line("uint row = workgroup * {0}u + lane % {0}u;", schedule_.row_lanes);
+  } else {
+    main_.line("uint column_lane = lane % {}u;", lanes);
+    main_.line("uint row = workgroup * {}u + lane / {}u;", schedule_.row_lanes, lanes);
+  }
+  main_.line("bool inside = row < {};", rows_);
+  main_.line("row = min(row, {} - 1u);", rows_);
+  if (split_) {
+    const std::int64_t share = schedule::ceil_div(schedule::ceil_div(schedule_.column_items, schedule_.parts), lanes) * lanes;
+    main_.line("uint part_begin = part * {};", numbers_.size(share));
+    main_.line("uint part_end = min(part_begin + {}, {});", numbers_.size(share), numbers_.size(schedule_.column_items));
+  }
+  if (!scans_.empty() && schedule::scan_slots(schedule_) > 0) main_.line("uint half_begin = 0u;  // of the shared arrays, whose halves serve by turns");
+}
 
-class Rows : public Emitter {
- public:
-  Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-       const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch)
-      : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), dispatch_(dispatch), split_(schedule.parts > 1) {
-    for (ValueId id = 0; id < loops.values.size(); ++id) {
-      if (loops.values[id].kind == Value::Kind::fold) folds_.push_back(make_fold(id));
+Result<void> Rows::main_function() {
+  begin();
+  Combine combine(schedule_, dialect_, width());
+  for (const FoldText& fold : folds_) combine.join_function(fold, functions_);
+  if (!split_) {
+    for (const ScanText& scan : scans_) combine.join_function(scan.fold, functions_);
+  }
+  VKF_CHECK_OK(row_values(0));
+  if (!split_) {
+    load_kept();
+    if (dispatch_ == 0) row_stores(0);
+    for (int pass = 0; pass < loops_.passes; ++pass) {
+      VKF_CHECK_OK(run_pass(pass));
+      combine.across_lanes(folds_, pass + 1, main_, shared_);
+      finish_folds(pass + 1);
+      VKF_CHECK_OK(row_values(pass + 1));
+      row_stores(pass + 1);
+    }
+  } else {
+    // Earlier dispatches left partial results: every workgroup joins those of its row.
+    if (dispatch_ == 0) row_stores(0);
+    for (int stage = 1; stage <= dispatch_; ++stage) {
+      declare_accumulators(stage);
+      combine.from_parts(folds_, stage, loops_.row_count(), main_);
+      combine.across_lanes(folds_, stage, main_, shared_);
+      finish_folds(stage);
+      VKF_CHECK_OK(row_values(stage));
+      if (stage == dispatch_) row_stores(stage);
+    }
+    if (dispatch_ < loops_.passes) {
+      VKF_CHECK_OK(run_pass(dispatch_));
+      combine.across_lanes(folds_, dispatch_ + 1, main_, shared_);
+      combine.to_parts(folds_, dispatch_ + 1, loops_.row_count(), main_);
     }
   }
-
-  Result<Kernel> run() {
-    rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), schedule_.vector_rows ? "groups of rows" : "rows");
-    groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
-    find_products();
-    row_scope_.out = &main_;
-    row_scope_.axis_names = {{kRow, "row"}};
-    set_row_axes(row_scope_, false);
-    VKF_CHECK_OK(main_function());
-    std::string summary = fmt::format("{} lane{} per row, {} row{} per workgroup, {} elements per item, {} item{} per lane{}", schedule_.column_lanes,
-                                      schedule_.column_lanes == 1 ? "" : "s", schedule_.row_lanes * (schedule_.vector_rows ? elements_ : 1),
-                                      schedule_.row_lanes == 1 ? "" : "s", elements_, schedule_.trips, schedule_.trips == 1 ? "" : "s",
-                                      schedule_.persistent ? ", kept in registers" : "");
-    if (split_) summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.parts, dispatch_ + 1, schedule_.dispatches);
-    VKF_TRY(kernel, finish(summary));
-    kernel.groups_x = static_cast<std::uint32_t>(schedule_.workgroups_x);
-    kernel.groups_y = schedule_.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(schedule_.workgroups, schedule_.workgroups_x));
-    return kernel;
-  }
-
- private:
-  // --- folds -----------------------------------------------------------------------------------------
-  FoldText make_fold(ValueId id) {
-    const Value& value = loops_.values[id];
-    FoldText fold;
-    fold.id = id;
-    fold.stage = value.stage;
-    fold.node = &graph_.node(value.node);
-    fold.operand = graph_.node(value.node).operands[0] < graph_.size() ? dtype(graph_.node(value.node).operands[0]) : DType::f32;
-    fold.name = value_names_[id];
-    fold.arg = fold.node->op->fold.kind == ops::Fold::Kind::arg;
-    fold.accumulator = fold.arg ? unique(fold.name + "_best") : fold.name;
-    fold.index = fold.arg ? fold.name : std::string();
-    fold.join = unique(fold.name + "_join");
-    fold.shared = unique(fold.name + "_shared");
-    if (fold.arg) fold.shared_index = unique(fold.name + "_shared_index");
-    fold.type = std::string(ops::glsl_type(ops::lane_of(fold.operand), dialect_.native_int64));
-    fold.identity = fold_identity(graph_, *fold.node, dialect_);
-    fold.words = std::max(1, size_of(fold.operand) / 4);
-    return fold;
-  }
-
-  /// Lanes per row or row group: one accumulator, or one per row that the lane owns.
-  [[nodiscard]] int width() const { return schedule_.vector_rows ? elements_ : 1; }
-  [[nodiscard]] std::string at(const std::string& name, int j) const { return width() == 1 ? name : fmt::format("{}[{}]", name, j); }
-
-  void declare_accumulators(int stage) {
-    for (const FoldText& fold : folds_) {
-      if (fold.stage != stage) continue;
-      const auto declare = [&](const std::string& type, const std::string& name, const std::string& start) {
-        if (width() == 1) {
-          main_.line("{} {} = {};", type, name, start);
-        } else {
-          std::string all = start;
-          for (int j = 1; j < width(); ++j) all += ", " + start;
-          main_.line("{0} {1}[{2}] = {0}[{2}]({3});", type, name, width(), all);
-        }
-      };
-      declare(fold.type, fold.accumulator, fold.identity);
-      if (fold.arg) declare("uint", fold.index + "_i", "0xffffffffu");
-    }
-  }
-
-  /// The results of a stage's folds from their accumulators.
-  void finish_folds(int stage) {
-    for (const FoldText& fold : folds_) {
-      if (fold.stage != stage) continue;
-      const DType type = dtype_of(loops_.values[fold.id]);
-      for (int j = 0; j < width(); ++j) {
-        const std::string accumulator = at(fold.accumulator, j);
-        if (fold.node->op->fold.kind == ops::Fold::Kind::mean) {
-          const std::string count = fmt::format("{}(float({}))", fold.type, numbers_.size(loops_.column_count()));
-          main_.line("{0} = {0} / {1};", accumulator, fold.operand == DType::f64 ? fmt::format("double({})", numbers_.size(loops_.column_count())) : count);
-        }
-        if (!fold.arg && (!is_float(type) || options_.numerics == Numerics::strict)) {
-          const std::string narrowed = ops::narrow(type, accumulator);
-          if (narrowed != accumulator) main_.line("{} = {};", accumulator, narrowed);
-        }
-      }
-      if (fold.arg) {
-        if (width() == 1) {
-          main_.line("int {} = int({}_i);", fold.index, fold.index);
-        } else {
-          main_.line("int {}[{}];", fold.index, width());
-          for (int j = 0; j < width(); ++j) main_.line("{0}[{1}] = int({0}_i[{1}]);", fold.index, j);
-        }
-      }
-      row_scope_.names[fold.id] = fold.arg ? fold.index : fold.accumulator;
-    }
-  }
-
-  // --- positions -------------------------------------------------------------------------------------
-  void set_row_axes(Scope& scope, bool element) const {
-    Sizes sizes;
-    std::vector<int> ids;
-    for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
-      if (loops_.axes[i].column) continue;
-      sizes.push_back(loops_.axes[i].size);
-      ids.push_back(static_cast<int>(i));
-    }
-    if (sizes.empty()) return;
-    if (schedule_.vector_rows) sizes.back() /= elements_;
-    const std::vector<Expr> coordinates = index::delinearize(Expr::axis(kRow, std::max<std::int64_t>(schedule_.row_items, 2)), sizes);
-    for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
-    if (!schedule_.vector_rows) return;
-    Expr& inner = scope.axes.at(ids.back());
-    inner = inner * elements_;
-    if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
-  }
-
-  void set_column_axes(Scope& scope, bool element) const {
-    Sizes sizes;
-    std::vector<int> ids;
-    for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
-      if (!loops_.axes[i].column) continue;
-      sizes.push_back(loops_.axes[i].size);
-      ids.push_back(static_cast<int>(i));
-    }
-    const bool vectors = !schedule_.vector_rows;
-    if (vectors) sizes.back() = schedule::ceil_div(sizes.back(), elements_);
-    const std::vector<Expr> coordinates = index::delinearize(Expr::axis(kColumn, std::max<std::int64_t>(schedule_.column_items, 2)), sizes);
-    for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
-    if (!vectors) return;
-    Expr& inner = scope.axes.at(ids.back());
-    inner = inner * elements_;
-    if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
-  }
-
-  // --- what belongs where ----------------------------------------------------------------------------
-  [[nodiscard]] bool is_vector(ValueId id) const {
-    return loops_.values[id].kind == Value::Kind::load && schedule_.loads[id].kind == AccessKind::vector && loops_.per_element(loops_.values[id]);
-  }
-  [[nodiscard]] bool varies(ValueId id) const { return schedule::varies_in_item(loops_, schedule_, loops_.values[id]); }
-
-  struct Pass {
-    std::vector<ValueId> vectors;   ///< loaded as vectors for an item
-    std::vector<ValueId> per_item;  ///< one for the item
-    std::vector<ValueId> per_element;
-    std::vector<ValueId> feeds;     ///< parameters of the element function
-    std::vector<std::size_t> stores;
-    std::vector<std::size_t> folds;  ///< in folds_
-    std::string function;
-    std::vector<std::string> coordinates;
-    [[nodiscard]] bool empty() const { return stores.empty() && folds.empty(); }
-  };
-
-  Pass make_pass(int number) {
-    Pass pass;
-    const std::vector<bool> needed = segment::needed_in_pass(loops_, number);
-    std::vector<bool> used(loops_.values.size(), false);
-    for (ValueId id = 0; id < loops_.values.size(); ++id) {
-      if (!needed[id] || is_literal(id)) continue;
-      if (is_vector(id)) {
-        pass.vectors.push_back(id);
-      } else if (varies(id)) {
-        pass.per_element.push_back(id);
-      } else {
-        pass.per_item.push_back(id);
-      }
-    }
-    const auto use_operands = [&](ValueId id) {
-      for (ValueId operand : loops_.values[id].operands) used[operand] = true;
-      for (ValueId data : loops_.values[id].data) used[data] = true;
-    };
-    for (ValueId id : pass.per_element) use_operands(id);
-    for (const auto& entry : contracted_) {
-      if (needed[entry.first] && varies(entry.first)) use_operands(entry.first);
-    }
-    for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-      const segment::Store& store = loops_.stores[i];
-      if ((store.axes & loops_.columns()) == 0 || segment::pass_of_store(loops_, store) != number) continue;
-      pass.stores.push_back(i);
-      used[store.value] = true;
-    }
-    for (std::size_t i = 0; i < folds_.size(); ++i) {
-      if (folds_[i].stage - 1 != number) continue;
-      pass.folds.push_back(i);
-      used[loops_.values[folds_[i].id].operands[0]] = true;
-    }
-    const std::set<ValueId> inside(pass.per_element.begin(), pass.per_element.end());
-    for (ValueId id = 0; id < loops_.values.size(); ++id) {
-      if (used[id] && !is_literal(id) && inside.count(id) == 0 && !is_contracted(id)) pass.feeds.push_back(id);
-    }
-    return pass;
-  }
-
-  /// What the pass does to one element, as a function.
-  Result<void> element_function(Pass& pass, int number) {
-    pass.function = unique(fmt::format("pass{}", number));
-    Scope scope;
-    Writer body;
-    scope.out = &body;
-    set_row_axes(scope, true);
-    set_column_axes(scope, true);
-    scope.axis_names = {{kRow, "row"}, {kColumn, "column"}, {kElement, "j"}};
-    for (ValueId id : pass.feeds) scope.names[id] = value_names_[id];
-    body.indent();
-    VKF_CHECK_OK(emit_values(scope, pass.per_element));
-    for (std::size_t i : pass.folds) {
-      const FoldText& fold = folds_[i];
-      const Value& value = loops_.values[fold.id];
-      const std::string operand = use(scope, value.operands[0]);
-      if (fold.arg) {
-        body.line("{}({}, {}_i, {}, {});", fold.join, fold.accumulator, fold.index, operand, position(scope, value.offset));
-      } else {
-        body.line("{}({}, {});", fold.join, fold.accumulator, operand);
-      }
-    }
-    for (std::size_t i : pass.stores) {
-      const std::string value = use(scope, loops_.stores[i].value);
-      if (schedule_.stores[i].kind == AccessKind::vector) {
-        body.line("{} = {};", result_name(i), value);
-      } else {
-        body.open("if (inside) {{");
-        Scope inner = scope;
-        store_scalar(inner, i, value);
-        body.close();
-      }
-    }
-    const std::string text = body.take();
-    std::string parameters;
-    const auto add = [&](const std::string& parameter) { parameters += (parameters.empty() ? "" : ", ") + parameter; };
-    for (const char* name : {"inside", "row", "column", "j"}) {
-      if (!mentions(text, name)) continue;
-      add((std::string_view(name) == "inside" ? "bool " : "uint ") + std::string(name));
-      pass.coordinates.push_back(name);
-    }
-    for (ValueId id : pass.feeds) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
-    for (std::size_t i : pass.folds) {
-      add(fmt::format("inout {} {}", folds_[i].type, folds_[i].accumulator));
-      if (folds_[i].arg) add(fmt::format("inout uint {}_i", folds_[i].index));
-    }
-    for (std::size_t i : pass.stores) {
-      if (schedule_.stores[i].kind == AccessKind::vector) add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
-    }
-    functions_.line("// One element of pass {}.", number);
-    functions_.open("void {}({}) {{", pass.function, parameters);
-    functions_.raw(text);
-    functions_.close();
-    functions_.blank();
-    return {};
-  }
-
-  // --- rows ------------------------------------------------------------------------------------------
-
-  /// Values of the row alone that become known after a stage's folds.
-  Result<void> row_values(int stage) {
-    std::vector<ValueId> own;
-    for (ValueId id = 0; id < loops_.values.size(); ++id) {
-      const Value& value = loops_.values[id];
-      const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
-      if (!folds && !is_literal(id) && !is_contracted(id) && !loops_.per_element(value) && value.stage == stage) own.push_back(id);
-    }
-    if (own.empty()) return {};
-    if (width() == 1) return emit_values(row_scope_, own);
-    // One function for each of the rows that a lane owns.
-    Scope scope;
-    Writer body;
-    scope.out = &body;
-    set_row_axes(scope, true);
-    scope.axis_names = {{kRow, "row"}, {kElement, "j"}};
-    std::vector<ValueId> feeds;
-    const std::set<ValueId> inside(own.begin(), own.end());
-    const auto feed = [&](ValueId id) {
-      if (is_literal(id) || inside.count(id) != 0 || is_contracted(id)) return;
-      if (std::find(feeds.begin(), feeds.end(), id) == feeds.end()) feeds.push_back(id);
-    };
-    for (ValueId id : own) {
-      for (ValueId operand : loops_.values[id].operands) {
-        feed(operand);
-        if (!is_contracted(operand)) continue;
-        for (ValueId factor : loops_.values[operand].operands) feed(factor);
-      }
-      for (ValueId data : loops_.values[id].data) feed(data);
-    }
-    for (ValueId id : feeds) scope.names[id] = value_names_[id];
-    body.indent();
-    VKF_CHECK_OK(emit_values(scope, own));
-    const std::string function = unique(fmt::format("row{}", stage));
-    std::string outs;
-    for (ValueId id : own) {
-      body.line("{}_row = {};", value_names_[id], value_names_[id]);
-      outs += (outs.empty() ? "out " : ", out ") + scalar_type(loops_.values[id].node) + " " + value_names_[id] + "_row";
-    }
-    std::string parameters = "uint row, uint j";
-    for (ValueId id : feeds) parameters += ", " + scalar_type(loops_.values[id].node) + " " + value_names_[id];
-    functions_.line("// What one row knows after {} fold{}.", stage, stage == 1 ? "" : "s");
-    functions_.open("void {}({}, {}) {{", function, parameters, outs);
-    functions_.raw(body.take());
-    functions_.close();
-    functions_.blank();
-    for (ValueId id : own) {
-      main_.line("{} {}[{}];", scalar_type(loops_.values[id].node), value_names_[id], width());
-      row_scope_.names[id] = value_names_[id];
-    }
-    for (int j = 0; j < width(); ++j) {
-      std::string arguments = fmt::format("row, {}u", j);
-      for (ValueId id : feeds) arguments += ", " + at(row_scope_.names.at(id), j);
-      for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
-      main_.line("{}({});", function, arguments);
-    }
-    return {};
-  }
-
-  /// Stores of the row alone whose value is known after this many stages.
-  void row_stores(int stage) {
-    std::vector<std::size_t> own;
-    for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-      const segment::Store& store = loops_.stores[i];
-      if ((store.axes & loops_.columns()) == 0 && loops_.values[store.value].stage == stage) own.push_back(i);
-    }
-    if (own.empty()) return;
-    std::string who = "inside";
-    if (schedule_.column_lanes > 1) who += " && column_lane == 0u";
-    if (split_) who += " && part == 0u";
-    main_.open("if ({}) {{", who);
-    for (std::size_t i : own) {
-      const segment::Store& store = loops_.stores[i];
-      Scope scope = row_scope_;
-      if (width() == 1) {
-        store_scalar(scope, i, use(scope, store.value));
-        continue;
-      }
-      const std::string value = use(scope, store.value);
-      const bool literal = is_literal(store.value);
-      if (schedule_.stores[i].kind == AccessKind::vector) {
-        for (int g = 0; g < groups_; ++g) {
-          std::string parts;
-          for (int k = 0; k < group_; ++k) parts += (k == 0 ? "" : ", ") + (literal ? value : at(value, g * group_ + k));
-          main_.line("{0} {1}_{2} = {0}({3});", group_type_of(store.node), result_name(i), g, parts);
-        }
-        store_vectors(scope, i, "", "");
-      } else {
-        for (int j = 0; j < width(); ++j) {
-          Scope element = scope;
-          set_row_element(element, j);
-          store_scalar(element, i, literal ? value : at(value, j));
-        }
-      }
-    }
-    main_.close();
-  }
-
-  void set_row_element(Scope& scope, int j) const {
-    scope.axes.clear();
-    scope.known.clear();
-    set_row_axes(scope, true);
-    for (auto& entry : scope.axes) entry.second = index::substitute(entry.second, {{kElement, Expr(j)}});
-  }
-
-  // --- passes ----------------------------------------------------------------------------------------
-
-  [[nodiscard]] bool kept(ValueId id) const {
-    if (!schedule_.persistent || !is_vector(id)) return false;
-    int used = 0;
-    for (int pass = 0; pass < loops_.passes; ++pass) used += segment::needed_in_pass(loops_, pass)[id] ? 1 : 0;
-    return used > 1 || schedule_.trips > 1;
-  }
-
-  /// Loads everything that stays in registers, before anything waits for it.
-  void load_kept() {
-    std::vector<ValueId> loads;
-    for (ValueId id = 0; id < loops_.values.size(); ++id) {
-      if (kept(id) && loops_.values[id].data.empty()) loads.push_back(id);
-    }
-    if (loads.empty()) return;
-    for (ValueId id : loads) {
-      for (int v = 0; v < vectors_of(id); ++v) {
-        main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), schedule_.trips);
-      }
-      resident_.insert(id);
-    }
-    main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
-    main_.line("uint column = min(t * {}u + column_lane, {} - 1u);", schedule_.column_lanes, numbers_.size(schedule_.column_items));
-    Scope scope = row_scope_;
-    set_column_axes(scope, false);
-    scope.axis_names[kColumn] = "column";
-    for (ValueId id : loads) load_vectors(scope, id, "[t]");
-    main_.close();
-  }
-
-  Result<void> run_pass(int number) {
-    Pass pass = make_pass(number);
-    if (pass.empty()) return {};
-    VKF_CHECK_OK(element_function(pass, number));
-    declare_accumulators(number + 1);
-    const bool whole = schedule_.column_items % schedule_.column_lanes == 0 && !split_;
-    const bool unrolled = schedule_.persistent;
-    if (split_) {
-      main_.open("for (uint column = part_begin + column_lane; column < part_end; column += {}u) {{", schedule_.column_lanes);
-    } else if (schedule_.trips == 1) {
-      main_.line("{{");
-      main_.indent();
-      main_.line("uint column = column_lane;");
-      if (!whole) main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
-    } else if (unrolled) {
-      main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
-      main_.line("uint column = t * {}u + column_lane;", schedule_.column_lanes);
-      if (!whole) main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
-    } else {
-      main_.open("for (uint column = column_lane; column < {}; column += {}u) {{", numbers_.size(schedule_.column_items), schedule_.column_lanes);
-    }
-    VKF_CHECK_OK(item(pass));
-    if (!split_ && !whole && (schedule_.trips == 1 || unrolled)) main_.close();
-    main_.close();
-    return {};
-  }
-
-  Result<void> item(Pass& pass) {
-    Scope scope = row_scope_;
-    set_column_axes(scope, false);
-    scope.axis_names[kColumn] = "column";
-    for (ValueId id : pass.vectors) {
-      if (resident_.count(id) == 0 && loops_.values[id].data.empty()) load_vectors(scope, id, "");
-    }
-    VKF_CHECK_OK(emit_values(scope, pass.per_item));
-    for (ValueId id : pass.vectors) {
-      if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
-    }
-    const bool ragged = !schedule_.exact && !schedule_.vector_rows;
-    if (ragged) main_.line("uint valid = min({}u, {} - column * {}u);", elements_, numbers_.size(loops_.column_count()), elements_);
-    for (int g = 0; g < groups_; ++g) {
-      std::map<ValueId, std::string> groups;
-      for (ValueId id : pass.feeds) {
-        if (!is_vector(id)) continue;
-        groups[id] = unique(value_names_[id] + "_" + std::to_string(g));
-        main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, g, resident_.count(id) != 0 ? trip_slot() : ""));
-      }
-      for (std::size_t i : pass.stores) {
-        if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {}_{};", group_type_of(loops_.stores[i].node), result_name(i), g);
-      }
-      for (int i = 0; i < group_; ++i) call(pass, scope, groups, g, i, ragged);
-    }
-    for (std::size_t i : pass.stores) {
-      if (schedule_.stores[i].kind != AccessKind::vector) continue;
-      main_.open("if (inside) {{");
-      store_vectors(scope, i, ragged ? fmt::format("valid == {}u", elements_) : "", ragged ? "valid" : "");
-      main_.close();
-    }
-    return {};
-  }
-
-  [[nodiscard]] std::string trip_slot() const { return schedule_.trips == 1 ? "[0]" : "[t]"; }
-
-  void call(const Pass& pass, Scope& scope, const std::map<ValueId, std::string>& groups, int g, int i, bool ragged) {
-    const int element = g * group_ + i;
-    std::string arguments;
-    const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
-    for (const std::string& name : pass.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);
-    for (ValueId id : pass.feeds) {
-      if (is_vector(id)) {
-        add(element_of(groups.at(id), i, group_));
-      } else if (width() > 1 && !loops_.per_element(loops_.values[id])) {
-        add(at(use(scope, id), element));
-      } else {
-        add(use(scope, id));
-      }
-    }
-    for (std::size_t k : pass.folds) {
-      add(at(folds_[k].accumulator, width() == 1 ? 0 : element));
-      if (folds_[k].arg) add(at(folds_[k].index + "_i", width() == 1 ? 0 : element));
-    }
-    for (std::size_t k : pass.stores) {
-      if (schedule_.stores[k].kind == AccessKind::vector) add(element_of(fmt::format("{}_{}", result_name(k), g), i, group_));
-    }
-    main_.line("{}{}({});", ragged && element > 0 ? fmt::format("if ({}u < valid) ", element) : "", pass.function, arguments);
-  }
-
-  // --- main ------------------------------------------------------------------------------------------
-
-  void begin() {
-    const int lanes = schedule_.column_lanes;
-    main_.open("void main() {{");
-    main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
-    if (split_) {
-      main_.line("uint part = workgroup % {}u;", schedule_.parts);
-      main_.line("workgroup /= {}u;", schedule_.parts);
-    }
-    const bool by_subgroup = schedule_.subgroup > 0 && lanes > 1;
-    main_.line("uint lane = {};", by_subgroup ? "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID" : "gl_LocalInvocationID.x");
-    if (schedule_.vector_rows) {
-      main_.line("uint column_lane = lane / {}u;", schedule_.row_lanes);
-      main_.line("uint row = workgroup * {0}u + lane % {0}u;", schedule_.row_lanes);
-    } else {
-      main_.line("uint column_lane = lane % {}u;", lanes);
-      main_.line("uint row = workgroup * {}u + lane / {}u;", schedule_.row_lanes, lanes);
-    }
-    main_.line("bool inside = row < {};", rows_);
-    main_.line("row = min(row, {} - 1u);", rows_);
-    if (split_) {
-      const std::int64_t share = schedule::ceil_div(schedule::ceil_div(schedule_.column_items, schedule_.parts), lanes) * lanes;
-      main_.line("uint part_begin = part * {};", numbers_.size(share));
-      main_.line("uint part_end = min(part_begin + {}, {});", numbers_.size(share), numbers_.size(schedule_.column_items));
-    }
-  }
-
-  Result<void> main_function() {
-    begin();
-    Combine combine(schedule_, dialect_, width());
-    for (const FoldText& fold : folds_) combine.join_function(fold, functions_);
-    VKF_CHECK_OK(row_values(0));
-    if (!split_) {
-      load_kept();
-      if (dispatch_ == 0) row_stores(0);
-      for (int pass = 0; pass < loops_.passes; ++pass) {
-        VKF_CHECK_OK(run_pass(pass));
-        combine.across_lanes(folds_, pass + 1, main_, shared_);
-        finish_folds(pass + 1);
-        VKF_CHECK_OK(row_values(pass + 1));
-        row_stores(pass + 1);
-      }
-    } else {
-      // Earlier dispatches left partial results: every workgroup joins those of its row.
-      if (dispatch_ == 0) row_stores(0);
-      for (int stage = 1; stage <= dispatch_; ++stage) {
-        declare_accumulators(stage);
-        combine.from_parts(folds_, stage, loops_.row_count(), main_);
-        combine.across_lanes(folds_, stage, main_, shared_);
-        finish_folds(stage);
-        VKF_CHECK_OK(row_values(stage));
-        if (stage == dispatch_) row_stores(stage);
-      }
-      if (dispatch_ < loops_.passes) {
-        VKF_CHECK_OK(run_pass(dispatch_));
-        combine.across_lanes(folds_, dispatch_ + 1, main_, shared_);
-        combine.to_parts(folds_, dispatch_ + 1, loops_.row_count(), main_);
-      }
-    }
-    main_.close();
-    return {};
-  }
-
-  int dispatch_;
-  bool split_;
-  std::string rows_, groups_x_;
-  std::vector<FoldText> folds_;
-  Scope row_scope_;
-  std::set<ValueId> resident_;
-};
-
-}  // namespace
+  main_.close();
+  return {};
+}
 
 Result<std::vector<Kernel>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names) {
+  const segment::Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;
   std::vector<Kernel> kernels;
   for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {
-    VKF_TRY(kernel, Rows(graph, segment, loops, schedule, target, options, names, dispatch).run());
+    VKF_TRY(kernel, Rows(graph, segment, staged, schedule, target, options, names, dispatch).run());
     kernels.push_back(std::move(kernel));
   }
   return kernels;

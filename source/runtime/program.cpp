@@ -16,7 +16,7 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
   bool folds = false;
   for (const ir::Node& node : graph.nodes()) {
     half = half || node.type.dtype == DType::f16;
-    folds = folds || node.op->cls == ops::OpClass::reduce;
+    folds = folds || node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan || node.op->cls == ops::OpClass::sort;
   }
   std::vector<Rung> rungs;
   if (folds) rungs.push_back(Rung::t1);

@@ -209,7 +209,8 @@ void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule)
 double compute_cost(const ir::Graph& graph, const Loops& loops) {
   double cost = 0;
   for (const Value& value : loops.values) {
-    if (value.kind != Value::Kind::compute && value.kind != Value::Kind::fold && value.kind != Value::Kind::position) continue;
+    const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::fold || value.kind == Value::Kind::scan || value.kind == Value::Kind::position;
+    if (!computes) continue;
     double evaluations = 1;
     const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~segment::AxisSet{0} : value.axes;
     for (std::size_t i = 0; i < loops.axes.size(); ++i) evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;

@@ -62,6 +62,7 @@ struct Schedule {
   std::int64_t trips = 1;    ///< items along the columns per lane and pass
   bool persistent = false;   ///< trips are unrolled and what was loaded stays in registers
   bool online = false;       ///< a maximum and the sum of exponentials below it are one pass
+  int block = 0;             ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
   int parts = 1;             ///< workgroups per row; more than 1: one dispatch per pass
   int passes = 1;            ///< over the columns
   int dispatches = 1;
@@ -93,6 +94,9 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
 
 /// Whether a value differs between the elements of one item.
 bool varies_in_item(const segment::Loops& loops, const Schedule& schedule, const segment::Value& value);
+
+/// Rows: accumulators of one scan in shared memory, two halves; 0 where lanes need none to scan.
+int scan_slots(const Schedule& schedule);
 
 /// The distinct buffers that are loaded, in the order of their first load.
 std::vector<ir::NodeId> buffers_read(const segment::Loops& loops);

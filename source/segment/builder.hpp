@@ -34,8 +34,7 @@ class Builder {
   };
   using Coordinates = std::vector<index::Expr>;
 
-  Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base, std::span<const SplitRequest> splits,
-          const std::set<int>& flips);
+  Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base, std::span<const SplitRequest> splits);
 
   /// A stored value and its coordinates in terms of the base's axes.
   void add_root(ir::NodeId node, const Coordinates& coordinates);
@@ -44,7 +43,6 @@ class Builder {
 
   /// What the walk needs changed before it can go on: the caller starts another one.
   [[nodiscard]] std::optional<SplitRequest> wanted_split() const { return wanted_split_; }
-  [[nodiscard]] std::optional<int> wanted_flip() const { return wanted_flip_; }  ///< a dimension of the base
 
   [[nodiscard]] const std::vector<BaseAxis>& axes() const { return axes_; }
   [[nodiscard]] bool is_column(index::AxisId id) const { return columns_.count(id) != 0; }
@@ -91,9 +89,11 @@ class Builder {
   void process_choice(ValueId id);
   Result<void> process_gather(ValueId id);
   Result<void> process_fold(ValueId id);
-  Result<void> process_along(ValueId id);
+  Result<void> process_scan(ValueId id);
+  Result<void> process_sort(ValueId id);
   Result<void> settle_columns(ir::NodeId node, std::span<const index::Expr> rows, std::int64_t count);
   [[nodiscard]] std::vector<index::Expr> column_axes() const;
+  [[nodiscard]] index::Expr column_position() const;
   bool request_split(const index::Expr& expr);
 
   /// The values of `fresh` axes at which some operand of `node` at `coordinates`, near or far, is one that
@@ -118,7 +118,7 @@ class Builder {
   std::map<ir::NodeId, Coordinates> stores_;
   index::AxisId next_fresh_ = kFirstFresh;
   std::optional<SplitRequest> wanted_split_;
-  std::optional<int> wanted_flip_;
+  std::optional<bool> backwards_;  ///< the direction in which the scans so far walk the columns
 };
 
 }  // namespace vkfuse::segment

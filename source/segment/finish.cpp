@@ -97,8 +97,8 @@ AxisSet set_of(const Expr& expr) {
   return set;
 }
 
-/// Axes, data and stage of every value, operands first.
-void derive(Loops& loops, const std::map<int, ValueId>& numbers) {
+/// Axes and data of every value, operands first.
+void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers) {
   const AxisSet columns = loops.columns();
   for (Value& value : loops.values) {
     std::vector<const Expr*> own{&value.offset};
@@ -113,17 +113,11 @@ void derive(Loops& loops, const std::map<int, ValueId>& numbers) {
         if (std::find(value.data.begin(), value.data.end(), id) == value.data.end()) value.data.push_back(id);
       }
     }
-    const auto depend = [&](ValueId id) {
-      value.axes |= loops.values[id].axes;
-      value.stage = std::max(value.stage, loops.values[id].stage);
-    };
-    for (ValueId id : value.operands) depend(id);
-    for (ValueId id : value.data) depend(id);
-    if (value.kind == Value::Kind::fold) {
-      value.axes &= ~columns;
-      ++value.stage;
-    }
-    if (value.kind == Value::Kind::sort) ++value.stage;
+    for (ValueId id : value.operands) value.axes |= loops.values[id].axes;
+    for (ValueId id : value.data) value.axes |= loops.values[id].axes;
+    if (value.kind == Value::Kind::fold) value.axes &= ~columns;
+    // Every row has a running fold of its own, even where the rows are equal.
+    if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
 }
 
@@ -190,16 +184,11 @@ Result<Loops> Builder::finish() {
   }
   substitute_all(loops, last);
   loops.empty = std::find(base_.sizes.begin(), base_.sizes.end(), 0) != base_.sizes.end();
-  derive(loops, numbers);
+  loops.backwards = backwards_.value_or(false);
+  derive_axes(loops, numbers);
   loops.data = std::move(numbers);
-  for (Store& store : loops.stores) {
-    store.axes = set_of(store.offset);
-    const Value& value = loops.values[store.value];
-    if ((store.axes & loops.columns()) != 0) loops.passes = std::max(loops.passes, value.stage + 1);
-  }
-  for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::fold || value.kind == Value::Kind::sort) loops.passes = std::max(loops.passes, value.stage);
-  }
+  for (Store& store : loops.stores) store.axes = set_of(store.offset);
+  derive_stages(loops);
   return loops;
 }
 

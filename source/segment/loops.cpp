@@ -114,19 +114,13 @@ bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count)
 Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, Base base) {
   std::map<ir::NodeId, std::vector<Expr>> placed;  // roots beside the base
   std::vector<SplitRequest> splits;
-  std::set<int> flips;
   for (int run = 0; run < kMaxRuns; ++run) {
-    Builder builder(graph, segment, symbols, base, splits, flips);
+    Builder builder(graph, segment, symbols, base, splits);
     for (const auto& [node, coordinates] : placed) builder.add_root(node, coordinates);
     VKF_CHECK_OK(builder.run());
     if (const auto split = builder.wanted_split()) {
       splits.push_back(*split);
       placed.clear();  // positions are in terms of axes that no longer exist
-      continue;
-    }
-    if (const auto flip = builder.wanted_flip()) {
-      flips.insert(*flip);
-      placed.clear();
       continue;
     }
     bool again = false;

@@ -42,7 +42,7 @@ struct Value {
     compute,   ///< the elementwise op of `node` on `operands`
     choose,    ///< operands[0] where the guards hold, else operands[1]
     fold,      ///< operands[0] folded over all columns, by `node`
-    scan,      ///< the running fold of operands[0] along the columns, by `node`
+    scan,      ///< the fold of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs it
     sort,      ///< position `offset` in the order of operands[0] along the columns, by `node`
     chain,     ///< operands[0] joined with the updates of one scatter row: see `scatter` in docs/ops.md
   };
@@ -54,7 +54,7 @@ struct Value {
   std::vector<ValueId> data;  ///< values that `offset` or the guards use as data: Expr::data(id)
   std::int64_t buffer_elements = 0;  ///< of a load's node
   AxisSet axes = 0;           ///< what the value depends on
-  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold.
+  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold; see derive_stages.
   int stage = 0;
 };
 
@@ -71,6 +71,9 @@ struct Loops {
   std::vector<Value> values;  ///< operands come first
   std::vector<Store> stores;  ///< of Segment::stores, in order
   std::map<index::DataId, ValueId> data;  ///< the values that data atoms of the expressions stand for
+  bool backwards = false;  ///< scans walk the columns from the last to the first
+  /// Several workgroups share a row: a scan is first folded part by part, in the pass before it runs.
+  bool scans_in_parts = false;
   bool empty = false;  ///< no elements: nothing is launched, and sizes of 0 are 1 here
   /// Passes over the columns: one per stage whose values some fold or store needs; at least 1.
   int passes = 1;
@@ -82,9 +85,18 @@ struct Loops {
   [[nodiscard]] bool per_element(const Value& value) const { return (value.axes & columns()) != 0; }
 };
 
-/// The pass over the columns that consumes a fold's operand, and the one that writes a store of all axes.
+/// The pass over the columns that consumes the operand of a fold (or of a scan in parts), and the one that writes a store of all axes.
 inline int pass_of_fold(const Value& fold) { return fold.stage - 1; }
 inline int pass_of_store(const Loops& loops, const Store& store) { return loops.values[store.value].stage; }
+
+/// Whether the operand's elements are joined in a pass of its own before the value is known anywhere.
+bool folds_first(const Loops& loops, const Value& value);
+
+/// Fills in the stage of every value, operands first, and the number of passes.
+void derive_stages(Loops& loops);
+
+/// The same loops for workgroups that share a row.
+Loops with_scans_in_parts(Loops loops);
 
 /// Which values of column positions one pass computes: what its folds and stores need.
 std::vector<bool> needed_in_pass(const Loops& loops, int pass);
