@@ -7,20 +7,20 @@ namespace vkfuse::codegen {
 Rows::Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
            const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch)
     : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), dispatch_(dispatch), split_(schedule.parts > 1) {
-  std::vector<int> depth(loops.values.size(), 0);
+  depth_.resize(loops.values.size());
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
-    for (ValueId operand : value.operands) depth[id] = std::max(depth[id], depth[operand]);
-    for (ValueId data : value.data) depth[id] = std::max(depth[id], depth[data]);
+    for (ValueId operand : value.operands) depth_[id] = std::max(depth_[id], depth_[operand]);
+    for (ValueId data : value.data) depth_[id] = std::max(depth_[id], depth_[data]);
     if (value.kind == Value::Kind::fold) {
-      depth[id] = 0;  // finished before the pass begins
+      depth_[id] = 0;  // finished before the pass begins
       folds_.push_back(make_fold(id));
     }
     if (!is_scan(id)) continue;
     ScanText scan;
     scan.fold = make_fold(id);
     scan.exclusive = std::get<ir::ScanPayload>(graph.node(value.node).payload).exclusive;
-    scan.depth = ++depth[id];
+    scan.depth = ++depth_[id];
     scan.total = unique(scan.fold.name + "_total");
     scan.before = unique(scan.fold.name + "_before");
     scan.lanes = unique(scan.fold.name + "_lanes");

@@ -48,7 +48,8 @@ class Rows : public Emitter {
            loops_.per_element(loops_.values[id]);
   }
   [[nodiscard]] bool is_scan(ValueId id) const { return loops_.values[id].kind == Value::Kind::scan; }
-  [[nodiscard]] bool varies(ValueId id) const { return is_scan(id) || schedule::varies_in_item(loops_, schedule_, loops_.values[id]); }
+  /// What depends on a scan is computed when the scan is known: not before, for the whole item.
+  [[nodiscard]] bool varies(ValueId id) const { return depth_[id] > 0 || schedule::varies_in_item(loops_, schedule_, loops_.values[id]); }
   /// Scans wait for other lanes at every item: all of them have to come round equally often.
   [[nodiscard]] bool scans_across_lanes() const { return schedule_.column_lanes > 1; }
 
@@ -114,6 +115,7 @@ class Rows : public Emitter {
   std::string rows_, groups_x_;
   std::vector<FoldText> folds_;  ///< in parts, scans as well
   std::vector<ScanText> scans_;
+  std::vector<int> depth_;  ///< of every value: scans of a pass that it waits for, one after the other
   Scope row_scope_;
   std::set<ValueId> resident_;
   std::set<ValueId> running_;  ///< scans that have run in a pass before
