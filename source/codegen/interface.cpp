@@ -26,19 +26,20 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last"}) taken_.insert(word);
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "begin", "count", "keys", "order", "position"}) taken_.insert(word);
   // The first position of a node has its name, others a number more. A loaded value is not its buffer.
   value_names_.resize(loops.values.size());
   std::set<ir::NodeId> seen;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     const std::string& node = node_names_[value.node];
-    const bool own = seen.insert(value.node).second && value.kind != Value::Kind::load && !node.starts_with("out_");
+    const bool stored = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) { return store.node == value.node; });
+    const bool own = seen.insert(value.node).second && value.kind != Value::Kind::load && !stored;
     value_names_[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
   }
   for (ir::NodeId id : schedule::buffers_read(loops)) bindings_.push_back({id, false, false});
   for (const segment::Store& store : loops.stores) bindings_.push_back({store.node, true, false});
-  if (schedule.scratch_bytes > 0) bindings_.push_back({0, true, true});
+  if (schedule.scratch_bytes > 0 && schedule.rounds.empty()) bindings_.push_back({0, true, true});
 }
 
 std::string Emitter::unique(const std::string& wanted) {
@@ -93,6 +94,11 @@ std::string Emitter::interface(bool comments) const {
   out.blank();
   for (std::size_t i = 0; i < bindings_.size(); ++i) {
     const Binding& binding = bindings_[i];
+    if (binding.half) {
+      out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ uint w[]; }} {};{}", i, binding.store ? "writeonly " : "readonly ", i,
+               binding.store ? "pairs_out" : "pairs_in", comments ? "  // keys and their positions, for another dispatch" : "");
+      continue;
+    }
     if (binding.scratch) {
       out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ uint w[]; }} partials;{}", i, i, comments ? "  // of the workgroups that share a row" : "");
       continue;
@@ -136,8 +142,11 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
 Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
   const auto with_names = [&](const std::vector<std::string>& names) {
-    return schedule.kind == schedule::Template::rows ? emit_rows(graph, segment, loops, schedule, target, options, names)
-                                                     : emit_pointwise(graph, segment, loops, schedule, target, options, names);
+    switch (schedule.kind) {
+      case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);
+      case schedule::Template::sort: return emit_sort(graph, segment, loops, schedule, target, options, names);
+      default: return emit_pointwise(graph, segment, loops, schedule, target, options, names);
+    }
   };
   VKF_TRY(kernels, with_names(identifiers(graph)));
   // The same text again with names that do not depend on where in a graph the segment is: layers that

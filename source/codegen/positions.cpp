@@ -50,9 +50,13 @@ std::string Emitter::scoped(Scope& scope, const Expr& expr) {
     for (const auto& [known, name] : scope.known) {
       if (known == self) return name;
     }
-    const std::string operand = scoped(scope, atom.operand);
     const bool divides = atom.kind == Atom::Kind::div;
-    const std::string value = divides ? numbers_.quotient(operand, atom.divisor, schedule_.wide) : numbers_.remainder(operand, atom.divisor, schedule_.wide);
+    // Simplification may leave an operand that can be negative; unsigned division wants it lifted.
+    const std::int64_t low = index::interval_of(atom.operand).low;
+    const std::int64_t lift = low < 0 ? schedule::ceil_div(-low, atom.divisor) : 0;
+    const std::string operand = scoped(scope, atom.operand + Expr(lift * atom.divisor));
+    std::string value = divides ? numbers_.quotient(operand, atom.divisor, schedule_.wide) : numbers_.remainder(operand, atom.divisor, schedule_.wide);
+    if (lift > 0 && divides) value += fmt::format(" - {}", numbers_.size(lift));
     const std::string name = unique(divides ? "q" : "r");
     scope.out->line("uint {} = {};", name, value);
     scope.known.emplace_back(self, name);

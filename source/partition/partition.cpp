@@ -19,8 +19,8 @@ struct Group {
   std::vector<NodeId> members;  // sorted; empty once merged into another group
   segment::Segment segment;
   std::int64_t bytes = 0;
-  std::int64_t accesses = 0;  // loads + stores executed
   double microseconds = 0;    // modelled
+  int version = 0;            // of its members
 };
 
 class Search {
@@ -43,6 +43,7 @@ class Search {
 
  private:
   static constexpr GroupId kNone = ~GroupId{0};
+  static constexpr int kMostRounds = 8;
 
   [[nodiscard]] bool is_free(ir::NodeId id) const { return partition::is_free(graph_.node(id)) && !is_output_[id]; }
 
@@ -116,7 +117,6 @@ class Search {
     VKF_TRY(loops, segment::build_loops(graph_, group.segment, symbols_));
     VKF_TRY(schedule, schedule::best(graph_, loops, target_));
     group.bytes = schedule.bytes_read + schedule.bytes_written;
-    group.accesses = schedule.loads_executed + schedule.stores_executed;
     group.microseconds = schedule.modelled_us;
     group.members = std::move(members);
     return group;
@@ -148,35 +148,53 @@ class Search {
 
   /// Merges b into a if that is possible and pays; otherwise says why not.
   Result<void> try_merge(GroupId a, GroupId b) {
-    if (connected_outside(a, b) || connected_outside(b, a)) {
+    outside_ = connected_outside(a, b) || connected_outside(b, a);
+    if (outside_) {
       return unsupported("Another kernel must run between the two.");
     }
     std::vector<NodeId> members = groups_[a].members;
     members.insert(members.end(), groups_[b].members.begin(), groups_[b].members.end());
     VKF_TRY(merged, price(std::move(members)));
     const std::int64_t bytes = groups_[a].bytes + groups_[b].bytes;
-    const std::int64_t accesses = groups_[a].accesses + groups_[b].accesses;
     if (merged.bytes > bytes) return unsupported("One kernel would move {} bytes instead of {}.", merged.bytes, bytes);
-    if (merged.accesses > accesses) {
-      return unsupported("One kernel would execute {} loads and stores instead of {}.", merged.accesses, accesses);
-    }
     const double microseconds = groups_[a].microseconds + groups_[b].microseconds;
     if (merged.microseconds > microseconds * 1.001) {
       return unsupported("One kernel is modelled at {:.1f} us and the two at {:.1f} us.", merged.microseconds, microseconds);
     }
     for (NodeId id : groups_[b].members) group_of_[id] = a;
     groups_[b] = {};
+    merged.version = ++version_;
     groups_[a] = std::move(merged);
     return {};
   }
 
+  /// Again and again: a merge refused because a third kernel stands between may be possible once that one
+  /// is merged as well.
   void merge_producers() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      changed_ = false;
+      merge_producers_once();
+      if (!changed_) return;
+    }
+  }
+
+  void merge_producers_once() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (group_of_[id] == kNone) continue;
       for (NodeId operand : operands_[id]) {
         const GroupId from = group_of_[operand];
         if (from == kNone || from == group_of_[id]) continue;
-        note(operand, try_merge(from, group_of_[id]));
+        // Nothing has changed since the last refusal.
+        const auto refused = refused_.find({from, group_of_[id]});
+        if (refused != refused_.end() && refused->second == std::pair(groups_[from].version, groups_[group_of_[id]].version)) continue;
+        const GroupId to = group_of_[id];
+        Result<void> outcome = try_merge(from, to);
+        if (outcome.ok()) {
+          changed_ = true;
+        } else if (!outside_) {
+          refused_[{from, to}] = {groups_[from].version, groups_[to].version};
+        }
+        note(operand, outcome);
       }
     }
   }
@@ -249,6 +267,10 @@ class Search {
   std::vector<GroupId> group_of_;
   std::vector<Group> groups_;
   std::map<NodeId, std::string> reasons_;
+  std::map<std::pair<GroupId, GroupId>, std::pair<int, int>> refused_;  // at these versions
+  int version_ = 0;
+  bool changed_ = false;
+  bool outside_ = false;  // the last refusal was for a kernel between the two
 };
 
 }  // namespace

@@ -9,7 +9,10 @@ using index::Expr;
 using segment::Loops;
 using segment::Value;
 
-std::string_view name_of(Template kind) { return kind == Template::pointwise ? "pointwise" : "rows"; }
+std::string_view name_of(Template kind) {
+  constexpr std::string_view names[] = {"pointwise", "rows", "sort"};
+  return names[static_cast<int>(kind)];
+}
 
 std::string_view name_of(AccessKind kind) {
   constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element"};
@@ -19,7 +22,7 @@ std::string_view name_of(AccessKind kind) {
 bool varies_in_item(const Loops& loops, const Schedule& schedule, const Value& value) {
   if (schedule.straddles) return value.axes != 0;
   static_cast<void>(loops);
-  return schedule.vector_axis >= 0 && ((value.axes >> schedule.vector_axis) & 1u) != 0 && schedule.elements_per_item > 1;
+  return schedule.vector_axis >= 0 && ((value.axes >> schedule.vector_axis) & 1u) != 0;
 }
 
 namespace {
@@ -57,6 +60,8 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   const int word = std::max(4, element_bytes);
   if (axes == 0) return {AccessKind::uniform, word};
   if (schedule.vector_axis < 0) return {AccessKind::element, word};
+  // Items of one element that is a word of its own: wherever it is, it is a vector of one.
+  if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0) return {AccessKind::vector, element_bytes};
   const int widest = std::min(tuning.vector_bytes.value_or(16), count * element_bytes);
   if (schedule.straddles) {
     // Only what runs along with the items; anything else needs coordinates per element.
@@ -74,7 +79,7 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   if (run->stride != 1) return {AccessKind::element, word};
   const int aligned = static_cast<int>(std::min<std::int64_t>(run->alignment, count)) * element_bytes;
   const int bytes = std::min(widest, aligned);
-  if (bytes < word || count == 1) return {AccessKind::element, word};
+  if (bytes < word) return {AccessKind::element, word};
   return {AccessKind::vector, bytes};
 }
 
@@ -180,7 +185,9 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
 
 AxisCounts count_axes(const Loops& loops) {
   AxisCounts counts;
-  for (const segment::Axis& axis : loops.axes) ++(axis.column ? counts.columns : counts.rows);
+  for (const segment::Axis& axis : loops.axes) {
+    if (!axis.key) ++(axis.column ? counts.columns : counts.rows);
+  }
   return counts;
 }
 

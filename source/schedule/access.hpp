@@ -42,7 +42,12 @@ std::int64_t element_count_of(const segment::Loops& loops, const index::Expr& of
 /// Modelled cost of computing every value once per element that it varies with, in fused multiply-adds.
 double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
 
+/// Launches, then the slower of moving `traffic` bytes and of computing (in fused multiply-adds) and executing
+/// loads and stores; a twentieth of the faster does not overlap.
+double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses);
+
 Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 
 }  // namespace vkfuse::schedule

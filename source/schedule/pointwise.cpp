@@ -87,9 +87,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   }
   schedule.registers = estimate_registers(graph, loops, schedule);
   const CostModel costs = default_costs(target.type);
-  const double memory_us = static_cast<double>(schedule.bytes_read + schedule.bytes_written) / (costs.copy_gb_per_s * 1e3);
-  const double compute_us = compute_cost(graph, loops) / (costs.gflops * 1e3);
-  schedule.modelled_us = costs.launch_us + std::max(memory_us, compute_us) + 0.05 * std::min(memory_us, compute_us);
+  schedule.modelled_us = modelled_us(costs, 1, static_cast<double>(schedule.bytes_read + schedule.bytes_written), compute_cost(graph, loops),
+                                     schedule.loads_executed + schedule.stores_executed);
 }
 
 /// The schedule with items of that many elements.

@@ -198,6 +198,10 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
   const std::int64_t element_items = schedule.row_items * schedule.column_items;
   double traffic = static_cast<double>(schedule.bytes_written);
+  // What is read again comes from cache if the rows in flight fit there.
+  const double row_bytes = static_cast<double>(schedule.bytes_read) / static_cast<double>(std::max<std::int64_t>(1, loops.row_count()));
+  const double rows_in_flight = std::min<double>(static_cast<double>(loops.row_count()), target.type == DeviceType::cpu ? 16 : 264);
+  const double again = row_bytes * rows_in_flight < (target.type == DeviceType::cpu ? 8e6 : 32e6) ? 0.25 : 1.0;
   const auto executed = [&](segment::AxisSet axes) { return (axes & loops.columns()) != 0 ? element_items : schedule.row_items; };
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
@@ -205,7 +209,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const int bytes = size_of(graph.node(value.node).type.dtype);
     const bool kept = schedule.persistent && schedule.loads[i].kind == AccessKind::vector;
     const int times = loops.per_element(value) && !kept ? std::max(1, passes_using(loops, i)) : 1;
-    traffic += static_cast<double>(segment::elements_touched(loops, value)) * bytes * times;
+    traffic += static_cast<double>(segment::elements_touched(loops, value)) * bytes * (1 + (times - 1) * again);
     schedule.loads_executed += times * executed(value.axes) * instructions(schedule.loads[i], bytes, schedule.elements_per_item);
     schedule.transactions += times * ceil_div(executed(value.axes), subgroup) * lines(schedule.loads[i], bytes, schedule.elements_per_item, subgroup);
   }
@@ -217,9 +221,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   schedule.registers = 24 + all_fold_words(graph, loops) * (schedule.vector_rows ? schedule.elements_per_item : 1) +
                        static_cast<int>(schedule.persistent ? schedule.trips * resident_words(graph, loops, schedule).words : 8);
   const CostModel costs = default_costs(target.type);
-  const double memory_us = traffic / (costs.copy_gb_per_s * 1e3);
-  const double compute_us = compute_cost(graph, loops) / (costs.gflops * 1e3);
-  schedule.modelled_us = schedule.dispatches * costs.launch_us + std::max(memory_us, compute_us) + 0.05 * std::min(memory_us, compute_us);
+  schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed);
 }
 
 }  // namespace

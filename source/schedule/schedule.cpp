@@ -5,17 +5,25 @@
 namespace vkfuse::schedule {
 
 Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning) {
+  const bool sorts = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
+  if (sorts) return best_sort(graph, loops, target, tuning);
   const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.column; });
   return runs_over_columns ? best_rows(graph, loops, target, tuning) : best_pointwise(graph, loops, target, tuning);
 }
 
 CostModel default_costs(DeviceType type) {
   switch (type) {
-    case DeviceType::discrete: return {500, 4, 10000};
-    case DeviceType::integrated: return {50, 8, 1000};
-    case DeviceType::cpu: return {10, 20, 20};
+    case DeviceType::discrete: return {500, 4, 10000, 500e3};
+    case DeviceType::integrated: return {50, 8, 1000, 50e3};
+    case DeviceType::cpu: return {10, 20, 20, 8e3};
     default: return {};
   }
+}
+
+double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses) {
+  const double memory_us = traffic / (costs.copy_gb_per_s * 1e3);
+  const double compute_us = compute / (costs.gflops * 1e3) + static_cast<double>(accesses) / costs.accesses_per_us;
+  return dispatches * costs.launch_us + std::max(memory_us, compute_us) + 0.05 * std::min(memory_us, compute_us);
 }
 
 namespace {

@@ -15,6 +15,7 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b +
 enum class Template : std::uint8_t {
   pointwise,  ///< every invocation owns whole items of consecutive elements
   rows,       ///< lanes share the columns of a row and fold across each other
+  sort,       ///< a workgroup sorts rows, or blocks of a row, in shared memory
 };
 std::string_view name_of(Template kind);
 
@@ -40,6 +41,23 @@ struct Tuning {
   std::optional<int> column_lanes;  ///< rows: lanes that share a row, a power of two
   std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
   std::optional<int> parts;         ///< rows: workgroups that share a row
+  std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
+};
+
+/// One dispatch of the sort template. What goes from one to the next is in device memory: pairs of a key and
+/// its position, so many slots a row.
+struct SortRound {
+  enum class Kind : std::uint8_t {
+    block,  ///< sorts blocks in shared memory
+    merge,  ///< merges neighbouring runs
+    store,  ///< only stores the results of rows that are sorted
+  };
+  Kind kind = Kind::block;
+  bool computes_keys = false;  ///< else they come from the round before
+  bool stores = false;         ///< rows are sorted: what is computed from their order is stored
+  std::int64_t keys = 0;       ///< of a row, that come in
+  std::int64_t run = 0;        ///< merge: keys of a run that comes in
+  std::int64_t groups = 1;     ///< workgroups of a row; of a store: of the launch
 };
 
 /// The choices, and what they cost.
@@ -69,6 +87,14 @@ struct Schedule {
   int subgroup = 0;          ///< lanes of a subgroup that shuffles serve; 0: shared memory alone
   std::int64_t scratch_bytes = 0;  ///< device memory for partial results
   std::int64_t shared_bytes = 0;
+
+  // Sort.
+  std::vector<SortRound> rounds;
+  std::int64_t keys = 0;         ///< elements of a row
+  std::int64_t wanted = 0;       ///< of which so many come first in what is asked for
+  int block_keys = 0;            ///< sorted at a time in shared memory
+  std::int64_t slots = 0;        ///< of a row, for pairs that go from round to round
+  bool rows_neighbour = false;   ///< neighbouring lanes take neighbouring rows
 
   // The launch at these sizes.
   std::int64_t elements = 0;
@@ -110,6 +136,7 @@ struct CostModel {
   double copy_gb_per_s = 100;
   double launch_us = 5;
   double gflops = 500;
+  double accesses_per_us = 50e3;  ///< loads and stores executed
 };
 CostModel default_costs(DeviceType type);
 

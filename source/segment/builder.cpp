@@ -314,6 +314,7 @@ Expr Builder::column_position() const {
 
 /// Columns are the axes that the first fold's position does not depend on; every other fold must agree.
 Result<void> Builder::settle_columns(ir::NodeId node, std::span<const Expr> rows, std::int64_t count) {
+  if (!keys_.empty()) return unsupported("%{} folds or scans rows, and another member of the kernel sorts them.", node);
   std::set<AxisId> used;
   for (const Expr& row : rows) {
     if (request_split(row)) return {};
@@ -428,9 +429,39 @@ Result<void> Builder::process_scan(ValueId id) {
   return {};
 }
 
+/// The elements of a row are sorted whoever asks for how much of the order, so they have an axis of their own,
+/// which no result depends on.
 Result<void> Builder::process_sort(ValueId id) {
   const ir::NodeId node_id = demands_[id].node;
-  return unsupported("'{}' has no kernel yet.", graph_.node(node_id).op->name);
+  const ir::NodeId operand = graph_.node(node_id).operands[0];
+  const int axis = std::get<ir::SortPayload>(graph_.node(node_id).payload).axis;
+  const std::int64_t size = sizes_of(operand)[static_cast<std::size_t>(axis)];
+  Coordinates rows = demands_[id].coordinates;
+  const Expr along = rows[static_cast<std::size_t>(axis)];
+  if (size == 1) {
+    demands_[id].value.kind = Value::Kind::position;  // 0
+    return {};
+  }
+  if (!keys_.empty()) return unsupported("%{} sorts rows of which another member of the kernel needs the order too, or that of others.", node_id);
+  if (columns_known_) return unsupported("%{} sorts rows, and another member of the kernel folds or scans them.", node_id);
+  rows.erase(rows.begin() + axis);
+  std::set<AxisId> used;
+  for (const Expr& row : rows) {
+    if (index::depends_on_data(row)) return unsupported("%{} sorts rows that are chosen by data.", node_id);
+    if (request_split(row)) return {};
+    for (AxisId own : index::axes_of(row)) used.insert(own);
+  }
+  for (const BaseAxis& own : axes_) {
+    if (used.count(own.id) == 0) columns_.insert(own.id);
+  }
+  columns_known_ = true;
+  keys_.push_back({static_cast<AxisId>(axes_.size()), size, -1, 0});
+  demands_[id].value.kind = Value::Kind::sort;
+  demands_[id].value.offset = along;
+  rows.insert(rows.begin() + axis, Expr::axis(keys_.back().id, size));
+  const ValueId made = demand(operand, std::move(rows), 0);
+  demands_[id].value.operands = {made};
+  return {};
 }
 
 }  // namespace vkfuse::segment

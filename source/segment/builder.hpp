@@ -45,6 +45,7 @@ class Builder {
   [[nodiscard]] std::optional<SplitRequest> wanted_split() const { return wanted_split_; }
 
   [[nodiscard]] const std::vector<BaseAxis>& axes() const { return axes_; }
+  [[nodiscard]] const std::vector<BaseAxis>& keys() const { return keys_; }  ///< beside the base's axes
   [[nodiscard]] bool is_column(index::AxisId id) const { return columns_.count(id) != 0; }
   [[nodiscard]] bool has_store(ir::NodeId node) const { return stores_.count(node) != 0; }
   void add_store(ir::NodeId node, Coordinates coordinates) { stores_[node] = std::move(coordinates); }
@@ -76,6 +77,7 @@ class Builder {
     Guard guard;
   };
 
+  [[nodiscard]] std::vector<ValueId> ordered(const std::function<ValueId(ValueId)>& resolved) const;
   const Sizes& sizes_of(ir::NodeId node);
   std::int64_t count_of(ir::NodeId node);
   ValueId demand(ir::NodeId node, Coordinates coordinates, int context);
@@ -108,6 +110,7 @@ class Builder {
   const SymbolValues& symbols_;
   const Base& base_;
   std::vector<BaseAxis> axes_;
+  std::vector<BaseAxis> keys_;
   Coordinates base_coordinates_;
   std::set<index::AxisId> columns_;
   bool columns_known_ = false;

@@ -17,6 +17,7 @@ struct LooseAxis {
   AxisId id = 0;
   std::int64_t size = 1;
   bool column = false;
+  bool key = false;
 };
 
 /// Applies `visit` to every index expression of the loops.
@@ -56,8 +57,8 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
     if (!split) return;
     const auto at = std::find_if(axes.begin(), axes.end(), [&](const LooseAxis& axis) { return axis.id == split->axis; });
     check(at != axes.end(), "a split names an axis of the loops");
-    const LooseAxis outer{next++, at->size / split->factor, at->column};
-    const LooseAxis inner{next++, split->factor, at->column};
+    const LooseAxis outer{next++, at->size / split->factor, at->column, at->key};
+    const LooseAxis inner{next++, split->factor, at->column, at->key};
     substitute_all(loops, {{split->axis, Expr::axis(outer.id, outer.size) * split->factor + Expr::axis(inner.id, inner.size)}});
     *at = outer;
     axes.insert(at + 1, inner);
@@ -65,7 +66,7 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
 }
 
 bool mergeable(const Loops& loops, const LooseAxis& outer, const LooseAxis& inner) {
-  if (outer.column != inner.column) return false;
+  if (outer.column != inner.column || outer.key != inner.key) return false;
   bool same = true;
   for_each_access(loops, [&](const Expr& expr) {
     if (!same) return;
@@ -82,7 +83,7 @@ void merge_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
       ++i;
       continue;
     }
-    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].column};
+    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].column, axes[i].key};
     // In every access the pair is one linear term, so the outer axis may stand for nothing.
     const std::map<AxisId, Expr> map{{axes[i - 1].id, Expr(0)}, {axes[i].id, Expr::axis(merged.id, merged.size)}};
     substitute_all(loops, map);
@@ -116,6 +117,7 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers) {
     for (ValueId id : value.operands) value.axes |= loops.values[id].axes;
     for (ValueId id : value.data) value.axes |= loops.values[id].axes;
     if (value.kind == Value::Kind::fold) value.axes &= ~columns;
+    if (value.kind == Value::Kind::sort) value.axes &= ~loops.keys();
     // Every row has a running fold of its own, even where the rows are equal.
     if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
@@ -123,30 +125,48 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers) {
 
 }  // namespace
 
+/// Operands and data first, else in graph order, so that the text follows the graph.
+std::vector<ValueId> Builder::ordered(const std::function<ValueId(ValueId)>& resolved) const {
+  std::vector<std::vector<ValueId>> users(demands_.size());
+  std::vector<int> missing(demands_.size(), 0);
+  const auto needs = [&](ValueId user, ValueId id) {
+    users[resolved(id)].push_back(user);
+    ++missing[user];
+  };
+  for (ValueId id = 0; id < demands_.size(); ++id) {
+    if (demands_[id].alias) continue;
+    const Value& value = demands_[id].value;
+    for (ValueId operand : value.operands) needs(id, operand);
+    for (index::DataId data : index::data_of(value.offset)) needs(id, static_cast<ValueId>(data));
+    for (const Guard& guard : value.guards) {
+      for (const Guard::Range& range : guard.ranges) {
+        for (index::DataId data : index::data_of(range.value)) needs(id, static_cast<ValueId>(data));
+      }
+    }
+  }
+  std::set<std::pair<ir::NodeId, ValueId>> ready;
+  for (ValueId id = 0; id < demands_.size(); ++id) {
+    if (!demands_[id].alias && missing[id] == 0) ready.emplace(demands_[id].node, id);
+  }
+  std::vector<ValueId> order;
+  while (!ready.empty()) {
+    const ValueId id = ready.begin()->second;
+    ready.erase(ready.begin());
+    order.push_back(id);
+    for (ValueId user : users[id]) {
+      if (--missing[user] == 0) ready.emplace(demands_[user].node, user);
+    }
+  }
+  return order;
+}
+
 Result<Loops> Builder::finish() {
   Loops loops;
-  // Values in graph order, so that operands come first; links of one node in the order they were made, but
-  // the node's own value last.
-  std::vector<ValueId> order;
   const auto resolved = [&](ValueId id) {
     while (demands_[id].alias) id = *demands_[id].alias;
     return id;
   };
-  for (ValueId id = 0; id < demands_.size(); ++id) {
-    if (!demands_[id].alias) order.push_back(id);
-  }
-  const auto is_operand_of_same = [&](ValueId a, ValueId b) {  // links of a concat
-    for (ValueId operand : demands_[b].value.operands) {
-      if (resolved(operand) == a) return true;
-    }
-    return false;
-  };
-  std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) { return demands_[a].node < demands_[b].node; });
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    for (std::size_t k = i; k > 0 && demands_[order[k - 1]].node == demands_[order[k]].node && is_operand_of_same(order[k], order[k - 1]); --k) {
-      std::swap(order[k - 1], order[k]);
-    }
-  }
+  const std::vector<ValueId> order = ordered(resolved);
   std::map<int, ValueId> numbers;  // of demands, resolved, as values
   for (ValueId id : order) {
     numbers[static_cast<int>(id)] = static_cast<ValueId>(loops.values.size());
@@ -164,11 +184,12 @@ Result<Loops> Builder::finish() {
 
   std::vector<LooseAxis> axes;
   for (const BaseAxis& axis : axes_) {
-    if (!is_column(axis.id)) axes.push_back({axis.id, axis.size, false});
+    if (!is_column(axis.id)) axes.push_back({axis.id, axis.size, false, false});
   }
   for (const BaseAxis& axis : axes_) {
-    if (is_column(axis.id)) axes.push_back({axis.id, axis.size, true});
+    if (is_column(axis.id)) axes.push_back({axis.id, axis.size, true, false});
   }
+  for (const BaseAxis& axis : keys_) axes.push_back({axis.id, axis.size, false, true});
   split_axes(loops, axes, kFirstFresh);
   merge_axes(loops, axes, 2 * kFirstFresh);
   if (axes.size() > 32) return unsupported("Its loops have {} axes, and a kernel has 32 at most.", axes.size());
@@ -180,7 +201,7 @@ Result<Loops> Builder::finish() {
   last.clear();
   for (std::size_t i = 0; i < axes.size(); ++i) {
     last.emplace(static_cast<AxisId>(i) + 3 * kFirstFresh, Expr::axis(static_cast<AxisId>(i), axes[i].size));
-    loops.axes.push_back({axes[i].size, axes[i].column});
+    loops.axes.push_back({axes[i].size, axes[i].column, axes[i].key});
   }
   substitute_all(loops, last);
   loops.empty = std::find(base_.sizes.begin(), base_.sizes.end(), 0) != base_.sizes.end();

@@ -11,11 +11,12 @@ namespace vkfuse::segment {
 
 using ValueId = std::uint32_t;
 
-/// One axis of the loop nest; its id is its place in Loops::axes. Rows come first, then columns; within
-/// either, outermost first.
+/// One axis of the loop nest; its id is its place in Loops::axes. Rows come first, then columns, then keys;
+/// within each, outermost first.
 struct Axis {
   std::int64_t size = 1;
-  bool column = false;  ///< folded, scanned or sorted by somebody; without such members all axes are rows
+  bool column = false;  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
+  bool key = false;     ///< runs over the elements of a row that is sorted: in what they are computed from alone
 };
 
 /// A condition on the position: every entry has 0 <= value < size. Negated: not all of them have.
@@ -43,7 +44,7 @@ struct Value {
     choose,    ///< operands[0] where the guards hold, else operands[1]
     fold,      ///< operands[0] folded over all columns, by `node`
     scan,      ///< the fold of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs it
-    sort,      ///< position `offset` in the order of operands[0] along the columns, by `node`
+    sort,      ///< entry `offset` of the order of operands[0] along the keys of the row, by `node`
     chain,     ///< operands[0] joined with the updates of one scatter row: see `scatter` in docs/ops.md
   };
   Kind kind = Kind::literal;
@@ -79,8 +80,10 @@ struct Loops {
   int passes = 1;
 
   [[nodiscard]] AxisSet columns() const;
+  [[nodiscard]] AxisSet keys() const;
   [[nodiscard]] std::int64_t row_count() const;
   [[nodiscard]] std::int64_t column_count() const;
+  [[nodiscard]] std::int64_t key_count() const;  ///< 1 where nothing is sorted
   [[nodiscard]] std::int64_t count() const { return row_count() * column_count(); }
   [[nodiscard]] bool per_element(const Value& value) const { return (value.axes & columns()) != 0; }
 };

@@ -41,6 +41,25 @@ std::vector<std::pair<ir::NodeId, Builder::Coordinates>> Builder::operand_positi
       }
       break;
     }
+    case ops::OpClass::gather: {
+      // Where along the axis is data; everything else is known.
+      const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(node.payload).axis);
+      const Sizes& sizes = sizes_of(node.operands[0]);
+      const Sizes& index_sizes = sizes_of(node.operands[1]);
+      const std::size_t inserted = node.op->name == "gather" ? index_sizes.size() : 1;
+      std::vector<AxisId> unused;
+      Coordinates position(coordinates.begin(), coordinates.begin() + static_cast<std::ptrdiff_t>(axis));
+      position.push_back(fresh_axis(sizes[axis], unused));
+      position.insert(position.end(), coordinates.begin() + static_cast<std::ptrdiff_t>(axis + inserted), coordinates.end());
+      for (std::size_t i = 0; i < position.size(); ++i) {
+        if (sizes[i] == 1) position[i] = Expr(0);
+      }
+      all.emplace_back(node.operands[0], std::move(position));
+      const auto begin = coordinates.begin() + static_cast<std::ptrdiff_t>(axis);
+      const Coordinates own = node.op->name == "gather" ? Coordinates(begin, begin + static_cast<std::ptrdiff_t>(inserted)) : coordinates;
+      all.emplace_back(node.operands[1], broadcast_coordinates(own, index_sizes));
+      break;
+    }
     case ops::OpClass::reduce: {
       if (!through_folds) break;
       const auto& axes = std::get<ir::AxesPayload>(node.payload).axes;
