@@ -11,10 +11,10 @@ namespace vkfuse::bench {
 namespace {
 
 /// Checks one prepared program and files what was found. False: the row is wrong.
-Result<bool> check(const Prepared& prepared, const Case& one, const Loaded& loaded, const char* what, RowResult& result) {
-  VKF_TRY(verdict, verify(*prepared.bound, one.graph, loaded.data, loaded.sets));
+Result<bool> check(const Prepared& prepared, const Loaded& loaded, const char* what, RowResult& result) {
+  VKF_TRY(verdict, verify(*prepared.bound, loaded.expected, loaded.sets));
   result.max_ratio = std::max(result.max_ratio, verdict.max_ratio);
-  result.samples += verdict.samples;
+  result.samples = std::max(result.samples, verdict.samples);
   if (verdict.wrong.empty()) return true;
   result.outcome = Outcome::wrong;
   result.detail = fmt::format("{}: {}", what, verdict.wrong);
@@ -26,6 +26,29 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 bool memory_is_short(const Error& error) { return error.code == ErrorCode::out_of_memory || error.code == ErrorCode::unsupported; }
 
+/// Times the programs beside a copy, and files it. They are right.
+Result<void> measure(const Session& session, const Case& one, const Prepared& fused, const Prepared* unfused, RowResult& result) {
+  VKF_TRY(copy_case, make_copy_case(session, one));
+  result.copy_bytes = copy_case.bytes;
+  VKF_TRY(copy_loaded, load(session, copy_case));
+  VKF_TRY(copy, prepare(session, copy_case, copy_loaded.sets, {}));
+  VKF_TRY(verdict, verify(*copy.bound, copy_loaded.expected, copy_loaded.sets));
+  if (!verdict.wrong.empty()) {
+    result.outcome = Outcome::wrong;
+    result.detail = "copy: " + verdict.wrong;
+    return {};
+  }
+  std::vector<const Bound*> programs = {fused.bound.get(), copy.bound.get()};
+  if (unfused != nullptr) programs.push_back(unfused->bound.get());
+  VKF_TRY(times, time_interleaved(programs, session.timing()));
+  result.fused.times = times[0];
+  result.copy = copy.measured;
+  result.copy.times = times[1];
+  if (unfused != nullptr) result.unfused->times = times[2];
+  result.outcome = Outcome::measured;
+  return {};
+}
+
 Result<void> run(const Session& session, const Row& row, RowResult& result) {
   VKF_TRY(one, make_case(session, row));
   result.size = size_text(row, one.sizes);
@@ -33,8 +56,9 @@ Result<void> run(const Session& session, const Row& row, RowResult& result) {
   result.sets = one.sets;
   VKF_TRY(loaded, load(session, one));
   VKF_TRY(fused, prepare(session, one, loaded.sets, {}));
-  VKF_TRY(fused_right, check(fused, one, loaded, "fused", result));
+  VKF_TRY(fused_right, check(fused, loaded, "fused", result));
   if (!fused_right) return {};
+  result.fused = fused.measured;
 
   runtime::ProgramOptions one_per_op;
   one_per_op.fusion = false;
@@ -42,29 +66,12 @@ Result<void> run(const Session& session, const Row& row, RowResult& result) {
   if (!unfused && !memory_is_short(unfused.error())) return std::move(unfused).error();
   if (!unfused) result.detail = "unfused: " + unfused.error().message;
   if (unfused) {
-    VKF_TRY(right, check(*unfused, one, loaded, "unfused", result));
+    VKF_TRY(right, check(*unfused, loaded, "unfused", result));
     if (!right) return {};
-  }
-
-  VKF_TRY(copy_case, make_copy_case(session, one));
-  result.copy_bytes = copy_case.bytes;
-  VKF_TRY(copy_loaded, load(session, copy_case));
-  VKF_TRY(copy, prepare(session, copy_case, copy_loaded.sets, {}));
-  VKF_TRY(copy_right, check(copy, copy_case, copy_loaded, "copy", result));
-  if (!copy_right) return {};
-
-  std::vector<const Bound*> programs = {fused.bound.get(), copy.bound.get()};
-  if (unfused) programs.push_back(unfused->bound.get());
-  VKF_TRY(times, time_interleaved(programs, session.timing()));
-  result.fused = fused.measured;
-  result.fused.times = times[0];
-  result.copy = copy.measured;
-  result.copy.times = times[1];
-  if (unfused) {
     result.unfused = unfused->measured;
-    result.unfused->times = times[2];
   }
-  result.outcome = Outcome::measured;
+  if (!session.check_only) return measure(session, one, fused, unfused ? &*unfused : nullptr, result);
+  result.outcome = Outcome::checked;
   return {};
 }
 
@@ -81,7 +88,8 @@ Result<Loaded> load(const Session& session, const Case& one) {
     std::byte* at = data.pools[first.pool].data() + first.offset;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(first.bytes, 256); i += 2) at[i + 1] ^= std::byte{0x30};
   }
-  loaded.data = std::move(data);
+  VKF_TRY(expected, expect(one.graph, data, session.work()));
+  loaded.expected = std::move(expected);
   return loaded;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "session.hpp"
+#include "verify.hpp"
 
 namespace vkfuse::bench {
 
@@ -15,7 +16,7 @@ struct Measured {
   std::int64_t arena_bytes = 0;
 };
 
-enum class Outcome : std::uint8_t { measured, wrong, skipped, failed };
+enum class Outcome : std::uint8_t { measured, checked, wrong, skipped, failed };
 
 struct RowResult {
   const Row* row = nullptr;
@@ -46,10 +47,10 @@ struct Prepared {
 };
 Result<Prepared> prepare(const Session& session, const Case& one, const BufferSets& sets, const runtime::ProgramOptions& options);
 
-/// The data and the buffers of a case. A spoiled row's first input differs between device and host.
+/// The buffers of a case and what its outputs must be. A spoiled row's first input differs between device and host.
 struct Loaded {
-  HostData data;
   BufferSets sets;
+  Expected expected;
 };
 Result<Loaded> load(const Session& session, const Case& one);
 

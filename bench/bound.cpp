@@ -92,17 +92,4 @@ Result<std::unique_ptr<Bound>> bind(std::shared_ptr<runtime::Program> program, c
   return bound;
 }
 
-Result<std::int64_t> traffic(const ir::Graph& graph) {
-  std::int64_t total = 0;
-  for (ir::NodeId id : graph.inputs()) {
-    VKF_TRY(bytes, bytes_of(graph, id));
-    total += bytes;
-  }
-  for (const ir::Output& output : graph.outputs()) {
-    VKF_TRY(bytes, bytes_of(graph, output.value));
-    total += bytes;
-  }
-  return total;
-}
-
 }  // namespace vkfuse::bench

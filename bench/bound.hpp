@@ -38,7 +38,4 @@ struct Bound {
 /// The result is behind a pointer because the ranges point to its arena.
 Result<std::unique_ptr<Bound>> bind(std::shared_ptr<runtime::Program> program, const BufferSets& sets);
 
-/// Bytes of every input and output, each once: the traffic that cannot be avoided.
-Result<std::int64_t> traffic(const ir::Graph& graph);
-
 }  // namespace vkfuse::bench

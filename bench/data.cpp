@@ -1,7 +1,10 @@
 #include "data.hpp"
 
 #include <cmath>
+#include <compare>
 #include <cstring>
+
+#include "graph_facts.hpp"
 
 namespace vkfuse::bench {
 
@@ -13,20 +16,36 @@ constexpr std::int64_t kPeriod = 262139;
 // Between the starts of two inputs, in elements; every dtype's windows start at a whole word.
 constexpr std::uint64_t kShift = 7920;
 
-std::vector<std::byte> random_period(DType dtype, bool positive) {
+/// What inputs of one pool have in common.
+struct Kind {
+  DType dtype;
+  bool positive = false;
+  std::int64_t below = 4;  ///< integers are less
+  auto operator<=>(const Kind&) const = default;
+};
+
+Kind kind_of(const ir::Graph& graph, ir::NodeId input, std::string_view name, std::string_view positive) {
+  Kind kind{graph.node(input).type.dtype};
+  kind.positive = !positive.empty() && name.starts_with(positive);
+  if (kind.dtype == DType::boolean) kind.below = 2;
+  if (!is_float(kind.dtype)) kind.below = std::max<std::int64_t>(1, positions_of(graph, input).value_or(kind.below));
+  return kind;
+}
+
+std::vector<std::byte> random_period(const Kind& kind) {
   std::vector<std::byte> bytes;
-  bytes.reserve(static_cast<std::size_t>(kPeriod * size_of(dtype)));
+  bytes.reserve(static_cast<std::size_t>(kPeriod * size_of(kind.dtype)));
   std::uint64_t counter = 0;
-  const auto word = [&] { return ops::philox(positive ? 2 : 1, counter++); };
+  const auto word = [&] { return ops::philox(kind.positive ? 2 : 1, counter++); };
   const auto uniform = [&] { return (word() + 0.5) * 0x1p-32; };
   for (std::int64_t i = 0; i < kPeriod; ++i) {
-    if (!is_float(dtype)) {
-      ir::encode_int(dtype, word() & (dtype == DType::boolean ? 1 : 3), bytes);
+    if (!is_float(kind.dtype)) {
+      ir::encode_int(kind.dtype, static_cast<std::int64_t>(word()) % kind.below, bytes);
       continue;
     }
     const double radius = std::sqrt(-2 * std::log(uniform()));
     const double normal = radius * std::cos(6.283185307179586 * uniform());
-    ir::encode(dtype, positive ? std::abs(normal) : normal, bytes);
+    ir::encode(kind.dtype, kind.positive ? std::abs(normal) : normal, bytes);
   }
   return bytes;
 }
@@ -54,7 +73,7 @@ reference::Feeds HostData::feeds() const {
 
 Result<HostData> make_data(const ir::Graph& graph, std::string_view positive) {
   HostData data;
-  std::map<std::pair<DType, bool>, std::size_t> kinds;
+  std::map<Kind, std::size_t> kinds;
   std::vector<std::uint64_t> needed;
   for (ir::NodeId id : graph.inputs()) {
     const ir::Node& node = graph.node(id);
@@ -62,13 +81,13 @@ Result<HostData> make_data(const ir::Graph& graph, std::string_view positive) {
     VKF_TRY(bytes, byte_count(node.type.dtype, sizes));
     HostData::Window input;
     input.name = std::get<ir::InputPayload>(node.payload).name;
-    const bool absolute = !positive.empty() && input.name.starts_with(positive);
-    const auto kind = kinds.emplace(std::pair(node.type.dtype, absolute), data.pools.size());
-    if (kind.second) {
-      data.pools.push_back(random_period(node.type.dtype, absolute));
+    const Kind kind = kind_of(graph, id, input.name, positive);
+    const auto pool = kinds.emplace(kind, data.pools.size());
+    if (pool.second) {
+      data.pools.push_back(random_period(kind));
       needed.push_back(0);
     }
-    input.pool = kind.first->second;
+    input.pool = pool.first->second;
     input.offset = data.inputs.size() * kShift * static_cast<std::uint64_t>(size_of(node.type.dtype));
     input.bytes = static_cast<std::uint64_t>(bytes);
     needed[input.pool] = std::max(needed[input.pool], input.offset + input.bytes);

@@ -29,7 +29,7 @@ struct HostData {
 };
 
 /// Floats are N(0,1), or its absolute value for inputs whose name starts with `positive`; integers
-/// are in [0, 4). Sizes in the graph are numbers.
+/// are positions along the axis that they index, or in [0, 4). Sizes in the graph are numbers.
 Result<HostData> make_data(const ir::Graph& graph, std::string_view positive);
 
 }  // namespace vkfuse::bench

@@ -20,6 +20,7 @@ struct Arguments {
   std::string filter;
   bool list = false;
   bool sweep = false;
+  bool check = false;
   std::string device;
   std::vector<std::string> disable;
   std::vector<std::string> limits;
@@ -71,51 +72,63 @@ class Progress {
   bool shown_ = isatty(STDERR_FILENO) != 0;
 };
 
-/// Measures the rows with `measure`; the JSON of all of them, and whether each is right.
-template <typename Measure>
-bool measure_all(const std::vector<const Row*>& chosen, Measure&& measure, nlohmann::json& array) {
-  Progress progress;
-  bool good = true;
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    progress.show(i, chosen.size(), chosen[i]->name);
-    const auto result = measure(*chosen[i]);
-    progress.clear();
-    fmt::print("{}\n", table_line(result));
-    std::fflush(stdout);
-    array.push_back(to_json(result));
-    good = good && (result.outcome == Outcome::measured || result.outcome == Outcome::skipped);
-  }
-  return good;
-}
-
-/// Everything on one device: its JSON, with "good" for the exit status.
-Result<nlohmann::json> bench_device(const Arguments& arguments, const DeviceOptions& options, const std::vector<const Row*>& chosen, bool& good) {
-  Session session;
-  VKF_TRY(context, runtime::Context::open(options));
-  session.context = std::move(context);
-  session.quick = arguments.suite == "quick";
-  const char* spoil = std::getenv("VKFUSE_BENCH_SPOIL");
-  session.spoil = spoil != nullptr ? spoil : "";
-  VKF_TRY(about, environment(session));
-  nlohmann::json report = {{"environment", about}};
-  fmt::print("{}, {}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), arguments.suite);
-  if (arguments.sweep) {
-    fmt::print("{}\n", sweep_head());
-    good = measure_all(chosen, [&](const Row& row) { return sweep_row(session, row); }, report["sweep"]) && good;
-  } else {
-    fmt::print("{}\n", table_head());
-    good = measure_all(chosen, [&](const Row& row) { return bench_row(session, row); }, report["rows"]) && good;
-  }
-  return report;
-}
-
 Result<void> write_json(const std::string& path, const nlohmann::json& report) {
+  if (path.empty()) return {};
   std::ofstream file(path, std::ios::trunc);
   file << report.dump(1) << '\n';
   file.close();
   if (!file) return make_error(ErrorCode::io, "The file '{}' could not be written.", path);
   return {};
 }
+
+/// Everything on one device, with "good" for the exit status.
+class Run {
+ public:
+  Run(const Arguments& arguments, const std::vector<const Row*>& chosen, bool& good) : arguments_(arguments), chosen_(chosen), good_(good) {}
+
+  Result<nlohmann::json> on(const DeviceOptions& options) {
+    Session session;
+    VKF_TRY(context, runtime::Context::open(options));
+    session.context = std::move(context);
+    session.quick = arguments_.suite == "quick";
+    session.check_only = arguments_.check;
+    const char* spoil = std::getenv("VKFUSE_BENCH_SPOIL");
+    session.spoil = spoil != nullptr ? spoil : "";
+    VKF_TRY(about, environment(session));
+    report_ = {{"environment", about}};
+    fmt::print("{}, {}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), arguments_.suite);
+    fmt::print("{}\n", arguments_.sweep ? sweep_head() : table_head(arguments_.check));
+    if (arguments_.sweep) {
+      VKF_CHECK_OK(measure_all("sweep", [&](const Row& row) { return sweep_row(session, row); }));
+    } else {
+      VKF_CHECK_OK(measure_all("rows", [&](const Row& row) { return bench_row(session, row); }));
+    }
+    return std::move(report_);
+  }
+
+ private:
+  template <typename Measure>
+  Result<void> measure_all(const char* key, Measure&& measure) {
+    Progress progress;
+    for (std::size_t i = 0; i < chosen_.size(); ++i) {
+      progress.show(i, chosen_.size(), chosen_[i]->name);
+      const auto result = measure(*chosen_[i]);
+      progress.clear();
+      fmt::print("{}\n", table_line(result));
+      std::fflush(stdout);
+      report_[key].push_back(to_json(result));
+      good_ = good_ && result.outcome != Outcome::wrong && result.outcome != Outcome::failed;
+      // After every row: a run that is cut off leaves what it has.
+      VKF_CHECK_OK(write_json(arguments_.json, report_));
+    }
+    return {};
+  }
+
+  const Arguments& arguments_;
+  const std::vector<const Row*>& chosen_;
+  bool& good_;
+  nlohmann::json report_;
+};
 
 /// The exit status: 0, or 1 if a row is wrong or failed.
 Result<int> run_all(const Arguments& arguments) {
@@ -131,14 +144,14 @@ Result<int> run_all(const Arguments& arguments) {
     VKF_TRY(devices, Device::list());
     for (const DeviceDescription& device : devices) {
       options.name = std::to_string(device.index);
-      VKF_TRY(one, bench_device(arguments, options, chosen, good));
+      VKF_TRY(one, Run(arguments, chosen, good).on(options));
       report["devices"].push_back(one);
     }
   } else {
-    VKF_TRY(one, bench_device(arguments, options, chosen, good));
+    VKF_TRY(one, Run(arguments, chosen, good).on(options));
     report = one;
   }
-  if (!arguments.json.empty()) VKF_CHECK_OK(write_json(arguments.json, report));
+  VKF_CHECK_OK(write_json(arguments.json, report));
   return good ? 0 : 1;
 }
 
@@ -151,6 +164,7 @@ int main(int argc, char** argv) {
   app.add_option("--suite", arguments.suite, "quick or full")->check(CLI::IsMember({"quick", "full"}));
   app.add_option("--filter", arguments.filter, "Only rows whose name has a match of this regular expression");
   app.add_flag("--list", arguments.list, "List the rows with their sizes on a data-centre GPU");
+  app.add_flag("--check", arguments.check, "Compare every row with the reference; time nothing");
   app.add_flag("--sweep", arguments.sweep, "Compare the default schedule with every other");
   app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
   app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');

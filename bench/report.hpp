@@ -1,4 +1,4 @@
-// What was measured, as a table of 80 columns and as JSON.
+// What was measured, as a table and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,8 @@ namespace vkfuse::bench {
 /// Device, driver, limits, rungs. Runs the rungs' self-tests.
 Result<nlohmann::json> environment(const Session& session);
 
-std::string table_head();
+/// `error` is the largest error of a sample over its bound.
+std::string table_head(bool check_only);
 /// One line; the word for a wrong row appears in no other.
 std::string table_line(const RowResult& result);
 nlohmann::json to_json(const RowResult& result);

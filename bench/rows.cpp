@@ -3,82 +3,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "vkfuse/ops.hpp"
+#include <iterator>
+
+#include "row_groups.hpp"
 
 namespace vkfuse::bench {
 
-namespace {
-
-constexpr int kAdamTensors = 64;
-
-std::vector<Tensor> textbook(DType dtype, const Shape& shape) {
-  const Tensor x = Tensor::input("x", dtype, shape);
-  return {relu(x * 2.0) + 1.0};
-}
-
-Tensor biased(DType dtype, const Shape& shape) {
-  return Tensor::input("x", dtype, shape) + Tensor::input("bias", dtype, {shape.back()});
-}
-
-std::vector<Tensor> bias_gelu_tanh(DType dtype, const Shape& shape) {
-  const Tensor x = biased(dtype, shape);
-  return {0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * (x * x * x))))};
-}
-
-std::vector<Tensor> bias_gelu_erf(DType dtype, const Shape& shape) {
-  const Tensor x = biased(dtype, shape);
-  return {0.5 * x * (1.0 + erf(x * 0.7071067812))};
-}
-
-std::vector<Tensor> swiglu(DType dtype, const Shape& shape) {
-  const Tensor gate = Tensor::input("gate", dtype, shape);
-  return {gate * sigmoid(gate) * Tensor::input("up", dtype, shape)};
-}
-
-/// Keeps nine elements of ten.
-std::vector<Tensor> dropout_residual(DType dtype, const Shape& shape) {
-  const Tensor x = Tensor::input("x", dtype, shape);
-  const Tensor keep = lt(Tensor::random(shape, 2024), Tensor::scalar_int(DType::u32, 3865470566));
-  return {select(keep, x * (1.0 / 0.9), Tensor::scalar(dtype, 0)) + Tensor::input("residual", dtype, shape)};
-}
-
-/// AdamW at its usual settings, in step 10: the new parameters and both moments of each tensor.
-std::vector<Tensor> adamw(DType dtype, const Shape& shape) {
-  constexpr double rate = 1e-3, decay = 0.01, beta1 = 0.9, beta2 = 0.999;
-  constexpr double correct1 = 1 / (1 - 0.3486784401), correct2 = 1 / (1 - 0.9900448802);
-  std::vector<Tensor> outputs;
-  for (int i = 0; i < kAdamTensors; ++i) {
-    const auto input = [&](const char* name) { return Tensor::input(name + std::to_string(i), dtype, shape); };
-    const Tensor p = input("p"), g = input("g"), m = input("m"), v = input("v");
-    const Tensor m1 = m * beta1 + g * (1 - beta1);
-    const Tensor v1 = v * beta2 + g * g * (1 - beta2);
-    const Tensor step = m1 * correct1 / (sqrt(v1 * correct2) + 1e-8);
-    outputs.push_back(p * (1 - rate * decay) - step * rate);
-    outputs.push_back(m1);
-    outputs.push_back(v1);
-  }
-  return outputs;
-}
-
-std::vector<Tensor> small_ops(DType dtype, const Shape& shape) {
-  Tensor x = Tensor::input("x", dtype, shape);
-  for (int i = 0; i < 5; ++i) x = tanh(x * 1.25 + 0.1) * 0.75 + 0.2;
-  return {x};
-}
-
-}  // namespace
-
 std::span<const Row> rows() {
-  static const std::vector<Row> table = {
-      {"textbook f32", "chain", DType::f32, {1 << 28}, textbook, {.sweep = true}},
-      {"textbook f16", "chain", DType::f16, {1 << 28}, textbook, {.sweep = true}},
-      {"bias+gelu tanh f16", "chain", DType::f16, {16384, 8192}, bias_gelu_tanh, {.sweep = true}},
-      {"bias+gelu erf f16", "chain", DType::f16, {16384, 8192}, bias_gelu_erf, {.sweep = true}},
-      {"swiglu f16", "chain", DType::f16, {8192, 14336}, swiglu},
-      {"dropout+add f16", "chain", DType::f16, {16384, 8192}, dropout_residual},
-      {"adamw f32", "chain", DType::f32, {7812500}, adamw, {.tensors = kAdamTensors, .positive = "v"}},
-      {"25 small ops f32", "chain", DType::f32, {1 << 16}, small_ops, {.launch_bound = true}},
-  };
+  static const std::vector<Row> table = [] {
+    std::vector<Row> all;
+    for (auto* group : {chain_rows, view_rows, norm_rows, reduce_rows, scan_rows, gather_rows}) {
+      std::vector<Row> some = group();
+      std::move(some.begin(), some.end(), std::back_inserter(all));
+    }
+    return all;
+  }();
   return table;
 }
 

@@ -16,6 +16,7 @@ struct Traits {
   int tensors = 1;            ///< independent tensors of the row's shape
   bool launch_bound = false;  ///< neither divided nor rotated: what counts is the cost of launching
   std::string_view positive;  ///< inputs whose name starts so are not negative
+  std::vector<std::size_t> divide = {0};  ///< dimensions that smaller devices get less of, in this order
   bool sweep = false;         ///< part of --sweep
 };
 
@@ -23,7 +24,7 @@ struct Row {
   std::string_view name;
   std::string_view group;
   DType dtype;
-  /// The shape on a data-centre GPU. Dimension 0 is divided for smaller devices; the others stay.
+  /// The shape on a data-centre GPU. Smaller devices get less of traits.divide; the other dimensions stay.
   std::vector<std::int64_t> full;
   /// Outputs of the program at a shape.
   std::vector<Tensor> (*build)(DType dtype, const Shape& shape);

@@ -4,6 +4,8 @@
 
 #include "api/tensor_node.hpp"
 #include "bound.hpp"
+#include "cone.hpp"
+#include "graph_facts.hpp"
 
 namespace vkfuse::bench {
 
@@ -11,12 +13,17 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-std::int64_t divisor(const Session& session) {
+/// By how much a row is smaller here than on a data-centre GPU.
+Result<std::int64_t> divisor(const Session& session, DType dtype) {
   switch (session.context->device()->info().type) {
     case DeviceType::discrete: return session.quick ? 4 : 1;
-    case DeviceType::cpu: return session.quick ? 128 : 64;
+    case DeviceType::cpu: break;
     default: return session.quick ? 32 : 8;
   }
+  // A driver that converts 16-bit floats by integer code takes tens of times as long for them.
+  VKF_TRY(missing, session.context->missing(Rung::t2));
+  const bool slow = size_of(dtype) == 2 && !missing.empty();
+  return (session.quick ? 128 : 64) * (slow ? 4 : 1);
 }
 
 /// What sets must add up to, so that the last-level cache does not hold one until its next turn.
@@ -26,6 +33,14 @@ std::uint64_t rotation_bytes(const Session& session) { return session.on_cpu() ?
 std::uint64_t largest_buffer(const Session& session) {
   const Caps& caps = session.context->device()->caps();
   return std::min(caps.storage_buffer_range, caps.max_allocation) - 16 * kMiB;
+}
+
+/// Whether one element of every output can be checked in time.
+bool can_be_checked(const Session& session, const ir::Graph& graph) {
+  return std::all_of(graph.outputs().begin(), graph.outputs().end(), [&](const ir::Output& output) {
+    const auto work = cone_elements(graph, output.value, 1);
+    return work && *work <= session.most_work();
+  });
 }
 
 /// Inputs, outputs, the copy's buffers, pools and intermediate values are at most about four times
@@ -40,6 +55,20 @@ bool fits(const Session& session, const Case& one) {
     if (!bytes || static_cast<std::uint64_t>(*bytes) > largest_buffer(session)) return false;
   }
   return true;
+}
+
+/// The row's shape with about 1 / `by` of its elements: dimensions of traits.divide shrink in turn, none below 1.
+std::vector<std::int64_t> divided(const Row& row, std::int64_t by) {
+  std::vector<std::int64_t> sizes = row.full;
+  // Multiples of 8 where there is one dimension only, so that every dtype is moved in whole vectors.
+  const std::int64_t granule = sizes.size() == 1 ? 8 : 1;
+  for (std::size_t axis : row.traits.divide) {
+    if (by == 1) break;
+    const std::int64_t size = std::max(sizes[axis] / by / granule * granule, granule);
+    by = std::max<std::int64_t>(1, by / std::max<std::int64_t>(1, sizes[axis] / size));
+    sizes[axis] = size;
+  }
+  return sizes;
 }
 
 Result<Case> case_at(const Session& session, const Row& row, std::vector<std::int64_t> sizes) {
@@ -68,16 +97,15 @@ TimingOptions Session::timing() const {
 }
 
 Result<Case> make_case(const Session& session, const Row& row) {
-  std::vector<std::int64_t> sizes = row.full;
-  if (row.traits.launch_bound) return case_at(session, row, std::move(sizes));
-  // Multiples of 8 where the outer dimension is the only one, so that every dtype is moved in whole vectors.
-  const std::int64_t granule = sizes.size() == 1 ? 8 : 1;
-  for (std::int64_t divided = divisor(session);; divided *= 2) {
-    const std::int64_t outer = row.full.front() / divided;
-    sizes.front() = outer >= granule && divided > 1 ? outer / granule * granule : outer;
-    if (outer < 1) return make_error(ErrorCode::out_of_memory, "The device has no memory for the row '{}' at any size.", row.name);
+  if (row.traits.launch_bound) return case_at(session, row, row.full);
+  VKF_TRY(by, divisor(session, row.dtype));
+  std::vector<std::int64_t> last;
+  for (;; by *= 2) {
+    std::vector<std::int64_t> sizes = divided(row, by);
+    if (sizes == last) return make_error(ErrorCode::out_of_memory, "The row '{}' fits the device's memory at no size.", row.name);
     VKF_TRY(made, case_at(session, row, sizes));
-    if (fits(session, made)) return made;
+    if (fits(session, made) && can_be_checked(session, made.graph)) return made;
+    last = std::move(sizes);
   }
 }
 

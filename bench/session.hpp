@@ -11,10 +11,15 @@ namespace vkfuse::bench {
 struct Session {
   std::shared_ptr<runtime::Context> context;
   bool quick = true;
+  bool check_only = false;  ///< every program runs once and is compared; nothing is timed
   std::string spoil;  ///< name of a row to compute from wrong data: shows that the check is alive
 
   [[nodiscard]] bool on_cpu() const { return context->device()->info().type == DeviceType::cpu; }
   [[nodiscard]] TimingOptions timing() const;
+  /// Elements that the reference may evaluate per output, about: half a second of it, or two.
+  [[nodiscard]] double work() const { return quick ? 0x1p21 : 0x1p23; }
+  /// The same where one element takes more, as of a sum over everything. A row that needs more yet is run smaller.
+  [[nodiscard]] double most_work() const { return quick ? 0x1p25 : 0x1p27; }
 };
 
 /// A row at the size it runs here.
@@ -26,8 +31,8 @@ struct Case {
   int sets = 1;            ///< of buffers to rotate through
 };
 
-/// Divides the row's outer dimension by what suits the kind of device and the suite, then by two
-/// until everything fits its memory and its limits.
+/// Divides the row's outer dimensions by what suits the kind of device and the suite, then by two
+/// until everything fits its memory and its limits, and can be checked in time.
 Result<Case> make_case(const Session& session, const Row& row);
 
 /// A copy of as many bytes, in and out together, through the same code generator. Several tensors

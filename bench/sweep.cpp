@@ -1,20 +1,26 @@
 #include "sweep.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "api/states.hpp"
+#include "base/numerics.hpp"
 #include "verify.hpp"
 
 namespace vkfuse::bench {
 
 namespace {
 
-/// Every tuning of the sweep, the default (nothing overridden) first.
-std::vector<schedule::Tuning> tunings(const Session& session) {
+using Steps = std::vector<plan::Scheduled>;
+
+int largest_workgroup(const Session& session) {
   const Caps& caps = session.context->device()->caps();
-  const int limit = static_cast<int>(std::min(caps.max_invocations, caps.max_workgroup_x));
-  std::vector<schedule::Tuning> all = {{}};
-  for (int workgroup = 64; workgroup <= std::min(limit, 1024); workgroup *= 2) {
+  return static_cast<int>(std::min({caps.max_invocations, caps.max_workgroup_x, 1024u}));
+}
+
+std::vector<schedule::Tuning> pointwise_tunings(const Session& session) {
+  std::vector<schedule::Tuning> all;
+  for (int workgroup = 64; workgroup <= largest_workgroup(session); workgroup *= 2) {
     for (int vector_bytes : {4, 8, 16}) {
       for (int items : {1, 2, 4}) all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .items_in_flight = items});
     }
@@ -22,33 +28,97 @@ std::vector<schedule::Tuning> tunings(const Session& session) {
   return all;
 }
 
-SweepPoint point_of(const Bound& bound) {
-  const schedule::Schedule& schedule = bound.variant->steps.front().schedule;
-  SweepPoint point{schedule.workgroup, 0, schedule.items_in_flight, {}};
-  for (const schedule::AccessPlan& load : schedule.loads) point.vector_bytes = std::max(point.vector_bytes, load.vector_bytes);
-  for (const schedule::AccessPlan& store : schedule.stores) point.vector_bytes = std::max(point.vector_bytes, store.vector_bytes);
+/// Around the lanes of the default: lanes and workgroups with rows kept or read again, at the two wider accesses; then
+/// folds in one pass, and parts.
+std::vector<schedule::Tuning> row_tunings(const Session& session, int standard) {
+  std::vector<schedule::Tuning> all;
+  const int largest = largest_workgroup(session);
+  for (int lanes = std::max(1, standard / 4); lanes <= std::min(4 * standard, largest); lanes *= 2) {
+    for (int workgroup = std::max(64, lanes); workgroup <= std::min(largest, std::max(256, lanes)); workgroup *= 2) {
+      for (int vector_bytes : {8, 16}) {
+        for (bool persistent : {true, false}) {
+          all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .column_lanes = lanes, .persistent = persistent});
+        }
+      }
+    }
+    for (bool online : {true, false}) all.push_back({.column_lanes = lanes, .online = online, .persistent = false});
+  }
+  for (int parts = 1; parts <= 512; parts *= 2) all.push_back({.parts = parts});
+  return all;
+}
+
+SweepPoint point_of(const Steps& steps) {
+  const auto moved = [](const plan::Scheduled& step) { return step.schedule.bytes_read + step.schedule.bytes_written; };
+  const auto most = std::max_element(steps.begin(), steps.end(), [&](const auto& a, const auto& b) { return moved(a) < moved(b); });
+  SweepPoint point{{}, most->schedule, {}};
+  const schedule::Schedule& schedule = point.schedule;
+  const int bytes = widest_access(schedule);
+  if (schedule.kind != schedule::Template::rows) {
+    point.text = fmt::format("{}x{}B x{}", schedule.workgroup, bytes, schedule.items_in_flight);
+    return point;
+  }
+  point.text = fmt::format("{}x{} {}B{}{}", schedule.row_lanes, schedule.column_lanes, bytes, schedule.persistent ? " keep" : "",
+                           schedule.online ? " online" : "");
+  if (schedule.parts > 1) point.text += fmt::format(" /{}", schedule.parts);
   return point;
 }
 
-bool same_schedule(const Bound& a, const Bound& b) { return a.variant->compiled.front() == b.variant->compiled.front(); }
+/// What tells the schedules of a program from those of another one.
+std::string identity(const Steps& steps) {
+  std::string all;
+  for (const plan::Scheduled& step : steps) {
+    const schedule::Schedule& schedule = step.schedule;
+    all += fmt::format("{} {} {}; ", point_of({step}).text, schedule.elements_per_item, schedule.workgroup);
+  }
+  return all;
+}
+
+/// The bounds of the reference count on it (base/numerics.hpp); only a tuning can break it.
+bool keeps_chains_short(const plan::Scheduled& step) {
+  const schedule::Schedule& schedule = step.schedule;
+  if (schedule.kind != schedule::Template::rows) return true;
+  const std::int64_t per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
+  return schedule.trips / schedule.parts * per_item <= longest_sum_chain(step.loops.column_count());
+}
+
+std::vector<schedule::Tuning> tunings(const Session& session, const Steps& steps) {
+  const schedule::Schedule main = point_of(steps).schedule;
+  return main.kind == schedule::Template::rows ? row_tunings(session, main.column_lanes) : pointwise_tunings(session);
+}
+
+/// Prepares, checks and files one tuning. False: the row is wrong.
+Result<bool> add_candidate(const Session& session, const Case& one, const Loaded& loaded, const schedule::Tuning& tuning,
+                           std::vector<Prepared>& all, SweepResult& result) {
+  runtime::ProgramOptions options;
+  options.tuning = tuning;
+  VKF_TRY(prepared, prepare(session, one, loaded.sets, options));
+  VKF_TRY(verdict, verify(*prepared.bound, loaded.expected, loaded.sets));
+  if (!verdict.wrong.empty()) {
+    result.outcome = Outcome::wrong;
+    result.detail = fmt::format("{}: {}", point_of(prepared.bound->variant->steps).text, verdict.wrong);
+    return false;
+  }
+  all.push_back(std::move(prepared));
+  return true;
+}
 
 /// The default and every distinct other schedule, each checked. Empty: the row is wrong.
 Result<std::vector<Prepared>> candidates(const Session& session, const Case& one, const Loaded& loaded, SweepResult& result) {
   std::vector<Prepared> all;
-  for (const schedule::Tuning& tuning : tunings(session)) {
-    runtime::ProgramOptions options;
-    options.tuning = tuning;
-    VKF_TRY(prepared, prepare(session, one, loaded.sets, options));
-    // A tuning that says what the default does is the default; it would only be measured twice.
-    if (std::any_of(all.begin(), all.end(), [&](const Prepared& other) { return same_schedule(*other.bound, *prepared.bound); })) continue;
-    VKF_TRY(verdict, verify(*prepared.bound, one.graph, loaded.data, loaded.sets));
-    if (!verdict.wrong.empty()) {
-      const SweepPoint point = point_of(*prepared.bound);
-      result.outcome = Outcome::wrong;
-      result.detail = fmt::format("workgroup {}, {} bytes, {} in flight: {}", point.workgroup, point.vector_bytes, point.items_in_flight, verdict.wrong);
-      return std::vector<Prepared>();
+  VKF_TRY(right, add_candidate(session, one, loaded, {}, all, result));
+  if (!right) return std::vector<Prepared>();
+  const Bound& standard = *all.front().bound;
+  std::set<std::string> known = {identity(standard.variant->steps)};
+  for (const schedule::Tuning& tuning : tunings(session, standard.variant->steps)) {
+    // Asked before anything is compiled: most tunings say what another one does.
+    const auto steps = plan::schedule_all(standard.program->plan(), {}, tuning);
+    if (!steps || !std::all_of(steps->begin(), steps->end(), keeps_chains_short)) {
+      ++result.refused;
+      continue;
     }
-    all.push_back(std::move(prepared));
+    if (!known.insert(identity(*steps)).second) continue;
+    VKF_TRY(added, add_candidate(session, one, loaded, tuning, all, result));
+    if (!added) return std::vector<Prepared>();
   }
   return all;
 }
@@ -64,7 +134,7 @@ Result<void> run(const Session& session, const Row& row, SweepResult& result) {
   VKF_TRY(times, time_interleaved(programs, session.timing()));
   std::size_t best = 0;
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    result.all.push_back(point_of(*programs[i]));
+    result.all.push_back(point_of(programs[i]->variant->steps));
     result.all.back().times = times[i];
     if (times[i].median < times[best].median) best = i;
   }
@@ -72,9 +142,9 @@ Result<void> run(const Session& session, const Row& row, SweepResult& result) {
   again.samples *= 2;
   const Bound* const finalists[] = {programs[0], programs[best]};
   VKF_TRY(final_times, time_interleaved(std::span(finalists).first(best == 0 ? 1 : 2), again));
-  result.standard = point_of(*programs[0]);
+  result.standard = point_of(programs[0]->variant->steps);
   result.standard.times = final_times.front();
-  result.best = point_of(*programs[best]);
+  result.best = point_of(programs[best]->variant->steps);
   result.best.times = final_times.back();
   result.ratio = result.standard.times.median / result.best.times.median;
   result.outcome = Outcome::measured;
@@ -82,6 +152,14 @@ Result<void> run(const Session& session, const Row& row, SweepResult& result) {
 }
 
 }  // namespace
+
+int widest_access(const schedule::Schedule& schedule) {
+  int bytes = 0;
+  for (const auto* plans : {&schedule.loads, &schedule.stores}) {
+    for (const schedule::AccessPlan& plan : *plans) bytes = std::max(bytes, plan.vector_bytes);
+  }
+  return bytes;
+}
 
 SweepResult sweep_row(const Session& session, const Row& row) {
   SweepResult result;

@@ -6,9 +6,10 @@
 namespace vkfuse::bench {
 
 struct SweepPoint {
-  int workgroup = 0;
-  int vector_bytes = 0;  ///< of the widest access
-  int items_in_flight = 0;
+  /// Of the step that moves the most bytes. Pointwise: "workgroup x widest access x items in flight"; rows: "lanes of rows x
+  /// lanes of columns, widest access", and what is kept, online, or split in parts.
+  std::string text;
+  schedule::Schedule schedule;  ///< the same step's
   Times times;
 };
 
@@ -20,10 +21,14 @@ struct SweepResult {
   SweepPoint standard;  ///< what the model chooses
   SweepPoint best;      ///< the fastest of `all`
   std::vector<SweepPoint> all;
+  int refused = 0;  ///< tunings that no schedule has: beyond a limit, or longer chains of additions than promised
   /// Median of the default over median of the best, measured again with only the two: the best of many
   /// noisy figures looks better than it is.
   double ratio = 0;
 };
+
+/// Bytes of one load or store instruction.
+int widest_access(const schedule::Schedule& schedule);
 
 SweepResult sweep_row(const Session& session, const Row& row);
 

@@ -2,26 +2,50 @@
 
 #include <algorithm>
 
+#include "cone.hpp"
+
 namespace vkfuse::bench {
 
 namespace {
 
 using vulkan::Access;
 
-constexpr std::int64_t kWindow = 64;    // consecutive elements: neighbouring lanes are compared together
+constexpr std::int64_t kWindow = 64;     // consecutive elements: neighbouring lanes are compared together
 constexpr std::int64_t kSamples = 4096;  // of all outputs together, about
 
-/// Starts of windows: the first, the last, and random ones between.
-std::vector<std::int64_t> window_starts(std::int64_t elements, std::int64_t windows, std::uint64_t seed) {
-  std::vector<std::int64_t> starts = {0};
-  const std::int64_t last = std::max<std::int64_t>(0, elements - kWindow);
-  for (std::int64_t i = 2; i < windows; ++i) {
+/// How many windows of how many elements.
+struct Sampling {
+  std::int64_t windows = 1;
+  std::int64_t length = 1;
+};
+
+/// The longest windows, then as many of them, as stay below `work`; two if that is possible at any length.
+Result<Sampling> choose_sampling(const ir::Graph& graph, ir::NodeId value, std::int64_t elements, std::int64_t most_windows, double work) {
+  VKF_TRY(whole, cone_elements(graph, value, elements));
+  for (std::int64_t length = std::min(kWindow, elements);; length = (length + 1) / 2) {
+    VKF_TRY(cost, cone_elements(graph, value, length));
+    // One window may need nearly everything, as in a scan of one line: then more of them cost no more.
+    if (whole <= std::max(work, 2 * cost)) return Sampling{most_windows, length};
+    if (length > 1 && 2 * cost > work) continue;
+    const auto affordable = static_cast<std::int64_t>(std::min(work / cost, 1e9));
+    return Sampling{std::clamp<std::int64_t>(affordable, 1, most_windows), length};
+  }
+}
+
+/// Starts of windows: the first, the last, and random ones between. One window is a random one.
+std::vector<std::int64_t> window_starts(std::int64_t elements, const Sampling& sampling, std::uint64_t seed) {
+  const std::int64_t last = std::max<std::int64_t>(0, elements - sampling.length);
+  std::vector<std::int64_t> starts;
+  if (sampling.windows > 1) starts = {0, last};
+  for (std::int64_t i = static_cast<std::int64_t>(starts.size()); i < sampling.windows; ++i) {
     const auto counter = static_cast<std::uint64_t>(2 * i);
     const std::uint64_t high = ops::philox(seed, counter);
     const std::uint64_t random = high << 32 | ops::philox(seed, counter + 1);
     starts.push_back(static_cast<std::int64_t>(random % static_cast<std::uint64_t>(last + 1)));
   }
-  starts.push_back(last);
+  // In order: what windows share stays in the evaluator's reach.
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
   return starts;
 }
 
@@ -38,42 +62,54 @@ Result<void> run_once(const Bound& bound, const BufferSet& set) {
   return ticket.wait();
 }
 
-Result<reference::Comparison> compare_output(const Bound& bound, const ir::Graph& graph, const ir::Output& output,
-                                             const reference::Feeds& feeds, const BufferSet& set, std::int64_t windows) {
-  const TensorType& type = graph.node(output.value).type;
-  VKF_TRY(sizes, resolve(type.shape, {}));
-  VKF_TRY(elements, element_count(sizes));
-  const std::int64_t length = std::min(kWindow, elements);
-  const auto width = static_cast<std::uint64_t>(size_of(type.dtype));
-  std::vector<std::int64_t> indices;
-  std::vector<std::byte> got;
-  for (std::int64_t start : window_starts(elements, windows, output.value)) {
-    for (std::int64_t i = 0; i < length; ++i) indices.push_back(start + i);
-    const std::size_t at = got.size();
-    got.resize(at + static_cast<std::size_t>(length) * width);
-    const vulkan::BufferRange& range = set.outputs.find(output.name)->second;
-    VKF_CHECK_OK(bound.program->context()->download(*range.buffer, static_cast<std::uint64_t>(start) * width, std::span(got).subspan(at)));
+Result<reference::Comparison> compare_output(const Bound& bound, const Expected::Samples& samples, const BufferSet& set) {
+  const auto width = static_cast<std::uint64_t>(size_of(samples.dtype));
+  const vulkan::BufferRange& range = set.outputs.find(samples.output)->second;
+  std::vector<std::byte> got(samples.starts.size() * static_cast<std::size_t>(samples.length) * width);
+  std::span<std::byte> left = got;
+  for (std::int64_t start : samples.starts) {
+    const std::size_t bytes = static_cast<std::size_t>(samples.length) * width;
+    VKF_CHECK_OK(bound.program->context()->download(*range.buffer, static_cast<std::uint64_t>(start) * width, left.first(bytes)));
+    left = left.subspan(bytes);
   }
-  VKF_TRY(column, reference::evaluate_at(graph, output.value, indices, feeds));
-  return reference::compare(type.dtype, got, column);
+  return reference::compare(samples.dtype, got, samples.column);
 }
 
 }  // namespace
 
-Result<Verdict> verify(const Bound& bound, const ir::Graph& graph, const HostData& data, const BufferSets& sets) {
-  const BufferSet& set = sets.sets.front();
-  VKF_CHECK_OK(run_once(bound, set));
+Result<Expected> expect(const ir::Graph& graph, const HostData& data, double work) {
   const reference::Feeds feeds = data.feeds();
   const auto outputs = static_cast<std::int64_t>(graph.outputs().size());
-  const std::int64_t windows = std::max<std::int64_t>(2, kSamples / kWindow / outputs);
-  Verdict verdict;
+  const std::int64_t most_windows = std::max<std::int64_t>(2, kSamples / kWindow / outputs);
+  Expected expected;
   for (const ir::Output& output : graph.outputs()) {
-    VKF_TRY(found, compare_output(bound, graph, output, feeds, set, windows));
+    const TensorType& type = graph.node(output.value).type;
+    VKF_TRY(sizes, resolve(type.shape, {}));
+    VKF_TRY(elements, element_count(sizes));
+    VKF_TRY(sampling, choose_sampling(graph, output.value, elements, most_windows, work));
+    Expected::Samples samples{output.name, type.dtype, window_starts(elements, sampling, output.value), sampling.length, {}};
+    std::vector<std::int64_t> indices;
+    for (std::int64_t start : samples.starts) {
+      for (std::int64_t i = 0; i < samples.length; ++i) indices.push_back(start + i);
+    }
+    VKF_TRY(column, reference::evaluate_at(graph, output.value, indices, feeds));
+    samples.column = std::move(column);
+    expected.outputs.push_back(std::move(samples));
+  }
+  return expected;
+}
+
+Result<Verdict> verify(const Bound& bound, const Expected& expected, const BufferSets& sets) {
+  const BufferSet& set = sets.sets.front();
+  VKF_CHECK_OK(run_once(bound, set));
+  Verdict verdict;
+  for (const Expected::Samples& samples : expected.outputs) {
+    VKF_TRY(found, compare_output(bound, samples, set));
     verdict.max_ratio = std::max(verdict.max_ratio, found.max_ratio);
     verdict.samples += found.elements;
     if (found.ok()) continue;
-    verdict.wrong = found.wrong > 0 ? fmt::format("{} of {} samples of output '{}': {}", found.wrong, found.elements, output.name, found.first_wrong)
-                                    : fmt::format("{} of {} samples of output '{}' are undecided.", found.undecided, found.elements, output.name);
+    verdict.wrong = found.wrong > 0 ? fmt::format("{} of {} samples of output '{}': {}", found.wrong, found.elements, samples.output, found.first_wrong)
+                                    : fmt::format("{} of {} samples of output '{}' are undecided.", found.undecided, found.elements, samples.output);
     break;
   }
   return verdict;

@@ -5,6 +5,23 @@
 
 namespace vkfuse::bench {
 
+/// What samples of every output must be. Made once per row and compared with every program of it.
+struct Expected {
+  struct Samples {
+    std::string output;
+    DType dtype = DType::f32;
+    std::vector<std::int64_t> starts;  ///< of windows of `length` consecutive elements
+    std::int64_t length = 0;
+    reference::Column column;
+  };
+  std::vector<Samples> outputs;
+};
+
+/// Windows of up to 64 elements, the first and the last ones of each output among them: as many, and as long,
+/// as leave the reference no more than about `work` elements to evaluate per output. One element is always
+/// checked, whatever it costs (a sum over the whole tensor has no other).
+Result<Expected> expect(const ir::Graph& graph, const HostData& data, double work);
+
 struct Verdict {
   std::string wrong;     ///< one sentence; empty if every sample is within its bound
   double max_ratio = 0;  ///< largest error / bound
@@ -12,7 +29,7 @@ struct Verdict {
 };
 
 /// Runs the program once on the first set. Outputs are filled with NaN bits before, so that an
-/// element nobody wrote is found. `graph` is the one the program was made from.
-Result<Verdict> verify(const Bound& bound, const ir::Graph& graph, const HostData& data, const BufferSets& sets);
+/// element nobody wrote is found.
+Result<Verdict> verify(const Bound& bound, const Expected& expected, const BufferSets& sets);
 
 }  // namespace vkfuse::bench

@@ -21,7 +21,7 @@ declare -A allowed=(
   [vulkan]="base"
   [runtime]="vulkan spirv codegen plan partition schedule segment passes ir ops index base"
   [api]="runtime vulkan spirv codegen plan partition schedule segment passes ir ops index base"
-  [onnx]="api ir ops base"
+  [onnx]="api reference ir ops base"
   [tool]="onnx api runtime reference spirv plan partition schedule segment ir ops index base"
 )
 

@@ -34,8 +34,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels) {
   if (!logits.valid()) return logits;
   if (!labels.valid()) return labels;
   if (logits.shape().size() != 2 || labels.shape() != Shape{logits.shape()[0]}) {
-    return Tensor::failed(invalid("'cross_entropy' takes logits of [rows, classes] and labels of [rows], but they are {} and {}.",
-                                  type_text(logits), type_text(labels)));
+    return Tensor::failed(
+        invalid("'cross_entropy' takes logits of [rows, classes] and labels of [rows], but they are {} and {}.",
+                type_text(logits), type_text(labels)));
   }
   const Tensor largest = logits.max({1}, true);
   const Tensor log_sum = log(exp(logits - largest).sum({1}));
@@ -47,7 +48,8 @@ Tensor silu(const Tensor& x) { return x * sigmoid(x); }
 
 TopK top_k(const Tensor& x, std::int64_t count, int axis, bool largest) {
   if (x.valid() && count < 1) {
-    const Tensor none = Tensor::failed(invalid("'top_k' takes the best {} elements of {}, but it takes at least 1.", count, type_text(x)));
+    const Tensor none = Tensor::failed(
+        invalid("'top_k' takes the best {} elements of {}, but it takes at least 1.", count, type_text(x)));
     return {none, none};
   }
   const Tensor positions = x.argsort(axis, largest, count);
@@ -56,11 +58,15 @@ TopK top_k(const Tensor& x, std::int64_t count, int axis, bool largest) {
 
 Tensor dropout(const Tensor& x, double keep, std::uint64_t seed) {
   if (!x.valid()) return x;
-  if (!(keep > 0 && keep <= 1)) return Tensor::failed(invalid("'dropout' keeps elements with a probability above 0 and up to 1, but it is {}.", keep));
-  if (!is_float(x.dtype())) return Tensor::failed(unsupported("'dropout' is not defined on {}; it takes floats.", name_of(x.dtype())));
+  if (!(keep > 0 && keep <= 1))
+    return Tensor::failed(
+        invalid("'dropout' keeps elements with a probability above 0 and up to 1, but it is {}.", keep));
+  if (!is_float(x.dtype()))
+    return Tensor::failed(unsupported("'dropout' is not defined on {}; it takes floats.", name_of(x.dtype())));
   if (keep == 1) return x;
   // The upper 24 bits become a float without rounding.
-  const Tensor uniform = shift_right(Tensor::random(x.shape(), seed), Tensor::scalar(DType::u32, 8)).cast(DType::f32) * 0x1p-24;
+  const Tensor uniform =
+      shift_right(Tensor::random(x.shape(), seed), Tensor::scalar(DType::u32, 8)).cast(DType::f32) * 0x1p-24;
   const Tensor kept = lt(uniform, Tensor::scalar(DType::f32, keep));
   return select(kept, x * (1 / keep), Tensor::scalar(x.dtype(), 0));
 }

@@ -26,7 +26,8 @@ Tensor of_scalar(const Tensor& x, const ops::OpRow& op) {
 Tensor Tensor::reduce(std::string_view op, std::vector<int> axes, bool keep_dims) const {
   const ops::OpRow* row = ops::find(op);
   if (!valid()) return *this;
-  if (row == nullptr || row->cls != ops::OpClass::reduce) return failed(invalid("'{}' is not the name of a reduction.", op));
+  if (row == nullptr || row->cls != ops::OpClass::reduce)
+    return failed(invalid("'{}' is not the name of a reduction.", op));
   const std::size_t rank = shape().size();
   if (rank == 0 && axes.empty() && row->fold.kind != ops::Fold::Kind::arg) return of_scalar(*this, *row);
   if (axes.empty()) {
@@ -41,20 +42,42 @@ Tensor Tensor::reduce(std::string_view op, std::vector<int> axes, bool keep_dims
   return reduced.reshape(std::move(kept));
 }
 
-Tensor Tensor::sum(std::vector<int> axes, bool keep_dims) const { return reduce("reduce_sum", std::move(axes), keep_dims); }
-Tensor Tensor::prod(std::vector<int> axes, bool keep_dims) const { return reduce("reduce_prod", std::move(axes), keep_dims); }
-Tensor Tensor::mean(std::vector<int> axes, bool keep_dims) const { return reduce("reduce_mean", std::move(axes), keep_dims); }
-Tensor Tensor::max(std::vector<int> axes, bool keep_dims) const { return reduce("reduce_max", std::move(axes), keep_dims); }
-Tensor Tensor::min(std::vector<int> axes, bool keep_dims) const { return reduce("reduce_min", std::move(axes), keep_dims); }
-Tensor Tensor::any(std::vector<int> axes, bool keep_dims) const { return reduce("reduce_any", std::move(axes), keep_dims); }
-Tensor Tensor::all(std::vector<int> axes, bool keep_dims) const { return reduce("reduce_all", std::move(axes), keep_dims); }
+Tensor Tensor::sum(std::vector<int> axes, bool keep_dims) const {
+  return reduce("reduce_sum", std::move(axes), keep_dims);
+}
+Tensor Tensor::prod(std::vector<int> axes, bool keep_dims) const {
+  return reduce("reduce_prod", std::move(axes), keep_dims);
+}
+Tensor Tensor::mean(std::vector<int> axes, bool keep_dims) const {
+  return reduce("reduce_mean", std::move(axes), keep_dims);
+}
+Tensor Tensor::max(std::vector<int> axes, bool keep_dims) const {
+  return reduce("reduce_max", std::move(axes), keep_dims);
+}
+Tensor Tensor::min(std::vector<int> axes, bool keep_dims) const {
+  return reduce("reduce_min", std::move(axes), keep_dims);
+}
+Tensor Tensor::any(std::vector<int> axes, bool keep_dims) const {
+  return reduce("reduce_any", std::move(axes), keep_dims);
+}
+Tensor Tensor::all(std::vector<int> axes, bool keep_dims) const {
+  return reduce("reduce_all", std::move(axes), keep_dims);
+}
 Tensor Tensor::argmax(int axis, bool keep_dims) const { return reduce("argmax", {axis}, keep_dims); }
 Tensor Tensor::argmin(int axis, bool keep_dims) const { return reduce("argmin", {axis}, keep_dims); }
 
-Tensor Tensor::cumsum(int axis, bool exclusive, bool reverse) const { return scanned(*this, "cumsum", axis, exclusive, reverse); }
-Tensor Tensor::cumprod(int axis, bool exclusive, bool reverse) const { return scanned(*this, "cumprod", axis, exclusive, reverse); }
-Tensor Tensor::cummax(int axis, bool exclusive, bool reverse) const { return scanned(*this, "cummax", axis, exclusive, reverse); }
-Tensor Tensor::cummin(int axis, bool exclusive, bool reverse) const { return scanned(*this, "cummin", axis, exclusive, reverse); }
+Tensor Tensor::cumsum(int axis, bool exclusive, bool reverse) const {
+  return scanned(*this, "cumsum", axis, exclusive, reverse);
+}
+Tensor Tensor::cumprod(int axis, bool exclusive, bool reverse) const {
+  return scanned(*this, "cumprod", axis, exclusive, reverse);
+}
+Tensor Tensor::cummax(int axis, bool exclusive, bool reverse) const {
+  return scanned(*this, "cummax", axis, exclusive, reverse);
+}
+Tensor Tensor::cummin(int axis, bool exclusive, bool reverse) const {
+  return scanned(*this, "cummin", axis, exclusive, reverse);
+}
 
 Tensor Tensor::argsort(int axis, bool descending, std::int64_t count) const {
   const int at = counted_axis(axis, shape().size());

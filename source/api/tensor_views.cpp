@@ -17,7 +17,8 @@ bool has_axis(const Tensor& x, int axis) { return axis >= 0 && axis < static_cas
 
 Tensor no_such_axis(const Tensor& x, std::string_view op, int axis) {
   const std::size_t rank = x.shape().size();
-  return Tensor::failed(invalid("'{}' names axis {}, but {} has {} ax{}s.", op, axis, to_text({x.dtype(), x.shape()}), rank, rank == 1 ? "i" : "e"));
+  return Tensor::failed(invalid("'{}' names axis {}, but {} has {} ax{}s.", op, axis, to_text({x.dtype(), x.shape()}),
+                                rank, rank == 1 ? "i" : "e"));
 }
 
 std::string type_text(const Tensor& x) { return to_text(TensorType{x.dtype(), x.shape()}); }
@@ -42,16 +43,19 @@ Result<Dim> remaining(const Tensor& x, const Shape& stated, const Shape& asked) 
       continue;
     }
     const auto product = dim.is_symbol() ? std::nullopt : checked_mul(divisor, dim.size());
-    if (!product) return invalid("'reshape' of {} to {} has no number for its open dimension.", type_text(x), to_text(asked));
+    if (!product)
+      return invalid("'reshape' of {} to {} has no number for its open dimension.", type_text(x), to_text(asked));
     divisor = *product;
   }
   if (divisor == 0 || count % divisor != 0) {
-    return invalid("'reshape' of {} to {} cannot divide {} elements by {}.", type_text(x), to_text(asked), count, divisor);
+    return invalid("'reshape' of {} to {} cannot divide {} elements by {}.", type_text(x), to_text(asked), count,
+                   divisor);
   }
   if (symbols.empty()) return Dim(count / divisor);
   if (symbols.size() == 1 && count == divisor) return symbols[0];
-  return invalid("'reshape' of {} to {} leaves the product of {} and {} for one dimension, and there is no symbol for a product.",
-                 type_text(x), to_text(asked), to_text(symbols), count / divisor);
+  return invalid(
+      "'reshape' of {} to {} leaves the product of {} and {} for one dimension, and there is no symbol for a product.",
+      type_text(x), to_text(asked), to_text(symbols), count / divisor);
 }
 
 /// Where a slice with NumPy's bounds starts, and how many elements it has.
@@ -86,7 +90,9 @@ Tensor with_runs(const Tensor& x, const std::vector<Run>& runs) {
     payload.steps.push_back(runs[i].step);
     shape.push_back(x.shape()[i].is_symbol() ? x.shape()[i] : Dim(runs[i].count));
   }
-  if (shape == x.shape() && std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.start == 0 && run.step == 1; })) return x;
+  if (shape == x.shape() &&
+      std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.start == 0 && run.step == 1; }))
+    return x;
   return build_tensor(ops::row("slice"), {x}, {x.dtype(), std::move(shape)}, std::move(payload));
 }
 
@@ -105,7 +111,8 @@ Tensor Tensor::reshape(Shape shape) const {
   const auto open = std::find_if(shape.begin(), shape.end(), is_open);
   if (open != shape.end()) {
     if (std::count_if(shape.begin(), shape.end(), is_open) > 1) {
-      return failed(invalid("'reshape' of {} to {} leaves more than one dimension open.", type_text(*this), to_text(shape)));
+      return failed(
+          invalid("'reshape' of {} to {} leaves more than one dimension open.", type_text(*this), to_text(shape)));
     }
     Shape stated = shape;
     stated.erase(stated.begin() + (open - shape.begin()));
@@ -142,7 +149,8 @@ Tensor Tensor::swap_dims(int a, int b) const {
 }
 
 Tensor Tensor::transpose() const {
-  if (valid() && shape().size() < 2) return failed(invalid("'transpose' swaps the last two axes, but {} has fewer.", type_text(*this)));
+  if (valid() && shape().size() < 2)
+    return failed(invalid("'transpose' swaps the last two axes, but {} has fewer.", type_text(*this)));
   return swap_dims(-1, -2);
 }
 
@@ -156,7 +164,8 @@ Tensor Tensor::unsqueeze(int axis) const {
   Shape shape = this->shape();
   const int at = counted_axis(axis, shape.size() + 1);
   if (at < 0 || at > static_cast<int>(shape.size())) {
-    return failed(invalid("'unsqueeze' puts an axis at {}, but {} takes one at 0 to {}.", axis, type_text(*this), shape.size()));
+    return failed(
+        invalid("'unsqueeze' puts an axis at {}, but {} takes one at 0 to {}.", axis, type_text(*this), shape.size()));
   }
   shape.insert(shape.begin() + at, Dim(1));
   return reshape(std::move(shape));
@@ -168,7 +177,8 @@ Tensor Tensor::squeeze(int axis) const {
   const int at = counted_axis(axis, shape.size());
   if (!has_axis(*this, at)) return no_such_axis(*this, "squeeze", axis);
   if (shape[static_cast<std::size_t>(at)] != Dim(1)) {
-    return failed(invalid("'squeeze' removes a dimension of 1, but dimension {} of {} is {}.", at, type_text(*this), shape[static_cast<std::size_t>(at)].text()));
+    return failed(invalid("'squeeze' removes a dimension of 1, but dimension {} of {} is {}.", at, type_text(*this),
+                          shape[static_cast<std::size_t>(at)].text()));
   }
   shape.erase(shape.begin() + at);
   return reshape(std::move(shape));
@@ -188,8 +198,10 @@ Tensor Tensor::slice(int axis, std::int64_t start, std::int64_t end, std::int64_
   const std::int64_t most = reach(dim);
   if (step == 1 && (start == 0 || start <= -most) && end >= most) return *this;
   if (step == -1 && (start == -1 || start >= most - 1) && end < -most) return reverse({at});
-  return failed(invalid("'slice' from {} to {} in steps of {} along axis {} of {} is neither the whole of the symbolic axis nor its reversal.",
-                        start, end, step, at, type_text(*this)));
+  return failed(
+      invalid("'slice' from {} to {} in steps of {} along axis {} of {} is neither the whole of the symbolic axis nor "
+              "its reversal.",
+              start, end, step, at, type_text(*this)));
 }
 
 Tensor Tensor::select(int axis, std::int64_t index) const {
@@ -199,11 +211,13 @@ Tensor Tensor::select(int axis, std::int64_t index) const {
   const auto at = static_cast<std::size_t>(named);
   const Dim& dim = shape()[at];
   if (dim.is_symbol()) {
-    return failed(invalid("'select' takes index {} along axis {} of {}, but a symbolic axis can only be taken whole.", index, named, type_text(*this)));
+    return failed(invalid("'select' takes index {} along axis {} of {}, but a symbolic axis can only be taken whole.",
+                          index, named, type_text(*this)));
   }
   const std::int64_t from = index < 0 ? index + dim.size() : index;
   if (from < 0 || from >= dim.size()) {
-    return failed(invalid("'select' takes index {} along axis {} of {}, which is out of range.", index, named, type_text(*this)));
+    return failed(
+        invalid("'select' takes index {} along axis {} of {}, which is out of range.", index, named, type_text(*this)));
   }
   std::vector<Run> runs = whole_runs(*this);
   runs[at] = {from, 1, 1};
@@ -219,7 +233,8 @@ Tensor Tensor::reverse(std::vector<int> axes) const {
 Tensor Tensor::repeat(const std::vector<std::int64_t>& times) const {
   if (!valid()) return *this;
   if (times.size() != shape().size()) {
-    return failed(invalid("'repeat' takes one number for each axis of {}, but {} were given.", type_text(*this), times.size()));
+    return failed(
+        invalid("'repeat' takes one number for each axis of {}, but {} were given.", type_text(*this), times.size()));
   }
   // [n, m] as [1, n, 1, m], stretched to [a, n, b, m], is [a * n, b * m]; axes that stay stay alone.
   Shape apart, stretched, joined;
@@ -228,7 +243,9 @@ Tensor Tensor::repeat(const std::vector<std::int64_t>& times) const {
     const auto size = times[i] < 0 ? std::nullopt : checked_mul(times[i], dim.size());
     if (!size) return failed(invalid("'repeat' cannot repeat axis {} of {} {} times.", i, type_text(*this), times[i]));
     if (times[i] != 1) {
-      if (dim.is_symbol()) return failed(invalid("'repeat' of axis {} of {} by {} has no symbol for the product.", i, type_text(*this), times[i]));
+      if (dim.is_symbol())
+        return failed(
+            invalid("'repeat' of axis {} of {} by {} has no symbol for the product.", i, type_text(*this), times[i]));
       apart.emplace_back(1);
       stretched.emplace_back(times[i]);
     }
@@ -243,7 +260,8 @@ Tensor Tensor::pad(std::vector<std::int64_t> low, std::vector<std::int64_t> high
   if (!valid()) return *this;
   const std::size_t rank = shape().size();
   if (low.size() != rank || high.size() != rank) {
-    return failed(invalid("'pad' takes a low and a high amount for each axis of {}, but {} and {} were given.", type_text(*this), low.size(), high.size()));
+    return failed(invalid("'pad' takes a low and a high amount for each axis of {}, but {} and {} were given.",
+                          type_text(*this), low.size(), high.size()));
   }
   std::vector<Run> runs = whole_runs(*this);
   for (std::size_t i = 0; i < rank; ++i) {
@@ -252,7 +270,8 @@ Tensor Tensor::pad(std::vector<std::int64_t> low, std::vector<std::int64_t> high
     if (front == 0 && back == 0) continue;
     const std::int64_t size = shape()[i].size();
     if (front < -size || back < -size || front < -size - back) {
-      return failed(invalid("'pad' of axis {} of {} by {} and {} cuts more elements than are known to be there.", i, type_text(*this), low[i], high[i]));
+      return failed(invalid("'pad' of axis {} of {} by {} and {} cuts more elements than are known to be there.", i,
+                            type_text(*this), low[i], high[i]));
     }
     runs[i] = {-front, 1, size + front + back};
     low[i] -= front;
@@ -261,7 +280,8 @@ Tensor Tensor::pad(std::vector<std::int64_t> low, std::vector<std::int64_t> high
   const Tensor cut = with_runs(*this, runs);
   const auto is_zero = [](std::int64_t amount) { return amount == 0; };
   if (std::all_of(low.begin(), low.end(), is_zero) && std::all_of(high.begin(), high.end(), is_zero)) return cut;
-  return build_tensor(ops::row("pad"), {cut, scalar(dtype(), value)}, {}, ir::PadPayload{std::move(low), std::move(high)});
+  return build_tensor(ops::row("pad"), {cut, scalar(dtype(), value)}, {},
+                      ir::PadPayload{std::move(low), std::move(high)});
 }
 
 Tensor Tensor::unfold(int axis, std::int64_t size, std::int64_t stride, std::int64_t dilation) const {
@@ -269,9 +289,11 @@ Tensor Tensor::unfold(int axis, std::int64_t size, std::int64_t stride, std::int
   return build_tensor(ops::row("unfold"), {*this}, {}, std::move(window));
 }
 
-Tensor Tensor::slice_assign(const Tensor& update, std::vector<std::int64_t> starts, std::vector<std::int64_t> steps) const {
+Tensor Tensor::slice_assign(const Tensor& update, std::vector<std::int64_t> starts,
+                            std::vector<std::int64_t> steps) const {
   if (steps.empty()) steps.assign(starts.size(), 1);
-  return build_tensor(ops::row("slice_assign"), {*this, update}, {}, ir::SlicePayload{std::move(starts), std::move(steps)});
+  return build_tensor(ops::row("slice_assign"), {*this, update}, {},
+                      ir::SlicePayload{std::move(starts), std::move(steps)});
 }
 
 Tensor Tensor::gather(const Tensor& indices, int axis) const {
@@ -279,13 +301,15 @@ Tensor Tensor::gather(const Tensor& indices, int axis) const {
 }
 
 Tensor Tensor::take_along(const Tensor& indices, int axis) const {
-  return build_tensor(ops::row("take_along"), {*this, indices}, {}, ir::AxisPayload{counted_axis(axis, shape().size())});
+  return build_tensor(ops::row("take_along"), {*this, indices}, {},
+                      ir::AxisPayload{counted_axis(axis, shape().size())});
 }
 
 Tensor Tensor::scatter(const Tensor& indices, const Tensor& updates, std::string_view mode) const {
   const auto known = ir::scatter_mode_named(mode);
   if (valid() && !known) return failed(invalid("'{}' is not a mode of scatter: set, add, mul, max or min.", mode));
-  return build_tensor(ops::row("scatter"), {*this, indices, updates}, {}, ir::ScatterPayload{known.value_or(ir::ScatterMode::set)});
+  return build_tensor(ops::row("scatter"), {*this, indices, updates}, {},
+                      ir::ScatterPayload{known.value_or(ir::ScatterMode::set)});
 }
 
 Tensor concat(const std::vector<Tensor>& tensors, int axis) {

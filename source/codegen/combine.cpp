@@ -22,31 +22,65 @@ std::string better(const FoldText& fold, const Dialect& dialect, const std::stri
 
 }  // namespace
 
+namespace {
+
+/// Both sides of a join as parameters: "inout float a, inout uint a_i, float b, uint b_i".
+std::string parameters(const FoldText& fold, std::span<const char* const> own, std::span<const char* const> theirs) {
+  std::string all;
+  for (std::size_t i = 0; i < fold.fields.size(); ++i) all += (i == 0 ? "inout " : ", inout ") + fold.fields[i].type + " " + own[i];
+  for (std::size_t i = 0; i < fold.fields.size(); ++i) all += ", " + fold.fields[i].type + " " + theirs[i];
+  return all;
+}
+
+}  // namespace
+
 void Combine::join_function(const FoldText& fold, Writer& functions) const {
-  if (fold.arg) {
-    functions.line("// Keeps the better of two candidates, the earlier one of equals; an index of all ones is no candidate.");
-    functions.open("void {}(inout {} a, inout uint a_i, {} b, uint b_i) {{", fold.join, fold.type, fold.type);
-    functions.line("bool better = {};", better(fold, dialect_, "b", "a"));
-    functions.line("bool worse = {};", better(fold, dialect_, "a", "b"));
-    functions.line("if (b_i != 0xffffffffu && (a_i == 0xffffffffu || better || (!worse && b_i < a_i))) {{ a = b; a_i = b_i; }}");
-  } else {
-    const DType lane = is_float(fold.operand) && fold.operand != DType::f64 ? DType::f32 : fold.operand;
-    functions.open("void {}(inout {} a, {} b) {{", fold.join, fold.type, fold.type);
-    functions.line("{}{} joined = {};", is_float(fold.operand) ? "precise " : "", fold.type,
-                   ops::expression(ops::row(fold.node->op->fold.join), lane, dialect_.native_int64, std::vector<std::string>{"a", "b"}));
-    functions.line("a = joined;");
+  const auto apply = [&](std::string_view row, DType dtype, std::vector<std::string> operands) {
+    return ops::expression(ops::row(row), dtype, dialect_.native_int64, operands);
+  };
+  const char* const own[] = {"a", "a1", "a2"};
+  const char* const theirs[] = {"b", "b1", "b2"};
+  switch (fold.kind) {
+    case FoldText::Kind::arg:
+      functions.line("// Keeps the better of two candidates, the earlier one of equals; a position of all ones is no candidate.");
+      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
+      functions.line("bool better = {};", better(fold, dialect_, "b", "a"));
+      functions.line("bool worse = {};", better(fold, dialect_, "a", "b"));
+      functions.line("if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 < a1))) {{ a = b; a1 = b1; }}");
+      break;
+    case FoldText::Kind::softmax:
+      functions.line("// A maximum and the sum of exponentials below it, with those below another maximum.");
+      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
+      functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
+      functions.line("precise float own_scale = a == most ? 1.0 : {};", apply("exp", fold.operand, {"(a - most)"}));
+      functions.line("precise float other_scale = b == most ? 1.0 : {};", apply("exp", fold.operand, {"(b - most)"}));
+      functions.line("a1 = fma(a1, own_scale, b1 * other_scale);");
+      functions.line("a = most;");
+      break;
+    case FoldText::Kind::moments:
+      functions.line("// Count, mean and squares around the mean of two sets taken together.");
+      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
+      functions.line("precise float count = a + b;");
+      functions.line("precise float apart = b1 - a1;");
+      functions.line("precise float share = count == 0.0 ? 0.0 : b / count;");
+      functions.line("a2 = a2 + b2 + apart * apart * (a * share);");
+      functions.line("a1 = fma(apart, share, a1);");
+      functions.line("a = count;");
+      break;
+    case FoldText::Kind::plain: {
+      const DType lane = is_float(fold.operand) && fold.operand != DType::f64 ? DType::f32 : fold.operand;
+      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
+      functions.line("{}{} joined = {};", is_float(fold.operand) ? "precise " : "", fold.type, apply(fold.node->op->fold.join, lane, {"a", "b"}));
+      functions.line("a = joined;");
+      break;
+    }
   }
   functions.close();
   functions.blank();
 }
 
-std::string Combine::join(const FoldText& fold, int j, const std::string& value, const std::string& index) const {
-  if (!fold.arg) return fmt::format("{}({}, {});", fold.join, at(fold.accumulator, j), value);
-  return fmt::format("{}({}, {}, {}, {});", fold.join, at(fold.accumulator, j), at(fold.index + "_i", j), value, index);
-}
-
-std::string Combine::shuffled(const FoldText& fold, const std::string& value, const std::string& mask) const {
-  const Lane lane = ops::lane_of(fold.operand);
+std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {
+  const Lane lane = ops::lane_of(dtype);
   if (dialect_.native_int64 && lane == Lane::u64) return fmt::format("packUint2x32(subgroupShuffleXor(unpackUint2x32({}), {}))", value, mask);
   if (dialect_.native_int64 && lane == Lane::i64) {
     return fmt::format("int64_t(packUint2x32(subgroupShuffleXor(unpackUint2x32(uint64_t({})), {})))", value, mask);
@@ -71,42 +105,36 @@ void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& ma
   const auto butterfly = [&](int lanes) {
     main.open("for (uint mask = {}u; mask > 0u; mask >>= 1) {{", lanes / 2);
     for (const FoldText& fold : folds) {
-      if (fold.stage != stage) continue;
-      main.line("{}", join(fold, 0, shuffled(fold, fold.accumulator, "mask"), fold.arg ? fmt::format("subgroupShuffleXor({}_i, mask)", fold.index) : ""));
+      if (fold.stage == stage) main.line("{}", join(fold, 0, [&](const FoldField& field) { return shuffled(field.dtype, field.name, "mask"); }));
     }
     main.close();
   };
   if (inside > 1) butterfly(inside);
   if (schedule_.column_lanes <= subgroup) return;
   const int per_row = schedule_.column_lanes / subgroup;
-  const int count = schedule_.workgroup / subgroup;
-  for (const FoldText& fold : folds) {
-    if (fold.stage != stage) continue;
-    shared.line("shared {} {}[{}];", fold.type, fold.shared, count);
-    if (fold.arg) shared.line("shared uint {}[{}];", fold.shared_index, count);
-  }
+  const auto each_field = [&](const auto& visit) {
+    for (const FoldText& fold : folds) {
+      for (const FoldField& field : fold.fields) {
+        if (fold.stage == stage) visit(field);
+      }
+    }
+  };
+  each_field([&](const FoldField& field) { shared.line("shared {} {}[{}];", field.type, field.shared, schedule_.workgroup / subgroup); });
   main.open("if (gl_SubgroupInvocationID == 0u) {{");
-  for (const FoldText& fold : folds) {
-    if (fold.stage != stage) continue;
-    main.line("{}[gl_SubgroupID] = {};", fold.shared, fold.accumulator);
-    if (fold.arg) main.line("{}[gl_SubgroupID] = {}_i;", fold.shared_index, fold.index);
-  }
+  each_field([&](const FoldField& field) { main.line("{}[gl_SubgroupID] = {};", field.shared, field.name); });
   main.close();
   main.line("barrier();");
-  main.line("{{");
-  main.indent();
   const int wide = std::min(per_row, subgroup);
-  main.line("uint from = gl_SubgroupID / {0}u * {0}u + gl_SubgroupInvocationID % {1}u;", per_row, wide);
-  for (const FoldText& fold : folds) {
-    if (fold.stage != stage) continue;
-    main.line("{} = {}[from];", fold.accumulator, fold.shared);
-    if (fold.arg) main.line("{}_i = {}[from];", fold.index, fold.shared_index);
-    if (per_row > subgroup) {
-      main.line("for (uint k = {0}u; k < {1}u; k += {0}u) {2}", subgroup, per_row,
-                join(fold, 0, fmt::format("{}[from + k]", fold.shared), fold.arg ? fmt::format("{}[from + k]", fold.shared_index) : ""));
+  std::string from = wide == subgroup ? "gl_SubgroupInvocationID" : fmt::format("gl_SubgroupInvocationID % {}u", wide);
+  if (schedule_.workgroup / subgroup > per_row) from = fmt::format("gl_SubgroupID / {0}u * {0}u + {1}", per_row, from);
+  each_field([&](const FoldField& field) { main.line("{} = {}[{}];", field.name, field.shared, from); });
+  if (per_row > subgroup) {
+    main.open("for (uint k = {0}u; k < {1}u; k += {0}u) {{", subgroup, per_row);
+    for (const FoldText& fold : folds) {
+      if (fold.stage == stage) main.line("{}", join(fold, 0, [&](const FoldField& field) { return fmt::format("{}[{} + k]", field.shared, from); }));
     }
+    main.close();
   }
-  main.close();
   if (wide > 1) butterfly(wide);
 }
 
@@ -114,15 +142,14 @@ void Combine::by_memory(std::span<const FoldText> folds, int stage, Writer& main
   const int size = schedule_.workgroup;
   // Lanes of one row are `step` apart.
   const int step = schedule_.vector_rows ? schedule_.row_lanes : 1;
-  const auto slot = [&](int j) { return j == 0 ? std::string("lane") : fmt::format("lane + {}u", j * size); };
+  const auto slot = [&](const std::string& place, int j) { return j == 0 ? place : fmt::format("{} + {}u", place, j * size); };
+  const auto write = [&](const FoldText& fold, int j) {
+    for (const FoldField& field : fold.fields) main.line("{}[{}] = {};", field.shared, slot("lane", j), at(field.name, j));
+  };
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
-    shared.line("shared {} {}[{}];", fold.type, fold.shared, size * width_);
-    if (fold.arg) shared.line("shared uint {}[{}];", fold.shared_index, size * width_);
-    for (int j = 0; j < width_; ++j) {
-      main.line("{}[{}] = {};", fold.shared, slot(j), at(fold.accumulator, j));
-      if (fold.arg) main.line("{}[{}] = {};", fold.shared_index, slot(j), at(fold.index + "_i", j));
-    }
+    for (const FoldField& field : fold.fields) shared.line("shared {} {}[{}];", field.type, field.shared, size * width_);
+    for (int j = 0; j < width_; ++j) write(fold, j);
   }
   main.line("barrier();");
   main.open("for (uint reach = {}u; reach > 0u; reach >>= 1) {{", schedule_.column_lanes / 2);
@@ -131,10 +158,8 @@ void Combine::by_memory(std::span<const FoldText> folds, int stage, Writer& main
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
     for (int j = 0; j < width_; ++j) {
-      const std::string theirs = j == 0 ? other : fmt::format("{} + {}u", other, j * size);
-      main.line("{}", join(fold, j, fmt::format("{}[{}]", fold.shared, theirs), fold.arg ? fmt::format("{}[{}]", fold.shared_index, theirs) : ""));
-      main.line("{}[{}] = {};", fold.shared, slot(j), at(fold.accumulator, j));
-      if (fold.arg) main.line("{}[{}] = {};", fold.shared_index, slot(j), at(fold.index + "_i", j));
+      main.line("{}", join(fold, j, [&](const FoldField& field) { return fmt::format("{}[{}]", field.shared, slot(other, j)); }));
+      write(fold, j);
     }
   }
   main.close();
@@ -144,56 +169,74 @@ void Combine::by_memory(std::span<const FoldText> folds, int stage, Writer& main
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
     for (int j = 0; j < width_; ++j) {
-      const std::string from = j == 0 ? first : fmt::format("{} + {}u", first, j * size);
-      main.line("{} = {}[{}];", at(fold.accumulator, j), fold.shared, from);
-      if (fold.arg) main.line("{} = {}[{}];", at(fold.index + "_i", j), fold.shared_index, from);
+      for (const FoldField& field : fold.fields) main.line("{} = {}[{}];", at(field.name, j), field.shared, slot(first, j));
     }
   }
 }
 
-std::vector<std::string> Combine::words_of(const FoldText& fold, const std::string& value) const {
-  switch (ops::lane_of(fold.operand)) {
+std::vector<std::string> Combine::words_of(DType dtype, const std::string& value) const {
+  switch (ops::lane_of(dtype)) {
     case Lane::f32: return {fmt::format("floatBitsToUint({})", value)};
     case Lane::u32: return {value};
     case Lane::i32:
     case Lane::boolean: return {fmt::format("uint({})", value)};
-    default: return pack(fold.operand, 1, value, dialect_);
+    default: return pack(dtype, 1, value, dialect_);
   }
 }
 
-std::string Combine::value_of(const FoldText& fold, const std::string& at_word) const {
+std::string Combine::value_of(DType dtype, const std::string& at_word) const {
   const std::string word = fmt::format("partials.w[{}]", at_word);
-  switch (ops::lane_of(fold.operand)) {
+  switch (ops::lane_of(dtype)) {
     case Lane::f32: return fmt::format("uintBitsToFloat({})", word);
     case Lane::u32: return word;
     case Lane::i32: return fmt::format("int({})", word);
     case Lane::boolean: return fmt::format("{} != 0u", word);
     default: {
       const std::vector<std::string> words{word, fmt::format("partials.w[{} + 1u]", at_word)};
-      return unpack(fold.operand, 1, words, dialect_, false);
+      return unpack(dtype, 1, words, dialect_, false);
     }
   }
 }
+
+namespace {
+
+int words_of_field(const FoldField& field) { return std::max(1, size_of(field.dtype) / 4); }
+
+int words_of_fold(const FoldText& fold) {
+  int words = 0;
+  for (const FoldField& field : fold.fields) words += words_of_field(field);
+  return words;
+}
+
+}  // namespace
 
 std::int64_t Combine::base(std::span<const FoldText> folds, const FoldText& fold, std::int64_t rows) const {
   std::int64_t words = 0;
   for (const FoldText& other : folds) {
     if (other.id == fold.id) break;
-    words += rows * schedule_.parts * (other.words + (other.arg ? 1 : 0));
+    words += rows * schedule_.parts * words_of_fold(other);
   }
   return words;
+}
+
+/// The first word of what one workgroup has seen of a row.
+std::string Combine::partial_place(std::int64_t base, int j, const std::string& part, int words) const {
+  const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
+  std::string place = fmt::format("{} * {}u + {}", row, schedule_.parts, part);
+  if (words > 1) place = fmt::format("({}) * {}u", place, words);
+  return base == 0 ? place : fmt::format("{}u + {}", base, place);
 }
 
 void Combine::to_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const {
   main.open("if (inside{}) {{", schedule_.column_lanes > 1 ? " && column_lane == 0u" : "");
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
-    const int words = fold.words + (fold.arg ? 1 : 0);
     for (int j = 0; j < width_; ++j) {
-      const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
-      const std::string place = fmt::format("{}u + ({} * {}u + part) * {}u", base(folds, fold, rows), row, schedule_.parts, words);
-      std::vector<std::string> values = words_of(fold, at(fold.accumulator, j));
-      if (fold.arg) values.push_back(at(fold.index + "_i", j));
+      std::vector<std::string> values;
+      for (const FoldField& field : fold.fields) {
+        for (std::string& word : words_of(field.dtype, at(field.name, j))) values.push_back(std::move(word));
+      }
+      const std::string place = partial_place(base(folds, fold, rows), j, "part", words_of_fold(fold));
       for (std::size_t k = 0; k < values.size(); ++k) main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : fmt::format(" + {}u", k), values[k]);
     }
   }
@@ -204,15 +247,14 @@ void Combine::from_parts(std::span<const FoldText> folds, int stage, std::int64_
   main.open("for (uint k = column_lane; k < {}u; k += {}u) {{", schedule_.parts, schedule_.column_lanes);
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
-    const int words = fold.words + (fold.arg ? 1 : 0);
     for (int j = 0; j < width_; ++j) {
-      const std::string row = width_ == 1 ? "row" : fmt::format("(row * {}u + {}u)", width_, j);
-      main.line("{{");
-      main.indent();
-      main.line("uint place = {}u + ({} * {}u + k) * {}u;", base(folds, fold, rows), row, schedule_.parts, words);
-      main.line("{}{}", fold.prefix ? "if (k < part) " : "",
-                join(fold, j, value_of(fold, "place"), fold.arg ? fmt::format("partials.w[place + {}u]", fold.words) : ""));
-      main.close();
+      const std::string place = partial_place(base(folds, fold, rows), j, "k", words_of_fold(fold));
+      int offset = 0;
+      main.line("{}{}", fold.prefix ? "if (k < part) " : "", join(fold, j, [&](const FoldField& field) {
+                  const std::string at_word = offset == 0 ? place : fmt::format("{} + {}u", place, offset);
+                  offset += words_of_field(field);
+                  return value_of(field.dtype, at_word);
+                }));
     }
   }
   main.close();

@@ -10,23 +10,33 @@
 
 namespace vkfuse::codegen {
 
+/// One register of a fold's partial result.
+struct FoldField {
+  std::string name;      ///< the accumulator
+  std::string type;
+  std::string identity;
+  std::string shared;    ///< the array through which lanes exchange it
+  DType dtype = DType::f32;
+};
+
 /// The names of one fold in the text.
 struct FoldText {
+  enum class Kind : std::uint8_t {
+    plain,     ///< one field
+    arg,       ///< the best value and its position
+    softmax,   ///< a maximum, and the sum of exponentials below it: two folds in one pass
+    moments,   ///< a count, a mean, and the sum of squares around it: two folds in one pass
+  };
+  Kind kind = Kind::plain;
   segment::ValueId id = 0;
   int stage = 1;
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
-  bool arg = false;            ///< carries a position beside the value: `index` + "_i"
-  bool prefix = false;         ///< of a scan: joins the workgroups before this one alone
+  bool prefix = false;             ///< of a scan: joins the workgroups before this one alone
   std::string name;
-  std::string type;            ///< of the accumulator
-  std::string accumulator;
-  std::string index;
-  std::string identity;
-  std::string join;            ///< function: void join(inout T a, T b), or with positions
-  std::string shared;
-  std::string shared_index;
-  int words = 1;               ///< of the value alone
+  std::string type;                ///< of the operand
+  std::vector<FoldField> fields;
+  std::string join;                ///< function: void join(inout fields..., fields...)
 };
 
 class Combine {
@@ -41,16 +51,26 @@ class Combine {
   void to_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const;
   /// Each lane takes its share of what the workgroups of the row have written.
   void from_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const;
-  /// A value of the lane whose number differs in the bits of `mask`.
-  [[nodiscard]] std::string shuffled(const FoldText& fold, const std::string& value, const std::string& mask) const;
+  /// The call that folds other fields, given as text by `other(field)`, into row j's accumulators.
+  template <typename Other>
+  [[nodiscard]] std::string join(const FoldText& fold, int j, const Other& other) const {
+    std::string own, theirs;
+    for (const FoldField& field : fold.fields) {
+      own += (own.empty() ? "" : ", ") + at(field.name, j);
+      theirs += ", " + other(field);
+    }
+    return fmt::format("{}({}{});", fold.join, own, theirs);
+  }
+  /// The value of a register in the lane whose number differs in the bits of `mask`.
+  [[nodiscard]] std::string shuffled(DType dtype, const std::string& value, const std::string& mask) const;
 
  private:
   [[nodiscard]] std::string at(const std::string& name, int j) const { return width_ == 1 ? name : fmt::format("{}[{}]", name, j); }
-  [[nodiscard]] std::string join(const FoldText& fold, int j, const std::string& value, const std::string& index) const;
   void by_shuffles(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   void by_memory(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
-  [[nodiscard]] std::vector<std::string> words_of(const FoldText& fold, const std::string& value) const;
-  [[nodiscard]] std::string value_of(const FoldText& fold, const std::string& at) const;
+  [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;
+  [[nodiscard]] std::string value_of(DType dtype, const std::string& at) const;
+  [[nodiscard]] std::string partial_place(std::int64_t base, int j, const std::string& part, int words) const;
   /// Words of the folds before this one in the buffer of partial results.
   [[nodiscard]] std::int64_t base(std::span<const FoldText> folds, const FoldText& fold, std::int64_t rows) const;
 

@@ -22,10 +22,11 @@ struct Scope {
   std::map<index::AxisId, std::string> axis_names;    ///< of the scope's own axes
   std::vector<std::pair<index::Expr, std::string>> known;  ///< quotients and remainders that have a variable
   std::map<int, std::string> data_names;              ///< clamped indices
+  std::string exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 
 /// Ids of the axes that templates count by, apart from loop axes.
-enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn };
+enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit };
 
 class Emitter {
  public:
@@ -63,6 +64,9 @@ class Emitter {
   // --- loads and stores (memory.cpp) -----------------------------------------------------------------
   /// One element wherever it is, with its guards.
   std::string load_scalar(Scope& scope, ValueId id);
+  /// The text of an index, or 0 where the load's guards or the scope's own condition fail.
+  /// The condition under which a load reads; empty where it always does.
+  std::string guard_of(Scope& scope, const Value& load);
   [[nodiscard]] int vectors_of(ValueId load) const;
   /// The raw vectors of an item: declares them, or assigns where `slot` ("[u]") says they are arrays.
   void load_vectors(Scope& scope, ValueId id, const std::string& slot);
@@ -70,9 +74,10 @@ class Emitter {
   [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& slot) const;
   [[nodiscard]] std::string group_type_of(ir::NodeId id) const { return group_type(ops::lane_of(dtype(id)), group_, dialect_); }
   void store_scalar(Scope& scope, std::size_t store, const std::string& value);
-  /// The vectors of an item from groups named result_name(store)_g. `valid` is empty where the item is whole.
+  /// The vectors of an item from the groups of results. `valid` is empty where the item is whole.
   void store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid);
-  [[nodiscard]] std::string result_name(std::size_t store) const;
+  [[nodiscard]] std::string result_name(std::size_t store) const;  ///< of the element function's parameter
+  [[nodiscard]] std::string result_group(std::size_t store, int group) const;
   [[nodiscard]] int buffer_bytes(ir::NodeId node) const;  ///< of one word of the array
   [[nodiscard]] index::Expr item_vector(Scope& scope, const index::Expr& offset, int per_vector) const;
 
@@ -83,6 +88,7 @@ class Emitter {
   [[nodiscard]] std::string op_summary() const;
 
   [[nodiscard]] std::string unique(const std::string& wanted);
+  [[nodiscard]] bool meets_buffer(ir::NodeId node) const;
 
   const ir::Graph& graph_;
   const segment::Segment& segment_;
@@ -124,6 +130,9 @@ Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment
 Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names);
+Result<std::vector<Kernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                       const std::vector<std::string>& names);
 Result<std::vector<Kernel>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names);

@@ -26,20 +26,40 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "begin", "count", "keys", "order", "position"}) taken_.insert(word);
-  // The first position of a node has its name, others a number more. A loaded value is not its buffer.
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position"}) taken_.insert(word);
+  // The first position of a node has its name, unless its buffer, which has that name too, is touched where
+  // the value is.
   value_names_.resize(loops.values.size());
   std::set<ir::NodeId> seen;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     const std::string& node = node_names_[value.node];
-    const bool stored = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) { return store.node == value.node; });
-    const bool own = seen.insert(value.node).second && value.kind != Value::Kind::load && !stored;
+    const bool own = seen.insert(value.node).second && !meets_buffer(value.node);
     value_names_[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
   }
   for (ir::NodeId id : schedule::buffers_read(loops)) bindings_.push_back({id, false, false});
   for (const segment::Store& store : loops.stores) bindings_.push_back({store.node, true, false});
   if (schedule.scratch_bytes > 0 && schedule.rounds.empty()) bindings_.push_back({0, true, true});
+}
+
+/// Whether a value of the node is in scope where the buffer of the node is touched: main() touches the
+/// buffers that are moved as vectors, and what varies within an item is in scope in a function alone.
+bool Emitter::meets_buffer(ir::NodeId node) const {
+  const auto in_main = [&](const Value& value, const schedule::AccessPlan& plan) {
+    const bool per_element = schedule_.kind == schedule::Template::pointwise || loops_.per_element(value);
+    return plan.kind == schedule::AccessKind::vector && per_element && schedule::varies_in_item(loops_, schedule_, value);
+  };
+  for (std::size_t i = 0; i < loops_.values.size(); ++i) {
+    const Value& value = loops_.values[i];
+    if (value.node != node) continue;
+    if (value.kind == Value::Kind::scan) return true;  // main() passes it on from lane to lane
+    if (value.kind == Value::Kind::load && !in_main(value, schedule_.loads[i])) return true;
+  }
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    const segment::Store& store = loops_.stores[i];
+    if (store.node == node && !in_main(loops_.values[store.value], schedule_.stores[i])) return true;
+  }
+  return false;
 }
 
 std::string Emitter::unique(const std::string& wanted) {
@@ -87,8 +107,13 @@ std::string Emitter::head(const std::string& body, const std::string& summary) c
 std::string Emitter::interface(bool comments) const {
   Writer out;
   out.open("layout(push_constant) uniform Sizes {{");
+  std::size_t widest = 0;
   for (const Numbers::Word& word : numbers_.words()) {
-    out.line("uint {};{}", word.name, word.comment.empty() || !comments ? "" : "  // " + word.comment);
+    if (!word.comment.empty()) widest = std::max(widest, word.name.size());
+  }
+  for (const Numbers::Word& word : numbers_.words()) {
+    const bool silent = word.comment.empty() || !comments;
+    out.line("uint {};{}", word.name, silent ? "" : fmt::format("{:{}}  // {}", "", widest - word.name.size(), word.comment));
   }
   out.close(" p;");
   out.blank();
@@ -139,12 +164,15 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
   return names;
 }
 
-Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned,
                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+  const auto paired = schedule.online ? segment::with_online_folds(graph, planned) : std::nullopt;
+  const segment::Loops& loops = paired ? *paired : planned;
   const auto with_names = [&](const std::vector<std::string>& names) {
     switch (schedule.kind) {
       case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::sort: return emit_sort(graph, segment, loops, schedule, target, options, names);
+      case schedule::Template::tiled: return emit_tiled(graph, segment, loops, schedule, target, options, names);
       default: return emit_pointwise(graph, segment, loops, schedule, target, options, names);
     }
   };

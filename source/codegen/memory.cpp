@@ -22,7 +22,11 @@ int Emitter::buffer_bytes(ir::NodeId node) const {
   int bytes = 0;
   for (std::size_t i = 0; i < loops_.values.size(); ++i) {
     const Value& value = loops_.values[i];
-    if (value.kind == Value::Kind::load && value.node == node && schedule_.loads[i].kind == AccessKind::vector) bytes = schedule_.loads[i].vector_bytes;
+    if (value.kind != Value::Kind::load || value.node != node) continue;
+    const schedule::AccessPlan& plan = schedule_.loads[i];
+    // Single words are taken out of an array of any type.
+    const bool transposed = plan.kind == AccessKind::transposed && plan.vector_bytes > std::max(4, size_of(dtype(node)));
+    if (plan.kind == AccessKind::vector || transposed) bytes = plan.vector_bytes;
   }
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     if (loops_.stores[i].node == node && schedule_.stores[i].kind == AccessKind::vector) bytes = schedule_.stores[i].vector_bytes;
@@ -30,17 +34,17 @@ int Emitter::buffer_bytes(ir::NodeId node) const {
   return bytes != 0 ? bytes : std::max(4, size_of(dtype(node)));
 }
 
+std::string Emitter::guard_of(Scope& scope, const Value& load) {
+  const std::string guard = load.guards.empty() ? "true" : condition(scope, load.guards);
+  if (guard == "true" || guard == "(true)") return scope.exists;
+  return scope.exists.empty() ? guard : scope.exists + " && " + guard;
+}
+
 std::string Emitter::load_scalar(Scope& scope, ValueId id) {
   const Value& load = loops_.values[id];
   const std::string& block = node_names_[load.node];
   std::string at = position(scope, load.offset);
-  // Where the guards fail the element is not used, but the load must stay inside the buffer.
-  const std::string guard = load.guards.empty() ? "true" : condition(scope, load.guards);
-  if (guard != "true" && guard != "(true)") {
-    const std::string name = unique(block + "_i");
-    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, at);
-    at = name;
-  } else if (size_of(dtype(load.node)) < 4 && at.find(' ') != std::string::npos) {
+  if (size_of(dtype(load.node)) < 4 && at.find(' ') != std::string::npos) {
     const std::string name = unique(block + "_i");
     scope.out->line("uint {} = {};", name, at);
     at = name;
@@ -66,13 +70,10 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
   const int bytes = schedule_.loads[id].vector_bytes;
   const int per_vector = bytes / size_of(dtype(load.node));
   const int count = vectors_of(id);
-  std::string first = scoped(scope, item_vector(scope, load.offset, per_vector));
-  const std::string guard = load.guards.empty() ? "true" : condition(scope, load.guards);
-  if (guard != "true" && guard != "(true)") {
-    const std::string name = unique(block + "_i");
-    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, first);
-    first = name;
-  }
+  const std::string first = scoped(scope, item_vector(scope, load.offset, per_vector));
+  // Where the guards fail nothing is read, and what the registers hold is not used.
+  const std::string guard = guard_of(scope, load);
+  const std::string type(word_type(bytes));
   for (int v = 0; v < count; ++v) {
     std::string at = plus(first, v);
     // The last item may own fewer vectors than the others: reading its last one again keeps every load
@@ -80,7 +81,12 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
     if (!schedule_.exact && v > 0) {
       at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
     }
-    scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? std::string(word_type(bytes)) + " " : "", raw_name(id, v), slot, block, at);
+    if (guard.empty()) {
+      scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? type + " " : "", raw_name(id, v), slot, block, at);
+      continue;
+    }
+    scope.out->line("{}{}{} = {}(0u);", slot.empty() ? type + " " : "", raw_name(id, v), slot, type);
+    scope.out->line("if ({}) {}{} = {}.w[{}];", guard, raw_name(id, v), slot, block, at);
   }
 }
 
@@ -102,6 +108,8 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
 }
 
 std::string Emitter::result_name(std::size_t store) const { return node_names_[loops_.stores[store].node] + "_result"; }
+
+std::string Emitter::result_group(std::size_t store, int group) const { return fmt::format("{}_{}", node_names_[loops_.stores[store].node], group); }
 
 void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
   const segment::Store& target = loops_.stores[store];
@@ -140,7 +148,7 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
   const std::string first = scoped(scope, item_vector(scope, target.offset, per_vector));
   std::vector<std::string> words;
   for (int g = 0; g < groups_; ++g) {
-    for (std::string& word : pack(type, group_, fmt::format("{}_{}", result_name(store), g), dialect_)) words.push_back(std::move(word));
+    for (std::string& word : pack(type, group_, result_group(store, g), dialect_)) words.push_back(std::move(word));
   }
   struct Write {
     std::string at, text;
@@ -149,7 +157,7 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
   for (int v = 0; v < count; ++v) {
     const std::span<const std::string> part(words.data() + v * vector_words, static_cast<std::size_t>(vector_words));
     const bool whole_group = size_of(type) == 4 && vector_words == group_;
-    const std::string text = whole_group ? pack_group(type, group_, fmt::format("{}_{}", result_name(store), v)) : join_words(part);
+    const std::string text = whole_group ? pack_group(type, group_, result_group(store, v)) : join_words(part);
     writes.push_back({plus(first, v), text});
   }
   if (valid.empty() || (vector_words == 1 && count == 1)) {
@@ -159,7 +167,7 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
   // Whole vectors for all items but a shorter last one, whose words are stored one by one.
   std::vector<std::string> names;
   for (const Write& write : writes) {
-    names.push_back(unique(block + "_words"));
+    names.push_back(fmt::format("{}_w{}", block, names.size()));
     scope.out->line("{} {} = {};", word_type(bytes), names.back(), write.text);
   }
   scope.out->open("if ({}) {{", whole);

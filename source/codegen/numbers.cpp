@@ -46,12 +46,12 @@ std::string Numbers::word(char kind, std::int64_t of, std::uint32_t value) {
 std::string Numbers::size(std::int64_t value) {
   const auto known = std::any_of(words_.begin(), words_.end(), [&](const Word& word) { return word.kind == 's' && word.of == value; });
   // What does not fit the push constants is a literal after all: the kernel then serves these sizes only.
-  if (!hoist_ || value <= 1 || (!known && full(1))) return fmt::format("{}u", static_cast<std::uint32_t>(value));
+  if (!hoist_ || value <= 1 || is_kept(value) || (!known && full(1))) return fmt::format("{}u", static_cast<std::uint32_t>(value));
   return word('s', value, static_cast<std::uint32_t>(value));
 }
 
 std::string Numbers::quotient(const std::string& x, std::int64_t d, bool wide) {
-  if (!hoist_ || wide || full(3)) return fmt::format("{} / {}", in_product(x), size(d));
+  if (!hoist_ || wide || is_kept(d) || full(3)) return fmt::format("{} / {}", in_product(x), size(d));
   static_cast<void>(size(d));
   const auto divisor = static_cast<std::uint32_t>(d);
   const std::string magic = word('m', d, magic_of(divisor));
@@ -59,7 +59,7 @@ std::string Numbers::quotient(const std::string& x, std::int64_t d, bool wide) {
 }
 
 std::string Numbers::remainder(const std::string& x, std::int64_t d, bool wide) {
-  if (!hoist_ || wide || full(3)) return fmt::format("{} % {}", in_product(x), size(d));
+  if (!hoist_ || wide || is_kept(d) || full(3)) return fmt::format("{} % {}", in_product(x), size(d));
   return fmt::format("{} - {} * {}", x, quotient(x, d, wide), size(d));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@ class Numbers {
 
   /// A push constant of its own, always: "p.items".
   std::string named(const std::string& name, std::uint32_t value, const std::string& comment = {});
+  /// Makes a number a literal in all that follows: a choice of the schedule, which makes another kernel anyway.
+  void keep(std::int64_t value) { kept_.insert(value); }
   /// A number that depends on sizes: "768u", or "p.n2".
   std::string size(std::int64_t value);
   /// x / d and x % d for a number d that depends on sizes; x is below 2^31 unless `wide`.
@@ -31,11 +34,13 @@ class Numbers {
 
  private:
   std::string word(char kind, std::int64_t of, std::uint32_t value);
+  [[nodiscard]] bool is_kept(std::int64_t value) const { return kept_.count(value) != 0; }
   [[nodiscard]] bool full(std::size_t more) const { return words_.size() + more > most_words_; }
 
   bool hoist_;
   std::size_t most_words_;
   std::vector<Word> words_;
+  std::set<std::int64_t> kept_;
   int sizes_ = 0;
 };
 

@@ -154,32 +154,41 @@ namespace {
 
 std::string parenthesised(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
 
-/// The 32-bit word at `index` of a block whose array is of words, pairs or quadruples.
-std::string word_of(const std::string& block, int block_bytes, const std::string& index) {
+}  // namespace
+
+std::string load_word(const std::string& block, int block_bytes, const std::string& index) {
   if (block_bytes == 4) return fmt::format("{}.w[{}]", block, index);
   const std::string at = parenthesised(index);
   return block_bytes == 8 ? fmt::format("{}.w[{} >> 1][{} & 1u]", block, at, at) : fmt::format("{}.w[{} >> 2][{} & 3u]", block, at, at);
 }
 
-}  // namespace
+std::string load_bits(DType dtype, const std::string& block, int block_bytes, const std::string& at) {
+  const int size = size_of(dtype);
+  const std::string i = parenthesised(at);
+  if (size == 8) {
+    if (block_bytes == 8) return fmt::format("{}.w[{}]", block, at);
+    return fmt::format("uvec2({0}.w[{1} >> 1][({1} & 1u) * 2u], {0}.w[{1} >> 1][({1} & 1u) * 2u + 1u])", block, i);
+  }
+  if (size == 4) return load_word(block, block_bytes, at);
+  const std::string word = load_word(block, block_bytes, fmt::format("({} >> {})", i, size == 2 ? 1 : 2));
+  return fmt::format("({} >> (({} & {}u) * {}u)) & 0x{:x}u", word, i, 4 / size - 1, 8 * size, (1u << (8 * size)) - 1);
+}
+
+std::string lowest_element(DType dtype, const std::string& word, const Dialect& dialect) {
+  switch (size_of(dtype)) {
+    case 8: return wide_value(dtype, word, dialect);
+    case 4: return dtype == DType::f32 ? call("uintBitsToFloat", word) : dtype == DType::i32 ? call("int", word) : word;
+    default: return fmt::format("{}({})[0]", word_values(dtype, dialect), word);
+  }
+}
 
 std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at, const Dialect& dialect) {
   const int size = size_of(dtype);
-  if (size == 8) {
-    if (block_bytes == 8) return wide_value(dtype, fmt::format("{}.w[{}]", block, at), dialect);
-    const std::string i = parenthesised(at);
-    return wide_value(dtype, fmt::format("uvec2({0}.w[{1} >> 1][({1} & 1u) * 2u], {0}.w[{1} >> 1][({1} & 1u) * 2u + 1u])", block, i), dialect);
-  }
-  if (size == 4) {
-    const std::string word = word_of(block, block_bytes, at);
-    if (dtype == DType::f32) return call("uintBitsToFloat", word);
-    return dtype == DType::i32 ? call("int", word) : word;
-  }
-  const int per_word = 4 / size;
-  if (at == "0u") return fmt::format("{}({})[0]", word_values(dtype, dialect), word_of(block, block_bytes, "0u"));
+  if (size >= 4) return lowest_element(dtype, load_bits(dtype, block, block_bytes, at), dialect);
+  if (at == "0u") return lowest_element(dtype, load_word(block, block_bytes, "0u"), dialect);
   const std::string i = parenthesised(at);
-  const std::string word = word_of(block, block_bytes, fmt::format("({} >> {})", i, size == 2 ? 1 : 2));
-  return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, i, per_word - 1);
+  const std::string word = load_word(block, block_bytes, fmt::format("{} >> {}", i, size == 2 ? 1 : 2));
+  return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, i, 4 / size - 1);
 }
 
 std::string element_bits(DType dtype, const std::string& value, const Dialect& dialect) {

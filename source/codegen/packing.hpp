@@ -39,6 +39,15 @@ std::string pack_group(DType dtype, int count, const std::string& group);
 /// or 16, at least the element's size.
 std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at, const Dialect& dialect);
 
+/// The 32-bit word at `index` of such a block.
+std::string load_word(const std::string& block, int block_bytes, const std::string& index);
+
+/// The bits of one element of such a block, at the low end of a word; a uvec2 for 8 bytes.
+std::string load_bits(DType dtype, const std::string& block, int block_bytes, const std::string& at);
+
+/// The element at the low end of a word, or that a uvec2 holds; what a word holds beside it does not matter.
+std::string lowest_element(DType dtype, const std::string& word, const Dialect& dialect);
+
 /// The bits of one element of at most 4 bytes as a word; narrower ones fill every place of the word.
 std::string element_bits(DType dtype, const std::string& value, const Dialect& dialect);
 

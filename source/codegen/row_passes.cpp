@@ -75,21 +75,38 @@ void Rows::finish_body(const Pass& pass, Body& body, const std::vector<bool>& ne
   }
 }
 
+/// One more element for a fold's accumulators.
+void Rows::fold_element(Scope& scope, const FoldText& fold) {
+  Writer& out = *scope.out;
+  const Value& value = loops_.values[fold.id];
+  const std::string operand = use(scope, value.operands[0]);
+  const std::vector<FoldField>& fields = fold.fields;
+  switch (fold.kind) {
+    case FoldText::Kind::plain: out.line("{}({}, {});", fold.join, fields[0].name, operand); break;
+    case FoldText::Kind::arg: out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand, position(scope, value.offset)); break;
+    case FoldText::Kind::softmax: out.line("{}({}, {}, {}, 1.0);", fold.join, fields[0].name, fields[1].name, operand); break;
+    case FoldText::Kind::moments:
+      out.line("{}({}, {}, {}, 1.0, {}, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, operand);
+      break;
+  }
+}
+
 /// A scan's lines for one element: into the lane's total where other lanes are waited for, else into the carry.
 void Rows::scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope) {
   const ValueId id = scan.fold.id;
+  const DType type = dtype_of(loops_.values[id]);
   const std::string& name = value_names_[id];
   const std::string operand = use(scope, loops_.values[id].operands[0]);
-  const std::string running = body.totals ? scan.total : pass.blocks ? block_name(scan.fold.accumulator) : scan.fold.accumulator;
+  const std::string running = body.totals ? scan.total : in_block(pass, scan.fold).fields[0].name;
   if (!scan.exclusive) scope.out->line("{}({}, {});", scan.fold.join, running, operand);
   if (body.totals) {
     scope.out->line("{} = {};", name, running);
   } else if (pass.blocks) {
-    scope.out->line("{} {} = {};", scan.fold.type, name, scan.fold.accumulator);
+    scope.out->line("{} {} = {};", scan.fold.type, name, scan.carry());
     scope.out->line("{}({}, {});", scan.fold.join, name, running);
-    if (narrowed(id, name) != name) scope.out->line("{} = {};", name, narrowed(id, name));
+    if (narrowed(type, name) != name) scope.out->line("{} = {};", name, narrowed(type, name));
   } else {
-    scope.out->line("{} {} = {};", scan.fold.type, name, narrowed(id, running));
+    scope.out->line("{} {} = {};", scan.fold.type, name, narrowed(type, running));
   }
   if (scan.exclusive) scope.out->line("{}({}, {});", scan.fold.join, running, operand);
   scope.names[id] = name;
@@ -117,17 +134,7 @@ Result<void> Rows::element_function(Pass& pass, std::size_t number) {
   if (body.totals) {
     for (std::size_t i : body.scans) scan_element(pass, body, scans_[i], scope);
   }
-  for (std::size_t i : body.folds) {
-    const FoldText& fold = folds_[i];
-    const std::string operand = use(scope, loops_.values[fold.id].operands[0]);
-    const std::string into = pass.blocks ? block_name(fold.accumulator) : fold.accumulator;
-    if (fold.arg) {
-      out.line("{}({}, {}, {}, {});", fold.join, into, (pass.blocks ? block_name(fold.index) : fold.index) + "_i", operand,
-               position(scope, loops_.values[fold.id].offset));
-    } else {
-      out.line("{}({}, {});", fold.join, into, operand);
-    }
-  }
+  for (std::size_t i : body.folds) fold_element(scope, in_block(pass, folds_[i]));
   for (std::size_t i : body.stores) {
     const std::string value = use(scope, loops_.stores[i].value);
     if (schedule_.stores[i].kind == AccessKind::vector) {
@@ -154,7 +161,9 @@ void Rows::write_function(const Pass& pass, Body& body, const std::string& text,
     body.coordinates.push_back(name);
   }
   for (ValueId id : body.feeds) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
-  const auto in_block = [&](const std::string& name) { return pass.blocks ? block_name(name) : name; };
+  const auto accumulators = [&](const FoldText& fold) {
+    for (const FoldField& field : in_block(pass, fold).fields) add(fmt::format("inout {} {}", field.type, field.name));
+  };
   for (std::size_t i : body.scans) {
     const FoldText& fold = scans_[i].fold;
     if (body.totals) {
@@ -162,13 +171,10 @@ void Rows::write_function(const Pass& pass, Body& body, const std::string& text,
       add(fmt::format("out {} {}", fold.type, value_names_[fold.id]));
       continue;
     }
-    if (pass.blocks) add(fmt::format("{} {}", fold.type, fold.accumulator));
-    add(fmt::format("inout {} {}", fold.type, in_block(fold.accumulator)));
+    if (pass.blocks) add(fmt::format("{} {}", fold.type, scans_[i].carry()));
+    accumulators(fold);
   }
-  for (std::size_t i : body.folds) {
-    add(fmt::format("inout {} {}", folds_[i].type, in_block(folds_[i].accumulator)));
-    if (folds_[i].arg) add(fmt::format("inout uint {}_i", in_block(folds_[i].index)));
-  }
+  for (std::size_t i : body.folds) accumulators(folds_[i]);
   for (std::size_t i : body.stores) {
     if (schedule_.stores[i].kind == AccessKind::vector) add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
   }

@@ -8,6 +8,31 @@ namespace vkfuse::codegen {
 using index::Expr;
 using schedule::AccessKind;
 
+bool Rows::is_partner(ValueId id) const {
+  return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
+    return value.kind == Value::Kind::fold && value.online != Value::Online::no && value.partner == id;
+  });
+}
+
+/// A lane that owns several rows has one accumulator for each. And what depends on a scan is computed when the
+/// scan is known: not before, for the whole item.
+void Rows::find_varying() {
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    bool varies = schedule::varies_in_item(loops_, schedule_, value) || (schedule_.vector_rows && elements_ > 1 && value.kind == Value::Kind::fold);
+    int depth = 0;
+    const auto depend = [&](ValueId other) {
+      varies = varies || (schedule_.vector_rows && varies_[other]);
+      depth = std::max(depth, depth_[other]);
+    };
+    for (ValueId operand : value.operands) depend(operand);
+    for (ValueId data : value.data) depend(data);
+    if (value.kind == Value::Kind::fold) depth = 0;  // finished before the pass begins
+    depth_.push_back(depth + (is_scan(id) ? 1 : 0));
+    varies_.push_back(varies || depth_[id] > 0);
+  }
+}
+
 FoldText Rows::make_fold(ValueId id) {
   const Value& value = loops_.values[id];
   FoldText fold;
@@ -16,63 +41,85 @@ FoldText Rows::make_fold(ValueId id) {
   fold.node = &graph_.node(value.node);
   fold.operand = dtype(fold.node->operands[0]);
   fold.name = value_names_[id];
-  fold.arg = fold.node->op->fold.kind == ops::Fold::Kind::arg;
-  fold.prefix = is_scan(id);
-  fold.accumulator = fold.prefix ? unique(fold.name + "_carry") : fold.arg ? unique(fold.name + "_best") : fold.name;
-  fold.index = fold.arg ? fold.name : std::string();
-  fold.join = unique(fold.name + "_join");
-  fold.shared = unique(fold.name + "_shared");
-  if (fold.arg) fold.shared_index = unique(fold.name + "_shared_index");
   fold.type = std::string(ops::glsl_type(ops::lane_of(fold.operand), dialect_.native_int64));
-  fold.identity = fold_identity(graph_, *fold.node, dialect_);
-  fold.words = std::max(1, size_of(fold.operand) / 4);
+  fold.join = unique(fold.name + "_join");
+  const auto field = [&](const std::string& name, DType type, const std::string& identity) {
+    const std::string text = std::string(ops::glsl_type(ops::lane_of(type), dialect_.native_int64));
+    fold.fields.push_back({name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
+  };
+  fold.prefix = is_scan(id);
+  const std::string identity = fold_identity(graph_, *fold.node, dialect_);
+  if (value.online == Value::Online::softmax) {
+    fold.kind = FoldText::Kind::softmax;
+    field(value_names_[value.partner], DType::f32, "uintBitsToFloat(0xff800000u)");
+    field(fold.name, DType::f32, "0.0");
+  } else if (value.online == Value::Online::moments) {
+    fold.kind = FoldText::Kind::moments;
+    field(unique(fold.name + "_count"), DType::f32, "0.0");
+    field(value_names_[value.partner], DType::f32, "0.0");
+    field(fold.name, DType::f32, "0.0");
+  } else if (fold.node->op->fold.kind == ops::Fold::Kind::arg) {
+    fold.kind = FoldText::Kind::arg;
+    field(unique(fold.name + "_best"), fold.operand, identity);
+    field(unique(fold.name + "_at"), DType::u32, "0xffffffffu");
+  } else {
+    field(fold.prefix ? unique(fold.name + "_carry") : fold.name, fold.operand, identity);
+  }
   return fold;
 }
 
-void Rows::declare(const std::string& type, const std::string& name, const std::string& start) {
-  if (width() == 1) {
-    main_.line("{} {} = {};", type, name, start);
-    return;
+void Rows::declare(const FoldText& fold) {
+  for (const FoldField& field : fold.fields) {
+    if (width() == 1) {
+      main_.line("{} {} = {};", field.type, field.name, field.identity);
+      continue;
+    }
+    std::string all = field.identity;
+    for (int j = 1; j < width(); ++j) all += ", " + field.identity;
+    main_.line("{0} {1}[{2}] = {0}[{2}]({3});", field.type, field.name, width(), all);
   }
-  std::string all = start;
-  for (int j = 1; j < width(); ++j) all += ", " + start;
-  main_.line("{0} {1}[{2}] = {0}[{2}]({3});", type, name, width(), all);
 }
 
 void Rows::declare_accumulators(int stage) {
   for (const FoldText& fold : folds_) {
-    if (fold.stage != stage) continue;
-    declare(fold.type, fold.accumulator, fold.identity);
-    if (fold.arg) declare("uint", fold.index + "_i", "0xffffffffu");
+    if (fold.stage == stage) declare(fold);
   }
-}
-
-std::string Rows::narrowed(ValueId id, const std::string& text) const {
-  const DType type = dtype_of(loops_.values[id]);
-  return !is_float(type) || options_.numerics == Numerics::strict ? ops::narrow(type, text) : text;
 }
 
 void Rows::finish_folds(int stage) {
+  const std::string count = numbers_.size(loops_.column_count());
   for (const FoldText& fold : folds_) {
     if (fold.stage != stage || fold.prefix) continue;
+    const Value& value = loops_.values[fold.id];
+    const bool mean = fold.node->op->fold.kind == ops::Fold::Kind::mean;
     for (int j = 0; j < width(); ++j) {
-      const std::string accumulator = at(fold.accumulator, j);
-      if (fold.node->op->fold.kind == ops::Fold::Kind::mean) {
-        const std::string count = fmt::format("{}(float({}))", fold.type, numbers_.size(loops_.column_count()));
-        main_.line("{0} = {0} / {1};", accumulator, fold.operand == DType::f64 ? fmt::format("double({})", numbers_.size(loops_.column_count())) : count);
+      const std::string result = at(fold.name, j);
+      if (fold.kind == FoldText::Kind::softmax) {
+        // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
+        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(fold.fields[0].name, j), result);
       }
-      if (!fold.arg && narrowed(fold.id, accumulator) != accumulator) main_.line("{} = {};", accumulator, narrowed(fold.id, accumulator));
+      if (mean) main_.line("{0} = {0} / {1}({2});", result, fold.type, count);
+      if (fold.kind == FoldText::Kind::arg) continue;
+      round_result(fold.node->type.dtype, result);
+      if (value.online != Value::Online::no) round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
     }
-    if (fold.arg) {
-      if (width() == 1) {
-        main_.line("int {} = int({}_i);", fold.index, fold.index);
-      } else {
-        main_.line("int {}[{}];", fold.index, width());
-        for (int j = 0; j < width(); ++j) main_.line("{0}[{1}] = int({0}_i[{1}]);", fold.index, j);
-      }
+    if (fold.kind == FoldText::Kind::arg) {
+      const std::string position = fold.fields[1].name;
+      if (width() > 1) main_.line("int {}[{}];", fold.name, width());
+      for (int j = 0; j < width(); ++j) main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(fold.name, j), at(position, j));
     }
-    row_scope_.names[fold.id] = fold.arg ? fold.index : fold.accumulator;
+    row_scope_.names[fold.id] = fold.name;
+    if (value.online != Value::Online::no) row_scope_.names[value.partner] = value_names_[value.partner];
   }
+}
+
+std::string Rows::narrowed(DType type, const std::string& text) const {
+  return is_float(type) && options_.numerics != Numerics::strict ? text : ops::narrow(type, text);
+}
+
+void Rows::round_result(DType type, const std::string& result) {
+  const std::string text = narrowed(type, result);
+  if (text != result) main_.line("{} = {};", result, text);
 }
 
 void Rows::set_row_axes(Scope& scope, bool element) const {
@@ -123,10 +170,14 @@ Result<void> Rows::row_values(int stage) {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const Value& value = loops_.values[id];
     const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
-    if (!folds && !is_literal(id) && !is_contracted(id) && !loops_.per_element(value) && value.stage == stage) own.push_back(id);
+    if (folds || is_literal(id) || is_contracted(id) || loops_.per_element(value) || value.stage != stage) continue;
+    if (width() == 1 || !varies(id)) {
+      VKF_CHECK_OK(emit_value(row_scope_, id));
+    } else {
+      own.push_back(id);
+    }
   }
-  if (own.empty()) return {};
-  return width() == 1 ? emit_values(row_scope_, own) : values_of_each_row(stage, own);
+  return own.empty() ? Result<void>() : values_of_each_row(stage, own);
 }
 
 /// One function for each of the rows that a lane owns.
@@ -172,7 +223,7 @@ Result<void> Rows::values_of_each_row(int stage, const std::vector<ValueId>& own
   }
   for (int j = 0; j < width(); ++j) {
     std::string arguments = fmt::format("row, {}u", j);
-    for (ValueId id : feeds) arguments += ", " + at(row_scope_.names.at(id), j);
+    for (ValueId id : feeds) arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
     for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
     main_.line("{}({});", function, arguments);
   }
@@ -188,7 +239,7 @@ void Rows::row_stores(int stage) {
   if (own.empty()) return;
   std::string who = "inside";
   if (schedule_.column_lanes > 1) who += " && column_lane == 0u";
-  if (split_) who += " && part == 0u";
+  if (shares_rows()) who += " && part == 0u";
   main_.open("if ({}) {{", who);
   for (std::size_t i : own) store_rows(i);
   main_.close();
@@ -202,12 +253,12 @@ void Rows::store_rows(std::size_t i) {
     store_scalar(scope, i, value);
     return;
   }
-  const auto of_row = [&](int j) { return is_literal(store.value) ? value : at(value, j); };
+  const auto of_row = [&](int j) { return is_literal(store.value) || !varies(store.value) ? value : at(value, j); };
   if (schedule_.stores[i].kind == AccessKind::vector) {
     for (int g = 0; g < groups_; ++g) {
       std::string parts;
       for (int k = 0; k < group_; ++k) parts += (k == 0 ? "" : ", ") + of_row(g * group_ + k);
-      main_.line("{0} {1}_{2} = {0}({3});", group_type_of(store.node), result_name(i), g, parts);
+      main_.line("{0} {1} = {0}({2});", group_type_of(store.node), result_group(i, g), parts);
     }
     store_vectors(scope, i, "", "");
     return;

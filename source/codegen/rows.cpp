@@ -7,31 +7,31 @@ namespace vkfuse::codegen {
 Rows::Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
            const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch)
     : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), dispatch_(dispatch), split_(schedule.parts > 1) {
-  depth_.resize(loops.values.size());
+  find_varying();
   for (ValueId id = 0; id < loops.values.size(); ++id) {
-    const Value& value = loops.values[id];
-    for (ValueId operand : value.operands) depth_[id] = std::max(depth_[id], depth_[operand]);
-    for (ValueId data : value.data) depth_[id] = std::max(depth_[id], depth_[data]);
-    if (value.kind == Value::Kind::fold) {
-      depth_[id] = 0;  // finished before the pass begins
-      folds_.push_back(make_fold(id));
-    }
+    if (loops.values[id].kind == Value::Kind::fold && !is_partner(id)) folds_.push_back(make_fold(id));
     if (!is_scan(id)) continue;
     ScanText scan;
     scan.fold = make_fold(id);
-    scan.exclusive = std::get<ir::ScanPayload>(graph.node(value.node).payload).exclusive;
-    scan.depth = ++depth_[id];
+    scan.exclusive = std::get<ir::ScanPayload>(graph.node(loops.values[id].node).payload).exclusive;
+    scan.depth = depth_[id];
     scan.total = unique(scan.fold.name + "_total");
     scan.before = unique(scan.fold.name + "_before");
     scan.lanes = unique(scan.fold.name + "_lanes");
     if (split_) folds_.push_back(scan.fold);
     scans_.push_back(std::move(scan));
   }
+  if (!split_) return;
+  // Where a scan does not run, nobody asks what the workgroups before have seen of it.
+  const std::vector<bool> runs = segment::needed_in_pass(loops, dispatch);
+  for (FoldText& fold : folds_) {
+    if (fold.prefix && fold.stage <= dispatch && !(shares_rows() && runs[fold.id])) fold.stage = kNever;
+  }
 }
 
 Result<Kernel> Rows::run() {
   rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), schedule_.vector_rows ? "groups of rows" : "rows");
-  groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+  groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)), "workgroups in one row of the dispatch");
   find_products();
   row_scope_.out = &main_;
   row_scope_.axis_names = {{kRow, "row"}};
@@ -43,8 +43,8 @@ Result<Kernel> Rows::run() {
                                     schedule_.persistent ? ", kept in registers" : "");
   if (split_) summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.parts, dispatch_ + 1, schedule_.dispatches);
   VKF_TRY(kernel, finish(summary));
-  kernel.groups_x = static_cast<std::uint32_t>(schedule_.workgroups_x);
-  kernel.groups_y = schedule_.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(schedule_.workgroups, schedule_.workgroups_x));
+  kernel.groups_x = static_cast<std::uint32_t>(workgroups_x());
+  kernel.groups_y = workgroups_x() == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(workgroups(), workgroups_x()));
   return kernel;
 }
 
@@ -52,22 +52,27 @@ void Rows::begin() {
   const int lanes = schedule_.column_lanes;
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
-  if (split_) {
+  if (shares_rows()) {
     main_.line("uint part = workgroup % {}u;", schedule_.parts);
     main_.line("workgroup /= {}u;", schedule_.parts);
   }
   const bool by_subgroup = schedule_.subgroup > 0 && lanes > 1;
   main_.line("uint lane = {};", by_subgroup ? "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID" : "gl_LocalInvocationID.x");
-  if (schedule_.vector_rows) {
-    main_.line("uint column_lane = lane / {}u;", schedule_.row_lanes);
-    main_.line("uint row = workgroup * {0}u + lane % {0}u;", schedule_.row_lanes);
+  const int rows = schedule_.row_lanes;
+  if (rows == 1) {
+    main_.line("uint column_lane = lane;");
+    main_.line("uint row = workgroup;");
+  } else if (schedule_.vector_rows) {
+    main_.line("uint column_lane = lane / {}u;", rows);
+    main_.line("uint row = workgroup * {0}u + lane % {0}u;", rows);
   } else {
     main_.line("uint column_lane = lane % {}u;", lanes);
-    main_.line("uint row = workgroup * {}u + lane / {}u;", schedule_.row_lanes, lanes);
+    main_.line("uint row = workgroup * {}u + lane / {}u;", rows, lanes);
   }
   main_.line("bool inside = row < {};", rows_);
   main_.line("row = min(row, {} - 1u);", rows_);
-  if (split_) {
+  if (schedule_.trips == 1 && !split_) main_.line("uint column = {};", column_of("column_lane"));
+  if (shares_rows()) {
     const std::int64_t share = schedule::ceil_div(schedule::ceil_div(schedule_.column_items, schedule_.parts), lanes) * lanes;
     main_.line("uint part_begin = part * {};", numbers_.size(share));
     main_.line("uint part_end = min(part_begin + {}, {});", numbers_.size(share), numbers_.size(schedule_.column_items));

@@ -18,20 +18,29 @@ class Rows : public Emitter {
 
  private:
   // --- main (rows.cpp) -------------------------------------------------------------------------------
+  /// Whether the workgroups of a row go over its columns together here; the last dispatch may only join what
+  /// they have left.
+  [[nodiscard]] bool shares_rows() const { return split_ && dispatch_ < loops_.passes; }
+  [[nodiscard]] std::int64_t workgroups() const { return schedule_.workgroups / (split_ && !shares_rows() ? schedule_.parts : 1); }
+  [[nodiscard]] std::int64_t workgroups_x() const { return std::min(schedule_.workgroups_x, workgroups()); }
   void begin();
   Result<void> main_function();
 
   // --- what a row knows (row_values.cpp) ---------------------------------------------------------------
+  /// A fold that another one, its partner, brings along has no text of its own.
+  [[nodiscard]] bool is_partner(ValueId id) const;
   FoldText make_fold(ValueId id);
+  void find_varying();
   /// Lanes per row or row group: one accumulator, or one per row that the lane owns.
   [[nodiscard]] int width() const { return schedule_.vector_rows ? elements_ : 1; }
   [[nodiscard]] std::string at(const std::string& name, int j) const { return width() == 1 ? name : fmt::format("{}[{}]", name, j); }
-  void declare(const std::string& type, const std::string& name, const std::string& start);
+  void declare(const FoldText& fold);
   void declare_accumulators(int stage);
   /// The results of a stage's folds from their accumulators.
   void finish_folds(int stage);
-  /// A fold's or scan's value as its dtype holds it.
-  [[nodiscard]] std::string narrowed(ValueId id, const std::string& text) const;
+  /// The result of a fold or scan as its dtype holds it.
+  [[nodiscard]] std::string narrowed(DType type, const std::string& text) const;
+  void round_result(DType type, const std::string& result);
   void set_row_axes(Scope& scope, bool element) const;
   void set_column_axes(Scope& scope, bool element) const;
   void set_row_element(Scope& scope, int j) const;
@@ -48,8 +57,8 @@ class Rows : public Emitter {
            loops_.per_element(loops_.values[id]);
   }
   [[nodiscard]] bool is_scan(ValueId id) const { return loops_.values[id].kind == Value::Kind::scan; }
-  /// What depends on a scan is computed when the scan is known: not before, for the whole item.
-  [[nodiscard]] bool varies(ValueId id) const { return depth_[id] > 0 || schedule::varies_in_item(loops_, schedule_, loops_.values[id]); }
+  /// Whether a value differs between the elements of an item, or the rows of a lane.
+  [[nodiscard]] bool varies(ValueId id) const { return varies_[id]; }
   /// Scans wait for other lanes at every item: all of them have to come round equally often.
   [[nodiscard]] bool scans_across_lanes() const { return schedule_.column_lanes > 1; }
 
@@ -77,15 +86,21 @@ class Rows : public Emitter {
   Pass make_pass(int number);
   void finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed);
   Result<void> element_function(Pass& pass, std::size_t number);
+  void fold_element(Scope& scope, const FoldText& fold);
   void scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope);
   void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
   [[nodiscard]] bool kept(ValueId id) const;
 
   // --- loops over items (row_items.cpp) ------------------------------------------------------------------
-  [[nodiscard]] std::string trip_slot() const { return schedule_.trips == 1 ? "[0]" : "[t]"; }
+  [[nodiscard]] std::string trip_slot() const { return schedule_.trips == 1 ? "" : "[t]"; }
+  /// Where the raw vectors of a load are: an array of the row's items, of those in flight, or a variable.
+  [[nodiscard]] std::string slot_of(ValueId id) const;
+  /// Whether every lane has an item in every trip.
+  [[nodiscard]] bool whole() const { return schedule_.column_items % schedule_.column_lanes == 0 && !split_; }
   [[nodiscard]] std::string column_items() { return numbers_.size(schedule_.column_items); }
   [[nodiscard]] std::string column_of(const std::string& step);
-  [[nodiscard]] std::string block_name(const std::string& accumulator) const { return accumulator + "_block"; }
+  /// The same fold under the names that a block has for its accumulators.
+  [[nodiscard]] FoldText in_block(const Pass& pass, const FoldText& fold) const;
   /// The last item of a row has fewer elements than the others.
   [[nodiscard]] bool is_ragged() const { return !schedule_.exact && !schedule_.vector_rows; }
   /// In the last round of a pass that waits some lanes have no item.
@@ -95,20 +110,24 @@ class Rows : public Emitter {
   void load_kept();
   Result<void> run_pass(int number);
   void begin_scan(const ScanText& scan, const Pass& pass);
-  /// The loop over a lane's items, up to where `column` has its value; return how many braces they opened.
-  int open_columns(const Pass& pass);
-  int open_columns_together();
+  /// The loop over a lane's items.
+  Result<void> columns(Pass& pass);
+  Result<void> columns_in_flight(Pass& pass, const std::string& begin, const std::string& end);
+  Result<void> columns_together(Pass& pass);
   void begin_block(const Pass& pass);
-  void close_block(const Pass& pass);
+  void end_block(const Pass& pass);
   Result<void> item(Pass& pass);
   void begin_totals(const ScanText& scan);
   void end_totals(const Body& body);
   void store_items(const Pass& pass, Scope& scope);
-  using Groups = std::map<std::pair<ValueId, int>, std::string>;  ///< unpacked vectors
+  using Groups = std::set<std::pair<ValueId, int>>;  ///< unpacked vectors
+  [[nodiscard]] std::string group_name(ValueId id, int group);
   void call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups);
-  void call(const Pass& pass, const Body& body, Scope& scope, const Groups& groups, int element);
+  void call(const Pass& pass, const Body& body, Scope& scope, int element);
   /// "if (...) " where not every element, or not every item, exists.
   [[nodiscard]] std::string element_condition(const Pass& pass, int element) const;
+
+  static constexpr int kNever = -1;
 
   int dispatch_;
   bool split_;
@@ -118,6 +137,9 @@ class Rows : public Emitter {
   std::vector<int> depth_;  ///< of every value: scans of a pass that it waits for, one after the other
   Scope row_scope_;
   std::set<ValueId> resident_;
+  std::set<ValueId> flying_;  ///< loads of several items that are in flight together
+  std::map<std::pair<ValueId, int>, std::string> group_names_;
+  std::vector<bool> varies_;
   std::set<ValueId> running_;  ///< scans that have run in a pass before
 };
 

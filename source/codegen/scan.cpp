@@ -15,7 +15,7 @@ void LaneScan::declare_shared(const ScanText& scan, Writer& shared) const {
 }
 
 void LaneScan::across_lanes(std::span<const ScanText* const> scans, Writer& main) const {
-  for (const ScanText* scan : scans) main.line("{} {} = {};", scan->fold.type, scan->before, scan->fold.identity);
+  for (const ScanText* scan : scans) main.line("{} {} = {};", scan->fold.type, scan->before, scan->identity());
   if (schedule_.subgroup == 0) {
     by_memory(scans, main);
     return;
@@ -30,7 +30,7 @@ void LaneScan::butterfly(std::span<const ScanText* const> scans, int lanes, Writ
   main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", lanes);
   for (const ScanText* scan : scans) {
     const std::string other = scan->fold.name + "_other";
-    main.line("{} {} = {};", scan->fold.type, other, combine_.shuffled(scan->fold, scan->total, "mask"));
+    main.line("{} {} = {};", scan->fold.type, other, combine_.shuffled(scan->fold.fields[0].dtype, scan->total, "mask"));
     main.line("if ((column_lane & mask) != 0u) {}({}, {});", scan->fold.join, scan->before, other);
     join(*scan, scan->total, other, main);
   }
@@ -43,7 +43,7 @@ void LaneScan::across_subgroups(std::span<const ScanText* const> scans, Writer& 
   for (const ScanText* scan : scans) main.line("{}[half_begin + gl_SubgroupID] = {};", scan->lanes, scan->total);
   main.close();
   main.line("barrier();");
-  for (const ScanText* scan : scans) main.line("{} = {};", scan->total, scan->fold.identity);
+  for (const ScanText* scan : scans) main.line("{} = {};", scan->total, scan->identity());
   main.open("for (uint k = 0u; k < {}u; ++k) {{", per_row);
   main.line("uint from = half_begin + gl_SubgroupID / {0}u * {0}u + k;", per_row);
   for (const ScanText* scan : scans) {

@@ -37,13 +37,11 @@ Parts take_multiples(const Expr& expr, std::int64_t divisor) {
   return {Expr(constant, std::move(whole)), Expr(floor_remainder(expr.constant(), divisor), std::move(rest))};
 }
 
-/// The quotient, if it is the same everywhere.
-std::optional<std::int64_t> constant_quotient(const Expr& expr, std::int64_t divisor) {
-  const auto [low, high] = interval_of(expr);
-  if (low == kLowest || high == kHighest) return std::nullopt;  // perhaps saturated
-  const std::int64_t quotient = floor_quotient(low, divisor);
-  if (quotient != floor_quotient(high, divisor)) return std::nullopt;
-  return quotient;
+/// Whether every value lies in 0 .. divisor-1. No other single quotient can be that of a rest: its constant is
+/// in that range and the interval of every atom contains 0. A saturated end says no, as it must.
+bool is_remainder(const Expr& rest, std::int64_t divisor) {
+  const auto [low, high] = interval_of(rest);
+  return low >= 0 && high < divisor;
 }
 
 /// Numbers worth trying as a common factor of the divisor and some of the terms, largest first.
@@ -77,12 +75,10 @@ struct Factored {
   Parts parts;
 };
 std::optional<Factored> take_factor(const Expr& expr, std::int64_t divisor) {
-  for (const std::int64_t factor : CommonFactors(expr, divisor).all()) {
+  const CommonFactors factors(expr, divisor);
+  for (const std::int64_t factor : factors.all()) {
     Parts parts = take_multiples(expr, factor);
-    const auto shift = constant_quotient(parts.rest, factor);
-    if (!shift) continue;
-    if (*shift != 0) parts = {parts.whole + *shift, parts.rest - Expr(*shift * factor)};
-    return Factored{factor, std::move(parts)};
+    if (is_remainder(parts.rest, factor)) return Factored{factor, std::move(parts)};
   }
   return std::nullopt;
 }
@@ -159,7 +155,7 @@ Expr atom_of(Atom::Kind kind, const Expr& operand, std::int64_t divisor) {
 
 /// The quotient of what take_multiples leaves.
 Expr divide_rest(const Expr& rest, std::int64_t divisor) {
-  if (const auto quotient = constant_quotient(rest, divisor)) return *quotient;
+  if (is_remainder(rest, divisor)) return 0;
   if (const auto factored = take_factor(rest, divisor))
     return floor_div(factored->parts.whole, divisor / factored->factor);
   if (const auto outside = divide_outside(rest, divisor)) return *outside;
@@ -184,7 +180,7 @@ Expr floor_mod(const Expr& a, std::int64_t divisor) {
   if (divisor == 1) return 0;
   const Expr rest = take_multiples(a, divisor).rest;
   if (rest.is_constant()) return rest;
-  if (const auto quotient = constant_quotient(rest, divisor)) return rest - Expr(*quotient * divisor);
+  if (is_remainder(rest, divisor)) return rest;
   if (const auto factored = take_factor(rest, divisor)) {
     return floor_mod(factored->parts.whole, divisor / factored->factor) * factored->factor + factored->parts.rest;
   }

@@ -22,11 +22,11 @@ const Term* find(std::span<const Term> terms, const Atom& atom) {
   return nullptr;
 }
 
-/// Whether the sum holds factor * (the terms of `expr`).
+/// Whether the sum holds factor * (the terms of `expr`). That must fit.
 bool holds(const Sum& sum, const Expr& expr, std::int64_t factor) {
   return std::ranges::all_of(expr.terms(), [&](const Term& term) {
     const Term* found = find(sum.terms, *term.atom);
-    return found != nullptr && fits(term.coefficient, factor) && found->coefficient == term.coefficient * factor;
+    return found != nullptr && found->coefficient == term.coefficient * factor;
   });
 }
 
@@ -37,29 +37,46 @@ void replace(Sum& sum, std::size_t i, std::size_t j, const Expr& expr, std::int6
   sum.add(expr, factor);
 }
 
-/// F % b with b * (F / b) is F; F % b with b * ((T + F / b) % c) is (b * T + F) % (b * c).
-bool join_digits(Sum& sum, std::size_t low) {
-  const std::shared_ptr<const Atom> digit = sum.terms[low].atom;
-  const std::int64_t factor = sum.terms[low].coefficient;
-  if (!fits(factor, digit->divisor)) return false;
-  std::optional<Expr> quotient;  // worth computing only for a term with the right coefficient
-  for (std::size_t high = 0; high < sum.terms.size(); ++high) {
-    const Atom& upper = *sum.terms[high].atom;
-    if (sum.terms[high].coefficient != factor * digit->divisor || upper.operand.is_constant()) continue;
-    if (!quotient) quotient = floor_div(digit->operand, digit->divisor);
-    if (quotient->constant() != 0 || quotient->terms().size() != 1 || quotient->terms()[0].coefficient != 1)
-      return false;
-    const Atom& whole = *quotient->terms()[0].atom;
-    if (compare(upper, whole) == 0) {
-      replace(sum, low, high, digit->operand, factor);
-      return true;
+/// Beyond this, sums of two operands might not fit; no tensor is that large.
+constexpr std::int64_t kLargestDivisor = kHighest / 4;
+
+/// The number N whose remainder N % b and quotient N / b these are, if they are those of one number.
+std::optional<Expr> number_of(const Atom& remainder, const Atom& quotient) {
+  if (quotient.kind != Atom::Kind::div || quotient.divisor % remainder.divisor != 0) return std::nullopt;
+  if (quotient.divisor > kLargestDivisor) return std::nullopt;
+  // (N / a) / b has become N / (a * b), and either operand may have lost inner remainders that the other has
+  // kept: equal modulo b is what counts.
+  Expr number = floor_div(quotient.operand, quotient.divisor / remainder.divisor);
+  if (number != remainder.operand && !floor_mod(number - remainder.operand, remainder.divisor).is_constant(0))
+    return std::nullopt;
+  return number;
+}
+
+/// N % b with b * ((T + N / b) % c) is (b * T + N) % (b * c).
+std::optional<Expr> join_remainders(const Atom& lower, const Atom& upper) {
+  if (upper.kind != Atom::Kind::mod || upper.divisor > kLargestDivisor / lower.divisor) return std::nullopt;
+  for (const Term& term : upper.operand.terms()) {
+    if (term.coefficient != 1) continue;
+    if (const auto number = number_of(lower, *term.atom)) {
+      // An operand has no coefficient as large as its divisor, so these products fit as well.
+      return floor_mod((upper.operand - Expr(0, {term})) * lower.divisor + *number, lower.divisor * upper.divisor);
     }
-    if (upper.kind != Atom::Kind::mod || !fits(digit->divisor, upper.divisor)) continue;
-    const Term* inside = find(upper.operand.terms(), whole);
-    if (inside == nullptr || inside->coefficient != 1) continue;
-    // The operand of a remainder has no coefficient as large as the divisor, so this product fits as well.
-    const Expr number = digit->operand + (upper.operand - *quotient) * digit->divisor;
-    replace(sum, low, high, floor_mod(number, digit->divisor * upper.divisor), factor);
+  }
+  return std::nullopt;
+}
+
+/// N % b with b * (N / b) is N; and likewise with a remainder on top.
+bool join_digits(Sum& sum, std::size_t low) {
+  const std::shared_ptr<const Atom> remainder = sum.terms[low].atom;
+  const std::int64_t factor = sum.terms[low].coefficient;
+  if (!fits(factor, remainder->divisor)) return false;
+  for (std::size_t high = 0; high < sum.terms.size(); ++high) {
+    if (sum.terms[high].coefficient != factor * remainder->divisor) continue;
+    const Atom& upper = *sum.terms[high].atom;
+    auto joined = number_of(*remainder, upper);
+    if (!joined) joined = join_remainders(*remainder, upper);
+    if (!joined) continue;
+    replace(sum, low, high, *joined, factor);
     return true;
   }
   return false;
@@ -72,8 +89,8 @@ bool complement(Sum& sum, std::size_t at) {
   const std::int64_t coefficient = sum.terms[at].coefficient;
   if (is_div && coefficient % atom->divisor != 0) return false;
   const std::int64_t factor = is_div ? -(coefficient / atom->divisor) : -coefficient;
-  if (!fits(factor, atom->divisor) || !fits(factor, atom->operand.constant()) || !holds(sum, atom->operand, factor))
-    return false;
+  // Every number of the operand is less than the divisor, so that factor times each of them fits as well.
+  if (!fits(factor, atom->divisor) || !holds(sum, atom->operand, factor)) return false;
   sum.terms.erase(sum.terms.begin() + static_cast<std::ptrdiff_t>(at));
   sum.add(atom->operand, -factor);  // cancels the terms; E's constant was never in the sum
   if (is_div) {

@@ -114,13 +114,15 @@ Expr linearize(std::span<const Expr> coordinates, std::span<const std::int64_t> 
 
 std::vector<Expr> delinearize(const Expr& position, std::span<const std::int64_t> sizes) {
   std::vector<Expr> coordinates(sizes.size());
-  Expr rest = position;
-  for (std::size_t i = sizes.size(); i-- > 1;) {
+  std::int64_t weight = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    // Divided at once and not digit by digit: the form in which linearize finds the position again.
+    coordinates[i] = floor_div(position, weight);
     const std::int64_t size = std::max<std::int64_t>(sizes[i], 1);  // an empty array has no coordinates to get wrong
-    coordinates[i] = floor_mod(rest, size);
-    rest = floor_div(rest, size);
+    if (i == 0) break;
+    coordinates[i] = floor_mod(coordinates[i], size);
+    if (__builtin_mul_overflow(weight, size, &weight)) break;  // larger than any position
   }
-  if (!sizes.empty()) coordinates[0] = std::move(rest);
   return coordinates;
 }
 

@@ -26,7 +26,8 @@ Result<void> check_countable(const Call& call, int axis) {
 Result<void> check_nearest(const Call& call, int axis, const Shape& result) {
   if (call.operands[0].shape[static_cast<std::size_t>(axis)] != Dim(0)) return {};
   if (std::find(result.begin(), result.end(), Dim(0)) != result.end()) return {};
-  return invalid("'{}' reads along axis {} of {}, which has no elements.", call.op.name, axis, to_text(call.operands[0]));
+  return invalid("'{}' reads along axis {} of {}, which has no elements.", call.op.name, axis,
+                 to_text(call.operands[0]));
 }
 
 Result<Shape> gather_shape(const Call& call) {
@@ -47,7 +48,8 @@ Result<Shape> take_along_shape(const Call& call) {
   const TensorType& positions = call.operands[1];
   VKF_CHECK_OK(check_axis(call, axis, data));
   if (positions.shape.size() != data.shape.size()) {
-    return invalid("'take_along' takes positions {} of {}, which has another number of axes.", to_text(positions), to_text(data));
+    return invalid("'take_along' takes positions {} of {}, which has another number of axes.", to_text(positions),
+                   to_text(data));
   }
   Shape shape = data.shape;
   shape[static_cast<std::size_t>(axis)] = positions.shape[static_cast<std::size_t>(axis)];
@@ -64,7 +66,8 @@ Result<Shape> take_along_shape(const Call& call) {
 Result<void> check_not_empty(const Call& call, int axis) {
   const bool keeps_one = call.op.fold.kind == ops::Fold::Kind::arg || std::isinf(call.op.fold.identity);
   if (!keeps_one || call.operands[0].shape[static_cast<std::size_t>(axis)] != Dim(0)) return {};
-  return invalid("'{}' along axis {} of {} has no elements to choose from.", call.op.name, axis, to_text(call.operands[0]));
+  return invalid("'{}' along axis {} of {} has no elements to choose from.", call.op.name, axis,
+                 to_text(call.operands[0]));
 }
 
 Result<Shape> reduce_shape(const Call& call) {
@@ -109,8 +112,8 @@ Result<Shape> argsort_shape(const Call& call) {
                    to_text(operand), sort.count);
   }
   if (sort.count < 1 || sort.count > dim.size()) {
-    return invalid("'argsort' gives {} positions of axis {} of {}; it can give 1 to {}.", sort.count, sort.axis, to_text(operand),
-                   dim.size());
+    return invalid("'argsort' gives {} positions of axis {} of {}; it can give 1 to {}.", sort.count, sort.axis,
+                   to_text(operand), dim.size());
   }
   dim = Dim(sort.count);
   return shape;
@@ -126,13 +129,14 @@ Result<Shape> scatter_shape(const Call& call) {
   }
   if (base.shape.empty()) return invalid("'scatter' writes rows, but its base {} is a scalar.", to_text(base));
   if (positions.shape.size() != 1) {
-    return invalid("'scatter' takes one position for each row of updates, along one axis, but they are {}.", to_text(positions));
+    return invalid("'scatter' takes one position for each row of updates, along one axis, but they are {}.",
+                   to_text(positions));
   }
   Shape expected = base.shape;
   expected[0] = positions.shape[0];
   if (updates.shape != expected) {
-    return invalid("'scatter' into {} at positions {} takes updates of shape {}, but they are {}.", to_text(base), to_text(positions),
-                   to_text(expected), to_text(updates));
+    return invalid("'scatter' into {} at positions {} takes updates of shape {}, but they are {}.", to_text(base),
+                   to_text(positions), to_text(expected), to_text(updates));
   }
   return base.shape;
 }
@@ -193,7 +197,8 @@ std::string_view name_of(ScatterMode mode) {
 }
 
 std::optional<ScatterMode> scatter_mode_named(std::string_view name) {
-  for (const ScatterMode mode : {ScatterMode::set, ScatterMode::add, ScatterMode::mul, ScatterMode::max, ScatterMode::min}) {
+  for (const ScatterMode mode :
+       {ScatterMode::set, ScatterMode::add, ScatterMode::mul, ScatterMode::max, ScatterMode::min}) {
     if (name_of(mode) == name) return mode;
   }
   return std::nullopt;
@@ -207,7 +212,8 @@ const Payload* payload_form(const ops::OpRow& op) {
 Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape) {
   const auto rule = rules().find(op.name);
   if (rule == rules().end()) return invalid("'{}' is not a view, gather, reduction, scan, sort or scatter.", op.name);
-  if (payload.index() != rule->second.form.index()) return invalid("'{}' was given the attributes of another op.", op.name);
+  if (payload.index() != rule->second.form.index())
+    return invalid("'{}' was given the attributes of another op.", op.name);
   if (!op.shape_is_attribute && !shape.empty()) {
     return invalid("'{}' infers its shape, but the shape {} was given.", op.name, to_text(shape));
   }

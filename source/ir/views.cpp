@@ -37,10 +37,11 @@ std::int64_t product_of_numbers(const Shape& shape) {
 }
 
 /// A list of attributes has one entry for each of `count` things: "axes", "windows".
-Result<void> check_entries(const Call& call, std::string_view name, std::size_t entries, std::size_t count, std::string_view of) {
+Result<void> check_entries(const Call& call, std::string_view name, std::size_t entries, std::size_t count,
+                           std::string_view of) {
   if (entries == count) return {};
-  return invalid("'{}' takes one entry of {} for each of {} {}, but {} {} given.", call.op.name, name, count, of, entries,
-                 entries == 1 ? "was" : "were");
+  return invalid("'{}' takes one entry of {} for each of {} {}, but {} {} given.", call.op.name, name, count, of,
+                 entries, entries == 1 ? "was" : "were");
 }
 
 /// Of no elements only the start is looked at, and it may be the end.
@@ -58,14 +59,15 @@ Result<void> check_run(const Call& call, std::size_t axis, const Dim& size, std:
   if (whole.is_symbol() || size.is_symbol()) {
     if (whole == size && start == 0 && step == 1) return {};
     return invalid(
-        "'{}' takes a symbolic axis whole, from 0 in steps of 1, but along axis {} of {} it takes {} elements from {} in "
+        "'{}' takes a symbolic axis whole, from 0 in steps of 1, but along axis {} of {} it takes {} elements from {} "
+        "in "
         "steps of {}.",
         call.op.name, axis, to_text(operand), size.text(), start, step);
   }
   if (step == 0) return invalid("'{}' has a step of 0 along axis {}.", call.op.name, axis);
   if (run_fits(start, step, size.size(), whole.size())) return {};
-  return invalid("'{}' takes {} elements from {} in steps of {} along axis {}, which is out of bounds of {}.", call.op.name,
-                 size.text(), start, step, axis, to_text(operand));
+  return invalid("'{}' takes {} elements from {} in steps of {} along axis {}, which is out of bounds of {}.",
+                 call.op.name, size.text(), start, step, axis, to_text(operand));
 }
 
 Result<void> check_runs(const Call& call, const Shape& sizes) {
@@ -73,7 +75,8 @@ Result<void> check_runs(const Call& call, const Shape& sizes) {
   const Shape& whole = call.operands[0].shape;
   VKF_CHECK_OK(check_entries(call, "starts", slice.starts.size(), whole.size(), "axes"));
   VKF_CHECK_OK(check_entries(call, "steps", slice.steps.size(), whole.size(), "axes"));
-  for (std::size_t i = 0; i < whole.size(); ++i) VKF_CHECK_OK(check_run(call, i, sizes[i], slice.starts[i], slice.steps[i]));
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    VKF_CHECK_OK(check_run(call, i, sizes[i], slice.starts[i], slice.steps[i]));
   return {};
 }
 
@@ -87,21 +90,23 @@ Result<Shape> reshape_shape(const Call& call) {
     const auto found = after.find(name);
     if (found != after.end() && found->second >= count) continue;
     return invalid(
-        "'reshape' of {} to {} leaves out the symbol '{}': no symbol stands for a product of symbols and numbers, so each one "
+        "'reshape' of {} to {} leaves out the symbol '{}': no symbol stands for a product of symbols and numbers, so "
+        "each one "
         "stays as it is.",
         to_text(call.operands[0]), to_text(call.shape), name);
   }
   for (const auto& [name, count] : after) {
     const auto found = before.find(name);
     if (found != before.end() && found->second >= count) continue;
-    return invalid("'reshape' of {} to {} names the symbol '{}' more often than the operand does.", to_text(call.operands[0]),
-                   to_text(call.shape), name);
+    return invalid("'reshape' of {} to {} names the symbol '{}' more often than the operand does.",
+                   to_text(call.operands[0]), to_text(call.shape), name);
   }
   const std::int64_t had = product_of_numbers(from);
   const std::int64_t has = product_of_numbers(call.shape);
   if (had != has) {
-    return invalid("'reshape' of {} to {} does not keep the number of elements: the numbers multiply out to {} and to {}.",
-                   to_text(call.operands[0]), to_text(call.shape), had, has);
+    return invalid(
+        "'reshape' of {} to {} does not keep the number of elements: the numbers multiply out to {} and to {}.",
+        to_text(call.operands[0]), to_text(call.shape), had, has);
   }
   return with_promises_of(from, call.shape);
 }
@@ -139,7 +144,8 @@ Result<Shape> slice_assign_shape(const Call& call) {
   const TensorType& base = call.operands[0];
   const TensorType& update = call.operands[1];
   if (update.shape.size() != base.shape.size()) {
-    return invalid("'slice_assign' writes {} into {}, which has another number of axes.", to_text(update), to_text(base));
+    return invalid("'slice_assign' writes {} into {}, which has another number of axes.", to_text(update),
+                   to_text(base));
   }
   VKF_CHECK_OK(check_runs(call, update.shape));
   return base.shape;
@@ -168,14 +174,14 @@ Result<Shape> pad_shape(const Call& call) {
     }
     if (pad.low[i] == 0 && pad.high[i] == 0) continue;
     if (shape[i].is_symbol()) {
-      return invalid("'pad' of axis {} by {} and {} needs a number there, but it is the symbol '{}' of {}.", i, pad.low[i],
-                     pad.high[i], shape[i].name(), to_text(operand));
+      return invalid("'pad' of axis {} by {} and {} needs a number there, but it is the symbol '{}' of {}.", i,
+                     pad.low[i], pad.high[i], shape[i].name(), to_text(operand));
     }
     const auto added = checked_add(pad.low[i], pad.high[i]);
     const auto size = added ? checked_add(*added, shape[i].size()) : std::nullopt;
     if (!size) {
-      return invalid("'pad' of axis {} of {} by {} and {} makes more elements than 64 bits can count.", i, to_text(operand),
-                     pad.low[i], pad.high[i]);
+      return invalid("'pad' of axis {} of {} by {} and {} makes more elements than 64 bits can count.", i,
+                     to_text(operand), pad.low[i], pad.high[i]);
     }
     shape[i] = Dim(*size);
   }
@@ -192,8 +198,8 @@ Result<Shape> concat_shape(const Call& call) {
     Shape rest = operand.shape;
     if (rest.size() == first.shape.size()) rest[axis] = first.shape[axis];
     if (rest != first.shape) {
-      return invalid("'concat' along axis {} cannot join {} and {}: the other dimensions differ.", named, to_text(first),
-                     to_text(operand));
+      return invalid("'concat' along axis {} cannot join {} and {}: the other dimensions differ.", named,
+                     to_text(first), to_text(operand));
     }
     if (operand.shape[axis].is_symbol()) {
       return invalid("'concat' along axis {} needs numbers there, but it is the symbol '{}' of {}.", named,
@@ -221,17 +227,17 @@ Result<Shape> unfold_shape(const Call& call) {
   for (std::size_t i = 0; i < count; ++i) {
     Dim& dim = shape[static_cast<std::size_t>(window.axes[i])];
     if (dim.is_symbol()) {
-      return invalid("'unfold' along axis {} needs a number there, but it is the symbol '{}' of {}.", window.axes[i], dim.name(),
-                     to_text(operand));
+      return invalid("'unfold' along axis {} needs a number there, but it is the symbol '{}' of {}.", window.axes[i],
+                     dim.name(), to_text(operand));
     }
     if (window.sizes[i] < 1 || window.strides[i] < 1 || window.dilations[i] < 1) {
-      return invalid("'unfold' along axis {} has a window of size {}, stride {} and dilation {}; each is at least 1.", window.axes[i],
-                     window.sizes[i], window.strides[i], window.dilations[i]);
+      return invalid("'unfold' along axis {} has a window of size {}, stride {} and dilation {}; each is at least 1.",
+                     window.axes[i], window.sizes[i], window.strides[i], window.dilations[i]);
     }
     const auto reach = checked_mul(window.sizes[i] - 1, window.dilations[i]);  // from first to last element
     if (!reach || *reach >= dim.size()) {
-      return invalid("'unfold' along axis {} of {} has no place for a window of size {} and dilation {}.", window.axes[i],
-                     to_text(operand), window.sizes[i], window.dilations[i]);
+      return invalid("'unfold' along axis {} of {} has no place for a window of size {} and dilation {}.",
+                     window.axes[i], to_text(operand), window.sizes[i], window.dilations[i]);
     }
     dim = Dim((dim.size() - 1 - *reach) / window.strides[i] + 1);
   }

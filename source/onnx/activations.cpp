@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "onnx/compose.hpp"
+#include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/text.hpp"
 
@@ -76,6 +77,15 @@ Result<Outputs> import_prelu(const NodeContext& node) {
                    slope.shape().size(), x.shape().size());
   }
   if (is_integer(x.dtype()) && !is_signed_integer(x.dtype())) return Outputs{x};  // never below zero
+  return Outputs{select(is_negative(x), x * slope, x)};
+}
+
+Result<Outputs> import_prelu_6(const NodeContext& node) {
+  // One slope for all, or one per channel.
+  const Tensor& x = node.tensor(0);
+  const bool is_shared = node.tensor(1).shape().empty() || node.tensor(1).shape() == Shape{1};
+  if (is_shared || x.shape().size() < 2) return Outputs{select(is_negative(x), x * node.tensor(1), x)};
+  VKF_TRY(slope, along_axis(node, 1, 1));
   return Outputs{select(is_negative(x), x * slope, x)};
 }
 

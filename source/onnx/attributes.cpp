@@ -51,4 +51,16 @@ Result<std::string_view> Attributes::text(std::string_view name, std::string_vie
   return value != nullptr ? std::string_view(value->s()) : otherwise;
 }
 
+Result<std::vector<std::int64_t>> Attributes::integers(std::string_view name) const {
+  VKF_TRY(value, typed(name, pb::AttributeProto::INTS));
+  if (value == nullptr) return std::vector<std::int64_t>{};
+  return std::vector<std::int64_t>(value->ints().begin(), value->ints().end());
+}
+
+Result<std::vector<double>> Attributes::reals(std::string_view name) const {
+  VKF_TRY(value, typed(name, pb::AttributeProto::FLOATS));
+  if (value == nullptr) return std::vector<double>{};
+  return std::vector<double>(value->floats().begin(), value->floats().end());
+}
+
 }  // namespace vkfuse::onnx

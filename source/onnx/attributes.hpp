@@ -1,6 +1,7 @@
 // The attributes of one node, read by name and type.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ class Attributes {
   [[nodiscard]] Result<double> real(std::string_view name, double otherwise) const;
   [[nodiscard]] Result<std::int64_t> integer(std::string_view name, std::int64_t otherwise) const;
   [[nodiscard]] Result<std::string_view> text(std::string_view name, std::string_view otherwise) const;
+  /// The lists; empty if they are not stated.
+  [[nodiscard]] Result<std::vector<std::int64_t>> integers(std::string_view name) const;
+  [[nodiscard]] Result<std::vector<double>> reals(std::string_view name) const;
 
   /// Names of the stated attributes, in file order.
   [[nodiscard]] std::vector<std::string_view> names() const;

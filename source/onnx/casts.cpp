@@ -1,51 +1,22 @@
 // Changes of dtype, and the linear quantisation that is a scale around one.
 #include "onnx/compose.hpp"
-#include "onnx/host_tensor.hpp"
+#include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/tensor_proto.hpp"
 
 namespace vkfuse::onnx {
 namespace {
 
-Outputs cast_to(const Value& value, DType dtype) {
-  return {Value{value.tensor.cast(dtype), value.known ? converted(*value.known, dtype) : std::nullopt}};
-}
-
-Result<std::int64_t> normalised_axis(std::int64_t axis, std::int64_t rank) {
-  if (axis < -rank || axis >= rank) return invalid("Attribute 'axis' is {}; the input has rank {}.", axis, rank);
-  return axis < 0 ? axis + rank : axis;
-}
-
-/// One number per channel, shaped so that it lines up with the channel axis of the input.
-Result<Tensor> along_axis(const Value& channels, std::int64_t axis, std::int64_t rank) {
-  if (axis == rank - 1) return channels.tensor;  // broadcasting aligns the innermost axis by itself
-  if (!channels.known) {
-    return unsupported(
-        "The scale or zero point of axis {} of {} is only known when the program runs; it must be a "
-        "constant, a scalar, or belong to the innermost axis.",
-        axis, rank);
-  }
-  TensorData data = *channels.known;
-  data.sizes.resize(static_cast<std::size_t>(rank - axis), 1);
-  return constant_value(std::move(data)).tensor;
-}
-
 /// A scale or zero point as an operand that broadcasts against the input: per tensor or per axis.
 Result<Tensor> quantisation_operand(const NodeContext& node, int i, std::int64_t axis) {
   const Shape& shape = node.tensor(i).shape();
-  const Shape& input = node.tensor(0).shape();
-  const auto rank = static_cast<std::int64_t>(input.size());
+  const std::size_t rank = node.tensor(0).shape().size();
   if (shape.empty() || (shape.size() == 1 && shape[0] == Dim(1) && rank > 0)) return node.tensor(i);
   if (shape.size() > 1) {
     return unsupported("Operand {} has rank {}: quantisation in blocks is not supported.", i, shape.size());
   }
-  VKF_TRY(channel_axis, normalised_axis(axis, rank));
-  const Dim& channels = input[static_cast<std::size_t>(channel_axis)];
-  if (!(channels == shape[0])) {
-    return invalid("Operand {} has {} elements, but axis {} of the input has {}.", i, shape[0].text(), channel_axis,
-                   channels.text());
-  }
-  return along_axis(node.value(i), channel_axis, rank);
+  VKF_TRY(channel_axis, checked_axis(axis, rank, "Attribute 'axis'"));
+  return along_axis(node, i, channel_axis);
 }
 
 Result<void> check_not_blocked(const NodeContext& node) {
@@ -82,10 +53,10 @@ Result<Outputs> import_cast(const NodeContext& node) {
   if (!node.attributes().has("to")) return invalid("Attribute 'to' is missing.");
   VKF_TRY(to, node.attributes().integer("to", 0));
   VKF_TRY(dtype, dtype_from(static_cast<int>(to), "Attribute 'to'"));
-  return cast_to(node.value(0), dtype);
+  return Outputs{node.tensor(0).cast(dtype)};
 }
 
-Result<Outputs> import_cast_like(const NodeContext& node) { return cast_to(node.value(0), node.dtype(1)); }
+Result<Outputs> import_cast_like(const NodeContext& node) { return Outputs{node.tensor(0).cast(node.dtype(1))}; }
 
 Result<Outputs> import_quantize(const NodeContext& node) {
   VKF_CHECK_OK(check_not_blocked(node));
@@ -102,6 +73,17 @@ Result<Outputs> import_quantize(const NodeContext& node) {
     steps = steps + zero_point.cast(DType::i32);
   }
   return Outputs{saturated(steps, dtype)};
+}
+
+Result<Outputs> import_dynamic_quantize(const NodeContext& node) {
+  const Tensor& x = node.tensor(0);
+  // The range holds 0, so that 0 is exact.
+  const Tensor low = op("min", x.min(), 0);
+  const Tensor high = op("max", x.max(), 0);
+  const Tensor scale = (high - low) / 255.0;
+  const Tensor zero_point = saturated(whole_steps(-low / scale), DType::u8);
+  const Tensor steps = whole_steps(x / scale) + zero_point.cast(DType::i32);
+  return Outputs{saturated(steps, DType::u8), scale, zero_point};
 }
 
 Result<Outputs> import_dequantize(const NodeContext& node) {

@@ -18,11 +18,7 @@ inline Tensor select(const Tensor& condition, const Tensor& a, const Tensor& b) 
   return Tensor::apply("select", {condition, a, b});
 }
 
-/// True at every position of a shape, without storing it. As the condition of `select` it stretches
-/// any value over the shape bit-exactly, NaN included, which a product with ones would not.
-Tensor everywhere(const Shape& shape);
-
 /// A scalar stretched over a shape.
-Tensor filled(const Shape& shape, const Tensor& scalar);
+inline Tensor filled(const Shape& shape, const Tensor& scalar) { return scalar.broadcast_to(shape); }
 
 }  // namespace vkfuse::onnx

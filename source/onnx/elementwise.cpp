@@ -1,9 +1,10 @@
 // Arithmetic operators.
-#include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "onnx/compose.hpp"
 #include "onnx/host_tensor.hpp"
+#include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/text.hpp"
 
@@ -16,14 +17,14 @@ bool widens(DType from, DType to) {
   return !is_signed_integer(from) && size_of(from) <= size_of(to);
 }
 
-/// Whether every value of the exponent is the same number in the dtype.
+/// Whether every value of the exponent is the same number in the dtype. Of exponents that are known,
+/// only the small ones, whose width is no question for any dtype, are looked at.
 bool fits(const Value& exponent, DType dtype) {
   if (widens(exponent.tensor.dtype(), dtype)) return true;
   if (!exponent.known) return false;
-  const std::optional<TensorData> narrowed = converted(*exponent.known, dtype);
-  if (!narrowed) return false;
-  for (std::size_t i = 0; i < element_count(*narrowed); ++i) {
-    if (element_int(*narrowed, i) != element_int(*exponent.known, i)) return false;
+  for (std::size_t i = 0; i < element_count(*exponent.known); ++i) {
+    const std::int64_t value = element_int(*exponent.known, i);
+    if (value < 0 || value > INT8_MAX) return false;
   }
   return true;
 }
@@ -45,18 +46,33 @@ Tensor power_of_integer(const Tensor& base, const Tensor& exponent) {
   return select(is_near, nearest, power).cast(base.dtype());
 }
 
+/// Opsets before 7 broadcast the second operand only, and only when told to: its dimensions are those of
+/// the first operand from `axis` on, or, without an axis, the innermost ones.
+Result<Tensor> broadcast_by_axis(const NodeContext& node) {
+  VKF_TRY(broadcasts, node.attributes().integer("broadcast", 0));
+  const Tensor& b = node.tensor(1);
+  if (broadcasts == 0 || !node.attributes().has("axis")) return b;
+  VKF_TRY(axis, axis_attribute(node, 0));
+  const std::size_t rank = node.tensor(0).shape().size();
+  const std::size_t last = static_cast<std::size_t>(axis) + b.shape().size();
+  if (last > rank) {
+    return invalid("Attribute 'axis' is {}; an operand of {} does not fit there into {}.", axis, to_text(b.shape()),
+                   to_text(node.tensor(0).shape()));
+  }
+  Shape shape = b.shape();
+  shape.resize(shape.size() + (rank - last), Dim(1));
+  return b.reshape(std::move(shape));
+}
+
 }  // namespace
 
 Result<Outputs> apply_primitive(const NodeContext& node) {
   return Outputs{Tensor::apply(node.row().primitive, node.tensors())};
 }
 
-Result<Outputs> import_arithmetic(const NodeContext& node) {
-  const Value& a = node.value(0);
-  const Value& b = node.value(1);
-  const std::string_view primitive = node.row().primitive;
-  return Outputs{Value{op(primitive, a.tensor, b.tensor),
-                       a.known && b.known ? arithmetic(primitive, *a.known, *b.known) : std::nullopt}};
+Result<Outputs> apply_primitive_6(const NodeContext& node) {
+  VKF_TRY(b, broadcast_by_axis(node));
+  return Outputs{op(node.row().primitive, node.tensor(0), b)};
 }
 
 Result<Outputs> import_variadic(const NodeContext& node) {
@@ -90,6 +106,13 @@ Result<Outputs> import_pow(const NodeContext& node) {
   if (is_float(base.dtype())) return Outputs{op("pow", base, exponent.cast(base.dtype()))};
   if (is_float(exponent.dtype())) return Outputs{power_of_integer(base, exponent)};
   return Outputs{integer_power(base, node.value(1))};
+}
+
+Result<Outputs> import_pow_6(const NodeContext& node) {
+  VKF_TRY(exponent, broadcast_by_axis(node));
+  if (exponent.dtype() == node.dtype()) return Outputs{op("pow", node.tensor(0), exponent)};
+  return invalid("The exponent is {}, the base {}; before opset 12 they are equal.", name_of(exponent.dtype()),
+                 name_of(node.dtype()));
 }
 
 Result<Outputs> import_bit_shift(const NodeContext& node) {

@@ -3,48 +3,15 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/shape.hpp"
 #include "onnx/compose.hpp"
 #include "onnx/host_tensor.hpp"
+#include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/tensor_proto.hpp"
 #include "onnx/text.hpp"
 
 namespace vkfuse::onnx {
 namespace {
-
-/// Sizes from a shape operand, refused where they cannot be sizes.
-Result<std::vector<std::int64_t>> known_sizes(const NodeContext& node, int i) {
-  VKF_TRY(sizes, node.known_list(i, "shape"));
-  for (const std::int64_t size : sizes) {
-    if (size < 0) return invalid("The shape operand holds {}; sizes are not negative.", size);
-  }
-  if (!byte_count(DType::f64, sizes)) {
-    return invalid("The shape operand is [{}], more elements than fit 64 bits.", fmt::join(sizes, ", "));
-  }
-  return sizes;
-}
-
-Shape to_shape(const std::vector<std::int64_t>& sizes) { return {sizes.begin(), sizes.end()}; }
-
-/// One element at every position, if that is few enough to keep.
-std::optional<TensorData> repeated(const TensorData& element, const std::vector<std::int64_t>& sizes) {
-  const auto count = static_cast<std::size_t>(*vkfuse::element_count(sizes));
-  if (count > kMaxComputedElements) return std::nullopt;
-  TensorData result{{}, element.dtype, sizes, {}};
-  for (std::size_t i = 0; i < count; ++i) {
-    result.bytes.insert(result.bytes.end(), element.bytes.begin(), element.bytes.end());
-  }
-  return result;
-}
-
-Result<std::int64_t> static_size(const Shape& shape, std::size_t axis) {
-  if (shape[axis].is_symbol()) {
-    return unsupported("Dimension {} of {} is only known when the program runs; give it a size when importing.", axis,
-                       to_text(shape));
-  }
-  return shape[axis].size();
-}
 
 TensorData float_data(std::vector<std::int64_t> sizes, const float* values, int count) {
   TensorData data{{}, DType::f32, std::move(sizes), {}};
@@ -72,7 +39,7 @@ Result<TensorData> constant_from(const pb::AttributeProto& attribute, std::strin
 /// The data, and "nothing was dropped" for those who ask for the mask.
 Outputs dropout_in_inference(const NodeContext& node, DType mask) {
   Outputs outputs{node.value(0)};
-  if (node.outputs() > 1) outputs.emplace_back(everywhere(node.tensor(0).shape()).cast(mask));
+  if (node.outputs() > 1) outputs.emplace_back(filled(node.tensor(0).shape(), Tensor::scalar(mask, 1)));
   return outputs;
 }
 
@@ -142,8 +109,7 @@ Result<Outputs> import_constant_of_shape(const NodeContext& node) {
     stated.sizes.clear();
     value = std::move(stated);
   }
-  Tensor result = filled(to_shape(sizes), constant_value(value).tensor);
-  return Outputs{Value{std::move(result), repeated(value, sizes)}};
+  return Outputs{filled(to_shape(sizes), constant_value(std::move(value)).tensor)};
 }
 
 Result<Outputs> import_dropout_6(const NodeContext& node) {
@@ -164,11 +130,6 @@ Result<Outputs> import_dropout_12(const NodeContext& node) {
     if (is_training && drops) return unsupported("Dropout in training mode is not supported.");
   }
   return dropout_in_inference(node, DType::boolean);
-}
-
-Result<Outputs> import_expand(const NodeContext& node) {
-  VKF_TRY(sizes, known_sizes(node, 1));
-  return Outputs{select(everywhere(to_shape(sizes)), node.tensor(0), node.tensor(0))};
 }
 
 Result<Outputs> import_eye_like(const NodeContext& node) {
@@ -221,12 +182,7 @@ Result<Outputs> import_shape(const NodeContext& node) {
 
 Result<Outputs> import_size(const NodeContext& node) {
   const Shape& shape = node.tensor(0).shape();
-  std::vector<std::int64_t> sizes;
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    VKF_TRY(size, static_size(shape, axis));
-    sizes.push_back(size);
-  }
-  VKF_TRY(count, vkfuse::element_count(sizes));
+  VKF_TRY(count, static_count(shape, 0, shape.size()));
   return Outputs{constant_value(int64_data({}, {count}))};
 }
 

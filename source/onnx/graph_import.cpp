@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 
+#include "onnx/known_values.hpp"
 #include "onnx/operator_table.hpp"
 #include "onnx/tensor_proto.hpp"
 #include "onnx/text.hpp"
@@ -184,13 +185,7 @@ Result<void> check_attributes(const OperatorRow& row, const Attributes& attribut
       return unsupported("Attribute {} of operator {} is not supported.", in_quotes(name), in_quotes(row.name));
     }
   }
-  if (!lists(row.attributes, "broadcast")) return {};
-  VKF_TRY(broadcast, attributes.integer("broadcast", 0));
-  if (broadcast == 0) return {};
-  return unsupported(
-      "Operator {} uses the broadcasting rule of opsets before 7 (attribute 'broadcast'), which is not "
-      "supported.",
-      in_quotes(row.name));
+  return {};
 }
 
 Result<void> check_operands(const OperatorRow& row, std::span<const Value* const> operands) {
@@ -216,7 +211,9 @@ Result<Outputs> Scope::apply(const OperatorRow& row, std::int64_t opset, const p
   Attributes attributes(node, caller_);
   VKF_CHECK_OK(check_attributes(row, attributes));
   VKF_CHECK_OK(check_operands(row, inputs));
-  return row.import(NodeContext(row, opset, node.output_size(), std::move(attributes), std::move(inputs)));
+  VKF_TRY(outputs, row.import(NodeContext(row, opset, node.output_size(), std::move(attributes), inputs)));
+  for (Value& output : outputs) output = folded(std::move(output), inputs);
+  return outputs;
 }
 
 Result<Outputs> Scope::call(const pb::FunctionProto& function, const pb::NodeProto& node,

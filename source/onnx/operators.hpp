@@ -7,11 +7,12 @@ namespace vkfuse::onnx {
 
 // elementwise.cpp: arithmetic
 Result<Outputs> apply_primitive(const NodeContext&);    ///< the row's primitive, on the operands as they are
-Result<Outputs> import_arithmetic(const NodeContext&);  ///< the same, and on the host where operands are known
+Result<Outputs> apply_primitive_6(const NodeContext&);  ///< the same, with the broadcasting of opsets before 7
 Result<Outputs> import_variadic(const NodeContext&);    ///< the primitive, folded over the operands from the left
 Result<Outputs> import_mean(const NodeContext&);
 Result<Outputs> import_mod(const NodeContext&);
 Result<Outputs> import_pow(const NodeContext&);
+Result<Outputs> import_pow_6(const NodeContext&);
 Result<Outputs> import_bit_shift(const NodeContext&);
 Result<Outputs> import_clip_6(const NodeContext&);
 Result<Outputs> import_clip_11(const NodeContext&);
@@ -25,6 +26,7 @@ Result<Outputs> import_hard_swish(const NodeContext&);
 Result<Outputs> import_leaky_relu(const NodeContext&);
 Result<Outputs> import_mish(const NodeContext&);
 Result<Outputs> import_prelu(const NodeContext&);
+Result<Outputs> import_prelu_6(const NodeContext&);
 Result<Outputs> import_selu(const NodeContext&);
 Result<Outputs> import_shrink(const NodeContext&);
 Result<Outputs> import_softplus(const NodeContext&);
@@ -41,6 +43,7 @@ Result<Outputs> import_cast(const NodeContext&);
 Result<Outputs> import_cast_like(const NodeContext&);
 Result<Outputs> import_quantize(const NodeContext&);
 Result<Outputs> import_dequantize(const NodeContext&);
+Result<Outputs> import_dynamic_quantize(const NodeContext&);
 
 // windows.cpp
 Result<Outputs> import_blackman_window(const NodeContext&);
@@ -53,11 +56,102 @@ Result<Outputs> import_constant_of_shape(const NodeContext&);
 Result<Outputs> import_dropout_6(const NodeContext&);
 Result<Outputs> import_dropout_7(const NodeContext&);
 Result<Outputs> import_dropout_12(const NodeContext&);
-Result<Outputs> import_expand(const NodeContext&);
 Result<Outputs> import_eye_like(const NodeContext&);
 Result<Outputs> import_identity(const NodeContext&);
 Result<Outputs> import_range(const NodeContext&);
 Result<Outputs> import_shape(const NodeContext&);
 Result<Outputs> import_size(const NodeContext&);
+
+// shapes.cpp
+Result<Outputs> import_reshape(const NodeContext&);
+Result<Outputs> import_flatten(const NodeContext&);
+Result<Outputs> import_squeeze(const NodeContext&);
+Result<Outputs> import_unsqueeze(const NodeContext&);
+Result<Outputs> import_transpose(const NodeContext&);
+Result<Outputs> import_expand(const NodeContext&);
+Result<Outputs> import_tile(const NodeContext&);
+Result<Outputs> import_depth_to_space(const NodeContext&);
+Result<Outputs> import_space_to_depth(const NodeContext&);
+
+// slicing.cpp
+Result<Outputs> import_concat(const NodeContext&);
+Result<Outputs> import_slice(const NodeContext&);
+Result<Outputs> import_split(const NodeContext&);
+Result<Outputs> import_pad(const NodeContext&);
+Result<Outputs> import_center_crop_pad(const NodeContext&);
+Result<Outputs> import_trilu(const NodeContext&);
+
+// reductions.cpp
+Result<Outputs> import_reduce(const NodeContext&);
+Result<Outputs> import_reduce_extreme(const NodeContext&);
+Result<Outputs> import_reduce_mean(const NodeContext&);
+Result<Outputs> import_reduce_l1(const NodeContext&);
+Result<Outputs> import_reduce_sum_square(const NodeContext&);
+Result<Outputs> import_reduce_l2(const NodeContext&);
+Result<Outputs> import_reduce_log_sum(const NodeContext&);
+Result<Outputs> import_reduce_log_sum_exp(const NodeContext&);
+Result<Outputs> import_arg_max(const NodeContext&);
+Result<Outputs> import_arg_min(const NodeContext&);
+Result<Outputs> import_cum_sum(const NodeContext&);
+
+// softmax.cpp
+Result<Outputs> import_softmax(const NodeContext&);
+Result<Outputs> import_log_softmax(const NodeContext&);
+Result<Outputs> import_hardmax(const NodeContext&);
+
+// normalization.cpp
+Result<Outputs> import_batch_normalization(const NodeContext&);
+Result<Outputs> import_layer_normalization(const NodeContext&);
+Result<Outputs> import_rms_normalization(const NodeContext&);
+Result<Outputs> import_instance_normalization(const NodeContext&);
+Result<Outputs> import_group_normalization(const NodeContext&);
+Result<Outputs> import_mean_variance_normalization(const NodeContext&);
+Result<Outputs> import_lp_normalization(const NodeContext&);
+Result<Outputs> import_lrn(const NodeContext&);
+
+// pooling.cpp
+Result<Outputs> import_max_pool(const NodeContext&);
+Result<Outputs> import_average_pool(const NodeContext&);
+Result<Outputs> import_lp_pool(const NodeContext&);
+Result<Outputs> import_global_pool(const NodeContext&);
+Result<Outputs> import_global_lp_pool(const NodeContext&);
+Result<Outputs> import_max_unpool(const NodeContext&);
+
+// gathers.cpp
+Result<Outputs> import_gather(const NodeContext&);
+Result<Outputs> import_gather_elements(const NodeContext&);
+Result<Outputs> import_gather_nd(const NodeContext&);
+Result<Outputs> import_compress(const NodeContext&);
+Result<Outputs> import_one_hot(const NodeContext&);
+Result<Outputs> import_reverse_sequence(const NodeContext&);
+
+// scatters.cpp
+Result<Outputs> import_scatter_elements(const NodeContext&);
+Result<Outputs> import_scatter_nd(const NodeContext&);
+
+// sorting.cpp
+Result<Outputs> import_top_k(const NodeContext&);
+
+// losses.cpp
+Result<Outputs> import_negative_log_likelihood(const NodeContext&);
+Result<Outputs> import_softmax_cross_entropy(const NodeContext&);
+
+// resize.cpp
+Result<Outputs> import_resize(const NodeContext&);
+Result<Outputs> import_upsample(const NodeContext&);
+
+// grid_sample.cpp
+Result<Outputs> import_grid_sample(const NodeContext&);
+
+// einsum.cpp
+Result<Outputs> import_einsum(const NodeContext&);
+
+// images.cpp
+Result<Outputs> import_affine_grid(const NodeContext&);
+Result<Outputs> import_col2im(const NodeContext&);
+
+// optimizers.cpp
+Result<Outputs> import_adagrad(const NodeContext&);
+Result<Outputs> import_momentum(const NodeContext&);
 
 }  // namespace vkfuse::onnx

@@ -13,9 +13,10 @@ struct Group {
   TypeSet types;
   const char* name;
 };
-constexpr Group kGroups[] = {{kAll, "all"},           {kNumbers, "numbers"},  {kFloats, "floats"},
-                             {kIntegers, "integers"}, {kSigned, "signed"},    {kUnsigned, "unsigned"},
-                             {kBool, "bool"},         {kFloats & static_cast<TypeSet>(~bit(DType::f64)), "f32 f16 bf16"}};
+constexpr Group kGroups[] = {{kAll, "all"},       {kNumbers, "numbers"},
+                             {kFloats, "floats"}, {kIntegers, "integers"},
+                             {kSigned, "signed"}, {kUnsigned, "unsigned"},
+                             {kBool, "bool"},     {kFloats & static_cast<TypeSet>(~bit(DType::f64)), "f32 f16 bf16"}};
 
 std::string types_text(TypeSet types) {
   std::string all;
@@ -26,7 +27,8 @@ std::string types_text(TypeSet types) {
     left &= static_cast<TypeSet>(~group.types);
   }
   for (int i = 0; i < kDTypeCount; ++i) {
-    if ((left & bit(static_cast<DType>(i))) != 0) all += (all.empty() ? "" : ", ") + std::string(name_of(static_cast<DType>(i)));
+    if ((left & bit(static_cast<DType>(i))) != 0)
+      all += (all.empty() ? "" : ", ") + std::string(name_of(static_cast<DType>(i)));
   }
   return all;
 }
@@ -55,12 +57,16 @@ std::vector<Section> sections() {
   return {
       {"What is given", "", {OpClass::input, OpClass::constant, OpClass::generate}},
       {"Elementwise", "Operands broadcast as in NumPy.", {OpClass::elementwise, OpClass::convert}},
-      {"Views", "Each element is one of an operand's. A kernel reads through a view; nothing is moved for it.", {OpClass::view}},
-      {"Gathers and scatters", "Positions are data of i32, u32 or i64 that count from 0; nothing is read or written out of range.",
+      {"Views",
+       "Each element is one of an operand's. A kernel reads through a view; nothing is moved for it.",
+       {OpClass::view}},
+      {"Gathers and scatters",
+       "Positions are data of i32, u32 or i64 that count from 0; nothing is read or written out of range.",
        {OpClass::gather, OpClass::scatter}},
       {"Reductions", "`axes=[...]`, ascending: those that the fold removes.", {OpClass::reduce}},
-      {"Scans", "`axis=K exclusive=B reverse=B`: the fold of the elements up to each one, without itself where exclusive, from "
-                "the last one where reverse.",
+      {"Scans",
+       "`axis=K exclusive=B reverse=B`: the fold of the elements up to each one, without itself where exclusive, from "
+       "the last one where reverse.",
        {OpClass::scan}},
       {"Sorts", "", {OpClass::sort}},
   };
@@ -72,8 +78,10 @@ std::string arity_text(int arity) { return arity == kVariadic ? "1 or more" : st
 
 std::string table_markdown() {
   std::string text =
-      "# Ops\n\nWritten from the op table by the unit tests with VKFUSE_UPDATE_DOCS=1. Operands have one dtype T unless a row "
-      "says otherwise;\n16-bit floats are computed in f32. What Vulkan leaves open is fixed here and enforced in the shaders. "
+      "# Ops\n\nWritten from the op table by the unit tests with VKFUSE_UPDATE_DOCS=1. Operands have one dtype T "
+      "unless a row "
+      "says otherwise;\n16-bit floats are computed in f32. What Vulkan leaves open is fixed here and enforced in the "
+      "shaders. "
       "[text-ir.md](text-ir.md)\nshows how attributes are written.\n";
   for (const Section& section : sections()) {
     text += fmt::format("\n## {}\n\n", section.title);

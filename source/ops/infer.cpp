@@ -54,7 +54,8 @@ Result<DType> infer_indexed(const OpRow& row, std::span<const DType> operands) {
 }
 
 Result<void> check_count(const OpRow& row, std::size_t given) {
-  if (row.arity == kVariadic && given == 0) return invalid("'{}' takes one operand or more, but none was given.", row.name);
+  if (row.arity == kVariadic && given == 0)
+    return invalid("'{}' takes one operand or more, but none was given.", row.name);
   if (row.arity == kVariadic || given == static_cast<std::size_t>(row.arity)) return {};
   return invalid("'{}' takes {} operand{}, but {} {} given.", row.name, row.arity, row.arity == 1 ? "" : "s", given,
                  given == 1 ? "was" : "were");

@@ -26,7 +26,7 @@ struct Partition {
 };
 
 /// Partitions every node that an output needs. Two kernels are merged when the result is convex,
-/// fits the target, and moves no more bytes and executes no more loads and stores than the two.
+/// fits the target, moves no more bytes and is modelled no slower than the two.
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options = {});
 
 }  // namespace vkfuse::partition

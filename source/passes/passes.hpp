@@ -8,6 +8,9 @@ namespace vkfuse::passes {
 /// Drops what no output needs; inputs stay, because they are part of the program's signature.
 Result<ir::Graph> remove_dead(const ir::Graph& graph);
 
+/// Ops that have no kernel of their own, written in terms of others: scatter.
+Result<ir::Graph> decompose(const ir::Graph& graph);
+
 /// Ops whose operands are all literals of one element become literals. Not only to save work: drivers
 /// fold them too, more exactly than the device computes, and then fused and unfused runs differ.
 Result<ir::Graph> fold_literals(const ir::Graph& graph);

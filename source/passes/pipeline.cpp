@@ -11,6 +11,7 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph) {
   };
   const Step steps[] = {
       {"remove_dead", remove_dead},            // first: the others then look at less
+      {"decompose", decompose},                // before folding and merging: it makes literals and equal parts
       {"fold_literals", fold_literals},              // before merging: it makes equal literals
       {"merge_equal", merge_equal},            //
       {"separate_outputs", separate_outputs},  // last: the copies must not be merged away

@@ -14,9 +14,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTiny = 0x1p-126;  // what a driver that flushes f32 denormals may drop
 
-/// The unit of the register type: 16-bit floats are computed in f32.
-double unit(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
-
 /// What one rounding to a 16-bit float may add.
 double rounding(DType dtype, double value) {
   if (!std::isfinite(value)) return 0;
@@ -61,12 +58,6 @@ double spread_of(const ops::OpRow& op, std::span<const ops::Approx> operands, do
     case ops::Spread::jump: return corner_distance(op, operands, y) == 0 ? 0 : kInfinity;
   }
   return kInfinity;
-}
-
-Element finish_float(DType dtype, double value, double bound) {
-  bound += rounding(dtype, value);
-  settle(dtype, value, bound);
-  return {value, 0, std::isnan(value) && bound != kInfinity ? 0 : bound};
 }
 
 Element apply_select(const ir::Node& node, std::span<const Element> operands) {
@@ -151,11 +142,25 @@ Element bitcast(DType from, DType to, const Element& x) {
 
 }  // namespace
 
+double unit(DType dtype) { return dtype == DType::f64 ? 0x1p-52 : 0x1p-23; }
+
+double largest_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return std::numeric_limits<double>::max();
+    case DType::f16: return 65504.0;
+    case DType::bf16: return 0x1.fep127;
+    default: return static_cast<double>(std::numeric_limits<float>::max());
+  }
+}
+
+Element finish_float(DType dtype, double value, double bound) {
+  bound += rounding(dtype, value);
+  settle(dtype, value, bound);
+  return {value, 0, std::isnan(value) && bound != kInfinity ? 0 : bound};
+}
+
 void settle(DType dtype, double& value, double& bound) {
-  const double largest = dtype == DType::f64    ? std::numeric_limits<double>::max()
-                         : dtype == DType::f16  ? 65504.0
-                         : dtype == DType::bf16 ? 0x1.fep127
-                                                : static_cast<double>(std::numeric_limits<float>::max());
+  const double largest = largest_of(dtype);
   if (std::isnan(value) || std::isinf(value) || std::abs(value) + bound <= largest) return;
   // 16-bit values live in f32 registers where they are not stored, so being too large decides nothing.
   const bool surely = (dtype == DType::f32 || dtype == DType::f64) && std::abs(value) - bound > largest * (1 + 0x1p-23);

@@ -10,12 +10,12 @@ using segment::Loops;
 using segment::Value;
 
 std::string_view name_of(Template kind) {
-  constexpr std::string_view names[] = {"pointwise", "rows", "sort"};
+  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "tiled"};
   return names[static_cast<int>(kind)];
 }
 
 std::string_view name_of(AccessKind kind) {
-  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element"};
+  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element", "transposed"};
   return names[static_cast<int>(kind)];
 }
 
@@ -103,18 +103,26 @@ void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tun
     AccessPlan plan = plan_access(loops, tuning, schedule, store.offset, bytes, {}, store.axes);
     schedule.stores.push_back(plan);
   }
-  // A buffer is one array of one word type: the narrowest vector that somebody needs.
-  std::map<ir::NodeId, int> narrowest;
-  const auto each_vector = [&](const auto& visit) {
-    for (std::size_t i = 0; i < loops.values.size(); ++i) {
-      if (loops.values[i].kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::vector) visit(loops.values[i].node, schedule.loads[i]);
-    }
+  share_word_types(graph, loops, schedule);
+}
+
+void share_word_types(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {
+  const auto is_vector = [&](std::size_t i) {
+    if (loops.values[i].kind != Value::Kind::load) return false;
+    const AccessPlan& plan = schedule.loads[i];
+    // Single words are read out of an array of any type.
+    const int word = std::max(4, size_of(graph.node(loops.values[i].node).type.dtype));
+    return plan.kind == AccessKind::vector || (plan.kind == AccessKind::transposed && plan.vector_bytes > word);
   };
-  each_vector([&](ir::NodeId node, const AccessPlan& plan) {
-    const auto found = narrowest.emplace(node, plan.vector_bytes).first;
-    found->second = std::min(found->second, plan.vector_bytes);
-  });
-  each_vector([&](ir::NodeId node, AccessPlan& plan) { plan.vector_bytes = narrowest.at(node); });
+  std::map<ir::NodeId, int> narrowest;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    if (!is_vector(i)) continue;
+    int& bytes = narrowest.emplace(loops.values[i].node, schedule.loads[i].vector_bytes).first->second;
+    bytes = std::min(bytes, schedule.loads[i].vector_bytes);
+  }
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    if (is_vector(i)) schedule.loads[i].vector_bytes = narrowest.at(loops.values[i].node);
+  }
 }
 
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements) {
@@ -134,7 +142,7 @@ std::int64_t lines(const AccessPlan& plan, int element_bytes, int elements, int 
   }
 }
 
-Widths moved_widths(const ir::Graph& graph, const Loops& loops, int axis) {
+Widths moved_widths(const ir::Graph& graph, const Loops& loops, segment::AxisSet axes) {
   Widths widths;
   const auto add = [&](ir::NodeId node) {
     const int size = size_of(graph.node(node).type.dtype);
@@ -143,13 +151,109 @@ Widths moved_widths(const ir::Graph& graph, const Loops& loops, int axis) {
     return size;
   };
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::load && ((value.axes >> axis) & 1u) != 0) add(value.node);
+    if (value.kind == Value::Kind::load && (value.axes & axes) != 0) add(value.node);
   }
   for (const segment::Store& store : loops.stores) {
-    if (((store.axes >> axis) & 1u) == 0) continue;
+    if ((store.axes & axes) == 0) continue;
     widths.smallest_store = std::min(widths.smallest_store, add(store.node));
   }
   return widths;
+}
+
+int widest_item(const Widths& widths, const Tuning& tuning) {
+  const int bytes = tuning.vector_bytes.value_or(16);
+  const int wanted = std::min(bytes / widths.smallest, 2 * bytes / widths.largest);
+  // A word is the least a lane may own, so that no two lanes write parts of one.
+  return std::max({1, wanted, 4 / widths.smallest_store});
+}
+
+std::vector<int> memory_order(const Loops& loops, const Expr& offset) {
+  std::vector<int> order;
+  std::int64_t stride = 1;
+  for (bool found = true; found;) {
+    found = false;
+    for (int axis = static_cast<int>(loops.axes.size()) - 1; axis >= 0 && !found; --axis) {
+      const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
+      if (size == 1 || std::find(order.begin(), order.end(), axis) != order.end()) continue;
+      if (index::stride_of(offset, axis) != stride) continue;
+      order.push_back(axis);
+      stride *= size;
+      found = true;
+    }
+  }
+  return order;
+}
+
+double sector_overhead(std::int64_t run_bytes) {
+  constexpr std::int64_t kSector = 32;
+  if (run_bytes % kSector == 0) return 1;
+  if (kSector % run_bytes == 0) return static_cast<double>(kSector) / static_cast<double>(run_bytes);  // aligned, as powers of two are
+  return static_cast<double>(run_bytes + kSector - 1) / static_cast<double>(run_bytes);
+}
+
+namespace {
+
+/// The same of one access of all items.
+double access_overhead(const Loops& loops, const Schedule& schedule, const Expr& offset, const AccessPlan& plan, int element_bytes) {
+  if (plan.kind == AccessKind::uniform || plan.kind == AccessKind::scalar || schedule.vector_axis < 0) return 1;
+  const auto stride = index::stride_of(offset, schedule.vector_axis);
+  if (!stride) return sector_overhead(element_bytes);
+  if (*stride == 0) return 1;
+  // Neighbours that are near each other share sectors even so.
+  if (std::abs(*stride) > 1) return std::min(sector_overhead(element_bytes), static_cast<double>(std::abs(*stride)));
+  std::int64_t run = element_bytes;
+  std::int64_t next = *stride;
+  for (int axis = schedule.vector_axis; axis >= 0 && index::stride_of(offset, axis) == next; --axis) {
+    run *= loops.axes[static_cast<std::size_t>(axis)].size;
+    next *= loops.axes[static_cast<std::size_t>(axis)].size;
+  }
+  return sector_overhead(run);
+}
+
+/// Of a load that goes through shared memory.
+double run_overhead(const Tile& tile, std::size_t value, int element_bytes) {
+  std::int64_t run = element_bytes;
+  for (const TransposedLoad& load : tile.loads) {
+    if (load.value != value) continue;
+    for (int axis : load.run) run *= tile.extents[static_cast<std::size_t>(axis)];
+  }
+  return sector_overhead(run);
+}
+
+/// Two atomic operations store each element that shares a word with another lane's.
+constexpr double kSharedWordOverhead = 8;
+
+double cached_bytes(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  double all = 0;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& load = loops.values[i];
+    if (load.kind != Value::Kind::load) continue;
+    const int bytes = size_of(graph.node(load.node).type.dtype);
+    const AccessPlan& plan = schedule.loads[i];
+    // Where data decides, neighbours may be anywhere: taken to be near.
+    const double overhead = !load.data.empty()                      ? 1.0
+                            : plan.kind == AccessKind::transposed ? run_overhead(schedule.tile, i, bytes)
+                                                                  : access_overhead(loops, schedule, load.offset, plan, bytes);
+    all += static_cast<double>(segment::elements_touched(loops, load)) * bytes * overhead;
+  }
+  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
+    const segment::Store& store = loops.stores[i];
+    const int bytes = size_of(graph.node(store.node).type.dtype);
+    double overhead = access_overhead(loops, schedule, store.offset, schedule.stores[i], bytes);
+    if (schedule.stores[i].kind == AccessKind::element && bytes < 4) overhead = std::max(overhead, kSharedWordOverhead);
+    all += static_cast<double>(element_count_of(loops, store.offset)) * bytes * overhead;
+  }
+  return all;
+}
+
+}  // namespace
+
+double traffic(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+  // The caches of a GPU hand out sectors half as fast again as its memory does. A CPU computes elements one
+  // by one, wherever they are.
+  constexpr double kCacheSpeed = 1.5;
+  const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
+  return target.type == DeviceType::cpu ? moved : std::max(moved, cached_bytes(graph, loops, schedule) / kCacheSpeed);
 }
 
 std::vector<ir::NodeId> buffers_read(const Loops& loops) {

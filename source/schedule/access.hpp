@@ -6,11 +6,12 @@
 
 namespace vkfuse::schedule {
 
-
-
 /// Fills `loads` and `stores` of a schedule whose items are decided (elements_per_item, vector_axis,
 /// straddles).
 void plan_accesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
+
+/// A buffer is one array of one word type: narrows the vectors of every buffer to those of its narrowest load.
+void share_word_types(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
 
 /// Load instructions of one item, and of one store.
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements);
@@ -23,13 +24,28 @@ struct Widths {
   int largest = 1;
   int smallest_store = 8;
 };
-Widths moved_widths(const ir::Graph& graph, const segment::Loops& loops, int axis);
+Widths moved_widths(const ir::Graph& graph, const segment::Loops& loops, segment::AxisSet axes);
+
+/// 16 bytes of the smallest type, but no more than two vectors of the largest: a wider item would spread one
+/// load instruction over many cache lines.
+int widest_item(const Widths& widths, const Tuning& tuning);
+
+/// Loop axes along which the memory of an access is consecutive, innermost first: each one's stride is the
+/// product of the sizes before it.
+std::vector<int> memory_order(const segment::Loops& loops, const index::Expr& offset);
 
 /// Limits that every template has: buffers, their sizes, axes.
 Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
 
 /// Bytes of loads and stores, each element once per load.
 void count_bytes(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
+
+/// Bytes that caches hand out for each byte of a run of consecutive elements: they work in sectors of 32 bytes.
+double sector_overhead(std::int64_t run_bytes);
+
+/// Bytes that memory moves for the loads and stores of a schedule whose bytes are counted; more where caches
+/// hand out so many sectors for them that this takes longer.
+double traffic(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
 
 struct AxisCounts {
   int rows = 0;
@@ -49,5 +65,7 @@ double modelled_us(const CostModel& costs, int dispatches, double traffic, doubl
 Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+/// Nothing where no load runs along another axis than the stores.
+std::optional<Schedule> best_tiled(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 
 }  // namespace vkfuse::schedule

@@ -11,15 +11,6 @@ using segment::Value;
 
 namespace {
 
-/// 16 bytes of the smallest type, but no more than two vectors of the largest: a wider item would
-/// spread one load instruction over many cache lines.
-int widest_item(const Widths& widths, const Tuning& tuning) {
-  const int bytes = tuning.vector_bytes.value_or(16);
-  const int wanted = std::min(bytes / widths.smallest, 2 * bytes / widths.largest);
-  // A word is the least a lane may own, so that no two lanes write parts of one.
-  return std::max({1, wanted, 4 / widths.smallest_store});
-}
-
 /// Workgroup sizes, measured on an H200 (docs/performance.md). Starting a workgroup costs about as much
 /// as 2.5 KiB of traffic there, so large ones win; with much arithmetic they leave too few to overlap.
 int preferred_workgroup(const Target& target, double cost, const Schedule& schedule) {
@@ -86,8 +77,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     schedule.transactions += groups * lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
   }
   schedule.registers = estimate_registers(graph, loops, schedule);
-  const CostModel costs = default_costs(target.type);
-  schedule.modelled_us = modelled_us(costs, 1, static_cast<double>(schedule.bytes_read + schedule.bytes_written), compute_cost(graph, loops),
+  schedule.modelled_us = modelled_us(default_costs(target.type), 1, traffic(graph, loops, target, schedule), compute_cost(graph, loops),
                                      schedule.loads_executed + schedule.stores_executed);
 }
 
@@ -114,7 +104,7 @@ Result<Schedule> with_items_of(int elements_per_item, bool straddles, const ir::
 Result<Schedule> best_pointwise(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
   const int axis = static_cast<int>(loops.axes.size()) - 1;
   if (axis < 0) return with_items_of(1, false, graph, loops, target, tuning);
-  const Widths widths = moved_widths(graph, loops, axis);
+  const Widths widths = moved_widths(graph, loops, segment::AxisSet{1} << axis);
   const std::int64_t inner = loops.axes.back().size;
   const int widest = widest_item(widths, tuning);
   if (inner % widest == 0) return with_items_of(widest, false, graph, loops, target, tuning);

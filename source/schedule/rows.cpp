@@ -2,6 +2,7 @@
 // then fold across each other. Softmax, norms, losses and plain reductions on any axis are this template.
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include "base/numerics.hpp"
 #include "schedule/access.hpp"
@@ -23,24 +24,31 @@ constexpr std::int64_t kWorkgroupsWanted = 528;  // fills a large device a few t
 
 int power_of_two_at_least(std::int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))); }
 
-/// Bytes per run of consecutive elements along an axis: the axis that moves more as vectors wins.
-std::int64_t vector_bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
+/// Bytes that neighbouring lanes move side by side along an axis, less where they are further apart: the axis
+/// with more of them wins.
+double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
   if (axis < 0) return -1;
-  std::int64_t bytes = 0;
+  constexpr std::int64_t kFarApart = 32;  // elements: each is in a cache line of its own
+  double bytes = 0;
+  const auto add = [&](const index::Expr& offset, std::int64_t elements, ir::NodeId node, bool by_data) {
+    const std::int64_t stride = by_data ? kFarApart : index::stride_of(offset, axis).value_or(kFarApart);
+    if (stride == 0) return;
+    bytes += static_cast<double>(elements * size_of(graph.node(node).type.dtype)) / static_cast<double>(std::min(std::abs(stride), kFarApart));
+  };
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::load && index::stride_of(value.offset, axis) == 1) {
-      bytes += segment::elements_touched(loops, value) * size_of(graph.node(value.node).type.dtype);
-    }
+    if (value.kind != Value::Kind::load) continue;
+    const bool by_data = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId id) { return ((loops.values[id].axes >> axis) & 1u) != 0; });
+    add(value.offset, segment::elements_touched(loops, value), value.node, by_data);
   }
-  for (const segment::Store& store : loops.stores) {
-    if (index::stride_of(store.offset, axis) == 1) bytes += store.buffer_elements * size_of(graph.node(store.node).type.dtype);
-  }
+  for (const segment::Store& store : loops.stores) add(store.offset, store.buffer_elements, store.node, false);
   return bytes;
 }
 
 /// Words of registers that one fold's partial result takes.
 int fold_words(const ir::Graph& graph, const Value& fold) {
   const ir::Node& node = graph.node(fold.node);
+  if (fold.online == Value::Online::softmax) return 1;  // and the partner's own
+  if (fold.online == Value::Online::moments) return 2;
   const int bytes = size_of(graph.node(node.operands[0]).type.dtype);
   return std::max(1, bytes / 4) + (node.op->fold.kind == ops::Fold::Kind::arg ? 1 : 0);
 }
@@ -60,7 +68,7 @@ bool has_scans(const Loops& loops) {
 /// The widest item that stays inside a row and that the alignment of what is moved makes use of.
 int item_elements(const ir::Graph& graph, const Loops& loops, int axis, bool ragged_allowed, const Tuning& tuning) {
   if (axis < 0) return 1;
-  const Widths widths = moved_widths(graph, loops, axis);
+  const Widths widths = moved_widths(graph, loops, segment::AxisSet{1} << axis);
   const int bytes = tuning.vector_bytes.value_or(16);
   int count = std::max({1, std::min(bytes / widths.smallest, 2 * bytes / widths.largest), 4 / widths.smallest_store});
   const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
@@ -73,8 +81,11 @@ int item_elements(const ir::Graph& graph, const Loops& loops, int axis, bool rag
     const auto run = index::run_along(offset, axis, padded, count, 16);
     if (run && run->stride == 1) alignment = std::max(alignment, run->alignment);
   };
+  std::int64_t most = 0;
+  const auto runs = [&](const Value& value) { return value.kind == Value::Kind::load && index::stride_of(value.offset, axis) == 1; };
+  for (const Value& value : loops.values) most = std::max(most, runs(value) ? segment::elements_touched(loops, value) : 0);
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::load && segment::elements_touched(loops, value) * 2 > loops.count()) consider(value.offset);
+    if (runs(value) && segment::elements_touched(loops, value) * 2 > most) consider(value.offset);
   }
   for (const segment::Store& store : loops.stores) consider(store.offset);
   const int least = std::max(1, 4 / std::min(widths.smallest, widths.smallest_store));
@@ -161,7 +172,7 @@ void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning
   schedule.parts = 1;
   const std::int64_t wanted = target.type == DeviceType::cpu ? 8 : kWorkgroupsWanted;
   const std::int64_t least_trips = schedule.vector_rows ? 8 : 4;
-  const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 14 : 32;
+  const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 10 : 32;
   if (schedule.trips >= enough && groups * 4 <= wanted) {
     while (groups * schedule.parts < wanted && ceil_div(schedule.trips, schedule.parts * 2) >= least_trips && schedule.parts < 4096) schedule.parts *= 2;
     if (has_scans(loops) && schedule.column_lanes == 1) schedule.parts = std::min(schedule.parts, kMostScanParts);
@@ -226,7 +237,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
 
 }  // namespace
 
-Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+namespace {
+
+Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
   Schedule schedule;
   schedule.kind = Template::rows;
   schedule.elements = loops.empty ? 0 : loops.count();
@@ -234,7 +247,7 @@ Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Tar
   const AxisCounts counts = count_axes(loops);
   const int last_column = static_cast<int>(loops.axes.size()) - 1;
   const int last_row = counts.rows - 1;
-  schedule.vector_rows = vector_bytes_along(graph, loops, last_row) > vector_bytes_along(graph, loops, last_column);
+  schedule.vector_rows = bytes_along(graph, loops, last_row) > bytes_along(graph, loops, last_column);
   schedule.vector_axis = schedule.vector_rows ? last_row : last_column;
   schedule.elements_per_item = item_elements(graph, loops, schedule.vector_axis, !schedule.vector_rows && counts.columns == 1, tuning);
   const int count = schedule.elements_per_item;
@@ -265,6 +278,19 @@ Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Tar
   VKF_CHECK_OK(check_limits(graph, staged, target, schedule));
   model(graph, staged, target, schedule);
   return schedule;
+}
+
+}  // namespace
+
+Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+  VKF_TRY(chosen, with_loops(graph, loops, target, tuning));
+  // A row that stays in registers is read once as it is. Otherwise two folds in one pass save a pass.
+  const auto paired = chosen.persistent || !tuning.online.value_or(true) ? std::nullopt : segment::with_online_folds(graph, loops);
+  if (!paired) return chosen;
+  VKF_TRY(online, with_loops(graph, *paired, target, tuning));
+  online.online = true;
+  const bool forced = tuning.online.value_or(false);
+  return forced || online.modelled_us < chosen.modelled_us ? online : chosen;
 }
 
 int scan_slots(const Schedule& schedule) {

@@ -8,7 +8,13 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
   const bool sorts = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
   if (sorts) return best_sort(graph, loops, target, tuning);
   const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.column; });
-  return runs_over_columns ? best_rows(graph, loops, target, tuning) : best_pointwise(graph, loops, target, tuning);
+  if (runs_over_columns) return best_rows(graph, loops, target, tuning);
+  VKF_TRY(schedule, best_pointwise(graph, loops, target, tuning));
+  if (!tuning.tiled.value_or(true)) return schedule;
+  if (auto tiled = best_tiled(graph, loops, target, tuning)) {
+    if (tuning.tiled || tiled->modelled_us < schedule.modelled_us) return *std::move(tiled);
+  }
+  return schedule;
 }
 
 CostModel default_costs(DeviceType type) {

@@ -16,15 +16,17 @@ enum class Template : std::uint8_t {
   pointwise,  ///< every invocation owns whole items of consecutive elements
   rows,       ///< lanes share the columns of a row and fold across each other
   sort,       ///< a workgroup sorts rows, or blocks of a row, in shared memory
+  tiled,      ///< a workgroup owns a box of positions: what is read along other axes than stored crosses shared memory
 };
 std::string_view name_of(Template kind);
 
 /// How an access reaches the elements of an item: `elements_per_item` neighbours along the vector axis.
 enum class AccessKind : std::uint8_t {
-  vector,   ///< whole vectors
-  scalar,   ///< one element for the whole item
-  uniform,  ///< one element for the whole kernel
-  element,  ///< addressed element by element
+  vector,      ///< whole vectors
+  scalar,      ///< one element for the whole item
+  uniform,     ///< one element for the whole kernel
+  element,     ///< addressed element by element
+  transposed,  ///< tiled: vectors along its own axes, handed to the items through shared memory
 };
 std::string_view name_of(AccessKind kind);
 
@@ -39,9 +41,11 @@ struct Tuning {
   std::optional<int> vector_bytes;  ///< widest access: 4, 8 or 16
   std::optional<int> items_in_flight;
   std::optional<int> column_lanes;  ///< rows: lanes that share a row, a power of two
+  std::optional<bool> online;       ///< rows: pairs of folds in one pass where rows do not stay in registers
   std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
   std::optional<int> parts;         ///< rows: workgroups that share a row
   std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
+  std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
 };
 
 /// One dispatch of the sort template. What goes from one to the next is in device memory: pairs of a key and
@@ -58,6 +62,22 @@ struct SortRound {
   std::int64_t keys = 0;       ///< of a row, that come in
   std::int64_t run = 0;        ///< merge: keys of a run that comes in
   std::int64_t groups = 1;     ///< workgroups of a row; of a store: of the launch
+};
+
+/// Tiled: one load that runs along other axes than the stores.
+struct TransposedLoad {
+  segment::ValueId value = 0;
+  std::vector<int> run;  ///< loop axes along which its memory is consecutive inside the tile, innermost first
+  int elements = 1;      ///< of one load instruction
+  int packed = 1;        ///< neighbours along the columns of the tile that share a word of shared memory
+};
+
+/// Tiled: the box of positions that a workgroup owns. Its columns are the innermost axis, or several that are
+/// one axis to the items; its rows are all other axes.
+struct Tile {
+  std::vector<std::int64_t> extents;  ///< along each loop axis
+  int merged = 1;                     ///< loop axes that the columns are made of
+  std::vector<TransposedLoad> loads;
 };
 
 /// The choices, and what they cost.
@@ -95,6 +115,9 @@ struct Schedule {
   int block_keys = 0;            ///< sorted at a time in shared memory
   std::int64_t slots = 0;        ///< of a row, for pairs that go from round to round
   bool rows_neighbour = false;   ///< neighbouring lanes take neighbouring rows
+
+  // Tiled. The vector axis counts the axes of merge_inner(loops, tile.merged).
+  Tile tile;
 
   // The launch at these sizes.
   std::int64_t elements = 0;

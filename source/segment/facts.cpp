@@ -19,9 +19,13 @@ std::int64_t elements_touched(const Loops& loops, const Value& load) {
   std::int64_t kept = positions;
   for (const Guard& guard : load.guards) {
     if (!guard.negated) continue;
-    // All but what the ranges cut out, if they are of axes of their own.
+    // All but what the ranges cut out, if they are of axes of their own; along other axes they cut everything.
     std::int64_t cut = 1;
     for (const Guard::Range& range : guard.ranges) cut *= range.size;
+    for (index::AxisId axis : index::axes_of(load.offset)) {
+      const bool named = std::any_of(guard.ranges.begin(), guard.ranges.end(), [&](const Guard::Range& range) { return index::depends_on(range.value, axis); });
+      if (!named) cut *= loops.axes[static_cast<std::size_t>(axis)].size;
+    }
     kept = std::max<std::int64_t>(0, kept - cut);
   }
   return std::min(kept, load.buffer_elements);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "index/index.hpp"
 #include "segment/segment.hpp"
@@ -55,6 +56,11 @@ struct Value {
   std::vector<ValueId> data;  ///< values that `offset` or the guards use as data: Expr::data(id)
   std::int64_t buffer_elements = 0;  ///< of a load's node
   AxisSet axes = 0;           ///< what the value depends on
+  /// A fold that one pass computes together with another one, its partner, from the partner's operand: the sum
+  /// of exponentials below a maximum, or of squares around a mean.
+  enum class Online : std::uint8_t { no, softmax, moments };
+  Online online = Online::no;
+  ValueId partner = 0;
   /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold; see derive_stages.
   int stage = 0;
 };
@@ -106,6 +112,10 @@ std::vector<bool> needed_in_pass(const Loops& loops, int pass);
 
 /// The loops of a segment at these sizes, or a full sentence on why its members do not share a loop nest.
 Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols);
+
+/// The same loops with pairs of folds that one pass can compute: a maximum with the sum of exponentials below it,
+/// a mean with the sum (or mean) of squares around it. Nothing where there is no such pair.
+std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loops);
 
 /// Elements of its buffer that a load touches, each counted once.
 std::int64_t elements_touched(const Loops& loops, const Value& load);

@@ -227,6 +227,10 @@ Result<std::string> print_msl(std::span<const std::uint32_t> spirv) {
 }
 
 Result<std::string> print_hlsl(std::span<const std::uint32_t> spirv) {
+  if (declares(spirv, SpvCapabilityGroupNonUniform)) {
+    return unsupported("A kernel that folds across the lanes of a subgroup asks for its number, which HLSL does not know; the kernel "
+                       "with rung T1 disabled prints.");
+  }
   VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_HLSL, "print as HLSL"));
   const unsigned model = hlsl_model(spirv);
   spvc_compiler_options options = nullptr;

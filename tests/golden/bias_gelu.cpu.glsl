@@ -6,11 +6,10 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint last;   // elements of the last item
   uint row;    // workgroups in one row of the dispatch
-  uint size1;
-  uint magic1;
-  uint shift1;
+  uint size0;
+  uint magic0;
+  uint shift0;
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[n, 768]
@@ -100,29 +99,26 @@ void element(float in_x, float in_bias, out float out_y_result) {
   out_y_result = out_y;
 }
 
-// 4 consecutive elements.
-void group(vec4 in_x, vec4 in_bias, out vec4 out_y) {
-  element(in_x[0], in_bias[0], out_y[0]);
-  element(in_x[1], in_bias[1], out_y[1]);
-  element(in_x[2], in_bias[2], out_y[2]);
-  element(in_x[3], in_bias[3], out_y[3]);
-}
-
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
-  uint q1 = quotient(item, p.magic1, p.shift1);
-  uint c1 = item - q1 * p.size1;
   uvec4 in_x_w0 = in_x.w[item];
-  uvec4 in_bias_w0 = in_bias.w[c1];
+  uint r = item - quotient(item, p.magic0, p.shift0) * p.size0;
+  uvec4 in_bias_w0 = in_bias.w[r];
   vec4 in_x_0 = vec4(f16x2_values(in_x_w0.x), f16x2_values(in_x_w0.y));
   vec4 in_bias_0 = vec4(f16x2_values(in_bias_w0.x), f16x2_values(in_bias_w0.y));
   vec4 out_y_0;
-  group(in_x_0, in_bias_0, out_y_0);
+  element(in_x_0[0], in_bias_0[0], out_y_0[0]);
+  element(in_x_0[1], in_bias_0[1], out_y_0[1]);
+  element(in_x_0[2], in_bias_0[2], out_y_0[2]);
+  element(in_x_0[3], in_bias_0[3], out_y_0[3]);
   vec4 in_x_1 = vec4(f16x2_values(in_x_w0.z), f16x2_values(in_x_w0.w));
   vec4 in_bias_1 = vec4(f16x2_values(in_bias_w0.z), f16x2_values(in_bias_w0.w));
   vec4 out_y_1;
-  group(in_x_1, in_bias_1, out_y_1);
+  element(in_x_1[0], in_bias_1[0], out_y_1[0]);
+  element(in_x_1[1], in_bias_1[1], out_y_1[1]);
+  element(in_x_1[2], in_bias_1[2], out_y_1[2]);
+  element(in_x_1[3], in_bias_1[3], out_y_1[3]);
   out_y.w[item] = uvec4(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw), f16x2_bits(out_y_1.xy), f16x2_bits(out_y_1.zw));
 }

@@ -6,7 +6,6 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint last;   // elements of the last item
   uint row;    // workgroups in one row of the dispatch
 } p;
 
@@ -22,14 +21,6 @@ void element(float in_a, float in_b, float in_c, out float v5_result) {
   v5_result = v5;
 }
 
-// 4 consecutive elements.
-void group(vec4 in_a, vec4 in_b, vec4 in_c, out vec4 v5) {
-  element(in_a[0], in_b[0], in_c[0], v5[0]);
-  element(in_a[1], in_b[1], in_c[1], v5[1]);
-  element(in_a[2], in_b[2], in_c[2], v5[2]);
-  element(in_a[3], in_b[3], in_c[3], v5[3]);
-}
-
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
@@ -41,7 +32,10 @@ void main() {
   vec4 in_b_0 = uintBitsToFloat(in_b_w0);
   vec4 in_c_0 = uintBitsToFloat(in_c_w0);
   vec4 v5_0;
-  group(in_a_0, in_b_0, in_c_0, v5_0);
+  element(in_a_0[0], in_b_0[0], in_c_0[0], v5_0[0]);
+  element(in_a_0[1], in_b_0[1], in_c_0[1], v5_0[1]);
+  element(in_a_0[2], in_b_0[2], in_c_0[2], v5_0[2]);
+  element(in_a_0[3], in_b_0[3], in_c_0[3], v5_0[3]);
   v5.w[item] = floatBitsToUint(v5_0);
 }
 
@@ -53,37 +47,31 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint last;   // elements of the last item
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } v5;  // %5 : f32[256]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_d;  // %3 : f32[256]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_d;  // %3 : f32[256]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } v5;  // %5 : f32[256]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_sum;  // %6 : f32[256]
 
 // One element.
-void element(float v5, float in_d, out float out_sum_result) {
+void element(float in_d, float v5, out float out_sum_result) {
   precise float out_sum = v5 + in_d;
   out_sum_result = out_sum;
-}
-
-// 4 consecutive elements.
-void group(vec4 v5, vec4 in_d, out vec4 out_sum) {
-  element(v5[0], in_d[0], out_sum[0]);
-  element(v5[1], in_d[1], out_sum[1]);
-  element(v5[2], in_d[2], out_sum[2]);
-  element(v5[3], in_d[3], out_sum[3]);
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
-  uvec4 v5_w0 = v5.w[item];
   uvec4 in_d_w0 = in_d.w[item];
-  vec4 v5_0 = uintBitsToFloat(v5_w0);
+  uvec4 v5_w0 = v5.w[item];
   vec4 in_d_0 = uintBitsToFloat(in_d_w0);
+  vec4 v5_0 = uintBitsToFloat(v5_w0);
   vec4 out_sum_0;
-  group(v5_0, in_d_0, out_sum_0);
+  element(in_d_0[0], v5_0[0], out_sum_0[0]);
+  element(in_d_0[1], v5_0[1], out_sum_0[1]);
+  element(in_d_0[2], v5_0[2], out_sum_0[2]);
+  element(in_d_0[3], v5_0[3], out_sum_0[3]);
   out_sum.w[item] = floatBitsToUint(out_sum_0);
 }

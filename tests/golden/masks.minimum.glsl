@@ -40,14 +40,6 @@ void element(int in_x, bool in_keep, out int out_y_result) {
   out_y_result = out_y;
 }
 
-// 4 consecutive elements.
-void group(ivec4 in_x, bvec4 in_keep, out ivec4 out_y) {
-  element(in_x[0], in_keep[0], out_y[0]);
-  element(in_x[1], in_keep[1], out_y[1]);
-  element(in_x[2], in_keep[2], out_y[2]);
-  element(in_x[3], in_keep[3], out_y[3]);
-}
-
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
@@ -57,19 +49,31 @@ void main() {
   ivec4 in_x_0 = i8x4_values(in_x_w0.x);
   bvec4 in_keep_0 = boolx4_values(in_keep_w0.x);
   ivec4 out_y_0;
-  group(in_x_0, in_keep_0, out_y_0);
+  element(in_x_0[0], in_keep_0[0], out_y_0[0]);
+  element(in_x_0[1], in_keep_0[1], out_y_0[1]);
+  element(in_x_0[2], in_keep_0[2], out_y_0[2]);
+  element(in_x_0[3], in_keep_0[3], out_y_0[3]);
   ivec4 in_x_1 = i8x4_values(in_x_w0.y);
   bvec4 in_keep_1 = boolx4_values(in_keep_w0.y);
   ivec4 out_y_1;
-  group(in_x_1, in_keep_1, out_y_1);
+  element(in_x_1[0], in_keep_1[0], out_y_1[0]);
+  element(in_x_1[1], in_keep_1[1], out_y_1[1]);
+  element(in_x_1[2], in_keep_1[2], out_y_1[2]);
+  element(in_x_1[3], in_keep_1[3], out_y_1[3]);
   ivec4 in_x_2 = i8x4_values(in_x_w0.z);
   bvec4 in_keep_2 = boolx4_values(in_keep_w0.z);
   ivec4 out_y_2;
-  group(in_x_2, in_keep_2, out_y_2);
+  element(in_x_2[0], in_keep_2[0], out_y_2[0]);
+  element(in_x_2[1], in_keep_2[1], out_y_2[1]);
+  element(in_x_2[2], in_keep_2[2], out_y_2[2]);
+  element(in_x_2[3], in_keep_2[3], out_y_2[3]);
   ivec4 in_x_3 = i8x4_values(in_x_w0.w);
   bvec4 in_keep_3 = boolx4_values(in_keep_w0.w);
   ivec4 out_y_3;
-  group(in_x_3, in_keep_3, out_y_3);
+  element(in_x_3[0], in_keep_3[0], out_y_3[0]);
+  element(in_x_3[1], in_keep_3[1], out_y_3[1]);
+  element(in_x_3[2], in_keep_3[2], out_y_3[2]);
+  element(in_x_3[3], in_keep_3[3], out_y_3[3]);
   uvec4 out_y_w0 = uvec4(i8x4_bits(out_y_0), i8x4_bits(out_y_1), i8x4_bits(out_y_2), i8x4_bits(out_y_3));
   if (item + 1u < p.items || p.last == 16u) {
     out_y.w[item] = out_y_w0;

@@ -6,7 +6,6 @@ layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
-  uint last;   // elements of the last item
   uint row;    // workgroups in one row of the dispatch
 } p;
 
@@ -37,14 +36,6 @@ void element(float in_x, out float out_y_result) {
   out_y_result = out_y;
 }
 
-// 4 consecutive elements.
-void group(vec4 in_x, out vec4 out_y) {
-  element(in_x[0], out_y[0]);
-  element(in_x[1], out_y[1]);
-  element(in_x[2], out_y[2]);
-  element(in_x[3], out_y[3]);
-}
-
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
@@ -52,6 +43,9 @@ void main() {
   uvec4 in_x_w0 = in_x.w[item];
   vec4 in_x_0 = uintBitsToFloat(in_x_w0);
   vec4 out_y_0;
-  group(in_x_0, out_y_0);
+  element(in_x_0[0], out_y_0[0]);
+  element(in_x_0[1], out_y_0[1]);
+  element(in_x_0[2], out_y_0[2]);
+  element(in_x_0[3], out_y_0[3]);
   out_y.w[item] = floatBitsToUint(out_y_0);
 }

@@ -89,43 +89,47 @@ void element(float in_x, out float out_exp_result, out float out_half_result, ou
   out_larger_result = out_larger;
 }
 
-// 4 consecutive elements.
-void group(vec4 in_x, out vec4 out_exp, out vec4 out_half, out bvec4 out_larger) {
-  element(in_x[0], out_exp[0], out_half[0], out_larger[0]);
-  element(in_x[1], out_exp[1], out_half[1], out_larger[1]);
-  element(in_x[2], out_exp[2], out_half[2], out_larger[2]);
-  element(in_x[3], out_exp[3], out_half[3], out_larger[3]);
-}
-
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
   uvec4 in_x_w0 = in_x.w[item * 2u];
-  uvec4 in_x_w1 = in_x.w[min(item * 2u + 1u, (p.items - 1u) * 2u + (p.last - 1u) / 4u)];
+  uvec4 in_x_w1 = in_x.w[min(item * 2u + 1u, 1024u)];
   vec4 in_x_0 = uintBitsToFloat(in_x_w0);
   vec4 out_exp_0;
   vec4 out_half_0;
   bvec4 out_larger_0;
-  group(in_x_0, out_exp_0, out_half_0, out_larger_0);
+  element(in_x_0[0], out_exp_0[0], out_half_0[0], out_larger_0[0]);
+  element(in_x_0[1], out_exp_0[1], out_half_0[1], out_larger_0[1]);
+  element(in_x_0[2], out_exp_0[2], out_half_0[2], out_larger_0[2]);
+  element(in_x_0[3], out_exp_0[3], out_half_0[3], out_larger_0[3]);
   vec4 in_x_1 = uintBitsToFloat(in_x_w1);
   vec4 out_exp_1;
   vec4 out_half_1;
   bvec4 out_larger_1;
-  group(in_x_1, out_exp_1, out_half_1, out_larger_1);
+  element(in_x_1[0], out_exp_1[0], out_half_1[0], out_larger_1[0]);
+  element(in_x_1[1], out_exp_1[1], out_half_1[1], out_larger_1[1]);
+  element(in_x_1[2], out_exp_1[2], out_half_1[2], out_larger_1[2]);
+  element(in_x_1[3], out_exp_1[3], out_half_1[3], out_larger_1[3]);
   uvec4 out_exp_w0 = floatBitsToUint(out_exp_0);
   uvec4 out_exp_w1 = floatBitsToUint(out_exp_1);
-  uvec4 out_half_w0 = uvec4(f16x2_bits_native(out_half_0.xy), f16x2_bits_native(out_half_0.zw), f16x2_bits_native(out_half_1.xy), f16x2_bits_native(out_half_1.zw));
-  uvec2 out_larger_w0 = uvec2(boolx4_bits(out_larger_0), boolx4_bits(out_larger_1));
   if (item + 1u < p.items || p.last == 8u) {
     out_exp.w[item * 2u] = out_exp_w0;
     out_exp.w[item * 2u + 1u] = out_exp_w1;
-    out_half.w[item] = out_half_w0;
-    out_larger.w[item] = out_larger_w0;
   } else {
     for (uint k = 0u; k < 4u && k < p.last; ++k) out_exp.w[item * 2u][k] = out_exp_w0[k];
     for (uint k = 0u; k < 4u && 4u + k < p.last; ++k) out_exp.w[item * 2u + 1u][k] = out_exp_w1[k];
+  }
+  uvec4 out_half_w0 = uvec4(f16x2_bits_native(out_half_0.xy), f16x2_bits_native(out_half_0.zw), f16x2_bits_native(out_half_1.xy), f16x2_bits_native(out_half_1.zw));
+  if (item + 1u < p.items || p.last == 8u) {
+    out_half.w[item] = out_half_w0;
+  } else {
     for (uint k = 0u; k < 4u && k < (p.last + 1u) / 2u; ++k) out_half.w[item][k] = out_half_w0[k];
+  }
+  uvec2 out_larger_w0 = uvec2(boolx4_bits(out_larger_0), boolx4_bits(out_larger_1));
+  if (item + 1u < p.items || p.last == 8u) {
+    out_larger.w[item] = out_larger_w0;
+  } else {
     for (uint k = 0u; k < 2u && k < (p.last + 3u) / 4u; ++k) out_larger.w[item][k] = out_larger_w0[k];
   }
 }

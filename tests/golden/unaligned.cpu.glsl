@@ -1,16 +1,13 @@
 #version 450
 
 // segment 0 of graph "unaligned rows": mul, iota, cast, add
-// 8 elements per item, 1 item in flight per invocation, masked tail
+// 8 elements per item, 1 item in flight per invocation, masked tail, items run across rows
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint last;   // elements of the last item
   uint row;    // workgroups in one row of the dispatch
-  uint size1;
-  uint magic1;
-  uint shift1;
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[37, 31]
@@ -27,6 +24,10 @@ float f16_value(uint bits) {
   if (magnitude == 0u) return uintBitsToFloat(sign);
   int top = findMSB(magnitude);  // subnormal: magnitude * 2^-24, a normal f32
   return uintBitsToFloat(sign | uint(top + 103) << 23 | (magnitude << (23 - top) & 0x7fffffu));
+}
+
+vec2 f16x2_values(uint word) {
+  return vec2(f16_value(word & 0xffffu), f16_value(word >> 16));
 }
 
 // The bits of the nearest f16, halves to even; NaN becomes the canonical 0x7e00.
@@ -53,66 +54,40 @@ float f16_round(float x) {
   return f16_value(f16_bits(x));
 }
 
-// n / d for n < 2^31, by multiplication: magic = ceil(2^(31 + shift) / d) with shift = ceil(log2 d).
-uint quotient(uint n, uint magic, uint shift) {
-  uint high, low;
-  umulExtended(n << 1, magic, high, low);
-  return high >> shift;
-}
-
-vec2 f16x2_values(uint word) {
-  return vec2(f16_value(word & 0xffffu), f16_value(word >> 16));
-}
-
 uint f16x2_bits(vec2 v) {
   return f16_bits(v.x) | (f16_bits(v.y) << 16);
 }
 
 // One element.
-void element(float in_x, float in_scale, uint v3_at, out float out_y_result) {
-  int v3 = int(v3_at);
+void element(uint position, float in_x, out float out_y_result) {
+  uint q = position / 31u;
+  float in_scale_e = f16x2_values(in_scale.w[q >> 1])[q & 1u];
+  uint r = position % 31u;
+  int v3 = int(r);
   precise float v4 = f16_round(float(v3));
-  precise float out_y = fma(in_x, in_scale, v4);
+  precise float out_y = fma(in_x, in_scale_e, v4);
   out_y_result = out_y;
-}
-
-// 4 consecutive elements.
-void group(vec4 in_x, vec4 in_scale, uvec4 v3_at, out vec4 out_y) {
-  element(in_x[0], in_scale[0], v3_at[0], out_y[0]);
-  element(in_x[1], in_scale[1], v3_at[1], out_y[1]);
-  element(in_x[2], in_scale[2], v3_at[2], out_y[2]);
-  element(in_x[3], in_scale[3], v3_at[3], out_y[3]);
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
+  uint end = (p.items - 1u) * 8u + p.last - 1u;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
-  // Rows are no multiple of 8 elements: broadcast values are addressed one by one.
-  vec4 in_scale_e[2];
-  uvec4 v3_at_e[2];
   uint start = item * 8u;
-  uint q1 = quotient(start, p.magic1, p.shift1);
-  uint c1 = start - q1 * p.size1;
-  uint c0 = q1;
-  uint count = item + 1u == p.items ? p.last : 8u;
-  for (uint j = 0u; j < count; ++j) {
-    uint in_scale_i = c0;
-    in_scale_e[j >> 2][j & 3u] = f16x2_values(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
-    uint v3_at_i = c1;
-    v3_at_e[j >> 2][j & 3u] = v3_at_i;
-    if (++c1 == p.size1) {
-      c1 = 0u;
-      ++c0;
-    }
-  }
   uvec4 in_x_w0 = in_x.w[item];
   vec4 in_x_0 = vec4(f16x2_values(in_x_w0.x), f16x2_values(in_x_w0.y));
   vec4 out_y_0;
-  group(in_x_0, in_scale_e[0], v3_at_e[0], out_y_0);
+  element(start, in_x_0[0], out_y_0[0]);
+  element(min(start + 1u, end), in_x_0[1], out_y_0[1]);
+  element(min(start + 2u, end), in_x_0[2], out_y_0[2]);
+  element(min(start + 3u, end), in_x_0[3], out_y_0[3]);
   vec4 in_x_1 = vec4(f16x2_values(in_x_w0.z), f16x2_values(in_x_w0.w));
   vec4 out_y_1;
-  group(in_x_1, in_scale_e[1], v3_at_e[1], out_y_1);
+  element(min(start + 4u, end), in_x_1[0], out_y_1[0]);
+  element(min(start + 5u, end), in_x_1[1], out_y_1[1]);
+  element(min(start + 6u, end), in_x_1[2], out_y_1[2]);
+  element(min(start + 7u, end), in_x_1[3], out_y_1[3]);
   uvec4 out_y_w0 = uvec4(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw), f16x2_bits(out_y_1.xy), f16x2_bits(out_y_1.zw));
   if (item + 1u < p.items || p.last == 8u) {
     out_y.w[item] = out_y_w0;

@@ -117,16 +117,15 @@ std::vector<NamedGraph> double_graphs() {
 
 BuiltGraph build(const ir::Graph& graph, const SymbolValues& symbols, const Target& target, const schedule::Tuning& tuning) {
   const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph)), target));
-  const std::vector<schedule::Schedule> schedules = must(plan::schedule_all(plan, symbols, tuning));
-  BuiltGraph built{plan.graph, symbols, {}};
+  BuiltGraph built{plan.graph, symbols, must(plan::schedule_all(plan, symbols, tuning)), {}};
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const plan::Step& step = plan.steps[i];
-    BuiltKernel made;
-    made.kernel = must(codegen::emit_pointwise(plan.graph, step.segment, step.loops, schedules[i], target,
-                                               codegen::Numerics::standard, fmt::format("segment {}", i)));
-    made.constants = codegen::push_constants(made.kernel, schedules[i], must(schedule::axis_sizes(step.loops, symbols)));
-    made.schedule = schedules[i];
-    built.kernels.push_back(std::move(made));
+    codegen::EmitOptions options;
+    options.hoist_sizes = !symbols.empty();  // as the runtime does
+    options.name = fmt::format("segment {}", i);
+    for (codegen::Kernel& kernel : must(codegen::emit(plan.graph, plan.steps[i].segment, built.steps[i].loops, built.steps[i].schedule, target, options))) {
+      const std::size_t dispatch = built.kernels.empty() || built.kernels.back().step != i ? 0 : built.kernels.back().dispatch + 1;
+      built.kernels.push_back({std::move(kernel), i, dispatch});
+    }
   }
   return built;
 }

@@ -27,15 +27,17 @@ std::vector<NamedGraph> row_graphs();
 /// The same on f64, which is an optional feature of Vulkan.
 std::vector<NamedGraph> double_graphs();
 
+/// One dispatch.
 struct BuiltKernel {
   codegen::Kernel kernel;
-  schedule::Schedule schedule;
-  std::vector<std::uint32_t> constants;  ///< push constants
+  std::size_t step = 0;      ///< of the plan
+  std::size_t dispatch = 0;  ///< of the step
 };
 
 struct BuiltGraph {
   ir::Graph graph;  ///< after the passes; bindings refer to it
   SymbolValues symbols;
+  std::vector<plan::Scheduled> steps;
   std::vector<BuiltKernel> kernels;
 };
 

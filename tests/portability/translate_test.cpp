@@ -63,41 +63,50 @@ vulkan::Buffer filled(std::span<const std::byte> bytes) {
   return buffer;
 }
 
-/// Every byte of every stored value after one dispatch, by binding; what is around them too.
-std::vector<std::vector<std::byte>> dispatch(std::span<const std::uint32_t> module, const BuiltGraph& built,
-                                             const BuiltKernel& one, Groups groups) {
-  vulkan::PipelineInfo info;
-  info.name = built.graph.name;
-  info.spirv = module;
-  info.buffers = static_cast<std::uint32_t>(one.kernel.bindings.size());
-  info.push_constant_bytes = static_cast<std::uint32_t>(one.constants.size() * 4);
-  info.constants = {{0, static_cast<std::uint32_t>(one.kernel.workgroup)}};
-  const auto pipeline = must(vulkan::ComputePipeline::create(gpu(), info));
+/// The dispatches of one step of a plan, as modules and as what they were made from.
+struct Step {
+  std::vector<const codegen::Kernel*> kernels;
+  std::vector<spirv::Module> modules;
+  std::int64_t scratch_bytes = 0;
+};
+
+vulkan::Buffer buffer_for(const BuiltGraph& built, const codegen::Binding& binding, std::int64_t scratch_bytes) {
+  if (!binding.store) return filled(operand_bytes(built, binding.value));
+  const std::size_t bytes = binding.scratch ? static_cast<std::size_t>(scratch_bytes) : bytes_of_value(built, binding.value);
+  const std::vector<std::uint32_t> poison((bytes + 15) / 16 * 4 + kGuardWords, kPoison);  // buffers are multiples of 16 bytes
+  return filled(std::as_bytes(std::span(poison)));
+}
+
+/// Every byte of every stored value after the step, by binding; what is around them too.
+std::vector<std::vector<std::byte>> run_step(const BuiltGraph& built, const Step& step) {
   std::vector<vulkan::Buffer> buffers;
-  for (const codegen::Binding& binding : one.kernel.bindings) {
-    if (binding.store) {
-      const std::size_t words = (bytes_of_value(built, binding.value) + 15) / 16 * 4;  // buffers are multiples of 16 bytes
-      const std::vector<std::uint32_t> poison(words + kGuardWords, kPoison);
-      buffers.push_back(filled(std::as_bytes(std::span(poison))));
-    } else {
-      buffers.push_back(filled(operand_bytes(built, binding.value)));
-    }
-  }
+  for (const codegen::Binding& binding : step.kernels[0]->bindings) buffers.push_back(buffer_for(built, binding, step.scratch_bytes));
   std::vector<vulkan::BufferRange> ranges;
   for (const vulkan::Buffer& buffer : buffers) ranges.push_back({&buffer});
+  std::vector<vulkan::ComputePipeline> pipelines;
   auto commands = must(vulkan::CommandBuffer::create(gpu()));
   must(commands.begin());
-  commands.bind(pipeline);
-  commands.bind_buffers(ranges);
-  commands.push_constants(std::as_bytes(std::span(one.constants)));
-  commands.dispatch(groups.x, groups.y);
-  commands.barrier(vulkan::Access::compute, vulkan::Access::host);
+  for (std::size_t i = 0; i < step.kernels.size(); ++i) {
+    const codegen::Kernel& kernel = *step.kernels[i];
+    vulkan::PipelineInfo info;
+    info.name = built.graph.name;
+    info.spirv = step.modules[i];
+    info.buffers = static_cast<std::uint32_t>(kernel.bindings.size());
+    info.push_constant_bytes = static_cast<std::uint32_t>(kernel.constants.size() * 4);
+    info.constants = {{0, static_cast<std::uint32_t>(kernel.workgroup)}};
+    pipelines.push_back(must(vulkan::ComputePipeline::create(gpu(), info)));
+    commands.bind(pipelines.back());
+    commands.bind_buffers(ranges);
+    commands.push_constants(std::as_bytes(std::span(kernel.constants)));
+    commands.dispatch(kernel.groups_x, kernel.groups_y);
+    commands.barrier(vulkan::Access::compute, vulkan::Access::compute | vulkan::Access::host);
+  }
   must(commands.end());
   must(must(gpu()->submit(commands)).wait());
   std::vector<std::vector<std::byte>> stored;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (!one.kernel.bindings[i].store) continue;
-    stored.emplace_back(buffers[i].bytes().begin(), buffers[i].bytes().end());
+    const codegen::Binding& binding = step.kernels[0]->bindings[i];
+    if (binding.store && !binding.scratch) stored.emplace_back(buffers[i].bytes().begin(), buffers[i].bytes().end());
   }
   return stored;
 }
@@ -115,11 +124,11 @@ bool same(DType dtype, const std::byte* a, const std::byte* b) {
 
 /// The first element that differs, as a sentence; empty if none does. Bytes beyond the elements, which
 /// hold poison or the rest of a word, count too.
-std::string difference(const BuiltGraph& built, const BuiltKernel& one, const std::vector<std::vector<std::byte>>& want,
+std::string difference(const BuiltGraph& built, const codegen::Kernel& kernel, const std::vector<std::vector<std::byte>>& want,
                        const std::vector<std::vector<std::byte>>& got) {
   std::size_t store = 0;
-  for (const codegen::Binding& binding : one.kernel.bindings) {
-    if (!binding.store) continue;
+  for (const codegen::Binding& binding : kernel.bindings) {
+    if (!binding.store || binding.scratch) continue;
     const DType dtype = built.graph.node(binding.value).type.dtype;
     const auto width = static_cast<std::size_t>(size_of(dtype));
     for (std::size_t i = 0; i < want[store].size() / width; ++i) {
@@ -156,27 +165,41 @@ class Translate : public testing::TestWithParam<NamedGraph> {
   void run(const Target& target, const schedule::Tuning& tuning) {
     const BuiltGraph built = build(GetParam().graph, small_symbols(GetParam().graph), target, tuning);
     ASSERT_FALSE(built.kernels.empty());
-    for (const BuiltKernel& one : built.kernels) check_kernel(built, one);
+    for (std::size_t i = 0; i < built.steps.size(); ++i) check_step(built, i);
   }
 
-  static void check_kernel(const BuiltGraph& built, const BuiltKernel& one) {
-    SCOPED_TRACE(one.kernel.name);
-    const spirv::Module module = must(spirv::compile_glsl(one.kernel.glsl, one.kernel.name));
+  static void check_step(const BuiltGraph& built, std::size_t number) {
+    Step glsl;
+    Step hlsl;
+    std::string texts;
+    glsl.scratch_bytes = hlsl.scratch_bytes = built.steps[number].schedule.scratch_bytes;
+    for (const BuiltKernel& one : built.kernels) {
+      if (one.step != number) continue;
+      SCOPED_TRACE(one.kernel.name);
+      glsl.kernels.push_back(&one.kernel);
+      glsl.modules.push_back(must(spirv::compile_glsl(one.kernel.glsl, one.kernel.name)));
+      expect_metal(glsl.modules.back(), one.kernel);
+      const auto printed = spirv::print_hlsl(glsl.modules.back());
+      ASSERT_TRUE(printed.ok()) << printed.error().text() << "\n" << one.kernel.glsl;
+      const std::string source = for_vulkan(*printed, one.kernel);
+      auto again = spirv::compile_hlsl(source, one.kernel.name);
+      ASSERT_TRUE(again.ok()) << again.error().text();
+      must(spirv::validate(*again));
+      hlsl.modules.push_back(*std::move(again));
+      texts += one.kernel.glsl + "\n" + source;
+    }
+    hlsl.kernels = glsl.kernels;
+    const auto want = run_step(built, glsl);
+    const auto got = run_step(built, hlsl);
+    for (const std::vector<std::byte>& bytes : want) EXPECT_FALSE(all_poison(bytes)) << "the kernel wrote nothing";
+    EXPECT_EQ(difference(built, *glsl.kernels[0], want, got), "") << texts;
+  }
+
+  static void expect_metal(const spirv::Module& module, const codegen::Kernel& kernel) {
     const auto msl = spirv::print_msl(module);
-    ASSERT_TRUE(msl.ok()) << msl.error().text() << "\n" << one.kernel.glsl;
+    ASSERT_TRUE(msl.ok()) << msl.error().text() << "\n" << kernel.glsl;
     EXPECT_NE(msl->find("kernel void"), std::string::npos);
     expect_no_glsl(*msl);
-    const auto hlsl = spirv::print_hlsl(module);
-    ASSERT_TRUE(hlsl.ok()) << hlsl.error().text() << "\n" << one.kernel.glsl;
-    const Groups groups = groups_of(one);
-    const std::string source = for_vulkan(*hlsl, one);
-    const auto again = spirv::compile_hlsl(source, one.kernel.name);
-    ASSERT_TRUE(again.ok()) << again.error().text();
-    must(spirv::validate(*again));
-    const auto want = dispatch(module, built, one, groups);
-    const auto got = dispatch(*again, built, one, groups);
-    for (const std::vector<std::byte>& bytes : want) EXPECT_FALSE(all_poison(bytes)) << "the kernel wrote nothing";
-    EXPECT_EQ(difference(built, one, want, got), "") << one.kernel.glsl << "\n" << source;
   }
 };
 

@@ -28,7 +28,7 @@ struct CaseOptions {
 Case random_case(std::uint64_t seed, const CaseOptions& options);
 
 /// Inputs for a case; each depends on the seed, its name and its type alone, so that they survive
-/// the shrinking of everything else.
+/// the shrinking of everything else. An input named "index24" holds positions below 24.
 Data data_for(const Case& one);
 
 /// Looks for a smaller case that fails too: fewer outputs, nodes and elements. `fails` runs a case

@@ -300,6 +300,11 @@ double special_value(Random& random) {
   return random.pick(values);
 }
 
+/// 24 of an input named "index24" or "index24 b"; else 0.
+std::size_t positions_below(const std::string& name) {
+  return name.rfind("index", 0) == 0 ? std::strtoull(name.c_str() + 5, nullptr, 10) : 0;
+}
+
 }  // namespace
 
 Case random_case(std::uint64_t seed, const CaseOptions& options) { return Generator(seed, options).run(); }
@@ -313,8 +318,11 @@ Data data_for(const Case& one) {
     Random random(seed_of(one.seed, name));
     std::vector<std::byte>& bytes = data.inputs[name];
     const std::int64_t count = must(element_count(must(resolve(node.type.shape, one.symbols))));
+    const std::size_t positions = positions_below(name);
     for (std::int64_t i = 0; i < count; ++i) {
-      if (is_float(node.type.dtype)) {
+      if (positions > 0) {
+        ir::encode_int(node.type.dtype, static_cast<std::int64_t>(random.below(positions)), bytes);
+      } else if (is_float(node.type.dtype)) {
         ir::encode(node.type.dtype, one.special && random.chance(15) ? special_value(random) : random.between(-4, 4), bytes);
       } else if (node.type.dtype == DType::boolean) {
         ir::encode_int(node.type.dtype, random.chance(50) ? 1 : 0, bytes);

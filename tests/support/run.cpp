@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/program.hpp"
+#include "api/states.hpp"
 #include "support/device.hpp"
 
 namespace vkfuse::test {
@@ -15,18 +15,18 @@ constexpr std::byte kGuard{0xc3};
 
 std::size_t whole_words(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-Buffer filled(std::size_t bytes, std::span<const std::byte> content) {
-  Buffer buffer = must(device().allocate(std::max<std::size_t>(bytes, 1)));
+Buffer filled(const Device& on, std::size_t bytes, std::span<const std::byte> content) {
+  Buffer buffer = must(on.allocate(std::max<std::size_t>(bytes, 1)));
   must(buffer.write(content));
   return buffer;
 }
 
 /// A buffer whose first `bytes` hold `content`, then guard words.
-Buffer guarded(std::size_t bytes, std::span<const std::byte> content) {
+Buffer guarded(const Device& on, std::size_t bytes, std::span<const std::byte> content) {
   std::vector<std::byte> all(whole_words(bytes) + kGuardBytes, kGuard);
   std::fill_n(all.begin(), whole_words(bytes), kPoison);
   std::copy(content.begin(), content.end(), all.begin());
-  return filled(all.size(), all);
+  return filled(on, all.size(), all);
 }
 
 const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
@@ -40,25 +40,20 @@ std::size_t bytes_of(const ir::Graph& graph, ir::NodeId value, const SymbolValue
   return static_cast<std::size_t>(must(byte_count(type.dtype, must(resolve(type.shape, symbols)))));
 }
 
-Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion) {
-  CompileOptions options;
-  options.numerics = numerics;
-  options.fusion = fusion;
-  return must(api::compile_graph(device(), graph, options));
-}
-
 GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const Data& data,
                        const std::map<std::string, std::string>& in_place) {
+  // The device that the program was compiled for, whichever that is.
+  const Device on(std::make_shared<Device::State>(Device::State{program.state()->program->context()}));
   Bindings bindings;
   bindings.symbols.insert(data.symbols.begin(), data.symbols.end());
   for (ir::NodeId id : graph.inputs()) {
     const std::vector<std::byte>& bytes = data.inputs.at(input_name(graph, id));
-    bindings.inputs[input_name(graph, id)] = guarded(bytes.size(), bytes);
+    bindings.inputs[input_name(graph, id)] = guarded(on, bytes.size(), bytes);
   }
   for (const ir::Output& output : graph.outputs()) {
     const auto shared = in_place.find(output.name);
     bindings.outputs[output.name] =
-        shared != in_place.end() ? bindings.inputs.at(shared->second) : guarded(bytes_of(graph, output.value, data.symbols), {});
+        shared != in_place.end() ? bindings.inputs.at(shared->second) : guarded(on, bytes_of(graph, output.value, data.symbols), {});
   }
   must(must(program.submit(bindings)).wait());
 

@@ -57,6 +57,7 @@ TEST(IndexFacts, IntervalsSaturate) {
   EXPECT_EQ(index::interval_of(x * -huge - 5), (Interval{kLowest, -5}));
   // A saturated end is no end: the quotient's is not sharper.
   EXPECT_EQ(index::interval_of(index::floor_div(x * huge + Expr::axis(1, 9), huge + 1)).high, kHighest);
+  EXPECT_EQ(index::interval_of(index::floor_div(x * -huge + Expr::axis(1, 9), huge + 1)).low, kLowest);
 }
 
 TEST(IndexFacts, LinearFormsHaveTheLargestModulus) {
@@ -130,6 +131,7 @@ TEST(IndexFacts, Runs) {
   const Expr y = Expr::axis(1, 10);
   EXPECT_EQ(run(x + y * 24, 0, 24, 4), Answer({1, 4}));
   EXPECT_EQ(run(x + y * 6, 0, 24, 4), Answer({1, 2}));
+  EXPECT_EQ(run(x + Expr::axis(64, 10) * 6, 0, 24, 4), Answer({1, 2}));  // shares its bit with axis 0
   EXPECT_EQ(run(x * 3, 0, 24, 8), Answer({3, 8}));
   EXPECT_EQ(run(y * 8, 0, 24, 4), Answer({0, 8}));
   EXPECT_EQ(run(x * -1 + 23, 0, 24, 4), Answer({-1, 1}));

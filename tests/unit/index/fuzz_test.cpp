@@ -176,7 +176,7 @@ std::string check_covers(const Space& space, const Twice& both) {
 }
 
 TEST(IndexFuzz, ExpressionsAndTheirFacts) {
-  for (const std::uint64_t seed : seeds(6000)) {
+  for (const std::uint64_t seed : seeds(2000)) {
     Random random(seed);
     const Space space = random_space(random);
     const Twice both = random_expression(random, space);
@@ -190,7 +190,7 @@ TEST(IndexFuzz, ExpressionsAndTheirFacts) {
 }
 
 TEST(IndexFuzz, SubstitutionIsEvaluationInTwoSteps) {
-  for (const std::uint64_t seed : seeds(3000)) {
+  for (const std::uint64_t seed : seeds(2000)) {
     Random random(seed);
     const Space space = random_space(random);
     // What replaces an axis must keep to its range: the rules have used it.

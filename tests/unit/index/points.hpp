@@ -10,6 +10,13 @@
 
 #include "index/index.hpp"
 
+namespace vkfuse::index {
+
+/// Readable failures: GoogleTest would print the bytes.
+inline void PrintTo(const Expr& expr, std::ostream* out) { *out << to_text(expr); }
+
+}  // namespace vkfuse::index
+
 namespace vkfuse::test {
 
 using Number = std::int64_t;
@@ -133,9 +140,6 @@ inline bool has_division(const Expr& expr) {
   }
   return false;
 }
-
-/// Readable failures: GoogleTest would print the bytes.
-inline void PrintTo(const Expr& expr, std::ostream* out) { *out << index::to_text(expr); }
 
 inline std::optional<std::uint64_t> number_in(const char* variable) {
   const char* text = std::getenv(variable);

@@ -70,6 +70,28 @@ TEST(IndexTransform, PositionsAndCoordinatesAreInverse) {
   EXPECT_TRUE(index::linearize(std::vector<Expr>{}, Sizes{}).is_constant(0));
 }
 
+// A tensor that is reshaped and back is read where it was: no trace of the other shape is left.
+TEST(IndexTransform, ThereAndBackIsNothing) {
+  Random random(6);
+  for (int round = 0; round < 1000; ++round) {
+    const std::vector<Expr> axes = axes_of_sizes(random_sizes(random, 1 + random.below(4), 9));
+    Expr position;
+    Number weight = 1;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      position = position + axes[i] * weight;
+      weight *= index::interval_of(axes[i]).high + 1;
+    }
+    const Sizes other = random_sizes(random, 2 + random.below(3), 9);
+    EXPECT_EQ(index::linearize(index::delinearize(position, other), other), position);
+  }
+  // The same for a transposed axis, whose digits are no axes.
+  const Expr x = Expr::axis(0, 35);
+  const Expr position = index::floor_mod(x, 5) * 7 + index::floor_div(x, 5);
+  for (const Sizes& other : {Sizes{7, 5}, Sizes{5, 7}, Sizes{3, 12}, Sizes{2, 3, 6}, Sizes{35, 1}, Sizes{1, 35}}) {
+    EXPECT_EQ(index::linearize(index::delinearize(position, other), other), position);
+  }
+}
+
 TEST(IndexTransform, EmptyArraysHaveCoordinates) {
   const Number huge = Number{1} << 40;
   const Sizes sizes{huge, 0, huge, huge};
@@ -190,6 +212,7 @@ TEST(IndexTransform, WhatCannotBeSolvedIsNot) {
   EXPECT_FALSE(solve({u * 2}, {x * 2}, {0}));
   EXPECT_FALSE(solve({index::floor_div(u, 2)}, {x}, {0}));
   EXPECT_FALSE(solve({u + v}, {x}, {0, 1}));
+  EXPECT_FALSE(solve({u + v}, {u + v}, {0, 1}));  // equal as it is, but neither is found
   EXPECT_FALSE(solve({u, u}, {x, x + 1}, {0}));
   EXPECT_FALSE(solve({v}, {x}, {0}));
   EXPECT_FALSE(solve({u, index::floor_div(u, 2)}, {x, x}, {0}));

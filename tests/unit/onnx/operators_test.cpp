@@ -5,7 +5,7 @@
 
 #include "api/tensor_node.hpp"
 #include "reference/reference.hpp"
-#include "unit/onnx/models.hpp"
+#include "unit/onnx/one_node.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -100,6 +100,14 @@ TEST(OnnxOperators, QuantisationPerChannelAlignsWithItsAxis) {
   const Result<reference::Column> y = reference::evaluate(*graph, graph->outputs()[0].value, feeds);
   ASSERT_TRUE(y.ok()) << y.error().text();
   EXPECT_EQ(y->value, (std::vector<double>{1, 2, 30, 40}));
+}
+
+TEST(OnnxOperators, OldOpsetsBroadcastFromAnAxis) {
+  // [2] along axis 0 of [2, 3], which NumPy's rule would refuse.
+  OneNode node = OneNode("Add", 6).input({2, 3}, {0, 1, 2, 3, 4, 5}).input({2}, {10, 20});
+  EXPECT_EQ(node.integer("broadcast", 1).integer("axis", 0).value(), (List{10, 11, 12, 23, 24, 25}));
+  OneNode slope = OneNode("PRelu", 6).input({1, 2, 2}, {-1, 2, -3, -4}).input({2}, {10, 100});
+  EXPECT_EQ(slope.value(), (List{-10, 2, -300, -400}));
 }
 
 }  // namespace

@@ -84,20 +84,6 @@ TEST(OnnxTensor, ReadsATensorFile) {
             ErrorCode::invalid_argument);
 }
 
-TEST(OnnxTensor, ComputesShapeArithmetic) {
-  const TensorData a = int64_data({3}, {7, -7, INT64_MIN});
-  const TensorData b = int64_data({}, {-1});
-  const std::optional<TensorData> quotient = arithmetic("div", a, b);
-  ASSERT_TRUE(quotient.has_value());
-  EXPECT_EQ(element_int(*quotient, 0), -7);
-  EXPECT_EQ(element_int(*quotient, 2), INT64_MIN);
-  EXPECT_EQ(element_int(*arithmetic("div", a, int64_data({}, {0})), 0), 0);
-  EXPECT_FALSE(arithmetic("add", a, int64_data({2}, {1, 2})).has_value());
-  const std::optional<TensorData> cast = converted(a, DType::f32);
-  ASSERT_TRUE(cast.has_value());
-  EXPECT_EQ(element_real(*cast, 1), -7);
-}
-
 class ExternalData : public testing::Test {
  protected:
   void SetUp() override { folder_.write("weights.bin", std::string("\0\0\0\0\0\0\x80\x3f\0\0\0\x40", 12)); }

@@ -53,7 +53,7 @@ TEST(Partition, StoredValuesOfAnotherShapeStayApart) {
                                  " %3 = add %2 %1 : f32[100, 64]\n output \"row\" = %1\n output \"y\" = %3\n");
   ASSERT_EQ(parts.segments.size(), 2U);
   ASSERT_EQ(parts.boundaries.size(), 1U);
-  EXPECT_NE(parts.boundaries[0].reason.find("is stored, and the kernel would run over [100, 64]"), std::string::npos) << parts.boundaries[0].reason;
+  EXPECT_NE(parts.boundaries[0].reason.find("%1 of shape [64] is stored, and the kernel runs over [100, 64]"), std::string::npos) << parts.boundaries[0].reason;
 }
 
 /// Every kernel reads only what inputs, constants and earlier kernels hold; every output is stored once.
@@ -89,8 +89,11 @@ TEST(Partition, RandomGraphsRunInTheGivenOrderAndNeverMoveMore) {
       const plan::Totals fused = must(plan::totals(must(plan::make_plan(graph, target)), one.symbols));
       const plan::Totals unfused = must(plan::totals(must(plan::make_plan(graph, target, {false})), one.symbols));
       EXPECT_LE(fused.bytes, unfused.bytes) << "seed " << seed;
-      EXPECT_LE(fused.loads + fused.stores, unfused.loads + unfused.stores) << "seed " << seed << "\n" << ir::print(graph);
       EXPECT_LE(fused.launches, unfused.launches) << "seed " << seed;
+      // Merges are judged at nominal sizes, a thousandth each.
+      const SymbolValues nominal = schedule::nominal_symbols(graph);
+      const double before = must(plan::totals(must(plan::make_plan(graph, target, {false})), nominal)).modelled_us;
+      EXPECT_LE(must(plan::totals(must(plan::make_plan(graph, target)), nominal)).modelled_us, before * 1.02) << "seed " << seed;
     }
   }
 }

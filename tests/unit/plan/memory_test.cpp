@@ -35,7 +35,7 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const Case one = random_case(seed, options);
     const plan::Plan plan = must(plan::make_plan(one.graph, target, {false}));
-    const plan::Memory memory = must(plan::plan_memory(plan, one.symbols));
+    const plan::Memory memory = must(plan::plan_memory(plan, one.symbols, must(plan::schedule_all(plan, one.symbols))));
     for (std::size_t a = 0; a < memory.slots.size(); ++a) {
       const plan::Slot& slot = memory.slots[a];
       EXPECT_EQ(slot.offset % 256, 0);
@@ -71,7 +71,30 @@ TEST(Memory, AChainNeedsTwoSlots) {
   for (int i = 0; i < 10; ++i) value = must(graph.add(ops::row("neg"), {value}));
   must(graph.add_output("y", value));
   const plan::Plan plan = must(plan::make_plan(graph, Target{}, {false}));
-  EXPECT_EQ(must(plan::plan_memory(plan, {})).arena_bytes, 2 * 4096);
+  EXPECT_EQ(must(plan::plan_memory(plan, {}, must(plan::schedule_all(plan, {})))).arena_bytes, 2 * 4096);
+}
+
+TEST(Memory, PartialResultsLiveAsLongAsTheirStep) {
+  // A row that several workgroups share leaves partial results for the next dispatch of its own step alone.
+  ir::Graph graph;
+  const ir::NodeId x = must(graph.add_input("x", {DType::f32, {Dim(1 << 22)}}));
+  const ir::NodeId sum = must(graph.add_structured(ops::row("reduce_sum"), {x}, ir::AxesPayload{{0}}));
+  const ir::NodeId scaled = must(graph.add(ops::row("mul"), {x, sum}));
+  must(graph.add_output("y", must(graph.add_structured(ops::row("reduce_max"), {scaled}, ir::AxesPayload{{0}}))));
+  const plan::Plan plan = must(plan::make_plan(graph, Target{}, {false}));
+  const std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}, {.parts = 4}));
+  const plan::Memory memory = must(plan::plan_memory(plan, {}, steps));
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    const std::int64_t bytes = steps[step].schedule.scratch_bytes;
+    const auto slot = std::find_if(memory.slots.begin(), memory.slots.end(), [&](const plan::Slot& s) { return s.value == plan::scratch_id(plan, step); });
+    EXPECT_EQ(slot != memory.slots.end(), bytes > 0) << "step " << step;
+    if (bytes > 0) {
+      EXPECT_GE(slot->bytes, bytes);
+      EXPECT_LE(slot->offset + slot->bytes, memory.arena_bytes);
+    }
+  }
+  EXPECT_GT(steps.front().schedule.scratch_bytes, 0);
+  EXPECT_GT(steps.back().schedule.scratch_bytes, 0);
 }
 
 }  // namespace

@@ -1,13 +1,16 @@
-// Axes are merged wherever no access tells them apart, and nowhere else.
+// Axes are merged wherever no access tells them apart, and nowhere else; offsets are those of broadcasting.
 #include "segment/segment.hpp"
 
 #include <gtest/gtest.h>
 
+#include "segment/loops.hpp"
 #include "support/device.hpp"
 #include "support/random.hpp"
 
 namespace vkfuse::test {
 namespace {
+
+using index::Expr;
 
 segment::Segment whole(const ir::Graph& graph) {
   std::vector<bool> escapes(graph.size(), false);
@@ -19,102 +22,163 @@ segment::Segment whole(const ir::Graph& graph) {
   return segment::build_segment(graph, members, escapes);
 }
 
+segment::Loops loops_of(const ir::Graph& graph, const SymbolValues& symbols = {}) { return must(segment::build_loops(graph, whole(graph), symbols)); }
+
+segment::Loops loops_of(const std::string& body, const SymbolValues& symbols = {}) {
+  return loops_of(must(ir::parse("graph \"g\" {\n" + body + "}")), symbols);
+}
+
 /// The loops of x + other, where the two have these shapes.
-segment::Loops loops_of_sum(const Shape& x, const Shape& other) {
+segment::Loops loops_of_sum(const Shape& x, const Shape& other, const SymbolValues& symbols = {}) {
   ir::Graph graph;
   const ir::NodeId a = must(graph.add_input("a", {DType::f32, x}));
   const ir::NodeId b = must(graph.add_input("b", {DType::f32, other}));
   must(graph.add_output("y", must(graph.add(ops::row("add"), {a, b}))));
-  return segment::build_loops(graph, whole(graph));
+  return loops_of(graph, symbols);
+}
+
+/// "8 x 4 | 1000": rows, then columns.
+std::string space(const segment::Loops& loops) {
+  std::string rows;
+  std::string columns;
+  for (const segment::Axis& axis : loops.axes) {
+    std::string& text = axis.column ? columns : rows;
+    text += (text.empty() ? "" : " x ") + std::to_string(axis.size);
+  }
+  return rows + (columns.empty() ? "" : " | " + columns);
+}
+
+/// The offset of the load of an input.
+Expr offset_of(const segment::Loops& loops, ir::NodeId node) {
+  for (const segment::Value& value : loops.values) {
+    if (value.kind == segment::Value::Kind::load && value.node == node) return value.offset;
+  }
+  throw std::runtime_error(fmt::format("%{} is not loaded", node));
 }
 
 TEST(Loops, EqualShapesAreOneAxis) {
   const segment::Loops loops = loops_of_sum({Dim(3), Dim(4), Dim(5)}, {Dim(3), Dim(4), Dim(5)});
-  EXPECT_EQ(loops.axes, (std::vector<Shape>{{Dim(3), Dim(4), Dim(5)}}));
-  EXPECT_EQ(loops.reads[0].uses, std::vector<bool>{true});
+  EXPECT_EQ(space(loops), "60");
+  EXPECT_EQ(offset_of(loops, 0), Expr::axis(0, 60));
 }
 
 TEST(Loops, OnesDisappear) {
-  EXPECT_EQ(loops_of_sum({Dim(1), Dim(4), Dim(1)}, {Dim(4), Dim(1)}).axes, (std::vector<Shape>{{Dim(4)}}));
-  EXPECT_TRUE(loops_of_sum({Dim(1), Dim(1)}, {}).axes.empty());
+  EXPECT_EQ(space(loops_of_sum({Dim(1), Dim(4), Dim(1)}, {Dim(4), Dim(1)})), "4");
+  EXPECT_EQ(space(loops_of_sum({Dim(1), Dim(1)}, {})), "");
 }
 
 TEST(Loops, ARowSplitsTheLastAxisOff) {
   const segment::Loops loops = loops_of_sum({Dim(2), Dim(3), Dim(8)}, {Dim(8)});
-  EXPECT_EQ(loops.axes, (std::vector<Shape>{{Dim(2), Dim(3)}, {Dim(8)}}));
-  EXPECT_EQ(loops.reads[0].uses, (std::vector<bool>{true, true}));
-  EXPECT_EQ(loops.reads[1].uses, (std::vector<bool>{false, true}));
+  EXPECT_EQ(space(loops), "6 x 8");
+  EXPECT_EQ(offset_of(loops, 0), Expr::axis(0, 6) * 8 + Expr::axis(1, 8));
+  EXPECT_EQ(offset_of(loops, 1), Expr::axis(1, 8));
 }
 
 TEST(Loops, AMiddleAxisMakesThree) {
   const segment::Loops loops = loops_of_sum({Dim(2), Dim(3), Dim(8)}, {Dim(3), Dim(1)});
-  EXPECT_EQ(loops.axes.size(), 3U);
-  EXPECT_EQ(loops.reads[1].uses, (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(space(loops), "2 x 3 x 8");
+  EXPECT_EQ(offset_of(loops, 1), Expr::axis(1, 3));
 }
 
 TEST(Loops, SymbolsMergeLikeNumbers) {
-  const segment::Loops loops = loops_of_sum({Dim::any("n"), Dim::any("m"), Dim(8)}, {Dim(8)});
-  EXPECT_EQ(loops.axes, (std::vector<Shape>{{Dim::any("n"), Dim::any("m")}, {Dim(8)}}));
+  EXPECT_EQ(space(loops_of_sum({Dim::any("n"), Dim::any("m"), Dim(8)}, {Dim(8)}, {{"n", 5}, {"m", 7}})), "35 x 8");
 }
 
 TEST(Loops, IotaKeepsItsOwnAxis) {
-  ir::Graph graph;
-  const ir::NodeId x = must(graph.add_input("x", {DType::u32, {Dim(2), Dim(3), Dim(4)}}));
-  const ir::NodeId at = must(graph.add_iota({DType::u32, {Dim(3), Dim(4)}}, 0));
-  must(graph.add_output("y", must(graph.add(ops::row("add"), {x, at}))));
-  const segment::Loops loops = segment::build_loops(graph, whole(graph));
-  EXPECT_EQ(loops.axes.size(), 3U);
-  EXPECT_EQ(loops.positions.at(0).uses, (std::vector<bool>{false, true, false}));
+  const segment::Loops loops = loops_of(" %0 = input \"x\" : u32[2, 3, 4]\n %1 = iota axis=0 : u32[3, 4]\n %2 = add %0 %1 : u32[2, 3, 4]\n"
+                                        " output \"y\" = %2\n");
+  EXPECT_EQ(space(loops), "2 x 3 x 4");
+  for (const segment::Value& value : loops.values) {
+    if (value.kind == segment::Value::Kind::position) {
+      EXPECT_EQ(value.offset, Expr::axis(1, 3));
+    }
+  }
 }
 
-/// The row-major index over the axes an access uses, at a point of the merged space.
-std::int64_t address(const segment::Access& access, const Sizes& axes, const Sizes& point) {
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i < axes.size(); ++i) at = access.uses[i] ? at * axes[i] + point[i] : at;
-  return at;
+TEST(Loops, ReshapesOfWholeTensorsLeaveOneAxis) {
+  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10]\n %1 = reshape %0 : f32[4, 15]\n %2 = neg %1 : f32[4, 15]\n output \"y\" = %2\n")), "60");
 }
 
-// By brute force: at every point of the iteration space the merged loops address what broadcasting means.
+TEST(Loops, APermutedReadKeepsTheStoreInOrder) {
+  const segment::Loops loops = loops_of(" %0 = input \"x\" : f32[6, 10]\n %1 = permute axes=[1, 0] %0 : f32[10, 6]\n %2 = neg %1 : f32[10, 6]\n"
+                                        " output \"y\" = %2\n");
+  EXPECT_EQ(space(loops), "10 x 6");
+  EXPECT_EQ(offset_of(loops, 0), Expr::axis(1, 6) * 10 + Expr::axis(0, 10));
+  EXPECT_EQ(loops.stores[0].offset, Expr::axis(0, 10) * 6 + Expr::axis(1, 6));
+}
+
+TEST(Loops, FoldsRunOverColumns) {
+  const segment::Loops last = loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[2] %0 : f32[6, 10]\n output \"y\" = %1\n");
+  EXPECT_EQ(space(last), "60 | 4");
+  EXPECT_EQ(last.passes, 1);
+  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[1] %0 : f32[6, 4]\n output \"y\" = %1\n")), "6 x 4 | 10");
+  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[0, 2] %0 : f32[10]\n output \"y\" = %1\n")), "10 | 6 x 4");
+  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[0, 1, 2] %0 : f32[]\n output \"y\" = %1\n")), " | 240");
+}
+
+TEST(Loops, AChainOfFoldsIsOnePassEach) {
+  const segment::Loops loops =
+      loops_of(" %0 = input \"x\" : f32[6, 10]\n %1 = reduce_max axes=[1] %0 : f32[6]\n %2 = reshape %1 : f32[6, 1]\n %3 = sub %0 %2 : f32[6, 10]\n"
+               " %4 = exp %3 : f32[6, 10]\n %5 = reduce_sum axes=[1] %4 : f32[6]\n %6 = reshape %5 : f32[6, 1]\n %7 = div %4 %6 : f32[6, 10]\n"
+               " output \"y\" = %7\n");
+  EXPECT_EQ(space(loops), "6 | 10");
+  EXPECT_EQ(loops.passes, 3);
+  const segment::Proof proof = segment::prove_in_bounds(loops);
+  EXPECT_EQ(proof.proven, proof.accesses);
+}
+
+TEST(Loops, FoldsOfOtherAxesDoNotShareALoopNest) {
+  const ir::Graph graph = must(ir::parse("graph \"g\" {\n %0 = input \"x\" : f32[6, 10]\n %1 = reduce_sum axes=[0] %0 : f32[10]\n"
+                                         " %2 = reduce_sum axes=[1] %0 : f32[6]\n output \"a\" = %1\n output \"b\" = %2\n}"));
+  const auto loops = segment::build_loops(graph, whole(graph), {});
+  ASSERT_FALSE(loops.ok());
+  EXPECT_EQ(loops.error().code, ErrorCode::unsupported);
+}
+
+// By brute force: at every point of the iteration space the loops address what broadcasting means, and every
+// element of the result is stored once.
 TEST(Loops, AddressesAreThoseOfBroadcasting) {
   Random random(4);
   for (int round = 0; round < 400; ++round) {
     const std::size_t rank = 1 + random.below(4);
-    Sizes space;
-    for (std::size_t i = 0; i < rank; ++i) space.push_back(1 + static_cast<std::int64_t>(random.below(4)));
+    Sizes sizes;
+    for (std::size_t i = 0; i < rank; ++i) sizes.push_back(1 + static_cast<std::int64_t>(random.below(4)));
     ir::Graph graph;
     std::vector<Sizes> shapes;
     ir::NodeId sum = 0;
     for (int k = 0; k < 3; ++k) {
       Shape shape;
-      Sizes sizes;
+      shapes.emplace_back();
       for (std::size_t i = 0; i < rank; ++i) {
-        sizes.push_back(k == 0 || random.chance(50) ? space[i] : 1);
-        shape.push_back(Dim(sizes.back()));
+        shapes.back().push_back(k == 0 || random.chance(50) ? sizes[i] : 1);
+        shape.push_back(Dim(shapes.back().back()));
       }
-      shapes.push_back(sizes);
       const ir::NodeId input = must(graph.add_input("x" + std::to_string(k), {DType::f32, shape}));
       sum = k == 0 ? input : must(graph.add(ops::row("add"), {sum, input}));
     }
     must(graph.add_output("y", sum));
-    const segment::Loops loops = segment::build_loops(graph, whole(graph));
-    Sizes axes;
-    for (const Shape& axis : loops.axes) axes.push_back(must(element_count(must(resolve(axis, {})))));
-    const std::int64_t count = must(element_count(space));
+    const segment::Loops loops = loops_of(graph);
+    const std::int64_t count = must(element_count(sizes));
+    ASSERT_EQ(loops.count(), count) << ir::print(graph);
+    std::vector<bool> stored(static_cast<std::size_t>(count), false);
     for (std::int64_t flat = 0; flat < count; ++flat) {
-      Sizes point(axes.size());
+      std::map<index::AxisId, std::int64_t> point;
       std::int64_t rest = flat;
-      for (std::size_t i = axes.size(); i-- > 0; rest /= axes[i]) point[i] = rest % axes[i];
-      for (const segment::Access& read : loops.reads) {
-        const std::string& name = std::get<ir::InputPayload>(graph.node(read.value).payload).name;
-        const Sizes& sizes = shapes[static_cast<std::size_t>(name[1] - '0')];
+      for (std::size_t i = loops.axes.size(); i-- > 0; rest /= loops.axes[i].size) point[static_cast<int>(i)] = rest % loops.axes[i].size;
+      const std::int64_t element = index::evaluate(loops.stores[0].offset, point);
+      ASSERT_FALSE(stored.at(static_cast<std::size_t>(element)));
+      stored[static_cast<std::size_t>(element)] = true;
+      for (const segment::Value& value : loops.values) {
+        if (value.kind != segment::Value::Kind::load) continue;
+        const Sizes& own = shapes[static_cast<std::size_t>(std::get<ir::InputPayload>(graph.node(value.node).payload).name[1] - '0')];
         std::int64_t want = 0;
         std::int64_t stride = 1;
-        std::int64_t left = flat;
-        for (std::size_t i = rank; i-- > 0; left /= space[i]) {
-          if (sizes[i] != 1) want += left % space[i] * stride;
-          stride *= sizes[i];
+        std::int64_t left = element;
+        for (std::size_t i = rank; i-- > 0; left /= sizes[i]) {
+          if (own[i] != 1) want += left % sizes[i] * stride;
+          stride *= own[i];
         }
-        ASSERT_EQ(address(read, axes, point), want) << ir::print(graph);
+        ASSERT_EQ(index::evaluate(value.offset, point), want) << ir::print(graph);
       }
     }
   }

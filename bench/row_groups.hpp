@@ -1,0 +1,15 @@
+// The rows by what they stress; one file each.
+#pragma once
+
+#include "rows.hpp"
+
+namespace vkfuse::bench {
+
+std::vector<Row> chain_rows();
+std::vector<Row> view_rows();
+std::vector<Row> norm_rows();    ///< softmax and norms: reductions with work around them
+std::vector<Row> reduce_rows();  ///< sums, losses, positions
+std::vector<Row> scan_rows();
+std::vector<Row> gather_rows();
+
+}  // namespace vkfuse::bench

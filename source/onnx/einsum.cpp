@@ -1,0 +1,192 @@
+// Einsum without contraction: diagonals, transpositions, sums over one operand's axes, outer products.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "onnx/compose.hpp"
+#include "onnx/operands.hpp"
+#include "onnx/operators.hpp"
+#include "onnx/text.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+/// One axis of a term: a letter, or a digit for the axes that an ellipsis stands for ('0' innermost).
+using Labels = std::string;
+
+struct Equation {
+  std::vector<Labels> operands;
+  Labels result;
+};
+
+Error bad_equation(std::string_view equation) {
+  return invalid("Attribute 'equation' is {}, which is not an equation of {}.", in_quotes(equation),
+                 "letters, commas and one ellipsis per term");
+}
+
+/// The labels of one term; its ellipsis stands for `hidden` axes.
+Result<Labels> labels_of(std::string_view term, std::size_t hidden, std::string_view equation) {
+  Labels labels;
+  bool has_ellipsis = false;
+  for (std::size_t i = 0; i < term.size(); ++i) {
+    const char c = term[i];
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      labels += c;
+    } else if (term.substr(i, 3) == "..." && !has_ellipsis && hidden < 10) {
+      for (std::size_t axis = hidden; axis-- > 0;) labels += static_cast<char>('0' + static_cast<int>(axis));
+      has_ellipsis = true;
+      i += 2;
+    } else {
+      return bad_equation(equation);
+    }
+  }
+  return labels;
+}
+
+std::vector<std::string_view> terms_of(std::string_view list) {
+  std::vector<std::string_view> terms;
+  for (std::size_t comma = 0; comma != std::string_view::npos;) {
+    comma = list.find(',');
+    terms.push_back(list.substr(0, comma));
+    list.remove_prefix(std::min(list.size(), comma == std::string_view::npos ? list.size() : comma + 1));
+  }
+  return terms;
+}
+
+/// Without an arrow: the ellipsis, then the letters that occur once, in alphabetical order.
+Labels implied_result(const std::vector<Labels>& operands, std::size_t hidden) {
+  std::map<char, int> counts;
+  for (const Labels& labels : operands) {
+    for (const char label : labels) ++counts[label];
+  }
+  Labels result;
+  for (std::size_t axis = hidden; axis-- > 0;) result += static_cast<char>('0' + static_cast<int>(axis));
+  for (const auto& [label, count] : counts) {
+    if (count == 1 && (label < '0' || label > '9')) result += label;
+  }
+  return result;
+}
+
+Result<Equation> equation_of(const NodeContext& node) {
+  VKF_TRY(stated, node.attributes().text("equation", ""));
+  std::string text(stated);
+  std::erase(text, ' ');
+  const std::size_t arrow = text.find("->");
+  const std::vector<std::string_view> terms = terms_of(std::string_view(text).substr(0, arrow));
+  if (static_cast<int>(terms.size()) != node.inputs()) {
+    return invalid("Attribute 'equation' is {}, of {} terms; the node has {} operands.", in_quotes(stated),
+                   terms.size(), node.inputs());
+  }
+  Equation equation;
+  std::size_t most_hidden = 0;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const std::size_t rank = node.tensor(static_cast<int>(i)).shape().size();
+    const std::size_t dots = terms[i].find("...") != std::string_view::npos ? 3 : 0;
+    const std::size_t letters = terms[i].size() - dots;
+    if (dots == 0 ? letters != rank : letters > rank) {
+      return invalid("Term {} of the equation {} has {} letters; operand {} has rank {}.", i, in_quotes(stated),
+                     letters, i, rank);
+    }
+    most_hidden = std::max(most_hidden, dots == 0 ? 0 : rank - letters);
+    VKF_TRY(labels, labels_of(terms[i], rank - letters, stated));
+    equation.operands.push_back(std::move(labels));
+  }
+  if (arrow == std::string::npos) {
+    equation.result = implied_result(equation.operands, most_hidden);
+    return equation;
+  }
+  VKF_TRY(labels, labels_of(std::string_view(text).substr(arrow + 2), most_hidden, stated));
+  equation.result = std::move(labels);
+  return equation;
+}
+
+/// A letter that occurs twice is the diagonal of its two axes: every (n + 1)-th element of them as one.
+Result<Tensor> diagonal(Tensor x, Labels& labels, Shape& shape) {
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const std::size_t twin = labels.find(labels[i], i + 1);
+    if (twin == Labels::npos) continue;
+    if (!(shape[i] == shape[twin])) {
+      return invalid("Letter '{}' stands for dimensions {} and {} of one operand.", labels[i], shape[i].text(),
+                     shape[twin].text());
+    }
+    VKF_TRY(size, static_size(shape, i));
+    std::vector<int> order;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      if (axis != i && axis != twin) order.push_back(static_cast<int>(axis));
+    }
+    order.push_back(static_cast<int>(i));
+    order.push_back(static_cast<int>(twin));
+    x = x.permute(order);
+    const char letter = labels[i];
+    labels.erase(twin, 1);
+    labels.erase(i, 1);
+    labels += letter;
+    const Dim dim = shape[i];
+    shape.erase(shape.begin() + static_cast<int>(twin));
+    shape.erase(shape.begin() + static_cast<int>(i));
+    Shape flat = shape;
+    flat.push_back(size * size);
+    shape.push_back(dim);
+    x = x.reshape(flat).slice(-1, 0, size * size, size + 1);
+    i = static_cast<std::size_t>(-1);  // the letters have moved
+  }
+  return x;
+}
+
+/// The operand summed over letters of its own, its axes in the order of the result, 1 where it has none.
+Result<Tensor> lined_up(const NodeContext& node, int operand, Labels labels, const Labels& result) {
+  Shape shape = node.tensor(operand).shape();
+  VKF_TRY(x, diagonal(node.tensor(operand), labels, shape));
+  for (std::size_t i = labels.size(); i-- > 0;) {
+    if (result.find(labels[i]) != Labels::npos) continue;
+    x = x.sum({static_cast<int>(i)});
+    labels.erase(i, 1);
+    shape.erase(shape.begin() + static_cast<int>(i));
+  }
+  std::vector<int> order;
+  Shape stretched;
+  for (const char label : result) {
+    const std::size_t at = labels.find(label);
+    stretched.push_back(at == Labels::npos ? Dim(1) : shape[at]);
+    if (at != Labels::npos) order.push_back(static_cast<int>(at));
+  }
+  return x.permute(order).reshape(stretched);
+}
+
+Result<void> check_result(const Equation& equation, std::string_view stated) {
+  for (std::size_t i = 0; i < equation.result.size(); ++i) {
+    const char label = equation.result[i];
+    const bool occurs = std::ranges::any_of(equation.operands,
+                                            [&](const Labels& labels) { return labels.find(label) != Labels::npos; });
+    if (!occurs || equation.result.find(label, i + 1) != Labels::npos) return bad_equation(stated);
+  }
+  for (const Labels& labels : equation.operands) {
+    for (const char label : labels) {
+      if (equation.result.find(label) != Labels::npos) continue;
+      const auto readers = std::ranges::count_if(
+          equation.operands, [&](const Labels& other) { return other.find(label) != Labels::npos; });
+      if (readers > 1) {
+        return unsupported("Equation {} sums products over '{}': contractions are not supported.", in_quotes(stated),
+                           label);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Outputs> import_einsum(const NodeContext& node) {
+  VKF_TRY(stated, node.attributes().text("equation", ""));
+  VKF_TRY(equation, equation_of(node));
+  VKF_CHECK_OK(check_result(equation, stated));
+  std::optional<Tensor> product;
+  for (std::size_t i = 0; i < equation.operands.size(); ++i) {
+    VKF_TRY(operand, lined_up(node, static_cast<int>(i), equation.operands[i], equation.result));
+    product = product ? *product * operand : operand;
+  }
+  return Outputs{*std::move(product)};
+}
+
+}  // namespace vkfuse::onnx

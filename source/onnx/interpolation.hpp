@@ -1,0 +1,45 @@
+// Which elements of an axis a resized axis reads, and with what weights: computed on the host, once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace vkfuse::onnx {
+
+enum class Interpolation : std::uint8_t { nearest, linear, cubic };
+enum class Coordinates : std::uint8_t {
+  half_pixel,
+  half_pixel_symmetric,
+  pytorch_half_pixel,
+  tf_half_pixel_for_nn,
+  align_corners,
+  asymmetric,
+  tf_crop_and_resize,
+};
+enum class Rounding : std::uint8_t { prefer_floor, prefer_ceil, floor, ceil };
+
+/// How one axis of `input` elements becomes one of `output` elements.
+struct AxisResize {
+  std::int64_t input = 0, output = 0;
+  double scale = 1;           ///< stated, or output / input
+  double begin = 0, end = 1;  ///< the part that is cropped, of the axis's length (tf_crop_and_resize)
+  Interpolation mode = Interpolation::nearest;
+  Coordinates coordinates = Coordinates::half_pixel;
+  Rounding rounding = Rounding::prefer_floor;
+  double cubic = -0.75;          ///< the free coefficient of the cubic kernel
+  bool exclude_outside = false;  ///< taps outside the axis have no weight, instead of that of its edge
+  bool antialias = false;        ///< kernels are stretched when the axis shrinks
+};
+
+/// Element o of the result is the sum over taps t of weights[t][o] * element positions[t][o].
+struct Taps {
+  std::vector<std::vector<std::int64_t>> positions;
+  std::vector<std::vector<double>> weights;
+  std::vector<bool> outside;  ///< where tf_crop_and_resize reads beyond the axis
+};
+
+Taps taps_of(const AxisResize& axis);
+
+}  // namespace vkfuse::onnx

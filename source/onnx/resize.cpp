@@ -1,0 +1,246 @@
+// Resize and Upsample: one axis after another, each a weighted sum of gathers at known positions.
+#include <algorithm>
+#include <cmath>
+
+#include "onnx/compose.hpp"
+#include "onnx/host_tensor.hpp"
+#include "onnx/interpolation.hpp"
+#include "onnx/operands.hpp"
+#include "onnx/operators.hpp"
+#include "onnx/positions.hpp"
+#include "onnx/text.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+/// Positions and weights are listed on the host: a node of a few bytes must not take gigabytes.
+constexpr std::int64_t kMostPositions = 1 << 24;
+
+template <typename Choice>
+struct Named {
+  std::string_view name;
+  Choice choice;
+};
+
+constexpr Named<Interpolation> kModes[] = {
+    {"nearest", Interpolation::nearest}, {"linear", Interpolation::linear}, {"cubic", Interpolation::cubic}};
+constexpr Named<Rounding> kRoundings[] = {{"round_prefer_floor", Rounding::prefer_floor},
+                                          {"round_prefer_ceil", Rounding::prefer_ceil},
+                                          {"floor", Rounding::floor},
+                                          {"ceil", Rounding::ceil}};
+constexpr Named<Coordinates> kCoordinates[] = {{"half_pixel", Coordinates::half_pixel},
+                                               {"half_pixel_symmetric", Coordinates::half_pixel_symmetric},
+                                               {"pytorch_half_pixel", Coordinates::pytorch_half_pixel},
+                                               {"tf_half_pixel_for_nn", Coordinates::tf_half_pixel_for_nn},
+                                               {"align_corners", Coordinates::align_corners},
+                                               {"asymmetric", Coordinates::asymmetric},
+                                               {"tf_crop_and_resize", Coordinates::tf_crop_and_resize}};
+
+template <typename Choice, std::size_t count>
+Result<Choice> choice(const NodeContext& node, std::string_view attribute, std::string_view otherwise,
+                      const Named<Choice> (&choices)[count]) {
+  VKF_TRY(name, node.attributes().text(attribute, otherwise));
+  for (const Named<Choice>& one : choices) {
+    if (one.name == name) return one.choice;
+  }
+  return invalid("Attribute {} is {}, which is not one of its values.", in_quotes(attribute), in_quotes(name));
+}
+
+/// What the attributes say of every axis.
+Result<AxisResize> method_of(const NodeContext& node) {
+  AxisResize method;
+  VKF_TRY(mode, choice(node, "mode", "nearest", kModes));
+  // Before opset 11 there was no choice.
+  const bool is_old = node.opset() < 11;
+  VKF_TRY(coordinates,
+          choice(node, "coordinate_transformation_mode", is_old ? "asymmetric" : "half_pixel", kCoordinates));
+  VKF_TRY(rounding, choice(node, "nearest_mode", is_old ? "floor" : "round_prefer_floor", kRoundings));
+  VKF_TRY(cubic, node.attributes().real("cubic_coeff_a", -0.75));
+  VKF_TRY(exclude_outside, node.attributes().integer("exclude_outside", 0));
+  VKF_TRY(antialias, node.attributes().integer("antialias", 0));
+  method.mode = mode;
+  method.coordinates = coordinates;
+  method.rounding = rounding;
+  method.cubic = cubic;
+  method.exclude_outside = exclude_outside != 0;
+  method.antialias = antialias != 0 && mode != Interpolation::nearest;
+  return method;
+}
+
+/// A known list of numbers; empty where the operand is left out, or given without elements.
+Result<std::vector<double>> known_reals(const NodeContext& node, int operand, std::string_view what) {
+  std::vector<double> values;
+  if (!node.has(operand)) return values;
+  VKF_TRY(data, node.known(operand, what));
+  for (std::size_t i = 0; i < element_count(data); ++i) values.push_back(element_real(data, i));
+  return values;
+}
+
+/// The axes that scales, sizes and roi have entries for.
+Result<std::vector<int>> resized_axes(const NodeContext& node) {
+  const std::size_t rank = node.tensor(0).shape().size();
+  VKF_TRY(stated, node.attributes().integers("axes"));
+  if (!node.attributes().has("axes")) {
+    for (std::size_t axis = 0; axis < rank; ++axis) stated.push_back(static_cast<std::int64_t>(axis));
+  }
+  return checked_axes(stated, rank, "An axis of attribute 'axes'");
+}
+
+Result<void> check_length(std::string_view what, const std::vector<double>& list, std::size_t length) {
+  if (list.size() == length) return {};
+  return invalid("The list of {} has {} entries; it must have {}.", what, list.size(), length);
+}
+
+Result<void> set_scales(std::vector<AxisResize>& axes, const std::vector<double>& scales) {
+  VKF_CHECK_OK(check_length("scales", scales, axes.size()));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const double output = std::floor(static_cast<double>(axes[i].input) * scales[i]);
+    if (!(scales[i] > 0) || output > static_cast<double>(kMostPositions)) {
+      return invalid("A scale is {}; it must be positive, and make at most {} elements of an axis of {}.", scales[i],
+                     kMostPositions, axes[i].input);
+    }
+    axes[i].scale = scales[i];
+    axes[i].output = static_cast<std::int64_t>(output);
+  }
+  return {};
+}
+
+Result<void> set_sizes(const NodeContext& node, std::vector<AxisResize>& axes, const std::vector<double>& sizes) {
+  VKF_CHECK_OK(check_length("sizes", sizes, axes.size()));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (sizes[i] < 0 || sizes[i] > static_cast<double>(kMostPositions)) {
+      return invalid("A size is {}; it must be 0 to {}.", sizes[i], kMostPositions);
+    }
+    axes[i].output = static_cast<std::int64_t>(sizes[i]);
+    if (axes[i].input > 0) axes[i].scale = sizes[i] / static_cast<double>(axes[i].input);
+  }
+  VKF_TRY(policy, node.attributes().text("keep_aspect_ratio_policy", "stretch"));
+  if (policy == "stretch" || axes.empty()) return {};
+  if (policy != "not_larger" && policy != "not_smaller") {
+    return invalid("Attribute 'keep_aspect_ratio_policy' is {}; it must be 'stretch', 'not_larger' or 'not_smaller'.",
+                   in_quotes(policy));
+  }
+  const auto by_scale = [](const AxisResize& a, const AxisResize& b) { return a.scale < b.scale; };
+  const double scale =
+      (policy == "not_larger" ? std::ranges::min_element(axes, by_scale) : std::ranges::max_element(axes, by_scale))
+          ->scale;
+  for (AxisResize& axis : axes) {
+    const double output = std::floor(scale * static_cast<double>(axis.input) + 0.5);
+    if (output > static_cast<double>(kMostPositions))
+      return invalid("The common scale is {}, which is too large.", scale);
+    axis.output = static_cast<std::int64_t>(output);
+    axis.scale = scale;
+  }
+  return {};
+}
+
+/// All starts come before the ends; both are parts of the axis.
+Result<void> set_crop(const NodeContext& node, std::vector<AxisResize>& axes) {
+  if (axes.empty() || axes[0].coordinates != Coordinates::tf_crop_and_resize) return {};
+  VKF_TRY(roi, known_reals(node, 1, "region of interest"));
+  VKF_CHECK_OK(check_length("the region of interest", roi, 2 * axes.size()));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    axes[i].begin = roi[i];
+    axes[i].end = roi[i + axes.size()];
+  }
+  return {};
+}
+
+bool is_identity(const AxisResize& axis) {
+  return axis.scale == 1 && axis.output == axis.input && axis.coordinates != Coordinates::tf_crop_and_resize;
+}
+
+/// The weighted sum over taps along one axis of a tensor of this rank.
+Tensor interpolated(const Tensor& x, int axis, std::size_t rank, const Taps& taps) {
+  Shape lined_up(rank - static_cast<std::size_t>(axis), Dim(1));
+  lined_up[0] = static_cast<std::int64_t>(taps.positions[0].size());
+  if (taps.positions.size() == 2) {
+    return take(x, axis, taps.positions[0]) * real_constant(taps.weights[0], lined_up, x.dtype()) +
+           take(x, axis, taps.positions[1]) * real_constant(taps.weights[1], lined_up, x.dtype());
+  }
+  std::vector<std::int64_t> positions;
+  std::vector<double> weights;
+  for (std::size_t tap = 0; tap < taps.positions.size(); ++tap) {
+    positions.insert(positions.end(), taps.positions[tap].begin(), taps.positions[tap].end());
+    weights.insert(weights.end(), taps.weights[tap].begin(), taps.weights[tap].end());
+  }
+  const auto count = static_cast<std::int64_t>(taps.positions.size());
+  const Tensor gathered = x.gather(position_constant(positions, {count, lined_up[0]}), axis);
+  lined_up.insert(lined_up.begin(), Dim(count));
+  return (gathered * real_constant(weights, lined_up, x.dtype())).sum({axis});
+}
+
+/// The value that stands for what lies outside the cropped axis.
+Tensor extrapolated(const Tensor& x, int axis, std::size_t rank, const Taps& taps, double value) {
+  if (std::ranges::none_of(taps.outside, [](bool is_outside) { return is_outside; })) return x;
+  std::vector<std::byte> bytes;
+  for (const bool is_outside : taps.outside) bytes.push_back(std::byte{is_outside});
+  Shape lined_up(rank - static_cast<std::size_t>(axis), Dim(1));
+  lined_up[0] = static_cast<std::int64_t>(bytes.size());
+  const Tensor outside = Tensor::constant(DType::boolean, lined_up, bytes);
+  return select(outside, Tensor::scalar(x.dtype(), value), x);
+}
+
+Result<Outputs> resized(const NodeContext& node, const std::vector<int>& axes, const std::vector<AxisResize>& resizes) {
+  VKF_TRY(extrapolation, node.attributes().real("extrapolation_value", 0));
+  const std::size_t rank = node.tensor(0).shape().size();
+  const bool is_nearest = resizes.empty() || resizes[0].mode == Interpolation::nearest;
+  const DType dtype = node.dtype();
+  const bool widens = !is_nearest && dtype != DType::f64;
+  Tensor result = widens ? node.tensor(0).cast(DType::f32) : node.tensor(0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (is_identity(resizes[i])) continue;
+    if (resizes[i].input == 0 && resizes[i].output > 0) {
+      return invalid("Axis {} is empty; it cannot become {} elements.", axes[i], resizes[i].output);
+    }
+    const Taps taps = taps_of(resizes[i]);
+    result = resizes[i].output == 0 || is_nearest ? take(result, axes[i], taps.positions[0])
+                                                  : interpolated(result, axes[i], rank, taps);
+    result = extrapolated(result, axes[i], rank, taps, extrapolation);
+  }
+  return Outputs{result.cast(dtype)};
+}
+
+Result<std::vector<AxisResize>> resizes_of(const NodeContext& node, const std::vector<int>& axes) {
+  VKF_TRY(method, method_of(node));
+  std::vector<AxisResize> resizes(axes.size(), method);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    VKF_TRY(size, static_size(node.tensor(0).shape(), static_cast<std::size_t>(axes[i])));
+    resizes[i].input = resizes[i].output = size;
+  }
+  return resizes;
+}
+
+}  // namespace
+
+Result<Outputs> import_resize(const NodeContext& node) {
+  VKF_TRY(axes, resized_axes(node));
+  VKF_TRY(resizes, resizes_of(node, axes));
+  VKF_TRY(scales, known_reals(node, 2, "scales"));
+  VKF_TRY(sizes, known_reals(node, 3, "sizes"));
+  if (scales.empty() == sizes.empty() && !axes.empty()) {
+    return invalid("Resize has {} scales and {} sizes; exactly one of the two lists is given.", scales.size(),
+                   sizes.size());
+  }
+  if (!scales.empty()) {
+    VKF_CHECK_OK(set_scales(resizes, scales));
+  } else {
+    VKF_CHECK_OK(set_sizes(node, resizes, sizes));
+  }
+  VKF_CHECK_OK(set_crop(node, resizes));
+  return resized(node, axes, resizes);
+}
+
+Result<Outputs> import_upsample(const NodeContext& node) {
+  VKF_TRY(axes, resized_axes(node));
+  VKF_TRY(resizes, resizes_of(node, axes));
+  VKF_TRY(scales, node.attributes().reals("scales"));
+  if (!node.attributes().has("scales")) {
+    VKF_TRY(given, known_reals(node, 1, "scales"));
+    scales = std::move(given);
+  }
+  VKF_CHECK_OK(set_scales(resizes, scales));
+  return resized(node, axes, resizes);
+}
+
+}  // namespace vkfuse::onnx

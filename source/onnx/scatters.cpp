@@ -1,0 +1,96 @@
+// Writing at positions that are data, by way of one primitive: rows joined onto the rows of a matrix.
+#include <algorithm>
+
+#include "onnx/compose.hpp"
+#include "onnx/operands.hpp"
+#include "onnx/operators.hpp"
+#include "onnx/positions.hpp"
+#include "onnx/text.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+/// ONNX's name of a reduction as Tensor::scatter's mode.
+Result<std::string_view> scatter_mode(const NodeContext& node) {
+  VKF_TRY(reduction, node.attributes().text("reduction", "none"));
+  if (reduction == "none") return std::string_view("set");
+  if (reduction == "add" || reduction == "mul") return reduction;
+  if ((reduction == "max" || reduction == "min") && node.opset() >= 18) return reduction;
+  return invalid("Attribute 'reduction' is {}, which is not a reduction of opset {}.", in_quotes(reduction),
+                 node.opset());
+}
+
+Result<void> check_dtypes(const NodeContext& node) {
+  if (!is_integer(node.dtype(1))) {
+    return invalid("The indices (operand 1) are {}; they must be integers.", name_of(node.dtype(1)));
+  }
+  if (node.dtype(2) == node.dtype(0)) return {};
+  return invalid("The updates are {}, the input {}; they must be equal.", name_of(node.dtype(2)),
+                 name_of(node.dtype(0)));
+}
+
+/// Row-major positions in the input of the elements that ScatterElements names: the index along `axis`,
+/// and along the other axes the update's own coordinate.
+Result<Tensor> element_positions(const NodeContext& node, int axis, const Sizes& sizes) {
+  VKF_TRY(wanted, static_sizes(node.tensor(1).shape()));
+  VKF_TRY(count, vkfuse::element_count(sizes));
+  const DType dtype = position_dtype(count);
+  VKF_TRY(index, positions(node.value(1), sizes[static_cast<std::size_t>(axis)]));
+  Tensor position = Tensor::scalar_int(dtype, 0);
+  std::int64_t stride = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    Tensor coordinate = index.cast(dtype);
+    if (static_cast<int>(i) != axis) {
+      Shape ramp(sizes.size(), Dim(1));
+      ramp[i] = wanted[i];
+      coordinate = Tensor::iota(dtype, ramp, static_cast<int>(i));
+    }
+    position = position + coordinate * Tensor::scalar_int(dtype, stride);
+    stride *= sizes[i];
+  }
+  return position;
+}
+
+}  // namespace
+
+Result<Outputs> import_scatter_elements(const NodeContext& node) {
+  VKF_CHECK_OK(check_rank(node, 0, 1));
+  VKF_CHECK_OK(check_dtypes(node));
+  VKF_TRY(axis, axis_attribute(node, 0));
+  VKF_TRY(mode, scatter_mode(node));
+  const Tensor& x = node.tensor(0);
+  const Shape& updates = node.tensor(2).shape();
+  VKF_TRY(sizes, static_sizes(x.shape()));
+  VKF_TRY(wanted, static_sizes(updates));
+  bool fits = updates == node.tensor(1).shape() && wanted.size() == sizes.size();
+  for (std::size_t i = 0; fits && i < sizes.size(); ++i) fits = static_cast<int>(i) == axis || wanted[i] <= sizes[i];
+  if (!fits) {
+    return invalid("The indices are {} and the updates {}; they must be equal, and outside axis {} fit the input {}.",
+                   to_text(node.tensor(1).shape()), to_text(updates), axis, to_text(x.shape()));
+  }
+  VKF_TRY(position, element_positions(node, axis, sizes));
+  const Shape flat{Dim(-1)};
+  return Outputs{
+      x.reshape(flat).scatter(position.reshape(flat), node.tensor(2).reshape(flat), mode).reshape(x.shape())};
+}
+
+Result<Outputs> import_scatter_nd(const NodeContext& node) {
+  VKF_CHECK_OK(check_dtypes(node));
+  VKF_CHECK_OK(check_rank(node, 1, 1));
+  VKF_TRY(mode, scatter_mode(node));
+  const Tensor& x = node.tensor(0);
+  const Shape& indexed = node.tensor(1).shape();
+  VKF_TRY(flat, flat_positions(node.value(1), x.shape(), 0));
+  Shape wanted(indexed.begin(), indexed.end() - 1);
+  wanted.insert(wanted.end(), x.shape().begin() + static_cast<int>(flat.axes), x.shape().end());
+  if (node.tensor(2).shape() != wanted) {
+    return invalid("The updates are {}; the input {} at the indices {} asks for {}.", to_text(node.tensor(2).shape()),
+                   to_text(x.shape()), to_text(indexed), to_text(wanted));
+  }
+  Shape rows{flat.count};
+  rows.insert(rows.end(), x.shape().begin() + static_cast<int>(flat.axes), x.shape().end());
+  const Tensor updates = node.tensor(2).reshape(rows);
+  return Outputs{flat.rows_of(x).scatter(flat.positions, updates, mode).reshape(x.shape())};
+}
+
+}  // namespace vkfuse::onnx

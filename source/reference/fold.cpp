@@ -1,0 +1,213 @@
+#include "reference/fold.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reference/reference.hpp"
+
+namespace vkfuse::reference {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr Element kUndecided = {0, 0, kInfinity};
+
+/// Partial results of 16-bit floats are f32.
+DType register_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+double smallest_of(DType dtype) { return dtype == DType::f64 ? 0x1p-1022 : 0x1p-126; }
+
+bool less(std::int64_t a, std::int64_t b, DType dtype) {
+  const bool is_unsigned = !is_signed_integer(dtype);
+  return is_unsigned ? static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b) : a < b;
+}
+
+double apart(double a, double b) { return a == b ? 0 : std::abs(a - b); }
+
+}  // namespace
+
+Folder::Folder(ops::Fold fold, DType dtype, std::int64_t chain)
+    : fold_(fold), join_(ops::row(fold.join)), dtype_(dtype), chain_(chain) {
+  const double side = fold.join == "min" ? -1 : 1;
+  if (fold.kind == ops::Fold::Kind::arg) {
+    state_ = partial::Position{.side = side, .highest_exact = -kInfinity, .highest_inexact = -kInfinity};
+  } else if (!is_float(dtype)) {
+    state_ = partial::Whole{.value = ops::saturate(dtype, fold.identity)};
+  } else if (fold.join == "add") {
+    state_ = partial::Sum{};
+  } else if (fold.join == "mul") {
+    state_ = partial::Product{};
+  } else {
+    state_ = partial::Extreme{side, -kInfinity, -kInfinity, -kInfinity};
+  }
+}
+
+void Folder::add(const Element& x) {
+  ++count_;
+  if (x.bound == kInfinity) {
+    undecided_ = true;
+  } else if (is_float(dtype_) && std::isnan(x.real)) {
+    has_nan_ = true;
+    if (auto* position = std::get_if<partial::Position>(&state_); position != nullptr && position->first_nan < 0)
+      position->first_nan = count_ - 1;
+  } else {
+    std::visit([&](auto& state) { take(state, x); }, state_);
+  }
+}
+
+Element Folder::result() const {
+  const bool is_position = std::holds_alternative<partial::Position>(state_);
+  if (has_nan_ && !is_position) return {kNaN, 0, 0};
+  const auto* whole = std::get_if<partial::Whole>(&state_);
+  if (undecided_ && !(whole != nullptr && whole->absorbed)) return kUndecided;
+  return std::visit([&](const auto& state) { return finish(state); }, state_);
+}
+
+// Sums. -------------------------------------------------------------------------------------------
+
+void Folder::take(partial::Sum& state, const Element& x) const {
+  if (std::isinf(x.real)) {
+    (x.real > 0 ? state.to_infinity : state.to_minus_infinity) = true;
+    return;
+  }
+  // Neumaier's summation: the error must stay far below that of the device, also for f64.
+  const double sum = state.sum + x.real;
+  state.carry += std::abs(state.sum) >= std::abs(x.real) ? (state.sum - sum) + x.real : (x.real - sum) + state.sum;
+  state.sum = sum;
+  state.magnitude += std::abs(x.real) + x.bound;
+  state.spread += x.bound;
+  state.positive = state.positive || x.real + x.bound > 0;
+  state.negative = state.negative || x.real - x.bound < 0;
+}
+
+Element Folder::finish(const partial::Sum& state) const {
+  const DType in = register_of(dtype_);
+  if (state.to_infinity && state.to_minus_infinity) return {kNaN, 0, 0};
+  const double growth = static_cast<double>(chain_) * unit(in);
+  const bool partial_may_overflow = state.magnitude * (1 + growth) > largest_of(in);
+  const bool has_infinity = state.to_infinity || state.to_minus_infinity;
+  const bool both_signs = (state.positive || state.to_infinity) && (state.negative || state.to_minus_infinity);
+  if (partial_may_overflow && both_signs) return kUndecided;  // the order decides whether infinities arise, and cancel
+  if (has_infinity) return {state.to_infinity ? kInfinity : -kInfinity, 0, 0};
+
+  if (partial_may_overflow && in == DType::f64) return kUndecided;  // the sum here has overflowed too, or nearly
+
+  double value = state.sum + state.carry;
+  const bool rounds = count_ > 1 && state.magnitude > 0;
+  double bound = state.spread;
+  if (rounds) bound += growth * state.magnitude + static_cast<double>(count_) * smallest_of(in);
+  settle(in, value, bound);
+  if (fold_.kind == ops::Fold::Kind::mean) {
+    value /= static_cast<double>(count_);
+    bound = bound / static_cast<double>(count_) +
+            (std::isfinite(value) ? 3 * unit(in) * std::abs(value) + smallest_of(in) : 0);
+  }
+  return finish_float(dtype_, value, bound);
+}
+
+// Products. ---------------------------------------------------------------------------------------
+
+void Folder::take(partial::Product& state, const Element& x) const {
+  state.product *= x.real;
+  if (std::isinf(x.real)) {
+    state.infinite = true;
+    return;
+  }
+  const double size = std::abs(x.real);
+  const bool is_zero = x.real == 0 && x.bound == 0;
+  state.zero = state.zero || is_zero;
+  state.magnitude *= size;
+  state.widest *= size + x.bound;
+  state.greatest *= std::max(size + x.bound, 1.0);
+  if (!is_zero) state.least *= std::clamp(size - x.bound, 0.0, 1.0);
+}
+
+Element Folder::finish(const partial::Product& state) const {
+  const DType in = register_of(dtype_);
+  const double growth = static_cast<double>(count_) * unit(in);
+  const bool may_vanish = state.least * (1 - growth) < smallest_of(in);
+  const bool may_overflow = !(state.greatest * (1 + growth) <= largest_of(in));
+  if (state.infinite) {
+    if (state.zero) return {kNaN, 0, 0};
+    return may_vanish ? kUndecided : Element{state.product, 0, 0};  // infinity times what was flushed to zero
+  }
+  if (may_overflow && (may_vanish || state.zero)) return kUndecided;
+  // Some partial product may be infinite, and then the whole is: surely so only if the whole is too large.
+  if (may_overflow && state.least < 1) return kUndecided;
+  double value = state.product;
+  double bound = 0;
+  if (std::isfinite(value)) {
+    bound = state.widest - state.magnitude;
+    if (count_ > 1 && !state.zero) {
+      bound += (growth + static_cast<double>(count_) * 0x1p-52) * state.widest;  // and what `widest` itself has lost
+      // A partial product that is flushed to zero takes at most this with it.
+      if (may_vanish) bound += static_cast<double>(count_) * smallest_of(in) * state.greatest;
+    }
+  }
+  if (std::isnan(bound)) return kUndecided;
+  settle(in, value, bound);
+  return finish_float(dtype_, value, bound);
+}
+
+// Extremes and their positions. -------------------------------------------------------------------
+
+void Folder::take(partial::Extreme& state, const Element& x) const {
+  const double value = state.side * x.real;
+  state.value = std::max(state.value, value);
+  state.low = std::max(state.low, value - x.bound);
+  state.high = std::max(state.high, value + x.bound);
+}
+
+Element Folder::finish(const partial::Extreme& state) const {
+  const double bound = std::max(apart(state.high, state.value), apart(state.low, state.value));
+  if (bound == 0) return {state.side * state.value, 0, 0};  // one of the elements as it was
+  return finish_float(dtype_, state.side * state.value,
+                      bound + 0x1p-53 * std::abs(state.value));  // high and low were rounded
+}
+
+void Folder::take(partial::Position& state, const Element& x) const {
+  if (!is_float(dtype_)) {
+    const bool wins = state.side > 0 ? less(state.integer, x.integer, dtype_) : less(x.integer, state.integer, dtype_);
+    if (state.at >= 0 && !wins) return;
+    state.integer = x.integer;
+    state.at = count_ - 1;
+    return;
+  }
+  const auto contends = [&](double value, double bound) {
+    double& highest = bound == 0 ? state.highest_exact : state.highest_inexact;
+    highest = std::max(highest, value + bound);
+  };
+  const double value = state.side * x.real;
+  if (state.at >= 0 && !(value > state.value)) {
+    contends(value, x.bound);
+    return;
+  }
+  if (state.at >= 0) contends(state.value, state.bound);
+  state.value = value;
+  state.bound = x.bound;
+  state.at = count_ - 1;
+}
+
+Element Folder::finish(const partial::Position& state) const {
+  if (state.first_nan >= 0) return {0, state.first_nan, 0};
+  const std::int64_t at = std::max<std::int64_t>(state.at, 0);
+  if (!is_float(dtype_)) return {0, at, 0};
+  // Equal values without error are no tie to a device either: the first of them is kept.
+  const double lowest = state.value - state.bound;
+  const bool above_exact = state.highest_exact < lowest || (state.bound == 0 && state.highest_exact == state.value);
+  const bool above_inexact = state.highest_inexact < lowest || state.highest_inexact == -kInfinity;
+  return {0, at, count_ <= 1 || (above_exact && above_inexact) ? 0 : kInfinity};
+}
+
+// Integers and booleans. --------------------------------------------------------------------------
+
+void Folder::take(partial::Whole& state, const Element& x) const {
+  const std::int64_t pair[] = {state.value, x.integer};
+  state.value = ops::wrap(dtype_, join_.integer(pair, dtype_));
+  if (dtype_ == DType::boolean) state.absorbed = state.absorbed || x.integer == (fold_.join == "or" ? 1 : 0);
+}
+
+Element Folder::finish(const partial::Whole& state) const { return {0, state.value, 0}; }
+
+}  // namespace vkfuse::reference

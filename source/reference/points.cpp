@@ -1,0 +1,292 @@
+// Nodes whose elements need many of their operand's, or need data to know which.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/numerics.hpp"
+#include "reference/evaluator.hpp"
+#include "reference/fold.hpp"
+#include "reference/sort.hpp"
+
+namespace vkfuse::reference {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// A shape seen from one axis: [outer, size, inner].
+struct Lines {
+  std::int64_t size = 1;
+  std::int64_t inner = 1;
+
+  Lines(const Sizes& sizes, int axis) : size(sizes[static_cast<std::size_t>(axis)]) {
+    for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < sizes.size(); ++i) inner *= sizes[i];
+  }
+  [[nodiscard]] std::int64_t line_of(std::int64_t index) const {
+    return index / (size * inner) * inner + index % inner;
+  }
+  [[nodiscard]] std::int64_t position_of(std::int64_t index) const { return index / inner % size; }
+  [[nodiscard]] std::int64_t index_of(std::int64_t line, std::int64_t position) const {
+    return (line / inner * size + position) * inner + line % inner;
+  }
+};
+
+/// The elements of an operand that a reduction folds into one: those at base + offset(k).
+class Fibers {
+ public:
+  Fibers(const Sizes& operand, const std::vector<int>& axes) : reduced_(operand.size(), false) {
+    std::int64_t stride = 1;
+    for (int axis : axes) reduced_[static_cast<std::size_t>(axis)] = true;
+    for (std::size_t i = operand.size(); i-- > 0;) {
+      (reduced_[i] ? folded_ : left_).push_back({operand[i], stride});
+      if (reduced_[i]) length_ *= operand[i];
+      stride *= operand[i];
+    }
+  }
+  [[nodiscard]] std::int64_t length() const { return length_; }
+  [[nodiscard]] std::int64_t base(std::int64_t result_index) const { return along(left_, result_index); }
+  [[nodiscard]] std::int64_t offset(std::int64_t k) const { return along(folded_, k); }
+
+ private:
+  struct Axis {
+    std::int64_t size;
+    std::int64_t stride;
+  };
+  static std::int64_t along(const std::vector<Axis>& axes, std::int64_t index) {  // innermost first
+    std::int64_t at = 0;
+    for (const Axis& axis : axes) {
+      at += index % axis.size * axis.stride;
+      index /= axis.size;
+    }
+    return at;
+  }
+  std::vector<bool> reduced_;
+  std::vector<Axis> left_, folded_;
+  std::int64_t length_ = 1;
+};
+
+/// The fold that a scatter joins by: that of the reduction with the same join.
+ops::Fold fold_of(ir::ScatterMode mode) {
+  for (const ops::OpRow& row : ops::table()) {
+    if (row.cls == ops::OpClass::reduce && row.fold.kind == ops::Fold::Kind::plain &&
+        row.fold.join == ir::name_of(mode))
+      return row.fold;
+  }
+  check(false, "a mode of scatter joins as some reduction does");
+  return {};
+}
+
+}  // namespace
+
+template <typename IndexOf, typename Take>
+Result<void> Evaluator::stream(ir::NodeId id, std::int64_t count, IndexOf index_of, Take take) {
+  Indices block;
+  for (std::int64_t start = 0; start < count; start += static_cast<std::int64_t>(kBlock)) {
+    const std::int64_t end = std::min(count, start + static_cast<std::int64_t>(kBlock));
+    block.clear();
+    for (std::int64_t s = start; s < end; ++s) block.push_back(index_of(s));
+    VKF_TRY(elements, values(id, block));
+    for (std::int64_t s = start; s < end; ++s) take(s, elements[static_cast<std::size_t>(s - start)]);
+  }
+  return {};
+}
+
+Result<Elements> Evaluator::reduced(ir::NodeId id, const Indices& indices) {
+  const ir::Node& node = graph_.node(id);
+  const ir::NodeId operand = node.operands[0];
+  const DType dtype = graph_.node(operand).type.dtype;
+  const Fibers fibers(sizes(operand), std::get<ir::AxesPayload>(node.payload).axes);
+  const std::int64_t length = fibers.length();
+  const Folder empty(node.op->fold, dtype, longest_sum_chain(length));
+  Elements results(indices.size(), empty.result());
+  if (length == 0) return results;
+  std::optional<Folder> folder;
+  const auto index_of = [&](std::int64_t s) {
+    return fibers.base(indices[static_cast<std::size_t>(s / length)]) + fibers.offset(s % length);
+  };
+  VKF_CHECK_OK(stream(operand, static_cast<std::int64_t>(indices.size()) * length, index_of,
+                      [&](std::int64_t s, const Element& x) {
+                        if (s % length == 0) folder.emplace(empty);
+                        folder->add(x);
+                        if (s % length == length - 1) results[static_cast<std::size_t>(s / length)] = folder->result();
+                      }));
+  return results;
+}
+
+// Line by line. -----------------------------------------------------------------------------------
+
+template <typename LineOf>
+Result<Elements> Evaluator::by_lines(ir::NodeId id, int axis, const Indices& indices, LineOf line_of) {
+  const ir::NodeId operand = graph_.node(id).operands[0];
+  const Lines from(sizes(operand), axis);
+  const Lines to(sizes(id), axis);
+  std::map<std::int64_t, std::vector<std::size_t>> asked;  // by line, which of the indices
+  for (std::size_t i = 0; i < indices.size(); ++i) asked[to.line_of(indices[i])].push_back(i);
+  Indices lines;
+  for (const auto& entry : asked) lines.push_back(entry.first);
+
+  Elements results(indices.size());
+  Elements line;
+  const auto index_of = [&](std::int64_t s) {
+    return from.index_of(lines[static_cast<std::size_t>(s / from.size)], s % from.size);
+  };
+  VKF_CHECK_OK(stream(operand, static_cast<std::int64_t>(lines.size()) * from.size, index_of,
+                      [&](std::int64_t s, const Element& x) {
+                        line.push_back(x);
+                        if (s % from.size != from.size - 1) return;
+                        const Elements computed_line = line_of(line);
+                        for (std::size_t i : asked.at(lines[static_cast<std::size_t>(s / from.size)])) {
+                          results[i] = computed_line[static_cast<std::size_t>(to.position_of(indices[i]))];
+                        }
+                        line.clear();
+                      }));
+  return results;
+}
+
+void Evaluator::complete_lines(ir::NodeId id, Indices& indices) const {
+  int axis = -1;
+  if (const auto* scan = std::get_if<ir::ScanPayload>(&graph_.node(id).payload)) axis = scan->axis;
+  if (const auto* sort = std::get_if<ir::SortPayload>(&graph_.node(id).payload)) axis = sort->axis;
+  if (axis < 0) return;
+  const Lines shape(sizes(id), axis);
+  Indices lines;
+  for (std::int64_t index : indices) lines.push_back(shape.line_of(index));
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+  indices.clear();
+  for (std::int64_t line : lines) {
+    for (std::int64_t position = 0; position < shape.size; ++position)
+      indices.push_back(shape.index_of(line, position));
+  }
+}
+
+Result<Elements> Evaluator::scanned(ir::NodeId id, const Indices& indices) {
+  const ir::Node& node = graph_.node(id);
+  const auto& scan = std::get<ir::ScanPayload>(node.payload);
+  const DType dtype = graph_.node(node.operands[0]).type.dtype;
+  return by_lines(id, scan.axis, indices, [&](const Elements& line) {
+    Folder folder(node.op->fold, dtype, longest_sum_chain(static_cast<std::int64_t>(line.size())));
+    Elements results(line.size());
+    for (std::size_t step = 0; step < line.size(); ++step) {
+      const std::size_t i = scan.reverse ? line.size() - 1 - step : step;
+      if (scan.exclusive) results[i] = folder.result();
+      folder.add(line[i]);
+      if (!scan.exclusive) results[i] = folder.result();
+    }
+    return results;
+  });
+}
+
+Result<Elements> Evaluator::sorted(ir::NodeId id, const Indices& indices) {
+  const auto& sort = std::get<ir::SortPayload>(graph_.node(id).payload);
+  const DType dtype = graph_.node(graph_.node(id).operands[0]).type.dtype;
+  return by_lines(id, sort.axis, indices,
+                  [&](const Elements& line) { return sorted_positions(dtype, line, sort.descending); });
+}
+
+// Positions in data. ------------------------------------------------------------------------------
+
+Result<Elements> Evaluator::gathered(ir::NodeId id, const Indices& indices) {
+  const ir::Node& node = graph_.node(id);
+  const Sizes& data = sizes(node.operands[0]);
+  const Sizes& positions = sizes(node.operands[1]);
+  const int axis = std::get<ir::AxisPayload>(node.payload).axis;
+  const Lines shape(data, axis);
+  if (shape.size == 0 && !indices.empty())
+    return invalid("'{}' reads along axis {} of {}, which has no elements in this run.", node.op->name, axis,
+                   to_text(graph_.node(node.operands[0]).type));
+  const bool along = node.op->name == "take_along";
+  VKF_TRY(count, element_count(positions));
+
+  Indices wanted;
+  std::vector<std::int64_t> at;
+  for (std::int64_t index : indices) {
+    if (along) {
+      coordinates_of(index, sizes(id), at);
+      for (std::size_t i = 0; i < at.size(); ++i) at[i] = positions[i] == 1 ? 0 : at[i];
+      wanted.push_back(flat_index(at, positions));
+    } else {
+      wanted.push_back(index / shape.inner % count);
+    }
+  }
+  VKF_TRY(chosen, values(node.operands[1], wanted));
+
+  Indices from;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::int64_t position = std::clamp<std::int64_t>(chosen[i].integer, 0, shape.size - 1);
+    const std::int64_t replaced =
+        along ? sizes(id)[static_cast<std::size_t>(axis)] : count;  // what stands for the axis
+    const std::int64_t outer = indices[i] / (replaced * shape.inner);
+    from.push_back((outer * shape.size + position) * shape.inner + indices[i] % shape.inner);
+  }
+  VKF_TRY(result, values(node.operands[0], from));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (chosen[i].bound != 0) result[i].bound = kInfinity;
+  }
+  return result;
+}
+
+Result<const Evaluator::Rows*> Evaluator::rows_of(ir::NodeId scatter) {
+  const auto found = rows_.find(scatter);
+  if (found != rows_.end()) return &found->second;
+  const ir::Node& node = graph_.node(scatter);
+  const std::int64_t count = sizes(node.operands[1])[0];
+  Rows rows;
+  VKF_CHECK_OK(stream(
+      node.operands[1], count, [](std::int64_t s) { return s; },
+      [&](std::int64_t s, const Element& position) {
+        rows.decided = rows.decided && position.bound == 0;
+        if (position.integer >= 0 && position.integer < sizes(scatter)[0]) rows.updates[position.integer].push_back(s);
+      }));
+  return &rows_.emplace(scatter, std::move(rows)).first->second;
+}
+
+Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
+  const ir::Node& node = graph_.node(id);
+  const auto mode = std::get<ir::ScatterPayload>(node.payload).mode;
+  const Lines shape(sizes(id), 0);
+  VKF_TRY(rows, rows_of(id));
+  VKF_TRY(results, values(node.operands[0], indices));
+  if (!rows->decided) {
+    for (Element& element : results) element.bound = kInfinity;
+    return results;
+  }
+  struct Join {
+    std::size_t result = 0;
+    std::int64_t update = 0;  ///< its flat index
+    bool last = false;        ///< of this result
+    std::int64_t count = 0;   ///< of joined elements, the base's included
+  };
+  std::vector<Join> joins;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto found = rows->updates.find(indices[i] / shape.inner);
+    if (found == rows->updates.end()) continue;
+    const Indices& updates = found->second;
+    for (std::size_t k = mode == ir::ScatterMode::set ? updates.size() - 1 : 0; k < updates.size(); ++k) {
+      joins.push_back({i, updates[k] * shape.inner + indices[i] % shape.inner, k + 1 == updates.size(),
+                       static_cast<std::int64_t>(updates.size()) + 1});
+    }
+  }
+  std::optional<Folder> folder;
+  const auto index_of = [&](std::int64_t s) { return joins[static_cast<std::size_t>(s)].update; };
+  VKF_CHECK_OK(stream(node.operands[2], static_cast<std::int64_t>(joins.size()), index_of,
+                      [&](std::int64_t s, const Element& x) {
+                        const Join& join = joins[static_cast<std::size_t>(s)];
+                        Element& result = results[join.result];
+                        if (mode == ir::ScatterMode::set) {
+                          result = x;
+                          return;
+                        }
+                        if (!folder) {
+                          folder.emplace(fold_of(mode), node.type.dtype, join.count);
+                          folder->add(result);
+                        }
+                        folder->add(x);
+                        if (!join.last) return;
+                        result = folder->result();
+                        folder.reset();
+                      }));
+  return results;
+}
+
+}  // namespace vkfuse::reference

@@ -1,0 +1,30 @@
+// Views on numbers: which element of which operand an element of the result is.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/graph.hpp"
+
+namespace vkfuse::reference {
+
+/// An element of an operand by its flat row-major index.
+struct Source {
+  std::size_t operand = 0;
+  std::int64_t index = 0;
+};
+
+/// Where the elements of a view at these flat indices come from. `result` and `operands` are the sizes of
+/// the node and of what it reads.
+std::vector<Source> view_sources(const ir::Node& node, std::span<const Sizes> operands, const Sizes& result,
+                                 std::span<const std::int64_t> indices);
+
+/// The coordinates of a flat index, and back. `at` has one entry for each axis.
+void coordinates_of(std::int64_t index, const Sizes& sizes, std::vector<std::int64_t>& at);
+std::int64_t flat_index(const std::vector<std::int64_t>& at, const Sizes& sizes);
+
+/// The flat index in an operand that broadcasts to a shape, of a flat index of that shape.
+std::int64_t broadcast_index(std::int64_t index, const Sizes& shape, const Sizes& operand);
+
+}  // namespace vkfuse::reference

@@ -1,0 +1,115 @@
+#include "schedule/tile.hpp"
+
+#include <algorithm>
+
+namespace vkfuse::schedule {
+
+using index::AxisId;
+using index::Expr;
+using segment::Loops;
+
+namespace {
+
+constexpr std::int64_t kBanks = 32;
+
+segment::AxisSet merged_set(segment::AxisSet axes, int first) {
+  const segment::AxisSet outer = axes & ((segment::AxisSet{1} << first) - 1);
+  return outer == axes ? axes : outer | (segment::AxisSet{1} << first);
+}
+
+}  // namespace
+
+Loops merge_inner(const Loops& loops, int count) {
+  if (count == 1) return loops;
+  const int first = static_cast<int>(loops.axes.size()) - count;
+  Sizes sizes;
+  std::int64_t merged = 1;
+  for (auto axis = static_cast<std::size_t>(first); axis < loops.axes.size(); ++axis) {
+    sizes.push_back(loops.axes[axis].size);
+    merged *= sizes.back();
+  }
+  // By way of an axis that exists nowhere else: one id has one size.
+  constexpr AxisId kTemporary = 1 << 25;
+  const std::vector<Expr> digits = index::delinearize(Expr::axis(kTemporary, merged), sizes);
+  std::map<AxisId, Expr> map;
+  for (int i = 0; i < count; ++i) map.emplace(first + i, digits[static_cast<std::size_t>(i)]);
+  const std::map<AxisId, Expr> last{{kTemporary, Expr::axis(first, merged)}};
+  const auto replace = [&](Expr& expr) { expr = index::substitute(index::substitute(expr, map), last); };
+
+  Loops result = loops;
+  result.axes.resize(static_cast<std::size_t>(first) + 1);
+  result.axes.back() = {merged, false};
+  for (segment::Value& value : result.values) {
+    replace(value.offset);
+    for (segment::Guard& guard : value.guards) {
+      for (segment::Guard::Range& range : guard.ranges) replace(range.value);
+    }
+    value.axes = merged_set(value.axes, first);
+  }
+  for (segment::Store& store : result.stores) {
+    replace(store.offset);
+    store.axes = merged_set(store.axes, first);
+  }
+  return result;
+}
+
+std::int64_t Box::tiles() const {
+  std::int64_t count = 1;
+  for (std::int64_t along : blocks) count *= along;
+  return count;
+}
+
+Box box_of(const Loops& loops, const Tile& tile) {
+  Box box;
+  const std::size_t outer = loops.axes.size() - static_cast<std::size_t>(tile.merged);
+  for (std::size_t axis = 0; axis < loops.axes.size(); ++axis) {
+    if (axis <= outer) {
+      box.sizes.push_back(loops.axes[axis].size);
+      box.extents.push_back(tile.extents[axis]);
+    } else {
+      box.sizes.back() *= loops.axes[axis].size;
+      box.extents.back() *= tile.extents[axis];
+    }
+  }
+  for (std::size_t axis = 0; axis < box.sizes.size(); ++axis) {
+    box.blocks.push_back(ceil_div(box.sizes[axis], box.extents[axis]));
+    if (axis < outer) box.rows *= box.extents[axis];
+  }
+  box.columns = box.extents.back();
+  return box;
+}
+
+Expr TileArray::entry(const Expr& row, const Expr& column) const {
+  const Expr in_row = index::floor_div(column, packed);
+  // One row alone would put what lanes read together, some entries apart, into few banks.
+  return pitch > 0 ? row * pitch + in_row : in_row + index::floor_div(in_row, kBanks);
+}
+
+TileArray array_of(const Box& box, const TransposedLoad& load) {
+  TileArray array;
+  array.packed = load.packed;
+  const std::int64_t in_row = box.columns / load.packed;
+  if (box.rows == 1) {
+    array.entries = in_row + (in_row - 1) / kBanks;
+  } else {
+    array.pitch = in_row | 1;
+    array.entries = box.rows * array.pitch;
+  }
+  return array;
+}
+
+std::int64_t run_length(const Tile& tile, const TransposedLoad& load) {
+  std::int64_t length = 1;
+  for (int axis : load.run) length *= tile.extents[static_cast<std::size_t>(axis)];
+  return length;
+}
+
+std::int64_t unit_count(const Box& box, const TransposedLoad& load) { return box.volume() / load.elements / load.packed; }
+
+std::int64_t lanes_along(std::int64_t count, std::int64_t stride) {
+  std::int64_t lanes = std::clamp<std::int64_t>(kBanks / std::max<std::int64_t>(stride, 1), 4, 8);
+  while (count % lanes != 0) lanes /= 2;
+  return lanes;
+}
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,345 @@
+// The tiled template: where loads run along other axes than the stores, a workgroup reads a box of positions as
+// vectors along the loads' axes and computes it as vectors along the stores'. The elements change lanes in
+// shared memory.
+#include <algorithm>
+#include <bit>
+
+#include "schedule/access.hpp"
+#include "schedule/tile.hpp"
+
+namespace vkfuse::schedule {
+
+using index::Expr;
+using segment::Loops;
+using segment::Value;
+
+namespace {
+
+/// Every device has as much, and one that has more runs several workgroups beside each other.
+constexpr std::int64_t kSharedBytes = 16 << 10;
+constexpr int kMostInvocations = 256;
+
+/// What starting a workgroup costs on an H200, as bytes moved in that time (docs/performance.md).
+constexpr double kWorkgroupBytes = 2560;
+/// Short runs use a part of what a row of memory hands out once it is open.
+constexpr double kRunBytes = 8;
+
+std::int64_t size_of_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }
+
+/// A load whose memory runs along other axes than that of the stores.
+struct Crossing {
+  segment::ValueId value = 0;
+  std::vector<int> order;  ///< memory_order
+  int bytes = 0;           ///< of an element
+  std::int64_t moved = 0;
+};
+
+struct Problem {
+  const ir::Graph& graph;
+  const Loops& loops;
+  const Tuning& tuning;
+  std::vector<int> store_order;
+  int store_bytes = 0;   ///< of an element of the narrowest store
+  int widest = 1;        ///< elements of an item
+  std::vector<Crossing> loads;  ///< the one that moves most first
+};
+
+bool depends_on_any(const Value& load, std::span<const int> axes) {
+  return std::any_of(axes.begin(), axes.end(), [&](int axis) {
+    return std::any_of(load.guards.begin(), load.guards.end(), [&](const segment::Guard& guard) {
+      return std::any_of(guard.ranges.begin(), guard.ranges.end(),
+                         [&](const segment::Guard::Range& range) { return index::depends_on(range.value, axis); });
+    });
+  });
+}
+
+/// Whether the tile can help a load at all: its memory and the stores' begin with the same axes, if any, and
+/// these are less than a vector.
+bool crosses(const Problem& problem, const Value& load, const Crossing& crossing) {
+  if (!load.data.empty() || crossing.order.empty()) return false;
+  std::size_t common = 0;
+  std::int64_t run_bytes = crossing.bytes;
+  while (common < crossing.order.size() && common < problem.store_order.size() && crossing.order[common] == problem.store_order[common]) {
+    run_bytes *= size_of_axis(problem.loops, crossing.order[common++]);
+  }
+  if (common == crossing.order.size() || common == problem.store_order.size()) return false;
+  if (run_bytes % 16 == 0 || run_bytes >= 64) return false;
+  // A condition that differs inside the tile would be tested for every element.
+  return !depends_on_any(load, std::span(crossing.order).first(common + 1)) && !depends_on_any(load, std::span(problem.store_order).first(common + 1));
+}
+
+std::optional<Problem> pose(const ir::Graph& graph, const Loops& loops, const Tuning& tuning) {
+  Problem problem{graph, loops, tuning, {}, 8, 1, {}};
+  const int last = static_cast<int>(loops.axes.size()) - 1;
+  std::int64_t most = 0;
+  for (const segment::Store& store : loops.stores) {
+    problem.store_bytes = std::min(problem.store_bytes, size_of(graph.node(store.node).type.dtype));
+    std::vector<int> order = memory_order(loops, store.offset);
+    if (order.empty() || order.front() != last || store.buffer_elements < most) continue;
+    most = store.buffer_elements;
+    problem.store_order = std::move(order);
+  }
+  if (problem.store_order.empty()) return std::nullopt;
+  problem.widest = widest_item(moved_widths(graph, loops, ~segment::AxisSet{0}), tuning);
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& load = loops.values[i];
+    if (load.kind != Value::Kind::load) continue;
+    Crossing crossing{static_cast<segment::ValueId>(i), memory_order(loops, load.offset), size_of(graph.node(load.node).type.dtype), 0};
+    crossing.moved = segment::elements_touched(loops, load) * crossing.bytes;
+    if (crosses(problem, load, crossing)) problem.loads.push_back(std::move(crossing));
+  }
+  if (problem.loads.empty()) return std::nullopt;
+  std::stable_sort(problem.loads.begin(), problem.loads.end(), [](const Crossing& a, const Crossing& b) { return a.moved > b.moved; });
+  return problem;
+}
+
+/// Extends a box along consecutive memory until `wanted` elements lie in a run, or memory ends.
+void grow(const Loops& loops, std::span<const int> order, std::int64_t wanted, Sizes& extents) {
+  constexpr std::uint64_t kLeast = 8;
+  std::int64_t length = 1;
+  for (int axis : order) {
+    if (length >= wanted) return;
+    const std::int64_t size = size_of_axis(loops, axis);
+    const auto needed = std::bit_ceil(std::max(kLeast, static_cast<std::uint64_t>(ceil_div(wanted, length))));
+    std::int64_t& extent = extents[static_cast<std::size_t>(axis)];
+    extent = std::max(extent, std::min(size, static_cast<std::int64_t>(needed)));
+    if (extent < size) return;
+    length *= size;
+  }
+}
+
+/// The loop axes that items run across: while rows of the tile are short, or no multiple of an item.
+int merged_axes(const Problem& problem, const Sizes& extents) {
+  const std::size_t count = extents.size();
+  const auto along = [&](std::size_t axis) { return extents[axis] == problem.loops.axes[axis].size; };
+  std::size_t merged = 1;
+  std::int64_t columns = extents[count - 1];
+  while (merged < problem.store_order.size() && problem.store_order[merged] == static_cast<int>(count - 1 - merged)) {
+    const bool long_enough = columns * problem.store_bytes >= 64 && columns % problem.widest == 0;
+    if (long_enough || !along(count - merged) || extents[count - 1 - merged] == 1) break;
+    columns *= extents[count - 1 - merged];
+    ++merged;
+  }
+  return static_cast<int>(merged);
+}
+
+/// The axes of consecutive memory that lie in the tile, up to the first that it cuts.
+std::vector<int> run_in(const Loops& loops, const Sizes& extents, std::span<const int> order) {
+  std::vector<int> run;
+  for (int axis : order) {
+    const std::int64_t extent = extents[static_cast<std::size_t>(axis)];
+    if (extent == 1) break;
+    run.push_back(axis);
+    if (extent < size_of_axis(loops, axis)) break;
+  }
+  return run;
+}
+
+std::int64_t length_of(const Sizes& extents, std::span<const int> run) {
+  std::int64_t length = 1;
+  for (int axis : run) length *= extents[static_cast<std::size_t>(axis)];
+  return length;
+}
+
+int item_elements(const Problem& problem, const Box& box) {
+  int count = problem.widest;
+  while (count > 1 && (box.sizes.back() % count != 0 || box.columns % count != 0)) count /= 2;
+  return count;
+}
+
+/// The widest load along a run: memory must be aligned wherever the run begins, and no tile may end inside.
+int load_elements(const Problem& problem, const Tile& tile, const Crossing& crossing, std::span<const int> run) {
+  constexpr index::AxisId kRun = 1 << 25;
+  std::map<index::AxisId, Expr> map;
+  std::int64_t size = 1;
+  for (int axis : run) {
+    map.emplace(axis, Expr(0));
+    size *= size_of_axis(problem.loops, axis);
+  }
+  const Expr along = index::substitute(problem.loops.values[crossing.value].offset, map) + Expr::axis(kRun, size);
+  const std::int64_t length = length_of(tile.extents, run);
+  for (int bytes = problem.tuning.vector_bytes.value_or(16); bytes >= std::max(4, crossing.bytes); bytes /= 2) {
+    const int count = bytes / crossing.bytes;
+    if (size % count != 0 || length % count != 0) continue;
+    const auto found = index::run_along(along, kRun, size, count, count);
+    if (found && found->stride == 1 && found->alignment == count) return count;
+  }
+  return 1;
+}
+
+TransposedLoad transposed(const Problem& problem, const Tile& tile, const Crossing& crossing, int items_of) {
+  TransposedLoad load;
+  load.value = crossing.value;
+  load.run = run_in(problem.loops, tile.extents, crossing.order);
+  load.elements = load_elements(problem, tile, crossing, load.run);
+  const int last = static_cast<int>(tile.extents.size()) - 1;
+  const int per_word = std::max(1, 4 / crossing.bytes);
+  const bool apart = tile.merged == 1 && std::find(load.run.begin(), load.run.end(), last) == load.run.end();
+  if (apart && tile.extents.back() % per_word == 0 && items_of % per_word == 0) load.packed = per_word;
+  return load;
+}
+
+std::int64_t shared_bytes(const Problem& problem, const Tile& tile) {
+  const Box box = box_of(problem.loops, tile);
+  std::int64_t bytes = 0;
+  for (const TransposedLoad& load : tile.loads) {
+    const ir::NodeId node = problem.loops.values[load.value].node;
+    bytes += array_of(box, load).entries * std::max(4, size_of(problem.graph.node(node).type.dtype));
+  }
+  return bytes;
+}
+
+/// Positions that the tiles of a launch have, for each that there is.
+double waste_of(const Loops& loops, const Box& box) {
+  return static_cast<double>(box.tiles()) * static_cast<double>(box.volume()) / static_cast<double>(loops.count());
+}
+
+/// How much longer than without tiles the memory is thought to take.
+double slowness(const Problem& problem, const Tile& tile, double bytes_per_position) {
+  const Box box = box_of(problem.loops, tile);
+  const Crossing& most = problem.loads.front();
+  const auto run_cost = [&](std::span<const int> order, int bytes) {
+    return kRunBytes / static_cast<double>(length_of(tile.extents, run_in(problem.loops, tile.extents, order)) * bytes);
+  };
+  const double runs = 1 + run_cost(most.order, most.bytes) + run_cost(problem.store_order, problem.store_bytes);
+  return waste_of(problem.loops, box) * runs * (1 + kWorkgroupBytes / (static_cast<double>(box.volume()) * bytes_per_position));
+}
+
+/// The tile of the loads that cross, whose items have `items_of` elements.
+Tile tile_of(const Problem& problem, Sizes extents, int& items_of) {
+  Tile tile{std::move(extents), 1, {}};
+  tile.merged = merged_axes(problem, tile.extents);
+  items_of = item_elements(problem, box_of(problem.loops, tile));
+  for (const Crossing& crossing : problem.loads) {
+    TransposedLoad load = transposed(problem, tile, crossing, items_of);
+    if (length_of(tile.extents, load.run) > 1) tile.loads.push_back(std::move(load));
+  }
+  return tile;
+}
+
+std::optional<Tile> best_tile(const Problem& problem, const Target& target, double bytes_per_position, int& items_of) {
+  const std::int64_t most_shared = std::min<std::int64_t>(target.caps.shared_memory_bytes, kSharedBytes);
+  std::optional<Tile> best;
+  double best_cost = 0;
+  std::vector<Sizes> seen;
+  for (std::int64_t load_run = 8; load_run <= 1024; load_run *= 2) {
+    for (std::int64_t store_run = 1024; store_run >= 8; store_run /= 2) {
+      Sizes extents(problem.loops.axes.size(), 1);
+      grow(problem.loops, problem.loads.front().order, load_run, extents);
+      grow(problem.loops, problem.store_order, store_run, extents);
+      if (std::find(seen.begin(), seen.end(), extents) != seen.end()) continue;
+      seen.push_back(extents);
+      int elements = 1;
+      Tile tile = tile_of(problem, std::move(extents), elements);
+      if (tile.loads.empty() || shared_bytes(problem, tile) > most_shared) continue;
+      const double cost = slowness(problem, tile, bytes_per_position);
+      if (best && cost >= best_cost) continue;
+      best = std::move(tile);
+      best_cost = cost;
+      items_of = elements;
+    }
+  }
+  return best;
+}
+
+/// Loads that items could not have as vectors go through shared memory; the others stay as they are.
+void plan_transposed(const Problem& problem, Schedule& schedule) {
+  std::erase_if(schedule.tile.loads, [&](const TransposedLoad& load) {
+    return schedule.elements_per_item > 1 && schedule.loads[load.value].kind != AccessKind::element;
+  });
+  const auto bytes = [&](const TransposedLoad& load) { return size_of(problem.graph.node(problem.loops.values[load.value].node).type.dtype); };
+  for (const TransposedLoad& load : schedule.tile.loads) {
+    schedule.loads[load.value] = {AccessKind::transposed, std::max(4, load.elements * bytes(load))};
+  }
+  share_word_types(problem.graph, problem.loops, schedule);
+  for (TransposedLoad& load : schedule.tile.loads) {
+    load.elements = std::min(load.elements, std::max(1, schedule.loads[load.value].vector_bytes / bytes(load)));
+  }
+}
+
+void choose_launch(const Target& target, const Tuning& tuning, const Box& box, Schedule& schedule) {
+  const int limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const std::int64_t items = box.volume() / schedule.elements_per_item;
+  std::int64_t units = items / 4;
+  for (const TransposedLoad& load : schedule.tile.loads) units = std::max(units, unit_count(box, load));
+  const int wanted = static_cast<int>(std::clamp<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(units))), 32, kMostInvocations));
+  schedule.workgroup = std::min(tuning.workgroup.value_or(wanted), limit);
+  schedule.items_in_flight = static_cast<int>(ceil_div(items, schedule.workgroup));
+  schedule.workgroups = box.tiles();
+  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
+}
+
+void count_accesses(const Problem& problem, const Loops& merged, const Target& target, Schedule& schedule) {
+  const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
+  const std::int64_t groups = ceil_div(schedule.items, subgroup);
+  const auto bytes = [&](ir::NodeId node) { return size_of(problem.graph.node(node).type.dtype); };
+  for (std::size_t i = 0; i < merged.values.size(); ++i) {
+    const Value& value = merged.values[i];
+    if (value.kind != Value::Kind::load || schedule.loads[i].kind == AccessKind::transposed) continue;
+    schedule.loads_executed += schedule.items * instructions(schedule.loads[i], bytes(value.node), schedule.elements_per_item);
+    schedule.transactions += groups * lines(schedule.loads[i], bytes(value.node), schedule.elements_per_item, subgroup);
+  }
+  for (const TransposedLoad& load : schedule.tile.loads) {
+    const int own = bytes(merged.values[load.value].node);
+    schedule.loads_executed += ceil_div(schedule.elements, load.elements);
+    const std::int64_t run = run_length(schedule.tile, load);
+    schedule.transactions += ceil_div(schedule.elements, run) * ceil_div(run * own, 128);
+  }
+  for (std::size_t i = 0; i < merged.stores.size(); ++i) {
+    const int own = bytes(merged.stores[i].node);
+    schedule.stores_executed += schedule.items * instructions(schedule.stores[i], own, schedule.elements_per_item);
+    schedule.transactions += groups * lines(schedule.stores[i], own, schedule.elements_per_item, subgroup);
+  }
+}
+
+int estimate_registers(const Problem& problem, const Box& box, const Schedule& schedule) {
+  int words = 24;
+  for (std::size_t i = 0; i < problem.loops.values.size(); ++i) {
+    const Value& value = problem.loops.values[i];
+    if (value.kind != Value::Kind::load || schedule.loads[i].kind != AccessKind::vector) continue;
+    words += schedule.items_in_flight * schedule.elements_per_item * size_of(problem.graph.node(value.node).type.dtype) / 4;
+  }
+  for (const TransposedLoad& load : schedule.tile.loads) {
+    const auto trips = static_cast<int>(ceil_div(unit_count(box, load), schedule.workgroup));
+    words += std::min(trips, 4) * load.packed * schedule.loads[load.value].vector_bytes / 4;
+  }
+  return words;
+}
+
+}  // namespace
+
+std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+  if (loops.empty || loops.axes.size() < 2) return std::nullopt;
+  const auto problem = pose(graph, loops, tuning);
+  if (!problem) return std::nullopt;
+  Schedule schedule;
+  schedule.kind = Template::tiled;
+  schedule.elements = loops.count();
+  schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
+  schedule.exact = true;
+  count_bytes(graph, loops, schedule);
+  const double bytes_per_position = static_cast<double>(schedule.bytes_read + schedule.bytes_written) / static_cast<double>(schedule.elements);
+  auto tile = best_tile(*problem, target, bytes_per_position, schedule.elements_per_item);
+  if (!tile) return std::nullopt;
+  schedule.tile = *std::move(tile);
+  const Loops merged = merge_inner(loops, schedule.tile.merged);
+  schedule.vector_axis = static_cast<int>(merged.axes.size()) - 1;
+  schedule.items = schedule.elements / schedule.elements_per_item;
+  plan_accesses(graph, merged, tuning, schedule);
+  plan_transposed(*problem, schedule);
+  if (schedule.tile.loads.empty()) return std::nullopt;
+  const Box box = box_of(loops, schedule.tile);
+  schedule.shared_bytes = shared_bytes(*problem, schedule.tile);
+  choose_launch(target, tuning, box, schedule);
+  if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
+  count_accesses(*problem, merged, target, schedule);
+  schedule.registers = estimate_registers(*problem, box, schedule);
+  // Lanes whose position does not exist keep no memory busy. Each element that crosses is written to shared
+  // memory and read from it again.
+  const std::int64_t crossed = 2 * schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size());
+  schedule.modelled_us = modelled_us(default_costs(target.type), 1, traffic(graph, merged, target, schedule) * waste_of(loops, box),
+                                     compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed + crossed);
+  return schedule;
+}
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,39 @@
+#version 450
+
+// segment 0 of graph "pad": pad, add
+// 4 elements per item, 1 item in flight per invocation
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint items;  // in the iteration space
+  uint row;    // workgroups in one row of the dispatch
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uint w[]; } in_x;  // %0 : f32[30, 62]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_z;  // %3 : f32[32, 64]
+layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %4 : f32[32, 64]
+
+// One element.
+void element(uint item, uint j, float in_z, out float out_y_result) {
+  uint q = item / 16u;
+  uint r = item % 16u;
+  uint in_x_i = ((q - 1u) < 30u && (j + r * 4u - 1u) < 62u) ? j + q * 62u + r * 4u - 63u : 0u;
+  float in_x_e = uintBitsToFloat(in_x.w[in_x_i]);
+  float v2 = ((q - 1u) < 30u && (j + r * 4u - 1u) < 62u) ? in_x_e : 0.0;
+  precise float out_y = v2 + in_z;
+  out_y_result = out_y;
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
+  uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  if (item >= p.items) return;
+  uvec4 in_z_w0 = in_z.w[item];
+  vec4 in_z_0 = uintBitsToFloat(in_z_w0);
+  vec4 out_y_0;
+  element(item, 0u, in_z_0[0], out_y_0[0]);
+  element(item, 1u, in_z_0[1], out_y_0[1]);
+  element(item, 2u, in_z_0[2], out_y_0[2]);
+  element(item, 3u, in_z_0[3], out_y_0[3]);
+  out_y.w[item] = floatBitsToUint(out_y_0);
+}

@@ -1,0 +1,118 @@
+#include "support/judge.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "api/tensor_node.hpp"
+
+namespace vkfuse::test {
+
+namespace {
+
+std::mutex proof_mutex;
+segment::Proof proof;
+
+void count_proof(const runtime::Program& program) {
+  const plan::Totals totals = must(plan::totals(program.plan(), program.nominal()));
+  const std::lock_guard<std::mutex> lock(proof_mutex);
+  proof.accesses += totals.proof.accesses;
+  proof.proven += totals.proof.proven;
+}
+
+codegen::Numerics numerics_of(Numerics numerics) {
+  return numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
+}
+
+std::vector<int> ascending(const std::set<int>& widths) { return {widths.begin(), widths.end()}; }
+
+}  // namespace
+
+Executable compile_graph(const ir::Graph& graph, const Build& how) {
+  const Device& on = how.device == nullptr ? device() : *how.device;
+  runtime::ProgramOptions options;
+  options.numerics = numerics_of(how.numerics);
+  options.fusion = how.fusion;
+  options.tuning = how.tuning;
+  auto state = std::make_shared<Executable::State>();
+  state->program = must(api::guarded([&] { return runtime::Program::create(on.state()->context, graph, options); }));
+  count_proof(*state->program);
+  return Executable(std::move(state));
+}
+
+Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion) {
+  Build how;
+  how.numerics = numerics;
+  how.fusion = fusion;
+  return compile_graph(graph, how);
+}
+
+ir::Graph graph_of(std::initializer_list<Tensor> outputs) {
+  return must(api::to_graph(std::span(outputs.begin(), outputs.size()), {}, "g"));
+}
+
+const Device& device_without_subgroups() {
+  static const Device opened = [] {
+    DeviceOptions options;
+    options.disable = {"T1"};
+    return must(Device::open(options));
+  }();
+  return opened;
+}
+
+std::shared_ptr<const runtime::Variant> variant_of(const Executable& program, const SymbolValues& symbols) {
+  return must(program.state()->program->variant(symbols));
+}
+
+std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols) {
+  std::int64_t bytes = 0;
+  for (const plan::Scheduled& step : variant_of(program, symbols)->steps) bytes += step.schedule.bytes_read + step.schedule.bytes_written;
+  return bytes;
+}
+
+std::vector<int> load_widths(const Executable& program, const std::string& input) {
+  const ir::Graph& graph = program.state()->program->plan().graph;
+  std::set<int> widths;
+  for (const plan::Scheduled& step : variant_of(program)->steps) {
+    for (std::size_t i = 0; i < step.loops.values.size(); ++i) {
+      const segment::Value& value = step.loops.values[i];
+      const auto* from = std::get_if<ir::InputPayload>(&graph.node(value.node).payload);
+      if (value.kind == segment::Value::Kind::load && from != nullptr && from->name == input) widths.insert(step.schedule.loads[i].vector_bytes);
+    }
+  }
+  return ascending(widths);
+}
+
+std::vector<int> store_widths(const Executable& program, const std::string& output) {
+  std::set<int> widths;
+  for (const ir::Output& one : program.state()->program->plan().graph.outputs()) {
+    if (one.name != output) continue;
+    for (const plan::Scheduled& step : variant_of(program)->steps) {
+      for (std::size_t i = 0; i < step.loops.stores.size(); ++i) {
+        if (step.loops.stores[i].node == one.value) widths.insert(step.schedule.stores[i].vector_bytes);
+      }
+    }
+  }
+  return ascending(widths);
+}
+
+segment::Proof proof_so_far() {
+  const std::lock_guard<std::mutex> lock(proof_mutex);
+  return proof;
+}
+
+NamedBytes judge(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) try {
+  GuardedRun run = run_guarded(program, graph, data);
+  EXPECT_EQ(run.broken, "") << what << "\n" << ir::print(graph);
+  const Verdict verdict = check_outputs(graph, data, run.outputs);
+  EXPECT_EQ(verdict.wrong, "") << what << "\n" << ir::print(graph);
+  EXPECT_LE(verdict.undecided * 20, verdict.elements) << what << "\n" << ir::print(graph);
+  return std::move(run.outputs);
+} catch (const std::exception& error) {
+  ADD_FAILURE() << what << ": " << error.what() << "\n" << ir::print(graph);
+  return {};
+}
+
+}  // namespace vkfuse::test

@@ -1,0 +1,45 @@
+// Compiling a graph in every way the library can, and asking the plan what became of it.
+#pragma once
+
+#include "api/states.hpp"
+#include "support/cases.hpp"
+#include "support/device.hpp"
+#include "vkfuse/ops.hpp"
+
+namespace vkfuse::test {
+
+/// How a graph is compiled.
+struct Build {
+  const Device* device = nullptr;  ///< null: the device under test
+  Numerics numerics = Numerics::standard;
+  bool fusion = true;
+  schedule::Tuning tuning;
+};
+
+Executable compile_graph(const ir::Graph& graph, const Build& how);
+
+/// The graph of some tensors, outputs named "y", "y1", ...
+ir::Graph graph_of(std::initializer_list<Tensor> outputs);
+
+/// The device under test without subgroup operations: folds across lanes go through shared memory.
+const Device& device_without_subgroups();
+
+/// What the program runs at these sizes.
+std::shared_ptr<const runtime::Variant> variant_of(const Executable& program, const SymbolValues& symbols = {});
+
+/// Bytes that the kernels of a program move.
+std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols = {});
+
+/// Widths of the loads of an input and of the stores of an output, each width once, ascending.
+std::vector<int> load_widths(const Executable& program, const std::string& input);
+std::vector<int> store_widths(const Executable& program, const std::string& output);
+
+/// Of every program that compile_graph has made so far: how many accesses are proven to stay inside their
+/// buffers.
+segment::Proof proof_so_far();
+
+/// Runs, and adds a test failure with the graph for whatever is wrong: an error, a byte beyond an output, an
+/// element outside its bound, too many undecided ones.
+NamedBytes judge(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what);
+
+}  // namespace vkfuse::test
