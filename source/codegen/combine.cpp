@@ -89,13 +89,13 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
   functions.blank();
 }
 
-std::string Combine::shuffled(const FoldField& field, const std::string& mask) const {
-  const Lane lane = ops::lane_of(field.dtype);
-  if (dialect_.native_int64 && lane == Lane::u64) return fmt::format("packUint2x32(subgroupShuffleXor(unpackUint2x32({}), {}))", field.name, mask);
+std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {
+  const Lane lane = ops::lane_of(dtype);
+  if (dialect_.native_int64 && lane == Lane::u64) return fmt::format("packUint2x32(subgroupShuffleXor(unpackUint2x32({}), {}))", value, mask);
   if (dialect_.native_int64 && lane == Lane::i64) {
-    return fmt::format("int64_t(packUint2x32(subgroupShuffleXor(unpackUint2x32(uint64_t({})), {})))", field.name, mask);
+    return fmt::format("int64_t(packUint2x32(subgroupShuffleXor(unpackUint2x32(uint64_t({})), {})))", value, mask);
   }
-  return fmt::format("subgroupShuffleXor({}, {})", field.name, mask);
+  return fmt::format("subgroupShuffleXor({}, {})", value, mask);
 }
 
 void Combine::across_lanes(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const {
@@ -115,7 +115,7 @@ void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& ma
   const auto butterfly = [&](int lanes) {
     main.open("for (uint mask = {}u; mask > 0u; mask >>= 1) {{", lanes / 2);
     for (const FoldText& fold : folds) {
-      if (fold.stage == stage) main.line("{}", join(fold, 0, [&](const FoldField& field) { return shuffled(field, "mask"); }));
+      if (fold.stage == stage) main.line("{}", join(fold, 0, [&](const FoldField& field) { return shuffled(field.dtype, field.name, "mask"); }));
     }
     main.close();
   };
@@ -260,7 +260,7 @@ void Combine::from_parts(std::span<const FoldText> folds, int stage, std::int64_
     for (int j = 0; j < width_; ++j) {
       const std::string place = partial_place(base(folds, fold, rows), j, "k", words_of_fold(fold));
       int offset = 0;
-      main.line("{}", join(fold, j, [&](const FoldField& field) {
+      main.line("{}{}", fold.prefix ? "if (k < part) " : "", join(fold, j, [&](const FoldField& field) {
                   const std::string at_word = offset == 0 ? place : fmt::format("{} + {}u", place, offset);
                   offset += words_of_field(field);
                   return value_of(field.dtype, at_word);

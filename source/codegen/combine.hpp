@@ -32,6 +32,7 @@ struct FoldText {
   int stage = 1;
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
+  bool prefix = false;             ///< of a scan: joins the workgroups before this one alone
   std::string name;
   std::string type;                ///< of the operand
   std::vector<FoldField> fields;
@@ -52,9 +53,6 @@ class Combine {
   void to_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const;
   /// Each lane takes its share of what the workgroups of the row have written.
   void from_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const;
-
- private:
-  [[nodiscard]] std::string at(const std::string& name, int j) const { return width_ == 1 ? name : fmt::format("{}[{}]", name, j); }
   /// The call that folds other fields, given as text by `other(field)`, into row j's accumulators.
   template <typename Other>
   [[nodiscard]] std::string join(const FoldText& fold, int j, const Other& other) const {
@@ -65,7 +63,11 @@ class Combine {
     }
     return fmt::format("{}({}{});", fold.join, own, theirs);
   }
-  [[nodiscard]] std::string shuffled(const FoldField& field, const std::string& mask) const;
+  /// The value of a register in the lane whose number differs in the bits of `mask`.
+  [[nodiscard]] std::string shuffled(DType dtype, const std::string& value, const std::string& mask) const;
+
+ private:
+  [[nodiscard]] std::string at(const std::string& name, int j) const { return width_ == 1 ? name : fmt::format("{}[{}]", name, j); }
   void by_shuffles(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   void by_memory(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;

@@ -126,6 +126,9 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
 Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                            const std::vector<std::string>& names);
+Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                      const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                      const std::vector<std::string>& names);
 Result<std::vector<Kernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                        const std::vector<std::string>& names);

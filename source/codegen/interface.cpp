@@ -26,7 +26,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit"}) taken_.insert(word);
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position"}) taken_.insert(word);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   value_names_.resize(loops.values.size());
@@ -39,7 +39,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   }
   for (ir::NodeId id : schedule::buffers_read(loops)) bindings_.push_back({id, false, false});
   for (const segment::Store& store : loops.stores) bindings_.push_back({store.node, true, false});
-  if (schedule.scratch_bytes > 0) bindings_.push_back({0, true, true});
+  if (schedule.scratch_bytes > 0 && schedule.rounds.empty()) bindings_.push_back({0, true, true});
 }
 
 /// Whether a value of the node is in scope where the buffer of the node is touched: main() touches the
@@ -51,7 +51,9 @@ bool Emitter::meets_buffer(ir::NodeId node) const {
   };
   for (std::size_t i = 0; i < loops_.values.size(); ++i) {
     const Value& value = loops_.values[i];
-    if (value.kind == Value::Kind::load && value.node == node && !in_main(value, schedule_.loads[i])) return true;
+    if (value.node != node) continue;
+    if (value.kind == Value::Kind::scan) return true;  // main() passes it on from lane to lane
+    if (value.kind == Value::Kind::load && !in_main(value, schedule_.loads[i])) return true;
   }
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     const segment::Store& store = loops_.stores[i];
@@ -117,6 +119,11 @@ std::string Emitter::interface(bool comments) const {
   out.blank();
   for (std::size_t i = 0; i < bindings_.size(); ++i) {
     const Binding& binding = bindings_[i];
+    if (binding.half) {
+      out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ uint w[]; }} {};{}", i, binding.store ? "writeonly " : "readonly ", i,
+               binding.store ? "pairs_out" : "pairs_in", comments ? "  // keys and their positions, for another dispatch" : "");
+      continue;
+    }
     if (binding.scratch) {
       out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ uint w[]; }} partials;{}", i, i, comments ? "  // of the workgroups that share a row" : "");
       continue;
@@ -164,6 +171,7 @@ Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment&
   const auto with_names = [&](const std::vector<std::string>& names) {
     switch (schedule.kind) {
       case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);
+      case schedule::Template::sort: return emit_sort(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::tiled: return emit_tiled(graph, segment, loops, schedule, target, options, names);
       default: return emit_pointwise(graph, segment, loops, schedule, target, options, names);
     }

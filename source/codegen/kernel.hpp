@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Binding {
   ir::NodeId value = 0;
   bool store = false;
   bool scratch = false;  ///< partial results of the step, not a value of the graph
+  /// Of the scratch memory: nothing for all of it, else its first or second half.
+  std::optional<int> half = std::nullopt;
 };
 
 struct Kernel {

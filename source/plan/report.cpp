@@ -60,12 +60,12 @@ std::vector<Read> reads_of(const Scheduled& step) {
 
 /// "[128, 512] x 4096": rows and columns.
 std::string space_of(const segment::Loops& loops) {
-  std::string rows, columns;
+  std::string rows, columns, keys;
   for (const segment::Axis& axis : loops.axes) {
-    std::string& text = axis.column ? columns : rows;
+    std::string& text = axis.key ? keys : axis.column ? columns : rows;
     text += (text.empty() ? "" : ", ") + std::to_string(axis.size);
   }
-  return "[" + rows + "]" + (columns.empty() ? "" : " x [" + columns + "]");
+  return "[" + rows + "]" + (columns.empty() ? "" : " x [" + columns + "]") + (keys.empty() ? "" : " of [" + keys + "] sorted");
 }
 
 nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Scheduled& scheduled) {

@@ -16,7 +16,7 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
   bool folds = false;
   for (const ir::Node& node : graph.nodes()) {
     half = half || node.type.dtype == DType::f16;
-    folds = folds || node.op->cls == ops::OpClass::reduce;
+    folds = folds || node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan || node.op->cls == ops::OpClass::sort;
   }
   std::vector<Rung> rungs;
   if (folds) rungs.push_back(Rung::t1);
@@ -163,6 +163,18 @@ class Hazards {
 
 }  // namespace
 
+namespace {
+
+/// The scratch memory of a sort has two halves where one is read while the other is written.
+vulkan::BufferRange half_of(vulkan::BufferRange range, const schedule::Schedule& schedule, int half) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.rounds.size() > 2 ? 2 : 1);
+  range.offset += bytes * static_cast<std::uint64_t>(half);
+  range.bytes = bytes;
+  return range;
+}
+
+}  // namespace
+
 Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
                              const vulkan::TimestampPool* timestamps) const {
   Hazards hazards;
@@ -180,6 +192,7 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
       first = false;
       for (const codegen::Binding& binding : kernel.bindings) {
         bound.push_back(ranges.at(binding.scratch ? plan::scratch_id(plan_, i) : binding.value));
+        if (binding.half) bound.back() = half_of(bound.back(), variant.steps[i].schedule, *binding.half);
         conflict = conflict || hazards.conflict(bound.back(), binding.store);
       }
       if (conflict) {

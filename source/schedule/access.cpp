@@ -10,7 +10,7 @@ using segment::Loops;
 using segment::Value;
 
 std::string_view name_of(Template kind) {
-  constexpr std::string_view names[] = {"pointwise", "rows", "tiled"};
+  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "tiled"};
   return names[static_cast<int>(kind)];
 }
 
@@ -289,7 +289,9 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
 
 AxisCounts count_axes(const Loops& loops) {
   AxisCounts counts;
-  for (const segment::Axis& axis : loops.axes) ++(axis.column ? counts.columns : counts.rows);
+  for (const segment::Axis& axis : loops.axes) {
+    if (!axis.key) ++(axis.column ? counts.columns : counts.rows);
+  }
   return counts;
 }
 
@@ -318,7 +320,8 @@ void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule)
 double compute_cost(const ir::Graph& graph, const Loops& loops) {
   double cost = 0;
   for (const Value& value : loops.values) {
-    if (value.kind != Value::Kind::compute && value.kind != Value::Kind::fold && value.kind != Value::Kind::position) continue;
+    const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::fold || value.kind == Value::Kind::scan || value.kind == Value::Kind::position;
+    if (!computes) continue;
     double evaluations = 1;
     const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~segment::AxisSet{0} : value.axes;
     for (std::size_t i = 0; i < loops.axes.size(); ++i) evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;

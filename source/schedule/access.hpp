@@ -63,6 +63,7 @@ double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
 double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses);
 
 Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 /// Nothing where no load runs along another axis than the stores.
 std::optional<Schedule> best_tiled(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);

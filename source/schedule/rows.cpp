@@ -15,6 +15,10 @@ using segment::Value;
 namespace {
 
 constexpr int kMostTrips = 16;           // unrolled
+constexpr int kMostScanTrips = 8;        // where every trip folds across lanes
+constexpr int kMostScanLanes = 256;      // more would wait for each other longer than they help
+constexpr int kMostScanParts = 128;      // that one lane joins one after the other
+constexpr int kBlock = 256;              // elements that are joined one after the other in a long chain
 constexpr int kMostResidentWords = 40;   // per lane, of what is kept between passes
 constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
 constexpr std::int64_t kWorkgroupsWanted = 528;  // fills a large device a few times
@@ -53,9 +57,13 @@ int fold_words(const ir::Graph& graph, const Value& fold) {
 int all_fold_words(const ir::Graph& graph, const Loops& loops) {
   int words = 0;
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::fold) words += fold_words(graph, value);
+    if (value.kind == Value::Kind::fold || value.kind == Value::Kind::scan) words += fold_words(graph, value);
   }
   return words;
+}
+
+bool has_scans(const Loops& loops) {
+  return std::any_of(loops.values.begin(), loops.values.end(), [](const Value& value) { return value.kind == Value::Kind::scan; });
 }
 
 /// The widest item that stays inside a row and that the alignment of what is moved makes use of.
@@ -128,6 +136,7 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   const int subgroup = static_cast<int>(std::max(1u, target.caps.subgroup_size));
   const std::int64_t items = schedule.column_items;
   const Resident resident = resident_words(graph, loops, schedule);
+  const bool scans = has_scans(loops);
   int lanes = 1;
   if (schedule.vector_rows) {
     // Neighbouring lanes own neighbouring rows; the rest of the workgroup are strips of columns.
@@ -142,6 +151,7 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     if (tuning.workgroup && tuning.column_lanes) schedule.row_lanes = std::max(1, *tuning.workgroup / *tuning.column_lanes);
     const int rest = std::max(1, std::min(limit, most) / schedule.row_lanes);
     lanes = std::min(power_of_two_at_least(items / (cpu ? 16 : 4)), rest);
+    if (scans) lanes = 1;  // a scan goes down its column in one lane
   } else if (cpu) {
     lanes = std::min({power_of_two_at_least(items), subgroup, limit});
   } else {
@@ -150,6 +160,7 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     const std::int64_t trips = std::clamp<std::int64_t>(64 / std::max<std::int64_t>(item_bytes, 1), 4, kMostTrips);
     lanes = std::min(power_of_two_at_least(ceil_div(items, trips)), limit);
     lanes = std::max(lanes, std::min({32, power_of_two_at_least(items), limit}));
+    if (scans) lanes = std::min(lanes, kMostScanLanes);
   }
   // The promise of numerics.hpp, with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
@@ -157,7 +168,7 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
          loops.column_count() > 512) {
     lanes *= 2;
   }
-  lanes = std::min(tuning.column_lanes.value_or(lanes), limit);
+  if (!(scans && schedule.vector_rows)) lanes = std::min(tuning.column_lanes.value_or(lanes), limit);
   schedule.column_lanes = lanes;
   if (!schedule.vector_rows) {
     const int wanted = std::min(tuning.workgroup.value_or(cpu ? 64 : 128), limit);
@@ -170,12 +181,13 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   }
   schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
   schedule.trips = ceil_div(items, schedule.column_lanes);
-  const bool fits = schedule.trips <= kMostTrips && schedule.trips * resident.words <= kMostResidentWords;
-  schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= kMostTrips;
+  const int most = scans ? kMostScanTrips : kMostTrips;
+  const bool fits = schedule.trips <= most && schedule.trips * resident.words <= kMostResidentWords;
+  schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= most;
 }
 
 /// Few rows of many columns are shared by several workgroups.
-void choose_parts(const Target& target, const Tuning& tuning, Schedule& schedule) {
+void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
   const std::int64_t groups = ceil_div(schedule.row_items, schedule.row_lanes);
   schedule.parts = 1;
   const std::int64_t wanted = target.type == DeviceType::cpu ? 8 : kWorkgroupsWanted;
@@ -183,6 +195,7 @@ void choose_parts(const Target& target, const Tuning& tuning, Schedule& schedule
   const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 10 : 32;
   if (schedule.trips >= enough && groups * 4 <= wanted) {
     while (groups * schedule.parts < wanted && ceil_div(schedule.trips, schedule.parts * 2) >= least_trips && schedule.parts < 4096) schedule.parts *= 2;
+    if (has_scans(loops) && schedule.column_lanes == 1) schedule.parts = std::min(schedule.parts, kMostScanParts);
   }
   schedule.parts = tuning.parts.value_or(schedule.parts);
   if (schedule.parts > 1) schedule.persistent = false;
@@ -191,19 +204,27 @@ void choose_parts(const Target& target, const Tuning& tuning, Schedule& schedule
   const std::int64_t own = ceil_div(schedule.trips, schedule.parts);
   if (target.type != DeviceType::cpu && !schedule.persistent && own >= 8) schedule.items_in_flight = schedule.elements_per_item > 1 ? 4 : 8;
   schedule.items_in_flight = tuning.items_in_flight.value_or(schedule.items_in_flight);
+  // Where lanes are too few to keep the promise of numerics.hpp: with room for the folds across lanes and parts.
+  const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
+  const std::int64_t chain = ceil_div(schedule.trips, schedule.parts) * per_item;
+  if (!schedule.persistent && chain > kBlock && chain > longest_sum_chain(loops.column_count()) - 256) schedule.block = kBlock / per_item;
+}
+
+int shared_slots_of_fold(const Schedule& schedule) {
+  if (schedule.column_lanes == 1) return 0;
+  if (schedule.subgroup == 0) return schedule.workgroup * (schedule.vector_rows ? schedule.elements_per_item : 1);
+  return schedule.column_lanes > schedule.subgroup ? schedule.workgroup / schedule.subgroup : 0;
 }
 
 void choose_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {
   schedule.shared_bytes = 0;
   schedule.scratch_bytes = 0;
-  const int per_lane = schedule.vector_rows ? schedule.elements_per_item : 1;
   for (const Value& value : loops.values) {
-    if (value.kind != Value::Kind::fold) continue;
+    const bool scan = value.kind == Value::Kind::scan;
+    if (value.kind != Value::Kind::fold && !scan) continue;
     const int words = fold_words(graph, value);
-    if (schedule.column_lanes > 1) {
-      const int slots = schedule.subgroup > 0 ? std::max(1, schedule.workgroup / schedule.subgroup) : schedule.workgroup * per_lane;
-      if (schedule.subgroup == 0 || schedule.column_lanes > schedule.subgroup) schedule.shared_bytes += static_cast<std::int64_t>(slots) * words * 4;
-    }
+    if (scan) schedule.shared_bytes += std::int64_t{scan_slots(schedule)} * words * 4;
+    if (segment::folds_first(loops, value)) schedule.shared_bytes += std::int64_t{shared_slots_of_fold(schedule)} * words * 4;
     if (schedule.parts > 1) schedule.scratch_bytes += loops.row_count() * schedule.parts * words * 4;
   }
 }
@@ -260,26 +281,27 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
   schedule.row_items = schedule.vector_rows ? loops.row_count() / count : loops.row_count();
   schedule.column_items = schedule.vector_rows ? loops.column_count() : ceil_div(loops.column_count(), count);
   schedule.items = schedule.elements == 0 ? 0 : schedule.row_items * schedule.column_items;
-  schedule.passes = loops.passes;
   plan_accesses(graph, loops, tuning, schedule);
   choose_lanes(graph, loops, target, tuning, schedule);
-  choose_parts(target, tuning, schedule);
-  choose_memory(graph, loops, schedule);
+  choose_parts(loops, target, tuning, schedule);
+  const Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;
+  choose_memory(graph, staged, schedule);
   while (schedule.shared_bytes > target.caps.shared_memory_bytes && schedule.column_lanes > 1) {
     schedule.column_lanes /= 2;
     schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
     schedule.trips = ceil_div(schedule.column_items, schedule.column_lanes);
     schedule.persistent = schedule.persistent && schedule.trips <= kMostTrips;
-    choose_memory(graph, loops, schedule);
+    choose_memory(graph, staged, schedule);
   }
-  const bool finishes = std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
-    return (store.axes & loops.columns()) == 0 && loops.values[store.value].stage >= schedule.passes;
+  schedule.passes = staged.passes;
+  const bool finishes = std::any_of(staged.stores.begin(), staged.stores.end(), [&](const segment::Store& store) {
+    return (store.axes & staged.columns()) == 0 && staged.values[store.value].stage >= schedule.passes;
   });
   schedule.dispatches = schedule.parts == 1 ? 1 : schedule.passes + (finishes ? 1 : 0);
   schedule.workgroups = ceil_div(schedule.row_items, schedule.row_lanes) * schedule.parts;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
-  VKF_CHECK_OK(check_limits(graph, loops, target, schedule));
-  model(graph, loops, target, schedule);
+  VKF_CHECK_OK(check_limits(graph, staged, target, schedule));
+  model(graph, staged, target, schedule);
   return schedule;
 }
 
@@ -294,6 +316,12 @@ Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Tar
   online.online = true;
   const bool forced = tuning.online.value_or(false);
   return forced || online.modelled_us < chosen.modelled_us ? online : chosen;
+}
+
+int scan_slots(const Schedule& schedule) {
+  if (schedule.column_lanes == 1) return 0;
+  if (schedule.subgroup == 0) return 2 * schedule.workgroup;
+  return schedule.column_lanes > schedule.subgroup ? 2 * (schedule.workgroup / schedule.subgroup) : 0;
 }
 
 }  // namespace vkfuse::schedule

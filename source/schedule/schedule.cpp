@@ -5,6 +5,8 @@
 namespace vkfuse::schedule {
 
 Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning) {
+  const bool sorts = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
+  if (sorts) return best_sort(graph, loops, target, tuning);
   const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.column; });
   if (runs_over_columns) return best_rows(graph, loops, target, tuning);
   VKF_TRY(schedule, best_pointwise(graph, loops, target, tuning));

@@ -15,6 +15,7 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b +
 enum class Template : std::uint8_t {
   pointwise,  ///< every invocation owns whole items of consecutive elements
   rows,       ///< lanes share the columns of a row and fold across each other
+  sort,       ///< a workgroup sorts rows, or blocks of a row, in shared memory
   tiled,      ///< a workgroup owns a box of positions: what is read along other axes than stored crosses shared memory
 };
 std::string_view name_of(Template kind);
@@ -43,7 +44,24 @@ struct Tuning {
   std::optional<bool> online;       ///< rows: pairs of folds in one pass where rows do not stay in registers
   std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
   std::optional<int> parts;         ///< rows: workgroups that share a row
+  std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
   std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
+};
+
+/// One dispatch of the sort template. What goes from one to the next is in device memory: pairs of a key and
+/// its position, so many slots a row.
+struct SortRound {
+  enum class Kind : std::uint8_t {
+    block,  ///< sorts blocks in shared memory
+    merge,  ///< merges neighbouring runs
+    store,  ///< only stores the results of rows that are sorted
+  };
+  Kind kind = Kind::block;
+  bool computes_keys = false;  ///< else they come from the round before
+  bool stores = false;         ///< rows are sorted: what is computed from their order is stored
+  std::int64_t keys = 0;       ///< of a row, that come in
+  std::int64_t run = 0;        ///< merge: keys of a run that comes in
+  std::int64_t groups = 1;     ///< workgroups of a row; of a store: of the launch
 };
 
 /// Tiled: one load that runs along other axes than the stores.
@@ -82,12 +100,21 @@ struct Schedule {
   std::int64_t trips = 1;    ///< items along the columns per lane and pass
   bool persistent = false;   ///< trips are unrolled and what was loaded stays in registers
   bool online = false;       ///< a maximum and the sum of exponentials below it are one pass
+  int block = 0;             ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
   int parts = 1;             ///< workgroups per row; more than 1: one dispatch per pass
   int passes = 1;            ///< over the columns
   int dispatches = 1;
   int subgroup = 0;          ///< lanes of a subgroup that shuffles serve; 0: shared memory alone
   std::int64_t scratch_bytes = 0;  ///< device memory for partial results
   std::int64_t shared_bytes = 0;
+
+  // Sort.
+  std::vector<SortRound> rounds;
+  std::int64_t keys = 0;         ///< elements of a row
+  std::int64_t wanted = 0;       ///< of which so many come first in what is asked for
+  int block_keys = 0;            ///< sorted at a time in shared memory
+  std::int64_t slots = 0;        ///< of a row, for pairs that go from round to round
+  bool rows_neighbour = false;   ///< neighbouring lanes take neighbouring rows
 
   // Tiled. The vector axis counts the axes of merge_inner(loops, tile.merged).
   Tile tile;
@@ -116,6 +143,9 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
 
 /// Whether a value differs between the elements of one item.
 bool varies_in_item(const segment::Loops& loops, const Schedule& schedule, const segment::Value& value);
+
+/// Rows: accumulators of one scan in shared memory, two halves; 0 where lanes need none to scan.
+int scan_slots(const Schedule& schedule);
 
 /// The distinct buffers that are loaded, in the order of their first load.
 std::vector<ir::NodeId> buffers_read(const segment::Loops& loops);

@@ -19,21 +19,10 @@ std::int64_t product(std::span<const std::int64_t> sizes) {
 
 bool is_choice(const ir::Node& node) { return node.op->name == "pad" || node.op->name == "concat" || node.op->name == "slice_assign"; }
 
-/// The axis that a scan or sort runs along.
-int along_axis(const ir::Node& node) {
-  if (const auto* scan = std::get_if<ir::ScanPayload>(&node.payload)) return scan->axis;
-  return std::get<ir::SortPayload>(node.payload).axis;
-}
-
-bool runs_backwards(const ir::Node& node) {
-  const auto* scan = std::get_if<ir::ScanPayload>(&node.payload);
-  return scan != nullptr && scan->reverse;
-}
-
 }  // namespace
 
 Builder::Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base,
-                 std::span<const SplitRequest> splits, const std::set<int>& flips)
+                 std::span<const SplitRequest> splits)
     : graph_(graph), segment_(segment), symbols_(symbols), base_(base) {
   std::vector<Sizes> pieces;
   for (std::int64_t size : base.sizes) pieces.push_back({std::max<std::int64_t>(size, 1)});
@@ -55,9 +44,7 @@ Builder::Builder(const ir::Graph& graph, const Segment& segment, const SymbolVal
       axes_.push_back({id, size, static_cast<int>(dim), static_cast<int>(piece)});
       digits.push_back(Expr::axis(id, size));
     }
-    Expr coordinate = index::linearize(digits, pieces[dim]);
-    if (flips.count(static_cast<int>(dim)) != 0) coordinate = Expr(product(pieces[dim]) - 1) - coordinate;
-    base_coordinates_.push_back(coordinate);
+    base_coordinates_.push_back(index::linearize(digits, pieces[dim]));
   }
 }
 
@@ -135,7 +122,7 @@ Result<void> Builder::run() {
     // By position: processing one demand may add others, but only of earlier nodes.
     for (std::size_t i = 0; i < node->second.size(); ++i) {
       VKF_CHECK_OK(process(node->second[i]));
-      if (wanted_split_ || wanted_flip_) return {};
+      if (wanted_split_) return {};
     }
     if (demands_.size() > limit) {
       return unsupported("Its {} ops would be computed at more than {} positions.", segment_.members.size(), limit);
@@ -166,8 +153,8 @@ Result<void> Builder::process(ValueId id) {
     case ops::OpClass::view: is_choice(node) ? process_choice(id) : process_view(id); return {};
     case ops::OpClass::gather: return process_gather(id);
     case ops::OpClass::reduce: return process_fold(id);
-    case ops::OpClass::scan:
-    case ops::OpClass::sort: return process_along(id);
+    case ops::OpClass::scan: return process_scan(id);
+    case ops::OpClass::sort: return process_sort(id);
     default: return unsupported("'{}' has no kernel yet.", node.op->name);
   }
 }
@@ -316,8 +303,18 @@ std::vector<Expr> Builder::column_axes() const {
   return all;
 }
 
+/// The position in the order in which the columns are counted.
+Expr Builder::column_position() const {
+  Sizes sizes;
+  for (const BaseAxis& axis : axes_) {
+    if (columns_.count(axis.id) != 0) sizes.push_back(axis.size);
+  }
+  return index::linearize(column_axes(), sizes);
+}
+
 /// Columns are the axes that the first fold's position does not depend on; every other fold must agree.
 Result<void> Builder::settle_columns(ir::NodeId node, std::span<const Expr> rows, std::int64_t count) {
+  if (!keys_.empty()) return unsupported("%{} folds or scans rows, and another member of the kernel sorts them.", node);
   std::set<AxisId> used;
   for (const Expr& row : rows) {
     if (request_split(row)) return {};
@@ -377,14 +374,7 @@ Result<void> Builder::process_fold(ValueId id) {
   std::vector<AxisId> fresh;
   Coordinates unknown;
   for (std::int64_t size : folded) unknown.push_back(size == 1 ? Expr(0) : fresh_axis(size, fresh));
-  Coordinates columns = index::delinearize(index::linearize(column_axes(), [&] {
-                                             Sizes own;
-                                             for (const BaseAxis& axis : axes_) {
-                                               if (columns_.count(axis.id) != 0) own.push_back(axis.size);
-                                             }
-                                             return own;
-                                           }()),
-                                           folded);
+  Coordinates columns = index::delinearize(column_position(), folded);
   if (const auto solved = meet(operand, with(unknown), context, fresh, false)) {
     Coordinates found;
     for (const Expr& coordinate : unknown) found.push_back(index::substitute(coordinate, *solved));
@@ -401,38 +391,75 @@ Result<void> Builder::process_fold(ValueId id) {
   return {};
 }
 
-Result<void> Builder::process_along(ValueId id) {
+/// Element i of the result depends on the elements before it, so the columns are walked in the order of the
+/// scanned axis, or in the opposite one; positions stay what they are.
+Result<void> Builder::process_scan(ValueId id) {
   const ir::NodeId node_id = demands_[id].node;
-  const ir::Node& node = graph_.node(node_id);
-  const auto axis = static_cast<std::size_t>(along_axis(node));
-  const ir::NodeId operand = node.operands[0];
-  const std::int64_t size = sizes_of(operand)[axis];
-  Coordinates coordinates = demands_[id].coordinates;
-  const Expr along = coordinates[axis];
+  const ir::NodeId operand = graph_.node(node_id).operands[0];
+  const auto& scan = std::get<ir::ScanPayload>(graph_.node(node_id).payload);
+  const std::int64_t size = sizes_of(operand)[static_cast<std::size_t>(scan.axis)];
+  const Coordinates coordinates = demands_[id].coordinates;
+  if (size == 1) {
+    if (scan.exclusive) {
+      demands_[id].value.kind = Value::Kind::literal;  // the identity
+    } else {
+      demands_[id].alias = demand(operand, coordinates, demands_[id].context);
+    }
+    return {};
+  }
   Coordinates rows = coordinates;
-  rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(axis));
+  rows.erase(rows.begin() + scan.axis);
   VKF_CHECK_OK(settle_columns(node_id, rows, size));
   if (wanted_split_) return {};
-  Sizes own;
-  for (const BaseAxis& column : axes_) {
-    if (columns_.count(column.id) != 0) own.push_back(column.size);
-  }
-  const Expr forward = index::linearize(column_axes(), own);
-  const bool backwards = runs_backwards(node);
-  const Expr wanted = backwards ? Expr(size - 1) - forward : forward;
-  if (node.op->cls == ops::OpClass::scan && !(along == wanted)) {
-    if (backwards && along == forward && !columns_.empty()) {
-      for (const BaseAxis& column : axes_) {
-        if (columns_.count(column.id) != 0) wanted_flip_ = column.dim;
-      }
-      return {};
-    }
+  const Expr along = coordinates[static_cast<std::size_t>(scan.axis)];
+  const Expr forward = column_position();
+  const bool mirrored = along == Expr(size - 1) - forward;
+  if (!mirrored && !(along == forward)) {
     return unsupported("%{} runs along an axis that the other members of the kernel read in another order.", node_id);
   }
-  demands_[id].value.kind = node.op->cls == ops::OpClass::scan ? Value::Kind::scan : Value::Kind::sort;
+  const bool backwards = scan.reverse != mirrored;
+  if (backwards_.value_or(backwards) != backwards) {
+    return unsupported("%{} runs over its axis in the opposite direction of another scan of the kernel.", node_id);
+  }
+  backwards_ = backwards;
+  demands_[id].value.kind = Value::Kind::scan;
   demands_[id].value.offset = along;
-  coordinates[axis] = wanted;
-  const ValueId made = demand(operand, std::move(coordinates), demands_[id].context);
+  const ValueId made = demand(operand, coordinates, demands_[id].context);
+  demands_[id].value.operands = {made};
+  return {};
+}
+
+/// The elements of a row are sorted whoever asks for how much of the order, so they have an axis of their own,
+/// which no result depends on.
+Result<void> Builder::process_sort(ValueId id) {
+  const ir::NodeId node_id = demands_[id].node;
+  const ir::NodeId operand = graph_.node(node_id).operands[0];
+  const int axis = std::get<ir::SortPayload>(graph_.node(node_id).payload).axis;
+  const std::int64_t size = sizes_of(operand)[static_cast<std::size_t>(axis)];
+  Coordinates rows = demands_[id].coordinates;
+  const Expr along = rows[static_cast<std::size_t>(axis)];
+  if (size == 1) {
+    demands_[id].value.kind = Value::Kind::position;  // 0
+    return {};
+  }
+  if (!keys_.empty()) return unsupported("%{} sorts rows of which another member of the kernel needs the order too, or that of others.", node_id);
+  if (columns_known_) return unsupported("%{} sorts rows, and another member of the kernel folds or scans them.", node_id);
+  rows.erase(rows.begin() + axis);
+  std::set<AxisId> used;
+  for (const Expr& row : rows) {
+    if (index::depends_on_data(row)) return unsupported("%{} sorts rows that are chosen by data.", node_id);
+    if (request_split(row)) return {};
+    for (AxisId own : index::axes_of(row)) used.insert(own);
+  }
+  for (const BaseAxis& own : axes_) {
+    if (used.count(own.id) == 0) columns_.insert(own.id);
+  }
+  columns_known_ = true;
+  keys_.push_back({static_cast<AxisId>(axes_.size()), size, -1, 0});
+  demands_[id].value.kind = Value::Kind::sort;
+  demands_[id].value.offset = along;
+  rows.insert(rows.begin() + axis, Expr::axis(keys_.back().id, size));
+  const ValueId made = demand(operand, std::move(rows), 0);
   demands_[id].value.operands = {made};
   return {};
 }

@@ -34,8 +34,7 @@ class Builder {
   };
   using Coordinates = std::vector<index::Expr>;
 
-  Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base, std::span<const SplitRequest> splits,
-          const std::set<int>& flips);
+  Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base, std::span<const SplitRequest> splits);
 
   /// A stored value and its coordinates in terms of the base's axes.
   void add_root(ir::NodeId node, const Coordinates& coordinates);
@@ -44,9 +43,9 @@ class Builder {
 
   /// What the walk needs changed before it can go on: the caller starts another one.
   [[nodiscard]] std::optional<SplitRequest> wanted_split() const { return wanted_split_; }
-  [[nodiscard]] std::optional<int> wanted_flip() const { return wanted_flip_; }  ///< a dimension of the base
 
   [[nodiscard]] const std::vector<BaseAxis>& axes() const { return axes_; }
+  [[nodiscard]] const std::vector<BaseAxis>& keys() const { return keys_; }  ///< beside the base's axes
   [[nodiscard]] bool is_column(index::AxisId id) const { return columns_.count(id) != 0; }
   [[nodiscard]] bool has_store(ir::NodeId node) const { return stores_.count(node) != 0; }
   void add_store(ir::NodeId node, Coordinates coordinates) { stores_[node] = std::move(coordinates); }
@@ -92,9 +91,11 @@ class Builder {
   void process_choice(ValueId id);
   Result<void> process_gather(ValueId id);
   Result<void> process_fold(ValueId id);
-  Result<void> process_along(ValueId id);
+  Result<void> process_scan(ValueId id);
+  Result<void> process_sort(ValueId id);
   Result<void> settle_columns(ir::NodeId node, std::span<const index::Expr> rows, std::int64_t count);
   [[nodiscard]] std::vector<index::Expr> column_axes() const;
+  [[nodiscard]] index::Expr column_position() const;
   bool request_split(const index::Expr& expr);
 
   /// The values of `fresh` axes at which some operand of `node` at `coordinates`, near or far, is one that
@@ -109,6 +110,7 @@ class Builder {
   const SymbolValues& symbols_;
   const Base& base_;
   std::vector<BaseAxis> axes_;
+  std::vector<BaseAxis> keys_;
   Coordinates base_coordinates_;
   std::set<index::AxisId> columns_;
   bool columns_known_ = false;
@@ -119,7 +121,7 @@ class Builder {
   std::map<ir::NodeId, Coordinates> stores_;
   index::AxisId next_fresh_ = kFirstFresh;
   std::optional<SplitRequest> wanted_split_;
-  std::optional<int> wanted_flip_;
+  std::optional<bool> backwards_;  ///< the direction in which the scans so far walk the columns
 };
 
 }  // namespace vkfuse::segment

@@ -31,24 +31,6 @@ std::int64_t elements_touched(const Loops& loops, const Value& load) {
   return std::min(kept, load.buffer_elements);
 }
 
-std::vector<bool> needed_in_pass(const Loops& loops, int pass) {
-  std::vector<bool> needed(loops.values.size(), false);
-  const auto need = [&](ValueId id) { needed[id] = needed[id] || loops.per_element(loops.values[id]); };
-  for (const Value& value : loops.values) {
-    const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
-    if (folds && pass_of_fold(value) == pass) need(value.operands[0]);
-  }
-  for (const Store& store : loops.stores) {
-    if ((store.axes & loops.columns()) != 0 && pass_of_store(loops, store) == pass) need(store.value);
-  }
-  for (ValueId id = static_cast<ValueId>(loops.values.size()); id-- > 0;) {
-    if (!needed[id] || loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::sort) continue;
-    for (ValueId operand : loops.values[id].operands) need(operand);
-    for (ValueId data : loops.values[id].data) need(data);
-  }
-  return needed;
-}
-
 namespace {
 
 /// The offset with what a guard bounds replaced by an axis of just that size.

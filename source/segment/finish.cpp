@@ -17,6 +17,7 @@ struct LooseAxis {
   AxisId id = 0;
   std::int64_t size = 1;
   bool column = false;
+  bool key = false;
 };
 
 /// Applies `visit` to every index expression of the loops.
@@ -56,8 +57,8 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
     if (!split) return;
     const auto at = std::find_if(axes.begin(), axes.end(), [&](const LooseAxis& axis) { return axis.id == split->axis; });
     check(at != axes.end(), "a split names an axis of the loops");
-    const LooseAxis outer{next++, at->size / split->factor, at->column};
-    const LooseAxis inner{next++, split->factor, at->column};
+    const LooseAxis outer{next++, at->size / split->factor, at->column, at->key};
+    const LooseAxis inner{next++, split->factor, at->column, at->key};
     substitute_all(loops, {{split->axis, Expr::axis(outer.id, outer.size) * split->factor + Expr::axis(inner.id, inner.size)}});
     *at = outer;
     axes.insert(at + 1, inner);
@@ -65,7 +66,7 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
 }
 
 bool mergeable(const Loops& loops, const LooseAxis& outer, const LooseAxis& inner) {
-  if (outer.column != inner.column) return false;
+  if (outer.column != inner.column || outer.key != inner.key) return false;
   bool same = true;
   for_each_access(loops, [&](const Expr& expr) {
     if (!same) return;
@@ -82,7 +83,7 @@ void merge_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
       ++i;
       continue;
     }
-    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].column};
+    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].column, axes[i].key};
     // In every access the pair is one linear term, so the outer axis may stand for nothing.
     const std::map<AxisId, Expr> map{{axes[i - 1].id, Expr(0)}, {axes[i].id, Expr::axis(merged.id, merged.size)}};
     substitute_all(loops, map);
@@ -97,8 +98,8 @@ AxisSet set_of(const Expr& expr) {
   return set;
 }
 
-/// Axes, data and stage of every value, operands first.
-void derive(Loops& loops, const std::map<int, ValueId>& numbers) {
+/// Axes and data of every value, operands first.
+void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers) {
   const AxisSet columns = loops.columns();
   for (Value& value : loops.values) {
     std::vector<const Expr*> own{&value.offset};
@@ -113,17 +114,12 @@ void derive(Loops& loops, const std::map<int, ValueId>& numbers) {
         if (std::find(value.data.begin(), value.data.end(), id) == value.data.end()) value.data.push_back(id);
       }
     }
-    const auto depend = [&](ValueId id) {
-      value.axes |= loops.values[id].axes;
-      value.stage = std::max(value.stage, loops.values[id].stage);
-    };
-    for (ValueId id : value.operands) depend(id);
-    for (ValueId id : value.data) depend(id);
-    if (value.kind == Value::Kind::fold) {
-      value.axes &= ~columns;
-      ++value.stage;
-    }
-    if (value.kind == Value::Kind::sort) ++value.stage;
+    for (ValueId id : value.operands) value.axes |= loops.values[id].axes;
+    for (ValueId id : value.data) value.axes |= loops.values[id].axes;
+    if (value.kind == Value::Kind::fold) value.axes &= ~columns;
+    if (value.kind == Value::Kind::sort) value.axes &= ~loops.keys();
+    // Every row has a running fold of its own, even where the rows are equal.
+    if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
 }
 
@@ -188,11 +184,12 @@ Result<Loops> Builder::finish() {
 
   std::vector<LooseAxis> axes;
   for (const BaseAxis& axis : axes_) {
-    if (!is_column(axis.id)) axes.push_back({axis.id, axis.size, false});
+    if (!is_column(axis.id)) axes.push_back({axis.id, axis.size, false, false});
   }
   for (const BaseAxis& axis : axes_) {
-    if (is_column(axis.id)) axes.push_back({axis.id, axis.size, true});
+    if (is_column(axis.id)) axes.push_back({axis.id, axis.size, true, false});
   }
+  for (const BaseAxis& axis : keys_) axes.push_back({axis.id, axis.size, false, true});
   split_axes(loops, axes, kFirstFresh);
   merge_axes(loops, axes, 2 * kFirstFresh);
   if (axes.size() > 32) return unsupported("Its loops have {} axes, and a kernel has 32 at most.", axes.size());
@@ -204,20 +201,15 @@ Result<Loops> Builder::finish() {
   last.clear();
   for (std::size_t i = 0; i < axes.size(); ++i) {
     last.emplace(static_cast<AxisId>(i) + 3 * kFirstFresh, Expr::axis(static_cast<AxisId>(i), axes[i].size));
-    loops.axes.push_back({axes[i].size, axes[i].column});
+    loops.axes.push_back({axes[i].size, axes[i].column, axes[i].key});
   }
   substitute_all(loops, last);
   loops.empty = std::find(base_.sizes.begin(), base_.sizes.end(), 0) != base_.sizes.end();
-  derive(loops, numbers);
+  loops.backwards = backwards_.value_or(false);
+  derive_axes(loops, numbers);
   loops.data = std::move(numbers);
-  for (Store& store : loops.stores) {
-    store.axes = set_of(store.offset);
-    const Value& value = loops.values[store.value];
-    if ((store.axes & loops.columns()) != 0) loops.passes = std::max(loops.passes, value.stage + 1);
-  }
-  for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::fold || value.kind == Value::Kind::sort) loops.passes = std::max(loops.passes, value.stage);
-  }
+  for (Store& store : loops.stores) store.axes = set_of(store.offset);
+  derive_stages(loops);
   return loops;
 }
 

@@ -15,25 +15,29 @@ namespace vkfuse::segment {
 using index::AxisId;
 using index::Expr;
 
-AxisSet Loops::columns() const {
+namespace {
+
+AxisSet set_of(const std::vector<Axis>& axes, bool Axis::*which) {
   AxisSet set = 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].column) set |= AxisSet{1} << i;
+    if (axes[i].*which) set |= AxisSet{1} << i;
   }
   return set;
 }
 
-std::int64_t Loops::row_count() const {
+std::int64_t count_of(const std::vector<Axis>& axes, AxisSet set) {
   std::int64_t count = 1;
-  for (const Axis& axis : axes) count *= axis.column ? 1 : axis.size;
+  for (std::size_t i = 0; i < axes.size(); ++i) count *= ((set >> i) & 1u) != 0 ? axes[i].size : 1;
   return count;
 }
 
-std::int64_t Loops::column_count() const {
-  std::int64_t count = 1;
-  for (const Axis& axis : axes) count *= axis.column ? axis.size : 1;
-  return count;
-}
+}  // namespace
+
+AxisSet Loops::columns() const { return set_of(axes, &Axis::column); }
+AxisSet Loops::keys() const { return set_of(axes, &Axis::key); }
+std::int64_t Loops::row_count() const { return count_of(axes, ~(columns() | keys())); }
+std::int64_t Loops::column_count() const { return count_of(axes, columns()); }
+std::int64_t Loops::key_count() const { return count_of(axes, keys()); }
 
 namespace {
 
@@ -45,9 +49,7 @@ std::int64_t product(const Sizes& sizes) {
   return count;
 }
 
-bool folds(const ir::Node& node) {
-  return node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan || node.op->cls == ops::OpClass::sort;
-}
+bool folds(const ir::Node& node) { return node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan; }
 
 /// The first member that runs over columns, if there is one: its operand's elements are the iteration space.
 std::optional<ir::NodeId> first_fold(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
@@ -95,6 +97,8 @@ bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count)
   if (!index::covers(offset, count)) return false;
   const std::vector<AxisId> used = index::axes_of(offset);
   const auto has = [&](const Builder::BaseAxis& axis) { return std::find(used.begin(), used.end(), axis.id) != used.end(); };
+  // What is computed for every key is not a result: results have no key axis.
+  if (std::any_of(builder.keys().begin(), builder.keys().end(), has)) return false;
   bool all_rows = true;
   bool any_column = false;
   bool all_columns = true;
@@ -114,19 +118,13 @@ bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count)
 Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, Base base) {
   std::map<ir::NodeId, std::vector<Expr>> placed;  // roots beside the base
   std::vector<SplitRequest> splits;
-  std::set<int> flips;
   for (int run = 0; run < kMaxRuns; ++run) {
-    Builder builder(graph, segment, symbols, base, splits, flips);
+    Builder builder(graph, segment, symbols, base, splits);
     for (const auto& [node, coordinates] : placed) builder.add_root(node, coordinates);
     VKF_CHECK_OK(builder.run());
     if (const auto split = builder.wanted_split()) {
       splits.push_back(*split);
       placed.clear();  // positions are in terms of axes that no longer exist
-      continue;
-    }
-    if (const auto flip = builder.wanted_flip()) {
-      flips.insert(*flip);
-      placed.clear();
       continue;
     }
     bool again = false;

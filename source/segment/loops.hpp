@@ -12,11 +12,12 @@ namespace vkfuse::segment {
 
 using ValueId = std::uint32_t;
 
-/// One axis of the loop nest; its id is its place in Loops::axes. Rows come first, then columns; within
-/// either, outermost first.
+/// One axis of the loop nest; its id is its place in Loops::axes. Rows come first, then columns, then keys;
+/// within each, outermost first.
 struct Axis {
   std::int64_t size = 1;
-  bool column = false;  ///< folded, scanned or sorted by somebody; without such members all axes are rows
+  bool column = false;  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
+  bool key = false;     ///< runs over the elements of a row that is sorted: in what they are computed from alone
 };
 
 /// A condition on the position: every entry has 0 <= value < size. Negated: not all of them have.
@@ -43,8 +44,8 @@ struct Value {
     compute,   ///< the elementwise op of `node` on `operands`
     choose,    ///< operands[0] where the guards hold, else operands[1]
     fold,      ///< operands[0] folded over all columns, by `node`
-    scan,      ///< the running fold of operands[0] along the columns, by `node`
-    sort,      ///< position `offset` in the order of operands[0] along the columns, by `node`
+    scan,      ///< the fold of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs it
+    sort,      ///< entry `offset` of the order of operands[0] along the keys of the row, by `node`
     chain,     ///< operands[0] joined with the updates of one scatter row: see `scatter` in docs/ops.md
   };
   Kind kind = Kind::literal;
@@ -60,7 +61,7 @@ struct Value {
   enum class Online : std::uint8_t { no, softmax, moments };
   Online online = Online::no;
   ValueId partner = 0;
-  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold.
+  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold; see derive_stages.
   int stage = 0;
 };
 
@@ -77,20 +78,34 @@ struct Loops {
   std::vector<Value> values;  ///< operands come first
   std::vector<Store> stores;  ///< of Segment::stores, in order
   std::map<index::DataId, ValueId> data;  ///< the values that data atoms of the expressions stand for
+  bool backwards = false;  ///< scans walk the columns from the last to the first
+  /// Several workgroups share a row: a scan is first folded part by part, in the pass before it runs.
+  bool scans_in_parts = false;
   bool empty = false;  ///< no elements: nothing is launched, and sizes of 0 are 1 here
   /// Passes over the columns: one per stage whose values some fold or store needs; at least 1.
   int passes = 1;
 
   [[nodiscard]] AxisSet columns() const;
+  [[nodiscard]] AxisSet keys() const;
   [[nodiscard]] std::int64_t row_count() const;
   [[nodiscard]] std::int64_t column_count() const;
+  [[nodiscard]] std::int64_t key_count() const;  ///< 1 where nothing is sorted
   [[nodiscard]] std::int64_t count() const { return row_count() * column_count(); }
   [[nodiscard]] bool per_element(const Value& value) const { return (value.axes & columns()) != 0; }
 };
 
-/// The pass over the columns that consumes a fold's operand, and the one that writes a store of all axes.
+/// The pass over the columns that consumes the operand of a fold (or of a scan in parts), and the one that writes a store of all axes.
 inline int pass_of_fold(const Value& fold) { return fold.stage - 1; }
 inline int pass_of_store(const Loops& loops, const Store& store) { return loops.values[store.value].stage; }
+
+/// Whether the operand's elements are joined in a pass of its own before the value is known anywhere.
+bool folds_first(const Loops& loops, const Value& value);
+
+/// Fills in the stage of every value, operands first, and the number of passes.
+void derive_stages(Loops& loops);
+
+/// The same loops for workgroups that share a row.
+Loops with_scans_in_parts(Loops loops);
 
 /// Which values of column positions one pass computes: what its folds and stores need.
 std::vector<bool> needed_in_pass(const Loops& loops, int pass);

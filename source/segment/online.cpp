@@ -49,23 +49,6 @@ void pair_up(const ir::Graph& graph, Loops& loops, ValueId id) {
   fold.operands = loops.values[fold.partner].operands;
 }
 
-/// Stages again, now that some folds wait for less.
-void renew_stages(Loops& loops) {
-  for (Value& value : loops.values) {
-    value.stage = 0;
-    for (ValueId operand : value.operands) value.stage = std::max(value.stage, loops.values[operand].stage);
-    for (ValueId data : value.data) value.stage = std::max(value.stage, loops.values[data].stage);
-    if (value.kind == Value::Kind::fold || value.kind == Value::Kind::sort) ++value.stage;
-  }
-  loops.passes = 1;
-  for (const Store& store : loops.stores) {
-    if ((store.axes & loops.columns()) != 0) loops.passes = std::max(loops.passes, loops.values[store.value].stage + 1);
-  }
-  for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::fold || value.kind == Value::Kind::sort) loops.passes = std::max(loops.passes, value.stage);
-  }
-}
-
 }  // namespace
 
 std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loops) {
@@ -75,7 +58,7 @@ std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loop
   }
   const bool any = std::any_of(paired.values.begin(), paired.values.end(), [](const Value& value) { return value.online != Value::Online::no; });
   if (!any) return std::nullopt;
-  renew_stages(paired);
+  derive_stages(paired);  // again, now that some folds wait for less
   return paired;
 }
 

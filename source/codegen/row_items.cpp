@@ -1,0 +1,320 @@
+// The row template's loops over the columns: which items a lane owns, in which order, and the calls for each.
+#include <algorithm>
+
+#include "codegen/rows.hpp"
+
+namespace vkfuse::codegen {
+
+using schedule::AccessKind;
+
+namespace {
+
+std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
+
+}  // namespace
+
+/// Where a scan walks from the last column to the first, so does everything else in the kernel: what is kept
+/// in registers is in that order too.
+std::string Rows::column_of(const std::string& step) {
+  return loops_.backwards ? fmt::format("{} - {}", numbers_.size(schedule_.column_items - 1), step.find(' ') == std::string::npos ? step : "(" + step + ")") : step;
+}
+
+void Rows::load_kept() {
+  std::vector<ValueId> loads;
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    if (kept(id) && loops_.values[id].data.empty()) loads.push_back(id);
+  }
+  if (loads.empty()) return;
+  Scope scope = row_scope_;
+  set_column_axes(scope, false);
+  scope.axis_names[kColumn] = "column";
+  resident_.insert(loads.begin(), loads.end());
+  if (schedule_.trips == 1) {
+    if (!whole()) {
+      main_.line("uint nearest = min(column, {});", numbers_.size(schedule_.column_items - 1));
+      scope.axis_names[kColumn] = "nearest";
+    }
+    for (ValueId id : loads) load_vectors(scope, id, "");
+    return;
+  }
+  for (ValueId id : loads) {
+    for (int v = 0; v < vectors_of(id); ++v) {
+      main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), schedule_.trips);
+    }
+  }
+  main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
+  const std::string step = fmt::format("t * {}u + column_lane", schedule_.column_lanes);
+  main_.line("uint column = {};", column_of(whole() ? step : fmt::format("min({}, {})", step, numbers_.size(schedule_.column_items - 1))));
+  for (ValueId id : loads) load_vectors(scope, id, "[t]");
+  main_.close();
+}
+
+std::string Rows::slot_of(ValueId id) const {
+  if (resident_.count(id) != 0) return trip_slot();
+  return flying_.count(id) != 0 ? "[u]" : "";
+}
+
+Result<void> Rows::run_pass(int number) {
+  Pass pass = make_pass(number);
+  if (pass.empty()) return {};
+  for (std::size_t i = 0; i < pass.bodies.size(); ++i) VKF_CHECK_OK(element_function(pass, i));
+  declare_accumulators(number + 1);
+  for (std::size_t i : pass.scans) begin_scan(scans_[i], pass);
+  return pass.waits ? columns_together(pass) : columns(pass);
+}
+
+/// In parts, the carry is there already: what the workgroups before this one have seen.
+void Rows::begin_scan(const ScanText& scan, const Pass& pass) {
+  const bool first = running_.insert(scan.fold.id).second;
+  if (pass.waits && first) LaneScan(schedule_, Combine(schedule_, dialect_, width())).declare_shared(scan, shared_);
+  if (split_) return;
+  if (first) {
+    declare(scan.fold);
+    return;
+  }
+  for (int j = 0; j < width(); ++j) main_.line("{} = {};", at(scan.carry(), j), scan.identity());
+}
+
+/// Each lane for itself.
+Result<void> Rows::columns(Pass& pass) {
+  const std::string step = loops_.backwards ? "step" : "column";
+  const auto inner = [&](const std::string& begin, const std::string& end) -> Result<void> {
+    if (schedule_.items_in_flight > 1) return columns_in_flight(pass, begin, end);
+    main_.open("for (uint {0} = {1}; {0} < {2}; {0} += {3}u) {{", step, begin, end, schedule_.column_lanes);
+    if (loops_.backwards) main_.line("uint column = {};", column_of("step"));
+    VKF_CHECK_OK(item(pass));
+    main_.close();
+    return {};
+  };
+  const std::string begin = split_ ? "part_begin + column_lane" : "column_lane";
+  const std::string end = split_ ? "part_end" : column_items();
+  if (!split_ && schedule_.trips == 1) {
+    // Walked backwards, what is no column has a number beyond all of them too.
+    main_.open("{}{{", whole() ? "" : fmt::format("if (column < {}) ", end));
+    VKF_CHECK_OK(item(pass));
+    main_.close();
+  } else if (!split_ && schedule_.persistent) {
+    main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
+    main_.line("uint column = {};", column_of(fmt::format("t * {}u + column_lane", schedule_.column_lanes)));
+    if (!whole()) main_.open("if (column < {}) {{", end);
+    VKF_CHECK_OK(item(pass));
+    if (!whole()) main_.close();
+    main_.close();
+  } else if (pass.blocks) {
+    const int stride = schedule_.column_lanes * schedule_.block;
+    main_.open("for (uint block = {}; block < {}; block += {}u) {{", begin, end, stride);
+    begin_block(pass);
+    main_.line("uint block_end = min(block + {}u, {});", stride, end);
+    VKF_CHECK_OK(inner("block", "block_end"));
+    end_block(pass);
+    main_.close();
+  } else {
+    return inner(begin, end);
+  }
+  return {};
+}
+
+/// A loop that issues the loads of several items before it needs the first one.
+Result<void> Rows::columns_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
+  const int count = schedule_.items_in_flight;
+  main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * schedule_.column_lanes);
+  for (ValueId id : pass.vectors) {
+    if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
+    flying_.insert(id);
+    for (int v = 0; v < vectors_of(id); ++v) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), count);
+  }
+  const std::string step = fmt::format("first + u * {}u", schedule_.column_lanes);
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+  main_.line("uint column = {};", column_of(fmt::format("min({}, {} - 1u)", step, end)));
+  Scope loading = row_scope_;
+  set_column_axes(loading, false);
+  loading.axis_names[kColumn] = "column";
+  for (ValueId id : pass.vectors) {
+    if (flying_.count(id) != 0) load_vectors(loading, id, "[u]");
+  }
+  main_.close();
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+  if (loops_.backwards) main_.line("uint step = {};", step);
+  main_.line("uint column = {};", loops_.backwards ? column_of("step") : step);
+  main_.open("if ({} < {}) {{", loops_.backwards ? "step" : "column", end);
+  VKF_CHECK_OK(item(pass));
+  main_.close();
+  main_.close();
+  main_.close();
+  flying_.clear();
+  return {};
+}
+
+/// All lanes of the workgroup come round equally often, those that have no item left with one of another lane.
+Result<void> Rows::columns_together(Pass& pass) {
+  const std::string end = split_ ? "part_end" : column_items();
+  const bool idle = may_be_idle(pass);
+  std::string step = "column_lane";
+  if (!split_ && schedule_.trips == 1) {
+    main_.open("{{");
+  } else if (!split_ && schedule_.persistent) {
+    main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
+    step = fmt::format("t * {}u + column_lane", schedule_.column_lanes);
+  } else {
+    main_.open("for (uint first = {0}; first < {1}; first += {2}u) {{", split_ ? "part_begin" : "0u", end, schedule_.column_lanes);
+    step = "first + column_lane";
+  }
+  if (idle) {
+    main_.line("uint step = {};", step);
+    main_.line("bool live = step < {};", end);
+    step = fmt::format("min(step, {} - 1u)", end);
+  }
+  main_.line("uint column = {};", column_of(step));
+  VKF_CHECK_OK(item(pass));
+  main_.close();
+  return {};
+}
+
+FoldText Rows::in_block(const Pass& pass, const FoldText& fold) const {
+  FoldText renamed = fold;
+  for (FoldField& field : renamed.fields) {
+    if (pass.blocks) field.name += "_block";
+  }
+  return renamed;
+}
+
+/// A block's folds and scans begin with nothing and are joined when it is done: chains of additions stay short.
+void Rows::begin_block(const Pass& pass) {
+  for (std::size_t i : pass.bodies.back().folds) declare(in_block(pass, folds_[i]));
+  for (std::size_t i : pass.scans) declare(in_block(pass, scans_[i].fold));
+}
+
+void Rows::end_block(const Pass& pass) {
+  const Combine combine(schedule_, dialect_, width());
+  const auto join = [&](const FoldText& fold) {
+    for (int j = 0; j < width(); ++j) {
+      main_.line("{}", combine.join(fold, j, [&](const FoldField& field) { return at(field.name + "_block", j); }));
+    }
+  };
+  for (std::size_t i : pass.bodies.back().folds) join(folds_[i]);
+  for (std::size_t i : pass.scans) join(scans_[i].fold);
+}
+
+Result<void> Rows::item(Pass& pass) {
+  Scope scope = row_scope_;
+  set_column_axes(scope, false);
+  scope.axis_names[kColumn] = "column";
+  for (ValueId id : pass.vectors) {
+    if (resident_.count(id) == 0 && flying_.count(id) == 0 && loops_.values[id].data.empty()) load_vectors(scope, id, "");
+  }
+  VKF_CHECK_OK(emit_values(scope, pass.per_item));
+  for (ValueId id : pass.vectors) {
+    if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
+  }
+  if (is_ragged()) {
+    const std::string left = fmt::format("min({}u, {} - column * {}u)", elements_, numbers_.size(loops_.column_count()), elements_);
+    main_.line("uint valid = {};", may_be_idle(pass) ? fmt::format("live ? {} : 0u", left) : left);
+  }
+  Groups groups;
+  for (const Body& body : pass.bodies) {
+    for (std::size_t i : body.scans) {
+      if (body.totals) begin_totals(scans_[i]);
+    }
+    call_each(pass, body, scope, groups);
+    if (body.totals) end_totals(body);
+  }
+  store_items(pass, scope);
+  return {};
+}
+
+/// The lane's own elements of this item.
+void Rows::begin_totals(const ScanText& scan) {
+  main_.line("{} {} = {};", scan.fold.type, scan.total, scan.identity());
+  main_.line("{} {}[{}];", scan.fold.type, value_names_[scan.fold.id], elements_);
+}
+
+/// From the running folds of each lane's elements to those of the row.
+void Rows::end_totals(const Body& body) {
+  std::vector<const ScanText*> scans;
+  for (std::size_t i : body.scans) scans.push_back(&scans_[i]);
+  LaneScan(schedule_, Combine(schedule_, dialect_, width())).across_lanes(scans, main_);
+  for (const ScanText* scan : scans) {
+    const std::string element = value_names_[scan->fold.id] + "[j]";
+    main_.line("{}({}, {});", scan->fold.join, scan->before, scan->carry());
+    main_.line("{}({}, {});", scan->fold.join, scan->carry(), scan->total);
+    main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", elements_);
+    main_.line("{}({}, {});", scan->fold.join, element, scan->before);
+    round_result(dtype_of(loops_.values[scan->fold.id]), element);
+    main_.close();
+  }
+}
+
+std::string Rows::element_condition(const Pass& pass, int element) const {
+  if (is_ragged() && (element > 0 || may_be_idle(pass))) return fmt::format("if ({}u < valid) ", element);
+  return may_be_idle(pass) ? "if (live) " : "";
+}
+
+/// Passes are blocks of their own, so all of them use one name.
+std::string Rows::group_name(ValueId id, int group) {
+  std::string& name = group_names_[{id, group}];
+  if (name.empty()) name = unique(fmt::format("{}_{}", value_names_[id], group));
+  return name;
+}
+
+/// In the order in which scans walk.
+void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups) {
+  const bool reversed = loops_.backwards && !schedule_.vector_rows;
+  for (int turn = 0; turn < groups_; ++turn) {
+    const int g = reversed ? groups_ - 1 - turn : turn;
+    for (ValueId id : body.feeds) {
+      if (!is_vector(id) || !groups.insert({id, g}).second) continue;
+      main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, slot_of(id)));
+    }
+    for (std::size_t i : body.stores) {
+      if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
+    }
+    for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
+  }
+}
+
+void Rows::call(const Pass& pass, const Body& body, Scope& scope, int element) {
+  const int g = element / group_;
+  const int row = width() == 1 ? 0 : element;
+  std::string arguments;
+  const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
+  const auto accumulators = [&](const FoldText& fold) {
+    for (const FoldField& field : in_block(pass, fold).fields) add(at(field.name, row));
+  };
+  for (const std::string& name : body.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);
+  for (ValueId id : body.feeds) {
+    if (is_vector(id)) {
+      add(element_of(group_name(id, g), element % group_, group_));
+    } else if (is_scan(id)) {
+      add(fmt::format("{}[{}]", value_names_[id], element));
+    } else if (width() > 1 && varies(id)) {
+      add(at(use(scope, id), element));
+    } else {
+      add(use(scope, id));
+    }
+  }
+  for (std::size_t i : body.scans) {
+    if (body.totals) {
+      add(scans_[i].total);
+      add(fmt::format("{}[{}]", value_names_[scans_[i].fold.id], element));
+      continue;
+    }
+    if (pass.blocks) add(at(scans_[i].carry(), row));
+    accumulators(scans_[i].fold);
+  }
+  for (std::size_t k : body.folds) accumulators(folds_[k]);
+  for (std::size_t k : body.stores) {
+    if (schedule_.stores[k].kind == AccessKind::vector) add(element_of(result_group(k, g), element % group_, group_));
+  }
+  main_.line("{}{}({});", element_condition(pass, element), body.function, arguments);
+}
+
+void Rows::store_items(const Pass& pass, Scope& scope) {
+  for (std::size_t i : pass.bodies.back().stores) {
+    if (schedule_.stores[i].kind != AccessKind::vector) continue;
+    main_.open("if (inside{}) {{", may_be_idle(pass) ? " && live" : "");
+    store_vectors(scope, i, is_ragged() ? fmt::format("valid == {}u", elements_) : "", is_ragged() ? "valid" : "");
+    main_.close();
+  }
+}
+
+}  // namespace vkfuse::codegen

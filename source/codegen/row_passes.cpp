@@ -1,0 +1,196 @@
+// The row template's passes over the columns: which values a pass computes, and what it does to an element.
+#include <algorithm>
+
+#include "codegen/rows.hpp"
+
+namespace vkfuse::codegen {
+
+using schedule::AccessKind;
+
+/// Scans that other lanes take part in cut the work on an item in pieces: first what each of them needs, then,
+/// when it is known what the lanes before have seen, the next one, and last what is stored and folded.
+Rows::Pass Rows::make_pass(int number) {
+  Pass pass;
+  pass.number = number;
+  const std::vector<bool> needed = segment::needed_in_pass(loops_, number);
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    if (!needed[id] || is_literal(id)) continue;
+    if (is_vector(id)) {
+      pass.vectors.push_back(id);
+    } else if (!varies(id)) {
+      pass.per_item.push_back(id);
+    }
+  }
+  int depth = 0;
+  for (std::size_t i = 0; i < scans_.size(); ++i) {
+    if (!needed[scans_[i].fold.id]) continue;
+    pass.scans.push_back(i);
+    depth = std::max(depth, scans_[i].depth);
+  }
+  pass.waits = scans_across_lanes() && !pass.scans.empty();
+  Body last;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    const segment::Store& store = loops_.stores[i];
+    if ((store.axes & loops_.columns()) != 0 && segment::pass_of_store(loops_, store) == number) last.stores.push_back(i);
+  }
+  for (std::size_t i = 0; i < folds_.size(); ++i) {
+    if (folds_[i].stage - 1 == number) last.folds.push_back(i);
+  }
+  for (int at = 1; pass.waits && at <= depth; ++at) {
+    Body body;
+    body.totals = true;
+    for (std::size_t i : pass.scans) {
+      if (scans_[i].depth == at) body.scans.push_back(i);
+    }
+    if (!body.scans.empty()) pass.bodies.push_back(std::move(body));
+  }
+  if (!pass.waits) last.scans = pass.scans;
+  pass.bodies.push_back(std::move(last));
+  pass.blocks = schedule_.block > 0 && !pass.waits && !(pass.scans.empty() && pass.bodies.back().folds.empty());
+  for (Body& body : pass.bodies) finish_body(pass, body, needed);
+  return pass;
+}
+
+/// What the body computes for each element, and what it is given.
+void Rows::finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed) {
+  std::vector<bool> used(loops_.values.size(), false);
+  for (std::size_t i : body.stores) used[loops_.stores[i].value] = true;
+  for (std::size_t i : body.folds) used[loops_.values[folds_[i].id].operands[0]] = true;
+  if (body.totals) {
+    for (std::size_t i : body.scans) used[loops_.values[scans_[i].fold.id].operands[0]] = true;
+  }
+  std::vector<bool> inside(loops_.values.size(), false);
+  for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
+    if (!used[id] || !needed[id] || is_literal(id)) continue;
+    const bool given = is_vector(id) || !varies(id) || (is_scan(id) && pass.waits);
+    // A product that is part of a sum is computed where the sum is.
+    inside[id] = !given;
+    if (given && !is_contracted(id)) continue;
+    for (ValueId operand : loops_.values[id].operands) used[operand] = true;
+    for (ValueId data : loops_.values[id].data) used[data] = true;
+  }
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    if (inside[id]) body.per_element.push_back(id);
+    if (used[id] && !inside[id] && !is_literal(id) && !is_contracted(id)) body.feeds.push_back(id);
+  }
+}
+
+/// One more element for a fold's accumulators.
+void Rows::fold_element(Scope& scope, const FoldText& fold) {
+  Writer& out = *scope.out;
+  const Value& value = loops_.values[fold.id];
+  const std::string operand = use(scope, value.operands[0]);
+  const std::vector<FoldField>& fields = fold.fields;
+  switch (fold.kind) {
+    case FoldText::Kind::plain: out.line("{}({}, {});", fold.join, fields[0].name, operand); break;
+    case FoldText::Kind::arg: out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand, position(scope, value.offset)); break;
+    case FoldText::Kind::softmax: out.line("{}({}, {}, {});", Combine::add_element(fold), fields[0].name, fields[1].name, operand); break;
+    case FoldText::Kind::moments:
+      out.line("{}({}, {}, {}, 1.0, {}, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, operand);
+      break;
+  }
+}
+
+/// A scan's lines for one element: into the lane's total where other lanes are waited for, else into the carry.
+void Rows::scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope) {
+  const ValueId id = scan.fold.id;
+  const DType type = dtype_of(loops_.values[id]);
+  const std::string& name = value_names_[id];
+  const std::string operand = use(scope, loops_.values[id].operands[0]);
+  const std::string running = body.totals ? scan.total : in_block(pass, scan.fold).fields[0].name;
+  if (!scan.exclusive) scope.out->line("{}({}, {});", scan.fold.join, running, operand);
+  if (body.totals) {
+    scope.out->line("{} = {};", name, running);
+  } else if (pass.blocks) {
+    scope.out->line("{} {} = {};", scan.fold.type, name, scan.carry());
+    scope.out->line("{}({}, {});", scan.fold.join, name, running);
+    if (narrowed(type, name) != name) scope.out->line("{} = {};", name, narrowed(type, name));
+  } else {
+    scope.out->line("{} {} = {};", scan.fold.type, name, narrowed(type, running));
+  }
+  if (scan.exclusive) scope.out->line("{}({}, {});", scan.fold.join, running, operand);
+  scope.names[id] = name;
+}
+
+Result<void> Rows::element_function(Pass& pass, std::size_t number) {
+  const bool last = number + 1 == pass.bodies.size();
+  Body& body = pass.bodies[number];
+  Scope scope;
+  Writer out;
+  scope.out = &out;
+  set_row_axes(scope, true);
+  set_column_axes(scope, true);
+  scope.axis_names = {{kRow, "row"}, {kColumn, "column"}, {kElement, "j"}};
+  for (ValueId id : body.feeds) scope.names[id] = value_names_[id];
+  out.indent();
+  for (ValueId id : body.per_element) {
+    if (!is_scan(id)) {
+      VKF_CHECK_OK(emit_value(scope, id));
+      continue;
+    }
+    const auto scan = std::find_if(scans_.begin(), scans_.end(), [&](const ScanText& text) { return text.fold.id == id; });
+    scan_element(pass, body, *scan, scope);
+  }
+  if (body.totals) {
+    for (std::size_t i : body.scans) scan_element(pass, body, scans_[i], scope);
+  }
+  for (std::size_t i : body.folds) fold_element(scope, in_block(pass, folds_[i]));
+  for (std::size_t i : body.stores) {
+    const std::string value = use(scope, loops_.stores[i].value);
+    if (schedule_.stores[i].kind == AccessKind::vector) {
+      out.line("{} = {};", result_name(i), value);
+      continue;
+    }
+    out.open("if (inside) {{");
+    Scope inner = scope;
+    store_scalar(inner, i, value);
+    out.close();
+  }
+  write_function(pass, body, out.take(),
+                 last ? fmt::format("// One element of pass {}.", pass.number) : fmt::format("// What one element of pass {} adds to the running folds.", pass.number));
+  return {};
+}
+
+/// The body's parameters follow from its text.
+void Rows::write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment) {
+  std::string parameters;
+  const auto add = [&](const std::string& parameter) { parameters += (parameters.empty() ? "" : ", ") + parameter; };
+  for (const char* name : {"inside", "row", "column", "j"}) {
+    if (!mentions(text, name)) continue;
+    add((std::string_view(name) == "inside" ? "bool " : "uint ") + std::string(name));
+    body.coordinates.push_back(name);
+  }
+  for (ValueId id : body.feeds) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+  const auto accumulators = [&](const FoldText& fold) {
+    for (const FoldField& field : in_block(pass, fold).fields) add(fmt::format("inout {} {}", field.type, field.name));
+  };
+  for (std::size_t i : body.scans) {
+    const FoldText& fold = scans_[i].fold;
+    if (body.totals) {
+      add(fmt::format("inout {} {}", fold.type, scans_[i].total));
+      add(fmt::format("out {} {}", fold.type, value_names_[fold.id]));
+      continue;
+    }
+    if (pass.blocks) add(fmt::format("{} {}", fold.type, scans_[i].carry()));
+    accumulators(fold);
+  }
+  for (std::size_t i : body.folds) accumulators(folds_[i]);
+  for (std::size_t i : body.stores) {
+    if (schedule_.stores[i].kind == AccessKind::vector) add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
+  }
+  body.function = unique(body.totals ? fmt::format("pass{}_scan", pass.number) : fmt::format("pass{}", pass.number));
+  functions_.line("{}", comment);
+  functions_.open("void {}({}) {{", body.function, parameters);
+  functions_.raw(text);
+  functions_.close();
+  functions_.blank();
+}
+
+bool Rows::kept(ValueId id) const {
+  if (!schedule_.persistent || !is_vector(id)) return false;
+  int used = 0;
+  for (int pass = 0; pass < loops_.passes; ++pass) used += segment::needed_in_pass(loops_, pass)[id] ? 1 : 0;
+  return used > 1 || schedule_.trips > 1;
+}
+
+}  // namespace vkfuse::codegen

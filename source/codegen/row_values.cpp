@@ -1,0 +1,301 @@
+// What the row template knows of a row: its folds, what is computed from them, and what is stored once per row.
+#include <algorithm>
+
+#include "codegen/rows.hpp"
+
+namespace vkfuse::codegen {
+
+using index::Expr;
+using schedule::AccessKind;
+
+bool Rows::is_partner(ValueId id) const {
+  return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
+    return value.kind == Value::Kind::fold && value.online != Value::Online::no && value.partner == id;
+  });
+}
+
+/// A lane that owns several rows has one accumulator for each. And what depends on a scan is computed when the
+/// scan is known: not before, for the whole item.
+void Rows::find_varying() {
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    bool varies = schedule::varies_in_item(loops_, schedule_, value) || (schedule_.vector_rows && elements_ > 1 && value.kind == Value::Kind::fold);
+    int depth = 0;
+    const auto depend = [&](ValueId other) {
+      varies = varies || (schedule_.vector_rows && varies_[other]);
+      depth = std::max(depth, depth_[other]);
+    };
+    for (ValueId operand : value.operands) depend(operand);
+    for (ValueId data : value.data) depend(data);
+    if (value.kind == Value::Kind::fold) depth = 0;  // finished before the pass begins
+    depth_.push_back(depth + (is_scan(id) ? 1 : 0));
+    varies_.push_back(varies || depth_[id] > 0);
+  }
+  for_columns_.assign(loops_.values.size(), false);
+  for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
+    const Value& value = loops_.values[id];
+    if (!for_columns_[id] && !loops_.per_element(value) && value.kind != Value::Kind::fold) continue;
+    for (ValueId operand : value.operands) for_columns_[operand] = true;
+    for (ValueId data : value.data) for_columns_[data] = true;
+  }
+}
+
+FoldText Rows::make_fold(ValueId id) {
+  const Value& value = loops_.values[id];
+  FoldText fold;
+  fold.id = id;
+  fold.stage = value.stage;
+  fold.node = &graph_.node(value.node);
+  fold.operand = dtype(fold.node->operands[0]);
+  fold.name = value_names_[id];
+  fold.type = std::string(ops::glsl_type(ops::lane_of(fold.operand), dialect_.native_int64));
+  fold.join = unique(fold.name + "_join");
+  const auto field = [&](const std::string& name, DType type, const std::string& identity) {
+    const std::string text = std::string(ops::glsl_type(ops::lane_of(type), dialect_.native_int64));
+    fold.fields.push_back({name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
+  };
+  fold.prefix = is_scan(id);
+  const std::string identity = fold_identity(graph_, *fold.node, dialect_);
+  if (value.online == Value::Online::softmax) {
+    fold.kind = FoldText::Kind::softmax;
+    field(value_names_[value.partner], DType::f32, "uintBitsToFloat(0xff800000u)");
+    field(fold.name, DType::f32, "0.0");
+  } else if (value.online == Value::Online::moments) {
+    fold.kind = FoldText::Kind::moments;
+    field(unique(fold.name + "_count"), DType::f32, "0.0");
+    field(value_names_[value.partner], DType::f32, "0.0");
+    field(fold.name, DType::f32, "0.0");
+  } else if (fold.node->op->fold.kind == ops::Fold::Kind::arg) {
+    fold.kind = FoldText::Kind::arg;
+    field(unique(fold.name + "_best"), fold.operand, identity);
+    field(unique(fold.name + "_at"), DType::u32, "0xffffffffu");
+  } else {
+    field(fold.prefix ? unique(fold.name + "_carry") : fold.name, fold.operand, identity);
+  }
+  return fold;
+}
+
+void Rows::declare(const FoldText& fold) {
+  for (const FoldField& field : fold.fields) {
+    if (width() == 1) {
+      main_.line("{} {} = {};", field.type, field.name, field.identity);
+      continue;
+    }
+    std::string all = field.identity;
+    for (int j = 1; j < width(); ++j) all += ", " + field.identity;
+    main_.line("{0} {1}[{2}] = {0}[{2}]({3});", field.type, field.name, width(), all);
+  }
+}
+
+void Rows::declare_accumulators(int stage) {
+  for (const FoldText& fold : folds_) {
+    if (fold.stage == stage) declare(fold);
+  }
+}
+
+void Rows::finish_folds(int stage) {
+  const std::string count = numbers_.size(loops_.column_count());
+  for (const FoldText& fold : folds_) {
+    if (fold.stage != stage || fold.prefix) continue;
+    const Value& value = loops_.values[fold.id];
+    const bool mean = fold.node->op->fold.kind == ops::Fold::Kind::mean;
+    for (int j = 0; j < width(); ++j) {
+      const std::string result = at(fold.name, j);
+      if (fold.kind == FoldText::Kind::softmax) {
+        // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
+        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(fold.fields[0].name, j), result);
+      }
+      if (mean) main_.line("{0} = {0} / {1}({2});", result, fold.type, count);
+      if (fold.kind == FoldText::Kind::arg) continue;
+      round_result(fold.node->type.dtype, result);
+      if (value.online != Value::Online::no) round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
+    }
+    if (fold.kind == FoldText::Kind::arg) {
+      const std::string position = fold.fields[1].name;
+      if (width() > 1) main_.line("int {}[{}];", fold.name, width());
+      for (int j = 0; j < width(); ++j) main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(fold.name, j), at(position, j));
+    }
+    row_scope_.names[fold.id] = fold.name;
+    if (value.online != Value::Online::no) row_scope_.names[value.partner] = value_names_[value.partner];
+  }
+}
+
+std::string Rows::narrowed(DType type, const std::string& text) const {
+  return is_float(type) && options_.numerics != Numerics::strict ? text : ops::narrow(type, text);
+}
+
+void Rows::round_result(DType type, const std::string& result) {
+  const std::string text = narrowed(type, result);
+  if (text != result) main_.line("{} = {};", result, text);
+}
+
+void Rows::set_row_axes(Scope& scope, bool element) const {
+  Sizes sizes;
+  std::vector<int> ids;
+  for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
+    if (loops_.axes[i].column) continue;
+    sizes.push_back(loops_.axes[i].size);
+    ids.push_back(static_cast<int>(i));
+  }
+  if (sizes.empty()) return;
+  if (schedule_.vector_rows) sizes.back() /= elements_;
+  const std::vector<Expr> coordinates = index::delinearize(Expr::axis(kRow, std::max<std::int64_t>(schedule_.row_items, 2)), sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
+  if (!schedule_.vector_rows) return;
+  Expr& inner = scope.axes.at(ids.back());
+  inner = inner * elements_;
+  if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
+}
+
+void Rows::set_column_axes(Scope& scope, bool element) const {
+  Sizes sizes;
+  std::vector<int> ids;
+  for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
+    if (!loops_.axes[i].column) continue;
+    sizes.push_back(loops_.axes[i].size);
+    ids.push_back(static_cast<int>(i));
+  }
+  const bool vectors = !schedule_.vector_rows;
+  if (vectors) sizes.back() = schedule::ceil_div(sizes.back(), elements_);
+  const std::vector<Expr> coordinates = index::delinearize(Expr::axis(kColumn, std::max<std::int64_t>(schedule_.column_items, 2)), sizes);
+  for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
+  if (!vectors) return;
+  Expr& inner = scope.axes.at(ids.back());
+  inner = inner * elements_;
+  if (element && elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
+}
+
+void Rows::set_row_element(Scope& scope, int j) const {
+  scope.axes.clear();
+  scope.known.clear();
+  set_row_axes(scope, true);
+  for (auto& entry : scope.axes) entry.second = index::substitute(entry.second, {{kElement, Expr(j)}});
+}
+
+Result<void> Rows::row_values(int stage) {
+  std::vector<ValueId> own;
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
+    if (folds || is_literal(id) || is_contracted(id) || loops_.per_element(value) || value.stage != stage) continue;
+    // What only stores of the row need is computed there, by the lane that stores: a gathered label waits for two
+    // loads.
+    if (width() == 1 && !for_columns_[id]) continue;
+    if (width() == 1 || !varies(id)) {
+      VKF_CHECK_OK(emit_value(row_scope_, id));
+    } else {
+      own.push_back(id);
+    }
+  }
+  return own.empty() ? Result<void>() : values_of_each_row(stage, own);
+}
+
+/// One function for each of the rows that a lane owns.
+Result<void> Rows::values_of_each_row(int stage, const std::vector<ValueId>& own) {
+  Scope scope;
+  Writer body;
+  scope.out = &body;
+  set_row_axes(scope, true);
+  scope.axis_names = {{kRow, "row"}, {kElement, "j"}};
+  std::vector<ValueId> feeds;
+  const std::set<ValueId> inside(own.begin(), own.end());
+  const auto feed = [&](ValueId id) {
+    if (is_literal(id) || inside.count(id) != 0 || is_contracted(id)) return;
+    if (std::find(feeds.begin(), feeds.end(), id) == feeds.end()) feeds.push_back(id);
+  };
+  for (ValueId id : own) {
+    for (ValueId operand : loops_.values[id].operands) {
+      feed(operand);
+      if (!is_contracted(operand)) continue;
+      for (ValueId factor : loops_.values[operand].operands) feed(factor);
+    }
+    for (ValueId data : loops_.values[id].data) feed(data);
+  }
+  for (ValueId id : feeds) scope.names[id] = value_names_[id];
+  body.indent();
+  VKF_CHECK_OK(emit_values(scope, own));
+  const std::string function = unique(fmt::format("row{}", stage));
+  std::string outs;
+  for (ValueId id : own) {
+    body.line("{}_row = {};", value_names_[id], value_names_[id]);
+    outs += (outs.empty() ? "out " : ", out ") + scalar_type(loops_.values[id].node) + " " + value_names_[id] + "_row";
+  }
+  std::string parameters = "uint row, uint j";
+  for (ValueId id : feeds) parameters += ", " + scalar_type(loops_.values[id].node) + " " + value_names_[id];
+  functions_.line("// What one row knows after {} fold{}.", stage, stage == 1 ? "" : "s");
+  functions_.open("void {}({}, {}) {{", function, parameters, outs);
+  functions_.raw(body.take());
+  functions_.close();
+  functions_.blank();
+  for (ValueId id : own) {
+    main_.line("{} {}[{}];", scalar_type(loops_.values[id].node), value_names_[id], width());
+    row_scope_.names[id] = value_names_[id];
+  }
+  for (int j = 0; j < width(); ++j) {
+    std::string arguments = fmt::format("row, {}u", j);
+    for (ValueId id : feeds) arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
+    for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
+    main_.line("{}({});", function, arguments);
+  }
+  return {};
+}
+
+Result<void> Rows::emit_cone(Scope& scope, ValueId root) {
+  std::vector<bool> needed(loops_.values.size(), false);
+  needed[root] = true;
+  for (ValueId id = root + 1; id-- > 0;) {
+    if (!needed[id] || scope.names.count(id) != 0) continue;
+    for (ValueId operand : loops_.values[id].operands) needed[operand] = true;
+    for (ValueId data : loops_.values[id].data) needed[data] = true;
+  }
+  for (ValueId id = 0; id <= root; ++id) {
+    const bool folds = loops_.values[id].kind == Value::Kind::fold || loops_.values[id].kind == Value::Kind::sort;
+    if (needed[id] && !folds) VKF_CHECK_OK(emit_value(scope, id));
+  }
+  return {};
+}
+
+Result<void> Rows::row_stores(int stage) {
+  std::vector<std::size_t> own;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    const segment::Store& store = loops_.stores[i];
+    if ((store.axes & loops_.columns()) == 0 && loops_.values[store.value].stage == stage) own.push_back(i);
+  }
+  if (own.empty()) return {};
+  std::string who = "inside";
+  if (schedule_.column_lanes > 1) who += " && column_lane == 0u";
+  if (shares_rows()) who += " && part == 0u";
+  main_.open("if ({}) {{", who);
+  for (std::size_t i : own) VKF_CHECK_OK(store_rows(i));
+  main_.close();
+  return {};
+}
+
+Result<void> Rows::store_rows(std::size_t i) {
+  const segment::Store& store = loops_.stores[i];
+  Scope scope = row_scope_;
+  if (width() == 1) VKF_CHECK_OK(emit_cone(scope, store.value));
+  const std::string value = use(scope, store.value);
+  if (width() == 1) {
+    store_scalar(scope, i, value);
+    return {};
+  }
+  const auto of_row = [&](int j) { return is_literal(store.value) || !varies(store.value) ? value : at(value, j); };
+  if (schedule_.stores[i].kind == AccessKind::vector) {
+    for (int g = 0; g < groups_; ++g) {
+      std::string parts;
+      for (int k = 0; k < group_; ++k) parts += (k == 0 ? "" : ", ") + of_row(g * group_ + k);
+      main_.line("{0} {1} = {0}({2});", group_type_of(store.node), result_group(i, g), parts);
+    }
+    store_vectors(scope, i, "", "");
+    return {};
+  }
+  for (int j = 0; j < width(); ++j) {
+    Scope element = scope;
+    set_row_element(element, j);
+    store_scalar(element, i, of_row(j));
+  }
+  return {};
+}
+
+}  // namespace vkfuse::codegen

@@ -1,0 +1,385 @@
+#include "codegen/sort.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace vkfuse::codegen {
+
+using ops::Lane;
+using schedule::SortRound;
+
+namespace {
+
+int power_of_two_at_least(std::int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 2)))); }
+
+}  // namespace
+
+Sort::Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+           const Target& target, const EmitOptions& options, std::vector<std::string> names, std::size_t round)
+    : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), round_(round), after_sort_(loops.values.size(), false) {
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    if (value.kind == Value::Kind::sort) {
+      sort_ = id;
+      after_sort_[id] = true;
+    }
+    for (ValueId operand : value.operands) after_sort_[id] = after_sort_[id] || after_sort_[operand];
+    for (ValueId data : value.data) after_sort_[id] = after_sort_[id] || after_sort_[data];
+  }
+  const ir::Node& node = graph.node(loops.values[sort_].node);
+  key_type_ = dtype(node.operands[0]);
+  type_ = scalar_type(node.operands[0]);
+  descending_ = std::get<ir::SortPayload>(node.payload).descending;
+  bind_buffers();
+}
+
+Result<Kernel> Sort::run() {
+  const bool stores_only = round().kind == SortRound::Kind::store;
+  const std::int64_t groups = stores_only ? round().groups : schedule::ceil_div(schedule_.row_items, schedule_.row_lanes) * round().groups;
+  const std::int64_t groups_x = std::min<std::int64_t>(groups, target_.caps.max_groups_per_axis);
+  rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), "rows");
+  groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(groups_x, 1)), "workgroups in one row of the dispatch");
+  find_products();
+  std::string summary;
+  switch (round().kind) {
+    case SortRound::Kind::block:
+      VKF_CHECK_OK(block_round());
+      summary = fmt::format("{} of {} elements in shared memory, {} row{} per workgroup", round().stores ? "rows" : "blocks", schedule_.block_keys,
+                            schedule_.row_lanes, schedule_.row_lanes == 1 ? "" : "s");
+      break;
+    case SortRound::Kind::merge:
+      merge_round();
+      summary = "merges neighbouring sorted runs";
+      break;
+    case SortRound::Kind::store:
+      VKF_CHECK_OK(store_round());
+      summary = "stores what is computed from the order";
+      break;
+  }
+  if (schedule_.rounds.size() > 1) summary += fmt::format(", dispatch {} of {}", round_ + 1, schedule_.rounds.size());
+  VKF_TRY(kernel, finish(summary));
+  kernel.groups_x = static_cast<std::uint32_t>(groups_x);
+  kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
+  return kernel;
+}
+
+/// Keys first, then positions: NaN is larger than infinity, and equal keys keep their order both ways.
+void Sort::order_function() {
+  const auto apply = [&](std::string_view row, std::vector<std::string> operands) {
+    return ops::expression(ops::row(row), key_type_, dialect_.native_int64, operands);
+  };
+  std::string less = apply("lt", {"a", "b"});
+  if (is_float(key_type_)) less = fmt::format("{} || ({} && !{})", less, apply("is_nan", {"b"}), apply("is_nan", {"a"}));
+  functions_.open("bool key_less({} a, {} b) {{", type_, type_);
+  functions_.line("return {};", less);
+  functions_.close();
+  functions_.blank();
+  functions_.line("// Whether the pair (a, i) belongs after (b, k).");
+  functions_.open("bool belongs_after({} a, uint i, {} b, uint k) {{", type_, type_);
+  functions_.line("if ({}) return true;", descending_ ? "key_less(a, b)" : "key_less(b, a)");
+  functions_.line("return i > k && !{};", descending_ ? "key_less(b, a)" : "key_less(a, b)");
+  functions_.close();
+  functions_.blank();
+}
+
+std::string Sort::pair_key(const std::string& at) {
+  const auto word = [&](int n) { return fmt::format("pairs_in.w[{} + {}]", n == 1 ? all_slots() : numbers_.size(n * schedule_.row_items * schedule_.slots), at); };
+  switch (ops::lane_of(key_type_)) {
+    case Lane::f32: return fmt::format("uintBitsToFloat({})", word(1));
+    case Lane::i32: return fmt::format("int({})", word(1));
+    case Lane::u32: return word(1);
+    default: return unpack(key_type_, 1, std::vector<std::string>{word(1), word(2)}, dialect_, false);
+  }
+}
+
+void Sort::write_pair(const std::string& at, const std::string& key, const std::string& position) {
+  main_.line("pairs_out.w[{}] = {};", at, position);
+  std::vector<std::string> words;
+  switch (ops::lane_of(key_type_)) {
+    case Lane::f32: words = {fmt::format("floatBitsToUint({})", key)}; break;
+    case Lane::i32: words = {fmt::format("uint({})", key)}; break;
+    case Lane::u32: words = {key}; break;
+    default: words = pack(key_type_, 1, key, dialect_);
+  }
+  for (std::size_t n = 0; n < words.size(); ++n) {
+    main_.line("pairs_out.w[{} + {}] = {};", numbers_.size(static_cast<std::int64_t>(n + 1) * schedule_.row_items * schedule_.slots), at, words[n]);
+  }
+}
+
+void Sort::begin_main(bool whole_rows) {
+  main_.open("void main() {{");
+  main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
+  main_.line("uint lane = gl_LocalInvocationID.x;");
+  if (whole_rows) {
+    main_.line("uint first_row = workgroup * {}u;", schedule_.row_lanes);
+    return;
+  }
+  const std::string groups = numbers_.named("groups", static_cast<std::uint32_t>(round().groups), "workgroups of a row");
+  main_.line("uint row = workgroup / {};", groups);
+  // The last row of the dispatch may have idle workgroups; all lanes of one leave together.
+  main_.line("if (row >= {}) return;", rows_);
+}
+
+// Blocks. -----------------------------------------------------------------------------------------------
+
+Result<void> Sort::block_round() {
+  const int slots = schedule_.block_keys * schedule_.row_lanes;
+  shared_.line("shared {} keys[{}];", type_, slots);
+  shared_.line("shared uint order[{}];", slots);
+  order_function();
+  step_functions();
+  if (round().computes_keys) VKF_CHECK_OK(key_function());
+  if (round().stores) VKF_CHECK_OK(result_function());
+  begin_main(round().stores);
+  load_block();
+  sort_block();
+  if (round().stores) {
+    store_item();
+  } else {
+    write_block();
+  }
+  main_.close();
+  return {};
+}
+
+/// Pairs of one block, or of all rows of the workgroup: `count` of each.
+void Sort::load_block() {
+  const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(round().keys), "of a row that come in");
+  const std::string size = fmt::format("{}u", schedule_.block_keys);
+  if (round().stores) {
+    main_.line("uint count = {};", all);
+  } else {
+    main_.line("uint block = workgroup - row * p.groups;");
+    main_.line("uint count = min({0}, {1} - block * {0});", size, all);
+  }
+  const bool several = schedule_.row_lanes > 1;
+  const std::string total = several ? fmt::format("{}u * count", schedule_.row_lanes) : std::string("count");
+  main_.open("for (uint i = lane; i < {}; i += {}u) {{", total, schedule_.workgroup);
+  std::string slot = "i";
+  std::string within = "i";
+  if (several && schedule_.rows_neighbour) {
+    main_.line("uint own = i % {}u;  // neighbouring lanes take neighbouring rows", schedule_.row_lanes);
+    main_.line("uint at = i / {}u;", schedule_.row_lanes);
+    main_.line("uint slot = own * count + at;");
+  } else if (several) {
+    main_.line("uint own = i / count;");
+    main_.line("uint at = i - own * count;");
+  }
+  if (several) {
+    slot = schedule_.rows_neighbour ? "slot" : "i";
+    within = "at";
+  }
+  if (round().stores) main_.line("uint row = min(first_row{}, {} - 1u);", several ? " + own" : "", rows_);
+  if (!round().stores) within = fmt::format("block * {} + i", size);
+  if (round().computes_keys) {
+    main_.line("keys[{}] = key_of(row, {});", slot, within);
+    main_.line("order[{}] = {};", slot, within);
+  } else {
+    main_.line("uint from = row * {} + {};", numbers_.size(schedule_.slots), within);
+    main_.line("keys[{}] = {};", slot, pair_key("from"));
+    main_.line("order[{}] = {};", slot, pair_position("from"));
+  }
+  main_.close();
+  main_.line("barrier();");
+}
+
+/// Bitonic sorting without directions: the pairs of a merge's first step mirror each other, so that the smaller
+/// one is always the lower one, and what lies beyond the end may be missing.
+void Sort::step_functions() {
+  const bool several = schedule_.row_lanes > 1;
+  functions_.open("void exchange(uint begin, uint low, uint high, uint count) {{");
+  functions_.line("if (high >= count) return;");
+  functions_.line("uint i = begin + low;");
+  functions_.line("uint k = begin + high;");
+  functions_.line("{} a = keys[i];", type_);
+  functions_.line("{} b = keys[k];", type_);
+  functions_.line("uint at_a = order[i];");
+  functions_.line("uint at_b = order[k];");
+  functions_.line("if (!belongs_after(a, at_a, b, at_b)) return;");
+  functions_.line("keys[i] = b;");
+  functions_.line("keys[k] = a;");
+  functions_.line("order[i] = at_b;");
+  functions_.line("order[k] = at_a;");
+  functions_.close();
+  functions_.blank();
+  functions_.line("// One step: of {} pairs a row, the lower ones `half` at a time, the other one of each at its place with the bits of `flip` turned.",
+                  power_of_two_at_least(schedule_.block_keys) / 2);
+  functions_.open("void step(uint lane, uint pairs, uint half_run, uint flip, uint run, uint apart, uint count) {{");
+  functions_.open("for (uint i = lane; i < {}pairs; i += {}u) {{", several ? fmt::format("{}u * ", schedule_.row_lanes) : "", schedule_.workgroup);
+  functions_.line("uint pair = {};", several ? "i % pairs" : "i");
+  functions_.line("uint group = pair / run;");
+  functions_.line("uint within = pair & (run - 1u);");
+  functions_.line("uint low = group * apart + (((within & ~(half_run - 1u)) << 1) | (within & (half_run - 1u)));");
+  functions_.line("exchange({}, low, low ^ flip, count);", several ? "i / pairs * count" : "0u");
+  functions_.close();
+  functions_.line("barrier();");
+  functions_.close();
+  functions_.blank();
+}
+
+void Sort::sort_block() {
+  const int slots = power_of_two_at_least(schedule_.block_keys);
+  const int kept = static_cast<int>(std::min<std::int64_t>(slots, power_of_two_at_least(schedule_.wanted)));
+  main_.open("for (uint size = 2u; size <= {}u; size <<= 1) {{", kept);
+  main_.line("step(lane, {}u, size >> 1, size - 1u, {}u, 0u, count);", slots / 2, slots / 2);
+  main_.line("for (uint reach = size >> 2; reach > 0u; reach >>= 1) step(lane, {0}u, reach, reach, {0}u, 0u, count);", slots / 2);
+  main_.close();
+  if (kept == slots) return;
+  main_.line("// Of two runs only the first {} are wanted: they come together in the lower one.", kept);
+  main_.open("for (uint apart = {}u; apart < {}u; apart <<= 1) {{", kept, slots);
+  main_.line("uint runs = {}u / apart;", slots / 2);
+  main_.line("step(lane, runs * {0}u, {1}u, apart | {2}u, {0}u, apart << 1, count);", kept, slots, kept - 1);
+  main_.line("for (uint reach = {0}u; reach > 0u; reach >>= 1) step(lane, runs * {0}u, reach, reach, {0}u, apart << 1, count);", kept / 2);
+  main_.close();
+}
+
+void Sort::write_block() {
+  const bool whole = schedule_.slots == schedule_.keys;
+  const std::string most = whole ? "count" : fmt::format("min(count, {})", numbers_.size(schedule_.wanted));
+  const std::string each = whole ? fmt::format("{}u", schedule_.block_keys) : numbers_.size(schedule_.wanted);
+  main_.line("uint begin = row * {} + block * {};", numbers_.size(schedule_.slots), each);
+  main_.open("for (uint i = lane; i < {}; i += {}u) {{", most, schedule_.workgroup);
+  write_pair("begin + i", "keys[i]", "order[i]");
+  main_.close();
+}
+
+// Merges. -----------------------------------------------------------------------------------------------
+
+/// How many of the first `taken` pairs of two runs taken together come from the first run.
+void Sort::split_function() {
+  functions_.line("// How many of the first `taken` pairs of two runs taken together are of the first one.");
+  functions_.open("uint split(uint begin, uint middle, uint end, uint taken) {{");
+  functions_.line("uint low = taken > end - middle ? taken - (end - middle) : 0u;");
+  functions_.line("uint high = min(taken, middle - begin);");
+  functions_.open("while (low < high) {{");
+  functions_.line("uint a = begin + ((low + high) >> 1);");
+  functions_.line("uint b = middle + (taken - 1u - ((low + high) >> 1));");
+  functions_.line("if (belongs_after({}, {}, {}, {})) high = (low + high) >> 1;", pair_key("a"), pair_position("a"), pair_key("b"), pair_position("b"));
+  functions_.line("else low = ((low + high) >> 1) + 1u;");
+  functions_.close();
+  functions_.line("return low;");
+  functions_.close();
+  functions_.blank();
+}
+
+/// A workgroup finds which pairs of both runs its share of the merged one consists of, and each lane where its
+/// pairs go: as far as they have come, and past those of the other run that belong before.
+void Sort::merge_round() {
+  const int size = schedule_.block_keys;
+  shared_.line("shared {} keys[{}];", type_, size);
+  shared_.line("shared uint order[{}];", size);
+  shared_.line("shared uint cut[2];");
+  order_function();
+  split_function();
+  functions_.line("// Pairs of slots [low, high) that belong before (key, position).");
+  functions_.open("uint before(uint low, uint high, {} key, uint position) {{", type_);
+  functions_.line("uint begin = low;");
+  functions_.open("while (low < high) {{");
+  functions_.line("uint at = (low + high) >> 1;");
+  functions_.line("if (belongs_after(key, position, keys[at], order[at])) low = at + 1u;");
+  functions_.line("else high = at;");
+  functions_.close();
+  functions_.line("return low - begin;");
+  functions_.close();
+  functions_.blank();
+  begin_main(false);
+  const std::string run = numbers_.named("run", static_cast<std::uint32_t>(round().run), "pairs of a sorted run");
+  const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(round().keys), "of a row that come in");
+  main_.line("uint tile = (workgroup - row * p.groups) * {}u;", size);
+  main_.line("uint first = tile / (2u * {0}) * (2u * {0});", run);
+  main_.line("uint row_begin = row * {};", numbers_.size(schedule_.slots));
+  main_.line("uint begin = row_begin + first;");
+  main_.line("uint middle = row_begin + min(first + {}, {});", run, all);
+  main_.line("uint end = row_begin + min(first + 2u * {}, {});", run, all);
+  main_.line("uint taken = tile - first;");
+  main_.line("uint count = min({}u, end - begin - taken);", size);
+  main_.line("if (lane < 2u) cut[lane] = split(begin, middle, end, taken + lane * count);");
+  main_.line("barrier();");
+  main_.line("uint from_first = cut[1] - cut[0];");
+  main_.open("for (uint i = lane; i < count; i += {}u) {{", schedule_.workgroup);
+  main_.line("uint from = i < from_first ? begin + cut[0] + i : middle + (taken - cut[0]) + (i - from_first);");
+  main_.line("keys[i] = {};", pair_key("from"));
+  main_.line("order[i] = {};", pair_position("from"));
+  main_.close();
+  main_.line("barrier();");
+  main_.open("for (uint i = lane; i < count; i += {}u) {{", schedule_.workgroup);
+  main_.line("bool is_first = i < from_first;");
+  main_.line("uint others = before(is_first ? from_first : 0u, is_first ? count : from_first, keys[i], order[i]);");
+  main_.line("uint to = row_begin + tile + (is_first ? i : i - from_first) + others;");
+  write_pair("to", "keys[i]", "order[i]");
+  main_.close();
+  main_.close();
+}
+
+// Results. ----------------------------------------------------------------------------------------------
+
+Result<void> Sort::store_round() {
+  VKF_CHECK_OK(result_function());
+  main_.open("void main() {{");
+  main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
+  main_.line("uint item = workgroup * {}u + gl_LocalInvocationID.x;", schedule_.workgroup);
+  main_.line("uint row = item / {};", numbers_.size(schedule_.column_items));
+  main_.line("uint column = item - row * {};", numbers_.size(schedule_.column_items));
+  main_.line("if (row >= {}) return;", rows_);
+  main_.line("uint begin = row * {};", numbers_.size(schedule_.slots));
+  store_elements();
+  main_.close();
+  return {};
+}
+
+/// All items of the workgroup's rows.
+void Sort::store_item() {
+  const std::string items = numbers_.size(schedule_.column_items);
+  const bool several = schedule_.row_lanes > 1;
+  main_.open("for (uint item = lane; item < {}{}; item += {}u) {{", several ? fmt::format("{}u * ", schedule_.row_lanes) : "", items, schedule_.workgroup);
+  if (!several) {
+    main_.line("uint own = 0u;");
+    main_.line("uint column = item;");
+  } else if (schedule_.rows_neighbour) {
+    main_.line("uint own = item % {}u;", schedule_.row_lanes);
+    main_.line("uint column = item / {}u;", schedule_.row_lanes);
+  } else {
+    main_.line("uint own = item / {};", items);
+    main_.line("uint column = item - own * {};", items);
+  }
+  main_.line("uint row = first_row + own;");
+  main_.line("uint begin = own * count;");
+  if (several) main_.line("if (row >= {}) continue;", rows_);
+  store_elements();
+  main_.close();
+}
+
+void Sort::store_elements() {
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    for (int g = 0; g < groups_ && schedule_.stores[i].kind == schedule::AccessKind::vector; ++g) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
+  }
+  for (int element = 0; element < elements_; ++element) {
+    std::string arguments = "begin, row";
+    for (const std::string& name : coordinates_) arguments += ", " + (name == "j" ? fmt::format("{}u", element) : name);
+    for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+      if (schedule_.stores[i].kind != schedule::AccessKind::vector) continue;
+      arguments += ", " + element_of(result_group(i, element / group_), element % group_, group_);
+    }
+    main_.line("result({});", arguments);
+  }
+  Scope scope;
+  scope.out = &main_;
+  set_axes(scope, false);
+  for (auto& axis : scope.axes) axis.second = index::substitute(axis.second, {{kElement, index::Expr(0)}});
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    if (schedule_.stores[i].kind == schedule::AccessKind::vector) store_vectors(scope, i, "", "");
+  }
+}
+
+Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                      const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                      const std::vector<std::string>& names) {
+  std::vector<Kernel> kernels;
+  for (std::size_t round = 0; round < schedule.rounds.size(); ++round) {
+    VKF_TRY(kernel, Sort(graph, segment, loops, schedule, target, options, names, round).run());
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+}  // namespace vkfuse::codegen
