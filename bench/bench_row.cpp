@@ -79,7 +79,7 @@ Result<void> run(const Session& session, const Row& row, RowResult& result) {
 
 Result<Loaded> load(const Session& session, const Case& one) {
   Loaded loaded;
-  VKF_TRY(data, make_data(one.graph, one.row->traits.positive));
+  VKF_TRY(data, make_data(one.graph, one.row->traits));
   VKF_TRY(sets, make_sets(*session.context, one.graph, data, one.sets));
   loaded.sets = std::move(sets);
   if (session.spoil == one.row->name) {
@@ -88,7 +88,7 @@ Result<Loaded> load(const Session& session, const Case& one) {
     std::byte* at = data.pools[first.pool].data() + first.offset;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(first.bytes, 256); i += 2) at[i + 1] ^= std::byte{0x30};
   }
-  VKF_TRY(expected, expect(one.graph, data, session.work()));
+  VKF_TRY(expected, expect(one.graph, data, {session.work(), one.row->traits.whole > 0}));
   loaded.expected = std::move(expected);
   return loaded;
 }

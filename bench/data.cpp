@@ -20,33 +20,55 @@ constexpr std::uint64_t kShift = 7920;
 struct Kind {
   DType dtype;
   bool positive = false;
+  std::int64_t whole = 0;  ///< floats are whole numbers up to this; 0: they are not
   std::int64_t below = 4;  ///< integers are less
   auto operator<=>(const Kind&) const = default;
 };
 
-Kind kind_of(const ir::Graph& graph, ir::NodeId input, std::string_view name, std::string_view positive) {
+Kind kind_of(const ir::Graph& graph, ir::NodeId input, std::string_view name, const Traits& traits) {
   Kind kind{graph.node(input).type.dtype};
-  kind.positive = !positive.empty() && name.starts_with(positive);
+  kind.positive = !traits.positive.empty() && name.starts_with(traits.positive);
+  kind.whole = traits.whole;
   if (kind.dtype == DType::boolean) kind.below = 2;
   if (!is_float(kind.dtype)) kind.below = std::max<std::int64_t>(1, positions_of(graph, input).value_or(kind.below));
   return kind;
 }
 
+/// Random elements of one kind, one after the other.
+class Source {
+ public:
+  explicit Source(const Kind& kind) : kind_(kind) {}
+
+  void append(std::vector<std::byte>& bytes) {
+    if (!is_float(kind_.dtype)) {
+      ir::encode_int(kind_.dtype, static_cast<std::int64_t>(word()) % kind_.below, bytes);
+      return;
+    }
+    const double value = kind_.whole > 0 ? whole() : normal();
+    ir::encode(kind_.dtype, kind_.positive ? std::abs(value) : value, bytes);
+  }
+
+ private:
+  std::uint32_t word() { return ops::philox(kind_.positive ? 2 : 1, counter_++); }
+  double uniform() { return (word() + 0.5) * 0x1p-32; }
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    return radius * std::cos(6.283185307179586 * uniform());
+  }
+  double whole() {
+    const std::int64_t value = static_cast<std::int64_t>(word()) % (2 * kind_.whole + 1) - kind_.whole;
+    return word() % 4 == 0 ? static_cast<double>(value) : 0;
+  }
+
+  Kind kind_;
+  std::uint64_t counter_ = 0;
+};
+
 std::vector<std::byte> random_period(const Kind& kind) {
   std::vector<std::byte> bytes;
   bytes.reserve(static_cast<std::size_t>(kPeriod * size_of(kind.dtype)));
-  std::uint64_t counter = 0;
-  const auto word = [&] { return ops::philox(kind.positive ? 2 : 1, counter++); };
-  const auto uniform = [&] { return (word() + 0.5) * 0x1p-32; };
-  for (std::int64_t i = 0; i < kPeriod; ++i) {
-    if (!is_float(kind.dtype)) {
-      ir::encode_int(kind.dtype, static_cast<std::int64_t>(word()) % kind.below, bytes);
-      continue;
-    }
-    const double radius = std::sqrt(-2 * std::log(uniform()));
-    const double normal = radius * std::cos(6.283185307179586 * uniform());
-    ir::encode(kind.dtype, kind.positive ? std::abs(normal) : normal, bytes);
-  }
+  Source source(kind);
+  for (std::int64_t i = 0; i < kPeriod; ++i) source.append(bytes);
   return bytes;
 }
 
@@ -71,7 +93,7 @@ reference::Feeds HostData::feeds() const {
   return feeds;
 }
 
-Result<HostData> make_data(const ir::Graph& graph, std::string_view positive) {
+Result<HostData> make_data(const ir::Graph& graph, const Traits& traits) {
   HostData data;
   std::map<Kind, std::size_t> kinds;
   std::vector<std::uint64_t> needed;
@@ -81,7 +103,7 @@ Result<HostData> make_data(const ir::Graph& graph, std::string_view positive) {
     VKF_TRY(bytes, byte_count(node.type.dtype, sizes));
     HostData::Window input;
     input.name = std::get<ir::InputPayload>(node.payload).name;
-    const Kind kind = kind_of(graph, id, input.name, positive);
+    const Kind kind = kind_of(graph, id, input.name, traits);
     const auto pool = kinds.emplace(kind, data.pools.size());
     if (pool.second) {
       data.pools.push_back(random_period(kind));

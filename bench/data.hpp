@@ -4,11 +4,11 @@
 #include <deque>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ir/graph.hpp"
 #include "reference/reference.hpp"
+#include "rows.hpp"
 
 namespace vkfuse::bench {
 
@@ -28,8 +28,8 @@ struct HostData {
   [[nodiscard]] reference::Feeds feeds() const;
 };
 
-/// Floats are N(0,1), or its absolute value for inputs whose name starts with `positive`; integers
-/// are positions along the axis that they index, or in [0, 4). Sizes in the graph are numbers.
-Result<HostData> make_data(const ir::Graph& graph, std::string_view positive);
+/// Floats are N(0,1) unless the row's traits say otherwise; integers are positions along the axis that they index,
+/// or in [0, 4). Sizes in the graph are numbers.
+Result<HostData> make_data(const ir::Graph& graph, const Traits& traits);
 
 }  // namespace vkfuse::bench

@@ -164,8 +164,8 @@ int main(int argc, char** argv) {
   app.add_option("--suite", arguments.suite, "quick or full")->check(CLI::IsMember({"quick", "full"}));
   app.add_option("--filter", arguments.filter, "Only rows whose name has a match of this regular expression");
   app.add_flag("--list", arguments.list, "List the rows with their sizes on a data-centre GPU");
-  app.add_flag("--check", arguments.check, "Compare every row with the reference; time nothing");
-  app.add_flag("--sweep", arguments.sweep, "Compare the default schedule with every other");
+  auto* check = app.add_flag("--check", arguments.check, "Compare every row with the reference; time nothing");
+  app.add_flag("--sweep", arguments.sweep, "Compare the default schedule with every other")->excludes(check);
   app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
   app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
   app.add_option("--limit", arguments.limits, "Lower a limit: NAME=VALUE");

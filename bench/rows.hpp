@@ -16,6 +16,9 @@ struct Traits {
   int tensors = 1;            ///< independent tensors of the row's shape
   bool launch_bound = false;  ///< neither divided nor rotated: what counts is the cost of launching
   std::string_view positive;  ///< inputs whose name starts so are not negative
+  /// Inputs are whole numbers up to this, three of four of them 0, and so few that every sum of them is exact in
+  /// whatever order: outputs are then compared without a tolerance, of which long sums need much.
+  std::int64_t whole = 0;
   std::vector<std::size_t> divide = {0};  ///< dimensions that smaller devices get less of, in this order
   bool sweep = false;         ///< part of --sweep
 };

@@ -26,9 +26,9 @@ std::vector<Tensor> argmax_rows(DType dtype, const Shape& shape) { return {Tenso
 
 std::vector<Row> reduce_rows() {
   return {
-      {"squares rows f32", "reduce", DType::f32, {16384, 4096}, squares_by_row, {.sweep = true}},
-      {"squares columns f32", "reduce", DType::f32, {16384, 4096}, squares_by_column, {.sweep = true}},
-      {"squares all f32", "reduce", DType::f32, {1 << 28}, squares_all, {.sweep = true}},
+      {"squares rows f32", "reduce", DType::f32, {16384, 4096}, squares_by_row, {.whole = 4, .sweep = true}},
+      {"squares columns f32", "reduce", DType::f32, {16384, 4096}, squares_by_column, {.whole = 4, .sweep = true}},
+      {"squares all f32", "reduce", DType::f32, {1 << 28}, squares_all, {.whole = 1, .sweep = true}},
       {"cross-entropy f16", "reduce", DType::f16, {8192, 32000}, cross_entropy_rows, {.sweep = true}},
       {"argmax rows f16", "reduce", DType::f16, {256, 128256}, argmax_rows, {.sweep = true}},
   };

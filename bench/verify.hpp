@@ -17,10 +17,14 @@ struct Expected {
   std::vector<Samples> outputs;
 };
 
+struct CheckOptions {
+  double work = 0;     ///< elements that the reference may evaluate per output, about
+  bool exact = false;  ///< the data leaves nothing to round: the reference's bounds are not needed
+};
+
 /// Windows of up to 64 elements, the first and the last ones of each output among them: as many, and as long,
-/// as leave the reference no more than about `work` elements to evaluate per output. One element is always
-/// checked, whatever it costs (a sum over the whole tensor has no other).
-Result<Expected> expect(const ir::Graph& graph, const HostData& data, double work);
+/// as the work allows. One element is always checked, whatever it costs (a sum over the whole tensor has no other).
+Result<Expected> expect(const ir::Graph& graph, const HostData& data, const CheckOptions& options);
 
 struct Verdict {
   std::string wrong;     ///< one sentence; empty if every sample is within its bound

@@ -49,6 +49,14 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 < a1))) {{ a = b; a1 = b1; }}");
       break;
     case FoldText::Kind::softmax:
+      functions.line("// One more element: a single exponential rescales either the sum or the element.");
+      functions.open("void {}(inout float most, inout float sum, float x) {{", add_element(fold));
+      functions.line("precise float apart = x == most ? 0.0 : -abs(x - most);");
+      functions.line("precise float scale = {};", apply("exp", fold.operand, {"apart"}));
+      functions.line("sum = x <= most ? sum + scale : fma(sum, scale, 1.0);");
+      functions.line("most = {};", apply("max", DType::f32, {"most", "x"}));
+      functions.close();
+      functions.blank();
       functions.line("// A maximum and the sum of exponentials below it, with those below another maximum.");
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));

@@ -44,6 +44,8 @@ class Combine {
 
   /// The function that folds b into a.
   void join_function(const FoldText& fold, Writer& functions) const;
+  /// The name of the function that adds one element to an online softmax.
+  [[nodiscard]] static std::string add_element(const FoldText& fold) { return fold.join + "_one"; }
   /// Afterwards every lane of a row holds the fold over all its lanes.
   void across_lanes(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   /// One lane of each row writes what its workgroup has seen.

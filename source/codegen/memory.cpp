@@ -44,6 +44,13 @@ std::string Emitter::load_scalar(Scope& scope, ValueId id) {
   const Value& load = loops_.values[id];
   const std::string& block = node_names_[load.node];
   std::string at = position(scope, load.offset);
+  // Where the guards fail the element is not used, but the load must stay inside the buffer. A branch instead
+  // was slower on an H200, and software drivers take minutes to compile many of them.
+  if (const std::string guard = guard_of(scope, load); !guard.empty()) {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, at);
+    at = name;
+  }
   if (size_of(dtype(load.node)) < 4 && at.find(' ') != std::string::npos) {
     const std::string name = unique(block + "_i");
     scope.out->line("uint {} = {};", name, at);
@@ -70,9 +77,13 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
   const int bytes = schedule_.loads[id].vector_bytes;
   const int per_vector = bytes / size_of(dtype(load.node));
   const int count = vectors_of(id);
-  const std::string first = scoped(scope, item_vector(scope, load.offset, per_vector));
-  // Where the guards fail nothing is read, and what the registers hold is not used.
+  std::string first = scoped(scope, item_vector(scope, load.offset, per_vector));
   const std::string guard = guard_of(scope, load);
+  if (!guard.empty()) {
+    const std::string name = unique(block + "_i");
+    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, first);
+    first = name;
+  }
   const std::string type(word_type(bytes));
   for (int v = 0; v < count; ++v) {
     std::string at = plus(first, v);
@@ -81,12 +92,7 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
     if (!schedule_.exact && v > 0) {
       at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
     }
-    if (guard.empty()) {
-      scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? type + " " : "", raw_name(id, v), slot, block, at);
-      continue;
-    }
-    scope.out->line("{}{}{} = {}(0u);", slot.empty() ? type + " " : "", raw_name(id, v), slot, type);
-    scope.out->line("if ({}) {}{} = {}.w[{}];", guard, raw_name(id, v), slot, block, at);
+    scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? type + " " : "", raw_name(id, v), slot, block, at);
   }
 }
 

@@ -31,6 +31,14 @@ class Rows : public Emitter {
       }
       varies_.push_back(varies);
     }
+    // What some element of the columns, or some fold, is computed from.
+    for_columns_.assign(loops.values.size(), false);
+    for (ValueId id = static_cast<ValueId>(loops.values.size()); id-- > 0;) {
+      const Value& value = loops.values[id];
+      if (!for_columns_[id] && !loops.per_element(value) && value.kind != Value::Kind::fold) continue;
+      for (ValueId operand : value.operands) for_columns_[operand] = true;
+      for (ValueId data : value.data) for_columns_[data] = true;
+    }
   }
 
   Result<Kernel> run() {
@@ -253,7 +261,7 @@ class Rows : public Emitter {
     switch (fold.kind) {
       case FoldText::Kind::plain: out.line("{}({}, {});", fold.join, fields[0].name, operand); break;
       case FoldText::Kind::arg: out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand, position(scope, value.offset)); break;
-      case FoldText::Kind::softmax: out.line("{}({}, {}, {}, 1.0);", fold.join, fields[0].name, fields[1].name, operand); break;
+      case FoldText::Kind::softmax: out.line("{}({}, {}, {});", Combine::add_element(fold), fields[0].name, fields[1].name, operand); break;
       case FoldText::Kind::moments:
         out.line("{}({}, {}, {}, 1.0, {}, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, operand);
         break;
@@ -316,6 +324,9 @@ class Rows : public Emitter {
       const Value& value = loops_.values[id];
       const bool folds = value.kind == Value::Kind::fold || value.kind == Value::Kind::sort;
       if (folds || is_literal(id) || is_contracted(id) || loops_.per_element(value) || value.stage != stage) continue;
+      // What only stores of the row need is computed there, by the lane that stores: a gathered label waits for
+      // two loads.
+      if (width() == 1 && !for_columns_[id]) continue;
       if (width() == 1 || !varies(id)) {
         VKF_CHECK_OK(emit_value(row_scope_, id));
       } else {
@@ -373,13 +384,29 @@ class Rows : public Emitter {
   }
 
   /// Stores of the row alone whose value is known after this many stages.
-  void row_stores(int stage) {
+  /// A value of the row and whatever it needs that has no name yet.
+  Result<void> emit_cone(Scope& scope, ValueId root) {
+    std::vector<bool> needed(loops_.values.size(), false);
+    needed[root] = true;
+    for (ValueId id = root + 1; id-- > 0;) {
+      if (!needed[id] || scope.names.count(id) != 0) continue;
+      for (ValueId operand : loops_.values[id].operands) needed[operand] = true;
+      for (ValueId data : loops_.values[id].data) needed[data] = true;
+    }
+    for (ValueId id = 0; id <= root; ++id) {
+      const bool folds = loops_.values[id].kind == Value::Kind::fold || loops_.values[id].kind == Value::Kind::sort;
+      if (needed[id] && !folds) VKF_CHECK_OK(emit_value(scope, id));
+    }
+    return {};
+  }
+
+  Result<void> row_stores(int stage) {
     std::vector<std::size_t> own;
     for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
       const segment::Store& store = loops_.stores[i];
       if ((store.axes & loops_.columns()) == 0 && loops_.values[store.value].stage == stage) own.push_back(i);
     }
-    if (own.empty()) return;
+    if (own.empty()) return {};
     std::string who = "inside";
     if (schedule_.column_lanes > 1) who += " && column_lane == 0u";
     if (shares_rows()) who += " && part == 0u";
@@ -388,6 +415,7 @@ class Rows : public Emitter {
       const segment::Store& store = loops_.stores[i];
       Scope scope = row_scope_;
       if (width() == 1) {
+        VKF_CHECK_OK(emit_cone(scope, store.value));
         store_scalar(scope, i, use(scope, store.value));
         continue;
       }
@@ -409,6 +437,7 @@ class Rows : public Emitter {
       }
     }
     main_.close();
+    return {};
   }
 
   void set_row_element(Scope& scope, int j) const {
@@ -467,18 +496,20 @@ class Rows : public Emitter {
     VKF_CHECK_OK(element_function(pass, number));
     declare_accumulators(number + 1);
     const bool unrolled = schedule_.persistent && schedule_.trips > 1 && !split_;
-    if (split_) {
-      main_.open("for (uint column = part_begin + column_lane; column < part_end; column += {}u) {{", schedule_.column_lanes);
-    } else if (schedule_.trips == 1 && whole()) {
+    const std::string begin = split_ ? "part_begin + column_lane" : "column_lane";
+    const std::string end = split_ ? "part_end" : numbers_.size(schedule_.column_items);
+    flying_.clear();
+    if (!unrolled && schedule_.items_in_flight > 1 && schedule_.trips > 1) return run_in_flight(pass, begin, end);
+    if (schedule_.trips == 1 && !split_ && whole()) {
       main_.open("{{");
-    } else if (schedule_.trips == 1) {
-      main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
+    } else if (schedule_.trips == 1 && !split_) {
+      main_.open("if (column < {}) {{", end);
     } else if (unrolled) {
       main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
       main_.line("uint column = t * {}u + column_lane;", schedule_.column_lanes);
-      if (!whole()) main_.open("if (column < {}) {{", numbers_.size(schedule_.column_items));
+      if (!whole()) main_.open("if (column < {}) {{", end);
     } else {
-      main_.open("for (uint column = column_lane; column < {}; column += {}u) {{", numbers_.size(schedule_.column_items), schedule_.column_lanes);
+      main_.open("for (uint column = {}; column < {}; column += {}u) {{", begin, end, schedule_.column_lanes);
     }
     VKF_CHECK_OK(item(pass));
     if (unrolled && !whole()) main_.close();
@@ -486,12 +517,47 @@ class Rows : public Emitter {
     return {};
   }
 
+  /// A loop that issues the loads of several items before it needs the first one.
+  Result<void> run_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
+    const int count = schedule_.items_in_flight;
+    main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * schedule_.column_lanes);
+    for (ValueId id : pass.vectors) {
+      if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
+      flying_.insert(id);
+      for (int v = 0; v < vectors_of(id); ++v) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), count);
+    }
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+    main_.line("uint column = min(first + u * {}u, {} - 1u);", schedule_.column_lanes, end);
+    Scope loading = row_scope_;
+    set_column_axes(loading, false);
+    loading.axis_names[kColumn] = "column";
+    for (ValueId id : pass.vectors) {
+      if (flying_.count(id) != 0) load_vectors(loading, id, "[u]");
+    }
+    main_.close();
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
+    main_.line("uint column = first + u * {}u;", schedule_.column_lanes);
+    main_.open("if (column < {}) {{", end);
+    VKF_CHECK_OK(item(pass));
+    main_.close();
+    main_.close();
+    main_.close();
+    flying_.clear();
+    return {};
+  }
+
+  /// Where the raw vectors of a load are: an array of the row's items, of those in flight, or a variable.
+  [[nodiscard]] std::string slot_of(ValueId id) const {
+    if (resident_.count(id) != 0) return trip_slot();
+    return flying_.count(id) != 0 ? "[u]" : "";
+  }
+
   Result<void> item(Pass& pass) {
     Scope scope = row_scope_;
     set_column_axes(scope, false);
     scope.axis_names[kColumn] = "column";
     for (ValueId id : pass.vectors) {
-      if (resident_.count(id) == 0 && loops_.values[id].data.empty()) load_vectors(scope, id, "");
+      if (resident_.count(id) == 0 && flying_.count(id) == 0 && loops_.values[id].data.empty()) load_vectors(scope, id, "");
     }
     VKF_CHECK_OK(emit_values(scope, pass.per_item));
     for (ValueId id : pass.vectors) {
@@ -504,7 +570,7 @@ class Rows : public Emitter {
       for (ValueId id : pass.feeds) {
         if (!is_vector(id)) continue;
         groups[id] = group_name(id, g);
-        main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, g, resident_.count(id) != 0 ? trip_slot() : ""));
+        main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, g, slot_of(id)));
       }
       for (std::size_t i : pass.stores) {
         if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
@@ -595,27 +661,27 @@ class Rows : public Emitter {
     begin();
     Combine combine(schedule_, dialect_, width());
     for (const FoldText& fold : folds_) combine.join_function(fold, functions_);
+    if (!split_) load_kept();  // before anything waits for a row's own loads
     VKF_CHECK_OK(row_values(0));
     if (!split_) {
-      load_kept();
-      if (dispatch_ == 0) row_stores(0);
+      if (dispatch_ == 0) VKF_CHECK_OK(row_stores(0));
       for (int pass = 0; pass < loops_.passes; ++pass) {
         VKF_CHECK_OK(run_pass(pass));
         combine.across_lanes(folds_, pass + 1, main_, shared_);
         finish_folds(pass + 1);
         VKF_CHECK_OK(row_values(pass + 1));
-        row_stores(pass + 1);
+        VKF_CHECK_OK(row_stores(pass + 1));
       }
     } else {
       // Earlier dispatches left partial results: every workgroup joins those of its row.
-      if (dispatch_ == 0) row_stores(0);
+      if (dispatch_ == 0) VKF_CHECK_OK(row_stores(0));
       for (int stage = 1; stage <= dispatch_; ++stage) {
         declare_accumulators(stage);
         combine.from_parts(folds_, stage, loops_.row_count(), main_);
         combine.across_lanes(folds_, stage, main_, shared_);
         finish_folds(stage);
         VKF_CHECK_OK(row_values(stage));
-        if (stage == dispatch_) row_stores(stage);
+        if (stage == dispatch_) VKF_CHECK_OK(row_stores(stage));
       }
       if (dispatch_ < loops_.passes) {
         VKF_CHECK_OK(run_pass(dispatch_));
@@ -633,8 +699,10 @@ class Rows : public Emitter {
   std::vector<FoldText> folds_;
   Scope row_scope_;
   std::set<ValueId> resident_;
+  std::set<ValueId> flying_;  ///< loads of several items that are in flight together
   std::map<std::pair<ValueId, int>, std::string> group_names_;
   std::vector<bool> varies_;
+  std::vector<bool> for_columns_;
 };
 
 }  // namespace

@@ -105,17 +105,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
   std::string text;
   bool rounds = false;
   switch (value.kind) {
-    case Value::Kind::load: {
-      const std::string guard = guard_of(scope, value);
-      text = load_scalar(scope, id);
-      if (guard.empty()) break;
-      // Where the guards fail nothing is read, and the value is not used.
-      const std::string type = scalar_type(value.node);
-      scope.out->line("{} {} = {}({});", type, name, type, type == "uvec2" ? "0u" : "0");
-      scope.out->line("if ({}) {} = {};", guard, name, text);
-      scope.names[id] = name;
-      return {};
-    }
+    case Value::Kind::load: text = load_scalar(scope, id); break;
     case Value::Kind::position: {
       const std::string at = position(scope, value.offset);
       if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload)) {

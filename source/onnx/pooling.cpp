@@ -76,7 +76,7 @@ Result<Tensor> largest_positions(const NodeContext& node, const std::vector<Axis
 }
 
 /// How many elements each window averages over, along one axis; one number if it is the same everywhere.
-std::vector<double> averaged(const AxisWindows& axis, bool count_padding) {
+Result<std::vector<double>> averaged(const AxisWindows& axis, bool count_padding) {
   const std::int64_t begin = count_padding ? -axis.low : 0;
   const std::int64_t end = axis.input + (count_padding ? axis.high : 0);
   const auto rounded_up = [&](std::int64_t distance) {
@@ -87,7 +87,11 @@ std::vector<double> averaged(const AxisWindows& axis, bool count_padding) {
     return static_cast<double>(std::max<std::int64_t>(rounded_up(end - first) - rounded_up(begin - first), 1));
   };
   const bool is_inside = begin <= -axis.low && axis.overhang() <= end - axis.input;
-  if (is_inside) return {inside(0)};
+  if (is_inside) return std::vector<double>{inside(0)};
+  if (axis.count > kMostPositions) {
+    return unsupported("There are {} windows along one axis, more than the {} that are supported where some hang over.",
+                       axis.count, kMostPositions);
+  }
   std::vector<double> counts;
   for (std::int64_t window = 0; window < axis.count; ++window) counts.push_back(inside(window));
   return counts;
@@ -135,7 +139,7 @@ Result<Outputs> import_average_pool(const NodeContext& node) {
   Tensor result = in_windows(x.cast(dtype), windows, 0).sum(last_axes(windows.size()));
   double everywhere = 1;
   for (std::size_t i = 0; i < windows.size(); ++i) {
-    const std::vector<double> counts = averaged(windows[i], count_padding != 0);
+    VKF_TRY(counts, averaged(windows[i], count_padding != 0));
     if (counts.size() == 1) {
       everywhere *= counts[0];
     } else {

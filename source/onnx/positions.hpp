@@ -8,6 +8,9 @@
 
 namespace vkfuse::onnx {
 
+/// Positions and weights are listed on the host, one by one: a node of a few bytes must not take gigabytes.
+inline constexpr std::int64_t kMostPositions = 1 << 22;
+
 /// i32, or i64 where an axis is longer than i32 counts.
 DType position_dtype(std::int64_t size);
 

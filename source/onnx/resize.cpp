@@ -13,9 +13,6 @@
 namespace vkfuse::onnx {
 namespace {
 
-/// Positions and weights are listed on the host: a node of a few bytes must not take gigabytes.
-constexpr std::int64_t kMostPositions = 1 << 24;
-
 template <typename Choice>
 struct Named {
   std::string_view name;
@@ -192,6 +189,10 @@ Result<Outputs> resized(const NodeContext& node, const std::vector<int>& axes, c
     if (is_identity(resizes[i])) continue;
     if (resizes[i].input == 0 && resizes[i].output > 0) {
       return invalid("Axis {} is empty; it cannot become {} elements.", axes[i], resizes[i].output);
+    }
+    if (resizes[i].antialias && resizes[i].input > kMostPositions) {
+      return unsupported("Axis {} has {} elements, more than the {} that are supported with antialiasing.", axes[i],
+                         resizes[i].input, kMostPositions);
     }
     const Taps taps = taps_of(resizes[i]);
     result = resizes[i].output == 0 || is_nearest ? take(result, axes[i], taps.positions[0])

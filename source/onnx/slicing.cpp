@@ -13,9 +13,6 @@ namespace {
 
 using List = std::vector<std::int64_t>;
 
-/// Positions are listed one by one on the host: a node of a few bytes must not take gigabytes.
-constexpr std::int64_t kMostIndices = 1 << 24;
-
 Result<void> check_length(std::string_view what, const List& list, std::size_t length) {
   if (list.size() == length) return {};
   return invalid("The list of {} has {} entries; it must have {}.", what, list.size(), length);
@@ -125,9 +122,9 @@ Result<List> repeated_positions(std::string_view mode, std::int64_t size, const 
   if (low + high > 0 && size == 0) {
     return invalid("Axis {} is empty; mode {} has nothing to repeat.", padding.axis, in_quotes(mode));
   }
-  if (size + low + high > kMostIndices) {
+  if (size + low + high > kMostPositions) {
     return unsupported("Mode {} of Pad makes an axis of {} elements, more than the {} that are supported.",
-                       in_quotes(mode), size + low + high, kMostIndices);
+                       in_quotes(mode), size + low + high, kMostPositions);
   }
   const std::int64_t period = std::max<std::int64_t>(2 * (size - 1), 1);
   List result;

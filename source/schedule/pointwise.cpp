@@ -29,7 +29,7 @@ void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& tar
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load) continue;
-    by_element = by_element || schedule.loads[i].kind == AccessKind::element;
+    by_element = by_element || schedule.loads[i].kind == AccessKind::element || !value.data.empty();
     // Rows that are broadcast come from cache: they need no traffic in flight.
     const bool streams = segment::elements_touched(loops, value) * 2 > schedule.elements;
     if (schedule.loads[i].kind == AccessKind::vector && streams) read_bytes += schedule.elements_per_item * size_of(graph.node(value.node).type.dtype);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kMostTrips = 16;           // unrolled
 constexpr int kMostResidentWords = 40;   // per lane, of what is kept between passes
+constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
 constexpr std::int64_t kWorkgroupsWanted = 528;  // fills a large device a few times
 
 int power_of_two_at_least(std::int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))); }
@@ -93,6 +94,15 @@ int passes_using(const Loops& loops, std::size_t value) {
   return used;
 }
 
+/// Bytes of an element of the largest load along the columns.
+int largest_load(const ir::Graph& graph, const Loops& loops) {
+  int bytes = 1;
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::load && loops.per_element(value)) bytes = std::max(bytes, size_of(graph.node(value.node).type.dtype));
+  }
+  return bytes;
+}
+
 struct Resident {
   int words = 0;        ///< per trip, of loads that more than one pass uses
   bool repeats = false; ///< some load is needed again
@@ -122,13 +132,23 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   if (schedule.vector_rows) {
     // Neighbouring lanes own neighbouring rows; the rest of the workgroup are strips of columns.
     schedule.row_lanes = std::min(power_of_two_at_least(schedule.row_items), cpu ? 8 : 32);
-    const int rest = std::max(1, std::min(limit, cpu ? 64 : 512) / schedule.row_lanes);
+    int most = cpu ? 64 : 512;
+    if (!cpu && resident.repeats) {
+      // What is read again should still be in the last-level cache: fewer rows at a time, more strips.
+      const std::int64_t row_bytes = items * schedule.elements_per_item * largest_load(graph, loops);
+      while (schedule.row_lanes > 4 && row_bytes * schedule.row_lanes > kCachedTileBytes) schedule.row_lanes /= 2;
+      most = 1024;
+    }
+    if (tuning.workgroup && tuning.column_lanes) schedule.row_lanes = std::max(1, *tuning.workgroup / *tuning.column_lanes);
+    const int rest = std::max(1, std::min(limit, most) / schedule.row_lanes);
     lanes = std::min(power_of_two_at_least(items / (cpu ? 16 : 4)), rest);
   } else if (cpu) {
     lanes = std::min({power_of_two_at_least(items), subgroup, limit});
   } else {
-    lanes = std::min(power_of_two_at_least(ceil_div(items, 4)), limit);
-    if (items <= 32) lanes = std::min(power_of_two_at_least(items), limit);
+    // Some 64 bytes of each row per lane: what a lane does once per row is then little beside it.
+    const std::int64_t item_bytes = static_cast<std::int64_t>(schedule.elements_per_item) * largest_load(graph, loops);
+    const std::int64_t trips = std::clamp<std::int64_t>(64 / std::max<std::int64_t>(item_bytes, 1), 4, kMostTrips);
+    lanes = std::min(power_of_two_at_least(ceil_div(items, trips)), limit);
     lanes = std::max(lanes, std::min({32, power_of_two_at_least(items), limit}));
   }
   // The promise of numerics.hpp, with room for the folds across lanes and parts.
@@ -166,6 +186,11 @@ void choose_parts(const Target& target, const Tuning& tuning, Schedule& schedule
   }
   schedule.parts = tuning.parts.value_or(schedule.parts);
   if (schedule.parts > 1) schedule.persistent = false;
+  // A loop over long rows keeps 64 bytes of loads in flight per lane.
+  schedule.items_in_flight = 1;
+  const std::int64_t own = ceil_div(schedule.trips, schedule.parts);
+  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 8) schedule.items_in_flight = schedule.elements_per_item > 1 ? 4 : 8;
+  schedule.items_in_flight = tuning.items_in_flight.value_or(schedule.items_in_flight);
 }
 
 void choose_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {

@@ -449,7 +449,8 @@ std::string node_over_image(const std::string& op, const std::vector<Sizes>& lis
     node.add_input(lists[i].empty() ? "" : name);
   }
   for (const auto& [name, values] : attributes) {
-    pb::AttributeProto& attribute = add_attribute(node, name, values.size() == 1 ? AttributeProto::INT : AttributeProto::INTS);
+    const auto type = values.size() == 1 ? AttributeProto::INT : AttributeProto::INTS;
+    pb::AttributeProto& attribute = add_attribute(node, name, type);
     if (values.size() == 1) attribute.set_i(values[0]);
     for (const std::int64_t value : values) attribute.add_ints(value);
   }

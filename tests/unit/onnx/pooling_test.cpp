@@ -76,6 +76,8 @@ TEST(OnnxPooling, RefusesBadWindows) {
   expect_invalid(pool("MaxPool", kFive, 2).integers("strides", {1, 1}).error(), "Attribute 'strides' has 2 entries");
   expect_invalid(pool("MaxPool", kFive, 2).integers("pads", {-1, 0}).error(), "Attribute 'pads' holds -1");
   expect_invalid(pool("MaxPool", kFive, 2).text("auto_pad", "SAME").error(), "Attribute 'auto_pad' is 'SAME'");
+  OneNode huge = OneNode("AveragePool").input({1, 1, 1 << 23}, {}).integers("kernel_shape", {2});
+  expect_unsupported(huge.integers("pads", {1, 0}).error(), "There are 8388608 windows along one axis");
   expect_invalid(pool("LpPool", kFive, 2).integer("p", 0).error(), "Attribute 'p' is 0");
   expect_invalid(OneNode("MaxUnpool").input({1, 1, 1}, {7}).known({1}, {1}).integers("kernel_shape", {2}).error(),
                  "The input is [1, 1, 1] and the indices [1]");

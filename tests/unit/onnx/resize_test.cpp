@@ -83,6 +83,8 @@ TEST(OnnxResize, RefusesBadOperands) {
   expect_invalid(empty.error(), "Axis 0 is empty");
   OneNode negative = OneNode("Resize").input({1}, {1}).absent().absent().known({1}, {-4});
   expect_invalid(negative.error(), "A size is -4");
+  OneNode huge = OneNode("Resize", 18).input({1 << 23}, {}).absent().absent().known({1}, {4}).text("mode", "linear");
+  expect_unsupported(huge.integer("antialias", 1).error(), "Axis 0 has 8388608 elements");
   OneNode policy = OneNode("Resize", 18).input({1}, {1}).absent().absent().known({1}, {4});
   expect_invalid(policy.text("keep_aspect_ratio_policy", "fit").error(), "'keep_aspect_ratio_policy' is 'fit'");
   expect_unsupported(OneNode("Resize").input({1}, {1}).absent().input({1}, {2}).error(), "The scales (operand 2)");
