@@ -5,7 +5,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "layer norm": reduce_mean, reshape, sub, mul, reduce_mean, add, rsqrt, reshape, ... 11 ops in all
-// 1024 lanes per row, 1 row per workgroup, 2 elements per item, 3 items per lane, kept in registers
+// 256 lanes per row, 1 row per workgroup, 2 elements per item, 9 items per lane, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -58,8 +58,8 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared float v3_shared[32];
-shared float v7_shared[32];
+shared float v3_shared[8];
+shared float v7_shared[8];
 
 void v3_join(inout float a, float b) {
   precise float joined = a + b;
@@ -98,18 +98,18 @@ void main() {
   uint row = workgroup;
   bool inside = row < p.items;
   row = min(row, p.items - 1u);
-  uint in_x_w0[3];
-  uint in_weight_w0[3];
-  uint in_bias_w0[3];
-  [[unroll]] for (uint t = 0u; t < 3u; ++t) {
-    uint column = min(t * 1024u + column_lane, 2048u);
+  uint in_x_w0[9];
+  uint in_weight_w0[9];
+  uint in_bias_w0[9];
+  [[unroll]] for (uint t = 0u; t < 9u; ++t) {
+    uint column = min(t * 256u + column_lane, 2048u);
     in_x_w0[t] = in_x.w[row * 2049u + column];
     in_weight_w0[t] = in_weight.w[column];
     in_bias_w0[t] = in_bias.w[column];
   }
   float v3 = 0.0;
-  [[unroll]] for (uint t = 0u; t < 3u; ++t) {
-    uint column = t * 1024u + column_lane;
+  [[unroll]] for (uint t = 0u; t < 9u; ++t) {
+    uint column = t * 256u + column_lane;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
       pass0(in_x_0[0], v3);
@@ -123,14 +123,14 @@ void main() {
     v3_shared[gl_SubgroupID] = v3;
   }
   barrier();
-  v3 = v3_shared[gl_SubgroupInvocationID];
-  for (uint mask = 16u; mask > 0u; mask >>= 1) {
+  v3 = v3_shared[gl_SubgroupInvocationID % 8u];
+  for (uint mask = 4u; mask > 0u; mask >>= 1) {
     v3_join(v3, subgroupShuffleXor(v3, mask));
   }
   v3 = v3 / float(4098u);
   float v7 = 0.0;
-  [[unroll]] for (uint t = 0u; t < 3u; ++t) {
-    uint column = t * 1024u + column_lane;
+  [[unroll]] for (uint t = 0u; t < 9u; ++t) {
+    uint column = t * 256u + column_lane;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
       pass1(in_x_0[0], v3, v7);
@@ -144,15 +144,15 @@ void main() {
     v7_shared[gl_SubgroupID] = v7;
   }
   barrier();
-  v7 = v7_shared[gl_SubgroupInvocationID];
-  for (uint mask = 16u; mask > 0u; mask >>= 1) {
+  v7 = v7_shared[gl_SubgroupInvocationID % 8u];
+  for (uint mask = 4u; mask > 0u; mask >>= 1) {
     v7_join(v7, subgroupShuffleXor(v7, mask));
   }
   v7 = v7 / float(4098u);
   precise float v9 = v7 + 1.001358e-05;
   precise float v10 = f32_rsqrt(v9);
-  [[unroll]] for (uint t = 0u; t < 3u; ++t) {
-    uint column = t * 1024u + column_lane;
+  [[unroll]] for (uint t = 0u; t < 9u; ++t) {
+    uint column = t * 256u + column_lane;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
       vec2 in_weight_0 = f16x2_values_native(in_weight_w0[t]);

@@ -1,8 +1,9 @@
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "softmax of the first axis": reduce_max, sub, exp, reduce_sum, div
-// 16 lanes per row, 256 rows per workgroup, 8 elements per item, 19 items per lane
+// 32 lanes per row, 128 rows per workgroup, 8 elements per item, 10 items per lane, kept in registers
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -53,22 +54,30 @@ uint f16x2_bits_native(vec2 v) {
 shared float v1_shared[4096];
 shared float v4_shared[4096];
 
-// A maximum and the sum of exponentials below it, with those below another maximum.
-void v4_join(inout float a, inout float a1, float b, float b1) {
-  precise float most = f32_max(a, b);
-  precise float own_scale = a == most ? 1.0 : f32_exp((a - most));
-  precise float other_scale = b == most ? 1.0 : f32_exp((b - most));
-  a1 = fma(a1, own_scale, b1 * other_scale);
-  a = most;
+void v1_join(inout float a, float b) {
+  precise float joined = f32_max(a, b);
+  a = joined;
+}
+
+void v4_join(inout float a, float b) {
+  precise float joined = a + b;
+  a = joined;
 }
 
 // One element of pass 0.
-void pass0(float in_x, inout float v1, inout float v4) {
-  v4_join(v1, v4, in_x, 1.0);
+void pass0(float in_x, inout float v1) {
+  v1_join(v1, in_x);
 }
 
 // One element of pass 1.
-void pass1(float in_x, float v1, float v4, out float out_y_result) {
+void pass1(float in_x, float v1, inout float v4) {
+  precise float v2 = in_x - v1;
+  precise float v3 = f32_exp(v2);
+  v4_join(v4, v3);
+}
+
+// One element of pass 2.
+void pass2(float in_x, float v1, float v4, out float out_y_result) {
   precise float v2 = in_x - v1;
   precise float v3 = f32_exp(v2);
   precise float out_y = f32_div(v3, v4);
@@ -78,111 +87,141 @@ void pass1(float in_x, float v1, float v4, out float out_y_result) {
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint lane = gl_LocalInvocationID.x;
-  uint column_lane = lane / 32u;
-  uint row = workgroup * 32u + lane % 32u;
+  uint column_lane = lane / 16u;
+  uint row = workgroup * 16u + lane % 16u;
   bool inside = row < p.items;
   row = min(row, p.items - 1u);
+  uvec4 in_x_w0[10];
+  [[unroll]] for (uint t = 0u; t < 10u; ++t) {
+    uint column = min(t * 32u + column_lane, 299u);
+    in_x_w0[t] = in_x.w[row + column * 128u];
+  }
   float v1[8] = float[8](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
-  float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
-  for (uint column = column_lane; column < 300u; column += 16u) {
-    uvec4 in_x_w0 = in_x.w[row + column * 128u];
-    vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0.x), f16x2_values_native(in_x_w0.y));
-    pass0(in_x_0[0], v1[0], v4[0]);
-    pass0(in_x_0[1], v1[1], v4[1]);
-    pass0(in_x_0[2], v1[2], v4[2]);
-    pass0(in_x_0[3], v1[3], v4[3]);
-    vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0.z), f16x2_values_native(in_x_w0.w));
-    pass0(in_x_1[0], v1[4], v4[4]);
-    pass0(in_x_1[1], v1[5], v4[5]);
-    pass0(in_x_1[2], v1[6], v4[6]);
-    pass0(in_x_1[3], v1[7], v4[7]);
+  [[unroll]] for (uint t = 0u; t < 10u; ++t) {
+    uint column = t * 32u + column_lane;
+    if (column < 300u) {
+      vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
+      pass0(in_x_0[0], v1[0]);
+      pass0(in_x_0[1], v1[1]);
+      pass0(in_x_0[2], v1[2]);
+      pass0(in_x_0[3], v1[3]);
+      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
+      pass0(in_x_1[0], v1[4]);
+      pass0(in_x_1[1], v1[5]);
+      pass0(in_x_1[2], v1[6]);
+      pass0(in_x_1[3], v1[7]);
+    }
   }
   v1_shared[lane] = v1[0];
-  v4_shared[lane] = v4[0];
   v1_shared[lane + 512u] = v1[1];
-  v4_shared[lane + 512u] = v4[1];
   v1_shared[lane + 1024u] = v1[2];
-  v4_shared[lane + 1024u] = v4[2];
   v1_shared[lane + 1536u] = v1[3];
-  v4_shared[lane + 1536u] = v4[3];
   v1_shared[lane + 2048u] = v1[4];
-  v4_shared[lane + 2048u] = v4[4];
   v1_shared[lane + 2560u] = v1[5];
-  v4_shared[lane + 2560u] = v4[5];
   v1_shared[lane + 3072u] = v1[6];
-  v4_shared[lane + 3072u] = v4[6];
   v1_shared[lane + 3584u] = v1[7];
+  barrier();
+  for (uint reach = 16u; reach > 0u; reach >>= 1) {
+    if (column_lane < reach) {
+      v1_join(v1[0], v1_shared[lane + reach * 16u]);
+      v1_shared[lane] = v1[0];
+      v1_join(v1[1], v1_shared[lane + reach * 16u + 512u]);
+      v1_shared[lane + 512u] = v1[1];
+      v1_join(v1[2], v1_shared[lane + reach * 16u + 1024u]);
+      v1_shared[lane + 1024u] = v1[2];
+      v1_join(v1[3], v1_shared[lane + reach * 16u + 1536u]);
+      v1_shared[lane + 1536u] = v1[3];
+      v1_join(v1[4], v1_shared[lane + reach * 16u + 2048u]);
+      v1_shared[lane + 2048u] = v1[4];
+      v1_join(v1[5], v1_shared[lane + reach * 16u + 2560u]);
+      v1_shared[lane + 2560u] = v1[5];
+      v1_join(v1[6], v1_shared[lane + reach * 16u + 3072u]);
+      v1_shared[lane + 3072u] = v1[6];
+      v1_join(v1[7], v1_shared[lane + reach * 16u + 3584u]);
+      v1_shared[lane + 3584u] = v1[7];
+    }
+    barrier();
+  }
+  v1[0] = v1_shared[lane % 16u];
+  v1[1] = v1_shared[lane % 16u + 512u];
+  v1[2] = v1_shared[lane % 16u + 1024u];
+  v1[3] = v1_shared[lane % 16u + 1536u];
+  v1[4] = v1_shared[lane % 16u + 2048u];
+  v1[5] = v1_shared[lane % 16u + 2560u];
+  v1[6] = v1_shared[lane % 16u + 3072u];
+  v1[7] = v1_shared[lane % 16u + 3584u];
+  float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
+  [[unroll]] for (uint t = 0u; t < 10u; ++t) {
+    uint column = t * 32u + column_lane;
+    if (column < 300u) {
+      vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
+      pass1(in_x_0[0], v1[0], v4[0]);
+      pass1(in_x_0[1], v1[1], v4[1]);
+      pass1(in_x_0[2], v1[2], v4[2]);
+      pass1(in_x_0[3], v1[3], v4[3]);
+      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
+      pass1(in_x_1[0], v1[4], v4[4]);
+      pass1(in_x_1[1], v1[5], v4[5]);
+      pass1(in_x_1[2], v1[6], v4[6]);
+      pass1(in_x_1[3], v1[7], v4[7]);
+    }
+  }
+  v4_shared[lane] = v4[0];
+  v4_shared[lane + 512u] = v4[1];
+  v4_shared[lane + 1024u] = v4[2];
+  v4_shared[lane + 1536u] = v4[3];
+  v4_shared[lane + 2048u] = v4[4];
+  v4_shared[lane + 2560u] = v4[5];
+  v4_shared[lane + 3072u] = v4[6];
   v4_shared[lane + 3584u] = v4[7];
   barrier();
-  for (uint reach = 8u; reach > 0u; reach >>= 1) {
+  for (uint reach = 16u; reach > 0u; reach >>= 1) {
     if (column_lane < reach) {
-      v4_join(v1[0], v4[0], v1_shared[lane + reach * 32u], v4_shared[lane + reach * 32u]);
-      v1_shared[lane] = v1[0];
+      v4_join(v4[0], v4_shared[lane + reach * 16u]);
       v4_shared[lane] = v4[0];
-      v4_join(v1[1], v4[1], v1_shared[lane + reach * 32u + 512u], v4_shared[lane + reach * 32u + 512u]);
-      v1_shared[lane + 512u] = v1[1];
+      v4_join(v4[1], v4_shared[lane + reach * 16u + 512u]);
       v4_shared[lane + 512u] = v4[1];
-      v4_join(v1[2], v4[2], v1_shared[lane + reach * 32u + 1024u], v4_shared[lane + reach * 32u + 1024u]);
-      v1_shared[lane + 1024u] = v1[2];
+      v4_join(v4[2], v4_shared[lane + reach * 16u + 1024u]);
       v4_shared[lane + 1024u] = v4[2];
-      v4_join(v1[3], v4[3], v1_shared[lane + reach * 32u + 1536u], v4_shared[lane + reach * 32u + 1536u]);
-      v1_shared[lane + 1536u] = v1[3];
+      v4_join(v4[3], v4_shared[lane + reach * 16u + 1536u]);
       v4_shared[lane + 1536u] = v4[3];
-      v4_join(v1[4], v4[4], v1_shared[lane + reach * 32u + 2048u], v4_shared[lane + reach * 32u + 2048u]);
-      v1_shared[lane + 2048u] = v1[4];
+      v4_join(v4[4], v4_shared[lane + reach * 16u + 2048u]);
       v4_shared[lane + 2048u] = v4[4];
-      v4_join(v1[5], v4[5], v1_shared[lane + reach * 32u + 2560u], v4_shared[lane + reach * 32u + 2560u]);
-      v1_shared[lane + 2560u] = v1[5];
+      v4_join(v4[5], v4_shared[lane + reach * 16u + 2560u]);
       v4_shared[lane + 2560u] = v4[5];
-      v4_join(v1[6], v4[6], v1_shared[lane + reach * 32u + 3072u], v4_shared[lane + reach * 32u + 3072u]);
-      v1_shared[lane + 3072u] = v1[6];
+      v4_join(v4[6], v4_shared[lane + reach * 16u + 3072u]);
       v4_shared[lane + 3072u] = v4[6];
-      v4_join(v1[7], v4[7], v1_shared[lane + reach * 32u + 3584u], v4_shared[lane + reach * 32u + 3584u]);
-      v1_shared[lane + 3584u] = v1[7];
+      v4_join(v4[7], v4_shared[lane + reach * 16u + 3584u]);
       v4_shared[lane + 3584u] = v4[7];
     }
     barrier();
   }
-  v1[0] = v1_shared[lane % 32u];
-  v4[0] = v4_shared[lane % 32u];
-  v1[1] = v1_shared[lane % 32u + 512u];
-  v4[1] = v4_shared[lane % 32u + 512u];
-  v1[2] = v1_shared[lane % 32u + 1024u];
-  v4[2] = v4_shared[lane % 32u + 1024u];
-  v1[3] = v1_shared[lane % 32u + 1536u];
-  v4[3] = v4_shared[lane % 32u + 1536u];
-  v1[4] = v1_shared[lane % 32u + 2048u];
-  v4[4] = v4_shared[lane % 32u + 2048u];
-  v1[5] = v1_shared[lane % 32u + 2560u];
-  v4[5] = v4_shared[lane % 32u + 2560u];
-  v1[6] = v1_shared[lane % 32u + 3072u];
-  v4[6] = v4_shared[lane % 32u + 3072u];
-  v1[7] = v1_shared[lane % 32u + 3584u];
-  v4[7] = v4_shared[lane % 32u + 3584u];
-  if (f32_magnitude_bits(v1[0]) >= 0x7f800000u) v4[0] = uintBitsToFloat(0x7fc00000u);
-  if (f32_magnitude_bits(v1[1]) >= 0x7f800000u) v4[1] = uintBitsToFloat(0x7fc00000u);
-  if (f32_magnitude_bits(v1[2]) >= 0x7f800000u) v4[2] = uintBitsToFloat(0x7fc00000u);
-  if (f32_magnitude_bits(v1[3]) >= 0x7f800000u) v4[3] = uintBitsToFloat(0x7fc00000u);
-  if (f32_magnitude_bits(v1[4]) >= 0x7f800000u) v4[4] = uintBitsToFloat(0x7fc00000u);
-  if (f32_magnitude_bits(v1[5]) >= 0x7f800000u) v4[5] = uintBitsToFloat(0x7fc00000u);
-  if (f32_magnitude_bits(v1[6]) >= 0x7f800000u) v4[6] = uintBitsToFloat(0x7fc00000u);
-  if (f32_magnitude_bits(v1[7]) >= 0x7f800000u) v4[7] = uintBitsToFloat(0x7fc00000u);
-  for (uint column = column_lane; column < 300u; column += 16u) {
-    uvec4 in_x_w0 = in_x.w[row + column * 128u];
-    vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0.x), f16x2_values_native(in_x_w0.y));
-    vec4 out_y_0;
-    pass1(in_x_0[0], v1[0], v4[0], out_y_0[0]);
-    pass1(in_x_0[1], v1[1], v4[1], out_y_0[1]);
-    pass1(in_x_0[2], v1[2], v4[2], out_y_0[2]);
-    pass1(in_x_0[3], v1[3], v4[3], out_y_0[3]);
-    vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0.z), f16x2_values_native(in_x_w0.w));
-    vec4 out_y_1;
-    pass1(in_x_1[0], v1[4], v4[4], out_y_1[0]);
-    pass1(in_x_1[1], v1[5], v4[5], out_y_1[1]);
-    pass1(in_x_1[2], v1[6], v4[6], out_y_1[2]);
-    pass1(in_x_1[3], v1[7], v4[7], out_y_1[3]);
-    if (inside) {
-      out_y.w[row + column * 128u] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
+  v4[0] = v4_shared[lane % 16u];
+  v4[1] = v4_shared[lane % 16u + 512u];
+  v4[2] = v4_shared[lane % 16u + 1024u];
+  v4[3] = v4_shared[lane % 16u + 1536u];
+  v4[4] = v4_shared[lane % 16u + 2048u];
+  v4[5] = v4_shared[lane % 16u + 2560u];
+  v4[6] = v4_shared[lane % 16u + 3072u];
+  v4[7] = v4_shared[lane % 16u + 3584u];
+  [[unroll]] for (uint t = 0u; t < 10u; ++t) {
+    uint column = t * 32u + column_lane;
+    if (column < 300u) {
+      vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
+      vec4 out_y_0;
+      pass2(in_x_0[0], v1[0], v4[0], out_y_0[0]);
+      pass2(in_x_0[1], v1[1], v4[1], out_y_0[1]);
+      pass2(in_x_0[2], v1[2], v4[2], out_y_0[2]);
+      pass2(in_x_0[3], v1[3], v4[3], out_y_0[3]);
+      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
+      vec4 out_y_1;
+      pass2(in_x_1[0], v1[4], v4[4], out_y_1[0]);
+      pass2(in_x_1[1], v1[5], v4[5], out_y_1[1]);
+      pass2(in_x_1[2], v1[6], v4[6], out_y_1[2]);
+      pass2(in_x_1[3], v1[7], v4[7], out_y_1[3]);
+      if (inside) {
+        out_y.w[row + column * 128u] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
+      }
     }
   }
 }

@@ -131,8 +131,8 @@ void main() {
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
     v2_join(v2, subgroupShuffleXor(v2, mask));
   }
-  precise float out_norm_v = f32_sqrt(v2);
   if (inside && column_lane == 0u) {
+    precise float out_norm_v = f32_sqrt(v2);
     out_norm.w[0u] = floatBitsToUint(out_norm_v);
   }
 }
