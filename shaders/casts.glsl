@@ -5,9 +5,11 @@ bool f32_to_bool(float x) {
 }
 
 int f32_to_i32(float x) {
-  if (f32_is_nan(x)) return 0;
-  if (x >= 2147483648.0) return 0x7fffffff;
-  return x <= -2147483648.0 ? int(0x80000000u) : int(x);
+  uint magnitude = f32_magnitude_bits(x);
+  int whole = int(magnitude < 0x4f000000u ? x : 0.0);  // below 2^31; else, and for NaN, 0
+  int largest = (floatBitsToUint(x) & 0x80000000u) != 0u ? int(0x80000000u) : 0x7fffffff;
+  bool saturates = magnitude - 0x4f000000u <= 0x30800000u;  // up to infinity
+  return saturates ? largest : whole;
 }
 
 uint f32_to_u32(float x) {

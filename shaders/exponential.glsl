@@ -2,12 +2,14 @@
 
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
-  return f32_is_nan(x) ? x : exp(x);
+  float power = exp(x);
+  return f32_is_nan(x) ? x : power;
 }
 
 // As f32_exp.
 float f32_exp2(float x) {
-  return f32_is_nan(x) ? x : exp2(x);
+  float power = exp2(x);
+  return f32_is_nan(x) ? x : power;
 }
 
 // Vulkan's precision, 3 ulp or 2^-21 on [0.5, 2]; -infinity at zeros, NaN below.

@@ -1,4 +1,5 @@
-// Division, roots, minimum and remainder of floats.
+// Division, roots, minimum and remainder of floats. What kernels call most selects instead of branching: a
+// driver that compiles for a CPU needs minutes for a hundred branches in a row.
 
 // Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.
 float f32_div(float x, float y) {
@@ -9,16 +10,20 @@ float f32_div(float x, float y) {
 
 // NaN if either operand is.
 float f32_min(float x, float y) {
-  if (f32_is_nan(x)) return x;
-  if (f32_is_nan(y)) return y;
-  return y < x ? y : x;
+  bool x_is_nan = f32_is_nan(x);
+  bool y_is_nan = f32_is_nan(y);
+  float least = y < x ? y : x;
+  least = y_is_nan ? y : least;
+  return x_is_nan ? x : least;
 }
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  if (f32_is_nan(x)) return x;
-  if (f32_is_nan(y)) return y;
-  return x < y ? y : x;
+  bool x_is_nan = f32_is_nan(x);
+  bool y_is_nan = f32_is_nan(y);
+  float most = x < y ? y : x;
+  most = y_is_nan ? y : most;
+  return x_is_nan ? x : most;
 }
 
 // -1, 0 or 1; NaN for NaN.

@@ -1,0 +1,252 @@
+// Chains of folds along rows: one kernel each at every length, whatever the axis, the same bits every time.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/judge.hpp"
+#include "support/random.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+// --- what people fold ------------------------------------------------------------------------------------
+
+Tensor input(const char* name, DType dtype, Shape shape) { return Tensor::input(name, dtype, std::move(shape)); }
+
+/// As many rows as the reference has time for.
+std::int64_t rows_of(std::int64_t length) { return std::clamp<std::int64_t>(20000 / length, 3, 37); }
+
+/// A divisor of the length near its square root.
+std::int64_t part_of(std::int64_t length) {
+  std::int64_t part = 1;
+  for (std::int64_t i = 2; i * i <= length && i <= 8; ++i) part = length % i == 0 ? i : part;
+  return part;
+}
+
+struct Chain {
+  const char* name;
+  ir::Graph (*build)(DType dtype, std::int64_t length);
+  friend std::ostream& operator<<(std::ostream& out, const Chain& chain) { return out << chain.name; }
+};
+
+const Chain kChains[] = {
+    {"softmax_of_the_last_axis", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {rows_of(n), n}))}); }},
+    {"softmax_of_a_middle_axis", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {2, n, 6}), 1)}); }},
+    {"softmax_of_the_first_axis", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {n, 8}), 0)}); }},
+    {"layer_norm",
+     [](DType dtype, std::int64_t n) {
+       const Tensor x = input("x", dtype, {rows_of(n), n});
+       return graph_of({normalize(x, {1}, 1e-3) * input("weight", dtype, {n}) + input("bias", dtype, {n})});
+     }},
+    {"residual_and_rms_norm",
+     [](DType dtype, std::int64_t n) {
+       const Tensor sum = input("x", dtype, {rows_of(n), n}) + input("residual", dtype, {rows_of(n), n});
+       return graph_of({sum, rms_normalize(sum, {1}, 1e-3) * input("weight", dtype, {n})});
+     }},
+    {"group_norm_and_silu",
+     [](DType dtype, std::int64_t n) {
+       constexpr std::int64_t kGroups = 3;
+       const std::int64_t channels = part_of(n);
+       const Tensor x = input("x", dtype, {2, kGroups * channels, n / channels});
+       const Tensor normal = normalize(x.reshape({2, kGroups, n}), {2}, 1e-3).reshape(x.shape());
+       return graph_of({silu(normal * input("weight", dtype, {kGroups * channels, 1}) + input("bias", dtype, {kGroups * channels, 1}))});
+     }},
+    {"cross_entropy",
+     [](DType dtype, std::int64_t n) {
+       return graph_of({cross_entropy(input("logits", dtype, {rows_of(n), n}), input(fmt::format("index{}", n).c_str(), DType::i32, {rows_of(n)}))});
+     }},
+    {"quantise",
+     [](DType dtype, std::int64_t n) {
+       const Tensor x = input("x", dtype, {rows_of(n), n}).cast(DType::f32);
+       const Tensor scale = abs(x).max({1}, true) / 127.0;
+       const Tensor whole = clamp(round(x / scale), Tensor::scalar(DType::f32, -127), Tensor::scalar(DType::f32, 127));
+       return graph_of({whole.cast(DType::i8), scale.squeeze(1)});
+     }},
+};
+
+const std::int64_t kLengths[] = {1, 7, 64, 1000, 4096, 4098, 65537};
+
+int dispatches(const Executable& program) { return variant_of(program)->dispatches(); }
+
+class Chains : public testing::TestWithParam<Chain> {
+ protected:
+  static void check(DType dtype) {
+    for (const std::int64_t length : kLengths) {
+      const std::string what = fmt::format("{} of {} elements of {}", GetParam().name, length, name_of(dtype));
+      const ir::Graph graph = GetParam().build(dtype, length);
+      const Data data = data_for({graph, {}, 41, false});
+      const Executable fused = compile_graph(graph, Build{});
+      EXPECT_EQ(fused.state()->program->plan().steps.size(), 1U) << what << "\n" << ir::print(graph);
+      EXPECT_LE(dispatches(fused), 2) << what;
+      const NamedBytes once = judge(fused, graph, data, what);
+      EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << what << ": another run has other bits";
+    }
+  }
+};
+
+TEST_P(Chains, AreOneKernelOfF32) { check(DType::f32); }
+TEST_P(Chains, AreOneKernelOfF16) { check(DType::f16); }
+
+INSTANTIATE_TEST_SUITE_P(Differential, Chains, testing::ValuesIn(kChains), [](const auto& chain) { return std::string(chain.param.name); });
+
+// --- every reduction ---------------------------------------------------------------------------------------
+
+struct Axes {
+  const char* name;
+  std::vector<int> axes;
+};
+const Axes kAxes[] = {{"first", {0}}, {"middle", {1}}, {"last", {2}}, {"first and last", {0, 2}}, {"all", {0, 1, 2}}};
+
+class Reductions : public testing::TestWithParam<DType> {
+ protected:
+  /// Every reduction row that takes the dtype, over the same axes: one kernel for all of them.
+  static ir::Graph graph(const Shape& shape, const std::vector<int>& axes) {
+    ir::Graph made;
+    const ir::NodeId id = must(made.add_input("x", {GetParam(), shape}));
+    for (const ops::OpRow& row : ops::table()) {
+      const bool positions = row.fold.kind == ops::Fold::Kind::arg;
+      if (row.cls != ops::OpClass::reduce || (row.types & ops::bit(GetParam())) == 0 || (positions && axes.size() != 1)) continue;
+      must(made.add_output(std::string(row.name), must(made.add_structured(row, {id}, ir::AxesPayload{axes}))));
+    }
+    return made;
+  }
+};
+
+/// Floats whose products neither overflow nor vanish, whatever the order; a few NaN, infinities and zeros.
+Data moderate(const ir::Graph& graph, DType dtype, bool special) {
+  Data data = data_for({graph, {}, 43, false});
+  if (!is_float(dtype)) return data;
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> planted = {inf, -inf, std::nan(""), 0.0, -0.0};
+  std::vector<std::byte>& bytes = data.inputs.at("x");
+  const std::size_t count = bytes.size() / static_cast<std::size_t>(size_of(dtype));
+  bytes.clear();
+  Random random(44);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = random.between(0.97, 1.03) * (random.chance(50) ? -1 : 1);
+    ir::encode(dtype, special && random.chance(3) ? random.pick(planted) : value, bytes);
+  }
+  return data;
+}
+
+TEST_P(Reductions, OfEveryAxisAreOneKernel) {
+  if (GetParam() == DType::f64 && !target().caps.float64) GTEST_SKIP() << "the device has no 64-bit floats";
+  for (const Shape& shape : {Shape{5, 33, 18}, Shape{3, 1, 64}}) {
+    for (const Axes& axes : kAxes) {
+      const ir::Graph made = graph(shape, axes.axes);
+      const Executable fused = compile_graph(made, Build{});
+      EXPECT_EQ(fused.state()->program->plan().steps.size(), 1U) << axes.name << "\n" << ir::print(made);
+      for (const bool special : {false, true}) {
+        const Data data = moderate(made, GetParam(), special);
+        const std::string what = fmt::format("the {} axes of {}{}", axes.name, to_text(shape), special ? " with NaN and infinities" : "");
+        const NamedBytes once = judge(fused, made, data, what);
+        EXPECT_TRUE(run_guarded(fused, made, data).outputs == once) << what << ": another run has other bits";
+      }
+    }
+  }
+}
+
+std::vector<DType> every_dtype() {
+  std::vector<DType> all;
+  for (int i = 0; i < kDTypeCount; ++i) all.push_back(static_cast<DType>(i));
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Differential, Reductions, testing::ValuesIn(every_dtype()), [](const auto& dtype) { return std::string(name_of(dtype.param)); });
+
+// --- rows that have no number ----------------------------------------------------------------------------------
+
+TEST(Rows, InfinitiesAndNaNStayInTheirRow) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr std::int64_t kRow = 100;
+  // Of each row: every element, and one at a place of its own.
+  const std::pair<double, double> rows[] = {{0.5, 0.25}, {-inf, -inf}, {1, inf}, {1, -inf}, {2, std::nan("")}, {-inf, 3}, {inf, inf}, {-0.0, 0.0}};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const Tensor x = Tensor::input("x", dtype, {std::ssize(rows), kRow});
+    Data data;
+    for (std::size_t r = 0; r < std::size(rows); ++r) {
+      for (std::int64_t i = 0; i < kRow; ++i) ir::encode(dtype, i == static_cast<std::int64_t>(37 + r * 7) ? rows[r].second : rows[r].first, data.inputs["x"]);
+    }
+    const ir::Graph graphs[] = {graph_of({softmax(x)}), graph_of({log_softmax(x)}), graph_of({x.max({1}), x.min({1}), x.sum({1}), x.argmax(1), x.argmin(1)}),
+                                graph_of({normalize(x, {1}, 1e-3)})};
+    for (const ir::Graph& graph : graphs) {
+      for (const std::optional<bool> online : {std::optional<bool>(), std::optional(true)}) {
+        Build how;
+        how.tuning.online = online;
+        how.tuning.persistent = online ? std::optional(false) : std::nullopt;
+        judge(compile_graph(graph, how), graph, data, fmt::format("rows of {}", name_of(dtype)));
+      }
+    }
+  }
+}
+
+// --- forced schedules --------------------------------------------------------------------------------------------
+
+std::vector<schedule::Tuning> forced() {
+  std::vector<schedule::Tuning> all;
+  for (int lanes = 1; lanes <= 64; lanes *= 2) {
+    for (const bool persistent : {false, true}) all.push_back({.column_lanes = lanes, .persistent = persistent});
+  }
+  for (int parts = 1; parts <= 8; ++parts) all.push_back({.column_lanes = 1 << (parts % 7), .parts = parts});
+  for (const int lanes : {1, 16, 64}) all.push_back({.vector_bytes = 4, .column_lanes = lanes});
+  for (const int lanes : {4, 32}) all.push_back({.column_lanes = lanes, .online = true, .persistent = false});
+  for (const int parts : {2, 5}) all.push_back({.online = true, .parts = parts});
+  all.push_back({.workgroup = 128, .column_lanes = 8});
+  return all;
+}
+
+std::string text_of(const schedule::Tuning& tuning) {
+  const auto one = [](const char* name, const auto& value) { return value ? fmt::format(" {}={}", name, *value) : std::string(); };
+  return one("workgroup", tuning.workgroup) + one("vector_bytes", tuning.vector_bytes) + one("column_lanes", tuning.column_lanes) +
+         one("persistent", tuning.persistent) + one("parts", tuning.parts) + one("online", tuning.online);
+}
+
+class Forced : public testing::TestWithParam<Chain> {};
+
+const Chain kForced[] = {
+    {"softmax", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {5, n}))}); }},
+    {"softmax_of_the_first_axis", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {n, 24}), 0)}); }},
+    {"normalise", [](DType dtype, std::int64_t n) { return graph_of({normalize(input("x", dtype, {9, n}), {1}, 1e-3)}); }},
+    {"sums_and_positions",
+     [](DType dtype, std::int64_t n) {
+       const Tensor x = input("x", dtype, {3, n});
+       return graph_of({x.sum({1}), x.argmax(1), x.min({1})});
+     }},
+};
+
+TEST_P(Forced, SchedulesOfEveryKindAreRight) {
+  const std::vector<schedule::Tuning> tunings = forced();
+  const bool crosses_lanes = std::string_view(GetParam().name) != "softmax_of_the_first_axis";  // that one never shuffles
+  for (const Device* on : {&device(), &device_without_subgroups()}) {
+    const std::size_t step = on == &device() ? 1 : crosses_lanes ? 2 : tunings.size();
+    for (std::size_t i = 0; i < tunings.size(); i += step) {
+      const DType dtype = i % 3 == 0 ? DType::f16 : DType::f32;
+      const ir::Graph graph = GetParam().build(dtype, i % 2 == 0 ? 1000 : 203);
+      Build how;
+      how.device = on;
+      how.tuning = tunings[i];
+      const std::string what = fmt::format("{} of {},{}{}", GetParam().name, name_of(dtype), text_of(tunings[i]), on == &device() ? "" : ", no subgroups");
+      const Executable program = compile_graph(graph, how);
+      EXPECT_EQ(program.state()->program->plan().steps.size(), 1U) << what;
+      judge(program, graph, data_for({graph, {}, 47, false}), what);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Differential, Forced, testing::ValuesIn(kForced), [](const auto& chain) { return std::string(chain.param.name); });
+
+TEST(Rows, WithoutSubgroupsFoldThroughSharedMemory) {
+  Build how;
+  how.device = &device_without_subgroups();
+  for (const Chain& chain : kChains) {
+    for (const std::int64_t length : {std::int64_t{7}, std::int64_t{1000}, std::int64_t{4098}}) {
+      const ir::Graph graph = chain.build(DType::f32, length);
+      const Executable program = compile_graph(graph, how);
+      EXPECT_EQ(variant_of(program)->steps[0].schedule.subgroup, 0);
+      judge(program, graph, data_for({graph, {}, 53, false}), fmt::format("{} of {} without subgroups", chain.name, length));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vkfuse::test
