@@ -30,11 +30,13 @@ Result<Counts> count(const Executable& program, const std::vector<float>& x) {
   counts.kernels = program.kernel_count();
   auto variant = program.state()->program->variant({});
   if (!variant) return std::move(variant).error();
-  for (const auto& kernel : (*variant)->compiled) {
-    auto accesses = spirv::memory_accesses(kernel->spirv);
-    if (!accesses) return std::move(accesses).error();
-    for (const spirv::MemoryAccess& access : *accesses) {
-      ++(access.kind == spirv::AccessKind::store ? counts.stores : counts.loads);
+  for (const auto& step : (*variant)->compiled) {
+    for (const auto& kernel : step) {
+      auto accesses = spirv::memory_accesses(kernel->spirv);
+      if (!accesses) return std::move(accesses).error();
+      for (const spirv::MemoryAccess& access : *accesses) {
+        ++(access.kind == spirv::AccessKind::store ? counts.stores : counts.loads);
+      }
     }
   }
   auto json = program.explain(Stage::json);

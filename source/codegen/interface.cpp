@@ -46,8 +46,9 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
 /// buffers that are moved as vectors, and what varies within an item is in scope in a function alone.
 bool Emitter::meets_buffer(ir::NodeId node) const {
   const auto in_main = [&](const Value& value, const schedule::AccessPlan& plan) {
-    const bool per_element = schedule_.kind == schedule::Template::pointwise || loops_.per_element(value);
-    return plan.kind == schedule::AccessKind::vector && per_element && schedule::varies_in_item(loops_, schedule_, value);
+    const bool per_element = schedule_.kind != schedule::Template::rows || loops_.per_element(value);
+    const bool vectors = plan.kind == schedule::AccessKind::vector || plan.kind == schedule::AccessKind::transposed;
+    return vectors && per_element && schedule::varies_in_item(loops_, schedule_, value);
   };
   for (std::size_t i = 0; i < loops_.values.size(); ++i) {
     const Value& value = loops_.values[i];

@@ -64,18 +64,31 @@ class Tiled : public Items {
   [[nodiscard]] AxisNames own_axes() const override { return {{kTile, "tile"}, {kItem, "item"}, {kElement, "j"}}; }
   [[nodiscard]] std::string argument(const std::string& name, int element) const override { return name == "j" ? fmt::format("{}u", element) : name; }
 
-  /// Numbers of the tile's geometry: they do not depend on sizes, and lanes divide by them.
-  void keep_literals() {
-    for (std::int64_t extent : schedule_.tile.extents) numbers_.keep(extent);
-    for (std::int64_t extent : box_.extents) numbers_.keep(extent);
-    for (std::int64_t number = 2; number <= std::max<std::int64_t>({64, box_.rows, box_.columns}); number *= 2) numbers_.keep(number);
-    numbers_.keep(box_.rows);
-    for (const Part& part : parts_) {
-      const std::int64_t run = schedule::run_length(schedule_.tile, part.crossing.load());
-      numbers_.keep(part.crossing.array().pitch);
-      numbers_.keep(run / part.crossing.load().elements);
-      numbers_.keep(part.crossing.units() * part.crossing.load().elements / run);
+  /// Makes every number of an expression a literal.
+  void keep_numbers(const Expr& expr) {
+    numbers_.keep(std::abs(expr.constant()));
+    for (const Expr::Term& term : expr.terms()) {
+      numbers_.keep(std::abs(term.coefficient));
+      if (term.atom->kind != index::Atom::Kind::div && term.atom->kind != index::Atom::Kind::mod) continue;
+      numbers_.keep(term.atom->divisor);
+      keep_numbers(term.atom->operand);
     }
+  }
+
+  /// Positions inside a tile do not depend on sizes, and lanes divide for them.
+  void keep_literals() {
+    const ItemPlace place = place_of_item();
+    std::vector<Expr> local = index::delinearize(place.row, std::span(box_.extents).first(box_.extents.size() - 1));
+    local.push_back(place.column);
+    for (const Part& part : parts_) {
+      local.push_back(part.crossing.array().entry(place.row, place.column));
+      for (int e = 0; e < part.crossing.load().elements; ++e) {
+        local.push_back(part.crossing.entry(unit_axis(part), e));
+        for (const Expr& along : part.crossing.position(unit_axis(part), e, 0)) local.push_back(along);
+      }
+    }
+    for (const Expr& expr : local) keep_numbers(expr);
+    for (std::int64_t extent : box_.extents) numbers_.keep(extent);
   }
 
   /// Columns of the tile as items: some neighbours along a row, then down the rows, then the next neighbours.

@@ -97,16 +97,17 @@ std::optional<Problem> pose(const ir::Graph& graph, const Loops& loops, const Tu
   return problem;
 }
 
-/// Extends a box along consecutive memory until `wanted` elements lie in a run, or memory ends.
-void grow(const Loops& loops, std::span<const int> order, std::int64_t wanted, Sizes& extents) {
-  constexpr std::uint64_t kLeast = 8;
+/// Extends a box along consecutive memory until about `wanted` elements lie in a run, or memory ends. What
+/// cuts an axis is a multiple of `step`.
+void grow(const Loops& loops, std::span<const int> order, std::int64_t wanted, std::int64_t step, Sizes& extents) {
   std::int64_t length = 1;
   for (int axis : order) {
     if (length >= wanted) return;
     const std::int64_t size = size_of_axis(loops, axis);
-    const auto needed = std::bit_ceil(std::max(kLeast, static_cast<std::uint64_t>(ceil_div(wanted, length))));
+    // Cut into equal parts, so that the last tile is as full as the others.
+    const std::int64_t parts = ceil_div(size, std::max(step, ceil_div(wanted, length)));
     std::int64_t& extent = extents[static_cast<std::size_t>(axis)];
-    extent = std::max(extent, std::min(size, static_cast<std::int64_t>(needed)));
+    extent = std::max(extent, std::min(size, ceil_div(ceil_div(size, parts), step) * step));
     if (extent < size) return;
     length *= size;
   }
@@ -232,11 +233,12 @@ std::optional<Tile> best_tile(const Problem& problem, const Target& target, doub
   std::optional<Tile> best;
   double best_cost = 0;
   std::vector<Sizes> seen;
+  const std::int64_t step = std::max(8, 16 / std::min(problem.loads.front().bytes, problem.store_bytes));
   for (std::int64_t load_run = 8; load_run <= 1024; load_run *= 2) {
     for (std::int64_t store_run = 1024; store_run >= 8; store_run /= 2) {
       Sizes extents(problem.loops.axes.size(), 1);
-      grow(problem.loops, problem.loads.front().order, load_run, extents);
-      grow(problem.loops, problem.store_order, store_run, extents);
+      grow(problem.loops, problem.loads.front().order, load_run, step, extents);
+      grow(problem.loops, problem.store_order, store_run, step, extents);
       if (std::find(seen.begin(), seen.end(), extents) != seen.end()) continue;
       seen.push_back(extents);
       if (volume_of(extents) * problem.loads.front().bytes > most_shared) continue;

@@ -59,6 +59,7 @@ const Golden kGoldens[] = {
     {"softmax", "gpu", gpu, 1},      {"softmax", "minimum", minimum_device, 1},  {"softmax_first", "gpu", gpu, 1},
     {"layer_norm", "gpu", gpu, 1},   {"rms_norm", "gpu", gpu, 1},                {"views", "cpu", cpu_driver, 1},
     {"concat", "gpu", gpu, 1},       {"pad", "cpu", cpu_driver, 1},              {"sum_of_all", "gpu", gpu, 2},
+    {"transpose", "gpu", gpu, 1},
 };
 
 struct Planned {
@@ -148,7 +149,10 @@ Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::K
     const segment::Value& value = loops.values[i];
     if (value.kind != segment::Value::Kind::load) continue;
     const schedule::AccessPlan& plan = schedule.loads[i];
-    const int count = plan.kind == schedule::AccessKind::vector ? vectors(size(value.node), plan.vector_bytes) : 1;
+    int count = plan.kind == schedule::AccessKind::vector ? vectors(size(value.node), plan.vector_bytes) : 1;
+    for (const schedule::TransposedLoad& load : schedule.tile.loads) {
+      if (load.value == i) count = load.packed;
+    }
     traffic[{binding(value.node, false), spirv::AccessKind::load, plan.vector_bytes}] += count * mentions_of(loops, schedule, i);
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {

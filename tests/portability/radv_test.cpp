@@ -103,7 +103,9 @@ void report(const std::string& graph, const BuiltKernel& built, const Figures& f
 
 /// How many loads and stores of 16 bytes a kernel has at least.
 std::pair<int, int> wide_accesses(const plan::Scheduled& step) {
-  const auto wide = [](const schedule::AccessPlan& plan) { return plan.kind == schedule::AccessKind::vector && plan.vector_bytes == 16; };
+  const auto wide = [](const schedule::AccessPlan& plan) {
+    return (plan.kind == schedule::AccessKind::vector || plan.kind == schedule::AccessKind::transposed) && plan.vector_bytes == 16;
+  };
   return {static_cast<int>(std::count_if(step.schedule.loads.begin(), step.schedule.loads.end(), wide)),
           static_cast<int>(std::count_if(step.schedule.stores.begin(), step.schedule.stores.end(), wide))};
 }
@@ -150,6 +152,29 @@ TEST_F(RadvChip, SixteenByteAccessesAreInTheIsa) {
     return;
   }
   FAIL() << "there is no graph 'silu_gate'";
+}
+
+TEST_F(RadvChip, TransposesMoveSixteenBytesBothWays) {
+  for (const char* type : {"f32", "f16", "u8", "i64"}) {
+    SCOPED_TRACE(type);
+    const ir::Graph graph = must(ir::parse(fmt::format(R"(graph "transpose" {{
+  %0 = input "x" : {0}[8192, 4096]
+  %1 = permute axes=[1, 0] %0 : {0}[4096, 8192]
+  %2 = input "b" : {0}[8192]
+  %3 = add %1 %2 : {0}[4096, 8192]
+  output "y" = %3
+}})", type)));
+    const BuiltGraph built = build(graph, {}, target_without_self_tests());
+    ASSERT_EQ(built.kernels.size(), 1u);
+    const schedule::Schedule& schedule = built.steps[0].schedule;
+    ASSERT_EQ(schedule.kind, schedule::Template::tiled);
+    const Figures figures = compile(built.kernels[0]);
+    EXPECT_EQ(number(figures, "Spilled SGPRs") + number(figures, "Spilled VGPRs") + number(figures, "Scratch size"), 0);
+    // 512 vectors of the tile, and one of the row for each item of a lane.
+    EXPECT_EQ(count(figures, "load_dwordx4") + count(figures, "load_b128"), 512 / schedule.workgroup + schedule.items_in_flight) << access_text(figures);
+    EXPECT_EQ(count(figures, "store_dwordx4") + count(figures, "store_b128"), schedule.items_in_flight) << access_text(figures);
+    EXPECT_EQ(figures.accesses.size(), 2u) << "another width: " << access_text(figures);
+  }
 }
 
 std::string name_of_graph(const testing::TestParamInfo<NamedGraph>& info) { return info.param.name; }
