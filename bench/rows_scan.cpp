@@ -11,8 +11,8 @@ std::vector<Tensor> cumsum_last(DType dtype, const Shape& shape) { return {Tenso
 
 std::vector<Row> scan_rows() {
   return {
-      {"cumsum rows f32", "scan", DType::f32, {4096, 65536}, cumsum_last, {.whole = 4}},
-      {"cumsum long f32", "scan", DType::f32, {1 << 28}, cumsum_last, {.whole = 4}},
+      {"cumsum rows f32", "scan", DType::f32, {4096, 65536}, cumsum_last, {.whole = 4, .sweep = true}},
+      {"cumsum long f32", "scan", DType::f32, {1 << 28}, cumsum_last, {.whole = 4, .sweep = true}},
   };
 }
 

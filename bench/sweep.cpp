@@ -53,8 +53,11 @@ std::vector<schedule::Tuning> row_tunings(const Session& session, int standard) 
 }
 
 SweepPoint point_of(const Steps& steps) {
-  const auto moved = [](const plan::Scheduled& step) { return step.schedule.bytes_read + step.schedule.bytes_written; };
-  const auto most = std::max_element(steps.begin(), steps.end(), [&](const auto& a, const auto& b) { return moved(a) < moved(b); });
+  const auto weight = [](const plan::Scheduled& step) {
+    const schedule::Schedule& schedule = step.schedule;
+    return std::pair(schedule.kind == schedule::Template::rows, schedule.bytes_read + schedule.bytes_written);
+  };
+  const auto most = std::max_element(steps.begin(), steps.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
   SweepPoint point{{}, most->schedule, {}};
   const schedule::Schedule& schedule = point.schedule;
   const int bytes = widest_access(schedule);
