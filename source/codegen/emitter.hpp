@@ -49,6 +49,7 @@ class Emitter {
   /// All of them, in order.
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
   void find_products();
+  [[nodiscard]] bool is_folded_product(ValueId id) const;
   [[nodiscard]] bool is_contracted(ValueId id) const { return contracted_.count(id) != 0; }
 
   // --- positions (positions.cpp) ---------------------------------------------------------------------
