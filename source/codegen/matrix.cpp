@@ -339,10 +339,10 @@ void Matrix::place_unit(const FactorText& text, const std::string& step) {
 
 namespace {
 
-/// Opens the loop over a lane's units, or none for one.
-bool open_units(Writer& main, std::int64_t trips, std::int64_t units, int workgroup) {
+/// Opens the loop over a lane's units, or none for one; unrolled where registers are told apart by its counter.
+bool open_units(Writer& main, std::int64_t trips, std::int64_t units, int workgroup, bool unrolled) {
   if (trips > 1) {
-    main.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", trips);
+    main.open("{}for (uint u = 0u; u < {}u; ++u) {{", unrolled ? "[[unroll]] " : "", trips);
     main.line("uint unit = u * {}u + lane;", workgroup);
   } else {
     main.open("{{");
@@ -355,7 +355,7 @@ bool open_units(Writer& main, std::int64_t trips, std::int64_t units, int workgr
 
 void Matrix::fetch(const FactorText& text, const std::string& step) {
   use_items_of(text.part);
-  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup);
+  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup, text.ahead);
   if (!whole) main_.line("unit = min(unit, {}u);", text.units - 1);
   place_unit(text, step);
   Scope scope = part_scope(text.part);
@@ -380,7 +380,7 @@ void Matrix::fetch(const FactorText& text, const std::string& step) {
 
 Result<void> Matrix::hand_over(const FactorText& text) {
   use_items_of(text.part);
-  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup);
+  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup, text.ahead);
   if (!whole) main_.open("if (unit < {}u) {{", text.units);
   place_unit(text, "step");
   Scope scope = part_scope(text.part);
