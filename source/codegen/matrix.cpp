@@ -28,9 +28,15 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
     text.factor = &factor;
     const auto own = factor.along_k ? kK : factor.second ? kN : kM;
     const int axis = factor.along_k ? tile_.k.back() : factor.second ? tile_.n.back() : tile_.m.back();
-    const std::vector<ValueId> values = schedule::cone_of(loops, factor.value);
-    text.part = make_part(unique(value_names_[factor.value] + "_factor"), own, axis, factor.elements, values, {factor.value});
-    text.part.plain = values.size() == 1 && text.part.vectors.size() == 1;
+    const std::vector<ValueId> values = schedule::cone_of_factor(loops, tile_, factor);
+    std::vector<ValueId> wanted{factor.value};
+    for (std::size_t i = 0; i < tile_.row_folds.size(); ++i) {
+      if (&tile_.factors[static_cast<std::size_t>(tile_.row_folds[i].factor)] != &factor) continue;
+      text.row_folds.push_back(i);
+      wanted.push_back(loops.values[tile_.row_folds[i].fold].operands[0]);
+    }
+    text.part = make_part(unique(value_names_[factor.value] + "_factor"), own, axis, factor.elements, values, wanted);
+    text.part.plain = values.size() == 1 && text.part.vectors.size() == 1 && text.row_folds.empty();
     text.tile = unique(value_names_[factor.value] + "_tile");
     text.units = std::int64_t{text.extent(shape_)} * shape_.k / factor.elements;
     text.trips = schedule::ceil_div(text.units, schedule.workgroup);
@@ -47,6 +53,12 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
     wanted.push_back(store.value);
   }
   results_ = make_part("result", kN, tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted);
+  for (const schedule::MatrixTile::RowFold& fold : tile_.row_folds) {
+    const std::string& name = value_names_[fold.fold];
+    row_folds_.push_back({fold.fold, unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"),
+                          scalar_type(loops.values[fold.fold].node), unique(name + "_join")});
+    results_.feeds.push_back(fold.fold);
+  }
   for (const schedule::MatrixTile::Sum& sum : tile_.sums) {
     results_.feeds.push_back(sum.fold);
     sums_.push_back(unique(value_names_[sum.fold] + "_sums"));
@@ -194,6 +206,15 @@ Result<std::vector<Kernel>> Matrix::run() {
   numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of all matrices");
   numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
   find_products();
+  for (const RowFoldText& fold : row_folds_) {
+    const ir::Node& node = graph_.node(loops_.values[fold.id].node);
+    const std::string operands[] = {"a", "b"};
+    functions_.open("{0} {1}({0} a, {0} b) {{", fold.type, fold.function);
+    functions_.line("{}{} both = {};", fold.type == "float" ? "precise " : "", fold.type, ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native_int64, operands));
+    functions_.line("return both;");
+    functions_.close();
+    functions_.blank();
+  }
   for (FactorText& text : factors_) VKF_CHECK_OK(factor_function(text));
   VKF_CHECK_OK(result_function());
   VKF_CHECK_OK(main_function());
@@ -209,7 +230,18 @@ Result<void> Matrix::factor_function(FactorText& text) {
   if (text.part.plain) return {};
   const std::string type = scalar_type(loops_.values[text.factor->value].node);
   functions_.line("// One element of a factor.");
-  return element_function(text.part, [&](Scope& scope) { scope.out->line("factor = {};", use(scope, text.factor->value)); }, {"out " + type + " factor"});
+  std::vector<std::string> results = {"out " + type + " factor"};
+  for (std::size_t i : text.row_folds) {
+    const RowFoldText& fold = row_folds_[i];
+    results.push_back(fmt::format("out {} {}", fold.type, fold.partial));
+  }
+  return element_function(
+      text.part,
+      [&](Scope& scope) {
+        scope.out->line("factor = {};", use(scope, text.factor->value));
+        for (std::size_t i : text.row_folds) scope.out->line("{} = {};", row_folds_[i].partial, use(scope, loops_.values[row_folds_[i].id].operands[0]));
+      },
+      results);
 }
 
 Result<void> Matrix::result_function() {
@@ -239,6 +271,16 @@ void Matrix::declare() {
   for (const FactorText& text : factors_) {
     const std::string type = group_type(ops::lane_of(dtype_of(loops_.values[text.factor->value])), 4, dialect_);
     shared_.line("shared {} {}[{}];", type, text.tile, shape_.k * text.stride(shape_));
+  }
+  for (const FactorText& text : factors_) {
+    for (std::size_t i : text.row_folds) {
+      const RowFoldText& fold = row_folds_[i];
+      const std::string identity = fold_identity(graph_, graph_.node(loops_.values[fold.id].node), dialect_);
+      shared_.line("shared {} {}[{}];", fold.type, fold.slots, text.units);
+      shared_.line("shared {} {}[{}];", fold.type, fold.finished, shape_.m);
+      main_.line("{} {}[{}];", fold.type, fold.partial, text.trips);
+      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", text.trips, fold.partial, identity);
+    }
   }
   for (std::size_t i = 0; i < tile_.sums.size(); ++i) {
     const int fours = shape_.lane_m * shape_.lane_n / 4;
@@ -304,6 +346,7 @@ Result<void> Matrix::main_function() {
   multiply();
   main_.line("barrier();");
   main_.close();
+  fold_rows();
   VKF_CHECK_OK(store_results());
   main_.close();
   return {};
@@ -346,6 +389,7 @@ bool open_units(Writer& main, std::int64_t trips, std::int64_t units, int workgr
     main.line("uint unit = u * {}u + lane;", workgroup);
   } else {
     main.open("{{");
+    main.line("const uint u = 0u;");
     main.line("uint unit = lane;");
   }
   return units % workgroup == 0;
@@ -355,7 +399,7 @@ bool open_units(Writer& main, std::int64_t trips, std::int64_t units, int workgr
 
 void Matrix::fetch(const FactorText& text, const std::string& step) {
   use_items_of(text.part);
-  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup, text.ahead);
+  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup, text.ahead || !text.row_folds.empty());
   if (!whole) main_.line("unit = min(unit, {}u);", text.units - 1);
   place_unit(text, step);
   Scope scope = part_scope(text.part);
@@ -380,7 +424,7 @@ void Matrix::fetch(const FactorText& text, const std::string& step) {
 
 Result<void> Matrix::hand_over(const FactorText& text) {
   use_items_of(text.part);
-  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup, text.ahead);
+  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup, text.ahead || !text.row_folds.empty());
   if (!whole) main_.open("if (unit < {}u) {{", text.units);
   place_unit(text, "step");
   Scope scope = part_scope(text.part);
@@ -411,6 +455,11 @@ Result<void> Matrix::hand_over(const FactorText& text) {
       for (int e = 0; e < group_; ++e) {
         std::vector<std::string> passed = arguments(scope, text.part, g * group_ + e, groups);
         passed.push_back(element_of(factor, e, group_));
+        for (std::size_t i : text.row_folds) {
+          const std::string element = fmt::format("{}_{}", row_folds_[i].partial, g * group_ + e);
+          main_.line("{} {};", row_folds_[i].type, element);
+          passed.push_back(element);
+        }
         main_.line("{}_element({});", text.part.name, joined(passed));
       }
     }
@@ -431,9 +480,41 @@ Result<void> Matrix::hand_over(const FactorText& text) {
       }
     }
   }
+  // What an item adds is joined first, so that chains stay short.
+  for (std::size_t i : text.row_folds) {
+    const RowFoldText& fold = row_folds_[i];
+    std::string all = fold.partial + "_0";
+    for (int e = 1; e < elements; ++e) all = fold.join(all, fmt::format("{}_{}", fold.partial, e));
+    main_.line("{}{}[u] = {};", inside.empty() ? "" : "if (" + inside + ") ", fold.partial, fold.join(fold.partial + "[u]", all));
+  }
   if (!whole) main_.close();
   main_.close();
   return {};
+}
+
+/// The lanes that have read parts of a row leave what they found, and one joins it.
+void Matrix::fold_rows() {
+  if (row_folds_.empty()) return;
+  for (const FactorText& text : factors_) {
+    const int per_row = shape_.k / text.factor->elements;
+    for (std::size_t i : text.row_folds) {
+      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u * {}u + lane] = {}[u];", text.trips, row_folds_[i].slots, schedule_.workgroup, row_folds_[i].partial);
+    }
+    if (text.row_folds.empty()) continue;
+    main_.line("barrier();");
+    main_.open("for (uint row = lane; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
+    for (std::size_t i : text.row_folds) {
+      const RowFoldText& fold = row_folds_[i];
+      const std::string whole = value_names_[fold.id];
+      const Value& value = loops_.values[fold.id];
+      main_.line("{} {} = {}[row * {}u];", fold.type, whole, fold.slots, per_row);
+      main_.line("for (uint i = 1u; i < {0}u; ++i) {1} = {2};", per_row, whole, fold.join(whole, fmt::format("{}[row * {}u + i]", fold.slots, per_row)));
+      if (graph_.node(value.node).op->fold.kind == ops::Fold::Kind::mean) main_.line("{0} = {0} / {1}({2});", whole, fold.type, numbers_.size(count(tile_.k)));
+      main_.line("{}[row] = {};", fold.finished, whole);
+    }
+    main_.close();
+  }
+  main_.line("barrier();");
 }
 
 /// Every lane has rows of its own, and columns in groups of four that lie side by side over the lanes.
@@ -500,6 +581,7 @@ Result<void> Matrix::store_results() {
   }
   for (int e = 0; e < tile_.elements; ++e) {
     std::vector<std::string> passed = arguments(scope, results_, e, groups);
+    for (const RowFoldText& fold : row_folds_) passed.push_back(fmt::format("{}[lane_m * {}u + i]", fold.finished, shape_.lane_m));
     for (const std::string& sum : sums_) {
       const std::string at = fmt::format("{}[i * {}u + {}]", sum, columns, four);
       passed.push_back(per_four == 1 ? fmt::format("{}.{}", at, "xyzw"[e])

@@ -32,6 +32,7 @@ class Matrix : public Emitter {
     std::int64_t units = 1;        ///< items of a tile
     std::int64_t trips = 1;        ///< of these per lane
     int raw_words = 0;             ///< registers of the vectors of one item
+    std::vector<std::size_t> row_folds;  ///< of the tile's, that are computed from this factor
     bool ahead = false;            ///< the vectors of the next tile are on their way while this one is multiplied
     [[nodiscard]] int extent(const schedule::TileShape& shape) const { return factor->second ? shape.n : shape.m; }
     [[nodiscard]] int stride(const schedule::TileShape& shape) const { return extent(shape) / 4 + 1; }  ///< between rows of k, in fours
@@ -58,6 +59,15 @@ class Matrix : public Emitter {
   void fetch(const FactorText& text, const std::string& step);
   Result<void> hand_over(const FactorText& text);
   void multiply();
+  struct RowFoldText {
+    ValueId id = 0;
+    std::string partial;           ///< registers, one for each unit of the lane
+    std::string slots, finished;   ///< shared memory
+    std::string type;
+    [[nodiscard]] std::string join(const std::string& a, const std::string& b) const { return function + "(" + a + ", " + b + ")"; }
+    std::string function;
+  };
+  void fold_rows();
   Result<void> store_results();
   /// The position of unit `unit` of a factor in its tile: along the extent, along k; one of them in items.
   void place_unit(const FactorText& text, const std::string& step);
@@ -71,6 +81,7 @@ class Matrix : public Emitter {
   const schedule::TileShape& shape_;
   std::vector<FactorText> factors_;
   std::vector<std::string> sums_;  ///< the accumulators
+  std::vector<RowFoldText> row_folds_;
   Part results_;
   std::string sizes_m_, sizes_n_;
 };

@@ -133,7 +133,7 @@ void Rows::set_row_axes(Scope& scope, bool element) const {
   Sizes sizes;
   std::vector<int> ids;
   for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
-    if (loops_.axes[i].column) continue;
+    if (loops_.axes[i].role == segment::Role::column) continue;
     sizes.push_back(loops_.axes[i].size);
     ids.push_back(static_cast<int>(i));
   }
@@ -151,7 +151,7 @@ void Rows::set_column_axes(Scope& scope, bool element) const {
   Sizes sizes;
   std::vector<int> ids;
   for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
-    if (!loops_.axes[i].column) continue;
+    if (loops_.axes[i].role != segment::Role::column) continue;
     sizes.push_back(loops_.axes[i].size);
     ids.push_back(static_cast<int>(i));
   }

@@ -60,12 +60,13 @@ std::vector<Read> reads_of(const Scheduled& step) {
 
 /// "[128, 512] x 4096": rows and columns.
 std::string space_of(const segment::Loops& loops) {
-  std::string rows, columns, keys;
+  std::string rows, columns, keys, inner;
   for (const segment::Axis& axis : loops.axes) {
-    std::string& text = axis.key ? keys : axis.column ? columns : rows;
+    std::string& text = axis.role == segment::Role::inner ? inner : axis.role == segment::Role::key ? keys : axis.role == segment::Role::column ? columns : rows;
     text += (text.empty() ? "" : ", ") + std::to_string(axis.size);
   }
-  return "[" + rows + "]" + (columns.empty() ? "" : " x [" + columns + "]") + (keys.empty() ? "" : " of [" + keys + "] sorted");
+  return "[" + rows + "]" + (columns.empty() ? "" : " x [" + columns + "]") + (keys.empty() ? "" : " of [" + keys + "] sorted") +
+         (inner.empty() ? "" : " x [" + inner + "]");
 }
 
 nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Scheduled& scheduled) {

@@ -290,7 +290,8 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
 AxisCounts count_axes(const Loops& loops) {
   AxisCounts counts;
   for (const segment::Axis& axis : loops.axes) {
-    if (!axis.key) ++(axis.column ? counts.columns : counts.rows);
+    if (axis.role == segment::Role::row) ++counts.rows;
+    if (axis.role == segment::Role::column) ++counts.columns;
   }
   return counts;
 }

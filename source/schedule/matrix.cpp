@@ -5,6 +5,7 @@
 #include <bit>
 #include <set>
 
+#include "base/numerics.hpp"
 #include "schedule/access.hpp"
 
 namespace vkfuse::schedule {
@@ -61,6 +62,7 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
   MatrixTile tile;
   AxisSet m = 0;
   AxisSet n = 0;
+  std::vector<ValueId> others;
   const auto factor = [&](ValueId value, bool second) {
     for (std::size_t i = 0; i < tile.factors.size(); ++i) {
       if (tile.factors[i].value == value && tile.factors[i].second == second) return static_cast<int>(i);
@@ -72,13 +74,20 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
     const Value& fold = loops.values[id];
     if (fold.kind == Value::Kind::scan) return std::nullopt;
     if (fold.kind != Value::Kind::fold) continue;
-    if (!sums_products(graph, loops, fold)) return std::nullopt;
+    if (!sums_products(graph, loops, fold)) {
+      others.push_back(id);
+      continue;
+    }
     std::vector<ValueId> factors = loops.values[fold.operands[0]].operands;
     const auto own = [&](int i) { return loops.values[factors[static_cast<std::size_t>(i)]].axes & rows; };
     if (m == 0) {
       m = own(0) & ~own(1);
       n = own(1) & ~own(0);
-      if (m == 0 || n == 0) return std::nullopt;
+      if (m == 0 || n == 0) {  // a sum of squares, say
+        m = n = 0;
+        others.push_back(id);
+        continue;
+      }
       // Lanes beside each other store elements beside each other: n has the innermost axis of what is stored.
       const std::vector<int> order = loops.stores.empty() ? std::vector<int>() : memory_order(loops, loops.stores.front().offset);
       const int last = order.empty() ? static_cast<int>(std::bit_width(rows)) - 1 : order.front();
@@ -92,6 +101,15 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
     tile.sums.push_back({id, first, factor(factors[1], true)});
   }
   if (tile.sums.empty()) return std::nullopt;
+  for (ValueId id : others) {
+    const Value& fold = loops.values[id];
+    const ops::Fold& how = graph.node(fold.node).op->fold;
+    const bool known = how.kind == ops::Fold::Kind::plain || how.kind == ops::Fold::Kind::mean;
+    const AxisSet own = loops.values[fold.operands[0]].axes;
+    if (!known || fold.online != Value::Online::no || (own & n) != 0 || (own & columns) == 0 || !has_vectors(graph.node(fold.node).type.dtype)) return std::nullopt;
+    const auto first = std::find_if(tile.factors.begin(), tile.factors.end(), [](const Factor& one) { return !one.second; });
+    tile.row_folds.push_back({id, static_cast<int>(first - tile.factors.begin())});
+  }
   for (const segment::Store& store : loops.stores) {
     if ((store.axes & columns) != 0) return std::nullopt;
   }
@@ -139,6 +157,13 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     factor.along_k = k.bytes >= other.bytes;
     factor.elements = std::max(1, factor.along_k ? k.elements : other.elements);
   }
+  // A lane meets the same rows again and again where it reads along them.
+  for (const MatrixTile::RowFold& fold : tile.row_folds) {
+    Factor& factor = tile.factors[static_cast<std::size_t>(fold.factor)];
+    if (factor.along_k) continue;
+    factor.along_k = true;
+    factor.elements = std::max(1, along(graph, loops, cone_of(loops, factor.value), tile.k.back(), tuning).elements);
+  }
   const std::int64_t size = loops.axes[static_cast<std::size_t>(tile.n.back())].size;
   tile.elements = 4;
   while (size % tile.elements != 0) tile.elements /= 2;
@@ -169,7 +194,7 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
   std::vector<bool> planned(loops.values.size(), false);
   for (const Factor& factor : tile.factors) {
     const int axis = factor.along_k ? tile.k.back() : factor.second ? tile.n.back() : tile.m.back();
-    plan_part(graph, loops, tuning, cone_of(loops, factor.value), axis, factor.elements, schedule, loads, planned, nullptr);
+    plan_part(graph, loops, tuning, cone_of_factor(loops, tile, factor), axis, factor.elements, schedule, loads, planned, nullptr);
   }
   std::set<ValueId> last;
   for (const segment::Store& store : loops.stores) {
@@ -191,8 +216,14 @@ double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const Value
   return cost;
 }
 
+/// Partial results of a row fold: one for each item of a row that the lanes read at a time.
+std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& fold) {
+  return std::int64_t{tile.shape.m} * tile.shape.k / tile.factors[static_cast<std::size_t>(fold.factor)].elements;
+}
+
 std::int64_t shared_bytes(const MatrixTile& tile) {
   std::int64_t bytes = 0;
+  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * row_fold_slots(tile, fold);
   for (const Factor& factor : tile.factors) bytes += std::int64_t{4 * (factor.second ? tile.shape.n : tile.shape.m) + kPadding} * tile.shape.k;
   return bytes;
 }
@@ -253,6 +284,13 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   tile.shape = shape;
   const bool whole = std::all_of(tile.factors.begin(), tile.factors.end(), [&](const Factor& factor) { return shape.k % factor.elements == 0; });
   const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  // Lanes keep their rows from step to step, and what they add up keeps the promise of numerics.hpp.
+  for (const MatrixTile::RowFold& fold : tile.row_folds) {
+    const int elements = tile.factors[static_cast<std::size_t>(fold.factor)].elements;
+    const std::int64_t count = count_along(loops, tile.k);
+    if (row_fold_slots(tile, fold) % shape.workgroup() != 0) return std::nullopt;
+    if (ceil_div(count, shape.k) + elements + shape.k / elements > longest_sum_chain(count) + 64) return std::nullopt;
+  }
   if (!whole || shape.workgroup() > limit || shared_bytes(tile) > target.caps.shared_memory_bytes) return std::nullopt;
   tile.tiles_m = ceil_div(count_along(loops, tile.m), shape.m);
   tile.tiles_n = ceil_div(count_along(loops, tile.n), shape.n);
@@ -281,6 +319,19 @@ std::int64_t count_along(const Loops& loops, std::span<const int> axes) {
   std::int64_t count = 1;
   for (int axis : axes) count *= loops.axes[static_cast<std::size_t>(axis)].size;
   return count;
+}
+
+std::vector<ValueId> cone_of_factor(const Loops& loops, const MatrixTile& tile, const Factor& factor) {
+  std::set<ValueId> all;
+  const auto add = [&](ValueId value) {
+    const std::vector<ValueId> cone = cone_of(loops, value);
+    all.insert(cone.begin(), cone.end());
+  };
+  add(factor.value);
+  for (const MatrixTile::RowFold& fold : tile.row_folds) {
+    if (&tile.factors[static_cast<std::size_t>(fold.factor)] == &factor) add(loops.values[fold.fold].operands[0]);
+  }
+  return {all.begin(), all.end()};
 }
 
 std::vector<ValueId> cone_of(const Loops& loops, ValueId value) {

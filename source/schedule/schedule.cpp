@@ -7,9 +7,14 @@ namespace vkfuse::schedule {
 Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning) {
   const bool sorts = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
   if (sorts) return best_sort(graph, loops, target, tuning);
-  const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.column; });
+  const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.role == segment::Role::column; });
   if (runs_over_columns) {
-    const auto matrix = tuning.matrix.value_or(true) ? best_matrix(graph, loops, target, tuning) : std::nullopt;
+    std::optional<Schedule> matrix;
+    if (tuning.matrix.value_or(true)) {
+      const auto moved = segment::with_factors_after_sums(graph, loops);
+      matrix = best_matrix(graph, moved ? *moved : loops, target, tuning);
+      if (matrix) matrix->factors_after_sums = moved.has_value();
+    }
     if (matrix && tuning.matrix) return *matrix;
     auto rows = best_rows(graph, loops, target, tuning);
     if (matrix && (!rows || matrix->modelled_us < rows->modelled_us)) return *matrix;

@@ -109,6 +109,12 @@ struct MatrixTile {
     int first = 0, second = 0;  ///< of `factors`
   };
   std::vector<Sum> sums;
+  /// A fold over k of what depends on m alone, as the norm of a row of the first factor, which is read anyway.
+  struct RowFold {
+    segment::ValueId fold = 0;
+    int factor = 0;  ///< of `factors`; its items lie along k
+  };
+  std::vector<RowFold> row_folds;
   int elements = 1;         ///< neighbours along n that are stored together; divides the innermost axis of n
   std::int64_t tiles_m = 1, tiles_n = 1;
 };
@@ -153,6 +159,7 @@ struct Schedule {
   Tile tile;
 
   MatrixTile matrix;
+  bool factors_after_sums = false;  ///< of segment::with_factors_after_sums
 
   // The launch at these sizes.
   std::int64_t elements = 0;
@@ -187,6 +194,10 @@ std::int64_t count_along(const segment::Loops& loops, std::span<const int> axes)
 
 /// The values that `value` is computed from, itself included, up to (and without) what folds.
 std::vector<segment::ValueId> cone_of(const segment::Loops& loops, segment::ValueId value);
+
+/// The same of all that is computed while a factor is read: itself, and what its row folds fold. `factor` is one
+/// of the tile's own.
+std::vector<segment::ValueId> cone_of_factor(const segment::Loops& loops, const MatrixTile& tile, const Factor& factor);
 
 /// The distinct buffers that are loaded, in the order of their first load.
 std::vector<ir::NodeId> buffers_read(const segment::Loops& loops);

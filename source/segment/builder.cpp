@@ -322,7 +322,7 @@ Expr Builder::column_position() const {
 
 /// Columns are the axes that the first fold's position does not depend on; every other fold must agree.
 Result<void> Builder::settle_columns(ir::NodeId node, std::span<const Expr> rows, std::int64_t count) {
-  if (!keys_.empty()) return unsupported("%{} folds or scans rows, and another member of the kernel sorts them.", node);
+  if (!own_axes_.empty() && own_role_ == Role::key) return unsupported("%{} folds or scans rows, and another member of the kernel sorts them.", node);
   std::set<AxisId> used;
   for (const Expr& row : rows) {
     if (request_split(row)) return {};
@@ -407,6 +407,18 @@ Builder::Coordinates Builder::columns_of_fold(const Sizes& folded, int context, 
   return index::delinearize(column_position(), folded);
 }
 
+/// The axes over which a contraction runs whose results are folded in turn.
+Result<void> Builder::add_inner_axes(ir::NodeId node, const Sizes& contracted, Coordinates& along) {
+  if (!own_axes_.empty()) return unsupported("%{} contracts for every element of a row, and so does another member of the kernel.", node);
+  own_role_ = Role::inner;
+  for (std::size_t i = 0; i < contracted.size(); ++i) {
+    if (contracted[i] == 1) continue;
+    own_axes_.push_back({static_cast<AxisId>(axes_.size() + own_axes_.size()), contracted[i], -1, 0});
+    along[i] = Expr::axis(own_axes_.back().id, contracted[i]);
+  }
+  return {};
+}
+
 /// A product per position of the contracted axes, and its fold over them.
 Result<void> Builder::process_contraction(ValueId id) {
   const ir::NodeId node_id = demands_[id].node;
@@ -440,7 +452,16 @@ Result<void> Builder::process_contraction(ValueId id) {
   };
   Coordinates columns(contracted.size(), Expr(0));
   const bool folds = product(contracted) > 1;
-  if (folds) {
+  const bool at_columns = columns_known_ && std::any_of(rows.begin(), rows.end(), [&](const Expr& row) {
+    const std::vector<AxisId> used = index::axes_of(row);
+    return std::any_of(used.begin(), used.end(), [&](AxisId axis) { return columns_.count(axis) != 0; });
+  });
+  if (folds && at_columns) {
+    for (const Expr& row : rows) {
+      if (request_split(row)) return {};
+    }
+    VKF_CHECK_OK(add_inner_axes(node_id, contracted, columns));
+  } else if (folds) {
     VKF_CHECK_OK(settle_columns(node_id, rows, product(contracted)));
     if (wanted_split_) return {};
     const Folded operands[] = {{node.operands[0], [&](const Coordinates& along) { return place(false, along); }},
@@ -449,7 +470,7 @@ Result<void> Builder::process_contraction(ValueId id) {
   }
   ValueId factor = id;
   if (folds) {
-    demands_[id].value.kind = Value::Kind::fold;
+    demands_[id].value.kind = at_columns ? Value::Kind::contract : Value::Kind::fold;
     factor = static_cast<ValueId>(demands_.size());
     demands_.push_back({node_id, {}, context, {}, std::nullopt});
     demands_[factor].value.node = node_id;
@@ -513,7 +534,7 @@ Result<void> Builder::process_sort(ValueId id) {
     demands_[id].value.kind = Value::Kind::position;  // 0
     return {};
   }
-  if (!keys_.empty()) return unsupported("%{} sorts rows of which another member of the kernel needs the order too, or that of others.", node_id);
+  if (!own_axes_.empty()) return unsupported("%{} sorts rows of which another member of the kernel needs the order too, or that of others.", node_id);
   if (columns_known_) return unsupported("%{} sorts rows, and another member of the kernel folds or scans them.", node_id);
   rows.erase(rows.begin() + axis);
   std::set<AxisId> used;
@@ -526,10 +547,11 @@ Result<void> Builder::process_sort(ValueId id) {
     if (used.count(own.id) == 0) columns_.insert(own.id);
   }
   columns_known_ = true;
-  keys_.push_back({static_cast<AxisId>(axes_.size()), size, -1, 0});
+  own_role_ = Role::key;
+  own_axes_.push_back({static_cast<AxisId>(axes_.size()), size, -1, 0});
   demands_[id].value.kind = Value::Kind::sort;
   demands_[id].value.offset = along;
-  rows.insert(rows.begin() + axis, Expr::axis(keys_.back().id, size));
+  rows.insert(rows.begin() + axis, Expr::axis(own_axes_.back().id, size));
   const ValueId made = demand(operand, std::move(rows), 0);
   demands_[id].value.operands = {made};
   return {};

@@ -45,7 +45,8 @@ class Builder {
   [[nodiscard]] std::optional<SplitRequest> wanted_split() const { return wanted_split_; }
 
   [[nodiscard]] const std::vector<BaseAxis>& axes() const { return axes_; }
-  [[nodiscard]] const std::vector<BaseAxis>& keys() const { return keys_; }  ///< beside the base's axes
+  /// Keys, or inner axes: beside the base's.
+  [[nodiscard]] const std::vector<BaseAxis>& own_axes() const { return own_axes_; }
   [[nodiscard]] bool is_column(index::AxisId id) const { return columns_.count(id) != 0; }
   [[nodiscard]] bool has_store(ir::NodeId node) const { return stores_.count(node) != 0; }
   void add_store(ir::NodeId node, Coordinates coordinates) { stores_[node] = std::move(coordinates); }
@@ -92,6 +93,7 @@ class Builder {
   Result<void> process_gather(ValueId id);
   Result<void> process_fold(ValueId id);
   Result<void> process_contraction(ValueId id);
+  Result<void> add_inner_axes(ir::NodeId node, const Sizes& contracted, Coordinates& along);
   struct Folded {
     ir::NodeId node = 0;
     std::function<Coordinates(const Coordinates&)> at;  ///< where it is read, of a position along what is folded
@@ -116,7 +118,8 @@ class Builder {
   const SymbolValues& symbols_;
   const Base& base_;
   std::vector<BaseAxis> axes_;
-  std::vector<BaseAxis> keys_;
+  std::vector<BaseAxis> own_axes_;
+  Role own_role_ = Role::key;
   Coordinates base_coordinates_;
   std::set<index::AxisId> columns_;
   bool columns_known_ = false;

@@ -16,8 +16,7 @@ constexpr int kMostSplits = 48;
 struct LooseAxis {
   AxisId id = 0;
   std::int64_t size = 1;
-  bool column = false;
-  bool key = false;
+  Role role = Role::row;
 };
 
 /// Applies `visit` to every index expression of the loops.
@@ -57,8 +56,8 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
     if (!split) return;
     const auto at = std::find_if(axes.begin(), axes.end(), [&](const LooseAxis& axis) { return axis.id == split->axis; });
     check(at != axes.end(), "a split names an axis of the loops");
-    const LooseAxis outer{next++, at->size / split->factor, at->column, at->key};
-    const LooseAxis inner{next++, split->factor, at->column, at->key};
+    const LooseAxis outer{next++, at->size / split->factor, at->role};
+    const LooseAxis inner{next++, split->factor, at->role};
     substitute_all(loops, {{split->axis, Expr::axis(outer.id, outer.size) * split->factor + Expr::axis(inner.id, inner.size)}});
     *at = outer;
     axes.insert(at + 1, inner);
@@ -66,7 +65,7 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
 }
 
 bool mergeable(const Loops& loops, const LooseAxis& outer, const LooseAxis& inner) {
-  if (outer.column != inner.column || outer.key != inner.key) return false;
+  if (outer.role != inner.role) return false;
   bool same = true;
   for_each_access(loops, [&](const Expr& expr) {
     if (!same) return;
@@ -83,7 +82,7 @@ void merge_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
       ++i;
       continue;
     }
-    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].column, axes[i].key};
+    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].role};
     // In every access the pair is one linear term, so the outer axis may stand for nothing.
     const std::map<AxisId, Expr> map{{axes[i - 1].id, Expr(0)}, {axes[i].id, Expr::axis(merged.id, merged.size)}};
     substitute_all(loops, map);
@@ -118,6 +117,7 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers) {
     for (ValueId id : value.data) value.axes |= loops.values[id].axes;
     if (value.kind == Value::Kind::fold) value.axes &= ~columns;
     if (value.kind == Value::Kind::sort) value.axes &= ~loops.keys();
+    if (value.kind == Value::Kind::contract) value.axes &= ~loops.inner();
     // Every row has a running fold of its own, even where the rows are equal.
     if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
@@ -184,12 +184,12 @@ Result<Loops> Builder::finish() {
 
   std::vector<LooseAxis> axes;
   for (const BaseAxis& axis : axes_) {
-    if (!is_column(axis.id)) axes.push_back({axis.id, axis.size, false, false});
+    if (!is_column(axis.id)) axes.push_back({axis.id, axis.size, Role::row});
   }
   for (const BaseAxis& axis : axes_) {
-    if (is_column(axis.id)) axes.push_back({axis.id, axis.size, true, false});
+    if (is_column(axis.id)) axes.push_back({axis.id, axis.size, Role::column});
   }
-  for (const BaseAxis& axis : keys_) axes.push_back({axis.id, axis.size, false, true});
+  for (const BaseAxis& axis : own_axes_) axes.push_back({axis.id, axis.size, own_role_});
   split_axes(loops, axes, kFirstFresh);
   merge_axes(loops, axes, 2 * kFirstFresh);
   if (axes.size() > 32) return unsupported("Its loops have {} axes, and a kernel has 32 at most.", axes.size());
@@ -201,7 +201,7 @@ Result<Loops> Builder::finish() {
   last.clear();
   for (std::size_t i = 0; i < axes.size(); ++i) {
     last.emplace(static_cast<AxisId>(i) + 3 * kFirstFresh, Expr::axis(static_cast<AxisId>(i), axes[i].size));
-    loops.axes.push_back({axes[i].size, axes[i].column, axes[i].key});
+    loops.axes.push_back({axes[i].size, axes[i].role});
   }
   substitute_all(loops, last);
   loops.empty = std::find(base_.sizes.begin(), base_.sizes.end(), 0) != base_.sizes.end();

@@ -17,10 +17,10 @@ using index::Expr;
 
 namespace {
 
-AxisSet set_of(const std::vector<Axis>& axes, bool Axis::*which) {
+AxisSet set_of(const std::vector<Axis>& axes, Role role) {
   AxisSet set = 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].*which) set |= AxisSet{1} << i;
+    if (axes[i].role == role) set |= AxisSet{1} << i;
   }
   return set;
 }
@@ -33,9 +33,10 @@ std::int64_t count_of(const std::vector<Axis>& axes, AxisSet set) {
 
 }  // namespace
 
-AxisSet Loops::columns() const { return set_of(axes, &Axis::column); }
-AxisSet Loops::keys() const { return set_of(axes, &Axis::key); }
-std::int64_t Loops::row_count() const { return count_of(axes, ~(columns() | keys())); }
+AxisSet Loops::columns() const { return set_of(axes, Role::column); }
+AxisSet Loops::keys() const { return set_of(axes, Role::key); }
+AxisSet Loops::inner() const { return set_of(axes, Role::inner); }
+std::int64_t Loops::row_count() const { return count_of(axes, set_of(axes, Role::row)); }
 std::int64_t Loops::column_count() const { return count_of(axes, columns()); }
 std::int64_t Loops::key_count() const { return count_of(axes, keys()); }
 
@@ -102,8 +103,8 @@ bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count)
   if (!index::covers(offset, count)) return false;
   const std::vector<AxisId> used = index::axes_of(offset);
   const auto has = [&](const Builder::BaseAxis& axis) { return std::find(used.begin(), used.end(), axis.id) != used.end(); };
-  // What is computed for every key is not a result: results have no key axis.
-  if (std::any_of(builder.keys().begin(), builder.keys().end(), has)) return false;
+  // What is computed for every key is not a result.
+  if (std::any_of(builder.own_axes().begin(), builder.own_axes().end(), has)) return false;
   bool all_rows = true;
   bool any_column = false;
   bool all_columns = true;

@@ -12,12 +12,18 @@ namespace vkfuse::segment {
 
 using ValueId = std::uint32_t;
 
-/// One axis of the loop nest; its id is its place in Loops::axes. Rows come first, then columns, then keys;
-/// within each, outermost first.
+/// What an axis of the loop nest is for, in the order in which they stand there.
+enum class Role : std::uint8_t {
+  row,
+  column,  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
+  key,     ///< runs over the elements of a row that is sorted: in what they are computed from alone
+  inner,   ///< what a contraction at every row and column runs over: in its factors alone
+};
+
+/// One axis of the loop nest; its id is its place in Loops::axes. By role; within each, outermost first.
 struct Axis {
   std::int64_t size = 1;
-  bool column = false;  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
-  bool key = false;     ///< runs over the elements of a row that is sorted: in what they are computed from alone
+  Role role = Role::row;
 };
 
 /// A condition on the position: every entry has 0 <= value < size. Negated: not all of them have.
@@ -46,7 +52,7 @@ struct Value {
     fold,      ///< operands[0] folded over all columns, by `node`
     scan,      ///< the fold of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs it
     sort,      ///< entry `offset` of the order of operands[0] along the keys of the row, by `node`
-    chain,     ///< operands[0] joined with the updates of one scatter row: see `scatter` in docs/ops.md
+    contract,  ///< operands[0], a product, added up over the inner axes, by `node`: known at every row and column
   };
   Kind kind = Kind::literal;
   ir::NodeId node = 0;
@@ -87,6 +93,7 @@ struct Loops {
 
   [[nodiscard]] AxisSet columns() const;
   [[nodiscard]] AxisSet keys() const;
+  [[nodiscard]] AxisSet inner() const;
   [[nodiscard]] std::int64_t row_count() const;
   [[nodiscard]] std::int64_t column_count() const;
   [[nodiscard]] std::int64_t key_count() const;  ///< 1 where nothing is sorted
@@ -116,6 +123,11 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
 /// The same loops with pairs of folds that one pass can compute: a maximum with the sum of exponentials below it,
 /// a mean with the sum (or mean) of squares around it. Nothing where there is no such pair.
 std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loops);
+
+/// The same loops with factors that are the same for all columns taken out of sums of products and multiplied onto
+/// the sums, where they depend on folds: a norm before a matrix product, the divisor of a softmax before the
+/// product with its values. Nothing where there is no such factor.
+std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops);
 
 /// Elements of its buffer that a load touches, each counted once.
 std::int64_t elements_touched(const Loops& loops, const Value& load);
