@@ -417,7 +417,11 @@ void Matrix::fetch(const FactorText& text, const std::string& step) {
         if (const std::size_t at = lines.find(begin); at != std::string::npos) lines.erase(at, declared.size() + 1);
       }
     }
-    main_.raw(lines);
+    for (std::size_t at = 0; at < lines.size();) {
+      const std::size_t end = lines.find('\n', at);
+      main_.line("{}", lines.substr(at, end - at));
+      at = end + 1;
+    }
   }
   main_.close();
 }

@@ -31,7 +31,7 @@ void Sort::bind_buffers() {
 }
 
 bool Sort::same_expr(const Expr& after, const Expr& key) const {
-  const auto first = std::find_if(loops_.axes.begin(), loops_.axes.end(), [](const segment::Axis& axis) { return axis.key; });
+  const auto first = std::find_if(loops_.axes.begin(), loops_.axes.end(), [](const segment::Axis& axis) { return axis.role == segment::Role::key; });
   if (loops_.axes.end() - first != 1) return false;
   const auto axis = static_cast<index::AxisId>(first - loops_.axes.begin());
   for (index::DataId data : index::data_of(after)) {
@@ -100,8 +100,8 @@ void Sort::set_axes(Scope& scope, bool of_keys) const {
   std::vector<int> row_ids, column_ids, key_ids;
   for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
     const segment::Axis& axis = loops_.axes[i];
-    (axis.key ? keys : axis.column ? columns : rows).push_back(axis.size);
-    (axis.key ? key_ids : axis.column ? column_ids : row_ids).push_back(static_cast<int>(i));
+    (axis.role == segment::Role::key ? keys : axis.role == segment::Role::column ? columns : rows).push_back(axis.size);
+    (axis.role == segment::Role::key ? key_ids : axis.role == segment::Role::column ? column_ids : row_ids).push_back(static_cast<int>(i));
   }
   const auto set = [&](const Sizes& sizes, const std::vector<int>& ids, index::AxisId counter, std::int64_t count) {
     const std::vector<Expr> coordinates = index::delinearize(Expr::axis(counter, std::max<std::int64_t>(count, 2)), sizes);

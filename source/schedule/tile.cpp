@@ -38,7 +38,7 @@ Loops merge_inner(const Loops& loops, int count) {
 
   Loops result = loops;
   result.axes.resize(static_cast<std::size_t>(first) + 1);
-  result.axes.back() = {merged, false};
+  result.axes.back() = {merged};
   for (segment::Value& value : result.values) {
     replace(value.offset);
     for (segment::Guard& guard : value.guards) {

@@ -15,29 +15,53 @@ struct Step {
   bool other_first = false;
 };
 
-/// Takes the steps off the value `id`, outermost first; what is left is put into `id`.
-std::vector<Step> peel(const ir::Graph& graph, const Loops& loops, ValueId& id) {
-  std::vector<Step> steps;
-  while (loops.values[id].kind == Value::Kind::compute) {
-    const Value& value = loops.values[id];
-    const ir::Node& node = graph.node(value.node);
-    const ops::OpRow& op = ops::element_row(*node.op);
-    if (!is_float(node.type.dtype) || (op.name != "mul" && op.name != "div")) break;
-    const auto waits = [&](std::size_t i) {
-      const Value& operand = loops.values[value.operands[i]];
-      return !loops.per_element(operand) && operand.stage > 0;
-    };
-    if (waits(1)) {
-      steps.push_back({value.node, value.operands[1], false});
-      id = value.operands[0];
-    } else if (waits(0) && op.name == "mul") {
-      steps.push_back({value.node, value.operands[0], true});
-      id = value.operands[1];
-    } else {
-      break;
-    }
+/// Writes the values of `loops` into others, with the steps taken off the factors of sums of products.
+class Mover {
+ public:
+  Mover(const ir::Graph& graph, const Loops& loops) : graph_(graph), loops_(loops), moved_(loops), renamed_(loops.values.size()) { moved_.values.clear(); }
+
+  std::optional<Loops> run();
+
+ private:
+  ValueId add(Value value) {
+    moved_.values.push_back(std::move(value));
+    return static_cast<ValueId>(moved_.values.size()) - 1;
   }
-  return steps;
+  [[nodiscard]] bool waits(ValueId id) const { return !loops_.per_element(loops_.values[id]) && loops_.values[id].stage > 0; }
+  ValueId peeled(ValueId id, std::vector<Step>& steps);
+
+  const ir::Graph& graph_;
+  const Loops& loops_;
+  Loops moved_;
+  std::vector<ValueId> renamed_;  ///< to what users of a value read now
+};
+
+/// What is left of a value, as one of the moved ones, and the steps that lead from there to the value, in order.
+ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
+  const Value& value = loops_.values[id];
+  const ir::Node& node = graph_.node(value.node);
+  if (value.kind != Value::Kind::compute || !is_float(node.type.dtype)) return renamed_[id];
+  const std::string_view op = ops::element_row(*node.op).name;
+  if (op != "mul" && op != "div") return renamed_[id];
+  const ValueId a = value.operands[0];
+  const ValueId b = value.operands[1];
+  if (waits(b)) {
+    const ValueId left = peeled(a, steps);
+    steps.push_back({value.node, b, false});
+    return left;
+  }
+  if (waits(a) && op == "mul") {
+    const ValueId left = peeled(b, steps);
+    steps.push_back({value.node, a, true});
+    return left;
+  }
+  const std::size_t before = steps.size();
+  const ValueId left_a = peeled(a, steps);
+  const ValueId left_b = op == "mul" ? peeled(b, steps) : renamed_[b];
+  if (steps.size() == before) return renamed_[id];
+  Value left = value;
+  left.operands = {left_a, left_b};
+  return add(std::move(left));
 }
 
 bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& value) {
@@ -48,53 +72,74 @@ bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& valu
          ops::element_row(*graph.node(product.node).op).is_product && is_float(graph.node(product.node).type.dtype);
 }
 
-}  // namespace
+void drop_unused(Loops& loops);
 
-std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops) {
-  Loops moved = loops;
-  moved.values.clear();
-  std::vector<ValueId> renamed(loops.values.size());  // to what users of a value read now
+std::optional<Loops> Mover::run() {
   bool any = false;
-  for (ValueId id = 0; id < loops.values.size(); ++id) {
-    Value value = loops.values[id];
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    Value value = loops_.values[id];
     std::vector<Step> steps;
-    if (sums_products(graph, loops, value)) {
-      Value product = loops.values[value.operands[0]];
-      for (ValueId& factor : product.operands) {
-        const std::vector<Step> own = peel(graph, loops, factor);
-        steps.insert(steps.end(), own.rbegin(), own.rend());  // what was applied first is applied first again
-      }
-      if (!steps.empty()) {
-        any = true;
-        for (ValueId& operand : product.operands) operand = renamed[operand];
-        value.operands[0] = static_cast<ValueId>(moved.values.size());
-        moved.values.push_back(std::move(product));
-      }
+    if (sums_products(graph_, loops_, value)) {
+      Value product = loops_.values[value.operands[0]];
+      for (ValueId& factor : product.operands) factor = peeled(factor, steps);
+      if (!steps.empty()) value.operands[0] = add(std::move(product));
     }
     if (steps.empty()) {
-      for (ValueId& operand : value.operands) operand = renamed[operand];
+      for (ValueId& operand : value.operands) operand = renamed_[operand];
     }
-    for (ValueId& data : value.data) data = renamed[data];
-    if (value.online != Value::Online::no) value.partner = renamed[value.partner];
+    any = any || !steps.empty();
+    for (ValueId& data : value.data) data = renamed_[data];
+    if (value.online != Value::Online::no) value.partner = renamed_[value.partner];
     const AxisSet axes = value.axes;
-    renamed[id] = static_cast<ValueId>(moved.values.size());
-    moved.values.push_back(std::move(value));
+    renamed_[id] = add(std::move(value));
     for (const Step& step : steps) {
       Value after;
       after.kind = Value::Kind::compute;
       after.node = step.node;
-      after.operands = {renamed[id], renamed[step.other]};
+      after.operands = {renamed_[id], renamed_[step.other]};
       if (step.other_first) std::swap(after.operands[0], after.operands[1]);
       after.axes = axes;
-      renamed[id] = static_cast<ValueId>(moved.values.size());
-      moved.values.push_back(std::move(after));
+      renamed_[id] = add(std::move(after));
     }
   }
   if (!any) return std::nullopt;
-  for (Store& store : moved.stores) store.value = renamed[store.value];
-  for (auto& data : moved.data) data.second = renamed[data.second];
-  derive_stages(moved);
-  return moved;
+  for (Store& store : moved_.stores) store.value = renamed_[store.value];
+  for (auto& data : moved_.data) data.second = renamed_[data.second];
+  drop_unused(moved_);
+  derive_stages(moved_);
+  return std::move(moved_);
 }
+
+/// Values that nothing needs any more.
+void drop_unused(Loops& loops) {
+  std::vector<bool> used(loops.values.size(), false);
+  for (const Store& store : loops.stores) used[store.value] = true;
+  for (ValueId id = static_cast<ValueId>(loops.values.size()); id-- > 0;) {
+    if (!used[id]) continue;
+    const Value& value = loops.values[id];
+    for (ValueId operand : value.operands) used[operand] = true;
+    for (ValueId data : value.data) used[data] = true;
+    if (value.online != Value::Online::no) used[value.partner] = true;
+  }
+  std::vector<ValueId> renamed(loops.values.size(), 0);
+  std::vector<Value> kept;
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    if (!used[id]) continue;
+    renamed[id] = static_cast<ValueId>(kept.size());
+    kept.push_back(std::move(loops.values[id]));
+    Value& value = kept.back();
+    for (ValueId& operand : value.operands) operand = renamed[operand];
+    for (ValueId& data : value.data) data = renamed[data];
+    value.partner = renamed[value.partner];
+  }
+  loops.values = std::move(kept);
+  for (Store& store : loops.stores) store.value = renamed[store.value];
+  std::erase_if(loops.data, [&](const auto& data) { return !used[data.second]; });
+  for (auto& data : loops.data) data.second = renamed[data.second];
+}
+
+}  // namespace
+
+std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops) { return Mover(graph, loops).run(); }
 
 }  // namespace vkfuse::segment
