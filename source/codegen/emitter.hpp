@@ -26,7 +26,7 @@ struct Scope {
 };
 
 /// Ids of the axes that templates count by, apart from loop axes.
-enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit, kBatch, kM, kN, kK };
+enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit, kBatch, kM, kN, kK, kDepth };
 
 class Emitter {
  public:
@@ -68,7 +68,8 @@ class Emitter {
   /// The condition under which a load reads; empty where it always does.
   std::string guard_of(Scope& scope, const Value& load);
   [[nodiscard]] int vectors_of(ValueId load) const;
-  /// The raw vectors of an item: declares them, or assigns where `slot` ("[u]") says they are arrays.
+  /// The raw vectors of an item: declares them, or assigns where `slot` ("[u]") says they are arrays, or (" ")
+  /// that they are declared elsewhere.
   void load_vectors(Scope& scope, ValueId id, const std::string& slot);
   [[nodiscard]] std::string raw_name(ValueId id, int vector) const;
   [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& slot) const;
@@ -130,6 +131,9 @@ Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment
 Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names);
+Result<std::vector<Kernel>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                           const std::vector<std::string>& names);
 Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                         const std::vector<std::string>& names);

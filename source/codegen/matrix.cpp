@@ -1,50 +1,67 @@
 // The matrix template: a loop over steps of k in which the workgroup brings a piece of each factor to shared memory
 // and every lane multiplies what it owns; then the results.
-#include "codegen/matrix.hpp"
-
 #include <algorithm>
 #include <set>
 
-namespace vkfuse::codegen {
+#include "codegen/factors.hpp"
 
-using index::Expr;
-using schedule::AccessKind;
+namespace vkfuse::codegen {
 
 namespace {
 
-constexpr int kMostWordsAhead = 24;  // of a lane's registers, for one factor
+class Matrix : public Factors {
+ public:
+  Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+         const Target& target, const EmitOptions& options, const std::vector<std::string>& names);
 
-std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
+  Result<std::vector<Kernel>> run();
 
-std::string joined(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, ", ")); }
+ private:
+  /// A fold over k of what a factor's rows are computed from.
+  struct RowFold {
+    ValueId id = 0;
+    std::string type;
+    std::string partial;          ///< registers, one for each unit of the lane
+    std::string slots, finished;  ///< shared memory: what each lane has found, and the rows
+    std::string function;         ///< joins two partial results
+    [[nodiscard]] std::string join(const std::string& a, const std::string& b) const { return function + "(" + a + ", " + b + ")"; }
+  };
 
-}  // namespace
+  void join_functions();
+  void locate_tile();
+  void declare();
+  Result<void> main_function();
+  [[nodiscard]] std::string across(const Factor& factor) const { return factor.across == kN ? "tile_n" : "tile_m"; }
+  void join_rows(std::size_t factor, const std::string& inside);
+  void finish_rows();
+  void multiply();
+  Result<void> store_results();
+
+  const schedule::MatrixTile& tile_;
+  const schedule::TileShape& shape_;
+  std::vector<Factor> factors_;
+  std::vector<std::string> sums_;  ///< the accumulators
+  std::vector<RowFold> row_folds_;
+  Part results_;
+};
 
 Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
                const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
-    : Emitter(graph, segment, loops, schedule, target, options, names), tile_(schedule.matrix), shape_(schedule.matrix.shape) {
-  for (const schedule::Factor& factor : tile_.factors) {
-    FactorText text;
-    text.factor = &factor;
-    const auto own = factor.along_k ? kK : factor.second ? kN : kM;
-    const int axis = factor.along_k ? tile_.k.back() : factor.second ? tile_.n.back() : tile_.m.back();
-    const std::vector<ValueId> values = schedule::cone_of_factor(loops, tile_, factor);
-    std::vector<ValueId> wanted{factor.value};
-    for (std::size_t i = 0; i < tile_.row_folds.size(); ++i) {
-      if (&tile_.factors[static_cast<std::size_t>(tile_.row_folds[i].factor)] != &factor) continue;
-      text.row_folds.push_back(i);
-      wanted.push_back(loops.values[tile_.row_folds[i].fold].operands[0]);
+    : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.matrix), shape_(schedule.matrix.shape) {
+  counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}};
+  for (const schedule::MatrixTile::RowFold& fold : tile_.row_folds) {
+    const std::string& name = value_names_[fold.fold];
+    row_folds_.push_back({fold.fold, scalar_type(loops.values[fold.fold].node), unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"),
+                          unique(name + "_join")});
+  }
+  for (std::size_t i = 0; i < tile_.factors.size(); ++i) {
+    const schedule::Factor& factor = tile_.factors[i];
+    std::vector<std::pair<ValueId, std::string>> beside;
+    for (std::size_t k = 0; k < row_folds_.size(); ++k) {
+      if (tile_.row_folds[k].factor == static_cast<int>(i)) beside.emplace_back(loops.values[row_folds_[k].id].operands[0], row_folds_[k].partial);
     }
-    text.part = make_part(unique(value_names_[factor.value] + "_factor"), own, axis, factor.elements, values, wanted);
-    text.part.plain = values.size() == 1 && text.part.vectors.size() == 1 && text.row_folds.empty();
-    text.tile = unique(value_names_[factor.value] + "_tile");
-    text.units = std::int64_t{text.extent(shape_)} * shape_.k / factor.elements;
-    text.trips = schedule::ceil_div(text.units, schedule.workgroup);
-    for (ValueId id : text.part.vectors) {
-      text.raw_words += std::max(1, factor.elements * size_of(dtype_of(loops.values[id])) / 4);
-    }
-    text.ahead = target.type != DeviceType::cpu && text.raw_words > 0 && text.raw_words * text.trips <= kMostWordsAhead;
-    factors_.push_back(std::move(text));
+    factors_.push_back(make_factor(factor.value, schedule::cone_of_factor(loops, tile_, factor), factor.along_k, factor.elements,
+                                   counted(factor.second ? kN : kM), counted(kK), factor.second ? shape_.n : shape_.m, shape_.k, std::move(beside)));
   }
   std::set<ValueId> values;
   std::vector<ValueId> wanted;
@@ -52,250 +69,64 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
     for (ValueId id : schedule::cone_of(loops, store.value)) values.insert(id);
     wanted.push_back(store.value);
   }
-  results_ = make_part("result", kN, tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted);
-  for (const schedule::MatrixTile::RowFold& fold : tile_.row_folds) {
-    const std::string& name = value_names_[fold.fold];
-    row_folds_.push_back({fold.fold, unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"),
-                          scalar_type(loops.values[fold.fold].node), unique(name + "_join")});
-    results_.feeds.push_back(fold.fold);
-  }
+  std::vector<ValueId> known;
+  for (const RowFold& fold : row_folds_) known.push_back(fold.id);
   for (const schedule::MatrixTile::Sum& sum : tile_.sums) {
-    results_.feeds.push_back(sum.fold);
+    known.push_back(sum.fold);
     sums_.push_back(unique(value_names_[sum.fold] + "_sums"));
   }
+  results_ = make_part("result", kN, tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted, known);
 }
-
-// Parts. ------------------------------------------------------------------------------------------------
-
-Matrix::Part Matrix::make_part(std::string name, index::AxisId own, int axis, int elements, const std::vector<ValueId>& values,
-                               const std::vector<ValueId>& wanted) const {
-  Part part;
-  part.name = std::move(name);
-  part.own = own;
-  part.axis = axis;
-  part.elements = elements;
-  std::set<ValueId> used(wanted.begin(), wanted.end());  // by the function
-  // What depends on a sum is known nowhere else.
-  std::set<ValueId> after;
-  for (ValueId id : values) {
-    const Value& value = loops_.values[id];
-    if (is_literal(id)) continue;
-    const auto sums = [&](ValueId operand) { return loops_.values[operand].kind == Value::Kind::fold || after.count(operand) != 0; };
-    const bool summed = std::any_of(value.operands.begin(), value.operands.end(), sums) || std::any_of(value.data.begin(), value.data.end(), sums);
-    if (summed) after.insert(id);
-    if (value.kind == Value::Kind::load && schedule_.loads[id].kind == AccessKind::vector) {
-      part.vectors.push_back(id);
-    } else if (summed || ((value.axes >> axis) & 1u) != 0) {
-      part.per_element.push_back(id);
-    } else {
-      part.per_item.push_back(id);
-    }
-  }
-  for (ValueId id : part.per_element) {
-    used.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
-    used.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
-  }
-  for (const std::vector<ValueId>* list : {&part.vectors, &part.per_item}) {
-    for (ValueId id : *list) {
-      if (used.count(id) != 0) part.feeds.push_back(id);
-    }
-  }
-  return part;
-}
-
-std::vector<std::pair<index::AxisId, std::string>> Matrix::own_axes(const Part& part) const {
-  const auto name = [&](index::AxisId axis, const char* own) { return std::pair(axis, std::string(part.own == axis ? "item" : own)); };
-  return {{kBatch, "batch"}, name(kM, "m"), name(kN, "n"), name(kK, "k"), {kElement, "j"}};
-}
-
-void Matrix::set_axes(Scope& scope, const Part& part, bool element) const {
-  const auto spread = [&](const std::vector<int>& axes, index::AxisId counted) {
-    Sizes sizes;
-    for (int axis : axes) sizes.push_back(loops_.axes[static_cast<std::size_t>(axis)].size);
-    if (sizes.empty()) return;
-    if (part.own == counted) sizes.back() /= part.elements;
-    std::int64_t all = 1;
-    for (std::int64_t size : sizes) all *= size;
-    const std::vector<Expr> digits = index::delinearize(Expr::axis(counted, std::max<std::int64_t>(all, 2)), sizes);
-    for (std::size_t i = 0; i < axes.size(); ++i) scope.axes.emplace(axes[i], digits[i]);
-    if (part.own != counted) return;
-    Expr& inner = scope.axes.at(axes.back());
-    inner = inner * part.elements;
-    if (element && part.elements > 1) inner = inner + Expr::axis(kElement, part.elements);
-  };
-  spread(tile_.batch, kBatch);
-  spread(tile_.m, kM);
-  spread(tile_.n, kN);
-  spread(tile_.k, kK);
-}
-
-Scope Matrix::part_scope(const Part& part) {
-  Scope scope;
-  scope.out = &main_;
-  for (const auto& [axis, name] : own_axes(part)) scope.axis_names.emplace(axis, name);
-  set_axes(scope, part, false);
-  return scope;
-}
-
-void Matrix::use_items_of(const Part& part) {
-  elements_ = part.elements;
-  group_ = std::min(4, elements_);
-  groups_ = elements_ / group_;
-}
-
-Result<void> Matrix::element_function(Part& part, const std::function<void(Scope&)>& last, const std::vector<std::string>& results) {
-  Scope scope;
-  Writer body;
-  scope.out = &body;
-  set_axes(scope, part, true);
-  const auto own = own_axes(part);
-  for (const auto& [axis, name] : own) scope.axis_names.emplace(axis, name);
-  for (ValueId id : part.feeds) scope.names[id] = value_names_[id];
-  body.indent();
-  for (ValueId id : part.feeds) {
-    const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::fold) continue;
-    const DType type = dtype(value.node);
-    if (is_float(type) && options_.numerics != Numerics::strict) continue;
-    const std::string text = ops::narrow(type, value_names_[id]);
-    if (text != value_names_[id]) body.line("{} = {};", value_names_[id], text);
-  }
-  VKF_CHECK_OK(emit_values(scope, part.per_element));
-  last(scope);
-  const std::string text = body.take();
-  std::vector<std::string> parameters;
-  for (const auto& axis : own) {
-    if (!mentions(text, axis.second)) continue;
-    parameters.push_back("uint " + axis.second);
-    part.coordinates.push_back(axis.second);
-  }
-  for (ValueId id : part.feeds) parameters.push_back(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
-  parameters.insert(parameters.end(), results.begin(), results.end());
-  functions_.open("void {}_element({}) {{", part.name, joined(parameters));
-  functions_.raw(text);
-  functions_.close();
-  functions_.blank();
-  return {};
-}
-
-/// Element `element` of the item of which main() knows the vectors' groups.
-std::vector<std::string> Matrix::arguments(Scope& scope, const Part& part, int element, const std::map<ValueId, std::string>& groups) const {
-  std::vector<std::string> all;
-  for (const std::string& name : part.coordinates) all.push_back(name == "j" ? fmt::format("{}u", element) : name);
-  for (ValueId id : part.feeds) {
-    if (loops_.values[id].kind == Value::Kind::fold) continue;  // the caller adds them
-    const auto group = groups.find(id);
-    all.push_back(group != groups.end() ? element_of(group->second, element % group_, group_) : use(scope, id));
-  }
-  return all;
-}
-
-std::map<ValueId, std::string> Matrix::unpack_group(const Part& part, int group, const std::string& slot) {
-  std::map<ValueId, std::string> groups;
-  for (ValueId id : part.vectors) {
-    groups[id] = fmt::format("{}_{}", value_names_[id], group);
-    main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, group, slot));
-  }
-  return groups;
-}
-
-// The kernel. -------------------------------------------------------------------------------------------
 
 Result<std::vector<Kernel>> Matrix::run() {
   for (const std::int64_t own : {std::int64_t{shape_.m}, std::int64_t{shape_.n}, std::int64_t{shape_.k}}) numbers_.keep(own);
   numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of all matrices");
   numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
   find_products();
-  for (const RowFoldText& fold : row_folds_) {
+  join_functions();
+  for (Factor& factor : factors_) VKF_CHECK_OK(factor_function(factor));
+  VKF_CHECK_OK(result_function(results_));
+  VKF_CHECK_OK(main_function());
+  return finish_tiles(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per lane", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n));
+}
+
+void Matrix::join_functions() {
+  for (const RowFold& fold : row_folds_) {
     const ir::Node& node = graph_.node(loops_.values[fold.id].node);
     const std::string operands[] = {"a", "b"};
     functions_.open("{0} {1}({0} a, {0} b) {{", fold.type, fold.function);
-    functions_.line("{}{} both = {};", fold.type == "float" ? "precise " : "", fold.type, ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native_int64, operands));
+    functions_.line("{}{} both = {};", fold.type == "float" ? "precise " : "", fold.type,
+                    ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native_int64, operands));
     functions_.line("return both;");
     functions_.close();
     functions_.blank();
   }
-  for (FactorText& text : factors_) VKF_CHECK_OK(factor_function(text));
-  VKF_CHECK_OK(result_function());
-  VKF_CHECK_OK(main_function());
-  VKF_TRY(kernel, finish(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per lane", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n)));
-  kernel.groups_x = static_cast<std::uint32_t>(schedule_.workgroups_x);
-  kernel.groups_y = schedule_.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(schedule_.workgroups, schedule_.workgroups_x));
-  std::vector<Kernel> kernels;
-  kernels.push_back(std::move(kernel));
-  return kernels;
 }
-
-Result<void> Matrix::factor_function(FactorText& text) {
-  if (text.part.plain) return {};
-  const std::string type = scalar_type(loops_.values[text.factor->value].node);
-  functions_.line("// One element of a factor.");
-  std::vector<std::string> results = {"out " + type + " factor"};
-  for (std::size_t i : text.row_folds) {
-    const RowFoldText& fold = row_folds_[i];
-    results.push_back(fmt::format("out {} {}", fold.type, fold.partial));
-  }
-  return element_function(
-      text.part,
-      [&](Scope& scope) {
-        scope.out->line("factor = {};", use(scope, text.factor->value));
-        for (std::size_t i : text.row_folds) scope.out->line("{} = {};", row_folds_[i].partial, use(scope, loops_.values[row_folds_[i].id].operands[0]));
-      },
-      results);
-}
-
-Result<void> Matrix::result_function() {
-  std::vector<std::string> parameters;
-  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    if (schedule_.stores[i].kind == AccessKind::vector) parameters.push_back("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
-  }
-  functions_.line("// One element of the results.");
-  return element_function(
-      results_,
-      [&](Scope& scope) {
-        for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-          const std::string value = use(scope, loops_.stores[i].value);
-          if (schedule_.stores[i].kind == AccessKind::vector) {
-            scope.out->line("{} = {};", result_name(i), value);
-          } else {
-            store_scalar(scope, i, value);
-          }
-        }
-      },
-      parameters);
-}
-
-bool Matrix::whole_k() const { return count(tile_.k) % shape_.k == 0; }
 
 void Matrix::declare() {
-  for (const FactorText& text : factors_) {
-    const std::string type = group_type(ops::lane_of(dtype_of(loops_.values[text.factor->value])), 4, dialect_);
-    shared_.line("shared {} {}[{}];", type, text.tile, shape_.k * text.stride(shape_));
-  }
-  for (const FactorText& text : factors_) {
-    for (std::size_t i : text.row_folds) {
-      const RowFoldText& fold = row_folds_[i];
-      const std::string identity = fold_identity(graph_, graph_.node(loops_.values[fold.id].node), dialect_);
-      shared_.line("shared {} {}[{}];", fold.type, fold.slots, text.units);
+  for (const Factor& factor : factors_) {
+    shared_.line("shared {} {}[{}];", four(factor.value), factor.tile, factor.deep * factor.stride());
+    for (std::size_t k = 0; k < row_folds_.size(); ++k) {
+      const RowFold& fold = row_folds_[k];
+      if (std::none_of(factor.beside.begin(), factor.beside.end(), [&](const auto& beside) { return beside.second == fold.partial; })) continue;
+      shared_.line("shared {} {}[{}];", fold.type, fold.slots, factor.units);
       shared_.line("shared {} {}[{}];", fold.type, fold.finished, shape_.m);
-      main_.line("{} {}[{}];", fold.type, fold.partial, text.trips);
-      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", text.trips, fold.partial, identity);
+      main_.line("{} {}[{}];", fold.type, fold.partial, factor.trips);
+      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", factor.trips, fold.partial, fold_identity(graph_, graph_.node(loops_.values[fold.id].node), dialect_));
     }
   }
   for (std::size_t i = 0; i < tile_.sums.size(); ++i) {
     const int fours = shape_.lane_m * shape_.lane_n / 4;
-    main_.line("{} {}[{}];", four(tile_.sums[i]), sums_[i], fours);
-    const std::string zero = four(tile_.sums[i]) + (four(tile_.sums[i])[0] == 'v' ? "(0.0)" : "(0)");
-    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {};", fours, sums_[i], zero);
+    const std::string type = four(tile_.sums[i].fold);
+    main_.line("{} {}[{}];", type, sums_[i], fours);
+    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", fours, sums_[i], type, type[0] == 'v' ? "0.0" : "0");
   }
 }
 
 /// Tiles that share rows of m or n run at about the same time: they come in strips of some tiles of m.
 void Matrix::locate_tile() {
   constexpr std::int64_t kStrip = 8;
-  main_.line("uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;");
-  main_.line("if (workgroup >= p.items) return;");
-  main_.line("uint lane = gl_LocalInvocationID.x;");
+  locate_workgroup();
   const std::int64_t per_matrix = tile_.tiles_m * tile_.tiles_n;
   std::string at = "workgroup";
   if (!tile_.batch.empty()) {
@@ -322,202 +153,65 @@ Result<void> Matrix::main_function() {
   locate_tile();
   declare();
   const std::string steps = numbers_.size(schedule::ceil_div(count(tile_.k), shape_.k));
-  const bool ahead = std::any_of(factors_.begin(), factors_.end(), [](const FactorText& text) { return text.ahead; });
-  for (const FactorText& text : factors_) {
-    if (!text.ahead) continue;
-    for (ValueId id : text.part.vectors) {
-      use_items_of(text.part);
-      for (int v = 0; v < vectors_of(id); ++v) {
-        main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), text.trips > 1 ? fmt::format("[{}]", text.trips) : "");
-      }
-    }
-    fetch(text, "0u");
+  const bool ahead = std::any_of(factors_.begin(), factors_.end(), [](const Factor& factor) { return factor.ahead; });
+  for (const Factor& factor : factors_) {
+    if (!factor.ahead) continue;
+    declare_ahead(factor);
+    fetch(factor, across(factor), "");
   }
   main_.open("for (uint step = 0u; step < {}; ++step) {{", steps);
-  for (const FactorText& text : factors_) VKF_CHECK_OK(hand_over(text));
+  for (std::size_t i = 0; i < factors_.size(); ++i) {
+    const auto after = [&](const std::string& inside) { join_rows(i, inside); };
+    VKF_CHECK_OK(hand_over(factors_[i], across(factors_[i]), "step", after));
+  }
   main_.line("barrier();");
   if (ahead) {
     main_.line("// The next piece is on its way while this one is multiplied.");
     main_.line("uint next = min(step + 1u, {} - 1u);", steps);
-    for (const FactorText& text : factors_) {
-      if (text.ahead) fetch(text, "next");
+    for (const Factor& factor : factors_) {
+      if (factor.ahead) fetch(factor, across(factor), "next");
     }
   }
   multiply();
   main_.line("barrier();");
   main_.close();
-  fold_rows();
+  finish_rows();
   VKF_CHECK_OK(store_results());
   main_.close();
   return {};
 }
 
-/// Where the tile stands out of the matrix its last item is read again; past the end of k it counts as zero.
-void Matrix::place_unit(const FactorText& text, const std::string& step) {
-  const int elements = text.factor->elements;
-  const bool along_k = text.factor->along_k;
-  const int across = text.extent(shape_);
-  const char* own = text.factor->second ? "n" : "m";
-  const std::vector<int>& axes = text.factor->second ? tile_.n : tile_.m;
-  const std::int64_t items = count(axes) / (along_k ? 1 : elements);
-  const std::int64_t items_k = count(tile_.k) / (along_k ? elements : 1);
-  const int per_tile = across / (along_k ? 1 : elements);
-  const int per_step = shape_.k / (along_k ? elements : 1);
-  // Neighbouring units are neighbours in memory.
-  if (along_k) {
-    main_.line("uint row = unit / {}u;", per_step);
-    main_.line("uint column = unit % {}u;", per_step);
-  } else {
-    main_.line("uint row = unit % {}u;", per_tile);
-    main_.line("uint column = unit / {}u;", per_tile);
-  }
-  const std::string position = fmt::format("tile_{} * {}u + row", own, per_tile);
-  const std::string along = fmt::format("{} * {}u + column", step, per_step);
-  const auto limited = [&](const std::string& at, std::int64_t all, int piece) {
-    return all % piece == 0 ? at : fmt::format("min({}, {} - 1u)", at, numbers_.size(all));
-  };
-  main_.line("uint {} = {};", along_k ? own : "item", limited(position, items, per_tile));
-  main_.line("uint {} = {};", along_k ? "item" : "k", limited(along, items_k, per_step));
-}
-
-namespace {
-
-/// Opens the loop over a lane's units, or none for one; unrolled where registers are told apart by its counter.
-bool open_units(Writer& main, std::int64_t trips, std::int64_t units, int workgroup, bool unrolled) {
-  if (trips > 1) {
-    main.open("{}for (uint u = 0u; u < {}u; ++u) {{", unrolled ? "[[unroll]] " : "", trips);
-    main.line("uint unit = u * {}u + lane;", workgroup);
-  } else {
-    main.open("{{");
-    main.line("const uint u = 0u;");
-    main.line("uint unit = lane;");
-  }
-  return units % workgroup == 0;
-}
-
-}  // namespace
-
-void Matrix::fetch(const FactorText& text, const std::string& step) {
-  use_items_of(text.part);
-  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup, text.ahead || !text.row_folds.empty());
-  if (!whole) main_.line("unit = min(unit, {}u);", text.units - 1);
-  place_unit(text, step);
-  Scope scope = part_scope(text.part);
-  // A slot makes it an assignment; one unit needs none but is declared outside all the same.
-  for (ValueId id : text.part.vectors) {
-    Writer held;
-    std::swap(held, main_);
-    load_vectors(scope, id, slot(text));
-    std::string lines = main_.take();
-    std::swap(held, main_);
-    if (text.trips == 1) {
-      const std::string declared(word_type(schedule_.loads[id].vector_bytes));
-      for (int v = 0; v < vectors_of(id); ++v) {
-        const std::string begin = declared + " " + raw_name(id, v) + " = ";
-        if (const std::size_t at = lines.find(begin); at != std::string::npos) lines.erase(at, declared.size() + 1);
-      }
-    }
-    for (std::size_t at = 0; at < lines.size();) {
-      const std::size_t end = lines.find('\n', at);
-      main_.line("{}", lines.substr(at, end - at));
-      at = end + 1;
-    }
-  }
-  main_.close();
-}
-
-Result<void> Matrix::hand_over(const FactorText& text) {
-  use_items_of(text.part);
-  const bool whole = open_units(main_, text.trips, text.units, schedule_.workgroup, text.ahead || !text.row_folds.empty());
-  if (!whole) main_.open("if (unit < {}u) {{", text.units);
-  place_unit(text, "step");
-  Scope scope = part_scope(text.part);
-  VKF_CHECK_OK(emit_values(scope, text.part.per_item));
-  const std::string read = text.ahead ? slot(text) : "";
-  if (!text.ahead) {
-    for (ValueId id : text.part.vectors) load_vectors(scope, id, "");
-  }
-  const int elements = text.factor->elements;
-  const bool along_k = text.factor->along_k;
-  const int stride = text.stride(shape_);
-  const DType dtype_here = dtype_of(loops_.values[text.factor->value]);
-  const std::string type = group_type(ops::lane_of(dtype_here), group_, dialect_);
-  const std::string zero = fmt::format("{}({})", type, is_float(dtype_here) ? "0.0" : "0");
-  std::string inside;
-  if (!whole_k()) {
-    const std::int64_t items_k = count(tile_.k) / (along_k ? elements : 1);
-    inside = fmt::format("step * {}u + column < {}", shape_.k / (along_k ? elements : 1), numbers_.size(items_k));
-  }
-  for (int g = 0; g < groups_; ++g) {
-    const std::map<ValueId, std::string> groups = unpack_group(text.part, g, read);
-    std::string factor;
-    if (text.part.plain) {
-      factor = groups.at(text.factor->value);
-    } else {
-      factor = fmt::format("factor_{}", g);
-      main_.line("{} {};", type, factor);
-      for (int e = 0; e < group_; ++e) {
-        std::vector<std::string> passed = arguments(scope, text.part, g * group_ + e, groups);
-        passed.push_back(element_of(factor, e, group_));
-        for (std::size_t i : text.row_folds) {
-          const std::string element = fmt::format("{}_{}", row_folds_[i].partial, g * group_ + e);
-          main_.line("{} {};", row_folds_[i].type, element);
-          passed.push_back(element);
-        }
-        main_.line("{}_element({});", text.part.name, joined(passed));
-      }
-    }
-    if (!inside.empty()) main_.line("if (!({})) {} = {};", inside, factor, zero);
-    if (!along_k && group_ == 4) {
-      main_.line("{}[column * {}u + row{}] = {};", text.tile, stride, elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), factor);
-      continue;
-    }
-    for (int e = 0; e < group_; ++e) {
-      const int at = g * group_ + e;
-      const std::string value = element_of(factor, e, group_);
-      if (along_k) {
-        const std::string column = elements == 1 ? "column" : fmt::format("(column * {}u + {}u)", elements, at);
-        main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", text.tile, column, stride, value);
-      } else {
-        const std::string row = elements == 1 ? "row" : fmt::format("(row * {}u + {}u)", elements, at);
-        main_.line("{}[column * {}u + {} / 4u][{} % 4u] = {};", text.tile, stride, row, row, value);
-      }
-    }
-  }
-  // What an item adds is joined first, so that chains stay short.
-  for (std::size_t i : text.row_folds) {
-    const RowFoldText& fold = row_folds_[i];
+/// What an item adds to its row is joined first, so that chains stay short.
+void Matrix::join_rows(std::size_t factor, const std::string& inside) {
+  for (std::size_t k = 0; k < row_folds_.size(); ++k) {
+    if (tile_.row_folds[k].factor != static_cast<int>(factor)) continue;
+    const RowFold& fold = row_folds_[k];
     std::string all = fold.partial + "_0";
-    for (int e = 1; e < elements; ++e) all = fold.join(all, fmt::format("{}_{}", fold.partial, e));
+    for (int e = 1; e < factors_[factor].part.elements; ++e) all = fold.join(all, fmt::format("{}_{}", fold.partial, e));
     main_.line("{}{}[u] = {};", inside.empty() ? "" : "if (" + inside + ") ", fold.partial, fold.join(fold.partial + "[u]", all));
   }
-  if (!whole) main_.close();
-  main_.close();
-  return {};
 }
 
 /// The lanes that have read parts of a row leave what they found, and one joins it.
-void Matrix::fold_rows() {
+void Matrix::finish_rows() {
   if (row_folds_.empty()) return;
-  for (const FactorText& text : factors_) {
-    const int per_row = shape_.k / text.factor->elements;
-    for (std::size_t i : text.row_folds) {
-      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u * {}u + lane] = {}[u];", text.trips, row_folds_[i].slots, schedule_.workgroup, row_folds_[i].partial);
-    }
-    if (text.row_folds.empty()) continue;
-    main_.line("barrier();");
-    main_.open("for (uint row = lane; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
-    for (std::size_t i : text.row_folds) {
-      const RowFoldText& fold = row_folds_[i];
-      const std::string whole = value_names_[fold.id];
-      const Value& value = loops_.values[fold.id];
-      main_.line("{} {} = {}[row * {}u];", fold.type, whole, fold.slots, per_row);
-      main_.line("for (uint i = 1u; i < {0}u; ++i) {1} = {2};", per_row, whole, fold.join(whole, fmt::format("{}[row * {}u + i]", fold.slots, per_row)));
-      if (graph_.node(value.node).op->fold.kind == ops::Fold::Kind::mean) main_.line("{0} = {0} / {1}({2});", whole, fold.type, numbers_.size(count(tile_.k)));
-      main_.line("{}[row] = {};", fold.finished, whole);
-    }
-    main_.close();
+  for (std::size_t k = 0; k < row_folds_.size(); ++k) {
+    const Factor& factor = factors_[static_cast<std::size_t>(tile_.row_folds[k].factor)];
+    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u * {}u + lane] = {}[u];", factor.trips, row_folds_[k].slots, schedule_.workgroup, row_folds_[k].partial);
   }
+  main_.line("barrier();");
+  main_.open("for (uint row = lane; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
+  for (std::size_t k = 0; k < row_folds_.size(); ++k) {
+    const RowFold& fold = row_folds_[k];
+    const int per_row = shape_.k / factors_[static_cast<std::size_t>(tile_.row_folds[k].factor)].part.elements;
+    const std::string& whole = value_names_[fold.id];
+    main_.line("{} {} = {}[row * {}u];", fold.type, whole, fold.slots, per_row);
+    main_.line("for (uint i = 1u; i < {0}u; ++i) {1} = {2};", per_row, whole, fold.join(whole, fmt::format("{}[row * {}u + i]", fold.slots, per_row)));
+    const bool mean = graph_.node(loops_.values[fold.id].node).op->fold.kind == ops::Fold::Kind::mean;
+    if (mean) main_.line("{0} = {0} / {1}({2});", whole, fold.type, numbers_.size(count(tile_.k)));
+    main_.line("{}[row] = {};", fold.finished, whole);
+  }
+  main_.close();
   main_.line("barrier();");
 }
 
@@ -528,20 +222,20 @@ void Matrix::multiply() {
   const int lanes_n = shape_.n / shape_.lane_n;
   main_.open("for (uint k = 0u; k < {}u; ++k) {{", shape_.k);
   std::vector<std::vector<std::string>> registers;
-  for (const FactorText& text : factors_) {
-    const std::string type = group_type(ops::lane_of(dtype_of(loops_.values[text.factor->value])), 4, dialect_);
+  for (const Factor& factor : factors_) {
+    const bool second = factor.across == kN;
     std::vector<std::string> own;
-    for (int i = 0; i < (text.factor->second ? columns : rows); ++i) {
-      own.push_back(fmt::format("{}_{}", text.part.name, i));
-      const std::string place = text.factor->second ? (i == 0 ? "lane_n" : fmt::format("lane_n + {}u", i * lanes_n))
+    for (int i = 0; i < (second ? columns : rows); ++i) {
+      own.push_back(fmt::format("{}_{}", factor.part.name, i));
+      const std::string place = second ? (i == 0 ? "lane_n" : fmt::format("lane_n + {}u", i * lanes_n))
                                 : rows == 1         ? "lane_m"
                                                     : fmt::format("lane_m * {}u + {}u", rows, i);
-      main_.line("{} {} = {}[k * {}u + {}];", type, own.back(), text.tile, text.stride(shape_), place);
+      main_.line("{} {} = {}[k * {}u + {}];", four(factor.value), own.back(), factor.tile, factor.stride(), place);
     }
     registers.push_back(std::move(own));
   }
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
-    const std::string type = four(tile_.sums[s]);
+    const std::string type = four(tile_.sums[s].fold);
     const auto& first = registers[static_cast<std::size_t>(tile_.sums[s].first)];
     const auto& second = registers[static_cast<std::size_t>(tile_.sums[s].second)];
     for (int i = 0; i < shape_.lane_m; ++i) {
@@ -568,42 +262,29 @@ Result<void> Matrix::store_results() {
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", shape_.lane_m);
   main_.line("uint m = tile_m * {}u + lane_m * {}u + i;", shape_.m, shape_.lane_m);
   main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", shape_.lane_n / tile_.elements);
-  const std::string four = per_four == 1 ? "g" : fmt::format("g / {}u", per_four);
-  const std::string item = per_four == 1 ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, lanes_n)
-                                         : fmt::format("tile_n * {}u + (g / {}u * {}u + lane_n) * {}u + g % {}u", shape_.n / tile_.elements, per_four, lanes_n, per_four, per_four);
-  main_.line("uint item = {};", item);
+  main_.line("uint item = {};", per_four == 1 ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, lanes_n)
+                                              : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + lane_n) * {1}u + g % {1}u", shape_.n / tile_.elements, per_four, lanes_n));
   std::string inside;
   if (count(tile_.m) % shape_.m != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
   if (items_n % (shape_.n / tile_.elements) != 0) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
-  Scope scope = part_scope(results_);
-  VKF_CHECK_OK(emit_values(scope, results_.per_item));
-  for (ValueId id : results_.vectors) load_vectors(scope, id, "");
-  const std::map<ValueId, std::string> groups = unpack_group(results_, 0, "");
-  for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
-    if (schedule_.stores[s].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[s].node), result_group(s, 0));
-  }
-  for (int e = 0; e < tile_.elements; ++e) {
-    std::vector<std::string> passed = arguments(scope, results_, e, groups);
-    for (const RowFoldText& fold : row_folds_) passed.push_back(fmt::format("{}[lane_m * {}u + i]", fold.finished, shape_.lane_m));
+  const std::string place = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns), columns == 1 ? "" : per_four == 1 ? " + g" : fmt::format(" + g / {}u", per_four));
+  VKF_CHECK_OK(store_item(results_, [&](int e) {
+    std::vector<std::string> all;
+    for (const RowFold& fold : row_folds_) all.push_back(fmt::format("{}[lane_m * {}u + i]", fold.finished, shape_.lane_m));
     for (const std::string& sum : sums_) {
-      const std::string at = fmt::format("{}[i * {}u + {}]", sum, columns, four);
-      passed.push_back(per_four == 1 ? fmt::format("{}.{}", at, "xyzw"[e])
-                                     : fmt::format("{}[g % {}u * {}u + {}u]", at, per_four, tile_.elements, e));
+      const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
+      all.push_back(fmt::format("{}[{}]{}", sum, place, per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within));
     }
-    for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
-      if (schedule_.stores[s].kind == AccessKind::vector) passed.push_back(element_of(result_group(s, 0), e, group_));
-    }
-    main_.line("result_element({});", joined(passed));
-  }
-  for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
-    if (schedule_.stores[s].kind == AccessKind::vector) store_vectors(scope, s, "", "");
-  }
+    return all;
+  }));
   if (!inside.empty()) main_.close();
   main_.close();
   main_.close();
   return {};
 }
+
+}  // namespace
 
 Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,

@@ -92,7 +92,7 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
     if (!schedule_.exact && v > 0) {
       at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
     }
-    scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? type + " " : "", raw_name(id, v), slot, block, at);
+    scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? type + " " : "", raw_name(id, v), slot == " " ? "" : slot, block, at);
   }
 }
 

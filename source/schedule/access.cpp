@@ -10,7 +10,7 @@ using segment::Loops;
 using segment::Value;
 
 std::string_view name_of(Template kind) {
-  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "matrix", "tiled"};
+  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "matrix", "attention", "tiled"};
   return names[static_cast<int>(kind)];
 }
 
@@ -321,10 +321,10 @@ void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule)
 double compute_cost(const ir::Graph& graph, const Loops& loops) {
   double cost = 0;
   for (const Value& value : loops.values) {
-    const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::fold || value.kind == Value::Kind::scan || value.kind == Value::Kind::position;
+    const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::fold || value.kind == Value::Kind::contract || value.kind == Value::Kind::scan || value.kind == Value::Kind::position;
     if (!computes) continue;
     double evaluations = 1;
-    const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~segment::AxisSet{0} : value.axes;
+    const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~loops.inner() : value.kind == Value::Kind::contract ? value.axes | loops.inner() : value.axes;
     for (std::size_t i = 0; i < loops.axes.size(); ++i) evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
     const ops::OpRow& op = *graph.node(value.node).op;
     // A product and its sum are one multiply-add.

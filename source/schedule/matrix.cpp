@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/numerics.hpp"
-#include "schedule/access.hpp"
+#include "schedule/products.hpp"
 
 namespace vkfuse::schedule {
 
@@ -27,32 +27,6 @@ constexpr double kProcessors = 132;
 /// Caches hand out what several tiles read some times faster than memory does.
 constexpr double kCacheSpeed = 4;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
-
-std::vector<int> axes_in(const Loops& loops, AxisSet set) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < static_cast<int>(loops.axes.size()); ++axis) {
-    if (((set >> axis) & 1u) != 0) axes.push_back(axis);
-  }
-  return axes;
-}
-
-/// Whether the lane type of a fold's operands has vectors of four 32-bit registers.
-bool has_vectors(DType dtype) {
-  const ops::Lane lane = ops::lane_of(dtype);
-  return lane == ops::Lane::f32 || lane == ops::Lane::i32 || lane == ops::Lane::u32;
-}
-
-/// Whether the fold adds up products that nobody else reads.
-bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& fold) {
-  const ops::Fold& how = graph.node(fold.node).op->fold;
-  const Value& product = loops.values[fold.operands[0]];
-  if (how.kind != ops::Fold::Kind::plain || how.join != "add" || fold.online != Value::Online::no) return false;
-  if (product.kind != Value::Kind::compute || !ops::element_row(*graph.node(product.node).op).is_product) return false;
-  int readers = 0;
-  for (const Value& value : loops.values) readers += static_cast<int>(std::count(value.operands.begin(), value.operands.end(), fold.operands[0]));
-  for (const segment::Store& store : loops.stores) readers += store.value == fold.operands[0] ? 1 : 0;
-  return readers == 1 && has_vectors(graph.node(product.node).type.dtype) && size_of(graph.node(product.node).type.dtype) <= 4;
-}
 
 /// The sets of axes, the factors and the sums; nothing where the loops are no such thing.
 std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
@@ -120,35 +94,6 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
   return tile;
 }
 
-/// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item.
-struct Along {
-  double bytes = 0;
-  int elements = 1;
-};
-
-Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> cone, int axis, const Tuning& tuning) {
-  Along result;
-  int smallest = 16;
-  std::int64_t alignment = 16;
-  const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
-  for (ValueId id : cone) {
-    const Value& load = loops.values[id];
-    if (load.kind != Value::Kind::load || index::stride_of(load.offset, axis) != 1) continue;
-    const int bytes = size_of(graph.node(load.node).type.dtype);
-    result.bytes += static_cast<double>(segment::elements_touched(loops, load)) * bytes;
-    smallest = std::min(smallest, bytes);
-    for (int count = 16; count >= 1; count /= 2) {
-      const auto run = size % count == 0 ? index::run_along(load.offset, axis, size, count, 16) : std::nullopt;
-      if (!run || (count > 1 && (run->stride != 1 || run->alignment < count))) continue;
-      alignment = std::min<std::int64_t>(alignment, count);
-      break;
-    }
-  }
-  if (result.bytes == 0) return result;
-  result.elements = static_cast<int>(std::min<std::int64_t>(std::min(tuning.vector_bytes.value_or(16) / smallest, 8), alignment));
-  return result;
-}
-
 void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, MatrixTile& tile) {
   for (Factor& factor : tile.factors) {
     const std::vector<ValueId> cone = cone_of(loops, factor.value);
@@ -169,51 +114,15 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
   while (size % tile.elements != 0) tile.elements /= 2;
 }
 
-/// The accesses of the values that are computed for items along one axis.
-void plan_part(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, std::span<const ValueId> values, int axis, int elements,
-               const Schedule& schedule, std::vector<AccessPlan>& loads, std::vector<bool>& planned, std::vector<AccessPlan>* stores) {
-  Schedule part = schedule;
-  part.vector_axis = axis;
-  part.elements_per_item = elements;
-  part.exact = true;
-  plan_accesses(graph, loops, tuning, part);
-  for (ValueId id : values) {
-    if (loops.values[id].kind != Value::Kind::load) continue;
-    AccessPlan plan = part.loads[id];
-    // Two parts that read one value each have it element by element.
-    if (planned[id]) plan = {AccessKind::element, std::max(4, size_of(graph.node(loops.values[id].node).type.dtype))};
-    loads[id] = plan;
-    planned[id] = true;
-  }
-  if (stores != nullptr) *stores = part.stores;
-}
-
 void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
   const MatrixTile& tile = schedule.matrix;
-  std::vector<AccessPlan> loads(loops.values.size());
-  std::vector<bool> planned(loops.values.size(), false);
+  PartAccesses accesses(graph, loops, tuning, schedule);
   for (const Factor& factor : tile.factors) {
     const int axis = factor.along_k ? tile.k.back() : factor.second ? tile.n.back() : tile.m.back();
-    plan_part(graph, loops, tuning, cone_of_factor(loops, tile, factor), axis, factor.elements, schedule, loads, planned, nullptr);
+    accesses.add(cone_of_factor(loops, tile, factor), axis, factor.elements);
   }
-  std::set<ValueId> last;
-  for (const segment::Store& store : loops.stores) {
-    for (ValueId id : cone_of(loops, store.value)) last.insert(id);
-  }
-  const std::vector<ValueId> results(last.begin(), last.end());
-  std::vector<AccessPlan> stores;
-  plan_part(graph, loops, tuning, results, tile.n.back(), tile.elements, schedule, loads, planned, &stores);
-  schedule.loads = std::move(loads);
-  schedule.stores = std::move(stores);
-  share_word_types(graph, loops, schedule);
-}
-
-double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> values) {
-  double cost = 0;
-  for (ValueId id : values) {
-    if (loops.values[id].kind == Value::Kind::compute) cost += static_cast<double>(graph.node(loops.values[id].node).op->cost);
-  }
-  return cost;
+  accesses.add_results(cone_of_results(loops), tile.n.back(), tile.elements);
+  accesses.write(schedule);
 }
 
 /// Partial results of a row fold: one for each item of a row that the lanes read at a time.
@@ -258,19 +167,18 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     accesses += elements / factor.elements;                                                                            // into shared memory
     accesses += batch * m * n * k / 4 / (factor.second ? shape.lane_m : shape.lane_n) / (cpu ? 1 : 4);  // and out of it
   }
-  std::set<ValueId> results;
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
-    for (ValueId id : cone_of(loops, loops.stores[i].value)) results.insert(id);
     const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
     schedule.stores_executed += static_cast<std::int64_t>(batch * m * n / tile.elements) * instructions(schedule.stores[i], bytes, tile.elements);
     schedule.transactions += static_cast<std::int64_t>(batch * m * n * bytes / 128);
   }
+  const std::vector<ValueId> results = cone_of_results(loops);
   for (ValueId id : results) {
     if (loops.values[id].kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(loops.values[id].node).type.dtype);
     schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements) * instructions(schedule.loads[id], bytes, tile.elements);
   }
-  compute += batch * m * n * cost_of(graph, loops, std::vector<ValueId>(results.begin(), results.end()));
+  compute += batch * m * n * cost_of(graph, loops, results);
   // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
   // registers per lane leave each waiting for its operands.
   const double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
@@ -315,12 +223,6 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
 
 }  // namespace
 
-std::int64_t count_along(const Loops& loops, std::span<const int> axes) {
-  std::int64_t count = 1;
-  for (int axis : axes) count *= loops.axes[static_cast<std::size_t>(axis)].size;
-  return count;
-}
-
 std::vector<ValueId> cone_of_factor(const Loops& loops, const MatrixTile& tile, const Factor& factor) {
   std::set<ValueId> all;
   const auto add = [&](ValueId value) {
@@ -330,19 +232,6 @@ std::vector<ValueId> cone_of_factor(const Loops& loops, const MatrixTile& tile, 
   add(factor.value);
   for (const MatrixTile::RowFold& fold : tile.row_folds) {
     if (&tile.factors[static_cast<std::size_t>(fold.factor)] == &factor) add(loops.values[fold.fold].operands[0]);
-  }
-  return {all.begin(), all.end()};
-}
-
-std::vector<ValueId> cone_of(const Loops& loops, ValueId value) {
-  std::set<ValueId> all;
-  std::vector<ValueId> open{value};
-  while (!open.empty()) {
-    const ValueId id = open.back();
-    open.pop_back();
-    if (loops.values[id].kind == Value::Kind::fold || !all.insert(id).second) continue;
-    open.insert(open.end(), loops.values[id].operands.begin(), loops.values[id].operands.end());
-    open.insert(open.end(), loops.values[id].data.begin(), loops.values[id].data.end());
   }
   return {all.begin(), all.end()};
 }

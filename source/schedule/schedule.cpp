@@ -4,20 +4,27 @@
 
 namespace vkfuse::schedule {
 
+using segment::Loops;
+
 Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning) {
   const bool sorts = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
   if (sorts) return best_sort(graph, loops, target, tuning);
   const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.role == segment::Role::column; });
   if (runs_over_columns) {
+    const auto moved = segment::with_factors_after_sums(graph, loops);
+    const Loops& changed = moved ? *moved : loops;
     std::optional<Schedule> matrix;
-    if (tuning.matrix.value_or(true)) {
-      const auto moved = segment::with_factors_after_sums(graph, loops);
-      matrix = best_matrix(graph, moved ? *moved : loops, target, tuning);
-      if (matrix) matrix->factors_after_sums = moved.has_value();
+    if (tuning.matrix.value_or(true)) matrix = best_matrix(graph, changed, target, tuning);
+    if (const auto paired = matrix ? std::nullopt : segment::with_online_folds(graph, changed)) {
+      matrix = best_attention(graph, *paired, target, tuning);
+      if (matrix) matrix->online = true;
     }
-    if (matrix && tuning.matrix) return *matrix;
+    if (matrix) matrix->factors_after_sums = moved.has_value();
+    if (!matrix && loops.inner() != 0) {
+      return unsupported("A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights are multiplied and added up, of at most 256 elements each.");
+    }
     auto rows = best_rows(graph, loops, target, tuning);
-    if (matrix && (!rows || matrix->modelled_us < rows->modelled_us)) return *matrix;
+    if (matrix && (!rows || loops.inner() != 0 || matrix->modelled_us < rows->modelled_us)) return *matrix;
     return rows;
   }
   VKF_TRY(schedule, best_pointwise(graph, loops, target, tuning));

@@ -17,6 +17,7 @@ enum class Template : std::uint8_t {
   rows,       ///< lanes share the columns of a row and fold across each other
   sort,       ///< a workgroup sorts rows, or blocks of a row, in shared memory
   matrix,     ///< a workgroup owns a tile of sums of products; both factors cross shared memory, tile by tile
+  attention,  ///< products weighted by a softmax, which need not exist as a whole, nor what it is of
   tiled,      ///< a workgroup owns a box of positions: what is read along other axes than stored crosses shared memory
 };
 std::string_view name_of(Template kind);
@@ -119,6 +120,28 @@ struct MatrixTile {
   std::int64_t tiles_m = 1, tiles_n = 1;
 };
 
+/// Attention: for each position of (batch, m), the softmax over k of a score, and the sum over k of its weights
+/// times a factor at (batch, n, k). The score may be computed from a sum over d of products. Each letter is a set
+/// of loop axes, counted as one, outermost first.
+struct AttentionTile {
+  std::vector<int> batch, m, n, k, d;
+  int lanes_m = 8, lanes_k = 8;  ///< a lane has 4 rows of m, 4 positions of k, and its share of n
+  segment::ValueId score = 0;        ///< the softmax is over it
+  segment::ValueId exponential = 0;  ///< of the score less the largest one
+  segment::ValueId weight = 0;       ///< what it becomes before it is multiplied
+  segment::ValueId most = 0, total = 0, sum = 0;  ///< the folds: maximum, sum of exponentials, result
+  std::optional<segment::ValueId> contract;       ///< what the score is computed from
+  struct Side {
+    segment::ValueId value = 0;
+    bool along_depth = false;  ///< items lie along d (of the third: along k), else along m, k or n
+    int elements = 1;
+  };
+  Side first, second, third;  ///< the factors of `contract`, and that of the weights
+  int elements = 1;           ///< neighbours along n that are stored together
+  [[nodiscard]] int tile_m() const { return 4 * lanes_m; }
+  [[nodiscard]] int tile_k() const { return 4 * lanes_k; }
+};
+
 /// The choices, and what they cost.
 struct Schedule {
   Template kind = Template::pointwise;
@@ -159,6 +182,7 @@ struct Schedule {
   Tile tile;
 
   MatrixTile matrix;
+  AttentionTile attention;
   bool factors_after_sums = false;  ///< of segment::with_factors_after_sums
 
   // The launch at these sizes.
@@ -192,8 +216,11 @@ int scan_slots(const Schedule& schedule);
 /// Positions along axes that are counted as one.
 std::int64_t count_along(const segment::Loops& loops, std::span<const int> axes);
 
-/// The values that `value` is computed from, itself included, up to (and without) what folds.
-std::vector<segment::ValueId> cone_of(const segment::Loops& loops, segment::ValueId value);
+/// The values that `value` is computed from, itself included, up to (and without) what folds and `stops`.
+std::vector<segment::ValueId> cone_of(const segment::Loops& loops, segment::ValueId value, std::span<const segment::ValueId> stops = {});
+
+/// The same of all stores: what is computed after whatever folds.
+std::vector<segment::ValueId> cone_of_results(const segment::Loops& loops);
 
 /// The same of all that is computed while a factor is read: itself, and what its row folds fold. `factor` is one
 /// of the tile's own.

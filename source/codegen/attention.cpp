@@ -1,0 +1,293 @@
+// The attention template: the softmax of a row of scores is built up block by block of k beside the sum that it weights.
+// A lane has four rows of m: of a block their scores at four positions of k, and of the result its share of n.
+#include <algorithm>
+
+#include "codegen/factors.hpp"
+
+namespace vkfuse::codegen {
+
+namespace {
+
+class Attention : public Factors {
+ public:
+  Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+            const Target& target, const EmitOptions& options, const std::vector<std::string>& names);
+
+  Result<std::vector<Kernel>> run();
+
+ private:
+  [[nodiscard]] std::string apply(std::string_view op, const std::vector<std::string>& operands) const {
+    return ops::expression(ops::row(op), DType::f32, dialect_.native_int64, operands);
+  }
+  /// A value that one element of a part gives, as the function NAME_element.
+  Result<void> scalar_function(Part& part, ValueId value, const char* result);
+  Result<void> main_function();
+  void declare();
+  void find_scores();
+  Result<void> finish_scores();
+  void rescale();
+  Result<void> weigh();
+  void add_up();
+  void finish_total();
+  Result<void> store_results();
+  /// Loops over what a lane has: unrolled where that keeps it in registers.
+  void open_loop(const char* counter, int count) {
+    main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", target_.type == DeviceType::cpu ? "" : "[[unroll]] ", counter, counter, count, counter);
+  }
+
+  const schedule::AttentionTile& tile_;
+  std::optional<Factor> first_, second_;
+  Factor third_;
+  Part score_, weight_, results_;
+  int fours_ = 1;  ///< of n, per lane and row
+  std::string weights_, others_, scores_, sums_, most_, total_, shared_rows_;
+};
+
+Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+                     const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
+    : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.attention) {
+  counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "d", tile_.d}};
+  const auto extent_n = static_cast<int>(schedule::ceil_div(count(tile_.n), 4 * tile_.lanes_k)) * 4 * tile_.lanes_k;
+  fours_ = extent_n / 4 / tile_.lanes_k;
+  const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth, int extent, int deep) {
+    Factor factor = make_factor(side.value, schedule::cone_of(loops, side.value), side.along_depth, side.elements, counted(across), counted(depth), extent, deep, {});
+    factor.ahead = factor.unrolled = false;
+    return factor;
+  };
+  std::vector<ValueId> known;
+  if (tile_.contract) {
+    const auto deep = static_cast<int>(count(tile_.d));
+    first_ = make(tile_.first, kM, kDepth, tile_.tile_m(), deep);
+    second_ = make(tile_.second, kK, kDepth, tile_.tile_k(), deep);
+    known.push_back(*tile_.contract);
+  }
+  third_ = make(tile_.third, kN, kK, extent_n, tile_.tile_k());
+  others_ = unique("others");
+  third_.tile = others_;
+  if (second_) second_->tile = others_;
+  std::vector<ValueId> cone = schedule::cone_of(loops, tile_.score, known);
+  score_ = make_part("score", kK, tile_.k.back(), 1, cone, {tile_.score}, known);
+  const ValueId from[] = {tile_.exponential};
+  weight_ = make_part("weight", kK, tile_.k.back(), 1, schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
+  std::vector<ValueId> wanted;
+  for (const segment::Store& store : loops.stores) wanted.push_back(store.value);
+  results_ = make_part("result", kN, tile_.n.back(), tile_.elements, schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
+  weights_ = unique("weights");
+  scores_ = unique("scores");
+  sums_ = unique("sums");
+  most_ = unique("most");
+  total_ = unique("total");
+  shared_rows_ = unique("rows");
+}
+
+Result<std::vector<Kernel>> Attention::run() {
+  for (const int own : {tile_.tile_m(), tile_.tile_k()}) numbers_.keep(own);
+  numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
+  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+  find_products();
+  for (std::optional<Factor>* factor : {&first_, &second_}) {
+    if (*factor) VKF_CHECK_OK(factor_function(**factor));
+  }
+  VKF_CHECK_OK(factor_function(third_));
+  functions_.line("// The score at one position.");
+  VKF_CHECK_OK(scalar_function(score_, tile_.score, "score"));
+  if (tile_.weight != tile_.exponential) {
+    functions_.line("// What the exponential of a score becomes before it weights.");
+    VKF_CHECK_OK(scalar_function(weight_, tile_.weight, "weight"));
+  }
+  VKF_CHECK_OK(result_function(results_));
+  VKF_CHECK_OK(main_function());
+  return finish_tiles(fmt::format("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
+}
+
+Result<void> Attention::scalar_function(Part& part, ValueId value, const char* result) {
+  return element_function(part, [&](Scope& scope) { scope.out->line("{}_result = {};", result, use(scope, value)); }, {fmt::format("out float {}_result", result)});
+}
+
+void Attention::declare() {
+  if (first_) shared_.line("shared {} {}[{}];", four(first_->value), first_->tile, first_->deep * first_->stride());
+  const int others = std::max(second_ ? second_->deep * second_->stride() : 0, third_.deep * third_.stride());
+  shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one factor, then of the other" : "");
+  shared_.line("shared vec4 {}[{}];", weights_, tile_.tile_k() * (tile_.lanes_m + 1));
+  shared_.line("shared float {}[{}];  // of each row, what each lane found", shared_rows_, tile_.lanes_k * tile_.tile_m());
+  main_.line("float {}[4];", most_);
+  main_.line("float {}[4];", total_);
+  main_.line("vec4 {}[4];", scores_);
+  main_.line("vec4 {}[{}];", sums_, 4 * fours_);
+  open_loop("i", 4);
+  main_.line("{}[i] = uintBitsToFloat(0xff800000u);", most_);
+  main_.line("{}[i] = 0.0;", total_);
+  main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] = vec4(0.0);", fours_, sums_);
+  main_.close();
+}
+
+Result<void> Attention::main_function() {
+  main_.open("void main() {{");
+  locate_workgroup();
+  const std::int64_t tiles_m = schedule::ceil_div(count(tile_.m), tile_.tile_m());
+  if (!tile_.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("workgroup", tiles_m, false));
+  main_.line("uint tile_m = {};", tile_.batch.empty() ? "workgroup" : numbers_.remainder("workgroup", tiles_m, false));
+  main_.line("uint lane_m = lane / {}u;", tile_.lanes_k);
+  main_.line("uint lane_k = lane % {}u;", tile_.lanes_k);
+  declare();
+  if (first_) VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
+  main_.open("for (uint block = 0u; block < {}; ++block) {{", numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k())));
+  if (second_) {
+    VKF_CHECK_OK(hand_over(*second_, "block", ""));
+    main_.line("barrier();");
+  }
+  find_scores();
+  VKF_CHECK_OK(finish_scores());
+  main_.line("barrier();");
+  rescale();
+  VKF_CHECK_OK(weigh());
+  VKF_CHECK_OK(hand_over(third_, "", "block"));
+  main_.line("barrier();");
+  add_up();
+  main_.line("barrier();");
+  main_.close();
+  finish_total();
+  VKF_CHECK_OK(store_results());
+  main_.close();
+  return {};
+}
+
+/// The products that scores are computed from.
+void Attention::find_scores() {
+  if (!first_) return;
+  main_.line("[[unroll]] for (uint i = 0u; i < 4u; ++i) {}[i] = vec4(0.0);", scores_);
+  main_.open("for (uint d = 0u; d < {}u; ++d) {{", first_->deep);
+  main_.line("vec4 first = {}[d * {}u + lane_m];", first_->tile, first_->stride());
+  main_.line("vec4 second = {}[d * {}u + lane_k];", second_->tile, second_->stride());
+  for (int i = 0; i < 4; ++i) main_.line("{0}[{1}] = fma(vec4(first.{2}), second, {0}[{1}]);", scores_, i, "xyzw"[i]);
+  main_.close();
+}
+
+Result<void> Attention::finish_scores() {
+  use_items_of(score_);
+  const std::int64_t rows = count(tile_.m);
+  const std::int64_t positions = count(tile_.k);
+  open_loop("i", 4);
+  main_.line("float top = uintBitsToFloat(0xff800000u);");
+  const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
+  main_.line("uint m = {};", rows % tile_.tile_m() == 0 ? m : fmt::format("min({}, {} - 1u)", m, numbers_.size(rows)));
+  open_loop("g", 4);
+  const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
+  const bool whole = positions % tile_.tile_k() == 0;
+  main_.line("uint item = {};", whole ? k : fmt::format("min({}, {} - 1u)", k, numbers_.size(positions)));
+  Scope scope = part_scope(score_);
+  VKF_CHECK_OK(emit_values(scope, score_.per_item));
+  for (ValueId id : score_.vectors) load_vectors(scope, id, "");
+  const std::map<ValueId, std::string> groups = unpack_group(score_, 0, "");
+  main_.line("float score;");
+  std::vector<std::string> passed = arguments(scope, score_, 0, groups);
+  if (tile_.contract) passed.push_back(fmt::format("{}[i][g]", scores_));
+  passed.emplace_back("score");
+  main_.line("score_element({});", fmt::join(passed, ", "));
+  if (!whole) main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions));
+  main_.line("{}[i][g] = score;", scores_);
+  main_.line("top = {};", apply("max", {"top", "score"}));
+  main_.close();
+  main_.line("{}[lane_k * {}u + lane_m * 4u + i] = top;", shared_rows_, tile_.tile_m());
+  main_.close();
+  return {};
+}
+
+/// A row without a score above -infinity so far has nothing to rescale.
+void Attention::rescale() {
+  open_loop("i", 4);
+  main_.line("float top = {}[i];", most_);
+  main_.line("for (uint g = 0u; g < {}u; ++g) top = {};", tile_.lanes_k, apply("max", {"top", fmt::format("{}[g * {}u + lane_m * 4u + i]", shared_rows_, tile_.tile_m())}));
+  main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
+  main_.line("precise float fallen = {}[i] - base;", most_);
+  main_.line("float scale = {};", apply("exp", {"fallen"}));
+  main_.line("{}[i] = top;", most_);
+  main_.line("{0}[i] *= scale;", total_);
+  main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] *= scale;", fours_, sums_);
+  main_.line("{0}[i] -= base;", scores_);
+  main_.close();
+}
+
+Result<void> Attention::weigh() {
+  use_items_of(weight_);
+  const bool changes = tile_.weight != tile_.exponential;
+  open_loop("g", 4);
+  main_.line("vec4 weight;");
+  if (changes) {
+    const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
+    main_.line("uint item = {};", count(tile_.k) % tile_.tile_k() == 0 ? k : fmt::format("min({}, {} - 1u)", k, numbers_.size(count(tile_.k))));
+  }
+  open_loop("i", 4);
+  main_.line("float power = {};", apply("exp", {fmt::format("{}[i][g]", scores_)}));
+  main_.line("{}[i] += power;", total_);
+  if (changes) {
+    const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
+    main_.line("uint m = {};", count(tile_.m) % tile_.tile_m() == 0 ? m : fmt::format("min({}, {} - 1u)", m, numbers_.size(count(tile_.m))));
+    Scope scope = part_scope(weight_);
+    VKF_CHECK_OK(emit_values(scope, weight_.per_item));
+    for (ValueId id : weight_.vectors) load_vectors(scope, id, "");
+    const std::map<ValueId, std::string> groups = unpack_group(weight_, 0, "");
+    std::vector<std::string> passed = arguments(scope, weight_, 0, groups);
+    passed.emplace_back("power");
+    passed.emplace_back("weight[i]");
+    main_.line("weight_element({});", fmt::join(passed, ", "));
+  } else {
+    main_.line("weight[i] = power;");
+  }
+  main_.close();
+  main_.line("{}[(lane_k * 4u + g) * {}u + lane_m] = weight;", weights_, tile_.lanes_m + 1);
+  main_.close();
+  return {};
+}
+
+void Attention::add_up() {
+  main_.open("for (uint k = 0u; k < {}u; ++k) {{", tile_.tile_k());
+  main_.line("vec4 weight = {}[k * {}u + lane_m];", weights_, tile_.lanes_m + 1);
+  open_loop("g", fours_);
+  main_.line("vec4 third = {}[k * {}u + g * {}u + lane_k];", third_.tile, third_.stride(), tile_.lanes_k);
+  for (int i = 0; i < 4; ++i) main_.line("{0}[{1}u + g] = fma(vec4(weight.{2}), third, {0}[{1}u + g]);", sums_, i * fours_, "xyzw"[i]);
+  main_.close();
+  main_.close();
+}
+
+void Attention::finish_total() {
+  main_.line("for (uint i = 0u; i < 4u; ++i) {}[lane_k * {}u + lane_m * 4u + i] = {}[i];", shared_rows_, tile_.tile_m(), total_);
+  main_.line("barrier();");
+}
+
+Result<void> Attention::store_results() {
+  use_items_of(results_);
+  const int per_four = 4 / tile_.elements;
+  const std::int64_t items_n = count(tile_.n) / tile_.elements;
+  open_loop("i", 4);
+  main_.line("uint m = tile_m * {}u + lane_m * 4u + i;", tile_.tile_m());
+  main_.line("float whole = {}[lane_m * 4u + i];", shared_rows_);
+  main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + lane_m * 4u + i];", tile_.lanes_k, shared_rows_, tile_.tile_m());
+  main_.line("// An infinite or undefined maximum leaves no number.");
+  main_.line("if (f32_magnitude_bits({}[i]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
+  open_loop("g", fours_ * per_four);
+  main_.line("uint item = {};", per_four == 1 ? fmt::format("g * {}u + lane_k", tile_.lanes_k) : fmt::format("(g / {0}u * {1}u + lane_k) * {0}u + g % {0}u", per_four, tile_.lanes_k));
+  std::string inside;
+  if (count(tile_.m) % tile_.tile_m() != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
+  if (items_n != std::int64_t{fours_} * per_four * tile_.lanes_k) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  if (!inside.empty()) main_.open("if ({}) {{", inside);
+  VKF_CHECK_OK(store_item(results_, [&](int e) {
+    const std::string at = fmt::format("{}[i * {}u + {}]", sums_, fours_, per_four == 1 ? "g" : fmt::format("g / {}u", per_four));
+    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
+    return std::vector<std::string>{fmt::format("{}[i]", most_), "whole", at + (per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within)};
+  }));
+  if (!inside.empty()) main_.close();
+  main_.close();
+  main_.close();
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Kernel>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                           const std::vector<std::string>& names) {
+  return Attention(graph, segment, loops, schedule, target, options, names).run();
+}
+
+}  // namespace vkfuse::codegen

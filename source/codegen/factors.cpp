@@ -1,0 +1,385 @@
+// Factors and results of the templates that multiply through shared memory.
+#include "codegen/factors.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace vkfuse::codegen {
+
+using index::Expr;
+using schedule::AccessKind;
+
+namespace {
+
+constexpr int kMostWordsAhead = 24;  // of a lane's registers, for one factor
+
+std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
+
+std::string joined(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, ", ")); }
+
+}  // namespace
+
+// Parts. ------------------------------------------------------------------------------------------------
+
+Factors::Part Factors::make_part(std::string name, index::AxisId own, int axis, int elements, const std::vector<ValueId>& values,
+                               const std::vector<ValueId>& wanted, const std::vector<ValueId>& known) const {
+  Part part;
+  part.name = std::move(name);
+  part.own = own;
+  part.axis = axis;
+  part.elements = elements;
+  std::set<ValueId> used(wanted.begin(), wanted.end());  // by the function
+  // What depends on what is passed is computed nowhere else.
+  std::set<ValueId> after(known.begin(), known.end());
+  for (ValueId id : values) {
+    const Value& value = loops_.values[id];
+    if (is_literal(id) || std::find(known.begin(), known.end(), id) != known.end()) continue;
+    const auto sums = [&](ValueId operand) { return after.count(operand) != 0; };
+    const bool summed = std::any_of(value.operands.begin(), value.operands.end(), sums) || std::any_of(value.data.begin(), value.data.end(), sums);
+    if (summed) after.insert(id);
+    if (value.kind == Value::Kind::load && schedule_.loads[id].kind == AccessKind::vector) {
+      part.vectors.push_back(id);
+    } else if (summed || (axis >= 0 && ((value.axes >> axis) & 1u) != 0)) {
+      part.per_element.push_back(id);
+    } else {
+      part.per_item.push_back(id);
+    }
+  }
+  for (ValueId id : part.per_element) {
+    used.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
+    used.insert(loops_.values[id].data.begin(), loops_.values[id].data.end());
+  }
+  for (const std::vector<ValueId>* list : {&part.vectors, &part.per_item}) {
+    for (ValueId id : *list) {
+      if (used.count(id) != 0) part.feeds.push_back(id);
+    }
+  }
+  part.feeds.insert(part.feeds.end(), known.begin(), known.end());
+  return part;
+}
+
+Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, int elements, const Counted& across,
+                                     const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside) {
+  Factor factor;
+  factor.value = value;
+  factor.across = across.id;
+  factor.depth = depth.id;
+  factor.extent = extent;
+  factor.deep = deep;
+  factor.beside = std::move(beside);
+  const Counted& own = along_depth ? depth : across;
+  std::vector<ValueId> wanted{value};
+  for (const auto& other : factor.beside) wanted.push_back(other.first);
+  factor.part = make_part(unique(value_names_[value] + "_factor"), own.id, own.axes.empty() ? -1 : own.axes.back(), elements, cone, wanted);
+  factor.plain = cone.size() == 1 && factor.part.vectors.size() == 1 && factor.beside.empty();
+  factor.tile = unique(value_names_[value] + "_tile");
+  factor.units = std::int64_t{extent} * deep / elements;
+  factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
+  int words = 0;
+  for (ValueId id : factor.part.vectors) words += std::max(1, elements * size_of(dtype_of(loops_.values[id])) / 4);
+  factor.ahead = target_.type != DeviceType::cpu && words > 0 && words * factor.trips <= kMostWordsAhead;
+  factor.unrolled = factor.ahead || !factor.beside.empty();
+  return factor;
+}
+
+const Factors::Counted& Factors::counted(index::AxisId id) const {
+  return *std::find_if(counted_.begin(), counted_.end(), [id](const Counted& one) { return one.id == id; });
+}
+
+std::vector<std::pair<index::AxisId, std::string>> Factors::own_axes(const Part& part) const {
+  std::vector<std::pair<index::AxisId, std::string>> all;
+  for (const Counted& one : counted_) all.emplace_back(one.id, part.own == one.id ? "item" : one.name);
+  all.emplace_back(kElement, "j");
+  return all;
+}
+
+void Factors::set_axes(Scope& scope, const Part& part, bool element) const {
+  for (const Counted& one : counted_) {
+    Sizes sizes;
+    for (int axis : one.axes) sizes.push_back(loops_.axes[static_cast<std::size_t>(axis)].size);
+    if (sizes.empty()) continue;
+    if (part.own == one.id) sizes.back() /= part.elements;
+    std::int64_t all = 1;
+    for (std::int64_t size : sizes) all *= size;
+    const std::vector<Expr> digits = index::delinearize(Expr::axis(one.id, std::max<std::int64_t>(all, 2)), sizes);
+    for (std::size_t i = 0; i < one.axes.size(); ++i) scope.axes.emplace(one.axes[i], digits[i]);
+    if (part.own != one.id) continue;
+    Expr& inner = scope.axes.at(one.axes.back());
+    inner = inner * part.elements;
+    if (element && part.elements > 1) inner = inner + Expr::axis(kElement, part.elements);
+  }
+}
+
+Scope Factors::part_scope(const Part& part) {
+  Scope scope;
+  scope.out = &main_;
+  for (const auto& [axis, name] : own_axes(part)) scope.axis_names.emplace(axis, name);
+  set_axes(scope, part, false);
+  return scope;
+}
+
+void Factors::use_items_of(const Part& part) {
+  elements_ = part.elements;
+  group_ = std::min(4, elements_);
+  groups_ = elements_ / group_;
+}
+
+Result<void> Factors::element_function(Part& part, const std::function<void(Scope&)>& last, const std::vector<std::string>& results) {
+  Scope scope;
+  Writer body;
+  scope.out = &body;
+  set_axes(scope, part, true);
+  const auto own = own_axes(part);
+  for (const auto& [axis, name] : own) scope.axis_names.emplace(axis, name);
+  for (ValueId id : part.feeds) scope.names[id] = value_names_[id];
+  body.indent();
+  for (ValueId id : part.feeds) {
+    const Value& value = loops_.values[id];
+    if (value.kind != Value::Kind::fold && value.kind != Value::Kind::contract) continue;
+    const DType type = dtype(value.node);
+    if (is_float(type) && options_.numerics != Numerics::strict) continue;
+    const std::string text = ops::narrow(type, value_names_[id]);
+    if (text != value_names_[id]) body.line("{} = {};", value_names_[id], text);
+  }
+  VKF_CHECK_OK(emit_values(scope, part.per_element));
+  last(scope);
+  const std::string text = body.take();
+  std::vector<std::string> parameters;
+  for (const auto& axis : own) {
+    if (!mentions(text, axis.second)) continue;
+    parameters.push_back("uint " + axis.second);
+    part.coordinates.push_back(axis.second);
+  }
+  for (ValueId id : part.feeds) parameters.push_back(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+  parameters.insert(parameters.end(), results.begin(), results.end());
+  functions_.open("void {}_element({}) {{", part.name, joined(parameters));
+  functions_.raw(text);
+  functions_.close();
+  functions_.blank();
+  return {};
+}
+
+Result<void> Factors::factor_function(Factor& factor) {
+  if (factor.plain) return {};
+  std::vector<std::string> results = {"out " + scalar_type(loops_.values[factor.value].node) + " factor"};
+  for (const auto& [id, name] : factor.beside) results.push_back(fmt::format("out {} {}", scalar_type(loops_.values[id].node), name));
+  functions_.line("// One element of a factor.");
+  return element_function(
+      factor.part,
+      [&](Scope& scope) {
+        scope.out->line("factor = {};", use(scope, factor.value));
+        for (const auto& [id, name] : factor.beside) scope.out->line("{} = {};", name, use(scope, id));
+      },
+      results);
+}
+
+Result<void> Factors::result_function(Part& part) {
+  std::vector<std::string> parameters;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    if (schedule_.stores[i].kind == AccessKind::vector) parameters.push_back("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
+  }
+  functions_.line("// One element of the results.");
+  return element_function(
+      part,
+      [&](Scope& scope) {
+        for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+          const std::string value = use(scope, loops_.stores[i].value);
+          if (schedule_.stores[i].kind == AccessKind::vector) {
+            scope.out->line("{} = {};", result_name(i), value);
+          } else {
+            store_scalar(scope, i, value);
+          }
+        }
+      },
+      parameters);
+}
+
+/// Element `element` of the item of which main() knows the vectors' groups.
+std::vector<std::string> Factors::arguments(Scope& scope, const Part& part, int element, const std::map<ValueId, std::string>& groups) const {
+  std::vector<std::string> all;
+  for (const std::string& name : part.coordinates) all.push_back(name == "j" ? fmt::format("{}u", element) : name);
+  for (ValueId id : part.feeds) {
+    const bool passed = groups.count(id) == 0 && scope.names.count(id) == 0 && !is_literal(id);
+    if (passed) continue;  // the caller adds it
+    const auto group = groups.find(id);
+    all.push_back(group != groups.end() ? element_of(group->second, element % group_, group_) : use(scope, id));
+  }
+  return all;
+}
+
+std::map<ValueId, std::string> Factors::unpack_group(const Part& part, int group, const std::string& slot) {
+  std::map<ValueId, std::string> groups;
+  for (ValueId id : part.vectors) {
+    groups[id] = fmt::format("{}_{}", value_names_[id], group);
+    main_.line("{} {} = {};", group_type_of(loops_.values[id].node), groups[id], unpacked(id, group, slot));
+  }
+  return groups;
+}
+
+// From memory to shared memory. -------------------------------------------------------------------------
+
+/// Opens the loop over a lane's units, or none for one; unrolled where registers are told apart by its counter.
+/// Whether every lane has a unit each time.
+bool Factors::open_units(const Factor& factor) {
+  if (factor.trips > 1) {
+    main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", factor.unrolled ? "[[unroll]] " : "", factor.trips);
+    main_.line("uint unit = u * {}u + lane;", schedule_.workgroup);
+  } else {
+    main_.open("{{");
+    if (factor.unrolled) main_.line("const uint u = 0u;");
+    main_.line("uint unit = lane;");
+  }
+  return factor.units % schedule_.workgroup == 0;
+}
+
+/// Where the tile stands out of what there is, the last item is read again.
+void Factors::place_unit(const Factor& factor, const std::string& across, const std::string& depth) {
+  const bool along_depth = factor.along_depth();
+  const int elements = factor.part.elements;
+  const Counted& own_across = counted(factor.across);
+  const Counted& own_depth = counted(factor.depth);
+  const std::int64_t items = count(own_across.axes) / (along_depth ? 1 : elements);
+  const std::int64_t items_deep = count(own_depth.axes) / (along_depth ? elements : 1);
+  const int per_tile = factor.extent / (along_depth ? 1 : elements);
+  const int per_step = factor.deep / (along_depth ? elements : 1);
+  // Neighbouring units are neighbours in memory.
+  if (along_depth) {
+    main_.line("uint row = unit / {}u;", per_step);
+    main_.line("uint column = unit % {}u;", per_step);
+  } else {
+    main_.line("uint row = unit % {}u;", per_tile);
+    main_.line("uint column = unit / {}u;", per_tile);
+  }
+  const auto at = [](const std::string& tile, int piece, const char* in_tile) {
+    return tile.empty() ? std::string(in_tile) : fmt::format("{} * {}u + {}", tile, piece, in_tile);
+  };
+  const auto limited = [&](const std::string& position, std::int64_t all, int piece) {
+    return all % piece == 0 ? position : fmt::format("min({}, {} - 1u)", position, numbers_.size(all));
+  };
+  main_.line("uint {} = {};", along_depth ? own_across.name : "item", limited(at(across, per_tile, "row"), items, per_tile));
+  main_.line("uint {} = {};", along_depth ? "item" : own_depth.name, limited(at(depth, per_step, "column"), items_deep, per_step));
+}
+
+void Factors::declare_ahead(const Factor& factor) {
+  use_items_of(factor.part);
+  for (ValueId id : factor.part.vectors) {
+    for (int v = 0; v < vectors_of(id); ++v) {
+      main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), factor.trips > 1 ? fmt::format("[{}]", factor.trips) : "");
+    }
+  }
+}
+
+void Factors::fetch(const Factor& factor, const std::string& across, const std::string& depth) {
+  use_items_of(factor.part);
+  const bool whole = open_units(factor);
+  if (!whole) main_.line("unit = min(unit, {}u);", factor.units - 1);
+  place_unit(factor, across, depth);
+  Scope scope = part_scope(factor.part);
+  for (ValueId id : factor.part.vectors) load_vectors(scope, id, factor.trips > 1 ? "[u]" : " ");
+  main_.close();
+}
+
+Result<void> Factors::hand_over(const Factor& factor, const std::string& across, const std::string& depth, const AfterItem& after) {
+  use_items_of(factor.part);
+  const bool whole = open_units(factor);
+  if (!whole) main_.open("if (unit < {}u) {{", factor.units);
+  place_unit(factor, across, depth);
+  Scope scope = part_scope(factor.part);
+  VKF_CHECK_OK(emit_values(scope, factor.part.per_item));
+  if (!factor.ahead) {
+    for (ValueId id : factor.part.vectors) load_vectors(scope, id, "");
+  }
+  const int elements = factor.part.elements;
+  const bool along_depth = factor.along_depth();
+  const int stride = factor.stride();
+  const DType type_here = dtype_of(loops_.values[factor.value]);
+  const std::string type = group_type(ops::lane_of(type_here), group_, dialect_);
+  const std::string zero = fmt::format("{}({})", type, is_float(type_here) ? "0.0" : "0");
+  const std::int64_t items_deep = count(counted(factor.depth).axes) / (along_depth ? elements : 1);
+  const int per_step = factor.deep / (along_depth ? elements : 1);
+  std::string inside;
+  if (items_deep % per_step != 0) {
+    inside = fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step), numbers_.size(items_deep));
+  }
+  for (int g = 0; g < groups_; ++g) {
+    const std::map<ValueId, std::string> groups = unpack_group(factor.part, g, factor.ahead ? slot(factor) : "");
+    std::string value;
+    if (factor.plain) {
+      value = groups.at(factor.value);
+    } else {
+      value = fmt::format("factor_{}", g);
+      main_.line("{} {};", type, value);
+      for (int e = 0; e < group_; ++e) {
+        std::vector<std::string> passed = arguments(scope, factor.part, g * group_ + e, groups);
+        passed.push_back(element_of(value, e, group_));
+        for (const auto& [id, name] : factor.beside) {
+          const std::string element = fmt::format("{}_{}", name, g * group_ + e);
+          main_.line("{} {};", scalar_type(loops_.values[id].node), element);
+          passed.push_back(element);
+        }
+        main_.line("{}_element({});", factor.part.name, joined(passed));
+      }
+    }
+    if (!inside.empty()) main_.line("if (!({})) {} = {};", inside, value, zero);
+    if (!along_depth && group_ == 4) {
+      main_.line("{}[column * {}u + row{}] = {};", factor.tile, stride, elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), value);
+      continue;
+    }
+    for (int e = 0; e < group_; ++e) {
+      const int at = g * group_ + e;
+      const std::string element = element_of(value, e, group_);
+      if (along_depth) {
+        const std::string column = elements == 1 ? "column" : fmt::format("(column * {}u + {}u)", elements, at);
+        main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", factor.tile, column, stride, element);
+      } else {
+        const std::string row = elements == 1 ? "row" : fmt::format("(row * {}u + {}u)", elements, at);
+        main_.line("{}[column * {}u + {} / 4u][{} % 4u] = {};", factor.tile, stride, row, row, element);
+      }
+    }
+  }
+  if (after) after(inside);
+  if (!whole) main_.close();
+  main_.close();
+  return {};
+}
+
+// Results. ------------------------------------------------------------------------------------------------
+
+Result<void> Factors::store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known) {
+  Scope scope = part_scope(part);
+  VKF_CHECK_OK(emit_values(scope, part.per_item));
+  for (ValueId id : part.vectors) load_vectors(scope, id, "");
+  const std::map<ValueId, std::string> groups = unpack_group(part, 0, "");
+  for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
+    if (schedule_.stores[s].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[s].node), result_group(s, 0));
+  }
+  for (int e = 0; e < part.elements; ++e) {
+    std::vector<std::string> passed = arguments(scope, part, e, groups);
+    for (std::string& one : known(e)) passed.push_back(std::move(one));
+    for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
+      if (schedule_.stores[s].kind == AccessKind::vector) passed.push_back(element_of(result_group(s, 0), e, group_));
+    }
+    main_.line("{}_element({});", part.name, joined(passed));
+  }
+  for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
+    if (schedule_.stores[s].kind == AccessKind::vector) store_vectors(scope, s, "", "");
+  }
+  return {};
+}
+
+void Factors::locate_workgroup() {
+  main_.line("uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;");
+  main_.line("if (workgroup >= p.items) return;");
+  main_.line("uint lane = gl_LocalInvocationID.x;");
+}
+
+Result<std::vector<Kernel>> Factors::finish_tiles(const std::string& summary) {
+  VKF_TRY(kernel, finish(summary));
+  kernel.groups_x = static_cast<std::uint32_t>(schedule_.workgroups_x);
+  kernel.groups_y = schedule_.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(schedule_.workgroups, schedule_.workgroups_x));
+  std::vector<Kernel> kernels;
+  kernels.push_back(std::move(kernel));
+  return kernels;
+}
+
+}  // namespace vkfuse::codegen

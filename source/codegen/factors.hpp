@@ -1,0 +1,100 @@
+// What the templates share that multiply through shared memory: factors of products, which are computed as they are
+// read and lie in shared memory with their depth (what is summed) outermost; and results, computed from the sums.
+#pragma once
+
+#include <functional>
+
+#include "codegen/emitter.hpp"
+
+namespace vkfuse::codegen {
+
+class Factors : public Emitter {
+ protected:
+  using Emitter::Emitter;
+
+  /// Some loop axes that are counted as one.
+  struct Counted {
+    index::AxisId id = kM;
+    const char* name = "m";
+    std::vector<int> axes;  ///< outermost first
+  };
+  /// What is computed together for items of neighbouring elements.
+  struct Part {
+    std::string name;              ///< its function is NAME_element
+    int axis = -1;                 ///< the loop axis along which items lie
+    index::AxisId own = kN;        ///< the counted axis that it belongs to
+    int elements = 1;              ///< of an item
+    std::vector<ValueId> vectors;  ///< loaded by main() for the whole item
+    std::vector<ValueId> per_item, per_element;
+    std::vector<ValueId> feeds;             ///< parameters of the function
+    std::vector<std::string> coordinates;   ///< and positions
+  };
+  /// A part whose elements go to shared memory.
+  struct Factor {
+    Part part;
+    ValueId value = 0;
+    index::AxisId across = kM, depth = kK;  ///< counted axes; items lie along one of them
+    int extent = 1;                ///< of a tile, across: a multiple of 4
+    int deep = 1;                  ///< of a tile, in depth
+    std::string tile;              ///< the array in shared memory, in fours across
+    std::int64_t units = 1;        ///< items of a tile
+    std::int64_t trips = 1;        ///< of these per lane
+    bool plain = false;            ///< a vector load and nothing else: there is no function
+    bool ahead = false;            ///< vectors of the next tile are on their way while this one is multiplied
+    bool unrolled = false;         ///< registers are told apart by the number of the trip
+    std::vector<std::pair<ValueId, std::string>> beside;  ///< what the function gives too: a value, and its name
+    [[nodiscard]] bool along_depth() const { return part.own == depth; }
+    [[nodiscard]] int stride() const { return extent / 4 + 1; }  ///< between neighbours in depth, in fours
+  };
+
+  // --- parts (factors.cpp) ------------------------------------------------------------------------------
+  /// `known` are values that the caller passes to the function, like sums.
+  [[nodiscard]] Part make_part(std::string name, index::AxisId own, int axis, int elements, const std::vector<ValueId>& values,
+                               const std::vector<ValueId>& wanted, const std::vector<ValueId>& known = {}) const;
+  [[nodiscard]] Factor make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, int elements, const Counted& across,
+                                   const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside) ;
+  [[nodiscard]] Scope part_scope(const Part& part);
+  /// `last` writes what the function ends with; `results` are its last parameters.
+  Result<void> element_function(Part& part, const std::function<void(Scope&)>& last, const std::vector<std::string>& results);
+  Result<void> factor_function(Factor& factor);
+  /// The function of the results; sums and whatever else the caller passes are in `known`.
+  Result<void> result_function(Part& part);
+  /// What main() passes for an element of an item, but for what it knows itself.
+  [[nodiscard]] std::vector<std::string> arguments(Scope& scope, const Part& part, int element, const std::map<ValueId, std::string>& groups) const;
+  std::map<ValueId, std::string> unpack_group(const Part& part, int group, const std::string& slot);
+  /// Items have other lengths in other parts.
+  void use_items_of(const Part& part);
+
+  // --- from memory to shared memory -------------------------------------------------------------------------
+  /// Registers of the vectors of a tile that is on its way.
+  void declare_ahead(const Factor& factor);
+  /// Loads them; the tile is number `across` and `depth`.
+  void fetch(const Factor& factor, const std::string& across, const std::string& depth);
+  /// Computes a tile's elements and puts them there, zeros past the end of the depth. `after` adds what is done with each item.
+  using AfterItem = std::function<void(const std::string& inside)>;
+  Result<void> hand_over(const Factor& factor, const std::string& across, const std::string& depth, const AfterItem& after = {});
+
+  /// Computes and stores the item that `item` and the other positions name. `known` is what main() passes for the
+  /// part's known values of an element.
+  Result<void> store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known);
+
+  [[nodiscard]] const Counted& counted(index::AxisId id) const;
+  [[nodiscard]] std::int64_t count(const std::vector<int>& axes) const { return schedule::count_along(loops_, axes); }
+  [[nodiscard]] std::string four(ValueId value) const { return group_type(ops::lane_of(dtype_of(loops_.values[value])), 4, dialect_); }
+  [[nodiscard]] std::string element_of_four(const std::string& four, int element) const { return four + "." + "xyzw"[element]; }
+  /// One kernel of as many workgroups as the schedule says.
+  Result<std::vector<Kernel>> finish_tiles(const std::string& summary);
+  /// The workgroup's number, and what leaves those that have none.
+  void locate_workgroup();
+
+  std::vector<Counted> counted_;
+
+ private:
+  [[nodiscard]] std::vector<std::pair<index::AxisId, std::string>> own_axes(const Part& part) const;
+  void set_axes(Scope& scope, const Part& part, bool element) const;
+  void place_unit(const Factor& factor, const std::string& across, const std::string& depth);
+  [[nodiscard]] std::string slot(const Factor& factor) const { return factor.trips > 1 ? "[u]" : ""; }
+  bool open_units(const Factor& factor);
+};
+
+}  // namespace vkfuse::codegen

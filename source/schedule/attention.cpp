@@ -1,0 +1,247 @@
+// The attention template: a workgroup owns some rows of m and walks along k in blocks. What has been added up so far is
+// rescaled whenever a larger score turns up, so neither scores nor weights are ever stored.
+#include <algorithm>
+#include <set>
+
+#include "schedule/products.hpp"
+
+namespace vkfuse::schedule {
+
+using segment::AxisSet;
+using segment::Loops;
+using segment::Value;
+using segment::ValueId;
+
+namespace {
+
+constexpr std::int64_t kMostElements = 256;  // of d and of n: a lane has its share of n in registers
+constexpr double kProcessors = 132;
+constexpr double kCacheSpeed = 4;
+constexpr double kExponential = 20;  // of a score: with what rescales, in fused multiply-adds
+
+struct Lanes {
+  int m, k;
+};
+constexpr Lanes kLanes[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
+
+bool is_op(const ir::Graph& graph, const Value& value, std::string_view name) {
+  return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name;
+}
+
+/// The folds: one maximum, the sum of exponentials below it, one sum of products.
+bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
+  int most = 0, total = 0, sums = 0;
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return false;
+    if (value.kind == Value::Kind::contract) tile.contract = id;
+    if (value.kind != Value::Kind::fold) continue;
+    if (value.online == Value::Online::softmax) {
+      tile.total = id;
+      ++total;
+    } else if (sums_products(graph, loops, value)) {
+      tile.sum = id;
+      ++sums;
+    } else if (graph.node(value.node).op->fold.join == "max" && graph.node(value.node).op->fold.kind == ops::Fold::Kind::plain) {
+      tile.most = id;
+      ++most;
+    } else {
+      return false;
+    }
+  }
+  return most == 1 && total == 1 && sums == 1 && loops.values[tile.total].partner == tile.most;
+}
+
+/// The exponential of the score less its maximum, which one factor of the products is computed from.
+bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
+  tile.score = loops.values[tile.most].operands[0];
+  const Value& product = loops.values[loops.values[tile.sum].operands[0]];
+  std::optional<ValueId> weight;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const std::vector<ValueId> cone = cone_of(loops, product.operands[side]);
+    for (ValueId id : cone) {
+      const Value& value = loops.values[id];
+      if (!is_op(graph, value, "exp") || !is_op(graph, loops.values[value.operands[0]], "sub")) continue;
+      const Value& apart = loops.values[value.operands[0]];
+      if (apart.operands[0] != tile.score || apart.operands[1] != tile.most) continue;
+      if (weight && *weight != product.operands[side]) return false;
+      weight = product.operands[side];
+      tile.exponential = id;
+      tile.third.value = product.operands[1 - side];
+    }
+  }
+  if (!weight) return false;
+  tile.weight = *weight;
+  // Only the exponential waits for the folds.
+  const ValueId stops[] = {tile.exponential};
+  const auto waits = [&](ValueId id) {
+    const Value& value = loops.values[id];
+    return std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::fold; });
+  };
+  for (ValueId root : {tile.weight, tile.third.value}) {
+    const std::vector<ValueId> cone = cone_of(loops, root, stops);
+    if (std::any_of(cone.begin(), cone.end(), waits)) return false;
+  }
+  const std::vector<ValueId> third = cone_of(loops, tile.third.value);
+  return std::find(third.begin(), third.end(), tile.exponential) == third.end() && loops.values[tile.score].stage == 0;
+}
+
+bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
+  const AxisSet columns = loops.columns();
+  const AxisSet inner = loops.inner();
+  const AxisSet all = (AxisSet{1} << loops.axes.size()) - 1;
+  const AxisSet rows = all & ~columns & ~inner & ~loops.keys();
+  const AxisSet weight = loops.values[tile.weight].axes & rows;
+  const AxisSet third = loops.values[tile.third.value].axes & rows;
+  const AxisSet n = third & ~weight;
+  const AxisSet m = weight & ~third;
+  if (loops.keys() != 0 || n == 0 || (loops.values[tile.third.value].axes & columns) == 0) return false;
+  tile.batch = axes_in(loops, rows & ~m & ~n);
+  tile.m = axes_in(loops, m);
+  tile.n = axes_in(loops, n);
+  tile.k = axes_in(loops, columns);
+  tile.d = axes_in(loops, inner);
+  if (count_along(loops, tile.n) > kMostElements || count_along(loops, tile.d) > kMostElements) return false;
+  for (const segment::Store& store : loops.stores) {
+    if ((store.axes & columns) != 0) return false;
+  }
+  if (!tile.contract) return inner == 0;
+  const Value& product = loops.values[loops.values[*tile.contract].operands[0]];
+  const auto folded = [&](std::size_t side) { return (loops.values[product.operands[side]].axes & columns) != 0; };
+  if (folded(0) == folded(1) || !has_vectors(graph.node(product.node).type.dtype) || !is_float(graph.node(product.node).type.dtype)) return false;
+  tile.first.value = product.operands[folded(0) ? 1 : 0];
+  tile.second.value = product.operands[folded(0) ? 0 : 1];
+  const std::vector<ValueId> cone = cone_of(loops, tile.score);
+  return std::find(cone.begin(), cone.end(), *tile.contract) != cone.end() && (loops.values[tile.first.value].axes & n) == 0 &&
+         (loops.values[tile.second.value].axes & (n | m)) == 0;
+}
+
+void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, AttentionTile& tile) {
+  const auto choose = [&](AttentionTile::Side& side, const std::vector<int>& depth, const std::vector<int>& across) {
+    const std::vector<ValueId> cone = cone_of(loops, side.value);
+    const auto wide = [&](const std::vector<int>& axes) { return axes.empty() ? Along() : along(graph, loops, cone, axes.back(), tuning); };
+    const Along deep = wide(depth);
+    const Along wise = wide(across);
+    side.along_depth = deep.bytes >= wise.bytes;
+    side.elements = std::max(1, side.along_depth ? deep.elements : wise.elements);
+  };
+  if (tile.contract) {
+    choose(tile.first, tile.d, tile.m);
+    choose(tile.second, tile.d, tile.k);
+  }
+  choose(tile.third, tile.k, tile.n);
+  tile.elements = 4;
+  while (loops.axes[static_cast<std::size_t>(tile.n.back())].size % tile.elements != 0) tile.elements /= 2;
+}
+
+int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n, to)) * to; }
+
+std::int64_t shared_bytes(const Loops& loops, const AttentionTile& tile) {
+  const std::int64_t d = tile.contract ? count_along(loops, tile.d) : 0;
+  const std::int64_t n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
+  const std::int64_t first = d * (tile.lanes_m + 1);
+  const std::int64_t others = std::max(d * (tile.lanes_k + 1), tile.tile_k() * (n / 4 + 1));
+  const std::int64_t weights = std::int64_t{tile.tile_k()} * (tile.lanes_m + 1);
+  return 16 * (first + others + weights) + 4 * tile.lanes_k * tile.tile_m();
+}
+
+void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
+  const AttentionTile& tile = schedule.attention;
+  PartAccesses accesses(graph, loops, tuning, schedule);
+  const auto add = [&](const AttentionTile::Side& side, const std::vector<int>& depth, const std::vector<int>& across) {
+    const std::vector<int>& axes = side.along_depth ? depth : across;
+    accesses.add(cone_of(loops, side.value), axes.empty() ? -1 : axes.back(), side.elements);
+  };
+  std::vector<ValueId> stops;
+  if (tile.contract) {
+    add(tile.first, tile.d, tile.m);
+    add(tile.second, tile.d, tile.k);
+    stops.push_back(*tile.contract);
+  }
+  add(tile.third, tile.k, tile.n);
+  accesses.add(cone_of(loops, tile.score, stops), tile.k.back(), 1);
+  const ValueId from[] = {tile.exponential};
+  accesses.add(cone_of(loops, tile.weight, from), tile.k.back(), 1);
+  accesses.add_results(cone_of_results(loops), tile.n.back(), tile.elements);
+  accesses.write(schedule);
+}
+
+void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
+  const AttentionTile& tile = schedule.attention;
+  const CostModel costs = default_costs(target.type);
+  const bool cpu = target.type == DeviceType::cpu;
+  count_bytes(graph, loops, schedule);
+  const auto batch = static_cast<double>(count_along(loops, tile.batch));
+  const double m = round_up(count_along(loops, tile.m), tile.tile_m());
+  const double k = round_up(count_along(loops, tile.k), tile.tile_k());
+  const double n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
+  const double d = tile.contract ? static_cast<double>(count_along(loops, tile.d)) : 0;
+  const double tiles_m = m / tile.tile_m();
+  std::vector<ValueId> stops;
+  if (tile.contract) stops.push_back(*tile.contract);
+  const double score = cost_of(graph, loops, cone_of(loops, tile.score, stops));
+  const double compute = batch * m * k * (d + n + kExponential + score) + batch * m * n * cost_of(graph, loops, cone_of_results(loops));
+  double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
+  double loads = 0;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load) continue;
+    const int bytes = size_of(graph.node(value.node).type.dtype);
+    const bool again = (value.axes & loops.columns()) != 0 && (value.axes & ~loops.columns()) != value.axes;
+    const double times = again ? tiles_m : 1;
+    const auto elements = static_cast<double>(segment::elements_touched(loops, value));
+    traffic += elements * bytes * (times - 1) / kCacheSpeed;
+    loads += elements * times * bytes / std::max(4, schedule.loads[i].vector_bytes);
+  }
+  schedule.loads_executed = static_cast<std::int64_t>(loads);
+  schedule.stores_executed = static_cast<std::int64_t>(batch * m * n / tile.elements);
+  schedule.transactions = static_cast<std::int64_t>(traffic / 128);
+  const double accesses = loads + static_cast<double>(schedule.stores_executed) + batch * m * k * (d + n) / 8 / (cpu ? 1 : 4);
+  const double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
+  schedule.registers = 48 + static_cast<int>(n) / tile.lanes_k * 4;
+  schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
+}
+
+std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, Lanes lanes) {
+  tile.lanes_m = lanes.m;
+  tile.lanes_k = lanes.k;
+  const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const auto fits = [](const AttentionTile::Side& side, int across, std::int64_t deep) { return (side.along_depth ? deep : across) % side.elements == 0; };
+  const std::int64_t d = count_along(loops, tile.d);
+  const int n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
+  if (tile.contract && (!fits(tile.first, tile.tile_m(), d) || !fits(tile.second, tile.tile_k(), d))) return std::nullopt;
+  if (!fits(tile.third, n, tile.tile_k()) || lanes.m * lanes.k > limit || shared_bytes(loops, tile) > target.caps.shared_memory_bytes) return std::nullopt;
+  Schedule schedule;
+  schedule.kind = Template::attention;
+  schedule.elements = loops.empty ? 0 : loops.row_count();
+  schedule.wide = loops.count() >= (std::int64_t{1} << 31);
+  schedule.exact = true;
+  schedule.workgroup = lanes.m * lanes.k;
+  schedule.vector_axis = tile.n.back();
+  schedule.elements_per_item = tile.elements;
+  schedule.workgroups = loops.empty ? 0 : ceil_div(count_along(loops, tile.m), tile.tile_m()) * count_along(loops, tile.batch);
+  schedule.items = schedule.workgroups;
+  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
+  schedule.shared_bytes = shared_bytes(loops, tile);
+  schedule.attention = std::move(tile);
+  plan_all(graph, loops, tuning, schedule);
+  if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
+  model(graph, loops, target, schedule);
+  return schedule;
+}
+
+}  // namespace
+
+std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+  AttentionTile tile;
+  if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile)) return std::nullopt;
+  choose_vectors(graph, loops, tuning, tile);
+  std::optional<Schedule> best;
+  for (const Lanes& lanes : kLanes) {
+    auto one = with_lanes(graph, loops, target, tuning, tile, lanes);
+    if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+  }
+  return best;
+}
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,123 @@
+#include "schedule/products.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace vkfuse::schedule {
+
+using segment::AxisSet;
+using segment::Loops;
+using segment::Value;
+using segment::ValueId;
+
+std::vector<int> axes_in(const Loops& loops, AxisSet set) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < static_cast<int>(loops.axes.size()); ++axis) {
+    if (((set >> axis) & 1u) != 0) axes.push_back(axis);
+  }
+  return axes;
+}
+
+bool has_vectors(DType dtype) {
+  const ops::Lane lane = ops::lane_of(dtype);
+  return lane == ops::Lane::f32 || lane == ops::Lane::i32 || lane == ops::Lane::u32;
+}
+
+bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& fold) {
+  const ops::Fold& how = graph.node(fold.node).op->fold;
+  const Value& product = loops.values[fold.operands[0]];
+  if (how.kind != ops::Fold::Kind::plain || how.join != "add" || fold.online != Value::Online::no) return false;
+  if (product.kind != Value::Kind::compute || !ops::element_row(*graph.node(product.node).op).is_product) return false;
+  int readers = 0;
+  for (const Value& value : loops.values) readers += static_cast<int>(std::count(value.operands.begin(), value.operands.end(), fold.operands[0]));
+  for (const segment::Store& store : loops.stores) readers += store.value == fold.operands[0] ? 1 : 0;
+  return readers == 1 && has_vectors(graph.node(product.node).type.dtype) && size_of(graph.node(product.node).type.dtype) <= 4;
+}
+
+Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> cone, int axis, const Tuning& tuning) {
+  Along result;
+  int smallest = 16;
+  std::int64_t alignment = 16;
+  const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
+  for (ValueId id : cone) {
+    const Value& load = loops.values[id];
+    if (load.kind != Value::Kind::load || index::stride_of(load.offset, axis) != 1) continue;
+    const int bytes = size_of(graph.node(load.node).type.dtype);
+    result.bytes += static_cast<double>(segment::elements_touched(loops, load)) * bytes;
+    smallest = std::min(smallest, bytes);
+    for (int count = 16; count >= 1; count /= 2) {
+      const auto run = size % count == 0 ? index::run_along(load.offset, axis, size, count, 16) : std::nullopt;
+      if (!run || (count > 1 && (run->stride != 1 || run->alignment < count))) continue;
+      alignment = std::min<std::int64_t>(alignment, count);
+      break;
+    }
+  }
+  if (result.bytes == 0) return result;
+  result.elements = static_cast<int>(std::min<std::int64_t>(std::min(tuning.vector_bytes.value_or(16) / smallest, 8), alignment));
+  return result;
+}
+
+std::vector<AccessPlan> PartAccesses::plan(std::span<const ValueId> values, int axis, int elements) {
+  Schedule part = schedule_;
+  part.vector_axis = axis;
+  part.elements_per_item = elements;
+  part.exact = true;
+  plan_accesses(graph_, loops_, tuning_, part);
+  for (ValueId id : values) {
+    if (loops_.values[id].kind != Value::Kind::load) continue;
+    // Two parts that read one value each have it element by element.
+    const AccessPlan alone = {AccessKind::element, std::max(4, size_of(graph_.node(loops_.values[id].node).type.dtype))};
+    loads_[id] = planned_[id] ? alone : part.loads[id];
+    planned_[id] = true;
+  }
+  return part.stores;
+}
+
+void PartAccesses::add(std::span<const ValueId> values, int axis, int elements) { static_cast<void>(plan(values, axis, elements)); }
+
+void PartAccesses::add_results(std::span<const ValueId> values, int axis, int elements) { stores_ = plan(values, axis, elements); }
+
+void PartAccesses::write(Schedule& schedule) {
+  schedule.loads = loads_;
+  schedule.stores = stores_;
+  share_word_types(graph_, loops_, schedule);
+}
+
+double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> values) {
+  double cost = 0;
+  for (ValueId id : values) {
+    if (loops.values[id].kind == Value::Kind::compute) cost += static_cast<double>(graph.node(loops.values[id].node).op->cost);
+  }
+  return cost;
+}
+
+std::int64_t count_along(const Loops& loops, std::span<const int> axes) {
+  std::int64_t count = 1;
+  for (int axis : axes) count *= loops.axes[static_cast<std::size_t>(axis)].size;
+  return count;
+}
+
+std::vector<ValueId> cone_of_results(const Loops& loops) {
+  std::set<ValueId> all;
+  for (const segment::Store& store : loops.stores) {
+    const std::vector<ValueId> cone = cone_of(loops, store.value);
+    all.insert(cone.begin(), cone.end());
+  }
+  return {all.begin(), all.end()};
+}
+
+std::vector<ValueId> cone_of(const Loops& loops, ValueId value, std::span<const ValueId> stops) {
+  std::set<ValueId> all;
+  std::vector<ValueId> open{value};
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    const bool stop = std::find(stops.begin(), stops.end(), id) != stops.end();
+    if (stop || loops.values[id].kind == Value::Kind::fold || !all.insert(id).second) continue;
+    open.insert(open.end(), loops.values[id].operands.begin(), loops.values[id].operands.end());
+    open.insert(open.end(), loops.values[id].data.begin(), loops.values[id].data.end());
+  }
+  return {all.begin(), all.end()};
+}
+
+}  // namespace vkfuse::schedule

@@ -1,0 +1,50 @@
+// What the templates share that multiply through shared memory: which loads make a factor, and along which axis
+// they are wide.
+#pragma once
+
+#include "schedule/access.hpp"
+
+namespace vkfuse::schedule {
+
+std::vector<int> axes_in(const segment::Loops& loops, segment::AxisSet set);
+
+/// Whether the lane type of a dtype has vectors of four 32-bit registers.
+bool has_vectors(DType dtype);
+
+/// Whether the fold adds up products that nobody else reads.
+bool sums_products(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& fold);
+
+/// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item.
+struct Along {
+  double bytes = 0;
+  int elements = 1;
+};
+Along along(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> cone, int axis, const Tuning& tuning);
+
+/// The accesses of a schedule whose parts have items along axes of their own.
+class PartAccesses {
+ public:
+  PartAccesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, const Schedule& schedule)
+      : graph_(graph), loops_(loops), tuning_(tuning), schedule_(schedule), loads_(loops.values.size()), planned_(loops.values.size(), false) {}
+
+  /// The loads among `values`, for items of `elements` neighbours along `axis`; -1: there is none.
+  void add(std::span<const segment::ValueId> values, int axis, int elements);
+  /// The same of the part that stores.
+  void add_results(std::span<const segment::ValueId> values, int axis, int elements);
+  void write(Schedule& schedule);
+
+ private:
+  std::vector<AccessPlan> plan(std::span<const segment::ValueId> values, int axis, int elements);
+
+  const ir::Graph& graph_;
+  const segment::Loops& loops_;
+  const Tuning& tuning_;
+  const Schedule& schedule_;
+  std::vector<AccessPlan> loads_, stores_;
+  std::vector<bool> planned_;
+};
+
+/// What computing these values once costs, in fused multiply-adds.
+double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);
+
+}  // namespace vkfuse::schedule
