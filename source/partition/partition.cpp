@@ -122,50 +122,81 @@ class Search {
     return group;
   }
 
-  /// Whether a path leads from `from` to `to` through a third group: merging the two would then make
-  /// a kernel that waits for itself.
-  bool connected_outside(GroupId from, GroupId to) const {
+  /// Whether a path leads from one of the groups to another through a third: merging them would then make a kernel
+  /// that waits for itself.
+  bool connected_outside(std::span<const GroupId> groups) const {
+    const auto among = [&](GroupId group) { return std::find(groups.begin(), groups.end(), group) != groups.end(); };
     std::vector<GroupId> stack;
-    std::set<GroupId> seen{from};
-    const auto push_users = [&](GroupId group, bool direct) {
+    std::set<GroupId> seen;
+    bool back = false;
+    const auto push_users = [&](GroupId group) {
       for (NodeId id : groups_[group].members) {
         for (NodeId user : users_[id]) {
           const GroupId next = group_of_[user];
-          if (next == kNone || (direct && next == to)) continue;
-          if (seen.insert(next).second) stack.push_back(next);
+          if (next == kNone || next == group) continue;
+          if (among(next)) {
+            back = back || !among(group);
+          } else if (seen.insert(next).second) {
+            stack.push_back(next);
+          }
         }
       }
     };
-    push_users(from, true);
-    while (!stack.empty()) {
+    for (GroupId group : groups) push_users(group);
+    while (!stack.empty() && !back) {
       const GroupId group = stack.back();
       stack.pop_back();
-      if (group == to) return true;
-      push_users(group, false);
+      push_users(group);
     }
-    return false;
+    return back;
   }
 
-  /// Merges b into a if that is possible and pays; otherwise says why not.
-  Result<void> try_merge(GroupId a, GroupId b) {
-    outside_ = connected_outside(a, b) || connected_outside(b, a);
+  /// Merges the groups into the first if that is possible and pays; otherwise says why not.
+  Result<void> try_merge(std::initializer_list<GroupId> groups) {
+    outside_ = connected_outside(groups);
     if (outside_) {
       return unsupported("Another kernel must run between the two.");
     }
-    std::vector<NodeId> members = groups_[a].members;
-    members.insert(members.end(), groups_[b].members.begin(), groups_[b].members.end());
-    VKF_TRY(merged, price(std::move(members)));
-    const std::int64_t bytes = groups_[a].bytes + groups_[b].bytes;
-    if (merged.bytes > bytes) return unsupported("One kernel would move {} bytes instead of {}.", merged.bytes, bytes);
-    const double microseconds = groups_[a].microseconds + groups_[b].microseconds;
-    if (merged.microseconds > microseconds * 1.001) {
-      return unsupported("One kernel is modelled at {:.1f} us and the two at {:.1f} us.", merged.microseconds, microseconds);
+    const GroupId into = *groups.begin();
+    std::vector<NodeId> members;
+    std::int64_t bytes = 0;
+    double microseconds = 0;
+    for (GroupId group : groups) {
+      members.insert(members.end(), groups_[group].members.begin(), groups_[group].members.end());
+      bytes += groups_[group].bytes;
+      microseconds += groups_[group].microseconds;
     }
-    for (NodeId id : groups_[b].members) group_of_[id] = a;
-    groups_[b] = {};
+    VKF_TRY(merged, price(members));
+    if (merged.bytes > bytes) return unsupported("One kernel would move {} bytes instead of {}.", merged.bytes, bytes);
+    // Times are modelled to some tenth; bytes are known. A value of half of all bytes that need not exist is worth that.
+    const double slack = merged.bytes * 2 <= bytes ? 1.15 : 1.001;
+    if (merged.microseconds > microseconds * slack) {
+      return unsupported("One kernel is modelled at {:.1f} us and the {} at {:.1f} us.", merged.microseconds, groups.size() == 2 ? "two" : "three", microseconds);
+    }
+    for (NodeId id : members) group_of_[id] = into;
+    for (GroupId group : groups) groups_[group] = {};
     merged.version = ++version_;
-    groups_[a] = std::move(merged);
+    groups_[into] = std::move(merged);
     return {};
+  }
+
+  /// Where two groups do not pay as one, they may together with one that computes what the first reads: a softmax
+  /// before a product gains only if its scores need not be stored.
+  Result<void> try_with_producer(GroupId from, GroupId to) {
+    Result<void> outcome = try_merge({from, to});
+    if (outcome.ok() || outside_) return outcome;
+    std::set<GroupId> producers;
+    for (NodeId value : groups_[from].segment.reads) {
+      if (group_of_[value] != kNone && group_of_[value] != to) producers.insert(group_of_[value]);
+    }
+    for (GroupId producer : producers) {
+      if (try_merge({producer, from, to}).ok()) {
+        outside_ = false;
+        return {};
+      }
+    }
+    outside_ = false;
+    return outcome;
   }
 
   /// Again and again: a merge refused because a third kernel stands between may be possible once that one
@@ -188,7 +219,7 @@ class Search {
         const auto refused = refused_.find({from, group_of_[id]});
         if (refused != refused_.end() && refused->second == std::pair(groups_[from].version, groups_[group_of_[id]].version)) continue;
         const GroupId to = group_of_[id];
-        Result<void> outcome = try_merge(from, to);
+        Result<void> outcome = try_with_producer(from, to);
         if (outcome.ok()) {
           changed_ = true;
         } else if (!outside_) {
@@ -207,7 +238,7 @@ class Search {
         const GroupId a = group_of_[users_[id][0]];
         const GroupId b = group_of_[users_[id][i]];
         if (a == kNone || b == kNone || a == b) continue;
-        static_cast<void>(try_merge(std::min(a, b), std::max(a, b)));
+        static_cast<void>(try_merge({std::min(a, b), std::max(a, b)}));
       }
     }
   }

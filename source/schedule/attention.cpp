@@ -187,8 +187,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(value.node).type.dtype);
-    const bool again = (value.axes & loops.columns()) != 0 && (value.axes & ~loops.columns()) != value.axes;
-    const double times = again ? tiles_m : 1;
+    // Every tile of m walks along all of k.
+    const bool own = std::any_of(tile.m.begin(), tile.m.end(), [&](int axis) { return ((value.axes >> axis) & 1u) != 0; });
+    const double times = (value.axes & loops.columns()) != 0 && !own ? tiles_m : 1;
     const auto elements = static_cast<double>(segment::elements_touched(loops, value));
     traffic += elements * bytes * (times - 1) / kCacheSpeed;
     loads += elements * times * bytes / std::max(4, schedule.loads[i].vector_bytes);
@@ -196,7 +197,10 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   schedule.loads_executed = static_cast<std::int64_t>(loads);
   schedule.stores_executed = static_cast<std::int64_t>(batch * m * n / tile.elements);
   schedule.transactions = static_cast<std::int64_t>(traffic / 128);
-  const double accesses = loads + static_cast<double>(schedule.stores_executed) + batch * m * k * (d + n) / 8 / (cpu ? 1 : 4);
+  // Of shared memory, four elements at a time: two for 4 x 4 products of scores, one and the share of n for those of weights.
+  const double fours = n / 4 / tile.lanes_k;
+  const double shared = batch * m * k * (d / 8 + n * (1 + fours) / (16 * fours));
+  const double accesses = loads + static_cast<double>(schedule.stores_executed) + shared / (cpu ? 1 : 4);
   const double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
   schedule.registers = 48 + static_cast<int>(n) / tile.lanes_k * 4;
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
