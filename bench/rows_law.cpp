@@ -26,7 +26,7 @@ Built binary_chain(int ops, DType dtype, const Shape& shape) {
   return {x};
 }
 
-constexpr int kArithmetic = 256;
+constexpr int kArithmetic = 128;
 
 /// Multiply-adds on one element: two operations each for eight bytes in all.
 Built arithmetic(DType dtype, const Shape& shape) {

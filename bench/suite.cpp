@@ -139,6 +139,12 @@ class Suite {
       VKF_CHECK_OK(keep(false));
     }
     report["environment"]["sensors_after"] = sensors(session.info());
+    // A resumed report keeps what this run was not asked for.
+    for (const json& row : before) {
+      const json& have = report[key];
+      const bool kept = std::any_of(have.begin(), have.end(), [&](const json& one) { return one.value("case", "") == row.value("case", ""); });
+      if (!kept && row.value("outcome", "") == "measured") report[key].push_back(row);
+    }
     return {};
   }
 
