@@ -61,6 +61,11 @@ SweepPoint point_of(const Steps& steps) {
   SweepPoint point{{}, most->schedule, {}};
   const schedule::Schedule& schedule = point.schedule;
   const int bytes = widest_access(schedule);
+  if (schedule.kind == schedule::Template::matrix) {
+    const schedule::TileShape& shape = schedule.matrix.shape;
+    point.text = fmt::format("{}x{}x{} {}x{}", shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n);
+    return point;
+  }
   if (schedule.kind != schedule::Template::rows) {
     const bool tiled = schedule.kind == schedule::Template::tiled;
     point.text = fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.items_in_flight);
@@ -90,8 +95,27 @@ bool keeps_chains_short(const plan::Scheduled& step) {
   return schedule.trips / schedule.parts * per_item <= longest_sum_chain(step.loops.column_count());
 }
 
+/// Every tile of a few sizes, and what computes one result per group of lanes.
+std::vector<schedule::Tuning> matrix_tunings(const Session& session) {
+  std::vector<schedule::Tuning> all = {{.matrix = false}};
+  for (int lane_m : {4, 8}) {
+    for (int lane_n : {4, 8}) {
+      for (int m : {16, 32, 64, 128, 256}) {
+        for (int n : {16, 32, 64, 128, 256}) {
+          for (int k : {16, 32}) {
+            const schedule::TileShape shape{m, n, k, lane_m, lane_n};
+            if (shape.workgroup() >= 8 && shape.workgroup() <= largest_workgroup(session)) all.push_back({.matrix = true, .tile = shape});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
 std::vector<schedule::Tuning> tunings(const Session& session, const Steps& steps) {
   const schedule::Schedule main = point_of(steps).schedule;
+  if (main.kind == schedule::Template::matrix) return matrix_tunings(session);
   return main.kind == schedule::Template::rows ? row_tunings(session, main.column_lanes) : pointwise_tunings(session);
 }
 

@@ -9,4 +9,7 @@ namespace vkfuse {
 /// sum rounds an element more often. Schedules keep to this, and the reference's error bounds count on it.
 constexpr std::int64_t longest_sum_chain(std::int64_t n) { return n < 1024 ? n : 1024 + n / 64; }
 
+/// The same of a sum of products: one after the other, as tiles of a matrix product add them up.
+constexpr std::int64_t longest_dot_chain(std::int64_t n) { return n; }
+
 }  // namespace vkfuse

@@ -26,7 +26,7 @@ struct Scope {
 };
 
 /// Ids of the axes that templates count by, apart from loop axes.
-enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit };
+enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit, kBatch, kM, kN, kK };
 
 class Emitter {
  public:
@@ -49,6 +49,7 @@ class Emitter {
   /// All of them, in order.
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
   void find_products();
+  [[nodiscard]] bool is_folded_product(ValueId id) const;
   [[nodiscard]] bool is_contracted(ValueId id) const { return contracted_.count(id) != 0; }
 
   // --- positions (positions.cpp) ---------------------------------------------------------------------
@@ -129,6 +130,9 @@ Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment
 Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names);
+Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                        const std::vector<std::string>& names);
 Result<std::vector<Kernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                        const std::vector<std::string>& names);

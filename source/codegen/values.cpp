@@ -97,6 +97,13 @@ DType operand_dtype(const ir::Graph& graph, const ir::Node& node) { return graph
 
 }  // namespace
 
+/// What a contraction folds is not rounded before it is.
+bool Emitter::is_folded_product(ValueId id) const {
+  return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
+    return value.kind == Value::Kind::fold && value.operands[0] == id && value.node == loops_.values[id].node;
+  });
+}
+
 Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
   if (scope.names.count(id) != 0 || is_literal(id) || is_contracted(id)) return {};
   const Value& value = loops_.values[id];
@@ -119,7 +126,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       text = fmt::format("{} ? {} : {}", condition(scope, value.guards), use(scope, value.operands[0]), use(scope, value.operands[1]));
       break;
     case Value::Kind::compute: {
-      const ops::OpRow* op = node.op;
+      const ops::OpRow* op = &ops::element_row(*node.op);
       std::vector<ValueId> ids = value.operands;
       for (std::size_t i = 0; i < ids.size() && ids.size() == 2; ++i) {
         const auto product = contracted_.find(ids[i]);
@@ -145,7 +152,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
       } else {
         text = ops::expression(*op, operand_dtype(graph_, node), dialect_.native_int64, operands);
-        rounds = !is_float(node.type.dtype) || options_.numerics == Numerics::strict;
+        rounds = !is_float(node.type.dtype) || (options_.numerics == Numerics::strict && !is_folded_product(id));
       }
       if (text.empty()) {
         return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,

@@ -98,8 +98,14 @@ struct ScatterPayload {
   ScatterMode mode = ScatterMode::set;
   friend bool operator==(const ScatterPayload&, const ScatterPayload&) = default;
 };
+/// `dot`: which axes of its operands go together.
+struct DotPayload {
+  std::vector<int> batch_a, batch_b;        ///< in pairs of equal size, in the order in which the result has them
+  std::vector<int> contract_a, contract_b;  ///< in pairs of equal size; gone from the result
+  friend bool operator==(const DotPayload&, const DotPayload&) = default;
+};
 using Payload = std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload, AxesPayload, AxisPayload,
-                             SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload, ScatterPayload>;
+                             SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload, ScatterPayload, DotPayload>;
 
 struct Node {
   const ops::OpRow* op = nullptr;
@@ -157,6 +163,9 @@ Result<void> verify(const Graph& graph);
 
 /// Appends a node like `node` with other operands: how a pass copies what it keeps.
 Result<NodeId> append_copy(Graph& graph, const Node& node, std::vector<NodeId> operands);
+
+/// The axes of an operand of `dot` that are neither batch axes nor contracted, ascending.
+std::vector<int> free_axes(std::span<const int> batch, std::span<const int> contract, std::size_t rank);
 
 // Elements as bytes, little-endian. `encode` rounds to the dtype (floats to the nearest, integers
 // truncated and saturated); `decode` of an integer beyond 2^53 loses bits: use decode_int.

@@ -141,6 +141,44 @@ Result<Shape> scatter_shape(const Call& call) {
   return base.shape;
 }
 
+/// The axes of one operand of `dot`: each exists and has one part to play.
+Result<void> check_dot_axes(const Call& call, std::span<const int> batch, std::span<const int> contract, const TensorType& type) {
+  std::vector<int> all(batch.begin(), batch.end());
+  all.insert(all.end(), contract.begin(), contract.end());
+  return check_axes(call, all, type);
+}
+
+Result<void> check_dot_pairs(const Call& call, std::span<const int> a, std::span<const int> b, std::string_view what) {
+  if (a.size() != b.size()) {
+    return invalid("'dot' {} {} axes of its first operand and {} of its second.", what, a.size(), b.size());
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Dim& one = call.operands[0].shape[static_cast<std::size_t>(a[i])];
+    const Dim& other = call.operands[1].shape[static_cast<std::size_t>(b[i])];
+    if (one == other) continue;
+    return invalid("'dot' {} axis {} of {} with axis {} of {}, but {} is not {}.", what, a[i], to_text(call.operands[0]), b[i],
+                   to_text(call.operands[1]), one.text(), other.text());
+  }
+  return {};
+}
+
+Result<Shape> dot_shape(const Call& call) {
+  const auto& dot = call.attributes<DotPayload>();
+  VKF_CHECK_OK(check_dot_axes(call, dot.batch_a, dot.contract_a, call.operands[0]));
+  VKF_CHECK_OK(check_dot_axes(call, dot.batch_b, dot.contract_b, call.operands[1]));
+  VKF_CHECK_OK(check_dot_pairs(call, dot.batch_a, dot.batch_b, "pairs"));
+  VKF_CHECK_OK(check_dot_pairs(call, dot.contract_a, dot.contract_b, "contracts"));
+  Shape shape;
+  for (int axis : dot.batch_a) shape.push_back(call.operands[0].shape[static_cast<std::size_t>(axis)]);
+  for (const bool second : {false, true}) {
+    const Shape& own = call.operands[second ? 1 : 0].shape;
+    for (int axis : free_axes(second ? dot.batch_b : dot.batch_a, second ? dot.contract_b : dot.contract_a, own.size())) {
+      shape.push_back(own[static_cast<std::size_t>(axis)]);
+    }
+  }
+  return shape;
+}
+
 /// An op's rule, and what it carries.
 struct Rule {
   Result<Shape> (*shape)(const Call& call);
@@ -164,6 +202,7 @@ const std::map<std::string_view, Rule>& rules() {
         {"take_along", {take_along_shape, AxisPayload{}}},
         {"argsort", {argsort_shape, SortPayload{}}},
         {"scatter", {scatter_shape, ScatterPayload{}}},
+        {"dot", {dot_shape, DotPayload{}}},
     };
     for (const ops::OpRow& op : ops::table()) {
       if (op.cls == ops::OpClass::reduce) made[op.name] = {reduce_shape, AxesPayload{}};
@@ -204,6 +243,15 @@ std::optional<ScatterMode> scatter_mode_named(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<int> free_axes(std::span<const int> batch, std::span<const int> contract, std::size_t rank) {
+  std::vector<int> left;
+  for (int axis = 0; axis < static_cast<int>(rank); ++axis) {
+    const auto is = [axis](int other) { return other == axis; };
+    if (std::none_of(batch.begin(), batch.end(), is) && std::none_of(contract.begin(), contract.end(), is)) left.push_back(axis);
+  }
+  return left;
+}
+
 const Payload* payload_form(const ops::OpRow& op) {
   const auto found = rules().find(op.name);
   return found == rules().end() ? nullptr : &found->second.form;
@@ -211,7 +259,7 @@ const Payload* payload_form(const ops::OpRow& op) {
 
 Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape) {
   const auto rule = rules().find(op.name);
-  if (rule == rules().end()) return invalid("'{}' is not a view, gather, reduction, scan, sort or scatter.", op.name);
+  if (rule == rules().end()) return invalid("'{}' is not a view, gather, reduction, contraction, scan, sort or scatter.", op.name);
   if (payload.index() != rule->second.form.index())
     return invalid("'{}' was given the attributes of another op.", op.name);
   if (!op.shape_is_attribute && !shape.empty()) {

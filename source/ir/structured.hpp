@@ -40,6 +40,11 @@ void each_attribute(Payload& payload, Visit&& visit) {
     visit("count", sort->count);
   } else if (auto* scatter = std::get_if<ScatterPayload>(&payload)) {
     visit("mode", scatter->mode);
+  } else if (auto* dot = std::get_if<DotPayload>(&payload)) {
+    visit("batch_a", dot->batch_a);
+    visit("batch_b", dot->batch_b);
+    visit("contract_a", dot->contract_a);
+    visit("contract_b", dot->contract_b);
   } else if (auto* iota = std::get_if<IotaPayload>(&payload)) {
     visit("axis", iota->axis);
   } else if (auto* random = std::get_if<RandomPayload>(&payload)) {

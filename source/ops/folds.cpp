@@ -34,6 +34,12 @@ constexpr OpRow kRows[] = {
     {.name = "argmin", .cls = OpClass::reduce, .signature = Signature::position, .types = kNumbers, .fold = kArgmin, .cost = 3,
      .doc = "The position of the first smallest element along one axis; of the first NaN if one is there. Zeros of either "
             "sign are equal. Not of an axis of 0."},
+    {.name = "dot", .arity = 2, .cls = OpClass::contraction, .types = kNumbers,
+     .fold = {Fold::Kind::plain, "add", 0, "mul"}, .cost = 1,
+     .doc = "Sums of products along the axes `contract_a` of the first operand and `contract_b` of the second, in pairs, "
+            "for each position of the axes `batch_a` and `batch_b`. The result has the batch axes, then what is left of "
+            "the first operand, then of the second. 16-bit floats are multiplied and added up in f32. Integers wrap. 0 "
+            "where nothing is contracted over an axis of 0."},
     {.name = "cumsum", .cls = OpClass::scan, .types = kNumbers, .fold = plain("add", 0), .cost = 2,
      .doc = "Running sum, added up as reduce_sum adds. Integers wrap."},
     {.name = "cumprod", .cls = OpClass::scan, .types = kNumbers, .fold = plain("mul", 1), .cost = 2,

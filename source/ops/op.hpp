@@ -23,6 +23,7 @@ enum class OpClass : std::uint8_t {
   view,         ///< moves elements: each element of the result is one of an operand's, or a fill value
   gather,       ///< a view whose positions are data
   reduce,       ///< folds some axes away
+  contraction,  ///< folds products of two operands' elements along axes that both have
   scan,         ///< running fold along one axis
   sort,         ///< order along one axis
   scatter,      ///< writes rows at positions that are data
@@ -42,6 +43,9 @@ struct Fold {
   /// Of an empty reduction. -infinity and infinity stand for the least and greatest value of an integer
   /// dtype, and there an empty reduction is an error.
   double identity = 0;
+  /// The elementwise row whose results are folded; empty where the operand's own elements are. What it gives
+  /// is not rounded to 16 bits.
+  std::string_view of = {};
 };
 
 /// How an element is held in a shader register. 16- and 8-bit types are widened; i64 and u64 are
@@ -172,6 +176,9 @@ const OpRow* find(std::string_view name);
 
 /// The row of that name; a broken invariant if there is none. For names written in our own code.
 const OpRow& row(std::string_view name);
+
+/// The elementwise row behind one computed value of an op: the op's own, or what it folds.
+const OpRow& element_row(const OpRow& op);
 
 /// docs/ops.md: one line per row, in sections by class.
 std::string table_markdown();

@@ -70,4 +70,6 @@ const OpRow& row(std::string_view name) {
   return *found;
 }
 
+const OpRow& element_row(const OpRow& op) { return op.fold.of.empty() ? op : row(op.fold.of); }
+
 }  // namespace vkfuse::ops

@@ -21,7 +21,7 @@ void ascend(Indices& indices) {
 
 bool folds_or_reads_by_data(ops::OpClass cls) {
   return cls == ops::OpClass::gather || cls == ops::OpClass::reduce || cls == ops::OpClass::scan ||
-         cls == ops::OpClass::sort || cls == ops::OpClass::scatter;
+         cls == ops::OpClass::sort || cls == ops::OpClass::scatter || cls == ops::OpClass::contraction;
 }
 
 Result<Elements> stored(DType dtype, std::span<const std::byte> bytes, const Indices& indices) {
@@ -184,6 +184,7 @@ Result<Elements> Evaluator::computed(ir::NodeId id, const Indices& indices) {
   auto result = [&]() -> Result<Elements> {
     switch (graph_.node(id).op->cls) {
       case ops::OpClass::reduce: return reduced(id, indices);
+      case ops::OpClass::contraction: return contracted(id, indices);
       case ops::OpClass::scan: return scanned(id, indices);
       case ops::OpClass::sort: return sorted(id, indices);
       case ops::OpClass::gather: return gathered(id, indices);

@@ -66,6 +66,7 @@ class Evaluator {
 
   // points.cpp.
   Result<Elements> reduced(ir::NodeId id, const Indices& indices);
+  Result<Elements> contracted(ir::NodeId id, const Indices& indices);
   Result<Elements> scanned(ir::NodeId id, const Indices& indices);
   Result<Elements> sorted(ir::NodeId id, const Indices& indices);
   Result<Elements> gathered(ir::NodeId id, const Indices& indices);

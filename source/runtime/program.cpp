@@ -16,7 +16,8 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
   bool folds = false;
   for (const ir::Node& node : graph.nodes()) {
     half = half || node.type.dtype == DType::f16;
-    folds = folds || node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan || node.op->cls == ops::OpClass::sort;
+    const ops::OpClass cls = node.op->cls;
+    folds = folds || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction || cls == ops::OpClass::scan || cls == ops::OpClass::sort;
   }
   std::vector<Rung> rungs;
   if (folds) rungs.push_back(Rung::t1);

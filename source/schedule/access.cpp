@@ -10,7 +10,7 @@ using segment::Loops;
 using segment::Value;
 
 std::string_view name_of(Template kind) {
-  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "tiled"};
+  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "matrix", "tiled"};
   return names[static_cast<int>(kind)];
 }
 
@@ -325,7 +325,10 @@ double compute_cost(const ir::Graph& graph, const Loops& loops) {
     double evaluations = 1;
     const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~segment::AxisSet{0} : value.axes;
     for (std::size_t i = 0; i < loops.axes.size(); ++i) evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
-    cost += evaluations * static_cast<double>(graph.node(value.node).op->cost);
+    const ops::OpRow& op = *graph.node(value.node).op;
+    // A product and its sum are one multiply-add.
+    if (value.kind == Value::Kind::compute && !op.fold.of.empty()) continue;
+    cost += evaluations * static_cast<double>(op.cost);
   }
   return cost;
 }

@@ -101,7 +101,14 @@ Result<void> Builder::run() {
   if (base_.fold) {
     const ir::Node& fold = graph_.node(*base_.fold);
     Coordinates own;
-    if (const auto* reduced = std::get_if<ir::AxesPayload>(&fold.payload)) {
+    if (fold.op->cls == ops::OpClass::contraction) {
+      const std::size_t rank = fold.type.shape.size();
+      own.assign(base_coordinates_.begin(), base_coordinates_.begin() + static_cast<std::ptrdiff_t>(rank));
+      for (const BaseAxis& axis : axes_) {
+        if (static_cast<std::size_t>(axis.dim) >= rank) columns_.insert(axis.id);
+      }
+      columns_known_ = true;
+    } else if (const auto* reduced = std::get_if<ir::AxesPayload>(&fold.payload)) {
       const auto is_reduced = [&](int dim) { return std::find(reduced->axes.begin(), reduced->axes.end(), dim) != reduced->axes.end(); };
       for (std::size_t i = 0; i < base_coordinates_.size(); ++i) {
         if (!is_reduced(static_cast<int>(i))) own.push_back(base_coordinates_[i]);
@@ -153,6 +160,7 @@ Result<void> Builder::process(ValueId id) {
     case ops::OpClass::view: is_choice(node) ? process_choice(id) : process_view(id); return {};
     case ops::OpClass::gather: return process_gather(id);
     case ops::OpClass::reduce: return process_fold(id);
+    case ops::OpClass::contraction: return process_contraction(id);
     case ops::OpClass::scan: return process_scan(id);
     case ops::OpClass::sort: return process_sort(id);
     default: return unsupported("'{}' has no kernel yet.", node.op->name);
@@ -370,24 +378,87 @@ Result<void> Builder::process_fold(ValueId id) {
   }
   VKF_CHECK_OK(settle_columns(node_id, rows, product(folded)));
   if (wanted_split_) return {};
-  // Columns in the order in which the elements are needed anyway, else row-major.
-  std::vector<AxisId> fresh;
-  Coordinates unknown;
-  for (std::int64_t size : folded) unknown.push_back(size == 1 ? Expr(0) : fresh_axis(size, fresh));
-  Coordinates columns = index::delinearize(column_position(), folded);
-  if (const auto solved = meet(operand, with(unknown), context, fresh, false)) {
+  const Folded folds[] = {{operand, with}};
+  const Coordinates columns = columns_of_fold(folded, context, folds);
+  demands_[id].value.kind = Value::Kind::fold;
+  demands_[id].value.offset = index::linearize(columns, folded);  // the position that an arg fold reports
+  const ValueId made = demand(operand, with(columns), context);
+  demands_[id].value.operands = {made};
+  return {};
+}
+
+/// The positions along what a fold folds, in the order in which the elements of some operand are needed anyway,
+/// else row-major.
+Builder::Coordinates Builder::columns_of_fold(const Sizes& folded, int context, std::span<const Folded> operands) {
+  for (const Folded& operand : operands) {
+    std::vector<AxisId> fresh;
+    Coordinates unknown;
+    for (std::int64_t size : folded) unknown.push_back(size == 1 ? Expr(0) : fresh_axis(size, fresh));
+    const auto solved = meet(operand.node, operand.at(unknown), context, fresh, false);
+    if (!solved) continue;
     Coordinates found;
     for (const Expr& coordinate : unknown) found.push_back(index::substitute(coordinate, *solved));
     const Expr flat = index::linearize(found, folded);
     const std::vector<AxisId> used = index::axes_of(flat);
     const bool inside = std::all_of(used.begin(), used.end(), [&](AxisId axis) { return columns_.count(axis) != 0; });
     // An arg's position counts row-major: it must be able to say which element it was.
-    if (inside && used.size() == column_axes().size() && index::covers(flat, product(folded))) columns = std::move(found);
+    if (inside && used.size() == column_axes().size() && index::covers(flat, product(folded))) return found;
   }
-  demands_[id].value.kind = Value::Kind::fold;
-  demands_[id].value.offset = index::linearize(columns, folded);  // the position that an arg fold reports
-  const ValueId made = demand(operand, with(columns), context);
-  demands_[id].value.operands = {made};
+  return index::delinearize(column_position(), folded);
+}
+
+/// A product per position of the contracted axes, and its fold over them.
+Result<void> Builder::process_contraction(ValueId id) {
+  const ir::NodeId node_id = demands_[id].node;
+  const ir::Node& node = graph_.node(node_id);
+  const auto& dot = std::get<ir::DotPayload>(node.payload);
+  const Coordinates rows = demands_[id].coordinates;
+  const int context = demands_[id].context;
+  Sizes contracted;
+  bool none = false;
+  const auto real = resolve(graph_.node(node.operands[0]).type.shape, symbols_);
+  for (int axis : dot.contract_a) {
+    contracted.push_back(sizes_of(node.operands[0])[static_cast<std::size_t>(axis)]);
+    none = none || (*real)[static_cast<std::size_t>(axis)] == 0;
+  }
+  if (none && count_of(node_id) > 0) {
+    demands_[id].value.kind = Value::Kind::literal;  // the identity
+    return {};
+  }
+  /// Of an operand: its batch axes, its own, and at a position along what is contracted.
+  const auto place = [&](bool second, const Coordinates& along) {
+    const std::vector<int>& batch = second ? dot.batch_b : dot.batch_a;
+    const std::vector<int>& contract = second ? dot.contract_b : dot.contract_a;
+    const std::size_t rank = sizes_of(node.operands[second ? 1 : 0]).size();
+    Coordinates at(rank, Expr(0));
+    for (std::size_t i = 0; i < batch.size(); ++i) at[static_cast<std::size_t>(batch[i])] = rows[i];
+    for (std::size_t i = 0; i < contract.size(); ++i) at[static_cast<std::size_t>(contract[i])] = along[i];
+    const std::vector<int> own = ir::free_axes(batch, contract, rank);
+    const std::size_t first = second ? rows.size() - own.size() : batch.size();
+    for (std::size_t i = 0; i < own.size(); ++i) at[static_cast<std::size_t>(own[i])] = rows[first + i];
+    return at;
+  };
+  Coordinates columns(contracted.size(), Expr(0));
+  const bool folds = product(contracted) > 1;
+  if (folds) {
+    VKF_CHECK_OK(settle_columns(node_id, rows, product(contracted)));
+    if (wanted_split_) return {};
+    const Folded operands[] = {{node.operands[0], [&](const Coordinates& along) { return place(false, along); }},
+                               {node.operands[1], [&](const Coordinates& along) { return place(true, along); }}};
+    columns = columns_of_fold(contracted, context, operands);
+  }
+  ValueId factor = id;
+  if (folds) {
+    demands_[id].value.kind = Value::Kind::fold;
+    factor = static_cast<ValueId>(demands_.size());
+    demands_.push_back({node_id, {}, context, {}, std::nullopt});
+    demands_[factor].value.node = node_id;
+    demands_[id].value.operands = {factor};
+  }
+  demands_[factor].value.kind = Value::Kind::compute;
+  const ValueId a = demand(node.operands[0], place(false, columns), context);
+  const ValueId b = demand(node.operands[1], place(true, columns), context);
+  demands_[factor].value.operands = {a, b};
   return {};
 }
 

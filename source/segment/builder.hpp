@@ -14,7 +14,7 @@ namespace vkfuse::segment {
 struct Base {
   ir::NodeId node = 0;
   std::optional<ir::NodeId> fold;  ///< set: `node` is not stored, it is what this member folds
-  Sizes sizes;
+  Sizes sizes;                     ///< of a contraction: its result's, then those of the contracted axes
 };
 
 /// A piece of one of the base's dimensions that has to become two: outer * factor + inner.
@@ -91,6 +91,12 @@ class Builder {
   void process_choice(ValueId id);
   Result<void> process_gather(ValueId id);
   Result<void> process_fold(ValueId id);
+  Result<void> process_contraction(ValueId id);
+  struct Folded {
+    ir::NodeId node = 0;
+    std::function<Coordinates(const Coordinates&)> at;  ///< where it is read, of a position along what is folded
+  };
+  Coordinates columns_of_fold(const Sizes& folded, int context, std::span<const Folded> operands);
   Result<void> process_scan(ValueId id);
   Result<void> process_sort(ValueId id);
   Result<void> settle_columns(ir::NodeId node, std::span<const index::Expr> rows, std::int64_t count);

@@ -49,32 +49,37 @@ std::int64_t product(const Sizes& sizes) {
   return count;
 }
 
-bool folds(const ir::Node& node) { return node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan; }
-
-/// The first member that runs over columns, if there is one: its operand's elements are the iteration space.
-std::optional<ir::NodeId> first_fold(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
-  for (ir::NodeId id : segment.members) {
-    if (!folds(graph.node(id))) continue;
-    const auto sizes = resolve(graph.node(graph.node(id).operands[0]).type.shape, symbols);
-    const auto own = resolve(graph.node(id).type.shape, symbols);
-    const bool reduces = graph.node(id).op->cls == ops::OpClass::reduce;
-    if (sizes && own && (!reduces || product(*sizes) > product(*own))) return id;
-  }
-  return std::nullopt;
+/// The positions over which a member runs that folds or scans: its result's and those of what it folds away.
+std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const SymbolValues& symbols) {
+  const ir::Node& node = graph.node(id);
+  const bool contracts = node.op->cls == ops::OpClass::contraction;
+  if (!contracts && node.op->cls != ops::OpClass::reduce && node.op->cls != ops::OpClass::scan) return std::nullopt;
+  const auto operand = resolve(graph.node(node.operands[0]).type.shape, symbols);
+  const auto own = resolve(node.type.shape, symbols);
+  if (!operand || !own) return std::nullopt;
+  if (!contracts) return node.op->cls == ops::OpClass::scan || product(*operand) > product(*own) ? std::optional(*operand) : std::nullopt;
+  Sizes sizes = *own;
+  for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) sizes.push_back((*operand)[static_cast<std::size_t>(axis)]);
+  return product(sizes) > product(*own) ? std::optional(sizes) : std::nullopt;
 }
 
-/// Chooses the base: the value whose elements the axes are, and whether that is a stored one.
+/// Chooses the base: the value whose elements the axes are, and whether that is a stored one. The last
+/// contraction runs over the most positions; without one it is the first member that folds.
 Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
   Base base;
-  const auto fold = first_fold(graph, segment, symbols);
   std::int64_t wanted = -1;
+  for (ir::NodeId id : segment.members) {
+    const auto sizes = positions_of(graph, id, symbols);
+    const bool contracts = graph.node(id).op->cls == ops::OpClass::contraction;
+    if (!sizes || (base.fold && !contracts)) continue;
+    base.fold = id;
+    base.node = contracts ? id : graph.node(id).operands[0];
+    base.sizes = *sizes;
+  }
+  const auto fold = base.fold;
   if (fold) {
-    VKF_TRY(sizes, resolve(graph.node(graph.node(*fold).operands[0]).type.shape, symbols));
-    VKF_TRY(count, element_count(sizes));
+    VKF_TRY(count, element_count(base.sizes));
     wanted = count;
-    base.node = graph.node(*fold).operands[0];
-    base.fold = fold;
-    base.sizes = sizes;
   }
   std::int64_t largest = -1;
   for (ir::NodeId id : segment.stores) {

@@ -74,6 +74,28 @@ std::vector<std::pair<ir::NodeId, Builder::Coordinates>> Builder::operand_positi
       all.emplace_back(node.operands[0], std::move(position));
       break;
     }
+    case ops::OpClass::contraction: {
+      if (!through_folds) break;
+      const auto& dot = std::get<ir::DotPayload>(node.payload);
+      for (const bool second : {false, true}) {
+        const Sizes& sizes = sizes_of(node.operands[second ? 1 : 0]);
+        const std::vector<int>& batch = second ? dot.batch_b : dot.batch_a;
+        const std::vector<int>& contract = second ? dot.contract_b : dot.contract_a;
+        const std::vector<int> own = ir::free_axes(batch, contract, sizes.size());
+        Coordinates position(sizes.size(), Expr(0));
+        std::vector<AxisId> unused;
+        for (std::size_t i = 0; i < batch.size(); ++i) position[static_cast<std::size_t>(batch[i])] = coordinates[i];
+        for (std::size_t i = 0; i < own.size(); ++i) {
+          position[static_cast<std::size_t>(own[i])] = coordinates[(second ? coordinates.size() - own.size() : batch.size()) + i];
+        }
+        for (int axis : contract) {
+          const std::int64_t size = sizes[static_cast<std::size_t>(axis)];
+          if (size != 1) position[static_cast<std::size_t>(axis)] = fresh_axis(size, unused);
+        }
+        all.emplace_back(node.operands[second ? 1 : 0], std::move(position));
+      }
+      break;
+    }
     case ops::OpClass::scan:
     case ops::OpClass::sort:
       if (through_folds && sizes_of(node.operands[0]) == sizes_of(node_id)) all.emplace_back(node.operands[0], coordinates);
@@ -132,7 +154,7 @@ std::optional<Builder::Found> Builder::find_place(ir::NodeId node, const std::fu
     for (const Expr& coordinate : unknown) found.push_back(index::substitute(coordinate, *solved));
     if (complete(index::linearize(found, sizes), count)) return Found{std::move(found), false};
   }
-  if (count != product_of_axes()) return std::nullopt;
+  if (count != product_of_axes() || base_.sizes != sizes_of(base_.node)) return std::nullopt;
   Coordinates same = index::delinearize(index::linearize(base_coordinates_, sizes_of(base_.node)), sizes);
   if (sizes == sizes_of(base_.node)) same = base_coordinates_;
   if (!complete(index::linearize(same, sizes), count)) return std::nullopt;

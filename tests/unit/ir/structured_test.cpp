@@ -227,7 +227,7 @@ TEST(StructuredGraph, CallsThatNoTextCanMake) {
     const auto made = graph.add_structured(ops::row(op), std::move(operands), payload, shape);
     return made.ok() ? "accepted" : made.error().message;
   };
-  EXPECT_EQ(message("add", {x, x}, ir::NoPayload{}), "'add' is not a view, gather, reduction, scan, sort or scatter.");
+  EXPECT_EQ(message("add", {x, x}, ir::NoPayload{}), "'add' is not a view, gather, reduction, contraction, scan, sort or scatter.");
   EXPECT_EQ(message("permute", {x}, ir::AxisPayload{0}), "'permute' was given the attributes of another op.");
   EXPECT_EQ(message("reshape", {x}, ir::AxesPayload{}, {3}), "'reshape' was given the attributes of another op.");
   EXPECT_EQ(message("permute", {x}, ir::AxesPayload{{0}}, {3}), "'permute' infers its shape, but the shape [3] was given.");
