@@ -68,6 +68,13 @@ std::string signature(const ir::Graph& graph) {
   return text;
 }
 
+TEST(Facts, AProductOfMatricesIsTwoOperationsPerMultiplication) {
+  for (const Row& row : rows()) {
+    if (row.name == "matmul 1024 f32") EXPECT_EQ(*arithmetic(graph_of(row, {8, 16, 32})), 2.0 * 8 * 16 * 32);
+    if (row.name == "squares rows f32") EXPECT_EQ(*arithmetic(graph_of(row, {8, 16})), 2.0 * 8 * 16);
+  }
+}
+
 TEST(Cut, StoredValuesPartTheGraph) {
   const Tensor x = Tensor::input("x", DType::f32, {8}), y = Tensor::input("y", DType::f32, {8});
   const Tensor sum = x + y;
