@@ -155,6 +155,14 @@ Result<void> run(const Session& session, const Request& request, RowResult& resu
 
 }  // namespace
 
+double RowResult::gain_over(const Measured& other) const {
+  const std::vector<double>& mine = fused.timing.alone.samples;
+  const std::vector<double>& others = other.timing.alone.samples;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(mine.size(), others.size()); ++i) ratios.push_back(others[i] / mine[i]);
+  return summarise(std::move(ratios)).median;
+}
+
 Result<Loaded> load(const Session& session, const Case& one) {
   Loaded loaded;
   VKF_TRY(data, make_data(one.graph, one.row->traits));

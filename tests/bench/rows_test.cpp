@@ -5,6 +5,7 @@
 #include <set>
 
 #include "api/tensor_node.hpp"
+#include "bench_row.hpp"
 #include "cut.hpp"
 #include "graph_facts.hpp"
 #include "timing.hpp"
@@ -70,8 +71,12 @@ std::string signature(const ir::Graph& graph) {
 
 TEST(Facts, AProductOfMatricesIsTwoOperationsPerMultiplication) {
   for (const Row& row : rows()) {
-    if (row.name == "matmul 1024 f32") EXPECT_EQ(*arithmetic(graph_of(row, {8, 16, 32})), 2.0 * 8 * 16 * 32);
-    if (row.name == "squares rows f32") EXPECT_EQ(*arithmetic(graph_of(row, {8, 16})), 2.0 * 8 * 16);
+    if (row.name == "matmul 1024 f32") {
+      EXPECT_EQ(*arithmetic(graph_of(row, {8, 16, 32})), 2.0 * 8 * 16 * 32);
+    }
+    if (row.name == "squares rows f32") {
+      EXPECT_EQ(*arithmetic(graph_of(row, {8, 16})), 2.0 * 8 * 16);
+    }
   }
 }
 
@@ -116,6 +121,14 @@ TEST(Timing, QuantilesAreThoseOfTheSamples) {
   EXPECT_DOUBLE_EQ(times.p90, 4.6);
   EXPECT_EQ(times.n(), 5);
   EXPECT_EQ(summarise({}).n(), 0);
+}
+
+TEST(Timing, AGainIsTheMedianOverRoundsSoThatASlowSpellCancels) {
+  RowResult row;
+  row.fused.timing.alone = summarise({10, 10, 100, 100, 100, 10});
+  Measured unfused;
+  unfused.timing.alone = summarise({30, 30, 300, 300, 300, 30, 30});
+  EXPECT_DOUBLE_EQ(row.gain_over(unfused), 3);
 }
 
 TEST(Timing, FallingTimesAreNotSteadyAndLevelOnesAre) {
