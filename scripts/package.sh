@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 
 limit=$((30 * 1024 * 1024))
 version=$(sed -n 's/^project(vkfuse VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-parts=(libvulkan-dev libshaderc-dev glslang-dev libspirv-cross-c-shared-dev)
+cross_packages=(libvulkan-dev:arm64 libshaderc-dev:arm64 glslang-dev:arm64 libspirv-cross-c-shared-dev:arm64 spirv-tools:arm64 libfmt-dev:arm64 libfmt9:arm64
+  libcli11-dev nlohmann-json3-dev)
 
 prepare() {
   need "${build_packages[@]}" binutils
@@ -19,6 +20,7 @@ prepare() {
   if ! dpkg --print-foreign-architectures | grep -qx arm64; then
     echo "Adding the architecture arm64 to dpkg."
     $sudo dpkg --add-architecture arm64
+    $sudo apt-get -qq update
   fi
   need g++-aarch64-linux-gnu
   cross_libraries
@@ -28,9 +30,9 @@ prepare() {
 cross_libraries() {
   local root=$PWD/build/aarch64-root
   [ -e "$root/complete" ] && return
-  apt-get -qq update 2>/dev/null || sudo apt-get -qq update
   mkdir -p "$root/packages"
-  (cd "$root/packages" && apt-get -qq download "${parts[@]/%/:arm64}" spirv-tools:arm64)
+  (cd "$root/packages" && apt-get -qq download "${cross_packages[@]}")
+  local package
   for package in "$root"/packages/*.deb; do dpkg -x "$package" "$root"; done
   touch "$root/complete"
 }
