@@ -50,7 +50,11 @@ Result<Batch> Batch::stream(const Bound& bound, std::size_t program, std::size_t
 }
 
 Result<void> Batch::submit(bool counted) {
+  started_ = Clock::now();
   VKF_TRY(ticket, device_->submit(*commands_));
+  VKF_TRY(done, ticket.done());
+  done_ = done;
+  ended_ = Clock::now();
   ticket_ = std::move(ticket);
   counted_ = counted;
   return {};
@@ -60,6 +64,7 @@ Result<void> Batch::finish(std::vector<std::vector<double>>& samples) {
   if (!ticket_) return {};
   VKF_CHECK_OK(ticket_->wait());
   ticket_.reset();
+  if (!done_) ended_ = Clock::now();
   if (!counted_) return {};
   VKF_TRY(times, pool_->nanoseconds());
   for (std::size_t i = 0; i < units_.size(); ++i) {

@@ -30,6 +30,10 @@ class Batch {
   /// Waits, and adds the microseconds of each run to its program.
   Result<void> finish(std::vector<std::vector<double>>& samples);
 
+  /// When it was submitted and when its end was seen, by the host's clock. Some drivers run it before they return from
+  /// the submission.
+  [[nodiscard]] Clock::time_point started() const { return started_; }
+  [[nodiscard]] Clock::time_point ended() const { return ended_; }
   [[nodiscard]] std::size_t program() const { return units_.front().program; }
   [[nodiscard]] int runs() const { return runs_; }
 
@@ -44,6 +48,8 @@ class Batch {
   std::optional<vulkan::CommandBuffer> commands_;
   std::optional<vulkan::Ticket> ticket_;
   bool counted_ = false;
+  bool done_ = false;
+  Clock::time_point started_, ended_;
 };
 
 }  // namespace vkfuse::bench

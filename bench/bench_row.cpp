@@ -11,7 +11,6 @@ namespace vkfuse::bench {
 
 namespace {
 
-constexpr std::int64_t kSmallest = 1 << 16;  // parts of a row that is run smaller because it is slow
 
 /// Every way of running a row.
 struct Programs {
@@ -92,14 +91,31 @@ void file(Programs& programs, RowResult& result) {
   }
 }
 
-/// Times what is right. The longest run of any program where that is longer than a submission may be: then nothing else
-/// was measured.
-Result<std::optional<double>> time_all(const Session& session, Programs& programs, bool may_shrink, RowResult& result) {
+/// How much of a row is run, and how long its longest run then takes.
+struct Attempt {
+  std::int64_t smaller = 1;
+  double longest_us = 0;
+};
+
+/// Estimates of every program; of two where one is too long, the shorter: a busy machine is no reason to run less.
+Result<std::vector<double>> careful_estimate(const std::vector<const Bound*>& bound) {
+  VKF_TRY(run_us, estimate(bound));
+  if (*std::max_element(run_us.begin(), run_us.end()) <= kMostSubmissionUs) return run_us;
+  VKF_TRY(again, estimate(bound));
+  for (std::size_t i = 0; i < run_us.size(); ++i) run_us[i] = std::min(run_us[i], again[i]);
+  return run_us;
+}
+
+/// Times what is right. The longest run of any program where that is longer than a submission may be, and running less
+/// may help: then nothing else was measured.
+Result<std::optional<double>> time_all(const Session& session, Programs& programs, bool may_shrink, const Attempt& last, RowResult& result) {
   std::vector<const Bound*> bound;
   for (Prepared* one : programs.all()) bound.push_back(one->bound.get());
-  VKF_TRY(run_us, estimate(bound));
+  VKF_TRY(run_us, careful_estimate(bound));
   const double longest = *std::max_element(run_us.begin(), run_us.end());
-  if (longest > kMostSubmissionUs && may_shrink) return std::optional(longest);
+  // What launching costs does not become less.
+  const bool helps = last.longest_us == 0 || longest < 0.7 * last.longest_us;
+  if (longest > kMostSubmissionUs && may_shrink && helps) return std::optional(longest);
   VKF_TRY(measured, time_interleaved(bound, run_us, session.timing()));
   const std::vector<Prepared*> present = programs.all();
   for (std::size_t i = 0; i < present.size(); ++i) present[i]->measured.timing = std::move(measured.programs[i]);
@@ -108,9 +124,10 @@ Result<std::optional<double>> time_all(const Session& session, Programs& program
   return std::optional<double>();
 }
 
-/// One size. Returns by how much it must be smaller, or 1 when it is done.
-Result<std::int64_t> run_at(const Session& session, const Request& request, std::int64_t smaller, RowResult& result) {
-  VKF_TRY(one, make_case(session, request, smaller));
+/// One size. The longest run if the row must be run smaller, else nothing: it is done.
+Result<std::optional<double>> run_at(const Session& session, const Request& request, const Attempt& last, RowResult& result) {
+  const std::optional<double> done;
+  VKF_TRY(one, make_case(session, request, last.smaller));
   result.size = size_text(*request.row, one.sizes);
   result.name_of_case = case_text(*request.row, one.sizes);
   result.bytes = one.bytes;
@@ -120,33 +137,30 @@ Result<std::int64_t> run_at(const Session& session, const Request& request, std:
   VKF_TRY(loaded, load(session, one));
   Programs programs;
   VKF_TRY(right, prepare_all(session, one, loaded, programs, result));
-  if (!right) return 1;
+  if (!right) return done;
   result.outcome = Outcome::checked;
   if (session.check_only) {
     file(programs, result);
-    return 1;
+    return done;
   }
   VKF_TRY(copy_case, make_copy_case(session, one));
   VKF_TRY(copy_loaded, load(session, copy_case));
   VKF_TRY(copy_right, prepare_copy(session, copy_case, copy_loaded, programs, result));
-  if (!copy_right) return 1;
-  const bool may_shrink = request.sizes.empty() && !request.row->traits.launch_bound && smaller < kSmallest;
-  VKF_TRY(longest, time_all(session, programs, may_shrink, result));
-  if (longest) {
-    std::int64_t by = 2;
-    while (*longest / static_cast<double>(by) > kMostSubmissionUs / 2) by *= 2;
-    return by;
-  }
+  if (!copy_right) return done;
+  const bool may_shrink = request.sizes.empty() && !request.row->traits.launch_bound;
+  VKF_TRY(longest, time_all(session, programs, may_shrink, last, result));
+  if (longest) return longest;
   file(programs, result);
   result.outcome = Outcome::measured;
-  return 1;
+  return done;
 }
 
 Result<void> run(const Session& session, const Request& request, RowResult& result) {
-  for (std::int64_t smaller = 1;;) {
-    VKF_TRY(by, run_at(session, request, smaller, result));
-    if (by == 1) return {};
-    smaller *= by;
+  for (Attempt attempt;;) {
+    VKF_TRY(longest, run_at(session, request, attempt, result));
+    if (!longest) return {};
+    attempt.longest_us = *longest;
+    for (double us = *longest; us > kMostSubmissionUs / 2; us /= 2) attempt.smaller *= 2;
     RowResult again;
     again.row = result.row;
     result = std::move(again);
@@ -154,6 +168,14 @@ Result<void> run(const Session& session, const Request& request, RowResult& resu
 }
 
 }  // namespace
+
+double RowResult::gain_over(const Measured& other) const {
+  const std::vector<double>& mine = fused.timing.alone.samples;
+  const std::vector<double>& others = other.timing.alone.samples;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(mine.size(), others.size()); ++i) ratios.push_back(others[i] / mine[i]);
+  return summarise(std::move(ratios)).median;
+}
 
 Result<Loaded> load(const Session& session, const Case& one) {
   Loaded loaded;

@@ -56,6 +56,8 @@ struct RowResult {
   [[nodiscard]] double gb_s() const { return static_cast<double>(bytes) / fused.us() * 1e-3; }
   [[nodiscard]] double copy_gb_s() const { return static_cast<double>(copy_bytes) / copy.us() * 1e-3; }
   [[nodiscard]] double copy_percent() const { return 100 * gb_s() / copy_gb_s(); }
+  /// Its time over the fused one's: the median of neighbouring runs' ratios, in which a spell that slows both cancels.
+  [[nodiscard]] double gain_over(const Measured& other) const;
   /// Bytes that its own kernels move, as part of what the copy moves in the time.
   [[nodiscard]] double own_copy_percent(const Measured& one) const {
     return 100 * static_cast<double>(one.moved_bytes) / one.us() * 1e-3 / copy_gb_s();

@@ -1,5 +1,8 @@
 #include "bound.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include "runtime/host_run.hpp"
 
 namespace vkfuse::bench {
@@ -191,8 +194,24 @@ Result<std::int64_t> Bound::moved_bytes() const {
 }
 
 Result<void> Bound::record(vulkan::CommandBuffer& commands, std::size_t set) const {
+  // Buffers that parts have used since the last barrier. A barrier where a part needs one, as inside a program: one
+  // after every part would make the parts slower than they have to be.
+  std::set<const Buffer*> read, written;
   for (const Part& part : parts) {
-    if (&part != &parts.front()) commands.barrier(Access::compute, Access::compute);
+    const ir::Graph& graph = part.program->plan().graph;
+    std::vector<const Buffer*> reads, writes;
+    for (ir::NodeId id : graph.inputs()) reads.push_back(part.sets[set].at(id).buffer);
+    for (const ir::Output& output : graph.outputs()) writes.push_back(part.sets[set].at(output.value).buffer);
+    const auto in = [](const std::set<const Buffer*>& known) { return [&known](const Buffer* buffer) { return known.count(buffer) > 0; }; };
+    const bool conflict = std::any_of(reads.begin(), reads.end(), in(written)) || std::any_of(writes.begin(), writes.end(), in(written)) ||
+                          std::any_of(writes.begin(), writes.end(), in(read));
+    if (conflict) {
+      commands.barrier(Access::compute, Access::compute);
+      read.clear();
+      written.clear();
+    }
+    read.insert(reads.begin(), reads.end());
+    written.insert(writes.begin(), writes.end());
     VKF_CHECK_OK(part.program->record(commands, *part.variant, part.sets[set]));
   }
   return {};

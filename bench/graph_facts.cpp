@@ -25,6 +25,16 @@ Result<std::optional<std::int64_t>> gathered_bytes(const ir::Graph& graph, ir::N
   return users.empty() ? std::optional<std::int64_t>() : bytes;
 }
 
+/// Elements of the result times what each sums up.
+Result<double> products_of(const ir::Graph& graph, const ir::Node& node) {
+  VKF_TRY(sizes, resolve(node.type.shape, {}));
+  VKF_TRY(elements, element_count(sizes));
+  VKF_TRY(operand, resolve(graph.node(node.operands[0]).type.shape, {}));
+  double products = static_cast<double>(elements);
+  for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) products *= static_cast<double>(operand[static_cast<std::size_t>(axis)]);
+  return products;
+}
+
 }  // namespace
 
 Result<std::int64_t> traffic(const ir::Graph& graph) {
@@ -45,6 +55,10 @@ Result<std::int64_t> traffic(const ir::Graph& graph) {
 Result<double> arithmetic(const ir::Graph& graph) {
   double total = 0;
   for (const ir::Node& node : graph.nodes()) {
+    if (node.op->cls == OpClass::contraction) {
+      VKF_TRY(products, products_of(graph, node));
+      total += 2 * products;
+    }
     const bool folds = node.op->cls == OpClass::reduce || node.op->cls == OpClass::scan;
     if (node.op->cls != OpClass::elementwise && !folds) continue;
     const TensorType& type = folds ? graph.node(node.operands[0]).type : node.type;

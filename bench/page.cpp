@@ -17,7 +17,11 @@ constexpr std::string_view kMark = "/*REPORT*/null";
 json drawn(const json& device) {
   json copy = device;
   if (!copy.contains("rows")) copy["rows"] = json::array();
-  for (json& row : copy["rows"]) row.erase("samples");
+  for (json& row : copy["rows"]) {
+    row.erase("samples");
+    // Reports of before there were cases.
+    if (!row.contains("case")) row["case"] = row.value("name", "") + ' ' + row.value("size", "");
+  }
   return copy;
 }
 

@@ -148,6 +148,8 @@ json to_json(const RowResult& result) {
   if (result.framework()) add_measured(object, result, "framework", *result.framework());
   if (!measured) return object;
   add_measured(object, result, "copy", result.copy);
+  if (result.unfused) object["gain_over_unfused"] = result.gain_over(*result.unfused);
+  if (result.framework()) object["gain_over_framework"] = result.gain_over(*result.framework());
   object["copy_bytes"] = result.copy_bytes;
   object["buffer_sets"] = result.sets;
   object["n"] = result.fused.timing.alone.n();

@@ -17,7 +17,7 @@ constexpr const char* kFromRow[] = {
     "fused_us", "fused_p10", "fused_p90", "fused_n", "fused_stream_us", "fused_stream_p10", "fused_stream_p90", "fused_wall_us",
     "framework_us", "framework_p10", "framework_p90", "framework_stream_us", "framework_wall_us",
     "unfused_us", "unfused_p10", "unfused_p90", "unfused_stream_us", "unfused_wall_us",
-    "copy_us", "copy_p10", "copy_p90", "copy_stream_us", "copy_wall_us", "fused_gb_s", "copy_gb_s", "copy_percent",
+    "copy_us", "copy_p10", "copy_p90", "copy_stream_us", "copy_wall_us", "fused_gb_s", "copy_gb_s", "copy_percent", "gain_over_framework", "gain_over_unfused",
     "own_copy_percent_fused", "own_copy_percent_framework", "own_copy_percent_unfused", "kernels_fused", "kernels_framework", "kernels_unfused",
     "compile_ms_fused", "pipeline_ms_fused", "create_ms_fused", "first_run_ms_fused", "first_run_ms_unfused", "warm_seconds", "steady"};
 

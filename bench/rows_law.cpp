@@ -26,7 +26,7 @@ Built binary_chain(int ops, DType dtype, const Shape& shape) {
   return {x};
 }
 
-constexpr int kArithmetic = 256;
+constexpr int kArithmetic = 128;
 
 /// Multiply-adds on one element: two operations each for eight bytes in all.
 Built arithmetic(DType dtype, const Shape& shape) {
@@ -54,7 +54,7 @@ std::vector<Row> law_rows() {
       }
     }
   }
-  all.push_back({"arithmetic f32", "limit", DType::f32, {1 << 24}, arithmetic, {.quick = true}});
+  all.push_back({"arithmetic f32", "limit", DType::f32, {1 << 23}, arithmetic, {.quick = true}});
   return all;
 }
 

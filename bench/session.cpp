@@ -116,7 +116,7 @@ TimingOptions Session::timing() const {
   if (on_cpu()) {
     return {.warm_seconds = 0.02, .most_warm_seconds = 0.1, .budget_seconds = quick ? 0.5 : 1.5, .samples = 25, .min_samples = 5, .stream_samples = 7, .stream_us = 4e3};
   }
-  return {.warm_seconds = 0.3, .most_warm_seconds = 1.5, .budget_seconds = quick ? 3.0 : 10.0, .samples = quick ? 51 : 101, .min_samples = 25,
+  return {.warm_seconds = 0.3, .most_warm_seconds = 1, .budget_seconds = quick ? 3.0 : 10.0, .samples = quick ? 51 : 101, .min_samples = 25,
           .stream_samples = quick ? 15 : 25, .stream_us = 4e3};
 }
 

@@ -133,13 +133,27 @@ class Suite {
       fmt::print("{}\n", table_line(result));
       std::fflush(stdout);
       report[key].push_back(to_json(result));
-      if (!session.on_cpu()) report[key].back()["sensors"] = sensors(session.info());
+      read_sensors(session, report[key].back());
       good_ = good_ && result.outcome != Outcome::wrong && result.outcome != Outcome::failed;
       // After every row: a run that is cut off leaves what it has.
       VKF_CHECK_OK(keep(false));
     }
     report["environment"]["sensors_after"] = sensors(session.info());
+    // A resumed report keeps what this run was not asked for.
+    for (const json& row : before) {
+      const json& have = report[key];
+      const bool kept = std::any_of(have.begin(), have.end(), [&](const json& one) { return one.value("case", "") == row.value("case", ""); });
+      if (!kept && row.value("outcome", "") == "measured") report[key].push_back(row);
+    }
     return {};
+  }
+
+  /// While the device is still warm from the row; not where a reading takes longer than it is worth.
+  void read_sensors(const Session& session, json& row) {
+    if (session.on_cpu() || slow_sensors_) return;
+    const Clock::time_point start = Clock::now();
+    row["sensors"] = sensors(session.info());
+    slow_sensors_ = seconds_since(start) > 0.2;
   }
 
   Result<void> keep(bool last) {
@@ -154,6 +168,7 @@ class Suite {
   const SuiteOptions& options_;
   std::vector<json> reports_;  ///< one per device
   bool good_ = true;
+  bool slow_sensors_ = false;
 };
 
 }  // namespace

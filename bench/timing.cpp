@@ -98,7 +98,8 @@ Result<void> measure_alone(std::span<const Bound* const> programs, const TimingO
   return {};
 }
 
-/// Batches of one program each, in turn; the time between the ends of two submissions is the later one's.
+/// Batches of one program each, in turn; the time between the ends of two submissions is the later one's, unless that
+/// was submitted later yet.
 Result<void> measure_stream(std::span<const Bound* const> programs, const TimingOptions& options, const std::vector<double>& run_us, Measurement& result) {
   std::vector<Batch> batches;
   for (std::size_t half = 0; half < 2; ++half) {
@@ -116,9 +117,10 @@ Result<void> measure_stream(std::span<const Bound* const> programs, const Timing
   bool counted = false;
   VKF_CHECK_OK(turn(batches, samples, counted, [&](const Batch& done) {
     // A turn of all batches passes before anything counts: descriptors and memory are touched for the first time.
-    if (finished++ > batches.size() + 1) walls[done.program()].push_back(1e6 * seconds_since(last) / done.runs());
+    const std::chrono::duration<double, std::micro> wall = done.ended() - std::max(last, done.started());
+    if (finished++ > batches.size() + 1) walls[done.program()].push_back(wall.count() / done.runs());
     counted = finished >= batches.size();
-    last = Clock::now();
+    last = done.ended();
     const bool late = seconds_since(start) > options.budget_seconds;
     return fewest(samples) < (late ? std::min(3, options.stream_samples) : options.stream_samples);
   }));

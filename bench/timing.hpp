@@ -12,7 +12,7 @@ constexpr double kMostSubmissionUs = 250e3;
 
 struct TimingOptions {
   double warm_seconds = 0.3;       ///< at least, before the first sample counts: clocks rise with load, not at once
-  double most_warm_seconds = 1.5;  ///< whether times are steady by then or not
+  double most_warm_seconds = 1;    ///< whether times are steady by then or not
   double budget_seconds = 5;       ///< of each protocol: stop with fewer samples rather than take longer
   int samples = 51;
   int min_samples = 5;             ///< whatever the budget says

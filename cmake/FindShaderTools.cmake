@@ -1,10 +1,13 @@
 # vkfuse::shader_tools    shaderc, SPIRV-Tools and the SPIRV-Cross C API
 # vkfuse::vulkan_headers  headers only: the loader is opened at run time
 #
+# VKFUSE_STATIC_TOOLS: all of them inside the program, for one that is carried to other machines.
+#
 # A Vulkan SDK or newer packages in CMAKE_PREFIX_PATH come first. Debian 12's shared shaderc is
 # under-linked (41 undefined symbols), so the shared one is used only if a program links with it;
 # otherwise the static libraries of the same package are.
 include(CheckCXXSourceCompiles)
+option(VKFUSE_STATIC_TOOLS "Link shaderc, SPIRV-Tools and SPIRV-Cross statically" OFF)
 
 find_path(VKFUSE_VULKAN_INCLUDE vulkan/vulkan_core.h PATHS $ENV{VULKAN_SDK}/include REQUIRED)
 add_library(vkfuse_vulkan_headers INTERFACE)
@@ -13,7 +16,15 @@ add_library(vkfuse::vulkan_headers ALIAS vkfuse_vulkan_headers)
 
 find_path(VKFUSE_SHADERC_INCLUDE shaderc/shaderc.h PATHS $ENV{VULKAN_SDK}/include REQUIRED)
 find_path(VKFUSE_CROSS_INCLUDE spirv_cross_c.h PATH_SUFFIXES spirv_cross PATHS $ENV{VULKAN_SDK}/include REQUIRED)
-find_library(VKFUSE_CROSS_LIBRARY spirv-cross-c-shared PATHS $ENV{VULKAN_SDK}/lib REQUIRED)
+if(VKFUSE_STATIC_TOOLS)
+  set(VKFUSE_CROSS_LIBRARY)
+  foreach(part c glsl hlsl msl cpp reflect core)
+    find_library(VKFUSE_CROSS_${part} NAMES libspirv-cross-${part}.a PATHS $ENV{VULKAN_SDK}/lib REQUIRED)
+    list(APPEND VKFUSE_CROSS_LIBRARY ${VKFUSE_CROSS_${part}})
+  endforeach()
+else()
+  find_library(VKFUSE_CROSS_LIBRARY spirv-cross-c-shared PATHS $ENV{VULKAN_SDK}/lib REQUIRED)
+endif()
 find_library(VKFUSE_SHADERC_SHARED NAMES shaderc_shared shaderc PATHS $ENV{VULKAN_SDK}/lib)
 find_library(VKFUSE_SPIRV_TOOLS NAMES SPIRV-Tools PATHS $ENV{VULKAN_SDK}/lib REQUIRED)
 
@@ -28,7 +39,7 @@ unset(CMAKE_REQUIRED_LINK_OPTIONS)
 
 add_library(vkfuse_shader_tools INTERFACE)
 target_include_directories(vkfuse_shader_tools SYSTEM INTERFACE ${VKFUSE_SHADERC_INCLUDE} ${VKFUSE_CROSS_INCLUDE})
-if(VKFUSE_SHADERC_SHARED AND VKFUSE_SHADERC_SHARED_LINKS)
+if(VKFUSE_SHADERC_SHARED AND VKFUSE_SHADERC_SHARED_LINKS AND NOT VKFUSE_STATIC_TOOLS)
   target_link_libraries(vkfuse_shader_tools INTERFACE ${VKFUSE_SHADERC_SHARED} ${VKFUSE_SPIRV_TOOLS} ${VKFUSE_CROSS_LIBRARY})
 else()
   find_library(VKFUSE_SHADERC_STATIC NAMES libshaderc_combined.a shaderc_combined REQUIRED)
