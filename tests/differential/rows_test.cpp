@@ -27,6 +27,7 @@ std::int64_t part_of(std::int64_t length) {
 struct Chain {
   const char* name;
   ir::Graph (*build)(DType dtype, std::int64_t length);
+  int dispatches = 2;  ///< of few long rows, at most
   friend std::ostream& operator<<(std::ostream& out, const Chain& chain) { return out << chain.name; }
 };
 
@@ -63,6 +64,34 @@ const Chain kChains[] = {
        const Tensor whole = clamp(round(x / scale), Tensor::scalar(DType::f32, -127), Tensor::scalar(DType::f32, 127));
        return graph_of({whole.cast(DType::i8), scale.squeeze(1)});
      }},
+    {"log_softmax", [](DType dtype, std::int64_t n) { return graph_of({log_softmax(input("x", dtype, {rows_of(n), n}))}); }},
+    {"instance_norm",
+     [](DType dtype, std::int64_t n) {
+       const Tensor x = input("x", dtype, {2, 3, part_of(n), n / part_of(n)});
+       return graph_of({normalize(x, {2, 3}, 1e-3) * input("weight", dtype, {3, 1, 1}) + input("bias", dtype, {3, 1, 1})});
+     }},
+    {"batch_norm",
+     [](DType dtype, std::int64_t n) {
+       const Tensor x = input("x", dtype, {2, 3, n});
+       const Tensor mean = x.mean({0, 2}, true);
+       return graph_of({relu(normalize(x, {0, 2}, 1e-3) * input("weight", dtype, {3, 1}) + input("bias", dtype, {3, 1})), mean.reshape({3})});
+     }},
+    {"top_1",
+     [](DType dtype, std::int64_t n) {
+       const Tensor x = -input("x", dtype, {rows_of(n), n});
+       return graph_of({x.max({1}), x.argmax(1)});
+     }},
+    // The statistics, the two sums of the gradient, and what is stored are a pass each.
+    {"layer_norm_backward",
+     [](DType dtype, std::int64_t n) {
+       const Tensor x = input("x", dtype, {rows_of(n), n});
+       const Tensor gradient = input("gradient", dtype, {rows_of(n), n}) * input("weight", dtype, {n});
+       const Tensor centered = x - x.mean({1}, true);
+       const Tensor scale = rsqrt((centered * centered).mean({1}, true) + 1e-3);
+       const Tensor normal = centered * scale;
+       return graph_of({(gradient - gradient.mean({1}, true) - normal * (gradient * normal).mean({1}, true)) * scale});
+     },
+     3},
 };
 
 const std::int64_t kLengths[] = {1, 7, 64, 1000, 4096, 4098, 65537};
@@ -78,7 +107,7 @@ class Chains : public testing::TestWithParam<Chain> {
       const Data data = data_for({graph, {}, 41, false});
       const Executable fused = compile_graph(graph, Build{});
       EXPECT_EQ(fused.state()->program->plan().steps.size(), 1U) << what << "\n" << ir::print(graph);
-      EXPECT_LE(dispatches(fused), 2) << what;
+      EXPECT_LE(dispatches(fused), GetParam().dispatches) << what;
       const NamedBytes once = judge(fused, graph, data, what);
       EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << what << ": another run has other bits";
     }
@@ -191,13 +220,15 @@ std::vector<schedule::Tuning> forced() {
   for (const int lanes : {1, 16, 64}) all.push_back({.vector_bytes = 4, .column_lanes = lanes});
   for (const int lanes : {4, 32}) all.push_back({.column_lanes = lanes, .online = true, .persistent = false});
   for (const int parts : {2, 5}) all.push_back({.online = true, .parts = parts});
+  for (const int flying : {2, 4, 8}) all.push_back({.items_in_flight = flying, .column_lanes = 4, .persistent = false});
+  all.push_back({.items_in_flight = 4, .parts = 3});
   all.push_back({.workgroup = 128, .column_lanes = 8});
   return all;
 }
 
 std::string text_of(const schedule::Tuning& tuning) {
   const auto one = [](const char* name, const auto& value) { return value ? fmt::format(" {}={}", name, *value) : std::string(); };
-  return one("workgroup", tuning.workgroup) + one("vector_bytes", tuning.vector_bytes) + one("column_lanes", tuning.column_lanes) +
+  return one("workgroup", tuning.workgroup) + one("vector_bytes", tuning.vector_bytes) + one("items_in_flight", tuning.items_in_flight) + one("column_lanes", tuning.column_lanes) +
          one("persistent", tuning.persistent) + one("parts", tuning.parts) + one("online", tuning.online);
 }
 
@@ -234,6 +265,28 @@ TEST_P(Forced, SchedulesOfEveryKindAreRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Differential, Forced, testing::ValuesIn(kForced), [](const auto& chain) { return std::string(chain.param.name); });
+
+// --- few long rows ---------------------------------------------------------------------------------------------
+
+TEST(Rows, FewLongOnesAreSharedByWorkgroups) {
+  const auto check = [](const ir::Graph& graph, int dispatches, const char* what) {
+    const Executable program = compile_graph(graph, Build{});
+    ASSERT_EQ(program.state()->program->plan().steps.size(), 1U) << what;
+    EXPECT_GT(variant_of(program)->steps[0].schedule.parts, 1) << what;
+    EXPECT_EQ(program.kernel_count(), dispatches) << what;
+    const Data data = data_for({graph, {}, 59, false});
+    const NamedBytes once = judge(program, graph, data, what);
+    EXPECT_TRUE(run_guarded(program, graph, data).outputs == once) << what << ": another run has other bits";
+  };
+  const Tensor x = Tensor::input("x", DType::f32, {1, 1 << 18});
+  check(graph_of({softmax(x)}), 2, "softmax of one row");
+  check(graph_of({x.sum()}), 2, "the sum of all");
+  check(graph_of({normalize(x, {1}, 1e-3)}), 2, "one row normalised");
+  check(graph_of({x.max({1}), x.argmax(1)}), 2, "the best of one row");
+  check(graph_of({(x * x).sum(), Tensor::input("z", DType::f16, {1, 1 << 18}).cast(DType::f32).sum()}), 2, "two sums");
+  const Tensor tall = Tensor::input("x", DType::f32, {1 << 17, 2});
+  check(graph_of({softmax(tall, 0)}), 2, "softmax of two columns");
+}
 
 TEST(Rows, WithoutSubgroupsFoldThroughSharedMemory) {
   Build how;
