@@ -38,7 +38,7 @@ Result<Tensor> with_past(const NodeContext& node, int operand, const Tensor& cur
 /// The mask, with keys that it does not reach left out.
 Result<Tensor> mask_over(const NodeContext& node, const Dim& keys) {
   const Tensor& mask = node.tensor(kMask);
-  if (mask.shape().empty() || mask.shape().back() == keys || mask.shape().back() == Dim(1)) return mask;
+  if (mask.shape().empty() || mask.shape().back() == keys) return mask;
   VKF_TRY(reach, static_size(mask.shape(), mask.shape().size() - 1));
   VKF_TRY(count, static_size(Shape{keys}, 0));
   if (reach > count) return invalid("The mask (operand 3) reaches {} keys; there are {}.", reach, count);

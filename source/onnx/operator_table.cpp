@@ -62,7 +62,7 @@ constexpr OperatorRow kRows[] = {
     {"Cosh", 9, kNew, kUnary, Takes::floats, apply_primitive, "cosh"},
     {"CumSum", 11, kNew, kBinary, Takes::numbers, import_cum_sum, "", "exclusive reverse", "axis known at import"},
     {"DepthToSpace", kOld, kNew, kUnary, Takes::anything, import_depth_to_space, "", "blocksize mode", kStaticSizes},
-    {"DequantizeLinear", 10, kNew, {2, 3}, Takes::integers, import_dequantize, "", "axis block_size output_dtype"},
+    {"DequantizeLinear", 10, kNew, {2, 3}, Takes::integers, import_dequantize, "", "axis block_size output_dtype", "4 bits: initialisers and constants"},
     {"Div", kOld, 6, kBinary, Takes::numbers, apply_primitive_6, "div", kLegacyBroadcast},
     {"Div", 7, kNew, kBinary, Takes::numbers, apply_primitive, "div"},
     {"Dropout", kOld, 6, kUnary, Takes::floats, import_dropout_6, "", "is_test ratio", "is_test=1"},
@@ -226,7 +226,7 @@ constexpr std::string_view kPageHead = R"(# ONNX operators
 What `load_onnx` imports. Written by `operator_table_markdown()`; a test compares this file with it.
 
 Opsets up to {} are known. *First operand* is what dtypes it may have. Strings, complex numbers, floats of 8 and 4 bits,
-sequences, optionals and sparse tensors are not supported. Model-local functions are inlined.
+inputs and outputs of 4-bit integers, sequences, optionals and sparse tensors are not supported. Model-local functions are inlined.
 
 | operator | opset | first operand | attributes | taken |
 | --- | --- | --- | --- | --- |
