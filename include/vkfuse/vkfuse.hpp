@@ -8,6 +8,7 @@
 //     Result<Outputs> out = program->run({{"x", HostView(data, {rows, 4096})}});
 #pragma once
 
+#include "vkfuse/contractions.hpp"
 #include "vkfuse/device.hpp"
 #include "vkfuse/dtype.hpp"
 #include "vkfuse/executable.hpp"

@@ -63,4 +63,10 @@ Result<std::vector<double>> Attributes::reals(std::string_view name) const {
   return std::vector<double>(value->floats().begin(), value->floats().end());
 }
 
+Result<std::vector<std::string_view>> Attributes::texts(std::string_view name) const {
+  VKF_TRY(value, typed(name, pb::AttributeProto::STRINGS));
+  if (value == nullptr) return std::vector<std::string_view>{};
+  return std::vector<std::string_view>(value->strings().begin(), value->strings().end());
+}
+
 }  // namespace vkfuse::onnx

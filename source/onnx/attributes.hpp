@@ -30,6 +30,7 @@ class Attributes {
   /// The lists; empty if they are not stated.
   [[nodiscard]] Result<std::vector<std::int64_t>> integers(std::string_view name) const;
   [[nodiscard]] Result<std::vector<double>> reals(std::string_view name) const;
+  [[nodiscard]] Result<std::vector<std::string_view>> texts(std::string_view name) const;
 
   /// Names of the stated attributes, in file order.
   [[nodiscard]] std::vector<std::string_view> names() const;

@@ -1,4 +1,4 @@
-// Einsum without contraction: diagonals, transpositions, sums over one operand's axes, outer products.
+// Einsum: diagonals, transpositions and sums over one operand's axes, then one contraction for each further operand.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,6 +8,7 @@
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/text.hpp"
+#include "vkfuse/contractions.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -134,24 +135,81 @@ Result<Tensor> diagonal(Tensor x, Labels& labels, Shape& shape) {
   return x;
 }
 
-/// The operand summed over letters of its own, its axes in the order of the result, 1 where it has none.
-Result<Tensor> lined_up(const NodeContext& node, int operand, Labels labels, const Labels& result) {
-  Shape shape = node.tensor(operand).shape();
-  VKF_TRY(x, diagonal(node.tensor(operand), labels, shape));
-  for (std::size_t i = labels.size(); i-- > 0;) {
-    if (result.find(labels[i]) != Labels::npos) continue;
-    x = x.sum({static_cast<int>(i)});
-    labels.erase(i, 1);
-    shape.erase(shape.begin() + static_cast<int>(i));
-  }
-  std::vector<int> order;
-  Shape stretched;
-  for (const char label : result) {
+/// A tensor and what its axes are called.
+struct Term {
+  Tensor tensor;
+  Labels labels;
+
+  [[nodiscard]] int axis(char label) const {
     const std::size_t at = labels.find(label);
-    stretched.push_back(at == Labels::npos ? Dim(1) : shape[at]);
-    if (at != Labels::npos) order.push_back(static_cast<int>(at));
+    return at == Labels::npos ? -1 : static_cast<int>(at);
   }
-  return x.permute(order).reshape(stretched);
+  [[nodiscard]] const Dim& size(char label) const { return tensor.shape()[labels.find(label)]; }
+  void remove(char label) { labels.erase(labels.find(label), 1); }
+};
+
+/// Sums over the letters that nobody else has.
+Term summed(Term term, const Labels& wanted) {
+  std::vector<int> axes;
+  Labels left;
+  for (std::size_t i = 0; i < term.labels.size(); ++i) {
+    if (wanted.find(term.labels[i]) != Labels::npos) {
+      left += term.labels[i];
+    } else {
+      axes.push_back(static_cast<int>(i));
+    }
+  }
+  if (axes.empty()) return term;
+  return {term.tensor.sum(axes), left};
+}
+
+/// Letters of two terms; where one has a dimension of 1 and the other has not, the one loses it: it broadcasts.
+void drop_stretched(Term& a, Term& b) {
+  for (const char label : Labels(a.labels)) {
+    if (b.axis(label) < 0 || a.size(label) == b.size(label)) continue;
+    Term& one = a.size(label) == Dim(1) ? a : b;
+    if (one.size(label) != Dim(1)) continue;  // the product refuses it
+    one.tensor = one.tensor.squeeze(one.axis(label));
+    one.remove(label);
+  }
+}
+
+/// The term's axes in the order of these labels, 1 where it has none.
+Tensor lined_up(const Term& term, const Labels& labels) {
+  std::vector<int> order;
+  Shape shape;
+  for (const char label : labels) {
+    const int axis = term.axis(label);
+    if (axis >= 0) order.push_back(axis);
+    shape.push_back(axis < 0 ? Dim(1) : term.size(label));
+  }
+  return term.tensor.permute(order).reshape(shape);
+}
+
+/// The product of two terms, summed over the letters that only these two have.
+Term product_of(Term a, Term b, const Labels& wanted) {
+  drop_stretched(a, b);
+  const auto wanted_beside = [&](const Term& other) { return wanted + other.labels; };
+  a = summed(std::move(a), wanted_beside(b));
+  b = summed(std::move(b), wanted_beside(a));
+  DotAxes axes;
+  Labels labels, left_of_a, left_of_b;
+  for (const char label : a.labels) {
+    if (b.axis(label) < 0) {
+      left_of_a += label;
+      continue;
+    }
+    const bool stays = wanted.find(label) != Labels::npos;
+    (stays ? axes.batch_a : axes.contract_a).push_back(a.axis(label));
+    (stays ? axes.batch_b : axes.contract_b).push_back(b.axis(label));
+    if (stays) labels += label;
+  }
+  for (const char label : b.labels) {
+    if (a.axis(label) < 0) left_of_b += label;
+  }
+  labels += left_of_a + left_of_b;
+  if (axes.contract_a.empty()) return {lined_up(a, labels) * lined_up(b, labels), labels};
+  return {dot_general(a.tensor, b.tensor, axes), labels};
 }
 
 Result<void> check_result(const Equation& equation, std::string_view stated) {
@@ -160,17 +218,6 @@ Result<void> check_result(const Equation& equation, std::string_view stated) {
     const bool occurs = std::ranges::any_of(equation.operands,
                                             [&](const Labels& labels) { return labels.find(label) != Labels::npos; });
     if (!occurs || equation.result.find(label, i + 1) != Labels::npos) return bad_equation(stated);
-  }
-  for (const Labels& labels : equation.operands) {
-    for (const char label : labels) {
-      if (equation.result.find(label) != Labels::npos) continue;
-      const auto readers = std::ranges::count_if(
-          equation.operands, [&](const Labels& other) { return other.find(label) != Labels::npos; });
-      if (readers > 1) {
-        return unsupported("Equation {} sums products over '{}': contractions are not supported.", in_quotes(stated),
-                           label);
-      }
-    }
   }
   return {};
 }
@@ -181,12 +228,20 @@ Result<Outputs> import_einsum(const NodeContext& node) {
   VKF_TRY(stated, node.attributes().text("equation", ""));
   VKF_TRY(equation, equation_of(node));
   VKF_CHECK_OK(check_result(equation, stated));
-  std::optional<Tensor> product;
+  std::optional<Term> product;
   for (std::size_t i = 0; i < equation.operands.size(); ++i) {
-    VKF_TRY(operand, lined_up(node, static_cast<int>(i), equation.operands[i], equation.result));
-    product = product ? *product * operand : operand;
+    Labels labels = equation.operands[i];
+    Shape shape = node.tensor(static_cast<int>(i)).shape();
+    VKF_TRY(x, diagonal(node.tensor(static_cast<int>(i)), labels, shape));
+    Labels wanted = equation.result;  // and what operands to come have
+    for (std::size_t later = i + 1; later < equation.operands.size(); ++later) wanted += equation.operands[later];
+    Term term{x, labels};
+    product = product ? product_of(*std::move(product), std::move(term), wanted) : summed(std::move(term), wanted);
+    if (!product->tensor.valid()) return Outputs{product->tensor};
   }
-  return Outputs{*std::move(product)};
+  std::vector<int> order;
+  for (const char label : equation.result) order.push_back(product->axis(label));
+  return Outputs{product->tensor.permute(order)};
 }
 
 }  // namespace vkfuse::onnx

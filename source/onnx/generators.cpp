@@ -7,6 +7,7 @@
 #include "onnx/host_tensor.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
+#include "onnx/packed_integers.hpp"
 #include "onnx/tensor_proto.hpp"
 #include "onnx/text.hpp"
 
@@ -21,7 +22,6 @@ TensorData float_data(std::vector<std::int64_t> sizes, const float* values, int 
 }
 
 Result<TensorData> constant_from(const pb::AttributeProto& attribute, std::string_view name) {
-  if (name == "value") return decode_tensor(attribute.t(), {});
   if (name == "value_float") {
     const float value = attribute.f();
     return float_data({}, &value, 1);
@@ -95,7 +95,12 @@ Result<TensorData> known_scalar(const NodeContext& node, int i, std::string_view
 Result<Outputs> import_constant(const NodeContext& node) {
   const std::vector<std::string_view> names = node.attributes().names();
   if (names.size() != 1) return invalid("A Constant has exactly one attribute; this one has {}.", names.size());
-  VKF_TRY(data, constant_from(*node.attributes().find(names[0]), names[0]));
+  const pb::AttributeProto& stated = *node.attributes().find(names[0]);
+  if (names[0] == "value") {
+    VKF_TRY(value, value_from(stated.t(), {}));
+    return Outputs{std::move(value)};
+  }
+  VKF_TRY(data, constant_from(stated, names[0]));
   return Outputs{constant_value(std::move(data))};
 }
 

@@ -7,6 +7,7 @@
 
 #include "onnx/known_values.hpp"
 #include "onnx/operator_table.hpp"
+#include "onnx/packed_integers.hpp"
 #include "onnx/tensor_proto.hpp"
 #include "onnx/text.hpp"
 #include "onnx/value_types.hpp"
@@ -317,8 +318,8 @@ Result<void> ModelImport::import_initialisers() {
         "The model has sparse initialisers, which are not "
         "supported.");
   for (const pb::TensorProto& initialiser : graph_.initializer()) {
-    VKF_TRY(data, decode_tensor(initialiser, folder_));
-    VKF_CHECK_OK(scope_.define(initialiser.name(), constant_value(std::move(data))));
+    VKF_TRY(value, value_from(initialiser, folder_));
+    VKF_CHECK_OK(scope_.define(initialiser.name(), std::move(value)));
   }
   return {};
 }

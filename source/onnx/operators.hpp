@@ -41,6 +41,8 @@ Result<Outputs> import_where(const NodeContext&);
 // casts.cpp
 Result<Outputs> import_cast(const NodeContext&);
 Result<Outputs> import_cast_like(const NodeContext&);
+
+// quantization.cpp
 Result<Outputs> import_quantize(const NodeContext&);
 Result<Outputs> import_dequantize(const NodeContext&);
 Result<Outputs> import_dynamic_quantize(const NodeContext&);
@@ -139,6 +141,26 @@ Result<Outputs> import_softmax_cross_entropy(const NodeContext&);
 // resize.cpp
 Result<Outputs> import_resize(const NodeContext&);
 Result<Outputs> import_upsample(const NodeContext&);
+
+// matmul.cpp
+Result<Outputs> import_matmul(const NodeContext&);
+Result<Outputs> import_gemm(const NodeContext&);
+Result<Outputs> import_matmul_integer(const NodeContext&);
+Result<Outputs> import_qlinear_matmul(const NodeContext&);
+
+// convolution.cpp
+Result<Outputs> import_conv(const NodeContext&);
+Result<Outputs> import_conv_transpose(const NodeContext&);
+Result<Outputs> import_conv_integer(const NodeContext&);
+Result<Outputs> import_qlinear_conv(const NodeContext&);
+
+// attention.cpp
+Result<Outputs> import_attention(const NodeContext&);
+
+// recurrent.cpp
+Result<Outputs> import_rnn(const NodeContext&);
+Result<Outputs> import_gru(const NodeContext&);
+Result<Outputs> import_lstm(const NodeContext&);
 
 // grid_sample.cpp
 Result<Outputs> import_grid_sample(const NodeContext&);

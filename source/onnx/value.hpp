@@ -21,6 +21,7 @@ inline constexpr std::size_t kMaxComputedElements = 1024;
 struct Value {
   Tensor tensor;
   std::shared_ptr<const TensorData> known;
+  bool is_int4 = false;  ///< of 4 bits in the model; held as i8 or u8
 
   Value(Tensor value) : tensor(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Value(Tensor value, std::optional<TensorData> elements) : tensor(std::move(value)) {

@@ -9,7 +9,7 @@ namespace vkfuse::onnx {
 namespace {
 
 /// Products and sums of a few of these stay far from overflow.
-constexpr std::int64_t kFar = std::int64_t{1} << 30;
+constexpr std::int64_t kFar = kFarthest;
 
 /// A list attribute with one entry per spatial axis (or two, for pads), each in low .. kFar.
 Result<std::vector<std::int64_t>> spatial_list(const NodeContext& node, std::string_view name, std::size_t length,
@@ -57,10 +57,19 @@ void place(AxisWindows& axis, bool round_up) {
 
 Result<std::vector<AxisWindows>> windows_of(const NodeContext& node) {
   VKF_CHECK_OK(check_rank(node, 0, 3));
-  const Shape& shape = node.tensor(0).shape();
-  const std::size_t rank = shape.size() - 2;
+  const std::size_t rank = node.tensor(0).shape().size() - 2;
   if (!node.attributes().has("kernel_shape")) return invalid("Attribute 'kernel_shape' is missing.");
   VKF_TRY(sizes, spatial_list(node, "kernel_shape", rank, 1, 1));
+  return windows_over(node, sizes);
+}
+
+Result<std::vector<AxisWindows>> windows_over(const NodeContext& node, const std::vector<std::int64_t>& sizes) {
+  const Shape& shape = node.tensor(0).shape();
+  const std::size_t rank = sizes.size();
+  VKF_TRY(stated, node.attributes().integers("kernel_shape"));
+  if (!stated.empty() && stated != sizes) {
+    return invalid("Attribute 'kernel_shape' is [{}]; the kernel is [{}].", fmt::join(stated, ", "), fmt::join(sizes, ", "));
+  }
   VKF_TRY(strides, spatial_list(node, "strides", rank, 1, 1));
   VKF_TRY(dilations, spatial_list(node, "dilations", rank, 1, 1));
   VKF_TRY(pads, spatial_list(node, "pads", 2 * rank, 0, 0));

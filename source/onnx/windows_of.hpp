@@ -1,4 +1,4 @@
-// Sliding windows over the spatial axes: what pooling operators (and later convolutions) state about them.
+// Sliding windows over the spatial axes: what pooling operators and convolutions state about them.
 #pragma once
 
 #include <vector>
@@ -6,6 +6,9 @@
 #include "onnx/node_context.hpp"
 
 namespace vkfuse::onnx {
+
+/// Sizes and distances are no larger: products and sums of a few stay far from overflow.
+inline constexpr std::int64_t kFarthest = std::int64_t{1} << 30;
 
 /// The windows along one axis of `input` elements.
 struct AxisWindows {
@@ -25,6 +28,10 @@ struct AxisWindows {
 /// Windows over axes 2, 3, ... of the first operand, from the attributes kernel_shape, strides,
 /// dilations, pads, auto_pad and ceil_mode.
 Result<std::vector<AxisWindows>> windows_of(const NodeContext& node);
+
+/// The same for windows of these sizes, which kernel_shape must repeat where it is stated. The first operand has two
+/// more axes.
+Result<std::vector<AxisWindows>> windows_over(const NodeContext& node, const std::vector<std::int64_t>& sizes);
 
 /// The sizes that pooling with these windows would have had as its input: what MaxUnpool makes.
 Result<std::vector<std::int64_t>> unpooled_sizes(const NodeContext& node);

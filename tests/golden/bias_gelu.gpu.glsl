@@ -27,9 +27,15 @@ bool f16_keeps(float x) {
   return f32_magnitude_bits(x) - 0x3c800000u > 0x43000000u;
 }
 
-// The magnitude of x with the sign of s, exactly, zeros included.
+bool f32_is_negative(float x) {
+  return (floatBitsToUint(x) & 0x80000000u) != 0u;
+}
+
+// The magnitude of x with the sign of s, exactly, zeros included. Not by masking and joining bits: in kernels that divide
+// positions, Mesa 22.3's CPU driver then loses the exponent.
 float f32_copy_sign(float x, float s) {
-  return uintBitsToFloat((floatBitsToUint(x) & 0x7fffffffu) | (floatBitsToUint(s) & 0x80000000u));
+  float magnitude = abs(x);
+  return f32_is_negative(s) ? -magnitude : magnitude;
 }
 
 // The exponent is a minimax log2(1 - erf(a)), good to 2^-20 of erf; a small x has erf 2/sqrt(pi) x.

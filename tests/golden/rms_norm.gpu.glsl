@@ -35,17 +35,19 @@ uint f32_magnitude_bits(float x) {
   return floatBitsToUint(x) & 0x7fffffffu;
 }
 
-// The magnitude of x with the sign of s, exactly, zeros included.
+bool f32_is_negative(float x) {
+  return (floatBitsToUint(x) & 0x80000000u) != 0u;
+}
+
+// The magnitude of x with the sign of s, exactly, zeros included. Not by masking and joining bits: in kernels that divide
+// positions, Mesa 22.3's CPU driver then loses the exponent.
 float f32_copy_sign(float x, float s) {
-  return uintBitsToFloat((floatBitsToUint(x) & 0x7fffffffu) | (floatBitsToUint(s) & 0x80000000u));
+  float magnitude = abs(x);
+  return f32_is_negative(s) ? -magnitude : magnitude;
 }
 
 float f32_infinity() {
   return uintBitsToFloat(0x7f800000u);
-}
-
-bool f32_is_negative(float x) {
-  return (floatBitsToUint(x) & 0x80000000u) != 0u;
 }
 
 float f32_nan() {

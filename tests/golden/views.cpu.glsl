@@ -12,9 +12,15 @@ layout(push_constant) uniform Sizes {
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[32, 64, 132]
 layout(set = 0, binding = 1) writeonly buffer Buffer1 { uvec4 w[]; } out_y;  // %4 : f32[64, 1920]
 
-// The magnitude of x with the sign of s, exactly, zeros included.
+bool f32_is_negative(float x) {
+  return (floatBitsToUint(x) & 0x80000000u) != 0u;
+}
+
+// The magnitude of x with the sign of s, exactly, zeros included. Not by masking and joining bits: in kernels that divide
+// positions, Mesa 22.3's CPU driver then loses the exponent.
 float f32_copy_sign(float x, float s) {
-  return uintBitsToFloat((floatBitsToUint(x) & 0x7fffffffu) | (floatBitsToUint(s) & 0x80000000u));
+  float magnitude = abs(x);
+  return f32_is_negative(s) ? -magnitude : magnitude;
 }
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.

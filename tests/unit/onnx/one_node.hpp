@@ -52,6 +52,11 @@ class OneNode {
     for (const std::int64_t value : values) tensor.add_int64_data(value);
     return *this;
   }
+  /// An initialiser of 4-bit integers, two in a byte.
+  OneNode& packed(const Sizes& sizes, const std::vector<int>& bytes, Type type) {
+    add_initialiser(model_, next_name(), sizes, type).set_raw_data(std::string(bytes.begin(), bytes.end()));
+    return *this;
+  }
   OneNode& absent() {
     node().add_input("");
     return *this;
@@ -76,6 +81,16 @@ class OneNode {
   OneNode& reals(const std::string& name, const std::vector<float>& values) {
     pb::AttributeProto& attribute = add_attribute(node(), name, pb::AttributeProto::FLOATS);
     for (const float value : values) attribute.add_floats(value);
+    return *this;
+  }
+
+  OneNode& texts(const std::string& name, const std::vector<std::string>& values) {
+    auto& all = *node().mutable_attribute();
+    for (int i = all.size(); i-- > 0;) {
+      if (all.Get(i).name() == name) all.DeleteSubrange(i, 1);  // stated again
+    }
+    pb::AttributeProto& attribute = add_attribute(node(), name, pb::AttributeProto::STRINGS);
+    for (const std::string& value : values) attribute.add_strings(value);
     return *this;
   }
 

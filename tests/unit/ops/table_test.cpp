@@ -50,7 +50,10 @@ TEST(TableTest, FoldsJoinByRowsOfTheTable) {
   int folds = 0;
   for (const OpRow& each : table()) {
     SCOPED_TRACE(each.name);
-    const bool folds_by_class = each.cls == OpClass::reduce || each.cls == OpClass::scan;
+    const bool folds_by_class = each.cls == OpClass::reduce || each.cls == OpClass::scan || each.cls == OpClass::contraction;
+    // What is folded is the operand's elements, or an elementwise row of two of them.
+    EXPECT_EQ(!each.fold.of.empty(), each.cls == OpClass::contraction);
+    if (!each.fold.of.empty()) { EXPECT_EQ(element_row(each).arity, each.arity); }
     EXPECT_EQ(each.fold.kind != Fold::Kind::none, folds_by_class);
     EXPECT_EQ(each.signature == Signature::position, each.fold.kind == Fold::Kind::arg || each.cls == OpClass::sort);
     if (!folds_by_class) continue;

@@ -1,0 +1,139 @@
+#include "onnx/quantization.hpp"
+
+#include "onnx/compose.hpp"
+#include "onnx/operands.hpp"
+#include "onnx/operators.hpp"
+#include "onnx/tensor_proto.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+constexpr std::int64_t kMostBlock = std::int64_t{1} << 30;
+
+bool is_one_number(const Shape& shape) { return shape.empty() || (shape.size() == 1 && shape[0] == Dim(1)); }
+
+/// One number for every `block` neighbours along the axis, repeated for each of them.
+Result<Tensor> in_blocks(const NodeContext& node, int operand, const Shape& shape, int axis, std::int64_t block) {
+  const auto at = static_cast<std::size_t>(axis);
+  VKF_TRY(size, static_size(shape, at));
+  Shape wanted = shape;
+  wanted[at] = Dim((size + block - 1) / block);
+  const Tensor& numbers = node.tensor(operand);
+  if (numbers.shape() != wanted) {
+    return invalid("Operand {} has the shape {}; blocks of {} along axis {} of {} ask for {}.", operand, to_text(numbers.shape()), block, axis,
+                   to_text(shape), to_text(wanted));
+  }
+  Shape stretched = wanted;
+  stretched.insert(stretched.begin() + axis + 1, Dim(block));
+  wanted[at] = Dim(wanted[at].size() * block);
+  return numbers.unsqueeze(axis + 1).broadcast_to(stretched).reshape(wanted).slice(axis, 0, size);
+}
+
+Result<DType> quantised_dtype(const NodeContext& node) {
+  if (node.has(2) && node.value(2).is_int4) return unsupported("Quantisation to integers of 4 bits is not supported.");
+  if (node.has(2)) return node.dtype(2);
+  VKF_TRY(stated, node.attributes().integer("output_dtype", 0));
+  if (stated == 0) return DType::u8;
+  return dtype_from(static_cast<int>(stated), "Attribute 'output_dtype'");
+}
+
+/// Attributes 'axis' and 'block_size' of QuantizeLinear and DequantizeLinear.
+struct Granularity {
+  std::int64_t axis = 1, block = 0;
+};
+Result<Granularity> granularity_of(const NodeContext& node) {
+  VKF_TRY(axis, node.attributes().integer("axis", 1));
+  VKF_TRY(block, node.attributes().integer("block_size", 0));
+  if (block < 0 || block > kMostBlock) return invalid("Attribute 'block_size' is {}; it must be 0 to {}.", block, kMostBlock);
+  return Granularity{axis, block};
+}
+
+}  // namespace
+
+Result<Tensor> quantisation_operand(const NodeContext& node, int operand, const Shape& shape, std::int64_t axis, std::int64_t block) {
+  const Tensor& numbers = node.tensor(operand);
+  if (block == 0 && is_one_number(numbers.shape())) return numbers.reshape({});
+  VKF_TRY(at, checked_axis(axis, shape.size(), "Attribute 'axis'"));
+  if (block > 0) return in_blocks(node, operand, shape, at, block);
+  const Dim& size = shape[static_cast<std::size_t>(at)];
+  if (numbers.shape() != Shape{size}) {
+    return invalid("Operand {} has the shape {}, but axis {} of {} asks for [{}].", operand, to_text(numbers.shape()), at, to_text(shape),
+                   size.text());
+  }
+  Shape lined_up(shape.size() - static_cast<std::size_t>(at), Dim(1));
+  lined_up[0] = size;
+  return numbers.reshape(lined_up);
+}
+
+Result<Tensor> steps_above_zero(const NodeContext& node, int integers, int zero_point, std::int64_t axis) {
+  const Tensor& x = node.tensor(integers);
+  if (!is_integer(x.dtype()) || size_of(x.dtype()) > 2) {
+    return unsupported("Operand {} is {}; quantised integers have 8 or 16 bits.", integers, name_of(x.dtype()));
+  }
+  const Tensor wide = x.cast(DType::i32);
+  if (!node.has(zero_point)) return wide;
+  VKF_TRY(zero, quantisation_operand(node, zero_point, x.shape(), axis));
+  return wide - zero.cast(DType::i32);
+}
+
+Tensor whole_steps(const Tensor& quotient) {
+  // Integers from here on: a sum of floats would be exact too, but an error bound cannot know it.
+  constexpr double kFar = 1 << 20;
+  return op("min", op("max", op("round", quotient), -kFar), kFar).cast(DType::i32);
+}
+
+Tensor saturated(const Tensor& value, DType dtype) {
+  const int bits = 8 * size_of(dtype);
+  const int low = is_signed_integer(dtype) ? -(1 << (bits - 1)) : 0;
+  return op("min", op("max", value, low), low + (1 << bits) - 1).cast(dtype);
+}
+
+Result<Outputs> import_quantize(const NodeContext& node) {
+  VKF_TRY(by, granularity_of(node));
+  VKF_TRY(dtype, quantised_dtype(node));
+  if (!is_integer(dtype) || size_of(dtype) > 2) {
+    return unsupported("Quantisation to {} is not supported.", name_of(dtype));
+  }
+  const Shape& shape = node.tensor(0).shape();
+  VKF_TRY(scale, quantisation_operand(node, 1, shape, by.axis, by.block));
+  // f16 has too few bits for the quotient, whatever the numerics.
+  Tensor steps = whole_steps(node.tensor(0).cast(DType::f32) / scale.cast(DType::f32));
+  if (node.has(2)) {
+    VKF_TRY(zero_point, quantisation_operand(node, 2, shape, by.axis, by.block));
+    steps = steps + zero_point.cast(DType::i32);
+  }
+  return Outputs{saturated(steps, dtype)};
+}
+
+Result<Outputs> import_dynamic_quantize(const NodeContext& node) {
+  const Tensor& x = node.tensor(0);
+  // The range holds 0, so that 0 is exact.
+  const Tensor low = op("min", x.min(), 0);
+  const Tensor high = op("max", x.max(), 0);
+  const Tensor scale = (high - low) / 255.0;
+  const Tensor zero_point = saturated(whole_steps(-low / scale), DType::u8);
+  const Tensor steps = whole_steps(x / scale) + zero_point.cast(DType::i32);
+  return Outputs{saturated(steps, DType::u8), scale, zero_point};
+}
+
+Result<Outputs> import_dequantize(const NodeContext& node) {
+  VKF_TRY(by, granularity_of(node));
+  if (!is_integer(node.dtype())) return unsupported("Dequantisation of {} is not supported.", name_of(node.dtype()));
+  const Shape& shape = node.tensor(0).shape();
+  VKF_TRY(scale, quantisation_operand(node, 1, shape, by.axis, by.block));
+  Tensor steps = node.tensor(0).cast(DType::i32);
+  if (node.has(2)) {
+    if (node.dtype(2) != node.dtype(0)) {
+      return invalid("The zero point is {}, the input {}; they must be equal.", name_of(node.dtype(2)),
+                     name_of(node.dtype(0)));
+    }
+    VKF_TRY(zero_point, quantisation_operand(node, 2, shape, by.axis, by.block));
+    steps = steps - zero_point.cast(DType::i32);
+  }
+  VKF_TRY(stated, node.attributes().integer("output_dtype", 0));
+  if (stated == 0) return Outputs{steps.cast(scale.dtype()) * scale};
+  VKF_TRY(dtype, dtype_from(static_cast<int>(stated), "Attribute 'output_dtype'"));
+  return Outputs{(steps.cast(scale.dtype()) * scale).cast(dtype)};
+}
+
+}  // namespace vkfuse::onnx

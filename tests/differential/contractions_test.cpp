@@ -1,0 +1,117 @@
+// What is written with contractions, on the device: convolutions, attention and quantised weights with what stands
+// around them, how many kernels they are, and their results against the reference.
+#include <gtest/gtest.h>
+
+#include "support/judge.hpp"
+#include "vkfuse/contractions.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+Tensor input(const char* name, DType dtype, Shape shape) { return Tensor::input(name, dtype, std::move(shape)); }
+
+struct Form {
+  const char* name;
+  std::size_t kernels;  ///< 0: what the planner finds best
+  Tensor (*build)(DType dtype);
+  friend std::ostream& operator<<(std::ostream& out, const Form& form) { return out << form.name; }
+};
+
+/// A layer as people write it: convolution, bias, activation.
+Tensor layer(DType dtype, Shape x, Shape w, const ConvOptions& options) {
+  Shape along(x.size() - 1, Dim(1));  // one number per channel
+  along[0] = w[0];
+  const Tensor sums = conv(input("x", dtype, std::move(x)), input("w", dtype, std::move(w)), options);
+  return relu(sums + input("bias", dtype, along));
+}
+
+Tensor upsampled(DType dtype, Shape x, Shape w, const ConvOptions& options) {
+  return silu(conv_transpose(input("x", dtype, std::move(x)), input("w", dtype, std::move(w)), options));
+}
+
+const Form kLayers[] = {
+    {"conv_1d", 1, [](DType t) { return layer(t, {2, 5, 40}, {7, 5, 3}, {.strides = {2}, .low = {1}, .high = {1}}); }},
+    {"conv_2d", 1, [](DType t) { return layer(t, {2, 6, 17, 19}, {8, 6, 3, 3}, {.low = {1, 1}, .high = {1, 1}}); }},
+    {"conv_2d_with_strides_and_dilations", 1,
+     [](DType t) { return layer(t, {1, 4, 21, 23}, {5, 4, 3, 2}, {.strides = {2, 3}, .low = {2, 0}, .high = {1, 1}, .dilations = {2, 1}}); }},
+    {"conv_2d_of_one_point", 1, [](DType t) { return layer(t, {2, 33, 9, 9}, {17, 33, 1, 1}, {}); }},
+    {"conv_2d_in_groups", 0, [](DType t) { return layer(t, {2, 6, 11, 13}, {9, 2, 3, 3}, {.low = {1, 1}, .high = {1, 1}, .groups = 3}); }},
+    {"conv_2d_depthwise", 1, [](DType t) { return layer(t, {2, 8, 14, 15}, {8, 1, 3, 3}, {.low = {1, 1}, .high = {1, 1}, .groups = 8}); }},
+    {"conv_3d", 1, [](DType t) { return layer(t, {1, 3, 7, 8, 9}, {4, 3, 2, 3, 3}, {.strides = {1, 2, 1}, .low = {0, 1, 1}, .high = {1, 1, 1}}); }},
+    {"conv_transpose_in_phases", 0,
+     [](DType t) { return upsampled(t, {2, 5, 9, 8}, {5, 4, 4, 4}, {.strides = {2, 2}, .low = {1, 1}, .high = {1, 1}}); }},
+    {"conv_transpose_whole", 0, [](DType t) { return upsampled(t, {2, 5, 9, 8}, {5, 4, 2, 2}, {.strides = {2, 2}}); }},
+    {"conv_transpose_between_zeros", 1,
+     [](DType t) { return upsampled(t, {2, 5, 9, 8}, {5, 4, 3, 3}, {.strides = {2, 2}, .low = {1, 1}, .high = {1, 0}}); }},
+    {"conv_transpose_in_groups", 0, [](DType t) { return upsampled(t, {1, 6, 20}, {6, 2, 3}, {.strides = {3}, .groups = 3}); }},
+};
+
+Tensor heads(DType dtype, const AttentionOptions& options, std::int64_t queries = 17, std::int64_t keys = 29, std::int64_t key_heads = 2) {
+  return attention(input("q", dtype, {2, 4, queries, 16}), input("k", dtype, {2, key_heads, keys, 16}), input("v", dtype, {2, key_heads, keys, 24}), options);
+}
+
+const Form kAttention[] = {
+    {"attention", 0, [](DType t) { return heads(t, {}); }},
+    {"attention_of_one_query", 0, [](DType t) { return heads(t, {}, 1, 300); }},
+    {"attention_of_every_head", 0, [](DType t) { return heads(t, {}, 20, 20, 4); }},
+    {"attention_causal", 0, [](DType t) { return heads(t, {.causal = true}); }},
+    {"attention_causal_after_a_cache", 0, [](DType t) { return heads(t, {.causal = true, .first_query = 12}); }},
+    {"attention_through_a_window", 0, [](DType t) { return heads(t, {.causal = true, .window_before = 9}); }},
+    {"attention_with_softcap", 0, [](DType t) { return heads(t, {.softcap = 5}); }},
+    {"attention_with_slopes", 0, [](DType t) { return heads(t, {.alibi_slopes = input("slopes", t, {4}) * 0.1}); }},
+    {"attention_with_bias", 0, [](DType t) { return heads(t, {.bias = input("bias", t, {1, 4, 17, 29})}); }},
+};
+
+Tensor int4_weights(DType dtype) {
+  const Tensor packed = input("packed", DType::u8, {48, 32});
+  const Quantization how{.scale = input("scale", dtype, {48, 4}) * 0.1, .zero_point = std::nullopt, .axis = 1, .group = 16};
+  return dequantize(unpack_int4(packed, true), how);
+}
+
+const Form kQuantised[] = {
+    {"matmul_with_int8_weights", 1,
+     [](DType t) {
+       const Quantization how{.scale = input("scale", t, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
+       return relu(matmul(input("x", t, {9, 64}), dequantize(input("w", DType::i8, {48, 64}), how).transpose()));
+     }},
+    {"matmul_with_int4_weights_in_groups", 1, [](DType t) { return matmul(input("x", t, {9, 64}), int4_weights(t).transpose()); }},
+    {"matvec_with_int4_weights_in_groups", 1, [](DType t) { return matmul(int4_weights(t), input("x", t, {64})); }},
+};
+
+class Written : public testing::TestWithParam<Form> {
+ protected:
+  static void check(DType dtype) {
+    const Tensor made = GetParam().build(dtype);
+    ASSERT_TRUE(made.valid()) << made.error().text();
+    const ir::Graph graph = graph_of({made});
+    const Data data = data_for({graph, {}, 61, false});
+    for (const bool fusion : {true, false}) {
+      if (!fusion && dtype != DType::f32) continue;
+      Build how;
+      how.fusion = fusion;
+      const Executable program = compile_graph(graph, how);
+      if (fusion && GetParam().kernels != 0) { EXPECT_EQ(program.state()->program->plan().steps.size(), GetParam().kernels) << ir::print(graph); }
+      judge(program, graph, data, fmt::format("{} of {}{}", GetParam().name, name_of(dtype), fusion ? "" : ", unfused"));
+    }
+  }
+};
+
+TEST_P(Written, OfF32) { check(DType::f32); }
+TEST_P(Written, OfF16) { check(DType::f16); }
+
+const auto name_of_form = [](const auto& form) { return std::string(form.param.name); };
+INSTANTIATE_TEST_SUITE_P(Layers, Written, testing::ValuesIn(kLayers), name_of_form);
+INSTANTIATE_TEST_SUITE_P(Attention, Written, testing::ValuesIn(kAttention), name_of_form);
+INSTANTIATE_TEST_SUITE_P(Quantised, Written, testing::ValuesIn(kQuantised), name_of_form);
+
+/// The step of an LSTM after its products: signs are copied in a kernel that divides positions by 3.
+TEST(Contractions, GatesCutOutOfOneTensor) {
+  const Tensor sums = input("sums", DType::f32, {2, 12});
+  const auto gate = [&](std::int64_t i) { return sums.slice(1, 3 * i, 3 * i + 3); };
+  const Tensor cell = sigmoid(gate(2)) * input("cell", DType::f32, {2, 3}) + sigmoid(gate(0)) * tanh(gate(3));
+  const ir::Graph graph = graph_of({sigmoid(gate(1)) * tanh(cell)});
+  judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 67, false}), "gates of 3");
+}
+
+}  // namespace
+}  // namespace vkfuse::test

@@ -1,0 +1,325 @@
+// Random contractions against the reference: sizes, layouts, dtypes, several axes, what stands before and behind.
+//
+// VKFUSE_SEED=N runs one case and nothing else; VKFUSE_FUZZ_CASES=N runs N of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+
+#include "support/judge.hpp"
+#include "support/random.hpp"
+#include "vkfuse/contractions.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+constexpr std::uint64_t kFirstSeed = 1;
+constexpr std::uint64_t kCases = 90;
+constexpr std::int64_t kProducts = 60'000;      // of most cases: what the reference has time for
+constexpr std::int64_t kManyProducts = 600'000;  // of one case in sixteen
+
+std::optional<std::uint64_t> number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  return std::strtoull(text, nullptr, 10);
+}
+
+std::vector<DType> numeric_dtypes() {
+  std::vector<DType> all;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (dtype != DType::boolean && (dtype != DType::f64 || target().caps.float64)) all.push_back(dtype);
+  }
+  return all;
+}
+
+/// A contraction as one seed draws it.
+class DotCase {
+ public:
+  explicit DotCase(std::uint64_t seed) : random_(seed), seed_(seed) {
+    const std::vector<DType> dtypes = numeric_dtypes();
+    // Half of them in the dtypes that have kernels of their own.
+    dtype_ = random_.chance(50) ? random_.pick(std::vector<DType>{DType::f32, DType::f16, DType::bf16}) : random_.pick(dtypes);
+    left_ = random_.chance(6) ? kManyProducts : kProducts;
+    draw_axes();
+    const Tensor a = operand("a", a_);
+    const Tensor b = operand("b", b_);
+    Tensor result = dot_general(a, b, axes_);
+    result = with_epilogue(result);
+    graph_ = graph_of({result});
+    graph_.name = fmt::format("dot {}", seed);
+  }
+
+  [[nodiscard]] const ir::Graph& graph() const { return graph_; }
+  /// Whether a few floats are no numbers.
+  [[nodiscard]] bool special() const { return seed_ % 5 == 0; }
+
+  /// Every input filled; floats are small.
+  [[nodiscard]] Data data() const {
+    Data made;
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    const std::vector<double> planted = {inf, -inf, std::nan(""), 0.0, -0.0};
+    for (ir::NodeId id : graph_.inputs()) {
+      const ir::Node& node = graph_.node(id);
+      const std::string& name = std::get<ir::InputPayload>(node.payload).name;
+      Random random(seed_of(seed_, name));
+      const std::int64_t count = must(element_count(must(resolve(node.type.shape, {}))));
+      std::vector<std::byte>& bytes = made.inputs[name];
+      for (std::int64_t i = 0; i < count; ++i) {
+        const DType dtype = node.type.dtype;
+        if (is_float(dtype)) {
+          const double value = random.between(-2, 2);
+          ir::encode(dtype, special() && random.below(400) == 0 ? random.pick(planted) : value, bytes);
+        } else {
+          ir::encode_int(dtype, static_cast<std::int64_t>(random.word()) - (std::int64_t{1} << 31), bytes);
+        }
+      }
+    }
+    return made;
+  }
+
+ private:
+  struct Axis {
+    std::int64_t size;
+    enum Part { batch, contracted, free } part;
+    int pair;  // of batch and contracted axes
+  };
+
+  /// Any number up to 300, with primes, powers of two and their neighbours more often.
+  std::int64_t draw_size(bool may_be_empty) {
+    const std::vector<int> primes = {2, 3, 5, 7, 11, 13, 17, 31, 61, 97, 127, 131, 251, 257};
+    const std::vector<int> powers = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+    std::int64_t size = 0;
+    if (random_.chance(30)) {
+      size = random_.pick(primes);
+    } else if (random_.chance(50)) {
+      size = random_.pick(powers) + static_cast<std::int64_t>(random_.below(3)) - 1;
+    } else {
+      size = 1 + static_cast<std::int64_t>(random_.below(300));
+    }
+    if (size == 0 && !(may_be_empty && random_.chance(25))) size = 1;
+    while (size > 1 && size > left_) size = (size + 2) / 3;
+    left_ /= std::max<std::int64_t>(size, 1);
+    return size;
+  }
+
+  void draw_axes() {
+    // In an order that does not always starve the same kind.
+    std::vector<Axis> batch, contracted, free_a, free_b;
+    const std::size_t batches = random_.below(4);
+    const std::size_t contractions = random_.chance(3) ? 0 : random_.chance(70) ? 1 : 2 + random_.below(2);
+    const auto draw = [&](std::vector<Axis>& to, std::size_t count, Axis::Part part) {
+      for (std::size_t i = 0; i < count; ++i) to.push_back({draw_size(part == Axis::contracted), part, static_cast<int>(i)});
+    };
+    const std::size_t frees_a = random_.chance(75) ? 1 : random_.below(3);
+    const std::size_t frees_b = random_.chance(75) ? 1 : random_.below(3);
+    if (random_.chance(50)) draw(contracted, contractions, Axis::contracted);
+    draw(free_a, frees_a, Axis::free);
+    draw(free_b, frees_b, Axis::free);
+    if (contracted.empty()) draw(contracted, contractions, Axis::contracted);
+    left_ = std::min<std::int64_t>(left_, 12);
+    draw(batch, batches, Axis::batch);
+    for (const bool second : {false, true}) {
+      std::vector<Axis>& axes = second ? b_ : a_;
+      for (const auto* part : {&batch, &contracted, second ? &free_b : &free_a}) axes.insert(axes.end(), part->begin(), part->end());
+      shuffle(axes);
+    }
+    place(a_, axes_.batch_a, axes_.contract_a, batches, contractions);
+    place(b_, axes_.batch_b, axes_.contract_b, batches, contractions);
+  }
+
+  template <typename T>
+  void shuffle(std::vector<T>& list) {
+    for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[random_.below(i)]);
+  }
+
+  static void place(const std::vector<Axis>& axes, std::vector<int>& batch, std::vector<int>& contract, std::size_t batches, std::size_t contractions) {
+    batch.resize(batches);
+    contract.resize(contractions);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i].part == Axis::batch) batch[static_cast<std::size_t>(axes[i].pair)] = static_cast<int>(i);
+      if (axes[i].part == Axis::contracted) contract[static_cast<std::size_t>(axes[i].pair)] = static_cast<int>(i);
+    }
+  }
+
+  /// A tensor with these axes: as it lies in memory, permuted, cut out of a larger one, turned round, stretched, or
+  /// computed from one.
+  Tensor operand(const std::string& name, const std::vector<Axis>& axes) {
+    std::vector<int> order(axes.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (random_.chance(40)) shuffle(order);  // axis order[i] of the operand is axis i in memory
+    Shape shape, whole;
+    std::vector<bool> stretched;
+    for (const int axis : order) {
+      const std::int64_t size = axes[static_cast<std::size_t>(axis)].size;
+      stretched.push_back(random_.chance(7));
+      shape.emplace_back(stretched.back() ? 1 : size);
+      whole.emplace_back(size);
+    }
+    Tensor x = input(name, shape).broadcast_to(whole);
+    std::vector<int> back(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+    x = x.permute(back);
+    if (!axes.empty() && random_.chance(8)) x = x.reverse({static_cast<int>(random_.below(axes.size()))});
+    return x;
+  }
+
+  Tensor input(const std::string& name, Shape shape) {
+    if (!shape.empty() && random_.chance(12)) {  // cut out of a larger one
+      Shape larger = shape;
+      const std::size_t axis = random_.below(shape.size());
+      larger[axis] = Dim(shape[axis].size() + 3);
+      const std::int64_t begin = static_cast<std::int64_t>(random_.below(4));
+      return Tensor::input(name, dtype_, larger).slice(static_cast<int>(axis), begin, begin + shape[axis].size());
+    }
+    if (!is_float(dtype_) || !random_.chance(20)) return Tensor::input(name, dtype_, shape);
+    if (random_.chance(50)) return Tensor::input(name, DType::i8, shape).cast(dtype_) * 0.015625;  // dequantised
+    return relu(Tensor::input(name, dtype_, shape)) * 0.5;
+  }
+
+  Tensor with_epilogue(Tensor x) {
+    if (random_.chance(60)) return x;
+    if (!x.shape().empty() && random_.chance(60)) x = x + Tensor::input("bias", dtype_, {x.shape().back()});
+    if (is_float(dtype_) && dtype_ != DType::f64 && random_.chance(50)) x = tanh(x);
+    if (x.shape().size() > 1 && random_.chance(40)) x = x.transpose();
+    return x;
+  }
+
+  Random random_;
+  std::uint64_t seed_;
+  DType dtype_ = DType::f32;
+  std::int64_t left_ = 0;
+  std::vector<Axis> a_, b_;
+  DotAxes axes_;
+  ir::Graph graph_;
+};
+
+/// The first thing that is wrong about a case compiled in this way, or nothing.
+std::string fault_of(const DotCase& one, const Build& how) try {
+  const Data data = one.data();
+  const Executable program = compile_graph(one.graph(), how);
+  const GuardedRun run = run_guarded(program, one.graph(), data);
+  if (!run.broken.empty()) return run.broken;
+  const Verdict verdict = check_outputs(one.graph(), data, run.outputs);
+  // An infinity times what rounding may have made 0 is undecided.
+  const std::int64_t share = one.special() ? 2 : 20;
+  if (verdict.wrong.empty() && verdict.undecided * share > verdict.elements) {
+    return fmt::format("{} of {} elements are undecided.", verdict.undecided, verdict.elements);
+  }
+  return verdict.wrong;
+} catch (const std::exception& error) {
+  return error.what();
+}
+
+TEST(Dot, RandomContractions) {
+  std::vector<std::uint64_t> seeds(number_in("VKFUSE_FUZZ_CASES").value_or(kCases));
+  std::iota(seeds.begin(), seeds.end(), kFirstSeed);
+  if (const auto one = number_in("VKFUSE_SEED")) seeds = {*one};
+  int failures = 0;
+  for (const std::uint64_t seed : seeds) {
+    const DotCase one(seed);
+    Build how;
+    how.fusion = seed % 4 != 0;
+    how.numerics = seed % 3 == 0 ? Numerics::strict : Numerics::standard;
+    if (seed % 7 == 0) how.device = &device_without_subgroups();
+    const std::string fault = fault_of(one, how);
+    if (fault.empty()) continue;
+    ADD_FAILURE() << fault << "\n"
+                  << ir::print(one.graph())
+                  << fmt::format("REPLAY: VKFUSE_SEED={} vkfuse-test-differential --gtest_filter=Dot.RandomContractions\n", seed);
+    if (++failures == 5) return;
+  }
+}
+
+// --- what has no sum ---------------------------------------------------------------------------------------
+
+Tensor input(const char* name, DType dtype, Shape shape) { return Tensor::input(name, dtype, std::move(shape)); }
+
+TEST(Dot, OfNothingIsZero) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::i32, DType::u8}) {
+    const ir::Graph graph = graph_of({matmul(input("a", dtype, {5, 0}), input("b", dtype, {0, 7})) + input("c", dtype, {7})});
+    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 3, false}), fmt::format("nothing added up in {}", name_of(dtype)));
+  }
+}
+
+// Disabled until segments place a contraction whose result has no elements.
+TEST(Dot, DISABLED_OfNoRowsHasNoElements) {
+  const Shape shapes[][2] = {{{0, 4}, {4, 3}}, {{3, 4}, {4, 0}}, {{0, 3, 4}, {0, 4, 3}}};
+  for (const auto& pair : shapes) {
+    const ir::Graph graph = graph_of({matmul(input("a", DType::f32, pair[0]), input("b", DType::f32, pair[1]))});
+    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 3, false}), to_text(pair[0]));
+  }
+}
+
+TEST(Dot, NaNAndInfinitiesReachTheirRowAndColumnOnly) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr std::int64_t kSize = 70;
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const ir::Graph graph = graph_of({matmul(input("a", dtype, {kSize, kSize}), input("b", dtype, {kSize, kSize}))});
+    Data data;
+    for (std::int64_t i = 0; i < kSize * kSize; ++i) {
+      const std::int64_t row = i / kSize;
+      const bool planted = i % kSize == (row * 5) % kSize;
+      ir::encode(dtype, !planted ? 1.0 : row == 3 ? std::nan("") : row == 40 ? inf : row == 41 ? -inf : 0.0, data.inputs["a"]);
+      ir::encode(dtype, i == 20 * kSize + 65 ? std::nan("") : 0.5, data.inputs["b"]);
+    }
+    const NamedBytes outputs = judge(compile_graph(graph, Build{}), graph, data, fmt::format("rows of {}", name_of(dtype)));
+    for (std::int64_t i = 0; i < kSize * kSize && !outputs.empty(); ++i) {
+      const double value = ir::decode(dtype, outputs.at("y").data() + i * size_of(dtype));
+      const bool wanted = i / kSize == 3 || i % kSize == 65;
+      ASSERT_EQ(std::isnan(value), wanted) << "element " << i << " of " << name_of(dtype);
+      ASSERT_EQ(std::isinf(value), !wanted && (i / kSize == 40 || i / kSize == 41)) << "element " << i << " of " << name_of(dtype);
+    }
+  }
+}
+
+// --- matmul's rules ------------------------------------------------------------------------------------------
+
+struct Product {
+  Shape a, b, result;
+};
+const Product kProductsOfShapes[] = {
+    {{5}, {5}, {}},
+    {{5}, {5, 3}, {3}},
+    {{2, 5}, {5}, {2}},
+    {{4, 2, 5}, {5, 3}, {4, 2, 3}},
+    {{2, 5}, {4, 5, 3}, {4, 2, 3}},
+    {{4, 2, 5}, {4, 5, 3}, {4, 2, 3}},
+    {{1, 2, 5}, {4, 5, 3}, {4, 2, 3}},
+    {{6, 1, 2, 5}, {4, 5, 3}, {6, 4, 2, 3}},
+    {{1, 4, 2, 5}, {6, 1, 5, 3}, {6, 4, 2, 3}},
+    {{1, 1, 2, 5}, {1, 1, 5, 3}, {1, 1, 2, 3}},
+    {{5}, {4, 5, 3}, {4, 3}},
+    {{6, 4, 2, 5}, {5}, {6, 4, 2}},
+};
+
+TEST(Matmul, FollowsNumPy) {
+  for (const Product& one : kProductsOfShapes) {
+    const Tensor a = input("a", DType::f32, one.a);
+    const Tensor b = input("b", DType::f32, one.b);
+    const Tensor made = matmul(a, b);
+    ASSERT_TRUE(made.valid()) << made.error().text();
+    EXPECT_EQ(made.shape(), one.result) << to_text(one.a) << " by " << to_text(one.b);
+    // The same sums written out: every product, then a fold.
+    const bool row = one.a.size() == 1;
+    const bool column = one.b.size() == 1;
+    const Tensor left = (row ? a.unsqueeze(0) : a).unsqueeze(-1);                       // [..., m, k, 1]
+    const Tensor right = (column ? b.unsqueeze(1) : b).unsqueeze(column ? 0 : -3);      // [..., 1, k, n]
+    const Tensor sums = (left * right).sum({-2}).reshape(one.result);
+    const ir::Graph graph = graph_of({made, sums});
+    const Data data = data_for({graph, {}, 11, false});
+    const auto want = expected(graph, data);
+    for (std::size_t i = 0; i < want.at("y").value.size(); ++i) {
+      ASSERT_NEAR(want.at("y").value[i], want.at("y1").value[i], 1e-4) << "element " << i << " of " << to_text(one.a) << " by " << to_text(one.b);
+    }
+    const ir::Graph alone = graph_of({made});
+    const Executable program = compile_graph(alone, Build{});
+    EXPECT_EQ(program.kernel_count(), 1) << to_text(one.a) << " by " << to_text(one.b);
+    judge(program, alone, data, to_text(one.a) + " by " + to_text(one.b));
+  }
+}
+
+}  // namespace
+}  // namespace vkfuse::test
