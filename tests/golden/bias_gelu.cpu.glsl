@@ -54,35 +54,32 @@ uint quotient(uint n, uint magic, uint shift) {
 float f16_value(uint bits) {
   uint sign = (bits & 0x8000u) << 16;
   uint magnitude = bits & 0x7fffu;
-  if (magnitude > 0x7c00u) return uintBitsToFloat(0x7fc00000u);
-  if (magnitude == 0x7c00u) return uintBitsToFloat(sign | 0x7f800000u);
-  if (magnitude >= 0x400u) return uintBitsToFloat(sign | (magnitude << 13) + 0x38000000u);
-  if (magnitude == 0u) return uintBitsToFloat(sign);
-  int top = findMSB(magnitude);  // subnormal: magnitude * 2^-24, a normal f32
-  return uintBitsToFloat(sign | uint(top + 103) << 23 | (magnitude << (23 - top) & 0x7fffffu));
+  uint normal = (magnitude << 13) + 0x38000000u;
+  uint small = floatBitsToUint(float(magnitude) * 5.9604644775390625e-08);  // units of 2^-24: a normal f32
+  uint value = magnitude >= 0x400u ? normal : small;
+  value = magnitude >= 0x7c00u ? 0x7f800000u : value;
+  value |= sign;
+  value = magnitude > 0x7c00u ? 0x7fc00000u : value;
+  return uintBitsToFloat(value);
 }
 
 vec2 f16x2_values(uint word) {
   return vec2(f16_value(word & 0xffffu), f16_value(word >> 16));
 }
 
-// The bits of the nearest f16, halves to even; NaN becomes the canonical 0x7e00.
+// The bits of the nearest f16, halves to even; NaN becomes the canonical 0x7e00. Selects, no branches: a kernel
+// has many of these.
 uint f16_bits(float x) {
-  uint bits = floatBitsToUint(x);
-  uint sign = bits >> 16 & 0x8000u;
-  uint magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return 0x7e00u;
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // from 65520 on
-  if (magnitude >= 0x38800000u) {                       // normal: from 2^-14 on
-    return sign | (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
-  }
-  if (magnitude < 0x33000000u) return sign;  // below half of the smallest, 2^-25
-  int shift = 126 - int(magnitude >> 23);    // in units of 2^-24: 14 to 24
-  uint fraction = (magnitude & 0x7fffffu) | 0x800000u;
-  uint steps = fraction >> shift;
-  uint rest = fraction & ((1u << shift) - 1u);
-  uint half_way = 1u << (shift - 1);
-  return sign | (steps + uint(rest > half_way || (rest == half_way && (steps & 1u) != 0u)));
+  uint sign = floatBitsToUint(x) >> 16 & 0x8000u;
+  uint magnitude = floatBitsToUint(x) & 0x7fffffffu;
+  uint normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+  // Below 2^-14 in units of 2^-24; what a device may flush to zero is far below half of one.
+  precise float units = roundEven(uintBitsToFloat(min(magnitude, 0x38800000u)) * 16777216.0);
+  uint small = uint(units);
+  uint bits = magnitude >= 0x38800000u ? normal : small;
+  bits = magnitude >= 0x477ff000u ? 0x7c00u : bits;  // from 65520 on
+  bits |= sign;
+  return magnitude > 0x7f800000u ? 0x7e00u : bits;
 }
 
 uint f16x2_bits(vec2 v) {

@@ -26,14 +26,17 @@ bool f32_is_nan(float x) {
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  if (f32_is_nan(x)) return x;
-  if (f32_is_nan(y)) return y;
-  return x < y ? y : x;
+  bool x_is_nan = f32_is_nan(x);
+  bool y_is_nan = f32_is_nan(y);
+  float most = x < y ? y : x;
+  most = y_is_nan ? y : most;
+  return x_is_nan ? x : most;
 }
 
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
-  return f32_is_nan(x) ? x : exp(x);
+  float power = exp(x);
+  return f32_is_nan(x) ? x : power;
 }
 
 // Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.

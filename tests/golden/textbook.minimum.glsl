@@ -23,9 +23,11 @@ bool f32_is_nan(float x) {
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  if (f32_is_nan(x)) return x;
-  if (f32_is_nan(y)) return y;
-  return x < y ? y : x;
+  bool x_is_nan = f32_is_nan(x);
+  bool y_is_nan = f32_is_nan(y);
+  float most = x < y ? y : x;
+  most = y_is_nan ? y : most;
+  return x_is_nan ? x : most;
 }
 
 // One element.
