@@ -8,44 +8,69 @@ namespace vkfuse::bench {
 
 /// One way of running a row.
 struct Measured {
-  Times times;
+  Timing timing;
   int kernels = 0;
-  double compile_ms = 0;   ///< GLSL to SPIR-V, of every distinct kernel
-  double pipeline_ms = 0;  ///< in the driver
-  double create_ms = 0;    ///< from the graph to a program that can run: planning and all of the above
+  double compile_ms = 0;    ///< GLSL to SPIR-V, of every distinct kernel
+  double pipeline_ms = 0;   ///< in the driver
+  double create_ms = 0;     ///< from the graph to a program that can run: planning and all of the above that was not done before
+  double first_run_ms = 0;  ///< from submission to end: drivers do the rest of their compiling here
   std::int64_t arena_bytes = 0;
+  std::int64_t moved_bytes = 0;  ///< that its kernels load and store
+
+  [[nodiscard]] double us() const { return timing.alone.median; }
 };
 
 enum class Outcome : std::uint8_t { measured, checked, wrong, skipped, failed };
+
+/// What runs when a framework runs one kernel for each of its own ops.
+enum class Framework : std::uint8_t {
+  own,      ///< `framework` is a program of its own
+  fused,    ///< the row is one op of a framework
+  unfused,  ///< a framework's ops are the graph's
+};
 
 struct RowResult {
   const Row* row = nullptr;
   Outcome outcome = Outcome::failed;
   std::string detail;  ///< why it is wrong, skipped or failed; why there is no unfused time
   std::string size;
+  std::string name_of_case;
   std::int64_t bytes = 0;
   std::int64_t copy_bytes = 0;
+  double operations = 0;  ///< arithmetic, of the graph
   int sets = 1;
   Measured fused;
   std::optional<Measured> unfused;  ///< none where its intermediate values do not fit the device
+  Framework framework_is = Framework::unfused;
+  std::optional<Measured> own_framework;
   Measured copy;
   double max_ratio = 0;
   std::int64_t samples = 0;
+  double warm_seconds = 0;
+  bool steady = false;
   double seconds = 0;  ///< that the row took, all in all
 
-  [[nodiscard]] double gb_s() const { return static_cast<double>(bytes) / fused.times.median * 1e-3; }
-  [[nodiscard]] double copy_gb_s() const { return static_cast<double>(copy_bytes) / copy.times.median * 1e-3; }
+  [[nodiscard]] const std::optional<Measured>& framework() const {
+    return framework_is == Framework::own ? own_framework : unfused;
+  }
+  [[nodiscard]] double gb_s() const { return static_cast<double>(bytes) / fused.us() * 1e-3; }
+  [[nodiscard]] double copy_gb_s() const { return static_cast<double>(copy_bytes) / copy.us() * 1e-3; }
   [[nodiscard]] double copy_percent() const { return 100 * gb_s() / copy_gb_s(); }
+  /// Bytes that its own kernels move, as part of what the copy moves in the time.
+  [[nodiscard]] double own_copy_percent(const Measured& one) const {
+    return 100 * static_cast<double>(one.moved_bytes) / one.us() * 1e-3 / copy_gb_s();
+  }
 };
 
-RowResult bench_row(const Session& session, const Row& row);
+RowResult bench_row(const Session& session, const Request& request);
 
 /// A program, checked and ready to be timed. Used by the sweep too.
 struct Prepared {
   std::unique_ptr<Bound> bound;
   Measured measured;
 };
-Result<Prepared> prepare(const Session& session, const Case& one, const BufferSets& sets, const runtime::ProgramOptions& options);
+/// Several graphs run one after the other.
+Result<Prepared> prepare(const Session& session, std::span<const ir::Graph> graphs, const BufferSets& sets, const runtime::ProgramOptions& options);
 
 /// The buffers of a case and what its outputs must be. A spoiled row's first input differs between device and host.
 struct Loaded {

@@ -52,6 +52,95 @@ Result<void> fill_set(runtime::Context& context, const ir::Graph& graph, const H
   return ticket.wait();
 }
 
+/// Memory of values that one part leaves to later ones.
+class Between {
+ public:
+  Between(const std::vector<std::shared_ptr<runtime::Program>>& programs, Bound& bound) : programs_(programs), bound_(bound) {
+    for (std::size_t part = 0; part < programs.size(); ++part) {
+      const ir::Graph& graph = programs[part]->plan().graph;
+      for (ir::NodeId id : graph.inputs()) last_[name_of(graph, id)] = part;
+    }
+  }
+
+  static const std::string& name_of(const ir::Graph& graph, ir::NodeId input) {
+    return std::get<ir::InputPayload>(graph.node(input).payload).name;
+  }
+
+  [[nodiscard]] std::optional<vulkan::BufferRange> find(const std::string& name) const {
+    const auto known = ranges_.find(name);
+    return known == ranges_.end() ? std::nullopt : std::optional(known->second);
+  }
+
+  Result<vulkan::BufferRange> add(const std::string& name, std::uint64_t bytes) {
+    auto free = free_.find(bytes);
+    if (free == free_.end()) {
+      VKF_TRY(buffer, Buffer::create(bound_.context().device(), bytes, BufferKind::device));
+      bound_.between.push_back(std::move(buffer));
+      free = free_.emplace(bytes, &bound_.between.back());
+    }
+    const vulkan::BufferRange range{free->second, 0, free->second->size()};
+    free_.erase(free);
+    sizes_[name] = bytes;
+    return ranges_[name] = range;
+  }
+
+  /// What no part after this one reads is free again.
+  void retire(std::size_t part) {
+    for (auto it = sizes_.begin(); it != sizes_.end();) {
+      const bool dead = last_.count(it->first) == 0 || last_.at(it->first) <= part;
+      if (dead) free_.emplace(it->second, ranges_.at(it->first).buffer);
+      it = dead ? sizes_.erase(it) : std::next(it);
+    }
+  }
+
+ private:
+  const std::vector<std::shared_ptr<runtime::Program>>& programs_;
+  Bound& bound_;
+  std::map<std::string, std::size_t> last_;  ///< the last part that reads an input of this name
+  std::map<std::string, vulkan::BufferRange> ranges_;
+  std::map<std::string, std::uint64_t> sizes_;  ///< of those that are in use
+  std::multimap<std::uint64_t, const Buffer*> free_;
+};
+
+Result<vulkan::BufferRange> range_of_input(const BufferSet& set, const std::string& name, const Between& between) {
+  if (const auto input = set.inputs.find(name); input != set.inputs.end()) return input->second;
+  if (const auto output = set.outputs.find(name); output != set.outputs.end()) return output->second;
+  if (const auto kept = between.find(name)) return *kept;
+  return make_error(ErrorCode::internal, "The value '{}' is read by a part of the program and written by none before it.", name);
+}
+
+Result<void> bind_part(const std::shared_ptr<runtime::Program>& program, const BufferSets& sets, Between& between, Bound& bound) {
+  Part& part = bound.parts.emplace_back();
+  part.program = program;
+  VKF_TRY(variant, program->variant({}));
+  part.variant = variant;
+  VKF_TRY(constants, program->constant_ranges());
+  if (variant->memory.arena_bytes > 0) {
+    const auto bytes = static_cast<std::uint64_t>(variant->memory.arena_bytes);
+    VKF_TRY(arena, Buffer::create(program->context()->device(), bytes, BufferKind::device));
+    part.arena = std::move(arena);
+    runtime::add_arena(variant->memory, *part.arena, constants);
+  }
+  const ir::Graph& graph = program->plan().graph;
+  for (const ir::Output& output : graph.outputs()) {
+    if (sets.sets.front().outputs.count(output.name) > 0) continue;
+    VKF_TRY(bytes, bytes_of(graph, output.value));
+    VKF_TRY(range, between.add(output.name, static_cast<std::uint64_t>(bytes)));
+    constants[output.value] = range;
+  }
+  for (const BufferSet& set : sets.sets) {
+    runtime::Ranges& ranges = part.sets.emplace_back(constants);
+    for (ir::NodeId id : graph.inputs()) {
+      VKF_TRY(range, range_of_input(set, Between::name_of(graph, id), between));
+      ranges[id] = range;
+    }
+    for (const ir::Output& output : graph.outputs()) {
+      if (const auto own = set.outputs.find(output.name); own != set.outputs.end()) ranges[output.value] = own->second;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<BufferSets> make_sets(runtime::Context& context, const ir::Graph& graph, const HostData& data, int count) {
@@ -68,28 +157,45 @@ Result<BufferSets> make_sets(runtime::Context& context, const ir::Graph& graph, 
   return sets;
 }
 
-Result<std::unique_ptr<Bound>> bind(std::shared_ptr<runtime::Program> program, const BufferSets& sets) {
+Result<std::unique_ptr<Bound>> bind_programs(const std::vector<std::shared_ptr<runtime::Program>>& programs, const BufferSets& sets) {
   auto bound = std::make_unique<Bound>();
-  VKF_TRY(variant, program->variant({}));
-  bound->variant = variant;
-  VKF_TRY(constants, program->constant_ranges());
-  if (variant->memory.arena_bytes > 0) {
-    const auto bytes = static_cast<std::uint64_t>(variant->memory.arena_bytes);
-    VKF_TRY(arena, Buffer::create(program->context()->device(), bytes, BufferKind::device));
-    bound->arena = std::move(arena);
-    runtime::add_arena(variant->memory, *bound->arena, constants);
+  bound->sets = sets.sets.size();
+  Between between(programs, *bound);
+  for (std::size_t part = 0; part < programs.size(); ++part) {
+    VKF_CHECK_OK(bind_part(programs[part], sets, between, *bound));
+    between.retire(part);
   }
-  const ir::Graph& graph = program->plan().graph;
-  for (const BufferSet& set : sets.sets) {
-    runtime::Ranges ranges = constants;
-    for (ir::NodeId id : graph.inputs()) {
-      ranges[id] = set.inputs.at(std::get<ir::InputPayload>(graph.node(id).payload).name);
-    }
-    for (const ir::Output& output : graph.outputs()) ranges[output.value] = set.outputs.at(output.name);
-    bound->sets.push_back(std::move(ranges));
-  }
-  bound->program = std::move(program);
   return bound;
+}
+
+int Bound::kernels() const {
+  int count = 0;
+  for (const Part& part : parts) count += part.variant->dispatches();
+  return count;
+}
+
+std::int64_t Bound::arena_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Part& part : parts) bytes += part.variant->memory.arena_bytes;
+  for (const vulkan::Buffer& buffer : between) bytes += static_cast<std::int64_t>(buffer.size());
+  return bytes;
+}
+
+Result<std::int64_t> Bound::moved_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Part& part : parts) {
+    VKF_TRY(totals, plan::totals(part.program->plan(), {}));
+    bytes += totals.bytes;
+  }
+  return bytes;
+}
+
+Result<void> Bound::record(vulkan::CommandBuffer& commands, std::size_t set) const {
+  for (const Part& part : parts) {
+    if (&part != &parts.front()) commands.barrier(Access::compute, Access::compute);
+    VKF_CHECK_OK(part.program->record(commands, *part.variant, part.sets[set]));
+  }
+  return {};
 }
 
 }  // namespace vkfuse::bench

@@ -1,4 +1,4 @@
-// Programs bound to device memory: rotating sets of inputs and outputs, and the arena.
+// Programs bound to device memory: rotating sets of inputs and outputs, and what they keep between kernels.
 #pragma once
 
 #include <deque>
@@ -26,16 +26,33 @@ struct BufferSets {
 /// Uploads the pools once and copies from there to every input on the device.
 Result<BufferSets> make_sets(runtime::Context& context, const ir::Graph& graph, const HostData& data, int count);
 
-/// A program and where its values live in each set.
-struct Bound {
+/// One program, and where its values live in each set.
+struct Part {
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Variant> variant;
   std::optional<vulkan::Buffer> arena;
   std::vector<runtime::Ranges> sets;
-
-  [[nodiscard]] int kernels() const { return variant->dispatches(); }
 };
-/// The result is behind a pointer because the ranges point to its arena.
-Result<std::unique_ptr<Bound>> bind(std::shared_ptr<runtime::Program> program, const BufferSets& sets);
+
+/// What one run is: a program, or several one after the other, of which later ones read what earlier ones wrote.
+struct Bound {
+  std::deque<Part> parts;
+  std::deque<vulkan::Buffer> between;  ///< values that parts hand on, shared by all sets
+  std::size_t sets = 1;
+
+  [[nodiscard]] int kernels() const;
+  [[nodiscard]] std::int64_t arena_bytes() const;
+  /// Bytes that the kernels load and store: with intermediate values, unlike the traffic of the row.
+  [[nodiscard]] Result<std::int64_t> moved_bytes() const;
+  /// Two runs on different sets write the same memory, so that a barrier must part them.
+  [[nodiscard]] bool keeps_values() const { return !between.empty() || arena_bytes() > 0; }
+  [[nodiscard]] runtime::Context& context() const { return *parts.front().program->context(); }
+
+  Result<void> record(vulkan::CommandBuffer& commands, std::size_t set) const;
+};
+
+/// The parts' inputs and outputs are found by name: in the sets, else among what earlier parts wrote, which gets
+/// memory of its own that is used again after its last reader. Behind a pointer because ranges point into it.
+Result<std::unique_ptr<Bound>> bind_programs(const std::vector<std::shared_ptr<runtime::Program>>& programs, const BufferSets& sets);
 
 }  // namespace vkfuse::bench

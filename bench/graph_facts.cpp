@@ -42,6 +42,19 @@ Result<std::int64_t> traffic(const ir::Graph& graph) {
   return total;
 }
 
+Result<double> arithmetic(const ir::Graph& graph) {
+  double total = 0;
+  for (const ir::Node& node : graph.nodes()) {
+    const bool folds = node.op->cls == OpClass::reduce || node.op->cls == OpClass::scan;
+    if (node.op->cls != OpClass::elementwise && !folds) continue;
+    const TensorType& type = folds ? graph.node(node.operands[0]).type : node.type;
+    VKF_TRY(sizes, resolve(type.shape, {}));
+    VKF_TRY(elements, element_count(sizes));
+    total += static_cast<double>(elements) * (node.op->name == "fma" ? 2 : 1);
+  }
+  return total;
+}
+
 std::optional<std::int64_t> positions_of(const ir::Graph& graph, ir::NodeId input) {
   const std::vector<std::vector<ir::NodeId>> users = graph.users();
   std::vector<ir::NodeId> open = {input};

@@ -1,14 +1,15 @@
 // vkfuse-bench: how fast fused kernels are on a device, beside one kernel per op and a plain copy.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <regex>
 
+#include "compare.hpp"
+#include "page.hpp"
 #include "report.hpp"
+#include "suite.hpp"
 
 namespace {
 
@@ -18,22 +19,40 @@ using namespace vkfuse::bench;
 struct Arguments {
   std::string suite = "quick";
   std::string filter;
+  std::vector<std::string> cases;
   bool list = false;
-  bool sweep = false;
-  bool check = false;
   std::string device;
   std::vector<std::string> disable;
   std::vector<std::string> limits;
-  std::string json;
+  std::string resume;
+  SuiteOptions run;
+
+  CompareOptions compare;
+  std::vector<std::string> compared;
+  std::vector<std::string> reported;
+  std::string page;
 };
 
-Result<std::vector<const Row*>> chosen_rows(const Arguments& arguments) {
-  std::vector<const Row*> chosen;
+/// A row is chosen by its name, its group or its case at full size.
+bool matches(const Row& row, const std::regex& filter, const std::string& text) {
+  return std::regex_search(row.name, filter) || row.group == text || std::regex_search(case_text(row, row.full), filter);
+}
+
+Result<std::vector<Request>> chosen_rows(const Arguments& arguments) {
+  std::vector<Request> chosen;
+  for (const std::string& text : arguments.cases) {
+    VKF_TRY(request, parse_case(text));
+    chosen.push_back(request);
+  }
+  if (!chosen.empty()) return chosen;
+  // A case as it was printed, at the size that ran.
+  if (const auto pasted = parse_case(arguments.filter); pasted.ok()) return std::vector<Request>{*pasted};
   try {
     const std::regex filter(arguments.filter);
+    const bool named = !arguments.filter.empty() || arguments.suite != "quick" || arguments.run.sweep || arguments.list;
     for (const Row& row : rows()) {
-      const bool wanted = std::regex_search(row.name.begin(), row.name.end(), filter) || row.group == arguments.filter;
-      if (wanted && (row.traits.sweep || !arguments.sweep)) chosen.push_back(&row);
+      if (arguments.run.sweep && !row.traits.sweep) continue;
+      if ((named || row.traits.quick) && matches(row, filter, arguments.filter)) chosen.push_back({&row, {}});
     }
   } catch (const std::regex_error& error) {
     return invalid("'--filter {}' is no regular expression: {}.", arguments.filter, error.what());
@@ -44,7 +63,7 @@ Result<std::vector<const Row*>> chosen_rows(const Arguments& arguments) {
 
 Result<DeviceOptions> device_options(const Arguments& arguments) {
   DeviceOptions options;
-  options.name = arguments.device;
+  if (arguments.device != "all") options.name = arguments.device;
   options.disable = arguments.disable;
   for (const std::string& limit : arguments.limits) {
     const std::size_t equals = std::min(limit.find('='), limit.size() - 1);
@@ -57,102 +76,79 @@ Result<DeviceOptions> device_options(const Arguments& arguments) {
   return options;
 }
 
-/// Which row is being measured, on stderr while somebody watches it.
-class Progress {
- public:
-  void show(std::size_t done, std::size_t all, std::string_view name) {
-    if (shown_) fmt::print(stderr, "\r[{}/{}] {:<40}", done + 1, all, name);
-  }
-  /// Before a line of the report, so that the two do not mix on one terminal.
-  void clear() {
-    if (shown_) fmt::print(stderr, "\r{:<60}\r", "");
-  }
-
- private:
-  bool shown_ = isatty(STDERR_FILENO) != 0;
-};
-
-Result<void> write_json(const std::string& path, const nlohmann::json& report) {
-  if (path.empty()) return {};
-  std::ofstream file(path, std::ios::trunc);
-  file << report.dump(1) << '\n';
-  file.close();
-  if (!file) return make_error(ErrorCode::io, "The file '{}' could not be written.", path);
-  return {};
-}
-
-/// Everything on one device, with "good" for the exit status.
-class Run {
- public:
-  Run(const Arguments& arguments, const std::vector<const Row*>& chosen, bool& good) : arguments_(arguments), chosen_(chosen), good_(good) {}
-
-  Result<nlohmann::json> on(const DeviceOptions& options) {
-    Session session;
-    VKF_TRY(context, runtime::Context::open(options));
-    session.context = std::move(context);
-    session.quick = arguments_.suite == "quick";
-    session.check_only = arguments_.check;
-    const char* spoil = std::getenv("VKFUSE_BENCH_SPOIL");
-    session.spoil = spoil != nullptr ? spoil : "";
-    VKF_TRY(about, environment(session));
-    report_ = {{"environment", about}};
-    fmt::print("{}, {}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), arguments_.suite);
-    fmt::print("{}\n", arguments_.sweep ? sweep_head() : table_head(arguments_.check));
-    if (arguments_.sweep) {
-      VKF_CHECK_OK(measure_all("sweep", [&](const Row& row) { return sweep_row(session, row); }));
-    } else {
-      VKF_CHECK_OK(measure_all("rows", [&](const Row& row) { return bench_row(session, row); }));
-    }
-    return std::move(report_);
-  }
-
- private:
-  template <typename Measure>
-  Result<void> measure_all(const char* key, Measure&& measure) {
-    Progress progress;
-    for (std::size_t i = 0; i < chosen_.size(); ++i) {
-      progress.show(i, chosen_.size(), chosen_[i]->name);
-      const auto result = measure(*chosen_[i]);
-      progress.clear();
-      fmt::print("{}\n", table_line(result));
-      std::fflush(stdout);
-      report_[key].push_back(to_json(result));
-      good_ = good_ && result.outcome != Outcome::wrong && result.outcome != Outcome::failed;
-      // After every row: a run that is cut off leaves what it has.
-      VKF_CHECK_OK(write_json(arguments_.json, report_));
-    }
-    return {};
-  }
-
-  const Arguments& arguments_;
-  const std::vector<const Row*>& chosen_;
-  bool& good_;
-  nlohmann::json report_;
-};
-
-/// The exit status: 0, or 1 if a row is wrong or failed.
-Result<int> run_all(const Arguments& arguments) {
+Result<int> measure(Arguments& arguments) {
   VKF_TRY(chosen, chosen_rows(arguments));
   if (arguments.list) {
-    for (const Row* row : chosen) fmt::print("{:<20} {:<8} {:<5} {}\n", row->name, row->group, vkfuse::name_of(row->dtype), size_text(*row, row->full));
+    for (const Request& request : chosen) {
+      fmt::print("{:<24} {:<8} {:<6} {}\n", request.row->name, request.row->group, request.row->traits.quick ? "quick" : "",
+                 case_text(*request.row, request.sizes.empty() ? request.row->full : request.sizes));
+    }
     return 0;
   }
+  SuiteOptions& run = arguments.run;
+  run.quick = arguments.suite == "quick";
+  run.requests = std::move(chosen);
+  run.all_devices = arguments.device == "all";
   VKF_TRY(options, device_options(arguments));
-  bool good = true;
-  nlohmann::json report;
-  if (arguments.device == "all") {
-    VKF_TRY(devices, Device::list());
-    for (const DeviceDescription& device : devices) {
-      options.name = std::to_string(device.index);
-      VKF_TRY(one, Run(arguments, chosen, good).on(options));
-      report["devices"].push_back(one);
-    }
-  } else {
-    VKF_TRY(one, Run(arguments, chosen, good).on(options));
-    report = one;
+  run.device = std::move(options);
+  if (!arguments.resume.empty()) {
+    VKF_TRY(before, read_report(arguments.resume));
+    run.before = std::move(before);
+    if (run.json.empty()) run.json = arguments.resume;
   }
-  VKF_CHECK_OK(write_json(arguments.json, report));
-  return good ? 0 : 1;
+  run.flags = {{"suite", arguments.suite}, {"filter", arguments.filter},   {"cases", arguments.cases},
+               {"device", arguments.device}, {"disable", arguments.disable}, {"limits", arguments.limits}};
+  return run_suite(run);
+}
+
+Result<int> compare_files(const Arguments& arguments) {
+  VKF_TRY(before, read_report(arguments.compared[0]));
+  VKF_TRY(after, read_report(arguments.compared[1]));
+  VKF_TRY(comparison, compare(before, after, arguments.compare));
+  fmt::print("{}", to_text(comparison, arguments.compare));
+  return comparison.regressed() ? 1 : 0;
+}
+
+Result<int> write_page(const Arguments& arguments) {
+  std::vector<nlohmann::json> reports;
+  for (const std::string& path : arguments.reported) {
+    VKF_TRY(report, read_report(path));
+    reports.push_back(std::move(report));
+  }
+  VKF_CHECK_OK(write_file(arguments.page, to_page(reports)));
+  return 0;
+}
+
+void add_measuring(CLI::App& app, Arguments& arguments) {
+  app.add_option("--suite", arguments.suite, "quick or full")->check(CLI::IsMember({"quick", "full"}));
+  app.add_option("--filter", arguments.filter, "Only rows whose name or case has a match of this regular expression");
+  app.add_option("--case", arguments.cases, "Exactly this case, as softmax:f32:16384x4096; may be given again");
+  app.add_flag("--list", arguments.list, "List the rows with their sizes on a data-centre GPU");
+  auto* check = app.add_flag("--check", arguments.run.check, "Compare every row with the reference; time nothing");
+  app.add_flag("--sweep", arguments.run.sweep, "Compare the default schedule with every other")->excludes(check);
+  app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
+  app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
+  app.add_option("--limit", arguments.limits, "Lower a limit: NAME=VALUE");
+  app.add_option("--json", arguments.run.json, "Write the results as JSON");
+  app.add_option("--csv", arguments.run.csv, "Write the results as CSV");
+  app.add_option("--html", arguments.run.html, "Write the results as a page");
+  app.add_option("--resume", arguments.resume, "Go on with this JSON file: what it has is not measured again");
+}
+
+CLI::App* add_compare(CLI::App& app, Arguments& arguments) {
+  CLI::App* sub = app.add_subcommand("compare", "Say which rows of B are slower than in A; exit status 1 if one is");
+  sub->add_option("files", arguments.compared, "Two JSON files")->required()->expected(2);
+  sub->add_option("--threshold", arguments.compare.threshold, "Percent that do not count")->check(CLI::NonNegativeNumber);
+  sub->add_option("--of", arguments.compare.what, "Which times")->check(CLI::IsMember({"fused", "framework", "unfused", "copy"}));
+  sub->add_flag("--relative", arguments.compare.relative, "Compare times divided by the copy's of the same run");
+  return sub;
+}
+
+CLI::App* add_report(CLI::App& app, Arguments& arguments) {
+  CLI::App* sub = app.add_subcommand("report", "Draw JSON files side by side as one page");
+  sub->add_option("files", arguments.reported, "JSON files")->required();
+  sub->add_option("-o,--output", arguments.page, "The page")->required();
+  return sub;
 }
 
 }  // namespace
@@ -161,15 +157,9 @@ int main(int argc, char** argv) {
   CLI::App app{"vkfuse-bench: fused kernels beside one kernel per op and a plain copy, checked and timed"};
   app.set_version_flag("--version", VKFUSE_VERSION);
   Arguments arguments;
-  app.add_option("--suite", arguments.suite, "quick or full")->check(CLI::IsMember({"quick", "full"}));
-  app.add_option("--filter", arguments.filter, "Only rows whose name has a match of this regular expression");
-  app.add_flag("--list", arguments.list, "List the rows with their sizes on a data-centre GPU");
-  auto* check = app.add_flag("--check", arguments.check, "Compare every row with the reference; time nothing");
-  app.add_flag("--sweep", arguments.sweep, "Compare the default schedule with every other")->excludes(check);
-  app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
-  app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
-  app.add_option("--limit", arguments.limits, "Lower a limit: NAME=VALUE");
-  app.add_option("--json", arguments.json, "Write the results as JSON");
+  add_measuring(app, arguments);
+  const CLI::App* comparing = add_compare(app, arguments);
+  const CLI::App* reporting = add_report(app, arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -178,7 +168,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "vkfuse-bench: %s. Try 'vkfuse-bench --help'.\n", error.what());
     return 2;
   }
-  const Result<int> status = run_all(arguments);
+  const Result<int> status = comparing->parsed() ? compare_files(arguments) : reporting->parsed() ? write_page(arguments) : measure(arguments);
   if (status.ok()) return *status;
   std::fprintf(stderr, "vkfuse-bench: %s\n", status.error().text().c_str());
   return 2;

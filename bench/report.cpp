@@ -1,5 +1,9 @@
 #include "report.hpp"
 
+#include <cmath>
+
+#include "machine.hpp"
+
 namespace vkfuse::bench {
 
 namespace {
@@ -12,22 +16,39 @@ std::string microseconds(double us) {
   return us < 100000 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
 }
 
-std::string not_measured(const Row& row, Outcome outcome, const std::string& detail) {
+std::string not_measured(const std::string& name, Outcome outcome, const std::string& detail) {
   const char* word = outcome == Outcome::wrong ? "WRONG" : outcome == Outcome::skipped ? "skipped" : "failed";
   // A compiler's message has many lines; the JSON has them all.
-  return fmt::format("{:<19} {}: {}", row.name, word, detail.substr(0, detail.find('\n')));
+  return fmt::format("{:<32} {}: {}", name, word, detail.substr(0, detail.find('\n')));
 }
 
-void add_times(json& object, const std::string& name, const Measured& measured) {
-  object[name + "_us"] = measured.times.median;
-  object[name + "_p10"] = measured.times.p10;
-  object[name + "_p90"] = measured.times.p90;
-  object[name + "_n"] = measured.times.n;
+/// Nanoseconds are as fine as any device counts.
+double rounded(double us) { return std::round(us * 1e3) * 1e-3; }
+
+void add_times(json& object, const std::string& key, const Times& times) {
+  if (times.samples.empty()) return;
+  object[key + "_us"] = rounded(times.median);
+  object[key + "_p10"] = rounded(times.p10);
+  object[key + "_p90"] = rounded(times.p90);
+  object[key + "_n"] = times.n();
+}
+
+void add_measured(json& object, const RowResult& result, const std::string& name, const Measured& measured) {
+  add_times(object, name, measured.timing.alone);
+  add_times(object, name + "_stream", measured.timing.stream);
+  add_times(object, name + "_wall", measured.timing.wall);
   object["kernels_" + name] = measured.kernels;
   object["compile_ms_" + name] = measured.compile_ms;
   object["pipeline_ms_" + name] = measured.pipeline_ms;
   object["create_ms_" + name] = measured.create_ms;
+  object["first_run_ms_" + name] = measured.first_run_ms;
   object["arena_bytes_" + name] = measured.arena_bytes;
+  object["moved_bytes_" + name] = measured.moved_bytes;
+  if (measured.timing.alone.samples.empty()) return;
+  object["own_copy_percent_" + name] = result.own_copy_percent(measured);
+  json samples = json::array();
+  for (double us : measured.timing.alone.samples) samples.push_back(rounded(us));
+  object["samples"][name] = std::move(samples);
 }
 
 const char* name_of(Outcome outcome) {
@@ -39,7 +60,7 @@ json to_json(const SweepPoint& point) {
   const schedule::Schedule& schedule = point.schedule;
   json object = {{"schedule", point.text},  {"kind", schedule::name_of(schedule.kind)}, {"workgroup", schedule.workgroup},
                  {"vector_bytes", widest_access(schedule)}, {"us", point.times.median}, {"p10", point.times.p10},
-                 {"p90", point.times.p90},  {"n", point.times.n},
+                 {"p90", point.times.p90},  {"n", point.times.n()},
                  {"items_in_flight", schedule.items_in_flight}};
   if (schedule.kind != schedule::Template::rows) return object;
   object["row_lanes"] = schedule.row_lanes;
@@ -50,6 +71,19 @@ json to_json(const SweepPoint& point) {
   object["parts"] = schedule.parts;
   return object;
 }
+
+/// Of the row as such.
+void add_facts(json& object, const RowResult& result) {
+  object["max_error_over_bound"] = result.max_ratio;
+  object["samples_checked"] = result.samples;
+  object["bytes"] = result.bytes;
+  object["operations"] = result.operations;
+  if (result.row->traits.law_ops > 0) object["law_ops"] = result.row->traits.law_ops;
+}
+
+/// A time for people: "-" where there is none.
+std::string time_or_dash(const std::optional<Measured>& measured) { return measured ? microseconds(measured->us()) : "-"; }
+std::string kernels_or_dash(const std::optional<Measured>& measured) { return measured ? std::to_string(measured->kernels) : "-"; }
 
 }  // namespace
 
@@ -62,53 +96,66 @@ Result<json> environment(const Session& session) {
     VKF_TRY(missing, session.context->missing(static_cast<Rung>(i)));
     rungs[std::string(vkfuse::name_of(static_cast<Rung>(i)))] = missing.empty() ? "yes" : missing;
   }
-  return json{{"device", device.name},       {"driver", device.driver}, {"uuid", device.uuid},
-              {"api", device.api},           {"type", device.type},     {"memory_bytes", device.memory_bytes},
-              {"limits", device.limits},     {"features", device.features},
-              {"rungs", rungs},              {"vkfuse", VKFUSE_VERSION}, {"suite", session.quick ? "quick" : "full"}};
+  return json{{"device", device.name},
+              {"driver", device.driver},
+              {"driver_uuid", vulkan::to_text(info.driver_uuid)},
+              {"driver_version", info.driver_version},
+              {"uuid", device.uuid},
+              {"vendor_id", info.vendor_id},
+              {"device_id", info.device_id},
+              {"api", device.api},
+              {"type", device.type},
+              {"memory_bytes", device.memory_bytes},
+              {"limits", device.limits},
+              {"features", device.features},
+              {"rungs", rungs},
+              {"vkfuse", VKFUSE_VERSION},
+              {"compiler", __VERSION__},
+              {"suite", session.quick ? "quick" : "full"},
+              {"host", host_facts()},
+              {"sensors_before", sensors(info)}};
 }
 
 std::string table_head(bool check_only) {
-  if (check_only) return fmt::format("{:<19} {:>16} {:>7} {:>7} {:>5} {:>7}", "row", "size", "kernels", "samples", "error", "seconds");
-  return fmt::format("{:<19} {:>16} {:>7} {:>8} {:>8} {:>8} {:>5} {:>5} {:>5}", "row", "size", "kernels", "fused us", "unfused", "copy us",
-                     "GB/s", "copy", "error");
+  if (check_only) return fmt::format("{:<32} {:>9} {:>7} {:>5} {:>7}", "case", "kernels", "samples", "error", "seconds");
+  return fmt::format("{:<32} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5} {:>5} {:>5}", "case", "kernels", "fused us", "stream", "op by op", "per node",
+                     "copy us", "GB/s", "copy", "error");
 }
 
 std::string table_line(const RowResult& result) {
-  if (result.outcome != Outcome::measured && result.outcome != Outcome::checked) return not_measured(*result.row, result.outcome, result.detail);
-  const std::string kernels = fmt::format("{}/{}", result.fused.kernels, result.unfused ? std::to_string(result.unfused->kernels) : "-");
-  const std::string head = fmt::format("{:<19} {:>16} {:>7}", result.row->name, result.size, kernels);
+  if (result.outcome != Outcome::measured && result.outcome != Outcome::checked) return not_measured(result.name_of_case, result.outcome, result.detail);
+  const std::string kernels = fmt::format("{}/{}/{}", result.fused.kernels, kernels_or_dash(result.framework()), kernels_or_dash(result.unfused));
+  const std::string head = fmt::format("{:<32} {:>9}", result.name_of_case, kernels);
   if (result.outcome == Outcome::checked) return fmt::format("{} {:>7} {:>5.2f} {:>7.2f}", head, result.samples, result.max_ratio, result.seconds);
   const double gb_s = result.gb_s();
-  return fmt::format("{} {:>8} {:>8} {:>8} {:>5} {:>4.0f}% {:>5.2f}", head, microseconds(result.fused.times.median),
-                     result.unfused ? microseconds(result.unfused->times.median) : "-", microseconds(result.copy.times.median),
-                     gb_s < 100 ? fmt::format("{:.1f}", gb_s) : fmt::format("{:.0f}", gb_s), result.copy_percent(), result.max_ratio);
+  return fmt::format("{} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5} {:>4.0f}% {:>5.2f}", head, microseconds(result.fused.us()),
+                     microseconds(result.fused.timing.stream.median), time_or_dash(result.framework()), time_or_dash(result.unfused),
+                     microseconds(result.copy.us()), gb_s < 100 ? fmt::format("{:.1f}", gb_s) : fmt::format("{:.0f}", gb_s), result.copy_percent(),
+                     result.max_ratio);
 }
 
 json to_json(const RowResult& result) {
   json object = {{"name", result.row->name},   {"group", result.row->group}, {"dtype", vkfuse::name_of(result.row->dtype)},
-                 {"size", result.size},        {"outcome", name_of(result.outcome)}, {"detail", result.detail}};
-  object["row_seconds"] = result.seconds;
+                 {"case", result.name_of_case}, {"size", result.size},       {"outcome", name_of(result.outcome)},
+                 {"detail", result.detail},    {"row_seconds", result.seconds}};
   const bool measured = result.outcome == Outcome::measured;
   object["checked"] = measured || result.outcome == Outcome::checked;
   if (!object["checked"]) return object;
-  object["max_error_over_bound"] = result.max_ratio;
-  object["samples_checked"] = result.samples;
-  object["bytes"] = result.bytes;
-  object["kernels_fused"] = result.fused.kernels;
-  object["kernels_unfused"] = nullptr;
-  if (result.unfused) object["kernels_unfused"] = result.unfused->kernels;
+  add_facts(object, result);
+  object["unfused_us"] = object["framework_us"] = object["kernels_unfused"] = object["kernels_framework"] = nullptr;
+  add_measured(object, result, "fused", result.fused);
+  if (result.unfused) add_measured(object, result, "unfused", *result.unfused);
+  if (result.framework()) add_measured(object, result, "framework", *result.framework());
   if (!measured) return object;
+  add_measured(object, result, "copy", result.copy);
   object["copy_bytes"] = result.copy_bytes;
   object["buffer_sets"] = result.sets;
-  object["n"] = result.fused.times.n;
+  object["n"] = result.fused.timing.alone.n();
+  object["warm_seconds"] = result.warm_seconds;
+  object["steady"] = result.steady;
   object["fused_gb_s"] = result.gb_s();
   object["copy_gb_s"] = result.copy_gb_s();
   object["copy_percent"] = result.copy_percent();
-  object["unfused_us"] = nullptr;
-  add_times(object, "fused", result.fused);
-  add_times(object, "copy", result.copy);
-  if (result.unfused) add_times(object, "unfused", *result.unfused);
   return object;
 }
 
@@ -117,7 +164,7 @@ std::string sweep_head() {
 }
 
 std::string table_line(const SweepResult& result) {
-  if (result.outcome != Outcome::measured) return not_measured(*result.row, result.outcome, result.detail);
+  if (result.outcome != Outcome::measured) return not_measured(result.row->name, result.outcome, result.detail);
   return fmt::format("{:<19} {:>16} {:>24} {:>8} {:>24} {:>8} {:>5.3f} {:>5}", result.row->name, result.size, result.standard.text,
                      microseconds(result.standard.times.median), result.best.text, microseconds(result.best.times.median), result.ratio, result.all.size());
 }

@@ -1,4 +1,4 @@
-// What was measured, as a table and as JSON.
+// What was measured, as a table, as JSON and as CSV.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 
 namespace vkfuse::bench {
 
-/// Device, driver, limits, rungs. Runs the rungs' self-tests.
+/// Device, driver, limits, rungs, host, clocks. Runs the rungs' self-tests.
 Result<nlohmann::json> environment(const Session& session);
 
 /// `error` is the largest error of a sample over its bound.
@@ -20,5 +20,16 @@ nlohmann::json to_json(const RowResult& result);
 std::string sweep_head();
 std::string table_line(const SweepResult& result);
 nlohmann::json to_json(const SweepResult& result);
+
+/// One line per row of every device of a report, and a head; fields as in the JSON, empty where a row has none.
+std::string to_csv(const nlohmann::json& report);
+
+/// A report is of one device, or of a list of them under "devices".
+std::vector<const nlohmann::json*> devices_of(const nlohmann::json& report);
+
+/// Reads a report and checks that it is one.
+Result<nlohmann::json> read_report(const std::string& path);
+/// Writes a file whole: what was there stays until the new one is complete.
+Result<void> write_file(const std::string& path, const std::string& text);
 
 }  // namespace vkfuse::bench

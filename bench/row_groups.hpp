@@ -11,5 +11,8 @@ std::vector<Row> norm_rows();    ///< softmax and norms: reductions with work ar
 std::vector<Row> reduce_rows();  ///< sums, losses, positions
 std::vector<Row> scan_rows();
 std::vector<Row> gather_rows();
+std::vector<Row> matmul_rows();
+std::vector<Row> planner_rows();  ///< what to store and what to compute again
+std::vector<Row> law_rows();      ///< chains by length; how fast this device computes
 
 }  // namespace vkfuse::bench

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "vkfuse/result.hpp"
 #include "vkfuse/tensor.hpp"
 
 namespace vkfuse::bench {
@@ -21,16 +24,36 @@ struct Traits {
   std::int64_t whole = 0;
   std::vector<std::size_t> divide = {0};  ///< dimensions that smaller devices get less of, in this order
   bool sweep = false;         ///< part of --sweep
+  bool quick = false;         ///< part of the quick suite when no row is asked for by name
+  int law_ops = 0;            ///< of group law: ops in the chain
 };
 
+/// A row's program, as `build` writes it.
+struct Built {
+  std::vector<Tensor> outputs;
+  /// Values that a framework with a kernel for each of its own ops (softmax, a norm, GELU) stores before the last
+  /// of them. None: its ops are the graph's.
+  std::optional<std::vector<Tensor>> stored;
+
+  Built(std::initializer_list<Tensor> results) : outputs(results) {}         // NOLINT(google-explicit-constructor)
+  Built(std::vector<Tensor> results) : outputs(std::move(results)) {}        // NOLINT(google-explicit-constructor)
+};
+
+/// Outputs of one op of a framework, or of several that store `between`.
+inline Built framework_ops(std::vector<Tensor> outputs, std::vector<Tensor> between = {}) {
+  Built built(std::move(outputs));
+  built.stored = std::move(between);
+  return built;
+}
+
 struct Row {
-  std::string_view name;
+  std::string name;
   std::string_view group;
   DType dtype;
   /// The shape on a data-centre GPU. Smaller devices get less of traits.divide; the other dimensions stay.
   std::vector<std::int64_t> full;
-  /// Outputs of the program at a shape.
-  std::vector<Tensor> (*build)(DType dtype, const Shape& shape);
+  /// The program at a shape.
+  std::function<Built(DType dtype, const Shape& shape)> build;
   Traits traits;
 };
 
@@ -39,5 +62,16 @@ std::span<const Row> rows();
 
 /// "[16384,8192]", "64x[7812500]".
 std::string size_text(const Row& row, std::span<const std::int64_t> sizes);
+
+/// What is asked for: a row, at the size that suits the device or at a given one.
+struct Request {
+  const Row* row = nullptr;
+  std::vector<std::int64_t> sizes;  ///< empty: what suits
+};
+
+/// "softmax:f32:16384x4096": the row, its dtype and its size, in one word that no shell changes.
+std::string case_text(const Row& row, std::span<const std::int64_t> sizes);
+/// Reads such a word. Not found: no row of that name and dtype. Invalid: sizes that the row does not have.
+Result<Request> parse_case(std::string_view text);
 
 }  // namespace vkfuse::bench

@@ -1,4 +1,6 @@
 // Chains of elementwise ops.
+#include <cmath>
+
 #include "row_groups.hpp"
 #include "vkfuse/ops.hpp"
 
@@ -8,7 +10,7 @@ namespace {
 
 constexpr int kAdamTensors = 64;
 
-std::vector<Tensor> textbook(DType dtype, const Shape& shape) {
+Built textbook(DType dtype, const Shape& shape) {
   const Tensor x = Tensor::input("x", dtype, shape);
   return {relu(x * 2.0) + 1.0};
 }
@@ -17,47 +19,56 @@ Tensor biased(DType dtype, const Shape& shape) {
   return Tensor::input("x", dtype, shape) + Tensor::input("bias", dtype, {shape.back()});
 }
 
-std::vector<Tensor> bias_gelu_tanh(DType dtype, const Shape& shape) {
+Built bias_gelu_tanh(DType dtype, const Shape& shape) {
   const Tensor x = biased(dtype, shape);
-  return {0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * (x * x * x))))};
+  return framework_ops({0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * (x * x * x))))}, {x});
 }
 
-std::vector<Tensor> bias_gelu_erf(DType dtype, const Shape& shape) {
+Built bias_gelu_erf(DType dtype, const Shape& shape) {
   const Tensor x = biased(dtype, shape);
-  return {0.5 * x * (1.0 + erf(x * 0.7071067812))};
+  return framework_ops({0.5 * x * (1.0 + erf(x * 0.7071067812))}, {x});
 }
 
-std::vector<Tensor> swiglu(DType dtype, const Shape& shape) {
+Built swiglu(DType dtype, const Shape& shape) {
   const Tensor gate = Tensor::input("gate", dtype, shape);
-  return {gate * sigmoid(gate) * Tensor::input("up", dtype, shape)};
+  const Tensor silu = gate * sigmoid(gate);
+  return framework_ops({silu * Tensor::input("up", dtype, shape)}, {silu});
 }
 
 /// Keeps nine elements of ten.
-std::vector<Tensor> dropout_residual(DType dtype, const Shape& shape) {
+Built dropout_residual(DType dtype, const Shape& shape) {
   const Tensor x = Tensor::input("x", dtype, shape);
   const Tensor keep = lt(Tensor::random(shape, 2024), Tensor::scalar_int(DType::u32, 3865470566));
-  return {select(keep, x * (1.0 / 0.9), Tensor::scalar(dtype, 0)) + Tensor::input("residual", dtype, shape)};
+  const Tensor kept = select(keep, x * (1.0 / 0.9), Tensor::scalar(dtype, 0));
+  return framework_ops({kept + Tensor::input("residual", dtype, shape)}, {kept});
 }
 
-/// AdamW at its usual settings, in step 10: the new parameters and both moments of each tensor.
-std::vector<Tensor> adamw(DType dtype, const Shape& shape) {
+/// AdamW at its usual settings, in step 10: the new parameters and both moments of each tensor. Stored between are
+/// what the eight calls of the textbook form leave: decay, lerp, scale, multiply-add, root, division, sum; the
+/// parameter is the last.
+Built adamw(DType dtype, const Shape& shape) {
   constexpr double rate = 1e-3, decay = 0.01, beta1 = 0.9, beta2 = 0.999;
   constexpr double correct1 = 1 / (1 - 0.3486784401), correct2 = 1 / (1 - 0.9900448802);
-  std::vector<Tensor> outputs;
+  std::vector<Tensor> outputs, between;
   for (int i = 0; i < kAdamTensors; ++i) {
     const auto input = [&](const char* name) { return Tensor::input(name + std::to_string(i), dtype, shape); };
     const Tensor p = input("p"), g = input("g"), m = input("m"), v = input("v");
     const Tensor m1 = m * beta1 + g * (1 - beta1);
-    const Tensor v1 = v * beta2 + g * g * (1 - beta2);
-    const Tensor step = m1 * correct1 / (sqrt(v1 * correct2) + 1e-8);
-    outputs.push_back(p * (1 - rate * decay) - step * rate);
+    const Tensor scaled = v * beta2;
+    const Tensor v1 = scaled + g * g * (1 - beta2);
+    const Tensor root = sqrt(v1);
+    const Tensor corrected = root * std::sqrt(correct2);
+    const Tensor divisor = corrected + 1e-8;
+    const Tensor decayed = p * (1 - rate * decay);
+    between.insert(between.end(), {decayed, m1, scaled, v1, root, corrected, divisor});
+    outputs.push_back(decayed - m1 * (rate * correct1) / divisor);
     outputs.push_back(m1);
     outputs.push_back(v1);
   }
-  return outputs;
+  return framework_ops(outputs, between);
 }
 
-std::vector<Tensor> small_ops(DType dtype, const Shape& shape) {
+Built small_ops(DType dtype, const Shape& shape) {
   Tensor x = Tensor::input("x", dtype, shape);
   for (int i = 0; i < 5; ++i) x = tanh(x * 1.25 + 0.1) * 0.75 + 0.2;
   return {x};
@@ -67,14 +78,14 @@ std::vector<Tensor> small_ops(DType dtype, const Shape& shape) {
 
 std::vector<Row> chain_rows() {
   return {
-      {"textbook f32", "chain", DType::f32, {1 << 28}, textbook, {.sweep = true}},
-      {"textbook f16", "chain", DType::f16, {1 << 28}, textbook, {.sweep = true}},
-      {"bias+gelu tanh f16", "chain", DType::f16, {16384, 8192}, bias_gelu_tanh, {.sweep = true}},
+      {"textbook f32", "chain", DType::f32, {1 << 28}, textbook, {.sweep = true, .quick = true}},
+      {"textbook f16", "chain", DType::f16, {1 << 28}, textbook, {.sweep = true, .quick = true}},
+      {"bias+gelu tanh f16", "chain", DType::f16, {16384, 8192}, bias_gelu_tanh, {.sweep = true, .quick = true}},
       {"bias+gelu erf f16", "chain", DType::f16, {16384, 8192}, bias_gelu_erf, {.sweep = true}},
-      {"swiglu f16", "chain", DType::f16, {8192, 14336}, swiglu},
-      {"dropout+add f16", "chain", DType::f16, {16384, 8192}, dropout_residual},
+      {"swiglu f16", "chain", DType::f16, {8192, 14336}, swiglu, {.quick = true}},
+      {"dropout+add f16", "chain", DType::f16, {16384, 8192}, dropout_residual, {.quick = true}},
       {"adamw f32", "chain", DType::f32, {7812500}, adamw, {.tensors = kAdamTensors, .positive = "v"}},
-      {"25 small ops f32", "chain", DType::f32, {1 << 16}, small_ops, {.launch_bound = true}},
+      {"25 small ops f32", "chain", DType::f32, {1 << 16}, small_ops, {.launch_bound = true, .quick = true}},
   };
 }
 

@@ -5,6 +5,7 @@
 #include "api/tensor_node.hpp"
 #include "bound.hpp"
 #include "cone.hpp"
+#include "cut.hpp"
 #include "graph_facts.hpp"
 
 namespace vkfuse::bench {
@@ -71,14 +72,34 @@ std::vector<std::int64_t> divided(const Row& row, std::int64_t by) {
   return sizes;
 }
 
+/// The ids of stored values are those of a graph that has them as further outputs.
+Result<std::vector<ir::Graph>> framework_parts(const Built& built) {
+  std::vector<Tensor> all = built.outputs;
+  all.insert(all.end(), built.stored->begin(), built.stored->end());
+  VKF_TRY(graph, api::to_graph(all, {}, "framework"));
+  std::vector<ir::NodeId> stored;
+  for (const ir::Output& output : graph.outputs().subspan(built.outputs.size())) stored.push_back(output.value);
+  VKF_TRY(whole, api::to_graph(built.outputs, {}, "framework"));
+  // Nodes are added as outputs need them, so the smaller graph is the beginning of the larger one.
+  for (ir::NodeId id : stored) {
+    if (id >= whole.size()) return make_error(ErrorCode::internal, "A row stores the value %{}, which none of its outputs needs.", id);
+  }
+  return cut(whole, std::move(stored));
+}
+
 Result<Case> case_at(const Session& session, const Row& row, std::vector<std::int64_t> sizes) {
   Case made;
   made.row = &row;
   made.sizes = std::move(sizes);
   Shape shape;
   for (std::int64_t size : made.sizes) shape.emplace_back(size);
-  VKF_TRY(graph, api::to_graph(row.build(row.dtype, shape), {}, std::string(row.name)));
+  const Built built = row.build(row.dtype, shape);
+  VKF_TRY(graph, api::to_graph(built.outputs, {}, row.name));
   made.graph = std::move(graph);
+  if (built.stored) {
+    VKF_TRY(parts, framework_parts(built));
+    made.framework = std::move(parts);
+  }
   VKF_TRY(bytes, traffic(made.graph));
   made.bytes = bytes;
   if (!row.traits.launch_bound) {
@@ -92,13 +113,24 @@ Result<Case> case_at(const Session& session, const Row& row, std::vector<std::in
 
 TimingOptions Session::timing() const {
   // A CPU driver runs everything in a tenth of a second or more: there are no clocks to raise.
-  if (on_cpu()) return {.warm_seconds = 0.05, .budget_seconds = quick ? 1.0 : 1.5, .samples = 25, .min_samples = 5};
-  return {.warm_seconds = 0.3, .budget_seconds = quick ? 3.0 : 10.0, .samples = quick ? 51 : 101, .min_samples = 25};
+  if (on_cpu()) {
+    return {.warm_seconds = 0.02, .most_warm_seconds = 0.1, .budget_seconds = quick ? 0.5 : 1.5, .samples = 25, .min_samples = 5, .stream_samples = 7, .stream_us = 4e3};
+  }
+  return {.warm_seconds = 0.3, .most_warm_seconds = 1.5, .budget_seconds = quick ? 3.0 : 10.0, .samples = quick ? 51 : 101, .min_samples = 25,
+          .stream_samples = quick ? 15 : 25, .stream_us = 4e3};
 }
 
-Result<Case> make_case(const Session& session, const Row& row) {
+Result<Case> make_case(const Session& session, const Request& request, std::int64_t smaller) {
+  const Row& row = *request.row;
+  if (!request.sizes.empty()) {
+    VKF_TRY(made, case_at(session, row, request.sizes));
+    if (fits(session, made) && can_be_checked(session, made.graph)) return made;
+    return make_error(ErrorCode::out_of_memory, "The case '{}' needs more memory than this device gives it, or more work to check than is done.",
+                      case_text(row, request.sizes));
+  }
   if (row.traits.launch_bound) return case_at(session, row, row.full);
   VKF_TRY(by, divisor(session, row.dtype));
+  by *= smaller;
   std::vector<std::int64_t> last;
   for (;; by *= 2) {
     std::vector<std::int64_t> sizes = divided(row, by);

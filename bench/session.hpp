@@ -14,7 +14,8 @@ struct Session {
   bool check_only = false;  ///< every program runs once and is compared; nothing is timed
   std::string spoil;  ///< name of a row to compute from wrong data: shows that the check is alive
 
-  [[nodiscard]] bool on_cpu() const { return context->device()->info().type == DeviceType::cpu; }
+  [[nodiscard]] const vulkan::DeviceInfo& info() const { return context->device()->info(); }
+  [[nodiscard]] bool on_cpu() const { return info().type == DeviceType::cpu; }
   [[nodiscard]] TimingOptions timing() const;
   /// Elements that the reference may evaluate per output, about: half a second of it, or two.
   [[nodiscard]] double work() const { return quick ? 0x1p21 : 0x1p23; }
@@ -27,13 +28,16 @@ struct Case {
   const Row* row = nullptr;
   std::vector<std::int64_t> sizes;
   ir::Graph graph;
+  /// The graph in as many parts as a framework has kernels; empty if those are the graph's ops.
+  std::vector<ir::Graph> framework;
   std::int64_t bytes = 0;  ///< inputs and outputs, each once
   int sets = 1;            ///< of buffers to rotate through
 };
 
-/// Divides the row's outer dimensions by what suits the kind of device and the suite, then by two
-/// until everything fits its memory and its limits, and can be checked in time.
-Result<Case> make_case(const Session& session, const Row& row);
+/// Divides the row's outer dimensions by what suits the kind of device and the suite and by `smaller`, then by two
+/// until everything fits its memory and its limits, and can be checked in time. Sizes that were asked for are
+/// taken as they are, or refused.
+Result<Case> make_case(const Session& session, const Request& request, std::int64_t smaller = 1);
 
 /// A copy of as many bytes, in and out together, through the same code generator. Several tensors
 /// where one would be too large for a buffer.

@@ -61,6 +61,11 @@ SweepPoint point_of(const Steps& steps) {
   SweepPoint point{{}, most->schedule, {}};
   const schedule::Schedule& schedule = point.schedule;
   const int bytes = widest_access(schedule);
+  if (schedule.kind == schedule::Template::matrix) {
+    const schedule::TileShape& shape = schedule.matrix.shape;
+    point.text = fmt::format("{}x{}x{} {}x{}", shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n);
+    return point;
+  }
   if (schedule.kind != schedule::Template::rows) {
     const bool tiled = schedule.kind == schedule::Template::tiled;
     point.text = fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.items_in_flight);
@@ -90,8 +95,27 @@ bool keeps_chains_short(const plan::Scheduled& step) {
   return schedule.trips / schedule.parts * per_item <= longest_sum_chain(step.loops.column_count());
 }
 
+/// Every tile of a few sizes, and what computes one result per group of lanes.
+std::vector<schedule::Tuning> matrix_tunings(const Session& session) {
+  std::vector<schedule::Tuning> all = {{.matrix = false}};
+  for (int lane_m : {4, 8}) {
+    for (int lane_n : {4, 8}) {
+      for (int m : {16, 32, 64, 128, 256}) {
+        for (int n : {16, 32, 64, 128, 256}) {
+          for (int k : {16, 32}) {
+            const schedule::TileShape shape{m, n, k, lane_m, lane_n};
+            if (shape.workgroup() >= 8 && shape.workgroup() <= largest_workgroup(session)) all.push_back({.matrix = true, .tile = shape});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
 std::vector<schedule::Tuning> tunings(const Session& session, const Steps& steps) {
   const schedule::Schedule main = point_of(steps).schedule;
+  if (main.kind == schedule::Template::matrix) return matrix_tunings(session);
   return main.kind == schedule::Template::rows ? row_tunings(session, main.column_lanes) : pointwise_tunings(session);
 }
 
@@ -100,11 +124,11 @@ Result<bool> add_candidate(const Session& session, const Case& one, const Loaded
                            std::vector<Prepared>& all, SweepResult& result) {
   runtime::ProgramOptions options;
   options.tuning = tuning;
-  VKF_TRY(prepared, prepare(session, one, loaded.sets, options));
+  VKF_TRY(prepared, prepare(session, {&one.graph, 1}, loaded.sets, options));
   VKF_TRY(verdict, verify(*prepared.bound, loaded.expected, loaded.sets));
   if (!verdict.wrong.empty()) {
     result.outcome = Outcome::wrong;
-    result.detail = fmt::format("{}: {}", point_of(prepared.bound->variant->steps).text, verdict.wrong);
+    result.detail = fmt::format("{}: {}", point_of(prepared.bound->parts.front().variant->steps).text, verdict.wrong);
     return false;
   }
   all.push_back(std::move(prepared));
@@ -117,10 +141,10 @@ Result<std::vector<Prepared>> candidates(const Session& session, const Case& one
   VKF_TRY(right, add_candidate(session, one, loaded, {}, all, result));
   if (!right) return std::vector<Prepared>();
   const Bound& standard = *all.front().bound;
-  std::set<std::string> known = {identity(standard.variant->steps)};
-  for (const schedule::Tuning& tuning : tunings(session, standard.variant->steps)) {
+  std::set<std::string> known = {identity(standard.parts.front().variant->steps)};
+  for (const schedule::Tuning& tuning : tunings(session, standard.parts.front().variant->steps)) {
     // Asked before anything is compiled: most tunings say what another one does.
-    const auto steps = plan::schedule_all(standard.program->plan(), {}, tuning);
+    const auto steps = plan::schedule_all(standard.parts.front().program->plan(), {}, tuning);
     if (!steps || !std::all_of(steps->begin(), steps->end(), keeps_chains_short)) {
       ++result.refused;
       continue;
@@ -133,28 +157,31 @@ Result<std::vector<Prepared>> candidates(const Session& session, const Case& one
 }
 
 Result<void> run(const Session& session, const Row& row, SweepResult& result) {
-  VKF_TRY(one, make_case(session, row));
+  VKF_TRY(one, make_case(session, {&row, {}}));
   result.size = size_text(row, one.sizes);
   VKF_TRY(loaded, load(session, one));
   VKF_TRY(all, candidates(session, one, loaded, result));
   if (all.empty()) return {};
   std::vector<const Bound*> programs;
   for (const Prepared& prepared : all) programs.push_back(prepared.bound.get());
-  VKF_TRY(times, time_interleaved(programs, session.timing()));
+  TimingOptions timing = session.timing();
+  timing.stream_samples = 0;
+  VKF_TRY(run_us, estimate(programs));
+  VKF_TRY(measured, time_interleaved(programs, run_us, timing));
   std::size_t best = 0;
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    result.all.push_back(point_of(programs[i]->variant->steps));
-    result.all.back().times = times[i];
-    if (times[i].median < times[best].median) best = i;
+    result.all.push_back(point_of(programs[i]->parts.front().variant->steps));
+    result.all.back().times = measured.programs[i].alone;
+    if (measured.programs[i].alone.median < measured.programs[best].alone.median) best = i;
   }
-  TimingOptions again = session.timing();
-  again.samples *= 2;
+  timing.samples *= 2;
   const Bound* const finalists[] = {programs[0], programs[best]};
-  VKF_TRY(final_times, time_interleaved(std::span(finalists).first(best == 0 ? 1 : 2), again));
-  result.standard = point_of(programs[0]->variant->steps);
-  result.standard.times = final_times.front();
-  result.best = point_of(programs[best]->variant->steps);
-  result.best.times = final_times.back();
+  const std::vector<double> final_us = {run_us[0], run_us[best]};
+  VKF_TRY(final_times, time_interleaved(std::span(finalists).first(best == 0 ? 1 : 2), final_us, timing));
+  result.standard = point_of(programs[0]->parts.front().variant->steps);
+  result.standard.times = final_times.programs.front().alone;
+  result.best = point_of(programs[best]->parts.front().variant->steps);
+  result.best.times = final_times.programs.back().alone;
   result.ratio = result.standard.times.median / result.best.times.median;
   result.outcome = Outcome::measured;
   return {};

@@ -7,24 +7,61 @@
 
 namespace vkfuse::bench {
 
+/// No submission is planned to be longer; a row that has a longer run is run smaller.
+constexpr double kMostSubmissionUs = 250e3;
+
 struct TimingOptions {
-  double warm_seconds = 0.3;  ///< run before the first sample counts: clocks rise with load, not at once
-  double budget_seconds = 5;  ///< stop with fewer samples rather than take longer
+  double warm_seconds = 0.3;       ///< at least, before the first sample counts: clocks rise with load, not at once
+  double most_warm_seconds = 1.5;  ///< whether times are steady by then or not
+  double budget_seconds = 5;       ///< of each protocol: stop with fewer samples rather than take longer
   int samples = 51;
-  int min_samples = 5;        ///< whatever the budget says
+  int min_samples = 5;             ///< whatever the budget says
+  int stream_samples = 25;         ///< 0: runs back to back are not measured
+  double stream_us = 4e3;          ///< length of a sample of runs back to back
 };
 
-/// Of one program, in microseconds.
+/// In microseconds.
 struct Times {
   double median = 0;
   double p10 = 0;
   double p90 = 0;
-  int n = 0;
+  std::vector<double> samples;  ///< as measured, the earliest first
+
+  [[nodiscard]] int n() const { return static_cast<int>(samples.size()); }
+};
+Times summarise(std::vector<double> samples);
+
+/// Of one program. Empty where the protocol was not asked for.
+struct Timing {
+  Times alone;   ///< one run between barriers: it starts when everything before has ended, and ends before the next
+  Times stream;  ///< one of many runs back to back, with barriers only where they use the same memory
+  Times wall;    ///< the same by the host's clock, from one submission's end to the next one's, the queue never empty
 };
 
-/// A sample is one run between two device timestamps. Runs take turns (a, b, c, a, b, c, ...) and
-/// each take the next set of buffers; the next submission is queued before the last one is waited for. No
-/// submission is longer than about 100 ms, unless one run is.
-Result<std::vector<Times>> time_interleaved(std::span<const Bound* const> programs, const TimingOptions& options);
+struct Measurement {
+  std::vector<Timing> programs;
+  double warm_seconds = 0;
+  bool steady = false;  ///< the rolling median had settled when the first sample was taken
+};
+
+/// Whether times have settled: the medians of the last two windows differ by less than 1 %.
+class Steadiness {
+ public:
+  void add(double us);
+  [[nodiscard]] bool steady() const { return steady_; }
+
+ private:
+  std::vector<double> window_;
+  double last_ = 0;
+  bool steady_ = false;
+};
+
+/// Microseconds of one run of each program by itself, the second of two: a first one may still compile.
+Result<std::vector<double>> estimate(std::span<const Bound* const> programs);
+
+/// `run_us`: estimates. Warms up, then measures both protocols. Runs take turns (a, b, c, a, b, c, ...) and each take the next set of
+/// buffers; the next submission is queued before the last one is waited for. No submission is longer than about
+/// 100 ms, unless one run is. An interrupt (interrupt.hpp) ends it with what there is.
+Result<Measurement> time_interleaved(std::span<const Bound* const> programs, const std::vector<double>& run_us, const TimingOptions& options);
 
 }  // namespace vkfuse::bench

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "batch.hpp"
 #include "cone.hpp"
 
 namespace vkfuse::bench {
@@ -49,17 +50,31 @@ std::vector<std::int64_t> window_starts(std::int64_t elements, const Sampling& s
   return starts;
 }
 
-Result<void> run_once(const Bound& bound, const BufferSet& set) {
-  const std::shared_ptr<vulkan::Device>& device = bound.program->context()->device();
-  VKF_TRY(commands, vulkan::CommandBuffer::create(device));
+/// Records, submits and waits. The milliseconds of the submission.
+template <typename Record>
+Result<double> submit_once(runtime::Context& context, Record&& record) {
+  VKF_TRY(commands, vulkan::CommandBuffer::create(context.device()));
   VKF_CHECK_OK(commands.begin());
-  for (const auto& output : set.outputs) commands.fill(output.second, 0xFFFFFFFF);
-  commands.barrier(Access::transfer, Access::compute);
-  VKF_CHECK_OK(bound.program->record(commands, *bound.variant, bound.sets.front()));
-  commands.barrier(Access::compute, Access::transfer | Access::host);
+  VKF_CHECK_OK(record(commands));
   VKF_CHECK_OK(commands.end());
-  VKF_TRY(ticket, device->submit(commands));
-  return ticket.wait();
+  const Clock::time_point start = Clock::now();
+  VKF_TRY(ticket, context.device()->submit(commands));
+  VKF_CHECK_OK(ticket.wait());
+  return 1e3 * seconds_since(start);
+}
+
+Result<double> run_once(const Bound& bound, const BufferSet& set) {
+  VKF_TRY(filled, submit_once(bound.context(), [&](vulkan::CommandBuffer& commands) -> Result<void> {
+    for (const auto& output : set.outputs) commands.fill(output.second, 0xFFFFFFFF);
+    commands.barrier(Access::transfer, Access::compute);
+    return {};
+  }));
+  static_cast<void>(filled);
+  return submit_once(bound.context(), [&](vulkan::CommandBuffer& commands) -> Result<void> {
+    VKF_CHECK_OK(bound.record(commands, 0));
+    commands.barrier(Access::compute, Access::transfer | Access::host);
+    return {};
+  });
 }
 
 Result<reference::Comparison> compare_output(const Bound& bound, const Expected::Samples& samples, const BufferSet& set) {
@@ -69,7 +84,7 @@ Result<reference::Comparison> compare_output(const Bound& bound, const Expected:
   std::span<std::byte> left = got;
   for (std::int64_t start : samples.starts) {
     const std::size_t bytes = static_cast<std::size_t>(samples.length) * width;
-    VKF_CHECK_OK(bound.program->context()->download(*range.buffer, static_cast<std::uint64_t>(start) * width, left.first(bytes)));
+    VKF_CHECK_OK(bound.context().download(*range.buffer, static_cast<std::uint64_t>(start) * width, left.first(bytes)));
     left = left.subspan(bytes);
   }
   return reference::compare(samples.dtype, got, samples.column);
@@ -102,8 +117,9 @@ Result<Expected> expect(const ir::Graph& graph, const HostData& data, const Chec
 
 Result<Verdict> verify(const Bound& bound, const Expected& expected, const BufferSets& sets) {
   const BufferSet& set = sets.sets.front();
-  VKF_CHECK_OK(run_once(bound, set));
   Verdict verdict;
+  VKF_TRY(run_ms, run_once(bound, set));
+  verdict.run_ms = run_ms;
   for (const Expected::Samples& samples : expected.outputs) {
     VKF_TRY(found, compare_output(bound, samples, set));
     verdict.max_ratio = std::max(verdict.max_ratio, found.max_ratio);

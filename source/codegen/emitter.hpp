@@ -26,7 +26,7 @@ struct Scope {
 };
 
 /// Ids of the axes that templates count by, apart from loop axes.
-enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit };
+enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit, kBatch, kM, kN, kK };
 
 class Emitter {
  public:
@@ -130,6 +130,9 @@ Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment
 Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names);
+Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                        const std::vector<std::string>& names);
 Result<std::vector<Kernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                        const std::vector<std::string>& names);

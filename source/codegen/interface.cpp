@@ -26,7 +26,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position"}) taken_.insert(word);
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position", "batch", "m", "n", "k", "i", "g", "tile_m", "tile_n", "step", "steps", "lane_m", "lane_n"}) taken_.insert(word);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   value_names_.resize(loops.values.size());
@@ -173,6 +173,7 @@ Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment&
     switch (schedule.kind) {
       case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::sort: return emit_sort(graph, segment, loops, schedule, target, options, names);
+      case schedule::Template::matrix: return emit_matrix(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::tiled: return emit_tiled(graph, segment, loops, schedule, target, options, names);
       default: return emit_pointwise(graph, segment, loops, schedule, target, options, names);
     }

@@ -10,7 +10,7 @@ using segment::Loops;
 using segment::Value;
 
 std::string_view name_of(Template kind) {
-  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "tiled"};
+  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "matrix", "tiled"};
   return names[static_cast<int>(kind)];
 }
 

@@ -65,6 +65,8 @@ double modelled_us(const CostModel& costs, int dispatches, double traffic, doubl
 Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+/// Nothing where nothing is a sum of products of two factors with axes of their own.
+std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 /// Nothing where no load runs along another axis than the stores.
 std::optional<Schedule> best_tiled(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 

@@ -8,7 +8,13 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
   const bool sorts = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
   if (sorts) return best_sort(graph, loops, target, tuning);
   const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.column; });
-  if (runs_over_columns) return best_rows(graph, loops, target, tuning);
+  if (runs_over_columns) {
+    const auto matrix = tuning.matrix.value_or(true) ? best_matrix(graph, loops, target, tuning) : std::nullopt;
+    if (matrix && tuning.matrix) return *matrix;
+    auto rows = best_rows(graph, loops, target, tuning);
+    if (matrix && (!rows || matrix->modelled_us < rows->modelled_us)) return *matrix;
+    return rows;
+  }
   VKF_TRY(schedule, best_pointwise(graph, loops, target, tuning));
   if (!tuning.tiled.value_or(true)) return schedule;
   if (auto tiled = best_tiled(graph, loops, target, tuning)) {

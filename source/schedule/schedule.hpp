@@ -16,6 +16,7 @@ enum class Template : std::uint8_t {
   pointwise,  ///< every invocation owns whole items of consecutive elements
   rows,       ///< lanes share the columns of a row and fold across each other
   sort,       ///< a workgroup sorts rows, or blocks of a row, in shared memory
+  matrix,     ///< a workgroup owns a tile of sums of products; both factors cross shared memory, tile by tile
   tiled,      ///< a workgroup owns a box of positions: what is read along other axes than stored crosses shared memory
 };
 std::string_view name_of(Template kind);
@@ -35,6 +36,13 @@ struct AccessPlan {
   int vector_bytes = 0;  ///< of one load or store instruction
 };
 
+/// Matrix: what a workgroup, and a lane of it, computes at a time. All but `k` are multiples of 4.
+struct TileShape {
+  int m = 64, n = 64, k = 16;  ///< of the workgroup
+  int lane_m = 4, lane_n = 4;  ///< of the lane
+  [[nodiscard]] int workgroup() const { return m / lane_m * (n / lane_n); }
+};
+
 /// Overrides for sweeps and tests; nothing is overridden by default.
 struct Tuning {
   std::optional<int> workgroup;
@@ -45,6 +53,8 @@ struct Tuning {
   std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
   std::optional<int> parts;         ///< rows: workgroups that share a row
   std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
+  std::optional<bool> matrix;       ///< the matrix template wherever there is a sum of products, or nowhere
+  std::optional<TileShape> tile;    ///< matrix
   std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
 };
 
@@ -78,6 +88,29 @@ struct Tile {
   std::vector<std::int64_t> extents;  ///< along each loop axis
   int merged = 1;                     ///< loop axes that the columns are made of
   std::vector<TransposedLoad> loads;
+};
+
+/// Matrix: one factor of the products, and how its elements reach shared memory.
+struct Factor {
+  segment::ValueId value = 0;
+  bool second = false;   ///< runs along n instead of m
+  bool along_k = false;  ///< what lies side by side in memory are positions of k, else of m or n
+  int elements = 1;      ///< of one item: so many neighbours, computed together
+};
+
+/// Matrix: sums over k of products of a factor at (batch, m, k) and one at (batch, n, k). Each of the four is a
+/// set of loop axes, counted as one, outermost first.
+struct MatrixTile {
+  TileShape shape;
+  std::vector<int> batch, m, n, k;
+  std::vector<Factor> factors;
+  struct Sum {
+    segment::ValueId fold = 0;
+    int first = 0, second = 0;  ///< of `factors`
+  };
+  std::vector<Sum> sums;
+  int elements = 1;         ///< neighbours along n that are stored together; divides the innermost axis of n
+  std::int64_t tiles_m = 1, tiles_n = 1;
 };
 
 /// The choices, and what they cost.
@@ -119,6 +152,8 @@ struct Schedule {
   // Tiled. The vector axis counts the axes of merge_inner(loops, tile.merged).
   Tile tile;
 
+  MatrixTile matrix;
+
   // The launch at these sizes.
   std::int64_t elements = 0;
   std::int64_t items = 0;
@@ -146,6 +181,12 @@ bool varies_in_item(const segment::Loops& loops, const Schedule& schedule, const
 
 /// Rows: accumulators of one scan in shared memory, two halves; 0 where lanes need none to scan.
 int scan_slots(const Schedule& schedule);
+
+/// Positions along axes that are counted as one.
+std::int64_t count_along(const segment::Loops& loops, std::span<const int> axes);
+
+/// The values that `value` is computed from, itself included, up to (and without) what folds.
+std::vector<segment::ValueId> cone_of(const segment::Loops& loops, segment::ValueId value);
 
 /// The distinct buffers that are loaded, in the order of their first load.
 std::vector<ir::NodeId> buffers_read(const segment::Loops& loops);

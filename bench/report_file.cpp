@@ -1,0 +1,95 @@
+// Reports as files.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "report.hpp"
+
+namespace vkfuse::bench {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFromEnvironment[] = {"device", "driver", "suite"};
+constexpr const char* kFromRow[] = {
+    "case", "name", "group", "dtype", "size", "outcome", "detail", "bytes", "operations", "max_error_over_bound", "samples_checked",
+    "fused_us", "fused_p10", "fused_p90", "fused_n", "fused_stream_us", "fused_stream_p10", "fused_stream_p90", "fused_wall_us",
+    "framework_us", "framework_p10", "framework_p90", "framework_stream_us", "framework_wall_us",
+    "unfused_us", "unfused_p10", "unfused_p90", "unfused_stream_us", "unfused_wall_us",
+    "copy_us", "copy_p10", "copy_p90", "copy_stream_us", "copy_wall_us", "fused_gb_s", "copy_gb_s", "copy_percent",
+    "own_copy_percent_fused", "own_copy_percent_framework", "own_copy_percent_unfused", "kernels_fused", "kernels_framework", "kernels_unfused",
+    "compile_ms_fused", "pipeline_ms_fused", "create_ms_fused", "first_run_ms_fused", "first_run_ms_unfused", "warm_seconds", "steady"};
+
+/// Quoted where a comma, a quote or a line's end is in it.
+std::string cell(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return "";
+  const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char letter : text) {
+    if (letter == '"') quoted += '"';
+    quoted += letter;
+  }
+  return quoted + '"';
+}
+
+bool is_device_report(const json& one) {
+  return one.is_object() && one.contains("environment") && one["environment"].is_object() && one["environment"].contains("device") &&
+         (!one.contains("rows") || one["rows"].is_array());
+}
+
+}  // namespace
+
+std::vector<const json*> devices_of(const json& report) {
+  if (!report.contains("devices")) return {&report};
+  std::vector<const json*> all;
+  for (const json& one : report["devices"]) all.push_back(&one);
+  return all;
+}
+
+std::string to_csv(const json& report) {
+  std::string text;
+  const auto end_line = [&] { text.back() = '\n'; };
+  for (const char* key : kFromEnvironment) text += std::string(key) + ',';
+  for (const char* key : kFromRow) text += std::string(key) + ',';
+  end_line();
+  for (const json* device : devices_of(report)) {
+    if (!device->contains("rows")) continue;
+    for (const json& row : (*device)["rows"]) {
+      for (const char* key : kFromEnvironment) text += cell((*device)["environment"], key) + ',';
+      for (const char* key : kFromRow) text += cell(row, key) + ',';
+      end_line();
+    }
+  }
+  return text;
+}
+
+Result<json> read_report(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return make_error(ErrorCode::io, "The file '{}' cannot be read.", path);
+  json report = json::parse(file, nullptr, false);
+  if (report.is_discarded()) return invalid("The file '{}' is no JSON.", path);
+  if (!report.is_object()) return invalid("The file '{}' is no report of vkfuse-bench: it holds no object.", path);
+  if (report.contains("devices") && !report["devices"].is_array()) return invalid("The file '{}' is no report of vkfuse-bench: its devices are no list.", path);
+  for (const json* one : devices_of(report)) {
+    if (!is_device_report(*one)) return invalid("The file '{}' is no report of vkfuse-bench: it lacks an environment with a device, or its rows are no list.", path);
+  }
+  return report;
+}
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  if (path.empty()) return {};
+  std::error_code ignored;
+  // A pipe or a device keeps its place.
+  const bool replace = !std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored);
+  const std::string beside = replace ? path + ".new" : path;
+  std::ofstream file(beside, std::ios::trunc | std::ios::binary);
+  file << text;
+  file.close();
+  if (!file || (replace && std::rename(beside.c_str(), path.c_str()) != 0)) return make_error(ErrorCode::io, "The file '{}' could not be written.", path);
+  return {};
+}
+
+}  // namespace vkfuse::bench

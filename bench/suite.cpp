@@ -1,0 +1,163 @@
+#include "suite.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "batch.hpp"
+#include "interrupt.hpp"
+#include "machine.hpp"
+#include "page.hpp"
+#include "report.hpp"
+
+namespace vkfuse::bench {
+
+namespace {
+
+using nlohmann::json;
+
+/// Which row is being measured and how long it will take, on stderr while somebody watches it.
+class Progress {
+ public:
+  explicit Progress(std::size_t all) : all_(all) {}
+
+  void show(std::size_t done, std::size_t measured, std::string_view name) {
+    if (!shown_) return;
+    std::string left = "";
+    if (measured > 0) {
+      const auto seconds = static_cast<int>(seconds_since(start_) / static_cast<double>(measured) * static_cast<double>(all_ - done));
+      left = seconds < 90 ? fmt::format(", about {} s left", seconds) : fmt::format(", about {} min left", (seconds + 30) / 60);
+    }
+    fmt::print(stderr, "\r{:<78}", fmt::format("[{}/{}] {}{}", done + 1, all_, name, left));
+  }
+  /// Before a line of the report, so that the two do not mix on one terminal.
+  void clear() {
+    if (shown_) fmt::print(stderr, "\r{:<78}\r", "");
+  }
+
+ private:
+  bool shown_ = isatty(STDERR_FILENO) != 0;
+  std::size_t all_;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// What two parts of one report must have in common.
+bool same_run(const json& a, const json& b) {
+  const char* const keys[] = {"device", "driver", "uuid", "suite", "vkfuse"};
+  return std::all_of(std::begin(keys), std::end(keys), [&](const char* key) { return a.value(key, json()) == b.value(key, json()); });
+}
+
+/// The row of an earlier report that a request asks for, if it need not be measured again.
+const json* measured_before(const json& rows, const Request& request) {
+  for (const json& row : rows) {
+    const std::string outcome = row.value("outcome", "");
+    if (row.value("name", "") != request.row->name || (outcome != "measured" && outcome != "skipped")) continue;
+    if (request.sizes.empty() || row.value("case", "") == case_text(*request.row, request.sizes)) return &row;
+  }
+  return nullptr;
+}
+
+class Suite {
+ public:
+  explicit Suite(const SuiteOptions& options) : options_(options) {}
+
+  Result<int> run() {
+    catch_interrupts();
+    VKF_CHECK_OK(run_devices());
+    VKF_CHECK_OK(keep(true));
+    if (interrupted()) return 130;
+    return good_ ? 0 : 1;
+  }
+
+ private:
+  Result<void> run_devices() {
+    if (!options_.all_devices) return on(options_.device);
+    VKF_TRY(devices, Device::list());
+    for (const DeviceDescription& device : devices) {
+      DeviceOptions one = options_.device;
+      one.name = std::to_string(device.index);
+      VKF_CHECK_OK(on(one));
+      if (interrupted()) break;
+    }
+    return {};
+  }
+
+  Result<void> on(const DeviceOptions& device) {
+    Session session;
+    VKF_TRY(context, runtime::Context::open(device));
+    session.context = std::move(context);
+    session.quick = options_.quick;
+    session.check_only = options_.check;
+    const char* spoil = std::getenv("VKFUSE_BENCH_SPOIL");
+    session.spoil = spoil != nullptr ? spoil : "";
+    VKF_TRY(about, environment(session));
+    about["flags"] = options_.flags;
+    reports_.push_back({{"environment", about}});
+    fmt::print("{}, {}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), options_.quick ? "quick" : "full");
+    fmt::print("{}\n", options_.sweep ? sweep_head() : table_head(options_.check));
+    if (options_.sweep) return measure_all(session, "sweep", [&](const Request& request) { return sweep_row(session, *request.row); });
+    VKF_TRY(before, rows_before(about));
+    return measure_all(session, "rows", [&](const Request& request) { return bench_row(session, request); }, before);
+  }
+
+  /// The rows of the report to go on with that were measured under the same circumstances.
+  Result<json> rows_before(const json& about) const {
+    if (options_.before.is_null()) return json::array();
+    for (const json* device : devices_of(options_.before)) {
+      if (same_run((*device)["environment"], about)) return device->value("rows", json::array());
+    }
+    if (options_.all_devices) return json::array();
+    const json& other = (*devices_of(options_.before).front())["environment"];
+    return invalid("The report to go on with is of {}, driver '{}', suite {}, vkfuse {}, and this run is of {}, driver '{}', suite {}, vkfuse {}.",
+                   other.value("device", "?"), other.value("driver", "?"), other.value("suite", "?"), other.value("vkfuse", "?"),
+                   about.value("device", "?"), about.value("driver", "?"), about.value("suite", "?"), about.value("vkfuse", "?"));
+  }
+
+  template <typename Measure>
+  Result<void> measure_all(const Session& session, const char* key, Measure&& measure, const json& before = json::array()) {
+    Progress progress(options_.requests.size());
+    json& report = reports_.back();
+    std::size_t measured = 0;
+    for (std::size_t i = 0; i < options_.requests.size() && !interrupted(); ++i) {
+      const Request& request = options_.requests[i];
+      if (const json* known = measured_before(before, request)) {
+        fmt::print("{:<32} was {} before\n", known->value("case", request.row->name), known->value("outcome", ""));
+        report[key].push_back(*known);
+        continue;
+      }
+      progress.show(i, measured++, request.row->name);
+      const auto result = measure(request);
+      progress.clear();
+      if (interrupted()) break;  // its samples are cut short
+      fmt::print("{}\n", table_line(result));
+      std::fflush(stdout);
+      report[key].push_back(to_json(result));
+      if (!session.on_cpu()) report[key].back()["sensors"] = sensors(session.info());
+      good_ = good_ && result.outcome != Outcome::wrong && result.outcome != Outcome::failed;
+      // After every row: a run that is cut off leaves what it has.
+      VKF_CHECK_OK(keep(false));
+    }
+    report["environment"]["sensors_after"] = sensors(session.info());
+    return {};
+  }
+
+  Result<void> keep(bool last) {
+    json whole = options_.all_devices ? json{{"devices", reports_}} : reports_.front();
+    whole["complete"] = last && !interrupted();
+    VKF_CHECK_OK(write_file(options_.json, whole.dump(1) + '\n'));
+    if (!options_.csv.empty()) VKF_CHECK_OK(write_file(options_.csv, to_csv(whole)));
+    if (!last || options_.html.empty()) return {};
+    return write_file(options_.html, to_page({whole}));
+  }
+
+  const SuiteOptions& options_;
+  std::vector<json> reports_;  ///< one per device
+  bool good_ = true;
+};
+
+}  // namespace
+
+Result<int> run_suite(const SuiteOptions& options) { return Suite(options).run(); }
+
+}  // namespace vkfuse::bench
