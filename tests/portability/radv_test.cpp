@@ -224,7 +224,11 @@ const RowKernel kRowKernels[] = {
     {"sum_of_rows", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum({1})}); }},
     {"sum_of_columns", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum({0})}); }},
     {"sum_of_all", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum()}); }},
-    {"best_of_rows", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).max({1}), input("x", dtype, {8192, 8192}).argmax(1)}); }},
+    {"best_of_rows",
+     [](DType dtype) {
+       const Tensor x = input("x", dtype, {8192, 8192});
+       return graph_of({x.max({1}), x.argmax(1)});
+     }},
     {"permute_0213", [](DType dtype) { return graph_of({input("x", dtype, {8, 2048, 32, 128}).permute({0, 2, 1, 3})}); }},
     {"rotary",
      [](DType dtype) {
@@ -238,7 +242,11 @@ const RowKernel kRowKernels[] = {
     {"scan_of_one_row", [](DType dtype) { return graph_of({input("x", dtype, {1 << 24}).cumsum(0)}); }},
     {"sort_of_rows", [](DType dtype) { return graph_of({top_k(input("x", dtype, {4096, 1024}), 1024).values}); }},
     {"sort_of_long_rows", [](DType dtype) { return graph_of({top_k(input("x", dtype, {16, 100000}), 100000).values}); }},
-    {"best_fifty", [](DType dtype) { return graph_of({top_k(input("x", dtype, {256, 50257}), 50).values, top_k(input("x", dtype, {256, 50257}), 50).positions}); }},
+    {"best_fifty",
+     [](DType dtype) {
+       const TopK best = top_k(input("x", dtype, {256, 50257}), 50);
+       return graph_of({best.values, best.positions});
+     }},
 };
 
 class RadvRows : public RadvChip, public testing::WithParamInterface<RowKernel> {};
