@@ -14,7 +14,8 @@ NamedBytes run_on_host(const Executable& program, const ir::Graph& graph, const 
   Inputs inputs;
   for (ir::NodeId id : graph.inputs()) {
     const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
-    inputs.emplace(name, HostView(std::span<const std::byte>(data.inputs.at(name)), must(resolve(graph.node(id).type.shape, data.symbols))));
+    inputs.emplace(name, HostView(std::span<const std::byte>(data.inputs.at(name)),
+                                  must(resolve(graph.node(id).type.shape, data.symbols))));
   }
   NamedBytes bytes;
   for (auto& [name, tensor] : must(program.run(inputs))) bytes[name] = std::move(tensor.bytes);
@@ -25,7 +26,8 @@ NamedBytes run_on_host(const Executable& program, const ir::Graph& graph, const 
 void check(const ir::Graph& graph, int kernels, const std::string& what, const SymbolValues& symbols = {}) {
   for (const bool fusion : {true, false}) {
     const Executable program = compile_graph(graph, {.fusion = fusion});
-    EXPECT_TRUE(!fusion || variant_of(program, symbols)->dispatches() == kernels) << what << ": " << must(program.explain(Stage::plan));
+    EXPECT_TRUE(!fusion || variant_of(program, symbols)->dispatches() == kernels)
+        << what << ": " << must(program.explain(Stage::plan));
     for (const std::uint64_t seed : {91, 92}) {  // another run is of other data
       const Data data = data_for({graph, symbols, seed, false});
       const Verdict verdict = check_outputs(graph, data, run_on_host(program, graph, data));
@@ -45,7 +47,11 @@ struct View {
 
 // x is [6, 4, 10].
 const View kViews[] = {
-    {"reshape", [](const Tensor& x) { return x.reshape({24, 10}); }, 0},
+    {"reshape",
+     [](const Tensor& x) {
+       return x.reshape({24, 10});
+     },
+     0},
     {"flatten", [](const Tensor& x) { return x.reshape({-1}); }, 0},
     {"unsqueeze", [](const Tensor& x) { return x.unsqueeze(1).unsqueeze(-1); }, 0},
     {"slice", [](const Tensor& x) { return x.slice(0, 2, 5); }, 0},
@@ -53,19 +59,47 @@ const View kViews[] = {
     {"select", [](const Tensor& x) { return x.select(0, 4).select(0, 3); }, 0},
     {"one_element", [](const Tensor& x) { return x.select(0, 4).select(0, 3).select(0, 7); }, 0},
     {"slice_off_every_alignment", [](const Tensor& x) { return x.reshape({240}).slice(0, 3, 101); }, 0},
-    {"slice_of_a_slice", [](const Tensor& x) { return x.reshape({240}).slice(0, 3, 101).slice(0, 5, 50).reshape({9, 5}); }, 0},
+    {"slice_of_a_slice",
+     [](const Tensor& x) {
+       return x.reshape({240}).slice(0, 3, 101).slice(0, 5, 50).reshape({9, 5});
+     },
+     0},
     {"nothing_at_the_end", [](const Tensor& x) { return x.slice(0, 6, 6); }, 0},
     {"swap_with_an_axis_of_one", [](const Tensor& x) { return x.unsqueeze(1).swap_dims(0, 1); }, 0},
-    {"there_and_back", [](const Tensor& x) { return x.permute({2, 0, 1}).permute({1, 2, 0}); }, 0},
+    {"there_and_back",
+     [](const Tensor& x) {
+       return x.permute({2, 0, 1}).permute({1, 2, 0});
+     },
+     0},
     {"reverse_twice", [](const Tensor& x) { return x.reverse({1}).reverse({1}); }, 0},
-    {"cut_by_negative_padding", [](const Tensor& x) { return x.pad({-1, 0, 0}, {-2, 0, 0}); }, 0},
-    {"half_of_a_concat", [](const Tensor& x) { return concat({x, Tensor::input("z", x.dtype(), {2, 4, 10})}, 0).slice(0, 6, 8); }, 0},
+    {"cut_by_negative_padding",
+     [](const Tensor& x) {
+       return x.pad({-1, 0, 0}, {-2, 0, 0});
+     },
+     0},
+    {"half_of_a_concat",
+     [](const Tensor& x) {
+       return concat({x, Tensor::input("z", x.dtype(), {2, 4, 10})}, 0).slice(0, 6, 8);
+     },
+     0},
     {"slice_of_columns", [](const Tensor& x) { return x.slice(2, 0, 5); }, 1},
-    {"permute", [](const Tensor& x) { return x.permute({1, 0, 2}); }, 1},
+    {"permute",
+     [](const Tensor& x) {
+       return x.permute({1, 0, 2});
+     },
+     1},
     {"reverse", [](const Tensor& x) { return x.reverse({0}); }, 1},
     {"every_other", [](const Tensor& x) { return x.slice(0, 0, 6, 2); }, 1},
-    {"pad", [](const Tensor& x) { return x.pad({1, 0, 0}, {0, 0, 0}); }, 1},
-    {"broadcast", [](const Tensor& x) { return x.unsqueeze(0).broadcast_to({2, 6, 4, 10}); }, 1},
+    {"pad",
+     [](const Tensor& x) {
+       return x.pad({1, 0, 0}, {0, 0, 0});
+     },
+     1},
+    {"broadcast",
+     [](const Tensor& x) {
+       return x.unsqueeze(0).broadcast_to({2, 6, 4, 10});
+     },
+     1},
 };
 
 class Aliases : public testing::TestWithParam<View> {};
@@ -73,11 +107,13 @@ class Aliases : public testing::TestWithParam<View> {};
 TEST_P(Aliases, RunNoKernel) {
   for (const DType dtype : {DType::f32, DType::f16, DType::u8, DType::i64}) {
     const Tensor x = Tensor::input("x", dtype, {6, 4, 10});
-    check(graph_of({GetParam().build(x)}), GetParam().kernels, fmt::format("{} of {}", GetParam().name, name_of(dtype)));
+    check(graph_of({GetParam().build(x)}), GetParam().kernels,
+          fmt::format("{} of {}", GetParam().name, name_of(dtype)));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Differential, Aliases, testing::ValuesIn(kViews), [](const auto& view) { return std::string(view.param.name); });
+INSTANTIATE_TEST_SUITE_P(Differential, Aliases, testing::ValuesIn(kViews),
+                         [](const auto& view) { return std::string(view.param.name); });
 
 // --- beside other results --------------------------------------------------------------------------------
 
@@ -160,9 +196,11 @@ TEST(AliasSharing, TheInputsOwnBufferNeedsNoCopy) {
 TEST(AliasSharing, HarmIsRefused) {
   const Tensor x = Tensor::input("x", DType::f32, {8, 12});
   // Bytes from the middle would be moved to the front while they are read.
-  EXPECT_NE(run_in_place(graph_of({x.slice(0, 1, 8)}), {{"y", "x"}}).find("Output 'y' shares memory with"), std::string::npos);
+  EXPECT_NE(run_in_place(graph_of({x.slice(0, 1, 8)}), {{"y", "x"}}).find("Output 'y' shares memory with"),
+            std::string::npos);
   // The view stands for what the other result overwrites.
-  EXPECT_NE(run_in_place(graph_of({x.reshape({96}), exp(x)}), {{"y", "x"}, {"y1", "x"}}).find("share memory"), std::string::npos);
+  EXPECT_NE(run_in_place(graph_of({x.reshape({96}), exp(x)}), {{"y", "x"}, {"y1", "x"}}).find("share memory"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ class ProofRate : public testing::Environment {
  public:
   void TearDown() override {
     const segment::Proof proof = proof_so_far();
-    const double rate = proof.accesses == 0 ? 1 : static_cast<double>(proof.proven) / static_cast<double>(proof.accesses);
+    const double rate =
+        proof.accesses == 0 ? 1 : static_cast<double>(proof.proven) / static_cast<double>(proof.accesses);
     std::printf("%lld of %lld accesses are proven to stay inside their buffers: %.2f %%; the others are clamped.\n",
                 static_cast<long long>(proof.proven), static_cast<long long>(proof.accesses), 100 * rate);
     // A run of few tests may be all about positions that are data, which nobody can prove.

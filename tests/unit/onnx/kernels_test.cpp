@@ -17,9 +17,11 @@ namespace vkfuse::onnx {
 namespace {
 
 /// Where elements come from is all that these say.
-const std::set<std::string> kViews = {"CastLike",    "Concat",   "Constant", "ConstantOfShape", "DepthToSpace", "Expand", "Flatten", "Gather",
-                                      "GatherElements", "Identity", "Pad",    "Range",           "Reshape",      "Shape",  "Size",    "Slice",
-                                      "SpaceToDepth", "Split",   "Squeeze",  "Tile",            "Transpose",    "Unsqueeze"};
+const std::set<std::string> kViews = {"CastLike",  "Concat",       "Constant", "ConstantOfShape", "DepthToSpace",
+                                      "Expand",    "Flatten",      "Gather",   "GatherElements",  "Identity",
+                                      "Pad",       "Range",        "Reshape",  "Shape",           "Size",
+                                      "Slice",     "SpaceToDepth", "Split",    "Squeeze",         "Tile",
+                                      "Transpose", "Unsqueeze"};
 
 struct Counts {
   int nodes = 0;
@@ -33,7 +35,8 @@ Counts count_nodes(const pb::GraphProto& graph) {
   for (const auto& node : graph.node()) {
     ++counts.nodes;
     const bool of_shapes = node.op_type() == "Shape" || node.op_type() == "Size";
-    const bool of_known = std::all_of(node.input().begin(), node.input().end(), [&](const std::string& name) { return name.empty() || known.count(name) != 0; });
+    const bool of_known = std::all_of(node.input().begin(), node.input().end(),
+                                      [&](const std::string& name) { return name.empty() || known.count(name) != 0; });
     if (of_shapes || of_known) {
       known.insert(node.output().begin(), node.output().end());
     } else if (kViews.count(node.op_type()) == 0) {
@@ -53,10 +56,10 @@ Result<int> kernels_of(const fs::path& folder) {
   return static_cast<int>(totals.launches);
 }
 
-/// The exceptions: a cross-entropy is only two nodes here, a LogSoftmax and a NegativeLogLikelihoodLoss. Where the loss of
-/// all rows is one number, the sum over a row's classes must be finished before the sum over rows begins: two kernels.
-/// A mean that weighs them has a third, because the sum of the weights shares its gather with the rows' kernel, which
-/// then waits for it.
+/// The exceptions: a cross-entropy is only two nodes here, a LogSoftmax and a NegativeLogLikelihoodLoss. Where the loss
+/// of all rows is one number, the sum over a row's classes must be finished before the sum over rows begins: two
+/// kernels. A mean that weighs them has a third, because the sum of the weights shares its gather with the rows'
+/// kernel, which then waits for it.
 std::optional<int> kernels_of_reduced_loss(const std::string& name) {
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
   if (name.rfind("test_sce_", 0) != 0 || !(has("_mean") || has("_sum"))) return std::nullopt;
@@ -80,7 +83,8 @@ TEST(OnnxKernels, ExpandedModelsHaveFewerKernelsThanNodes) {
     ++planned;
     nodes += counts.nodes;
     kernels += *launches;
-    if (std::getenv("VKFUSE_LIST_CASES") != nullptr) fmt::print("{}: {} nodes, {} compute, {} kernels\n", name, counts.nodes, counts.computing, *launches);
+    if (std::getenv("VKFUSE_LIST_CASES") != nullptr)
+      fmt::print("{}: {} nodes, {} compute, {} kernels\n", name, counts.nodes, counts.computing, *launches);
     EXPECT_LE(*launches, counts.nodes) << name;
     if (counts.computing <= 1) continue;
     ++fused;
@@ -91,7 +95,8 @@ TEST(OnnxKernels, ExpandedModelsHaveFewerKernelsThanNodes) {
     }
   }
   if (planned == 0) GTEST_SKIP() << "ONNX's test data is not installed (package libonnx-testdata)";
-  fmt::print("{} expanded models: {} nodes, {} kernels; {} have several nodes that compute\n", planned, nodes, kernels, fused);
+  fmt::print("{} expanded models: {} nodes, {} kernels; {} have several nodes that compute\n", planned, nodes, kernels,
+             fused);
   EXPECT_GE(planned, 100);
 }
 
