@@ -95,7 +95,8 @@ class Executable {
   /// Uploads, runs, downloads. Sizes that were not seen before only re-record.
   [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;
   /// Runs on device buffers without waiting; the buffers stay alive until the ticket is done. An
-  /// output may be the same buffer as an input of the same size that feeds it element by element.
+  /// output may be the same buffer as an input of the same size that feeds it element by element. One that is a
+  /// view of an input, in order, is copied unless it is bound to the input's buffer.
   [[nodiscard]] Result<Ticket> submit(const Bindings& bindings) const;
   /// Device time per kernel of one run, in running order. Unsupported where the queue has no
   /// timestamps.
@@ -105,6 +106,7 @@ class Executable {
 
   /// The graph, the plan (text or JSON), or the code of every kernel, or of segment `segment`.
   [[nodiscard]] Result<std::string> explain(Stage stage, std::optional<int> segment = {}) const;
+  /// Dispatches of one run(). Results that are views of inputs take none.
   [[nodiscard]] int kernel_count() const;
 
   struct State;  // internal

@@ -241,7 +241,7 @@ Result<std::string> explain_plan(runtime::Program& program, bool json) {
   if (!json) return plan::to_text(program.plan(), unfused, symbols);
   VKF_TRY(variant, program.variant(symbols));
   std::vector<plan::KernelFigures> figures;
-  for (const auto& step : variant->compiled) figures.push_back(figures_of(*step.back()));
+  for (const auto& step : variant->compiled) figures.push_back(step.empty() ? plan::KernelFigures{} : figures_of(*step.back()));
   return plan::to_json(program.plan(), unfused, symbols, figures);
 }
 
@@ -258,9 +258,10 @@ Result<std::string> Executable::explain(Stage stage, std::optional<int> segment)
     }
     std::string all;
     for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
-      if (segment && *segment != static_cast<int>(i)) continue;
+      if (segment ? *segment != static_cast<int>(i) : variant->steps[i].alias.has_value()) continue;
       for (std::size_t k = 0; k < variant->kernels[i].size(); ++k) {
-        VKF_TRY(text, code_of(stage, variant->kernels[i][k], *variant->compiled[i][k]));
+        VKF_TRY(compiled, program.compiled(*variant, i, k));
+        VKF_TRY(text, code_of(stage, variant->kernels[i][k], *compiled));
         all += (all.empty() ? "" : "\n") + text;
       }
     }

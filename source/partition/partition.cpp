@@ -27,7 +27,7 @@ class Search {
  public:
   Search(const ir::Graph& graph, const Target& target)
       : graph_(graph), target_(target), symbols_(schedule::nominal_symbols(graph)), is_output_(graph.size(), false),
-        group_of_(graph.size(), kNone) {
+        is_alias_(graph.size(), false), group_of_(graph.size(), kNone) {
     for (const ir::Output& output : graph.outputs()) is_output_[output.value] = true;
     find_users();
   }
@@ -46,6 +46,20 @@ class Search {
   static constexpr int kMostRounds = 8;
 
   [[nodiscard]] bool is_free(ir::NodeId id) const { return partition::is_free(graph_.node(id)) && !is_output_[id]; }
+  /// Users read what is behind it. That goes for a result too, where it lies in another buffer already.
+  [[nodiscard]] bool is_seen_through(ir::NodeId id) const { return is_free(id) || is_alias_[id]; }
+
+  /// Whether a result is a view whose elements another buffer holds in order: nothing has to run for it.
+  [[nodiscard]] bool is_alias(NodeId id) const {
+    if (!is_output_[id] || graph_.node(id).op->cls != ops::OpClass::view) return false;
+    std::vector<NodeId> members = free_operands_[id];
+    members.push_back(id);
+    std::vector<bool> escapes(graph_.size(), false);
+    escapes[id] = true;
+    const auto loops = segment::build_loops(graph_, segment::build_segment(graph_, std::move(members), escapes), symbols_);
+    const auto window = loops ? segment::window_of(*loops) : std::nullopt;
+    return window && (segment::is_resident(graph_, window->of) || is_output_[window->of]);
+  }
 
   /// What each node is computed from and used by, seen through the free nodes between.
   void find_users() {
@@ -57,7 +71,7 @@ class Search {
     };
     for (NodeId id = 0; id < graph_.size(); ++id) {
       for (NodeId operand : graph_.node(id).operands) {
-        if (!is_free(operand)) {
+        if (!is_seen_through(operand)) {
           add(operands_[id], operand);
           continue;
         }
@@ -65,6 +79,7 @@ class Search {
         for (NodeId through : free_operands_[operand]) add(free_operands_[id], through);
         for (NodeId behind : operands_[operand]) add(operands_[id], behind);
       }
+      is_alias_[id] = is_alias(id);
       if (is_free(id)) continue;
       for (NodeId operand : operands_[id]) users_[operand].push_back(id);
     }
@@ -116,8 +131,9 @@ class Search {
     group.segment = segment::build_segment(graph_, std::move(all), escapes(members));
     VKF_TRY(loops, segment::build_loops(graph_, group.segment, symbols_));
     VKF_TRY(schedule, schedule::best(graph_, loops, target_));
-    group.bytes = schedule.bytes_read + schedule.bytes_written;
-    group.microseconds = schedule.modelled_us;
+    const bool runs = members.size() > 1 || !is_alias_[members[0]];
+    group.bytes = runs ? schedule.bytes_read + schedule.bytes_written : 0;
+    group.microseconds = runs ? schedule.modelled_us : 0;
     group.members = std::move(members);
     return group;
   }
@@ -234,9 +250,11 @@ class Search {
   void merge_siblings() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (segment::is_literal(graph_, id)) continue;
-      for (std::size_t i = 1; i < users_[id].size(); ++i) {
-        const GroupId a = group_of_[users_[id][0]];
-        const GroupId b = group_of_[users_[id][i]];
+      std::vector<NodeId> readers;  // in kernels: an alias reads nothing
+      std::copy_if(users_[id].begin(), users_[id].end(), std::back_inserter(readers), [&](NodeId user) { return !is_alias_[user]; });
+      for (std::size_t i = 1; i < readers.size(); ++i) {
+        const GroupId a = group_of_[readers[0]];
+        const GroupId b = group_of_[readers[i]];
         if (a == kNone || b == kNone || a == b) continue;
         static_cast<void>(try_merge({std::min(a, b), std::max(a, b)}));
       }
@@ -256,6 +274,7 @@ class Search {
     std::vector<bool> done(groups_.size(), false);
     for (GroupId group = 0; group < groups_.size(); ++group) emit(group, done, result);
     for (const segment::Segment& segment : result.segments) {
+      if (segment.stores.size() == 1 && is_alias_[segment.stores[0]]) continue;  // no kernel
       for (NodeId value : segment.reads) {
         if (segment::is_resident(graph_, value)) continue;
         if (std::any_of(result.boundaries.begin(), result.boundaries.end(), [&](const Boundary& b) { return b.value == value; })) continue;
@@ -295,6 +314,7 @@ class Search {
   std::vector<std::vector<NodeId>> operands_;       // likewise
   std::vector<std::vector<NodeId>> free_operands_;  // the free nodes between
   std::vector<bool> is_output_;
+  std::vector<bool> is_alias_;
   std::vector<GroupId> group_of_;
   std::vector<Group> groups_;
   std::map<NodeId, std::string> reasons_;

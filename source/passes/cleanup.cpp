@@ -53,8 +53,8 @@ Result<ir::Graph> separate_outputs(const ir::Graph& graph) {
     const bool computed = cls != ops::OpClass::input && cls != ops::OpClass::constant;
     ir::NodeId value = rewriter.at(output.value);
     if (!computed || !written.insert(output.value).second) {
-      VKF_TRY(copy, rewriter.graph().add(ops::row("copy"), {value}));
-      value = copy;
+      VKF_TRY(view, rewriter.graph().add_structured(ops::row("reshape"), {value}, ir::NoPayload{}, graph.node(output.value).type.shape));
+      value = view;
     }
     values.push_back(value);
   }

@@ -18,8 +18,8 @@ Result<ir::Graph> fold_literals(const ir::Graph& graph);
 /// One node for equal computations: same op, payload, type and operands.
 Result<ir::Graph> merge_equal(const ir::Graph& graph);
 
-/// An output that is an input, a constant or the value of an earlier output gets a `copy`: every
-/// output is written by a kernel, to a buffer of its own.
+/// An output that is an input, a constant or the value of an earlier output becomes a view of it: every output is a
+/// node of its own, and the plan decides whether a kernel writes it.
 Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 
 /// All of them, in order, verified after each in debug builds.

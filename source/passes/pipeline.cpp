@@ -14,7 +14,7 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph) {
       {"decompose", decompose},                // before folding and merging: it makes literals and equal parts
       {"fold_literals", fold_literals},              // before merging: it makes equal literals
       {"merge_equal", merge_equal},            //
-      {"separate_outputs", separate_outputs},  // last: the copies must not be merged away
+      {"separate_outputs", separate_outputs},  // last: the views must not be merged away
   };
   ir::Graph current = graph;
   for (const Step& step : steps) {

@@ -1,6 +1,7 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace vkfuse::plan {
 
@@ -16,16 +17,55 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   return plan;
 }
 
+namespace {
+
+/// Outputs that views of inputs, constants and other outputs make are read where those are.
+class Aliases {
+ public:
+  explicit Aliases(const Plan& plan) : plan_(plan), is_output_(plan.graph.size(), false), is_read_(plan.graph.size(), false) {
+    for (const ir::Output& output : plan.graph.outputs()) is_output_[output.value] = true;
+    for (const Step& step : plan.steps) {
+      for (ir::NodeId value : step.segment.reads) is_read_[value] = true;
+    }
+  }
+
+  /// Steps come in running order.
+  std::optional<Alias> of(const segment::Loops& loops) {
+    const auto window = segment::window_of(loops);
+    if (!window) return std::nullopt;
+    const ir::NodeId value = loops.stores[0].node;
+    if (!is_output_[value] || !(segment::is_resident(plan_.graph, window->of) || is_output_[window->of])) return std::nullopt;
+    Alias alias{window->of, window->first * size_of(plan_.graph.node(value).type.dtype)};
+    const auto behind = known_.find(window->of);
+    if (behind != known_.end()) alias = {behind->second.of, alias.offset + behind->second.offset};
+    // A kernel that reads it binds it: only where a device lets buffers begin.
+    const std::int64_t alignment = std::max<std::int64_t>(256, plan_.target.caps.offset_alignment);
+    if (is_read_[value] && alias.offset % alignment != 0) return std::nullopt;
+    known_[value] = alias;
+    return alias;
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<bool> is_output_;
+  std::vector<bool> is_read_;
+  std::map<ir::NodeId, Alias> known_;
+};
+
+}  // namespace
+
 Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning) {
   std::vector<Scheduled> all;
+  Aliases aliases(plan);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto make = [&]() -> Result<Scheduled> {
       VKF_TRY(loops, segment::build_loops(plan.graph, plan.steps[i].segment, symbols));
       VKF_TRY(schedule, schedule::best(plan.graph, loops, plan.target, tuning));
-      return Scheduled{std::move(loops), std::move(schedule)};
+      return Scheduled{std::move(loops), std::move(schedule), std::nullopt};
     };
     auto made = make();
     if (!made) return std::move(made).error().within(fmt::format("scheduling segment {}", i));
+    made->alias = aliases.of(made->loops);
     all.push_back(*std::move(made));
   }
   return all;
@@ -37,6 +77,7 @@ Result<Totals> totals(const Plan& plan, const SymbolValues& symbols) {
   Totals sum;
   sum.arena_bytes = memory.arena_bytes;
   for (const Scheduled& step : steps) {
+    if (step.alias) continue;
     const schedule::Schedule& schedule = step.schedule;
     sum.launches += schedule.items > 0 ? schedule.dispatches : 0;
     sum.bytes += schedule.bytes_read + schedule.bytes_written;

@@ -24,10 +24,18 @@ struct Plan {
 /// Partitions a graph that the pass pipeline has prepared.
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options = {});
 
+/// The bytes of a value that another buffer holds already.
+struct Alias {
+  ir::NodeId of = 0;  ///< an input, a constant or an output that a kernel writes
+  std::int64_t offset = 0;
+};
+
 /// A step at given sizes.
 struct Scheduled {
   segment::Loops loops;
   schedule::Schedule schedule;
+  /// Set: nothing has to run. The kernel is there for runs that bind the output to a buffer of its own.
+  std::optional<Alias> alias;
 };
 
 /// Every step at these sizes, in order.

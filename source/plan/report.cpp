@@ -69,10 +69,24 @@ std::string space_of(const segment::Loops& loops) {
          (inner.empty() ? "" : " x [" + inner + "]");
 }
 
+/// What is where, and when it does move.
+std::string alias_text(const Plan& plan, const Scheduled& step) {
+  const ir::NodeId value = step.loops.stores[0].node;
+  return fmt::format("  alias:  {} : {} is the bytes of {} from {} on\n", label(plan, value), vkfuse::to_text(plan.graph.node(value).type),
+                     label(plan, step.alias->of), step.alias->offset) +
+         "          (a run that binds it to a buffer of its own copies it with one kernel)\n";
+}
+
 nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Scheduled& scheduled) {
   const schedule::Schedule& schedule = scheduled.schedule;
   nlohmann::ordered_json json;
-  json["kind"] = schedule::name_of(schedule.kind);
+  json["kind"] = scheduled.alias ? "alias" : schedule::name_of(schedule.kind);
+  if (scheduled.alias) {
+    json["value"] = fmt::format("%{}", scheduled.loops.stores[0].node);
+    json["of"] = fmt::format("%{}", scheduled.alias->of);
+    json["offset_bytes"] = scheduled.alias->offset;
+    return json;
+  }
   json["loops"] = space_of(scheduled.loops);
   json["dispatches"] = schedule.dispatches;
   json["ops"] = nlohmann::ordered_json::array();
@@ -132,6 +146,11 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const segment::Segment& segment = plan.steps[i].segment;
     const schedule::Schedule& schedule = schedules[i].schedule;
+    if (schedules[i].alias) {
+      all += fmt::format("\nsegment {}: no kernel\n", i);
+      all += alias_text(plan, schedules[i]);
+      continue;
+    }
     all += fmt::format("\nsegment {}: {} over {}\n", i, name_of(schedule.kind), space_of(schedules[i].loops));
     all += wrapped("  ops:    ", ops_of(plan, segment));
     for (const Read& read : reads_of(schedules[i])) {

@@ -1,5 +1,6 @@
 #include "runtime/host_run.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -30,7 +31,9 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   run->variant_ = std::move(variant);
   const ir::Graph& graph = run->program_->plan().graph;
   for (ir::NodeId id : graph.inputs()) VKF_CHECK_OK(run->add_port(id, vulkan::BufferKind::upload, run->inputs_));
+  VKF_CHECK_OK(run->add_windows());
   std::set<ir::NodeId> seen;
+  for (const Window& window : run->windows_) seen.insert(window.value);
   for (const ir::Output& output : graph.outputs()) {
     if (seen.insert(output.value).second) VKF_CHECK_OK(run->add_port(output.value, vulkan::BufferKind::readback, run->outputs_));
   }
@@ -43,8 +46,24 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   }
   for (const Port& port : run->inputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
   for (const Port& port : run->outputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
+  for (const Window& window : run->windows_) {
+    vulkan::BufferRange range = run->ranges_.at(window.alias.of);
+    range.offset += static_cast<std::uint64_t>(window.alias.offset);
+    range.bytes = std::min<std::uint64_t>(range.bytes - static_cast<std::uint64_t>(window.alias.offset), static_cast<std::uint64_t>(window.bytes + 15) / 16 * 16);
+    run->ranges_[window.value] = range;
+  }
   VKF_CHECK_OK(run->record());
   return run;
+}
+
+Result<void> HostRun::add_windows() {
+  for (const plan::Scheduled& step : variant_->steps) {
+    if (!step.alias) continue;
+    const ir::NodeId value = step.loops.stores[0].node;
+    VKF_TRY(bytes, program_->bytes_of(value, variant_->symbols));
+    windows_.push_back({value, *step.alias, bytes});
+  }
+  return {};
 }
 
 Result<void> HostRun::record() {
@@ -84,6 +103,15 @@ Result<std::map<ir::NodeId, std::vector<std::byte>>> HostRun::run(const std::map
   for (const Port& port : outputs_) {
     const std::byte* from = port.staging ? port.staging->mapped() : port.buffer.mapped();
     results[port.value].assign(from, from + port.bytes);
+  }
+  for (const Window& window : windows_) {
+    const auto given = inputs.find(window.alias.of);
+    const auto* constant = std::get_if<ir::ConstantPayload>(&program_->plan().graph.node(window.alias.of).payload);
+    const std::span<const std::byte> behind = given != inputs.end() ? given->second
+                                              : constant != nullptr ? std::span<const std::byte>(*constant->bytes)
+                                                                    : std::span<const std::byte>(results.at(window.alias.of));
+    const auto from = behind.begin() + window.alias.offset;
+    results[window.value].assign(from, from + window.bytes);
   }
   return results;
 }

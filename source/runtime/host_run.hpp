@@ -25,6 +25,13 @@ class HostRun {
     std::optional<vulkan::Buffer> staging;  // none where the buffer itself is mapped
   };
   HostRun() = default;
+  /// An output that lies in another value's bytes: it has no buffer, and nothing is downloaded for it.
+  struct Window {
+    ir::NodeId value = 0;
+    plan::Alias alias;
+    std::int64_t bytes = 0;
+  };
+  Result<void> add_windows();
   Result<void> add_port(ir::NodeId value, vulkan::BufferKind staging, std::vector<Port>& ports);
   Result<void> record();
 
@@ -32,6 +39,7 @@ class HostRun {
   std::shared_ptr<const Variant> variant_;
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
+  std::vector<Window> windows_;
   std::optional<vulkan::Buffer> arena_;
   Ranges ranges_;
   std::optional<vulkan::CommandBuffer> commands_;

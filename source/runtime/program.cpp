@@ -87,6 +87,7 @@ Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues&
     VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, steps[i].loops, steps[i].schedule, plan_.target, emitting));
     variant->compiled.emplace_back();
     for (const codegen::Kernel& kernel : kernels) {
+      if (steps[i].alias) continue;
       VKF_TRY(compiled, context_->compile(kernel));
       variant->compiled.back().push_back(std::move(compiled));
     }
@@ -176,6 +177,21 @@ vulkan::BufferRange half_of(vulkan::BufferRange range, const schedule::Schedule&
 
 }  // namespace
 
+Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Variant& variant, std::size_t step, std::size_t dispatch) const {
+  // The context keeps what it has compiled.
+  if (variant.compiled[step].empty()) return context_->compile(variant.kernels[step][dispatch]);
+  return variant.compiled[step][dispatch];
+}
+
+/// Whether a step's value is an alias, and bound to the very bytes that it stands for.
+bool Program::is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const {
+  const std::optional<plan::Alias>& alias = variant.steps[step].alias;
+  if (!alias) return false;
+  const vulkan::BufferRange& own = ranges.at(plan_.steps[step].segment.stores[0]);
+  const vulkan::BufferRange& behind = ranges.at(alias->of);
+  return own.buffer == behind.buffer && own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
+}
+
 Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
                              const vulkan::TimestampPool* timestamps) const {
   Hazards hazards;
@@ -185,9 +201,9 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
   }
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     bool first = timestamps != nullptr && i > 0;  // timed one by one
-    for (std::size_t k = 0; k < variant.kernels[i].size(); ++k) {
+    const bool idle = variant.steps[i].schedule.items == 0 || is_in_place(variant, ranges, i);
+    for (std::size_t k = 0; !idle && k < variant.kernels[i].size(); ++k) {
       const codegen::Kernel& kernel = variant.kernels[i][k];
-      if (variant.steps[i].schedule.items == 0) continue;
       std::vector<vulkan::BufferRange> bound;
       bool conflict = first;
       first = false;
@@ -201,7 +217,8 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
         hazards.clear();
       }
       for (std::size_t b = 0; b < bound.size(); ++b) hazards.add(bound[b], kernel.bindings[b].store);
-      commands.bind(variant.compiled[i][k]->pipeline);
+      VKF_TRY(kept, compiled(variant, i, k));
+      commands.bind(kept->pipeline);
       commands.bind_buffers(bound);
       commands.push_constants(std::as_bytes(std::span(kernel.constants)));
       commands.dispatch(kernel.groups_x, kernel.groups_y);
@@ -237,6 +254,7 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
     return std::string();
   };
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (is_in_place(variant, ranges, i)) continue;  // nothing is written
     for (ir::NodeId stored : plan_.steps[i].segment.stores) {
       const std::string output = name_of_output(stored);
       if (output.empty()) continue;

@@ -22,14 +22,15 @@ struct ProgramOptions {
 struct Variant {
   SymbolValues symbols;
   std::vector<plan::Scheduled> steps;
-  /// Per step, one per dispatch.
+  /// Per step, one per dispatch. Those of an alias are compiled when a run copies it.
   std::vector<std::vector<codegen::Kernel>> kernels;
   std::vector<std::vector<std::shared_ptr<const CompiledKernel>>> compiled;
   plan::Memory memory;
 
+  /// Of a run whose outputs are where the plan has them.
   [[nodiscard]] int dispatches() const {
     int count = 0;
-    for (const std::vector<codegen::Kernel>& step : kernels) count += static_cast<int>(step.size());
+    for (std::size_t i = 0; i < kernels.size(); ++i) count += steps[i].alias ? 0 : static_cast<int>(kernels[i].size());
     return count;
   }
 };
@@ -55,6 +56,8 @@ class Program {
 
   /// The variant for these sizes, compiled on first use. Thread-safe.
   Result<std::shared_ptr<const Variant>> variant(const SymbolValues& symbols);
+  /// A kernel of the variant; that of an alias is compiled now.
+  [[nodiscard]] Result<std::shared_ptr<const CompiledKernel>> compiled(const Variant& variant, std::size_t step, std::size_t dispatch) const;
   /// Sizes that stand for the symbols where none are given.
   [[nodiscard]] SymbolValues nominal() const { return schedule::nominal_symbols(plan_.graph); }
 
@@ -64,7 +67,7 @@ class Program {
   /// Bytes of each named input and output at these sizes.
   Result<std::int64_t> bytes_of(ir::NodeId value, const SymbolValues& symbols) const;
 
-  /// Records all steps: barriers for real hazards only. Timestamps, if a pool is given, around each
+  /// Records all steps but aliases that lie where they should: barriers for real hazards only. Timestamps, if a pool is given, around each
   /// step. `ranges` has every input, output, constant and arena value.
   Result<void> record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
                       const vulkan::TimestampPool* timestamps = nullptr) const;
@@ -81,6 +84,7 @@ class Program {
 
  private:
   Program() = default;
+  [[nodiscard]] bool is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const;
   Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols) const;
 
   std::shared_ptr<Context> context_;

@@ -20,6 +20,7 @@ constexpr int kMostScanLanes = 256;      // more would wait for each other longe
 constexpr int kMostScanParts = 128;      // that one lane joins one after the other
 constexpr int kBlock = 256;              // elements that are joined one after the other in a long chain
 constexpr int kMostResidentWords = 40;   // per lane, of what is kept between passes
+constexpr int kRegisterFile = 1 << 16;   // 32-bit registers that a workgroup has: 64 per lane of 1024, on NVIDIA and GCN
 constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
 constexpr std::int64_t kWorkgroupsWanted = 528;  // fills a large device a few times
 
@@ -128,6 +129,12 @@ Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedu
   return resident;
 }
 
+/// Live 32-bit values of a lane.
+int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  return 24 + all_fold_words(graph, loops) * (schedule.vector_rows ? schedule.elements_per_item : 1) +
+         static_cast<int>(schedule.persistent ? schedule.trips * resident_words(graph, loops, schedule).words : 8);
+}
+
 void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
   const int limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
   const bool cpu = target.type == DeviceType::cpu;
@@ -184,6 +191,12 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   const int most = scans ? kMostScanTrips : kMostTrips;
   const bool fits = schedule.trips <= most && schedule.trips * resident.words <= kMostResidentWords;
   schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= most;
+  // Fewer rows at a time, or lanes that own several spill.
+  while (!cpu && !tuning.workgroup && schedule.vector_rows && schedule.row_lanes > 1 &&
+         estimated_registers(graph, loops, schedule) * schedule.workgroup > kRegisterFile) {
+    schedule.row_lanes /= 2;
+    schedule.workgroup /= 2;
+  }
 }
 
 /// Few rows of many columns are shared by several workgroups.
@@ -254,8 +267,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     schedule.stores_executed += executed(loops.stores[i].axes) * instructions(schedule.stores[i], bytes, schedule.elements_per_item);
     schedule.transactions += ceil_div(executed(loops.stores[i].axes), subgroup) * lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
   }
-  schedule.registers = 24 + all_fold_words(graph, loops) * (schedule.vector_rows ? schedule.elements_per_item : 1) +
-                       static_cast<int>(schedule.persistent ? schedule.trips * resident_words(graph, loops, schedule).words : 8);
+  schedule.registers = estimated_registers(graph, loops, schedule);
   const CostModel costs = default_costs(target.type);
   schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed);
 }

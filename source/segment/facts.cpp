@@ -7,6 +7,16 @@ namespace vkfuse::segment {
 
 using index::Expr;
 
+std::optional<Window> window_of(const Loops& loops) {
+  if (loops.stores.size() != 1) return std::nullopt;
+  const Store& store = loops.stores[0];
+  const Value& value = loops.values[store.value];
+  if (value.kind != Value::Kind::load || !value.guards.empty() || !value.data.empty()) return std::nullopt;
+  const Expr apart = value.offset - store.offset;
+  if (!apart.terms().empty()) return std::nullopt;
+  return Window{value.node, apart.constant()};
+}
+
 std::int64_t elements_touched(const Loops& loops, const Value& load) {
   std::int64_t positions = 1;
   for (std::size_t i = 0; i < loops.axes.size(); ++i) {

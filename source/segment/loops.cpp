@@ -64,6 +64,16 @@ std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const S
   return product(sizes) > product(*own) ? std::optional(sizes) : std::nullopt;
 }
 
+/// The members that are computed from `from`, itself included.
+std::set<ir::NodeId> members_above(const ir::Graph& graph, const Segment& segment, ir::NodeId from) {
+  std::set<ir::NodeId> above{from};
+  for (ir::NodeId id : segment.members) {
+    const std::vector<ir::NodeId>& operands = graph.node(id).operands;
+    if (std::any_of(operands.begin(), operands.end(), [&](ir::NodeId operand) { return above.count(operand) != 0; })) above.insert(id);
+  }
+  return above;
+}
+
 /// Chooses the base: the value whose elements the axes are, and whether that is a stored one. The last
 /// contraction runs over the most positions; without one it is the first member that folds.
 Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
@@ -82,6 +92,9 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
     VKF_TRY(count, element_count(base.sizes));
     wanted = count;
   }
+  // From a stored value that the fold feeds the walk comes to the fold. From one beside it nothing would say which
+  // axes are columns, and results of rows alone would find no place.
+  const std::set<ir::NodeId> leads_to_fold = fold ? members_above(graph, segment, *fold) : std::set<ir::NodeId>{};
   std::int64_t largest = -1;
   for (ir::NodeId id : segment.stores) {
     VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
@@ -89,7 +102,8 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
     if (fold && count > wanted && wanted > 0) {
       return unsupported("%{} has {} elements, and %{} folds only {}: the fold would be computed again for each of the others.", id, count, *fold, wanted);
     }
-    if ((fold && count != wanted) || count < largest) continue;
+    if (fold && (count != wanted || leads_to_fold.count(id) == 0)) continue;
+    if (count < largest) continue;
     largest = count;
     base.node = id;
     base.fold = std::nullopt;

@@ -129,6 +129,16 @@ std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loop
 /// product with its values. Nothing where there is no such factor.
 std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops);
 
+/// The elements of a buffer, in order, from one of them on.
+struct Window {
+  ir::NodeId of = 0;
+  std::int64_t first = 0;  ///< element
+};
+
+/// Where the only value that the loops store lies already, element by element; nothing where something is computed,
+/// chosen, or in another order.
+std::optional<Window> window_of(const Loops& loops);
+
 /// Elements of its buffer that a load touches, each counted once.
 std::int64_t elements_touched(const Loops& loops, const Value& load);
 

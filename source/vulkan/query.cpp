@@ -98,6 +98,12 @@ void fill_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
   caps.offset_alignment = static_cast<std::uint32_t>(limits.minStorageBufferOffsetAlignment);
 }
 
+/// What a driver does not say of itself.
+void apply_driver_limits(const Properties& properties, Caps& caps) {
+  // RADV of Mesa 22.3 divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
+  if (properties.driver.driverID == VK_DRIVER_ID_MESA_RADV) caps.shared_memory_bytes = std::min(caps.shared_memory_bytes, 65536u - 256u);
+}
+
 void fill_subgroups(const Properties& properties, const FeatureChain& features, Caps& caps) {
   const VkPhysicalDeviceSubgroupProperties& subgroup = properties.subgroup;
   const bool in_compute = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
@@ -258,6 +264,7 @@ Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice
   std::copy_n(properties.ids.driverUUID, VK_UUID_SIZE, info.driver_uuid.begin());
   info.type = type_of(core.deviceType);
   fill_limits(core.limits, info.caps);
+  apply_driver_limits(properties, info.caps);
   fill_subgroups(properties, features, info.caps);
   fill_features(properties, features, info.caps);
   VKF_CHECK_OK(fill_matrices(vk, device, features, info.caps));

@@ -195,7 +195,7 @@ TEST(Differential, OutputsThatAreInputsConstantsOrEachOther) {
   check_text(R"(graph "identity" {
   %0 = input "x" : i8[11]
   output "y" = %0
-})");
+})", 0);
   check_text(R"(graph "constants" {
   %0 = constant {1, 2, 3} : f16[3]
   %1 = constant {-7} : i64[]
@@ -203,7 +203,7 @@ TEST(Differential, OutputsThatAreInputsConstantsOrEachOther) {
   output "a" = %0
   output "b" = %1
   output "c" = %2
-})", 3);
+})");  // the literal is written; the others are the constants' bytes
   check_text(R"(graph "twice" {
   %0 = input "x" : f32[9]
   %1 = exp %0 : f32[9]

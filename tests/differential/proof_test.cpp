@@ -1,29 +1,35 @@
-// How many accesses of everything that this process has compiled are proven to stay inside their buffers.
-#include <gtest/gtest.h>
+// Every access of the differential suite and of the golden graphs counts.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
-#include <cstdio>
-
-#include "support/judge.hpp"
+#include "golden/targets.hpp"
+#include "passes/passes.hpp"
+#include "support/proof_rate.hpp"
 
 namespace vkfuse::test {
 namespace {
 
-/// After all tests, whatever their order.
-class ProofRate : public testing::Environment {
- public:
-  void TearDown() override {
-    const segment::Proof proof = proof_so_far();
-    const double rate = proof.accesses == 0 ? 1 : static_cast<double>(proof.proven) / static_cast<double>(proof.accesses);
-    std::printf("%lld of %lld accesses are proven to stay inside their buffers: %.2f %%; the others are clamped.\n",
-                static_cast<long long>(proof.proven), static_cast<long long>(proof.accesses), 100 * rate);
-    // A run of few tests may be all about positions that are data, which nobody can prove.
-    if (proof.accesses >= 2000) {
-      EXPECT_GE(rate, 0.95);
+const testing::Environment* const registered = testing::AddGlobalTestEnvironment(new ProofRate);
+
+TEST(Proof, CoversTheGoldenGraphs) {
+  int graphs = 0;
+  for (const char* folder : {"golden", "portability/graphs"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(VKFUSE_TEST_DATA) / folder)) {
+      if (entry.path().extension() != ".vkf") continue;
+      std::stringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      for (const Target& target : {discrete_gpu(), minimum_device(), cpu_driver()}) {
+        const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(must(ir::parse(text.str())))), target));
+        const segment::Proof proof = must(plan::totals(plan, schedule::nominal_symbols(plan.graph))).proof;
+        EXPECT_EQ(proof.proven, proof.accesses) << entry.path();
+        count_proof(proof);
+      }
+      ++graphs;
     }
   }
-};
-
-const testing::Environment* const registered = testing::AddGlobalTestEnvironment(new ProofRate);
+  EXPECT_GE(graphs, 20);
+}
 
 }  // namespace
 }  // namespace vkfuse::test

@@ -22,7 +22,8 @@ Tensor scan(std::string_view op, const Tensor& x, int axis, bool exclusive, bool
   return x.cummin(axis, exclusive, reverse);
 }
 
-void put(Data& data, const std::string& name, DType dtype, std::int64_t count, const std::function<double(std::int64_t)>& element) {
+void put(Data& data, const std::string& name, DType dtype, std::int64_t count,
+         const std::function<double(std::int64_t)>& element) {
   std::vector<std::byte>& bytes = data.inputs[name];
   bytes.clear();
   for (std::int64_t i = 0; i < count; ++i) ir::encode(dtype, element(i), bytes);
@@ -43,10 +44,13 @@ void put_moderate(Data& data, DType dtype, std::int64_t count, bool special) {
 void put_signs(Data& data, DType dtype, std::int64_t count, std::int64_t length) {
   Random random(62);
   const std::int64_t apart = std::max<std::int64_t>(length / 40, 2);
-  put(data, "x", dtype, count, [&](std::int64_t i) { return (i % apart == 0 ? 2 : i % apart == apart / 2 ? 0.5 : 1) * (random.chance(50) ? -1 : 1); });
+  put(data, "x", dtype, count, [&](std::int64_t i) {
+    return (i % apart == 0 ? 2 : i % apart == apart / 2 ? 0.5 : 1) * (random.chance(50) ? -1 : 1);
+  });
 }
 
-void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& how, const std::string& what, int most_dispatches = 1) {
+void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& how, const std::string& what,
+                       int most_dispatches = 1) {
   const Executable fused = compile_graph(graph, how);
   EXPECT_EQ(fused.state()->program->plan().steps.size(), 1U) << what << "\n" << ir::print(graph);
   EXPECT_LE(fused.kernel_count(), most_dispatches) << what;
@@ -77,7 +81,8 @@ TEST_P(Scans, OfEveryOpDirectionAndAxisAreOneKernel) {
     for (const bool reverse : {false, true}) {
       const ir::Graph graph = all_scans(GetParam(), axis, reverse);
       Data data = data_for({graph, {}, 63, false});
-      const std::string what = fmt::format("scans of {} along axis {}{}", name_of(GetParam()), axis, reverse ? " backwards" : "");
+      const std::string what =
+          fmt::format("scans of {} along axis {}{}", name_of(GetParam()), axis, reverse ? " backwards" : "");
       if (is_float(GetParam())) put_moderate(data, GetParam(), 5 * 33 * 18, false);
       expect_one_kernel(graph, data, Build{}, what);
       if (!is_float(GetParam())) continue;
@@ -94,7 +99,8 @@ std::vector<DType> numbers() {
   }
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Differential, Scans, testing::ValuesIn(numbers()), [](const auto& dtype) { return std::string(name_of(dtype.param)); });
+INSTANTIATE_TEST_SUITE_P(Differential, Scans, testing::ValuesIn(numbers()),
+                         [](const auto& dtype) { return std::string(name_of(dtype.param)); });
 
 // --- every length ----------------------------------------------------------------------------------------
 
@@ -126,7 +132,10 @@ class ScanLengths : public testing::TestWithParam<Long> {
     if (GetParam().op == std::string_view("cumprod")) put_signs(data, GetParam().dtype, count, size_at(x, axis));
     Build how;
     how.device = &on;
-    expect_one_kernel(graph, data, how, fmt::format("{} of {} along axis {}{}", GetParam().name, to_text(shape), axis, &on == &device() ? "" : ", no subgroups"), 3);
+    expect_one_kernel(graph, data, how,
+                      fmt::format("{} of {} along axis {}{}", GetParam().name, to_text(shape), axis,
+                                  &on == &device() ? "" : ", no subgroups"),
+                      3);
   }
 };
 
@@ -141,9 +150,12 @@ TEST_P(ScanLengths, BetweenTwoOpsAreOneKernel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Differential, ScanLengths,
-                         testing::Values(Long{"cumsum", "cumsum", DType::f32, false, false}, Long{"cumsum_of_f16_backwards", "cumsum", DType::f16, false, true},
-                                         Long{"cumsum_before_of_i32", "cumsum", DType::i32, true, false}, Long{"cumprod_before", "cumprod", DType::f32, true, false},
-                                         Long{"cummax_before_backwards", "cummax", DType::f32, true, true}, Long{"cummin_of_i64", "cummin", DType::i64, false, false}),
+                         testing::Values(Long{"cumsum", "cumsum", DType::f32, false, false},
+                                         Long{"cumsum_of_f16_backwards", "cumsum", DType::f16, false, true},
+                                         Long{"cumsum_before_of_i32", "cumsum", DType::i32, true, false},
+                                         Long{"cumprod_before", "cumprod", DType::f32, true, false},
+                                         Long{"cummax_before_backwards", "cummax", DType::f32, true, true},
+                                         Long{"cummin_of_i64", "cummin", DType::i64, false, false}),
                          [](const auto& one) { return std::string(one.param.name); });
 
 // --- in chains -------------------------------------------------------------------------------------------
@@ -151,13 +163,16 @@ INSTANTIATE_TEST_SUITE_P(Differential, ScanLengths,
 TEST(ScanChains, AreOneKernelWithTheFoldsOfTheirRows) {
   for (const std::int64_t length : {100, 4098}) {
     const Tensor x = Tensor::input("x", DType::f32, {3, length});
-    const auto check = [&](const ir::Graph& graph, const char* what) { expect_one_kernel(graph, data_for({graph, {}, 65, false}), Build{}, fmt::format("{} of {}", what, length), 3); };
+    const auto check = [&](const ir::Graph& graph, const char* what) {
+      expect_one_kernel(graph, data_for({graph, {}, 65, false}), Build{}, fmt::format("{} of {}", what, length), 3);
+    };
     check(graph_of({softmax(x).cumsum(1)}), "the running sum of probabilities");
     check(graph_of({x.cumsum(1) / (abs(x).sum({1}, true) + 1.0)}), "a running sum over the row's sum");
     check(graph_of({x.cumsum(1).max({1})}), "the largest running sum");
     check(graph_of({x.cummax(1) - x, x.max({1})}), "the fall from the highest so far");
     check(graph_of({x.reverse({1}).cumsum(1).reverse({1})}), "a running sum seen from the other end");
-    check(graph_of({x.slice(1, 3, length).pad({0, 5}, {0, 0}, -1).cumsum(1) * 0.5}), "a running sum of a slice, padded");
+    check(graph_of({x.slice(1, 3, length).pad({0, 5}, {0, 0}, -1).cumsum(1) * 0.5}),
+          "a running sum of a slice, padded");
   }
 }
 

@@ -11,7 +11,8 @@
 namespace vkfuse::test {
 namespace {
 
-void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& how, const std::string& what, int dispatches = 1) {
+void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& how, const std::string& what,
+                       int dispatches = 1) {
   const Executable fused = compile_graph(graph, how);
   EXPECT_EQ(fused.state()->program->plan().steps.size(), 1U) << what << "\n" << ir::print(graph);
   EXPECT_LE(fused.kernel_count(), dispatches) << what;
@@ -46,10 +47,13 @@ TEST_P(Sorts, OfValuesAndPositionsAreOneKernel) {
     for (const bool descending : {false, true}) {
       const Tensor positions = x.argsort(axis, descending);
       const ir::Graph graph = graph_of({x.take_along(positions, axis), positions});
-      const std::string what = fmt::format("{} along axis {}{}", name_of(GetParam()), axis, descending ? ", largest first" : "");
+      const std::string what =
+          fmt::format("{} along axis {}{}", name_of(GetParam()), axis, descending ? ", largest first" : "");
       expect_one_kernel(graph, data_for({graph, {}, 73, false}), Build{}, what);
       expect_one_kernel(graph, with_equals(graph, GetParam(), false), Build{}, what + ", many equal");
-      if (is_float(GetParam())) expect_one_kernel(graph, with_equals(graph, GetParam(), true), Build{}, what + ", with NaN and zeros of both signs");
+      if (is_float(GetParam()))
+        expect_one_kernel(graph, with_equals(graph, GetParam(), true), Build{},
+                          what + ", with NaN and zeros of both signs");
     }
   }
 }
@@ -60,7 +64,8 @@ TEST_P(Sorts, OfTheBestFewAreOneKernel) {
   for (const std::int64_t count : {1, 5, 100}) {
     const TopK best = top_k(x, count, 1, count != 5);
     const ir::Graph graph = graph_of({best.values, best.positions});
-    expect_one_kernel(graph, with_equals(graph, GetParam(), is_float(GetParam())), Build{}, fmt::format("the best {} of {}", count, name_of(GetParam())));
+    expect_one_kernel(graph, with_equals(graph, GetParam(), is_float(GetParam())), Build{},
+                      fmt::format("the best {} of {}", count, name_of(GetParam())));
   }
 }
 
@@ -71,7 +76,8 @@ std::vector<DType> numbers() {
   }
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Differential, Sorts, testing::ValuesIn(numbers()), [](const auto& dtype) { return std::string(name_of(dtype.param)); });
+INSTANTIATE_TEST_SUITE_P(Differential, Sorts, testing::ValuesIn(numbers()),
+                         [](const auto& dtype) { return std::string(name_of(dtype.param)); });
 
 // --- every length ----------------------------------------------------------------------------------------
 
@@ -91,12 +97,14 @@ TEST_P(SortLengths, WithOpsBeforeAndAfterAreOneKernel) {
       const Tensor x = Tensor::input("x", dtype, axis == 1 ? Shape{2, length} : Shape{length, 2});
       const Tensor keys = -abs(x);
       const Tensor positions = keys.argsort(axis);
-      const ir::Graph graph = graph_of({sign(keys.take_along(positions, axis)) - x.take_along(positions, axis), positions.cast(DType::f32)});
+      const ir::Graph graph = graph_of(
+          {sign(keys.take_along(positions, axis)) - x.take_along(positions, axis), positions.cast(DType::f32)});
       const std::string what = fmt::format("{} along axis {}", length, axis);
       const int most = dispatches_of(length, target().caps.shared_memory_bytes / 8);
       expect_one_kernel(graph, data_for({graph, {}, 74, false}), Build{}, what, most);
       // Of computed floats that are equal the reference does not say which is first.
-      if (dtype == DType::i32) expect_one_kernel(graph, with_equals(graph, dtype, false), Build{}, what + " with equals", most);
+      if (dtype == DType::i32)
+        expect_one_kernel(graph, with_equals(graph, dtype, false), Build{}, what + " with equals", most);
     }
   }
 }
@@ -108,10 +116,12 @@ TEST_P(SortLengths, TheBestFewPassOnCandidates) {
   const TopK best = top_k(-x, few, 1);
   const ir::Graph graph = graph_of({-best.values, best.positions});
   // Each block passes on its best 8, and 8 of every block fit one block again.
-  expect_one_kernel(graph, with_equals(graph, DType::i16, false), Build{}, fmt::format("the best of {}", length), length <= 4096 ? 1 : 2);
+  expect_one_kernel(graph, with_equals(graph, DType::i16, false), Build{}, fmt::format("the best of {}", length),
+                    length <= 4096 ? 1 : 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Differential, SortLengths, testing::Values(1, 2, 7, 64, 1000, 4096, 4098, 65537), [](const auto& length) { return std::to_string(length.param); });
+INSTANTIATE_TEST_SUITE_P(Differential, SortLengths, testing::Values(1, 2, 7, 64, 1000, 4096, 4098, 65537),
+                         [](const auto& length) { return std::to_string(length.param); });
 
 // --- blocks and devices ------------------------------------------------------------------------------------
 
@@ -126,7 +136,8 @@ TEST(SortBlocks, OfEverySizeGiveTheSameOrder) {
       Build how;
       how.tuning.block = block;
       how.tuning.workgroup = workgroup;
-      NamedBytes outputs = judge(compile_graph(graph, how), graph, data, fmt::format("blocks of {} keys, workgroups of {}", block, workgroup));
+      NamedBytes outputs = judge(compile_graph(graph, how), graph, data,
+                                 fmt::format("blocks of {} keys, workgroups of {}", block, workgroup));
       if (first.empty()) first = outputs;
       EXPECT_TRUE(outputs == first) << block << " keys";
     }

@@ -33,7 +33,9 @@ class Pools : public testing::TestWithParam<Pool> {
   static Tensor windows(const Tensor& x, double around) {
     const Pool& pool = GetParam();
     const std::int64_t pad = pool.padding;
-    return x.pad({0, 0, pad, pad}, {0, 0, pad, pad}, around).unfold(2, pool.size, pool.stride, pool.dilation).unfold(3, pool.size, pool.stride, pool.dilation);
+    return x.pad({0, 0, pad, pad}, {0, 0, pad, pad}, around)
+        .unfold(2, pool.size, pool.stride, pool.dilation)
+        .unfold(3, pool.size, pool.stride, pool.dilation);
   }
   static Tensor averages(const Tensor& x) { return windows(x, 0).mean({4, 5}); }
   /// Padding is not counted: the mask of ones is a view of a literal and costs no memory.
@@ -56,8 +58,8 @@ TEST_P(Pools, AreOneKernelWithTheirNeighbours) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Differential, Pools,
-                         testing::Values(Pool{"side_by_side", 2, 2, 1, 0}, Pool{"overlapping_and_padded", 3, 2, 1, 1}, Pool{"dilated", 3, 1, 2, 2},
-                                         Pool{"dilated_strided_and_padded", 2, 3, 3, 1}),
+                         testing::Values(Pool{"side_by_side", 2, 2, 1, 0}, Pool{"overlapping_and_padded", 3, 2, 1, 1},
+                                         Pool{"dilated", 3, 1, 2, 2}, Pool{"dilated_strided_and_padded", 2, 3, 3, 1}),
                          [](const auto& pool) { return std::string(pool.param.name); });
 
 // --- dropout ---------------------------------------------------------------------------------------------
@@ -88,7 +90,7 @@ TEST(Dropout, KeepsAsManyAsItSays) {
     count += kept[i] != 0 ? 1 : 0;
     both += kept[i] != 0 && other[i] != 0 ? 1 : 0;
   }
-  EXPECT_NEAR(static_cast<double>(count) / 40000, 0.75, 0.01);         // four and a half standard deviations
+  EXPECT_NEAR(static_cast<double>(count) / 40000, 0.75, 0.01);          // four and a half standard deviations
   EXPECT_NEAR(static_cast<double>(both) / 40000, 0.75 * 0.75, 0.0112);  // another seed is independent
 }
 

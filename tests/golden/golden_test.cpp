@@ -134,7 +134,7 @@ int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule,
 
 /// What a kernel that is a dispatch of its own may do to memory: every vector of an item once.
 Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::Kernel& kernel) {
-  const auto& [planned_loops, schedule] = made.steps[step];
+  const auto& [planned_loops, schedule, alias] = made.steps[step];
   const auto online = schedule.online ? segment::with_online_folds(made.plan.graph, planned_loops) : std::nullopt;
   const segment::Loops& loops = online ? *online : planned_loops;
   const auto size = [&](ir::NodeId id) { return size_of(made.plan.graph.node(id).type.dtype); };
@@ -273,7 +273,7 @@ TEST(Targets, ItemsFitTheRowsWhereThatSavesLoads) {
     const Planned made = planned(graph, cpu_driver());
     ASSERT_EQ(made.steps.size(), 1U);
     EXPECT_EQ(made.schedule().elements_per_item, want.elements) << want.columns;
-    const auto& [loops, schedule] = made.steps[0];
+    const auto& [loops, schedule, alias] = made.steps[0];
     for (std::size_t i = 0; i < loops.values.size(); ++i) {
       if (loops.values[i].kind == segment::Value::Kind::load && loops.values[i].node == row) {
         EXPECT_EQ(schedule.loads[i].kind, want.row) << want.columns;

@@ -10,6 +10,7 @@
 #include "portability/kernels.hpp"
 #include "spirv/compile.hpp"
 #include "support/device.hpp"
+#include "support/judge.hpp"
 #include "vulkan/pipeline.hpp"
 
 namespace vkfuse::test {
@@ -176,6 +177,95 @@ TEST_F(RadvChip, TransposesMoveSixteenBytesBothWays) {
     EXPECT_EQ(figures.accesses.size(), 2u) << "another width: " << access_text(figures);
   }
 }
+
+// --- the kernels of rows ---------------------------------------------------------------------------------
+
+Tensor input(const char* name, DType dtype, Shape shape) { return Tensor::input(name, dtype, std::move(shape)); }
+
+/// At sizes that fill a device: what people run.
+struct RowKernel {
+  const char* name;
+  ir::Graph (*build)(DType dtype);
+  friend std::ostream& operator<<(std::ostream& out, const RowKernel& row) { return out << row.name; }
+};
+
+ir::Graph layer_norm(DType dtype, std::int64_t rows, std::int64_t length) {
+  return graph_of({normalize(input("x", dtype, {rows, length}), {1}, 1e-5) * input("weight", dtype, {length}) + input("bias", dtype, {length})});
+}
+
+const RowKernel kRowKernels[] = {
+    {"softmax_of_the_last_axis", [](DType dtype) { return graph_of({softmax(input("x", dtype, {16384, 4096}))}); }},
+    {"softmax_of_a_middle_axis", [](DType dtype) { return graph_of({softmax(input("x", dtype, {64, 1000, 96}), 1)}); }},
+    {"softmax_of_the_first_axis", [](DType dtype) { return graph_of({softmax(input("x", dtype, {4096, 4096}), 0)}); }},
+    {"softmax_of_odd_rows", [](DType dtype) { return graph_of({softmax(input("x", dtype, {4096, 4098}))}); }},
+    {"softmax_of_long_rows", [](DType dtype) { return graph_of({softmax(input("x", dtype, {1024, 131072}))}); }},
+    {"softmax_of_few_long_rows", [](DType dtype) { return graph_of({softmax(input("x", dtype, {2, 1 << 22}))}); }},
+    {"layer_norm_1024", [](DType dtype) { return layer_norm(dtype, 32768, 1024); }},
+    {"layer_norm_4098", [](DType dtype) { return layer_norm(dtype, 8192, 4098); }},
+    {"layer_norm_12288", [](DType dtype) { return layer_norm(dtype, 4096, 12288); }},
+    {"residual_and_rms_norm",
+     [](DType dtype) {
+       const Tensor sum = input("x", dtype, {8192, 4096}) + input("residual", dtype, {8192, 4096});
+       return graph_of({sum, rms_normalize(sum, {1}, 1e-5) * input("weight", dtype, {4096})});
+     }},
+    {"group_norm_and_silu",
+     [](DType dtype) {
+       const Tensor x = input("x", dtype, {16, 256, 64, 64});
+       const Tensor normal = normalize(x.reshape({16, 32, 8 * 64 * 64}), {2}, 1e-5).reshape(x.shape());
+       return graph_of({silu(normal * input("weight", dtype, {256, 1, 1}) + input("bias", dtype, {256, 1, 1}))});
+     }},
+    {"cross_entropy", [](DType dtype) { return graph_of({cross_entropy(input("logits", dtype, {4096, 50257}), input("label", DType::i32, {4096}))}); }},
+    {"quantise",
+     [](DType dtype) {
+       const Tensor x = input("x", dtype, {8192, 4096}).cast(DType::f32);
+       const Tensor scale = abs(x).max({1}, true) / 127.0;
+       return graph_of({clamp(round(x / scale), Tensor::scalar(DType::f32, -127), Tensor::scalar(DType::f32, 127)).cast(DType::i8), scale.squeeze(1)});
+     }},
+    {"sum_of_rows", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum({1})}); }},
+    {"sum_of_columns", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum({0})}); }},
+    {"sum_of_all", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum()}); }},
+    {"best_of_rows",
+     [](DType dtype) {
+       const Tensor x = input("x", dtype, {8192, 8192});
+       return graph_of({x.max({1}), x.argmax(1)});
+     }},
+    {"permute_0213", [](DType dtype) { return graph_of({input("x", dtype, {8, 2048, 32, 128}).permute({0, 2, 1, 3})}); }},
+    {"rotary",
+     [](DType dtype) {
+       const Tensor x = input("x", dtype, {8, 32, 2048, 128});
+       const Tensor turned = concat({-x.slice(3, 64, 128), x.slice(3, 0, 64)}, 3);
+       return graph_of({x * input("cosine", dtype, {2048, 128}) + turned * input("sine", dtype, {2048, 128})});
+     }},
+    {"concat", [](DType dtype) { return graph_of({concat({input("x", dtype, {4096, 1000}), input("z", dtype, {4096, 3000})}, 1)}); }},
+    {"scan_of_rows", [](DType dtype) { return graph_of({input("x", dtype, {8192, 4096}).cumsum(1)}); }},
+    {"scan_of_columns", [](DType dtype) { return graph_of({input("x", dtype, {4096, 8192}).cumsum(0)}); }},
+    {"scan_of_one_row", [](DType dtype) { return graph_of({input("x", dtype, {1 << 24}).cumsum(0)}); }},
+    {"sort_of_rows", [](DType dtype) { return graph_of({top_k(input("x", dtype, {4096, 1024}), 1024).values}); }},
+    {"sort_of_long_rows", [](DType dtype) { return graph_of({top_k(input("x", dtype, {16, 100000}), 100000).values}); }},
+    {"best_fifty",
+     [](DType dtype) {
+       const TopK best = top_k(input("x", dtype, {256, 50257}), 50);
+       return graph_of({best.values, best.positions});
+     }},
+};
+
+class RadvRows : public RadvChip, public testing::WithParamInterface<RowKernel> {};
+
+TEST_P(RadvRows, NothingSpills) {
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const BuiltGraph built = build(GetParam().build(dtype), {}, target_without_self_tests());
+    ASSERT_FALSE(built.kernels.empty());
+    for (const BuiltKernel& one : built.kernels) {
+      SCOPED_TRACE(fmt::format("{} of {}", one.kernel.name, name_of(dtype)));
+      const Figures figures = compile(one);
+      EXPECT_EQ(number(figures, "Spilled SGPRs"), 0);
+      EXPECT_EQ(number(figures, "Spilled VGPRs"), 0);
+      EXPECT_EQ(number(figures, "Scratch size"), 0);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, RadvRows, testing::ValuesIn(kRowKernels), [](const auto& row) { return std::string(row.param.name); });
 
 std::string name_of_graph(const testing::TestParamInfo<NamedGraph>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Golden, Radv, testing::ValuesIn(golden_graphs()), name_of_graph);

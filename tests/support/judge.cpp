@@ -15,13 +15,6 @@ namespace {
 std::mutex proof_mutex;
 segment::Proof proof;
 
-void count_proof(const runtime::Program& program) {
-  const plan::Totals totals = must(plan::totals(program.plan(), program.nominal()));
-  const std::lock_guard<std::mutex> lock(proof_mutex);
-  proof.accesses += totals.proof.accesses;
-  proof.proven += totals.proof.proven;
-}
-
 codegen::Numerics numerics_of(Numerics numerics) {
   return numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
 }
@@ -38,7 +31,7 @@ Executable compile_graph(const ir::Graph& graph, const Build& how) {
   options.tuning = how.tuning;
   auto state = std::make_shared<Executable::State>();
   state->program = must(api::guarded([&] { return runtime::Program::create(on.state()->context, graph, options); }));
-  count_proof(*state->program);
+  count_proof(must(plan::totals(state->program->plan(), state->program->nominal())).proof);
   return Executable(std::move(state));
 }
 
@@ -96,6 +89,12 @@ std::vector<int> store_widths(const Executable& program, const std::string& outp
     }
   }
   return ascending(widths);
+}
+
+void count_proof(const segment::Proof& more) {
+  const std::lock_guard<std::mutex> lock(proof_mutex);
+  proof.accesses += more.accesses;
+  proof.proven += more.proven;
 }
 
 segment::Proof proof_so_far() {

@@ -34,9 +34,10 @@ std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols 
 std::vector<int> load_widths(const Executable& program, const std::string& input);
 std::vector<int> store_widths(const Executable& program, const std::string& output);
 
-/// Of every program that compile_graph has made so far: how many accesses are proven to stay inside their
-/// buffers.
+/// Of every program that compile_graph has made so far, and of what was counted beside: how many accesses are
+/// proven to stay inside their buffers.
 segment::Proof proof_so_far();
+void count_proof(const segment::Proof& more);
 
 /// Runs, and adds a test failure with the graph for whatever is wrong: an error, a byte beyond an output, an
 /// element outside its bound, too many undecided ones.
