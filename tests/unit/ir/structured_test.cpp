@@ -51,11 +51,13 @@ constexpr const char* kEveryOp = R"(graph "every" {
   %28 = cumprod axis=0 exclusive=true reverse=false %27 : f32[8, n]
   %29 = cummax axis=0 exclusive=false reverse=true %28 : f32[8, n]
   %30 = cummin axis=1 exclusive=true reverse=true %29 : f32[8, n]
-  %31 = argsort axis=0 descending=true count=3 %30 : i32[3, n]
-  %32 = argsort axis=1 descending=false count=0 %30 : i32[8, n]
-  %33 = scatter mode=add %0 %23 %0 : f32[n, 12]
-  %34 = scatter mode=set %33 %23 %0 : f32[n, 12]
-  output "y" = %34
+  %31 = dot batch_a=[0] batch_b=[1] contract_a=[] contract_b=[] %14 %10 : f32[8, n, 5, 8]
+  %32 = dot batch_a=[] batch_b=[] contract_a=[2, 0] contract_b=[1, 0] %16 %18 : f32[n]
+  %33 = argsort axis=0 descending=true count=3 %30 : i32[3, n]
+  %34 = argsort axis=1 descending=false count=0 %30 : i32[8, n]
+  %35 = scatter mode=add %0 %23 %0 : f32[n, 12]
+  %36 = scatter mode=set %35 %23 %0 : f32[n, 12]
+  output "y" = %36
 }
 )";
 

@@ -74,7 +74,7 @@ TEST(TableTest, FoldsJoinByRowsOfTheTable) {
       }
     }
   }
-  EXPECT_EQ(folds, 13);
+  EXPECT_EQ(folds, 14);
 }
 
 TEST(TableTest, ViewsAndGathersCostNothing) {
