@@ -1,6 +1,7 @@
 #include "partition/partition.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -15,6 +16,12 @@ using GroupId = std::uint32_t;
 /// none is stored unless it is a result.
 bool is_free(const ir::Node& node) { return node.op->cls == ops::OpClass::view || node.op->cls == ops::OpClass::generate; }
 
+/// The same device with buffers of any size.
+Target with_large_buffers(Target target) {
+  target.caps.storage_buffer_range = std::numeric_limits<decltype(target.caps.storage_buffer_range)>::max();
+  return target;
+}
+
 struct Group {
   std::vector<NodeId> members;  // sorted; empty once merged into another group
   segment::Segment segment;
@@ -26,7 +33,7 @@ struct Group {
 class Search {
  public:
   Search(const ir::Graph& graph, const Target& target)
-      : graph_(graph), target_(target), symbols_(schedule::nominal_symbols(graph)), is_output_(graph.size(), false),
+      : graph_(graph), target_(target), roomy_(with_large_buffers(target)), symbols_(schedule::nominal_symbols(graph)), is_output_(graph.size(), false),
         is_alias_(graph.size(), false), group_of_(graph.size(), kNone) {
     for (const ir::Output& output : graph.outputs()) is_output_[output.value] = true;
     find_users();
@@ -38,6 +45,7 @@ class Search {
       merge_producers();
       merge_siblings();
     }
+    VKF_CHECK_OK(check_sizes());
     return finish(options);
   }
 
@@ -108,6 +116,18 @@ class Search {
     return {};
   }
 
+  /// What is left to store must fit the buffers of the device.
+  Result<void> check_sizes() const {
+    for (const Group& group : groups_) {
+      if (group.members.empty()) continue;
+      auto loops = segment::build_loops(graph_, group.segment, symbols_);
+      if (!loops) return std::move(loops).error();
+      const auto schedule = schedule::best(graph_, *loops, target_);
+      if (!schedule) return Error(schedule.error()).within(fmt::format("planning %{} = {}", group.members.back(), graph_.node(group.members.back()).op->name));
+    }
+    return {};
+  }
+
   /// Whether anything outside `members` needs each member's value.
   std::vector<bool> escapes(const std::vector<NodeId>& members) const {
     std::vector<bool> flags(graph_.size(), false);
@@ -130,7 +150,8 @@ class Search {
     all.erase(std::unique(all.begin(), all.end()), all.end());
     group.segment = segment::build_segment(graph_, std::move(all), escapes(members));
     VKF_TRY(loops, segment::build_loops(graph_, group.segment, symbols_));
-    VKF_TRY(schedule, schedule::best(graph_, loops, target_));
+    // A value that no buffer can hold may yet be one that is never stored: see check_sizes.
+    VKF_TRY(schedule, schedule::best(graph_, loops, roomy_));
     const bool runs = members.size() > 1 || !is_alias_[members[0]];
     group.bytes = runs ? schedule.bytes_read + schedule.bytes_written : 0;
     group.microseconds = runs ? schedule.modelled_us : 0;
@@ -309,6 +330,7 @@ class Search {
 
   const ir::Graph& graph_;
   const Target& target_;
+  const Target roomy_;
   SymbolValues symbols_;
   std::vector<std::vector<NodeId>> users_;          // seen through free nodes
   std::vector<std::vector<NodeId>> operands_;       // likewise

@@ -18,8 +18,8 @@ using segment::ValueId;
 namespace {
 
 /// From large to small: workgroup m, n, k, lane m, n.
-constexpr TileShape kGpuShapes[] = {{128, 128, 16, 8, 8}, {64, 128, 16, 4, 8}, {128, 64, 16, 8, 4}, {64, 64, 16, 4, 4}, {32, 64, 32, 4, 4},
-                                    {64, 32, 32, 4, 4},   {32, 32, 32, 4, 4},  {16, 128, 32, 4, 4}, {128, 16, 32, 4, 4}, {16, 64, 32, 4, 4}};
+constexpr TileShape kGpuShapes[] = {{64, 128, 16, 8, 4}, {128, 64, 16, 8, 4}, {32, 128, 16, 8, 4}, {32, 64, 16, 8, 4}, {64, 64, 16, 4, 4}, {32, 64, 32, 4, 4},
+                                    {64, 32, 32, 4, 4},  {32, 32, 32, 4, 4},  {16, 128, 32, 4, 4}, {128, 16, 32, 4, 4}, {16, 64, 32, 4, 4}};
 constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32, 32, 32, 4, 4}, {16, 32, 32, 4, 4}, {32, 16, 32, 4, 4}};
 
 /// What an H200 has; a device with less is as well served by as many tiles.

@@ -60,8 +60,12 @@ std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const S
   if (!operand || !own) return std::nullopt;
   if (!contracts) return node.op->cls == ops::OpClass::scan || product(*operand) > product(*own) ? std::optional(*operand) : std::nullopt;
   Sizes sizes = *own;
-  for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) sizes.push_back((*operand)[static_cast<std::size_t>(axis)]);
-  return product(sizes) > product(*own) ? std::optional(sizes) : std::nullopt;
+  std::int64_t contracted = 1;
+  for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) {
+    sizes.push_back((*operand)[static_cast<std::size_t>(axis)]);
+    contracted *= sizes.back();
+  }
+  return contracted > 1 ? std::optional(sizes) : std::nullopt;
 }
 
 /// The members that are computed from `from`, itself included.

@@ -42,7 +42,7 @@ std::string space(const segment::Loops& loops) {
   std::string rows;
   std::string columns;
   for (const segment::Axis& axis : loops.axes) {
-    std::string& text = axis.column ? columns : rows;
+    std::string& text = axis.role == segment::Role::column ? columns : rows;
     text += (text.empty() ? "" : " x ") + std::to_string(axis.size);
   }
   return rows + (columns.empty() ? "" : " | " + columns);
