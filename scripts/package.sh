@@ -2,7 +2,7 @@
 # Makes build/vkfuse-bench-VERSION-linux-ARCH.tar.gz: one program that needs glibc, and a Vulkan driver when it runs.
 # shaderc, SPIRV-Tools, SPIRV-Cross and libstdc++ are inside.
 #   usage: scripts/package.sh [x86_64|aarch64]...        (both, without any)
-# Packages for aarch64 are cross-built; apt-get adds the architecture arm64 to this system for that.
+# Packages for aarch64 are cross-built (not tried to the end yet); apt-get adds the architecture arm64 to this system for that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
