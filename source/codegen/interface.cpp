@@ -167,9 +167,7 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
 
 Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned,
                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
-  const auto moved = schedule.factors_after_sums ? segment::with_factors_after_sums(graph, planned) : std::nullopt;
-  const auto paired = schedule.online ? segment::with_online_folds(graph, moved ? *moved : planned) : std::nullopt;
-  const segment::Loops& loops = paired ? *paired : moved ? *moved : planned;
+  const segment::Loops loops = schedule::scheduled_loops(graph, planned, schedule);
   const auto with_names = [&](const std::vector<std::string>& names) {
     switch (schedule.kind) {
       case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);

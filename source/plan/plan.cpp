@@ -61,7 +61,8 @@ Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues
     const auto make = [&]() -> Result<Scheduled> {
       VKF_TRY(loops, segment::build_loops(plan.graph, plan.steps[i].segment, symbols));
       VKF_TRY(schedule, schedule::best(plan.graph, loops, plan.target, tuning));
-      return Scheduled{std::move(loops), std::move(schedule), std::nullopt};
+      segment::Loops run = schedule::scheduled_loops(plan.graph, loops, schedule);
+      return Scheduled{std::move(run), std::move(schedule), std::nullopt};
     };
     auto made = make();
     if (!made) return std::move(made).error().within(fmt::format("scheduling segment {}", i));

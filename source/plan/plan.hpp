@@ -32,7 +32,7 @@ struct Alias {
 
 /// A step at given sizes.
 struct Scheduled {
-  segment::Loops loops;
+  segment::Loops loops;  ///< as the schedule runs them
   schedule::Schedule schedule;
   /// Set: nothing has to run. The kernel is there for runs that bind the output to a buffer of its own.
   std::optional<Alias> alias;

@@ -35,6 +35,13 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
   return schedule;
 }
 
+Loops scheduled_loops(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  const auto moved = schedule.factors_after_sums ? segment::with_factors_after_sums(graph, loops) : std::nullopt;
+  const Loops& changed = moved ? *moved : loops;
+  const auto paired = schedule.online ? segment::with_online_folds(graph, changed) : std::nullopt;
+  return paired ? *paired : changed;
+}
+
 CostModel default_costs(DeviceType type) {
   switch (type) {
     case DeviceType::discrete: return {500, 4, 10000, 500e3};

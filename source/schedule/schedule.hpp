@@ -207,6 +207,10 @@ struct Schedule {
 /// sentence naming the limit).
 Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning = {});
 
+/// The loops as the schedule runs them, whose values its `loads` are of: with folds in one pass, or with factors
+/// after sums, where it says so.
+segment::Loops scheduled_loops(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule);
+
 /// Whether a value differs between the elements of one item.
 bool varies_in_item(const segment::Loops& loops, const Schedule& schedule, const segment::Value& value);
 

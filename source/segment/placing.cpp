@@ -146,6 +146,7 @@ std::optional<Builder::Found> Builder::find_place(ir::NodeId node, const std::fu
       if (complete(index::linearize(demands_[id].coordinates, sizes), count)) return Found{demands_[id].coordinates, true};
     }
   }
+  if (auto forward = forward_place(node); forward && complete(index::linearize(*forward, sizes), count)) return Found{*std::move(forward), false};
   std::vector<AxisId> fresh;
   Coordinates unknown;
   for (std::int64_t size : sizes) unknown.push_back(size == 1 ? Expr(0) : fresh_axis(size, fresh));
@@ -159,6 +160,33 @@ std::optional<Builder::Found> Builder::find_place(ir::NodeId node, const std::fu
   if (sizes == sizes_of(base_.node)) same = base_coordinates_;
   if (!complete(index::linearize(same, sizes), count)) return std::nullopt;
   return Found{std::move(same), false};
+}
+
+std::optional<Builder::Coordinates> Builder::forward_place(ir::NodeId id, int depth) {
+  constexpr int kDeepest = 16;
+  const auto known = by_node_.find(id);
+  if (known != by_node_.end()) {
+    for (ValueId value : known->second) {
+      if (demands_[value].context == 0) return demands_[value].coordinates;
+    }
+  }
+  if (depth > kDeepest || !std::binary_search(segment_.members.begin(), segment_.members.end(), id)) return std::nullopt;
+  const ir::Node& node = graph_.node(id);
+  const bool elementwise = node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert;
+  if (!elementwise && node.op->name != "reshape" && node.op->name != "permute") return std::nullopt;
+  const Sizes sizes = sizes_of(id);
+  for (ir::NodeId operand : node.operands) {
+    const Sizes from = sizes_of(operand);
+    if (elementwise && from != sizes) continue;
+    const auto place = forward_place(operand, depth + 1);
+    if (!place) continue;
+    if (elementwise) return place;
+    if (node.op->name == "reshape") return index::delinearize(index::linearize(*place, from), sizes);
+    Coordinates moved;
+    for (int axis : std::get<ir::AxesPayload>(node.payload).axes) moved.push_back((*place)[static_cast<std::size_t>(axis)]);
+    return moved;
+  }
+  return std::nullopt;
 }
 
 std::int64_t Builder::product_of_axes() const {

@@ -1,0 +1,117 @@
+// Blocks of models as kernels: on a discrete GPU with 48 KiB of shared memory, n contractions with what stands between
+// them are n kernels, an attention counting as one.
+#include <gtest/gtest.h>
+
+#include "golden/targets.hpp"
+#include "passes/passes.hpp"
+#include "plan/plan.hpp"
+#include "support/judge.hpp"
+#include "vkfuse/contractions.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+struct Kernels {
+  std::vector<std::string> kinds;
+  std::int64_t arena_bytes = 0;
+  std::string text;
+};
+
+Kernels kernels_of(const ir::Graph& graph) {
+  const ir::Graph prepared = must(passes::run_pipeline(graph));
+  const plan::Plan made = must(plan::make_plan(prepared, discrete_gpu()));
+  const plan::Plan unfused = must(plan::make_plan(prepared, discrete_gpu(), {false}));
+  const SymbolValues symbols = schedule::nominal_symbols(prepared);
+  const auto steps = must(plan::schedule_all(made, symbols));
+  Kernels kernels;
+  for (const plan::Scheduled& step : steps) kernels.kinds.emplace_back(schedule::name_of(step.schedule.kind));
+  kernels.arena_bytes = must(plan::plan_memory(made, symbols, steps)).arena_bytes;
+  kernels.text = must(plan::to_text(made, unfused, symbols));
+  return kernels;
+}
+
+using Kinds = std::vector<std::string>;
+
+Tensor input(const char* name, Shape shape) { return Tensor::input(name, DType::f16, std::move(shape)); }
+
+Tensor weights(const char* name, std::int64_t in, std::int64_t out) { return input(name, {in, out}); }
+
+/// x * cos + (-x of the second half, x of the first) * sin, along the last axis.
+Tensor rotary(const Tensor& x, const Tensor& cosine, const Tensor& sine, std::int64_t size) {
+  const Tensor turned = concat({-x.slice(-1, size / 2, size), x.slice(-1, 0, size / 2)}, -1);
+  return x * cosine + turned * sine;
+}
+
+constexpr std::int64_t kLength = 2048, kHeads = 32, kSize = 128, kWidth = kHeads * kSize;
+
+/// One third of [length, 3, heads, size] as [1, heads, length, size].
+Tensor third(const Tensor& qkv, std::int64_t which) { return qkv.select(1, which).permute({1, 0, 2}).unsqueeze(0); }
+
+/// The contractions are five kernels with all that stands between them, but for the norms: at this width they would be
+/// computed again for each of a hundred tiles of columns, which is modelled to take longer than to store them.
+TEST(Blocks, ALlamaBlockIsFiveKernelsAndTwoNorms) {
+  constexpr std::int64_t kHidden = 11008;
+  const Tensor x = input("x", {kLength, kWidth});
+  const Tensor normal = rms_normalize(x, {1}, 1e-5) * input("norm1", {kWidth});
+  const Tensor qkv = matmul(normal, weights("wqkv", kWidth, 3 * kWidth)).reshape({kLength, 3, kHeads, kSize});
+  const Tensor cosine = input("cosine", {kLength, kSize});
+  const Tensor sine = input("sine", {kLength, kSize});
+  const Tensor looked = attention(rotary(third(qkv, 0), cosine, sine, kSize), rotary(third(qkv, 1), cosine, sine, kSize), third(qkv, 2), {.causal = true});
+  const Tensor joined = looked.squeeze(0).permute({1, 0, 2}).reshape({kLength, kWidth});
+  const Tensor residual = matmul(joined, weights("wo", kWidth, kWidth)) + x;
+  const Tensor second = rms_normalize(residual, {1}, 1e-5) * input("norm2", {kWidth});
+  const Tensor hidden = silu(matmul(second, weights("gate", kWidth, kHidden))) * matmul(second, weights("up", kWidth, kHidden));
+  const Tensor y = matmul(hidden, weights("down", kHidden, kWidth)) + residual;
+  const Kernels kernels = kernels_of(graph_of({y}));
+  EXPECT_EQ(kernels.kinds, (Kinds{"rows", "matrix", "attention", "matrix", "rows", "matrix", "matrix"})) << kernels.text;
+}
+
+TEST(Blocks, AProductWithWhatStandsAroundItIsOneKernel) {
+  const Tensor a = input("a", {512, 1024});
+  const Tensor b = weights("b", 1024, 768);
+  const Tensor bias = input("bias", {768});
+  const std::pair<const char*, Tensor> graphs[] = {
+      {"bias and activation", relu(matmul(a, b) + bias)},
+      {"an activation before", matmul(relu(a), b)},
+      {"a residual", matmul(a, b) + input("residual", {512, 768})},
+      {"a cast before and after", matmul(a.cast(DType::f32), b.cast(DType::f32)).cast(DType::f16)},
+      {"a transposed result", matmul(a, b).transpose() * 2.0},
+      {"a norm before", matmul(rms_normalize(a, {1}, 1e-5) * input("weight", {1024}), b)},
+      {"a gated pair", silu(matmul(a, b)) * matmul(a, weights("up", 1024, 768))},
+      {"quantised weights", matmul(a, Tensor::input("q", DType::i8, {1024, 768}).cast(DType::f16) * input("scale", {768}))},
+  };
+  for (const auto& [name, tensor] : graphs) {
+    const Kernels kernels = kernels_of(graph_of({tensor}));
+    EXPECT_EQ(kernels.kinds, Kinds{"matrix"}) << name << "\n" << kernels.text;
+  }
+}
+
+/// Scores of 4 x 32 heads over 4096 positions would take 4 GiB.
+TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
+  const auto form = [](const AttentionOptions& options) {
+    const Shape shape = {4, 32, 4096, 128};
+    return attention(input("q", shape), input("k", shape), input("v", shape), options);
+  };
+  const std::pair<const char*, AttentionOptions> forms[] = {
+      {"plain", {}},
+      {"causal", {.causal = true}},
+      {"softcap", {.softcap = 30}},
+      {"bias", {.bias = input("bias", {32, 4096, 4096})}},
+      {"ALiBi", {.alibi_slopes = input("slopes", {32})}},
+      {"window", {.causal = true, .window_before = 512}},
+  };
+  for (const auto& [name, options] : forms) {
+    const Kernels kernels = kernels_of(graph_of({form(options)}));
+    EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << name << "\n" << kernels.text;
+    EXPECT_EQ(kernels.arena_bytes, 0) << name;
+  }
+}
+
+TEST(Blocks, GroupedHeadsShareTheirKeys) {
+  const Tensor y = attention(input("q", {2, 8, 300, 64}), input("k", {2, 2, 500, 64}), input("v", {2, 2, 500, 80}));
+  const Kernels kernels = kernels_of(graph_of({y}));
+  EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << kernels.text;
+}
+
+}  // namespace
+}  // namespace vkfuse::test
