@@ -50,6 +50,13 @@ std::int64_t product(const Sizes& sizes) {
   return count;
 }
 
+/// Of loops that run over nothing, the sizes of 0 are 1.
+std::int64_t positions(const Sizes& sizes) {
+  std::int64_t count = 1;
+  for (std::int64_t size : sizes) count *= std::max<std::int64_t>(size, 1);
+  return count;
+}
+
 /// The positions over which a member runs that folds or scans: its result's and those of what it folds away.
 std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const SymbolValues& symbols) {
   const ir::Node& node = graph.node(id);
@@ -93,8 +100,8 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
   }
   const auto fold = base.fold;
   if (fold) {
-    VKF_TRY(count, element_count(base.sizes));
-    wanted = count;
+    VKF_CHECK_OK(element_count(base.sizes));
+    wanted = positions(base.sizes);
   }
   // From a stored value that the fold feeds the walk comes to the fold. From one beside it nothing would say which
   // axes are columns, and results of rows alone would find no place.
@@ -102,8 +109,9 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
   std::int64_t largest = -1;
   for (ir::NodeId id : segment.stores) {
     VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
-    VKF_TRY(count, element_count(sizes));
-    if (fold && count > wanted && wanted > 0) {
+    VKF_CHECK_OK(element_count(sizes));
+    const std::int64_t count = positions(sizes);
+    if (fold && count > wanted) {
       return unsupported("%{} has {} elements, and %{} folds only {}: the fold would be computed again for each of the others.", id, count, *fold, wanted);
     }
     if (fold && (count != wanted || leads_to_fold.count(id) == 0)) continue;
