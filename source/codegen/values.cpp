@@ -114,10 +114,13 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
   switch (value.kind) {
     case Value::Kind::load: text = load_scalar(scope, id); break;
     case Value::Kind::position: {
-      const std::string at = position(scope, value.offset);
       if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload)) {
-        text = fmt::format("philox(uvec2({}u, {}u), uvec2({}, 0u))", random->seed & 0xffffffffu, random->seed >> 32, at);
+        // The block's number as an expression of its own: four neighbours of an item are seen to share it.
+        const std::string block = position(scope, index::floor_div(value.offset, 4));
+        const std::string word = position(scope, index::floor_mod(value.offset, 4));
+        text = fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]", random->seed & 0xffffffffu, random->seed >> 32, block, word);
       } else {
+        const std::string at = position(scope, value.offset);
         text = ops::cast_expression(DType::u32, node.type.dtype, dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
       }
       break;
