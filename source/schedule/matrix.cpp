@@ -26,6 +26,9 @@ constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32,
 constexpr double kProcessors = 132;
 /// Caches hand out what several tiles read some times faster than memory does.
 constexpr double kCacheSpeed = 4;
+/// Of a lane, without fewer subgroups at a time; twice as many take 1.4 times as long (h200-sweep-matmul.json).
+constexpr int kAccumulators = 32;
+constexpr double kCrowding = 0.4;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
 
 /// The sets of axes, the factors and the sums; nothing where the loops are no such thing.
@@ -181,8 +184,10 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   compute += batch * m * n * cost_of(graph, loops, results);
   // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
   // registers per lane leave each waiting for its operands.
+  const int accumulators = shape.lane_m * shape.lane_n * static_cast<int>(tile.sums.size());
+  if (!cpu && accumulators > kAccumulators) compute *= 1 + kCrowding * (accumulators - kAccumulators) / kAccumulators;
   const double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
-  schedule.registers = 32 + shape.lane_m * shape.lane_n * static_cast<int>(tile.sums.size()) + shape.lane_m + shape.lane_n;
+  schedule.registers = 32 + accumulators + shape.lane_m + shape.lane_n;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
 }
