@@ -15,3 +15,9 @@ uvec4 philox4(uvec2 seed, uvec2 block) {
   }
   return counter;
 }
+
+// The word of one element: word index % 4 of block index / 4.
+uint philox(uvec2 seed, uvec2 index) {
+  uvec4 words = philox4(seed, uvec2(index.x >> 2 | index.y << 30, index.y >> 2));
+  return words[index.x & 3u];
+}
