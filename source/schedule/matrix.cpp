@@ -35,7 +35,7 @@ constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
 std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
   const AxisSet columns = loops.columns();
   const AxisSet rows = ((AxisSet{1} << loops.axes.size()) - 1) & ~columns;
-  if (loops.keys() != 0 || loops.passes != 1) return std::nullopt;
+  if (loops.keys() != 0 || loops.inner() != 0 || loops.passes != 1) return std::nullopt;
   MatrixTile tile;
   AxisSet m = 0;
   AxisSet n = 0;

@@ -213,6 +213,9 @@ std::string fault_of(const DotCase& one, const Build& how) try {
   return error.what();
 }
 
+/// Of every shape of a lane's own tile, and workgroups of 8 to 128.
+constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4}, {64, 32, 32, 4, 8}, {64, 64, 16, 8, 8}, {16, 128, 32, 4, 4}, {128, 32, 16, 8, 8}};
+
 TEST(Dot, RandomContractions) {
   std::vector<std::uint64_t> seeds(number_in("VKFUSE_FUZZ_CASES").value_or(kCases));
   std::iota(seeds.begin(), seeds.end(), kFirstSeed);
@@ -224,6 +227,9 @@ TEST(Dot, RandomContractions) {
     how.fusion = seed % 4 != 0;
     how.numerics = seed % 3 == 0 ? Numerics::strict : Numerics::standard;
     if (seed % 7 == 0) how.device = &device_without_subgroups();
+    // Small sizes are left to rows by default.
+    how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
+    if (seed % 5 == 2) how.tuning.tile = kTiles[seed / 5 % std::size(kTiles)];
     const std::string fault = fault_of(one, how);
     if (fault.empty()) continue;
     ADD_FAILURE() << fault << "\n"
@@ -244,7 +250,20 @@ TEST(Dot, OfNothingIsZero) {
   }
 }
 
-// Disabled until segments place a contraction whose result has no elements.
+/// What is contracted twice is two kernels, however small: the first product is never computed again for each result.
+TEST(Dot, ProductsInARowAreKernelsInARow) {
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const std::int64_t sizes[][4] = {{2, 3, 4, 5}, {33, 64, 48, 70}, {1, 9, 9, 1}};
+    for (const auto& [m, k, l, n] : sizes) {
+      const Tensor first = tanh(matmul(input("a", dtype, {m, k}), input("b", dtype, {k, l})) + input("bias", dtype, {l}));
+      const ir::Graph graph = graph_of({matmul(first, input("c", dtype, {l, n})) * 0.5});
+      const Executable fused = compile_graph(graph, Build{});
+      EXPECT_EQ(fused.kernel_count(), 2) << ir::print(graph);
+      judge(fused, graph, data_for({graph, {}, 5, false}), fmt::format("[{}, {}] x [{}, {}] x [{}, {}] of {}", m, k, k, l, l, n, name_of(dtype)));
+    }
+  }
+}
+
 TEST(Dot, OfNoRowsHasNoElements) {
   const Shape shapes[][2] = {{{0, 4}, {4, 3}}, {{3, 4}, {4, 0}}, {{0, 3, 4}, {0, 4, 3}}};
   for (const auto& pair : shapes) {
