@@ -10,20 +10,12 @@ float f32_div(float x, float y) {
 
 // NaN if either operand is.
 float f32_min(float x, float y) {
-  bool x_is_nan = f32_is_nan(x);
-  bool y_is_nan = f32_is_nan(y);
-  float least = y < x ? y : x;
-  least = y_is_nan ? y : least;
-  return x_is_nan ? x : least;
+  return y < x || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  bool x_is_nan = f32_is_nan(x);
-  bool y_is_nan = f32_is_nan(y);
-  float most = x < y ? y : x;
-  most = y_is_nan ? y : most;
-  return x_is_nan ? x : most;
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
 // -1, 0 or 1; NaN for NaN.

@@ -17,7 +17,7 @@ class Attention : public Factors {
 
  private:
   [[nodiscard]] std::string apply(std::string_view op, const std::vector<std::string>& operands) const {
-    return ops::expression(ops::row(op), DType::f32, dialect_.native_int64, operands);
+    return ops::expression(ops::row(op), DType::f32, dialect_.native(), operands);
   }
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);

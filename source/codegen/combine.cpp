@@ -10,12 +10,12 @@ namespace {
 std::string better(const FoldText& fold, const Dialect& dialect, const std::string& a, const std::string& b) {
   const bool largest = fold.node->op->fold.join == "max";
   const auto compare = [&](const std::string& x, const std::string& y) {
-    return ops::expression(ops::row(largest ? "gt" : "lt"), fold.operand, dialect.native_int64, std::vector<std::string>{x, y});
+    return ops::expression(ops::row(largest ? "gt" : "lt"), fold.operand, dialect.native(), std::vector<std::string>{x, y});
   };
   if (fold.operand == DType::boolean) return largest ? fmt::format("{} && !{}", a, b) : fmt::format("!{} && {}", a, b);
   if (!is_float(fold.operand)) return compare(a, b);
   const auto nan = [&](const std::string& x) {
-    return ops::expression(ops::row("is_nan"), fold.operand, dialect.native_int64, std::vector<std::string>{x});
+    return ops::expression(ops::row("is_nan"), fold.operand, dialect.native(), std::vector<std::string>{x});
   };
   return fmt::format("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b));
 }
@@ -36,7 +36,7 @@ std::string parameters(const FoldText& fold, std::span<const char* const> own, s
 
 void Combine::join_function(const FoldText& fold, Writer& functions) const {
   const auto apply = [&](std::string_view row, DType dtype, std::vector<std::string> operands) {
-    return ops::expression(ops::row(row), dtype, dialect_.native_int64, operands);
+    return ops::expression(ops::row(row), dtype, dialect_.native(), operands);
   };
   const char* const own[] = {"a", "a1", "a2"};
   const char* const theirs[] = {"b", "b1", "b2"};

@@ -101,6 +101,7 @@ class Emitter {
   Numbers numbers_;
   std::vector<std::string> node_names_;
   std::vector<std::string> value_names_;
+  std::vector<std::string> store_names_;  ///< what results are called: the node's name, of its further parts another
   std::set<std::string> taken_;
   bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
   struct {

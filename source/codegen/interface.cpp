@@ -38,7 +38,12 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
     value_names_[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
   }
   for (ir::NodeId id : schedule::buffers_read(loops)) bindings_.push_back({id, false, false});
-  for (const segment::Store& store : loops.stores) bindings_.push_back({store.node, true, false});
+  std::set<ir::NodeId> stored;
+  for (const segment::Store& store : loops.stores) {
+    const bool first = stored.insert(store.node).second;
+    store_names_.push_back(first ? node_names_[store.node] : unique(node_names_[store.node] + "_part"));
+    if (first) bindings_.push_back({store.node, true, false});
+  }
   if (schedule.scratch_bytes > 0 && schedule.rounds.empty()) bindings_.push_back({0, true, true});
 }
 

@@ -96,7 +96,7 @@ void Matrix::join_functions() {
     const std::string operands[] = {"a", "b"};
     functions_.open("{0} {1}({0} a, {0} b) {{", fold.type, fold.function);
     functions_.line("{}{} both = {};", fold.type == "float" ? "precise " : "", fold.type,
-                    ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native_int64, operands));
+                    ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native(), operands));
     functions_.line("return both;");
     functions_.close();
     functions_.blank();

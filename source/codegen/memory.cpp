@@ -113,9 +113,9 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
   return unpack(type, group_, words, dialect_, false);
 }
 
-std::string Emitter::result_name(std::size_t store) const { return node_names_[loops_.stores[store].node] + "_result"; }
+std::string Emitter::result_name(std::size_t store) const { return store_names_[store] + "_result"; }
 
-std::string Emitter::result_group(std::size_t store, int group) const { return fmt::format("{}_{}", node_names_[loops_.stores[store].node], group); }
+std::string Emitter::result_group(std::size_t store, int group) const { return fmt::format("{}_{}", store_names_[store], group); }
 
 void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
   const segment::Store& target = loops_.stores[store];

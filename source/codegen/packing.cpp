@@ -78,7 +78,7 @@ std::string wide_bits(DType dtype, const std::string& value, const Dialect& dial
 
 }  // namespace
 
-Dialect dialect_of(const Target& target) { return {target.caps.int64, target.has(Rung::t2) && target.caps.float16}; }
+Dialect dialect_of(const Target& target) { return {target.caps.int64, target.has(Rung::t2) && target.caps.float16, target.caps.exp_of_nan}; }
 
 std::string group_type(Lane lane, int count, const Dialect& dialect) {
   if (is_pair(lane, dialect)) return count == 1 ? "uvec2" : fmt::format("uvec2[{}]", count);

@@ -13,6 +13,8 @@ namespace vkfuse::codegen {
 struct Dialect {
   bool native_int64 = false;
   bool native_f16 = false;  ///< T2: float16 conversion instructions
+  bool native_exp = false;  ///< exponentials of NaN are NaN
+  [[nodiscard]] ops::Native native() const { return {native_int64, native_exp}; }
 };
 
 Dialect dialect_of(const Target& target);

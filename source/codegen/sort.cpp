@@ -66,7 +66,7 @@ Result<Kernel> Sort::run() {
 /// Keys first, then positions: NaN is larger than infinity, and equal keys keep their order both ways.
 void Sort::order_function() {
   const auto apply = [&](std::string_view row, std::vector<std::string> operands) {
-    return ops::expression(ops::row(row), key_type_, dialect_.native_int64, operands);
+    return ops::expression(ops::row(row), key_type_, dialect_.native(), operands);
   };
   std::string less = apply("lt", {"a", "b"});
   if (is_float(key_type_)) less = fmt::format("{} || ({} && !{})", less, apply("is_nan", {"b"}), apply("is_nan", {"a"}));

@@ -154,7 +154,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         // Whole numbers are where constants hide: x ^ x, x != x.
         if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
       } else {
-        text = ops::expression(*op, operand_dtype(graph_, node), dialect_.native_int64, operands);
+        text = ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands);
         rounds = !is_float(node.type.dtype) || (options_.numerics == Numerics::strict && !is_folded_product(id));
       }
       if (text.empty()) {

@@ -129,6 +129,9 @@ std::optional<Run> run_along(const Expr& expr, AxisId axis, std::int64_t axis_si
 /// Axes replaced by expressions (of any axes), simplified again. An axis that is not in the map stays.
 Expr substitute(const Expr& expr, const std::map<AxisId, Expr>& axes);
 
+/// Every data value under another id; all that occur are in the map.
+Expr rename_data(const Expr& expr, const std::map<DataId, DataId>& names);
+
 /// Row-major position of coordinates in a dense array of these sizes.
 Expr linearize(std::span<const Expr> coordinates, std::span<const std::int64_t> sizes);
 /// The coordinates at a row-major position. The outermost one is not reduced modulo its size.

@@ -96,6 +96,23 @@ Expr substitute(const Expr& expr, const std::map<AxisId, Expr>& axes) {
   });
 }
 
+Expr rename_data(const Expr& expr, const std::map<DataId, DataId>& names) {
+  if (!depends_on_data(expr)) return expr;
+  Sum sum{expr.constant(), {}};
+  for (const Term& term : expr.terms()) {
+    const Atom& atom = *term.atom;
+    if (!atom.on_data) {
+      sum.terms.push_back(term);
+    } else if (atom.kind == Atom::Kind::data) {
+      sum.add(Expr::data(names.at(atom.id), atom.high + 1), term.coefficient);
+    } else {
+      const Expr operand = rename_data(atom.operand, names);
+      sum.add(atom.kind == Atom::Kind::div ? floor_div(operand, atom.divisor) : floor_mod(operand, atom.divisor), term.coefficient);
+    }
+  }
+  return {sum.constant, std::move(sum.terms)};
+}
+
 Expr linearize(std::span<const Expr> coordinates, std::span<const std::int64_t> sizes) {
   check(coordinates.size() == sizes.size(), "Coordinates and sizes of an array differ in number.");
   Sum sum;

@@ -106,8 +106,16 @@ inline constexpr int kVariadic = -1;
 /// `i64` and `u64` are for native 64-bit ints.
 /// `half` serves f16 and bf16, which are held as f32, where something cheaper than `f32` is exact
 /// enough: within kHalfError of the result. Where it is empty, `f32` does.
+/// `native_f32` and `native_half` are for devices whose exponentials keep NaN: what takes no care of it.
 struct Glsl {
-  std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64, half;
+  std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64, half, native_f32, native_half;
+};
+
+/// What a device does by itself that expressions would otherwise spell out.
+struct Native {
+  bool int64 = false;     ///< 64-bit integers in one register, else pairs of words
+  bool exp_of_nan = false;  ///< NaN and infinities go through exp and exp2 as IEEE has it
+  Native(bool native_int64 = false, bool native_exp = false) : int64(native_int64), exp_of_nan(native_exp) {}  // NOLINT(google-explicit-constructor)
 };
 
 /// What a `half` expression may be off, relative to the result: half of f16's own rounding.
@@ -194,10 +202,10 @@ double own_error(const OpRow& row, DType dtype, const double* x, double y);
 /// The GLSL type that holds a lane: "float", "int", "uint", "bool", "double", "int64_t" or "uvec2".
 std::string_view glsl_type(Lane lane, bool native_int64);
 
-/// The expression of one element. `dtype` is the T of the signature; `native_int64` chooses between
-/// native and pair form; empty when the op is not offered in that form. The result is not yet
+/// The expression of one element. `dtype` is the T of the signature; `native` chooses between
+/// the native form and the one that does without; empty when the op is not offered in that form. The result is not yet
 /// wrapped to 8 or 16 bits, nor rounded to f16/bf16: see `narrow`.
-std::string expression(const OpRow& row, DType dtype, bool native_int64, std::span<const std::string> operands);
+std::string expression(const OpRow& row, DType dtype, Native native, std::span<const std::string> operands);
 
 /// The expression that converts a register of dtype `from` to dtype `to` (cast: floats to integers
 /// truncate, saturate, NaN to 0; integers wrap; anything to bool is != 0).
@@ -211,7 +219,7 @@ std::string bitcast_expression(DType from, DType to, bool native_int64, const st
 std::string narrow(DType dtype, const std::string& operand);
 
 /// The prelude functions that `text` calls, directly or through each other, as GLSL source in
-/// dependency order; empty if it calls none. `native_int64` as above.
+/// dependency order; empty if it calls none.
 std::string prelude_for(std::string_view text);
 
 // Scalar conversions shared by the reference, constants and tests. ------------------------------

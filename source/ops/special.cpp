@@ -78,10 +78,10 @@ double pow_spread(Approxes x, double y) {
 // A row is a paragraph.
 // clang-format off
 constexpr OpRow kRows[] = {
-    {.name = "exp", .types = kSingles, .glsl = {.f32 = "f32_exp({0})"},
+    {.name = "exp", .types = kSingles, .glsl = {.f32 = "f32_exp({0})", .native_f32 = "exp({0})"},
      .real = [](Reals x) { return std::exp(x[0]); }, .own_error = exp_error, .cost = 8,
      .doc = "e^x; NaN for NaN."},
-    {.name = "exp2", .types = kSingles, .glsl = {.f32 = "f32_exp2({0})"},
+    {.name = "exp2", .types = kSingles, .glsl = {.f32 = "f32_exp2({0})", .native_f32 = "exp2({0})"},
      .real = [](Reals x) { return std::exp2(x[0]); }, .own_error = exp_error, .cost = 8,
      .doc = "2^x; NaN for NaN."},
     {.name = "expm1", .types = kSingles, .glsl = {.f32 = "f32_expm1({0})"},
@@ -149,7 +149,7 @@ constexpr OpRow kRows[] = {
     {.name = "erf", .types = kSingles, .glsl = {.f32 = "f32_erf({0})", .half = "f16_erf({0})"},
      .real = [](Reals x) { return std::erf(x[0]); }, .own_error = ulps<4>, .cost = 24,
      .doc = "Error function."},
-    {.name = "sigmoid", .types = kSingles, .glsl = {.f32 = "f32_sigmoid({0})", .half = "f16_sigmoid({0})"},
+    {.name = "sigmoid", .types = kSingles, .glsl = {.f32 = "f32_sigmoid({0})", .half = "f16_sigmoid({0})", .native_half = "1.0 / (1.0 + exp2({0} * -1.442695))"},
      .real = real_sigmoid, .own_error = ulps<6>, .cost = 14,
      .doc = "1 / (1 + e^-x) without overflow on either side."},
     {.name = "pow", .arity = 2, .types = kSingles | kIntegers,

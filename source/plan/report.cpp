@@ -58,6 +58,14 @@ std::vector<Read> reads_of(const Scheduled& step) {
   return reads;
 }
 
+/// How a value is stored, all parts of it.
+const schedule::AccessPlan& store_of(const Scheduled& step, ir::NodeId stored) {
+  const auto& stores = step.loops.stores;
+  const auto at = std::find_if(stores.begin(), stores.end(), [&](const segment::Store& store) { return store.node == stored; });
+  check(at != stores.end(), "the loops store what the segment stores");
+  return step.schedule.stores[static_cast<std::size_t>(at - stores.begin())];
+}
+
 /// "[128, 512] x 4096": rows and columns.
 std::string space_of(const segment::Loops& loops) {
   std::string rows, columns, keys, inner;
@@ -117,9 +125,9 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
     json["reads"].push_back(access_json(plan, read.value, name_of(read.plan.kind), read.plan.vector_bytes));
   }
   json["writes"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < step.segment.stores.size(); ++i) {
-    const schedule::AccessPlan& store = schedule.stores[i];
-    json["writes"].push_back(access_json(plan, step.segment.stores[i], name_of(store.kind), store.vector_bytes));
+  for (ir::NodeId stored : step.segment.stores) {
+    const schedule::AccessPlan& store = store_of(scheduled, stored);
+    json["writes"].push_back(access_json(plan, stored, name_of(store.kind), store.vector_bytes));
   }
   return json;
 }
@@ -157,9 +165,10 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
       all += fmt::format("  reads:  {} : {}, {}, {} bytes per load\n", label(plan, read.value), vkfuse::to_text(plan.graph.node(read.value).type),
                          name_of(read.plan.kind), read.plan.vector_bytes);
     }
-    for (std::size_t k = 0; k < segment.stores.size(); ++k) {
-      all += fmt::format("  writes: {} : {}, {}, {} bytes per store\n", label(plan, segment.stores[k]),
-                         vkfuse::to_text(plan.graph.node(segment.stores[k]).type), name_of(schedule.stores[k].kind), schedule.stores[k].vector_bytes);
+    for (ir::NodeId stored : segment.stores) {
+      const schedule::AccessPlan& store = store_of(schedules[i], stored);
+      all += fmt::format("  writes: {} : {}, {}, {} bytes per store\n", label(plan, stored), vkfuse::to_text(plan.graph.node(stored).type), name_of(store.kind),
+                         store.vector_bytes);
     }
     if (schedule.kind == schedule::Template::rows) {
       all += fmt::format("  launch: {} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}\n", schedule.workgroups, schedule.column_lanes,

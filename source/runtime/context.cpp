@@ -120,7 +120,22 @@ Result<Target> Context::target(std::span<const Rung> wanted) {
     VKF_TRY(reason, missing(rung));
     target.rungs[static_cast<std::size_t>(rung)] = reason.empty();
   }
+  VKF_TRY(keeps_nan, exp_of_nan());
+  target.caps.exp_of_nan = keeps_nan;
   return target;
+}
+
+Result<bool> Context::exp_of_nan() {
+  // A driver that folds NaN away does so where a test cannot see it.
+  if (!base_.caps.keep_nan_f32 || base_.quirks.folds_nan_away) return false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (exp_of_nan_) return *exp_of_nan_;
+  }
+  VKF_TRY(tested, test_exp_of_nan(*this));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  exp_of_nan_ = tested;
+  return tested;
 }
 
 Result<std::string> Context::missing(Rung rung) {

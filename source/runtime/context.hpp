@@ -41,6 +41,9 @@ class Context {
   /// its self-test.
   Result<Target> target(std::span<const Rung> wanted);
 
+  /// See Caps::exp_of_nan: tested once, on first demand.
+  Result<bool> exp_of_nan();
+
   /// Why a rung is not used, or an empty string if it is: tested once, on first demand.
   Result<std::string> missing(Rung rung);
 
@@ -63,6 +66,7 @@ class Context {
   int index_ = 0;
   std::mutex mutex_;
   std::map<Rung, std::string> missing_;
+  std::optional<bool> exp_of_nan_;  ///< as tested on first demand
   std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by workgroup size and key
 };
 
@@ -72,6 +76,10 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
 /// Lowers named limits and switches named features off; an error names what does not exist or what
 /// would be raised. Rung names are left to the caller.
 Result<void> restrict_caps(const DeviceOptions& options, Caps& caps);
+
+/// Whether exponentials and quotients of NaN and infinities are what IEEE has them be on the open device, which
+/// offers keep_nan_f32.
+Result<bool> test_exp_of_nan(Context& context);
 
 /// A known-answer test of one rung on the open device: empty if it passed, else what is wrong.
 Result<std::string> self_test(Context& context, Rung rung);

@@ -230,12 +230,12 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
 
 namespace {
 
-/// Whether every load of `read` is of the element that the same invocation stores to `stored`.
+/// Whether every load of `read` is of an element that the same invocation stores to `stored`, after it has loaded all of its own.
 bool reads_own_place(const plan::Scheduled& step, ir::NodeId read, ir::NodeId stored) {
   if (step.schedule.kind == schedule::Template::rows) return false;
-  const auto store = std::find_if(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& s) { return s.node == stored; });
   return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
-    return value.kind != segment::Value::Kind::load || value.node != read || value.offset == store->offset;
+    if (value.kind != segment::Value::Kind::load || value.node != read) return true;
+    return std::any_of(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& store) { return store.node == stored && store.offset == value.offset; });
   });
 }
 

@@ -97,6 +97,42 @@ void main() {
 
 }  // namespace
 
+Result<bool> test_exp_of_nan(Context& context) {
+  const std::string glsl = R"(#version 450
+#extension GL_EXT_spirv_intrinsics : require
+layout(local_size_x_id = 0) in;
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
+layout(set = 0, binding = 0) readonly buffer In { uint w[]; } x;
+layout(set = 0, binding = 1) writeonly buffer Out { uint w[]; } y;
+void main() {
+  uint i = gl_LocalInvocationID.x;
+  float value = uintBitsToFloat(x.w[i]);
+  y.w[i] = floatBitsToUint(exp(value));
+  y.w[64u + i] = floatBitsToUint(exp2(value));
+  y.w[128u + i] = floatBitsToUint(1.0 / (1.0 + exp2(value)));
+}
+)";
+  constexpr float kValues[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0F, -0.0F, 1000.0F, -1000.0F};
+  std::vector<std::uint32_t> input(kInvocations);
+  for (std::uint32_t i = 0; i < kInvocations; ++i) input[i] = std::bit_cast<std::uint32_t>(kValues[i % std::size(kValues)]);
+  for (std::uint32_t i = 32; i < kInvocations; i += 8) input[i] = 0x7f800001u + i;  // a NaN that signals
+  const auto got = context.run_words(glsl, "self-test of exponentials", input, 3 * kInvocations, 1, kInvocations);
+  if (!got) {
+    if (got.error().code == ErrorCode::device_lost || got.error().code == ErrorCode::no_device) return got.error();
+    return false;
+  }
+  for (std::uint32_t i = 0; i < kInvocations; ++i) {
+    const float value = std::bit_cast<float>(input[i]);
+    const float power = std::isnan(value) ? NAN : value == 0 ? 1.0F : value > 0 ? INFINITY : 0.0F;
+    const float expected[] = {power, power, 1.0F / (1.0F + power)};
+    for (std::uint32_t k = 0; k < 3; ++k) {
+      const float result = std::bit_cast<float>((*got)[k * kInvocations + i]);
+      if (std::isnan(value) ? !std::isnan(result) : result != expected[k]) return false;
+    }
+  }
+  return true;
+}
+
 Result<std::string> self_test(Context& context, Rung rung) {
   auto result = rung == Rung::t1 ? test_subgroups(context) : rung == Rung::t2 ? test_half(context) : Result<std::string>(std::string());
   if (result) return result;

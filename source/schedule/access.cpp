@@ -103,6 +103,14 @@ void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tun
     AccessPlan plan = plan_access(loops, tuning, schedule, store.offset, bytes, {}, store.axes);
     schedule.stores.push_back(plan);
   }
+  // The parts of one buffer are stored alike.
+  for (std::size_t i = 0; i < schedule.stores.size(); ++i) {
+    for (std::size_t k = 0; k < schedule.stores.size(); ++k) {
+      if (loops.stores[i].node != loops.stores[k].node) continue;
+      if (schedule.stores[k].kind != AccessKind::vector) schedule.stores[i].kind = schedule.stores[k].kind;
+      schedule.stores[i].vector_bytes = std::min(schedule.stores[i].vector_bytes, schedule.stores[k].vector_bytes);
+    }
+  }
   share_word_types(graph, loops, schedule);
 }
 
@@ -264,9 +272,15 @@ std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   return all;
 }
 
+std::size_t buffers_written(const Loops& loops) {
+  std::set<ir::NodeId> all;
+  for (const segment::Store& store : loops.stores) all.insert(store.node);
+  return all.size();
+}
+
 Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   const std::vector<ir::NodeId> reads = buffers_read(loops);
-  const std::size_t buffers = reads.size() + loops.stores.size() + (schedule.scratch_bytes > 0 ? 1 : 0);
+  const std::size_t buffers = reads.size() + buffers_written(loops) + (schedule.scratch_bytes > 0 ? 1 : 0);
   if (buffers > target.caps.storage_buffers) {
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers, target.caps.storage_buffers);
   }

@@ -20,6 +20,7 @@ constexpr int kMostScanLanes = 256;      // more would wait for each other longe
 constexpr int kMostScanParts = 128;      // that one lane joins one after the other
 constexpr int kBlock = 256;              // elements that are joined one after the other in a long chain
 constexpr int kMostResidentWords = 40;   // per lane, of what is kept between passes
+constexpr int kWordsBesideRow = 24;      // of a lane
 constexpr int kRegisterFile = 1 << 16;   // 32-bit registers that a workgroup has: 64 per lane of 1024, on NVIDIA and GCN
 constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
 constexpr std::int64_t kWorkgroupsWanted = 528;  // fills a large device a few times
@@ -168,6 +169,13 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     lanes = std::min(power_of_two_at_least(ceil_div(items, trips)), limit);
     lanes = std::max(lanes, std::min({32, power_of_two_at_least(items), limit}));
     if (scans) lanes = std::min(lanes, kMostScanLanes);
+    // Rows that stay in registers want two workgroups at a time, so that one loads while the other computes: fewer
+    // lanes have fewer registers beside the row.
+    const auto kept_words = [&](int count) { return ceil_div(items, count) * resident.words; };
+    while (resident.repeats && lanes > 64 && kept_words(lanes / 2) <= kMostResidentWords && ceil_div(items, lanes / 2) <= kMostTrips &&
+           2 * lanes * (kept_words(lanes) + kWordsBesideRow) > kRegisterFile) {
+      lanes /= 2;
+    }
   }
   // The promise of numerics.hpp, with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;

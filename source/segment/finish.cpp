@@ -210,7 +210,7 @@ Result<Loops> Builder::finish() {
   loops.data = std::move(numbers);
   for (Store& store : loops.stores) store.axes = set_of(store.offset);
   derive_stages(loops);
-  return loops;
+  return with_parts_together(std::move(loops));
 }
 
 }  // namespace vkfuse::segment

@@ -74,7 +74,8 @@ struct Value {
 struct Store {
   ValueId value = 0;
   ir::NodeId node = 0;
-  index::Expr offset;  ///< takes each element of the node exactly once while `axes` run
+  /// Takes each element of the node exactly once while `axes` run; if several stores are of one node, of a part each.
+  index::Expr offset;
   std::int64_t buffer_elements = 0;
   AxisSet axes = 0;    ///< rows alone, or rows and columns
 };
@@ -82,7 +83,7 @@ struct Store {
 struct Loops {
   std::vector<Axis> axes;
   std::vector<Value> values;  ///< operands come first
-  std::vector<Store> stores;  ///< of Segment::stores, in order
+  std::vector<Store> stores;  ///< of Segment::stores, in order, each whole or part by part
   std::map<index::DataId, ValueId> data;  ///< the values that data atoms of the expressions stand for
   bool backwards = false;  ///< scans walk the columns from the last to the first
   /// Several workgroups share a row: a scan is first folded part by part, in the pass before it runs.
@@ -128,6 +129,11 @@ std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loop
 /// the sums, where they depend on folds: a norm before a matrix product, the divisor of a softmax before the
 /// product with its values. Nothing where there is no such factor.
 std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops);
+
+/// The same loops over a part of each axis at which choices change from one equal part to the next (a concatenation,
+/// an assignment to a slice), all parts computed at each position: a result is then stored part by part. As they
+/// are where there are none, or columns.
+Loops with_parts_together(Loops loops);
 
 /// The elements of a buffer, in order, from one of them on.
 struct Window {

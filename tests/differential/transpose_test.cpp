@@ -231,7 +231,7 @@ const Layout kLayouts[] = {
 
 class TransposeLayouts : public testing::TestWithParam<Layout> {};
 
-/// "x transposed 16", one for each load and store.
+/// "x transposed 16", one for each way an input or output is loaded or stored; parts of a concatenation have one.
 std::vector<std::string> accesses_of(const ir::Graph& graph, const plan::Scheduled& step) {
   std::vector<std::string> all;
   const auto add = [&](const std::string& name, const schedule::AccessPlan& plan) {
@@ -248,6 +248,7 @@ std::vector<std::string> accesses_of(const ir::Graph& graph, const plan::Schedul
     add(output->name, step.schedule.stores[i]);
   }
   std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
 }
 
