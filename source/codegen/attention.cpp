@@ -97,7 +97,7 @@ Result<std::vector<Kernel>> Attention::run() {
   }
   VKF_CHECK_OK(result_function(results_));
   VKF_CHECK_OK(main_function());
-  return finish_tiles(fmt::format("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
+  return finish_one(fmt::format("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
 }
 
 Result<void> Attention::scalar_function(Part& part, ValueId value, const char* result) {
@@ -170,11 +170,11 @@ Result<void> Attention::finish_scores() {
   open_loop("i", 4);
   main_.line("float top = uintBitsToFloat(0xff800000u);");
   const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
-  main_.line("uint m = {};", rows % tile_.tile_m() == 0 ? m : fmt::format("min({}, {} - 1u)", m, numbers_.size(rows)));
+  main_.line("uint m = {};", limited(m, rows, tile_.tile_m()));
   open_loop("g", 4);
   const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
   const bool whole = positions % tile_.tile_k() == 0;
-  main_.line("uint item = {};", whole ? k : fmt::format("min({}, {} - 1u)", k, numbers_.size(positions)));
+  main_.line("uint item = {};", limited(k, positions, tile_.tile_k()));
   Scope scope = part_scope(score_);
   VKF_CHECK_OK(emit_values(scope, score_.per_item));
   for (ValueId id : score_.vectors) load_vectors(scope, id, "");
@@ -215,14 +215,14 @@ Result<void> Attention::weigh() {
   main_.line("vec4 weight;");
   if (changes) {
     const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
-    main_.line("uint item = {};", count(tile_.k) % tile_.tile_k() == 0 ? k : fmt::format("min({}, {} - 1u)", k, numbers_.size(count(tile_.k))));
+    main_.line("uint item = {};", limited(k, count(tile_.k), tile_.tile_k()));
   }
   open_loop("i", 4);
   main_.line("float power = {};", apply("exp", {fmt::format("{}[i][g]", scores_)}));
   main_.line("{}[i] += power;", total_);
   if (changes) {
     const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
-    main_.line("uint m = {};", count(tile_.m) % tile_.tile_m() == 0 ? m : fmt::format("min({}, {} - 1u)", m, numbers_.size(count(tile_.m))));
+    main_.line("uint m = {};", limited(m, count(tile_.m), tile_.tile_m()));
     Scope scope = part_scope(weight_);
     VKF_CHECK_OK(emit_values(scope, weight_.per_item));
     for (ValueId id : weight_.vectors) load_vectors(scope, id, "");

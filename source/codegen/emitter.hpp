@@ -85,7 +85,10 @@ class Emitter {
   // --- the file (interface.cpp) ----------------------------------------------------------------------
   [[nodiscard]] std::string head(const std::string& body, const std::string& summary) const;
   [[nodiscard]] std::string interface(bool comments) const;
-  Result<Kernel> finish(std::string_view summary);
+  /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
+  Result<Kernel> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);
+  /// The only kernel, of as many workgroups as the schedule says.
+  Result<std::vector<Kernel>> finish_one(const std::string& summary);
   [[nodiscard]] std::string op_summary() const;
 
   [[nodiscard]] std::string unique(const std::string& wanted);

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int kMostWordsAhead = 24;  // of a lane's registers, for one factor
 
-std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
-
 std::string joined(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, ", ")); }
 
 }  // namespace
@@ -232,7 +230,10 @@ bool Factors::open_units(const Factor& factor) {
   return factor.units % schedule_.workgroup == 0;
 }
 
-/// Where the tile stands out of what there is, the last item is read again.
+std::string Factors::limited(const std::string& position, std::int64_t all, int piece) {
+  return all % piece == 0 ? position : fmt::format("min({}, {} - 1u)", position, numbers_.size(all));
+}
+
 void Factors::place_unit(const Factor& factor, const std::string& across, const std::string& depth) {
   const bool along_depth = factor.along_depth();
   const int elements = factor.part.elements;
@@ -252,9 +253,6 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
   }
   const auto at = [](const std::string& tile, int piece, const char* in_tile) {
     return tile.empty() ? std::string(in_tile) : fmt::format("{} * {}u + {}", tile, piece, in_tile);
-  };
-  const auto limited = [&](const std::string& position, std::int64_t all, int piece) {
-    return all % piece == 0 ? position : fmt::format("min({}, {} - 1u)", position, numbers_.size(all));
   };
   main_.line("uint {} = {};", along_depth ? own_across.name : "item", limited(at(across, per_tile, "row"), items, per_tile));
   main_.line("uint {} = {};", along_depth ? "item" : own_depth.name, limited(at(depth, per_step, "column"), items_deep, per_step));
@@ -371,15 +369,6 @@ void Factors::locate_workgroup() {
   main_.line("uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;");
   main_.line("if (workgroup >= p.items) return;");
   main_.line("uint lane = gl_LocalInvocationID.x;");
-}
-
-Result<std::vector<Kernel>> Factors::finish_tiles(const std::string& summary) {
-  VKF_TRY(kernel, finish(summary));
-  kernel.groups_x = static_cast<std::uint32_t>(schedule_.workgroups_x);
-  kernel.groups_y = schedule_.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(schedule_.workgroups, schedule_.workgroups_x));
-  std::vector<Kernel> kernels;
-  kernels.push_back(std::move(kernel));
-  return kernels;
 }
 
 }  // namespace vkfuse::codegen

@@ -64,6 +64,8 @@ class Factors : public Emitter {
   std::map<ValueId, std::string> unpack_group(const Part& part, int group, const std::string& slot);
   /// Items have other lengths in other parts.
   void use_items_of(const Part& part);
+  /// A position in tiles of `piece`: where the last one stands out of `all` there are, the last of them again.
+  std::string limited(const std::string& position, std::int64_t all, int piece);
 
   // --- from memory to shared memory -------------------------------------------------------------------------
   /// Registers of the vectors of a tile that is on its way.
@@ -82,8 +84,6 @@ class Factors : public Emitter {
   [[nodiscard]] std::int64_t count(const std::vector<int>& axes) const { return schedule::count_along(loops_, axes); }
   [[nodiscard]] std::string four(ValueId value) const { return group_type(ops::lane_of(dtype_of(loops_.values[value])), 4, dialect_); }
   [[nodiscard]] std::string element_of_four(const std::string& four, int element) const { return four + "." + "xyzw"[element]; }
-  /// One kernel of as many workgroups as the schedule says.
-  Result<std::vector<Kernel>> finish_tiles(const std::string& summary);
   /// The workgroup's number, and what leaves those that have none.
   void locate_workgroup();
 

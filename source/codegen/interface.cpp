@@ -8,8 +8,6 @@ namespace vkfuse::codegen {
 
 namespace {
 
-std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
-
 std::size_t push_words(const Target& target) { return std::min<std::size_t>(target.caps.push_constant_bytes / 4, 32); }
 
 }  // namespace
@@ -145,7 +143,7 @@ std::string Emitter::interface(bool comments) const {
   return out.take();
 }
 
-Result<Kernel> Emitter::finish(std::string_view summary) {
+Result<Kernel> Emitter::finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x) {
   Kernel kernel;
   kernel.name = options_.name;
   kernel.workgroup = schedule_.workgroup;
@@ -159,7 +157,16 @@ Result<Kernel> Emitter::finish(std::string_view summary) {
   // from the calls).
   kernel.key = interface(false) + body;
   if (body.find("gl_Subgroup") != std::string::npos) kernel.subgroup = schedule_.subgroup;
+  kernel.groups_x = static_cast<std::uint32_t>(groups_x);
+  kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
   return kernel;
+}
+
+Result<std::vector<Kernel>> Emitter::finish_one(const std::string& summary) {
+  VKF_TRY(kernel, finish(summary, schedule_.workgroups, schedule_.workgroups_x));
+  std::vector<Kernel> kernels;
+  kernels.push_back(std::move(kernel));
+  return kernels;
 }
 
 std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Loops& loops, const segment::Segment& segment) {

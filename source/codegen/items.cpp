@@ -120,13 +120,4 @@ void Items::store(Scope& scope, const std::string& whole, const std::string& val
   }
 }
 
-Result<std::vector<Kernel>> Items::finish_items(const std::string& summary) {
-  VKF_TRY(kernel, finish(summary));
-  kernel.groups_x = static_cast<std::uint32_t>(schedule_.workgroups_x);
-  kernel.groups_y = schedule_.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(schedule_.workgroups, schedule_.workgroups_x));
-  std::vector<Kernel> kernels;
-  kernels.push_back(std::move(kernel));
-  return kernels;
-}
-
 }  // namespace vkfuse::codegen

@@ -42,7 +42,6 @@ class Items : public Emitter {
   /// Stores the vectors of an item; see Emitter::store_vectors.
   void store(Scope& scope, const std::string& whole, const std::string& valid);
   /// The one kernel of the template.
-  Result<std::vector<Kernel>> finish_items(const std::string& summary);
 
   std::vector<ValueId> vectors_, per_item_;
 

@@ -87,7 +87,7 @@ Result<std::vector<Kernel>> Matrix::run() {
   for (Factor& factor : factors_) VKF_CHECK_OK(factor_function(factor));
   VKF_CHECK_OK(result_function(results_));
   VKF_CHECK_OK(main_function());
-  return finish_tiles(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per lane", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n));
+  return finish_one(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per lane", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n));
 }
 
 void Matrix::join_functions() {

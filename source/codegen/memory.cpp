@@ -10,8 +10,6 @@ using schedule::AccessKind;
 
 namespace {
 
-std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
-
 std::string parenthesised(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
 
 std::string plus(const std::string& text, int number) { return number == 0 ? text : fmt::format("{} + {}u", text, number); }

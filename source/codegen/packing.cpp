@@ -90,6 +90,8 @@ std::string element_of(const std::string& group, int index, int count) {
   return count == 1 ? group : fmt::format("{}[{}]", group, index);
 }
 
+std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
+
 std::string join_words(std::span<const std::string> words) {
   if (words.size() == 1) return words.front();
   return fmt::format("uvec{}({})", words.size(), fmt::join(words, ", "));

@@ -56,6 +56,9 @@ std::string element_bits(DType dtype, const std::string& value, const Dialect& d
 /// A literal of the dtype from its bytes.
 std::string literal(DType dtype, const std::byte* bytes, const Dialect& dialect);
 
+/// The type that a buffer's array has for words of 16, 8 or 4 bytes.
+std::string_view word_type(int bytes);
+
 /// A uvec4, uvec2 or uint from words.
 std::string join_words(std::span<const std::string> words);
 

@@ -24,7 +24,7 @@ class Pointwise : public Items {
     sort_values();
     VKF_CHECK_OK(element_function());
     VKF_CHECK_OK(main_function());
-    return finish_items(fmt::format("{} elements per item, {} item{} in flight per invocation{}{}", elements_, schedule_.items_in_flight,
+    return finish_one(fmt::format("{} elements per item, {} item{} in flight per invocation{}{}", elements_, schedule_.items_in_flight,
                                     schedule_.items_in_flight == 1 ? "" : "s", schedule_.exact ? "" : ", masked tail",
                                     schedule_.straddles && loops_.axes.size() > 1 ? ", items run across rows" : ""));
   }

@@ -7,12 +7,6 @@ namespace vkfuse::codegen {
 
 using schedule::AccessKind;
 
-namespace {
-
-std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
-
-}  // namespace
-
 /// Where a scan walks from the last column to the first, so does everything else in the kernel: what is kept
 /// in registers is in that order too.
 std::string Rows::column_of(const std::string& step) {

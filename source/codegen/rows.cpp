@@ -42,10 +42,7 @@ Result<Kernel> Rows::run() {
                                     schedule_.row_lanes == 1 ? "" : "s", elements_, schedule_.trips, schedule_.trips == 1 ? "" : "s",
                                     schedule_.persistent ? ", kept in registers" : "");
   if (split_) summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.parts, dispatch_ + 1, schedule_.dispatches);
-  VKF_TRY(kernel, finish(summary));
-  kernel.groups_x = static_cast<std::uint32_t>(workgroups_x());
-  kernel.groups_y = workgroups_x() == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(workgroups(), workgroups_x()));
-  return kernel;
+  return finish(summary, workgroups(), workgroups_x());
 }
 
 void Rows::begin() {

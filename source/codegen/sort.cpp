@@ -57,10 +57,7 @@ Result<Kernel> Sort::run() {
       break;
   }
   if (schedule_.rounds.size() > 1) summary += fmt::format(", dispatch {} of {}", round_ + 1, schedule_.rounds.size());
-  VKF_TRY(kernel, finish(summary));
-  kernel.groups_x = static_cast<std::uint32_t>(groups_x);
-  kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
-  return kernel;
+  return finish(summary, groups, groups_x);
 }
 
 /// Keys first, then positions: NaN is larger than infinity, and equal keys keep their order both ways.

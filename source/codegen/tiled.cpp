@@ -13,8 +13,6 @@ namespace {
 
 constexpr int kMostWordsInFlight = 32;  // of a lane's registers
 
-std::string_view word_type(int bytes) { return bytes == 16 ? "uvec4" : bytes == 8 ? "uvec2" : "uint"; }
-
 class Tiled : public Items {
  public:
   /// `merged` are the loops with the axes that items run across as one; `loops` have each of them.
@@ -45,8 +43,8 @@ class Tiled : public Items {
     for (std::int64_t extent : box_.extents) {
       if (extent > 1) extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
     }
-    return finish_items(fmt::format("tiles of {}, {} elements per item, {} item{} per invocation", extents, elements_, schedule_.items_in_flight,
-                                    schedule_.items_in_flight == 1 ? "" : "s"));
+    return finish_one(fmt::format("tiles of {}, {} elements per item, {} item{} per invocation", extents, elements_, schedule_.items_in_flight,
+                                  schedule_.items_in_flight == 1 ? "" : "s"));
   }
 
  private:

@@ -15,8 +15,6 @@ using segment::ValueId;
 namespace {
 
 constexpr std::int64_t kMostElements = 256;  // of d and of n: a lane has its share of n in registers
-constexpr double kProcessors = 132;
-constexpr double kCacheSpeed = 4;
 constexpr double kExponential = 20;  // of a score: with what rescales, in fused multiply-adds
 
 struct Lanes {
@@ -39,7 +37,7 @@ bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
     if (value.online == Value::Online::softmax) {
       tile.total = id;
       ++total;
-    } else if (sums_products(graph, loops, value)) {
+    } else if (sums_own_products(graph, loops, value)) {
       tile.sum = id;
       ++sums;
     } else if (graph.node(value.node).op->fold.join == "max" && graph.node(value.node).op->fold.kind == ops::Fold::Kind::plain) {

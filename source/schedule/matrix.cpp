@@ -22,10 +22,6 @@ constexpr TileShape kGpuShapes[] = {{64, 128, 16, 8, 4}, {128, 64, 16, 8, 4}, {3
                                     {64, 32, 32, 4, 4},  {32, 32, 32, 4, 4},  {16, 128, 32, 4, 4}, {128, 16, 32, 4, 4}, {16, 64, 32, 4, 4}};
 constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32, 32, 32, 4, 4}, {16, 32, 32, 4, 4}, {32, 16, 32, 4, 4}};
 
-/// What an H200 has; a device with less is as well served by as many tiles.
-constexpr double kProcessors = 132;
-/// Caches hand out what several tiles read some times faster than memory does.
-constexpr double kCacheSpeed = 4;
 /// Of a lane, without fewer subgroups at a time; twice as many take 1.4 times as long (h200-sweep-matmul.json).
 constexpr int kAccumulators = 32;
 constexpr double kCrowding = 0.4;
@@ -51,7 +47,7 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
     const Value& fold = loops.values[id];
     if (fold.kind == Value::Kind::scan) return std::nullopt;
     if (fold.kind != Value::Kind::fold) continue;
-    if (!sums_products(graph, loops, fold)) {
+    if (!sums_own_products(graph, loops, fold)) {
       others.push_back(id);
       continue;
     }

@@ -23,11 +23,9 @@ bool has_vectors(DType dtype) {
   return lane == ops::Lane::f32 || lane == ops::Lane::i32 || lane == ops::Lane::u32;
 }
 
-bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& fold) {
-  const ops::Fold& how = graph.node(fold.node).op->fold;
+bool sums_own_products(const ir::Graph& graph, const Loops& loops, const Value& fold) {
+  if (!segment::sums_products(graph, loops, fold)) return false;
   const Value& product = loops.values[fold.operands[0]];
-  if (how.kind != ops::Fold::Kind::plain || how.join != "add" || fold.online != Value::Online::no) return false;
-  if (product.kind != Value::Kind::compute || !ops::element_row(*graph.node(product.node).op).is_product) return false;
   int readers = 0;
   for (const Value& value : loops.values) readers += static_cast<int>(std::count(value.operands.begin(), value.operands.end(), fold.operands[0]));
   for (const segment::Store& store : loops.stores) readers += store.value == fold.operands[0] ? 1 : 0;

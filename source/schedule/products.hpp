@@ -11,8 +11,13 @@ std::vector<int> axes_in(const segment::Loops& loops, segment::AxisSet set);
 /// Whether the lane type of a dtype has vectors of four 32-bit registers.
 bool has_vectors(DType dtype);
 
-/// Whether the fold adds up products that nobody else reads.
-bool sums_products(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& fold);
+/// What an H200 has; a device with less is as well served by as many tiles.
+inline constexpr double kProcessors = 132;
+/// Caches hand out what several tiles read some times faster than memory does.
+inline constexpr double kCacheSpeed = 4;
+
+/// Whether the fold adds up products that nobody else reads, in registers of which there are vectors.
+bool sums_own_products(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& fold);
 
 /// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item.
 struct Along {

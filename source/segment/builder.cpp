@@ -437,18 +437,8 @@ Result<void> Builder::process_contraction(ValueId id) {
     demands_[id].value.kind = Value::Kind::literal;  // the identity
     return {};
   }
-  /// Of an operand: its batch axes, its own, and at a position along what is contracted.
   const auto place = [&](bool second, const Coordinates& along) {
-    const std::vector<int>& batch = second ? dot.batch_b : dot.batch_a;
-    const std::vector<int>& contract = second ? dot.contract_b : dot.contract_a;
-    const std::size_t rank = sizes_of(node.operands[second ? 1 : 0]).size();
-    Coordinates at(rank, Expr(0));
-    for (std::size_t i = 0; i < batch.size(); ++i) at[static_cast<std::size_t>(batch[i])] = rows[i];
-    for (std::size_t i = 0; i < contract.size(); ++i) at[static_cast<std::size_t>(contract[i])] = along[i];
-    const std::vector<int> own = ir::free_axes(batch, contract, rank);
-    const std::size_t first = second ? rows.size() - own.size() : batch.size();
-    for (std::size_t i = 0; i < own.size(); ++i) at[static_cast<std::size_t>(own[i])] = rows[first + i];
-    return at;
+    return place_in_factor(dot, second, sizes_of(node.operands[second ? 1 : 0]).size(), rows, along);
   };
   Coordinates columns(contracted.size(), Expr(0));
   const bool folds = product(contracted) > 1;

@@ -6,6 +6,14 @@
 
 namespace vkfuse::segment {
 
+bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& value) {
+  if (value.kind != Value::Kind::fold || value.online != Value::Online::no) return false;
+  const ops::Fold& fold = graph.node(value.node).op->fold;
+  const Value& product = loops.values[value.operands[0]];
+  return fold.kind == ops::Fold::Kind::plain && fold.join == "add" && product.kind == Value::Kind::compute &&
+         ops::element_row(*graph.node(product.node).op).is_product;
+}
+
 namespace {
 
 /// A step between a factor of a sum of products and what is left of it.
@@ -64,14 +72,6 @@ ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
   return add(std::move(left));
 }
 
-bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& value) {
-  if (value.kind != Value::Kind::fold || value.online != Value::Online::no) return false;
-  const ops::Fold& fold = graph.node(value.node).op->fold;
-  const Value& product = loops.values[value.operands[0]];
-  return fold.kind == ops::Fold::Kind::plain && fold.join == "add" && product.kind == Value::Kind::compute &&
-         ops::element_row(*graph.node(product.node).op).is_product && is_float(graph.node(product.node).type.dtype);
-}
-
 void drop_unused(Loops& loops);
 
 std::optional<Loops> Mover::run() {
@@ -79,7 +79,7 @@ std::optional<Loops> Mover::run() {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     Value value = loops_.values[id];
     std::vector<Step> steps;
-    if (sums_products(graph_, loops_, value)) {
+    if (sums_products(graph_, loops_, value) && is_float(graph_.node(value.node).type.dtype)) {
       Value product = loops_.values[value.operands[0]];
       for (ValueId& factor : product.operands) factor = peeled(factor, steps);
       if (!steps.empty()) value.operands[0] = add(std::move(product));

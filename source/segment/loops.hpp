@@ -121,6 +121,9 @@ std::vector<bool> needed_in_pass(const Loops& loops, int pass);
 /// The loops of a segment at these sizes, or a full sentence on why its members do not share a loop nest.
 Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols);
 
+/// Whether a value is a fold that adds up products of two values each.
+bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& value);
+
 /// The same loops with pairs of folds that one pass can compute: a maximum with the sum of exponentials below it,
 /// a mean with the sum (or mean) of squares around it. Nothing where there is no such pair.
 std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loops);

@@ -79,20 +79,13 @@ std::vector<std::pair<ir::NodeId, Builder::Coordinates>> Builder::operand_positi
       const auto& dot = std::get<ir::DotPayload>(node.payload);
       for (const bool second : {false, true}) {
         const Sizes& sizes = sizes_of(node.operands[second ? 1 : 0]);
-        const std::vector<int>& batch = second ? dot.batch_b : dot.batch_a;
-        const std::vector<int>& contract = second ? dot.contract_b : dot.contract_a;
-        const std::vector<int> own = ir::free_axes(batch, contract, sizes.size());
-        Coordinates position(sizes.size(), Expr(0));
         std::vector<AxisId> unused;
-        for (std::size_t i = 0; i < batch.size(); ++i) position[static_cast<std::size_t>(batch[i])] = coordinates[i];
-        for (std::size_t i = 0; i < own.size(); ++i) {
-          position[static_cast<std::size_t>(own[i])] = coordinates[(second ? coordinates.size() - own.size() : batch.size()) + i];
-        }
-        for (int axis : contract) {
+        Coordinates along;
+        for (int axis : second ? dot.contract_b : dot.contract_a) {
           const std::int64_t size = sizes[static_cast<std::size_t>(axis)];
-          if (size != 1) position[static_cast<std::size_t>(axis)] = fresh_axis(size, unused);
+          along.push_back(size == 1 ? Expr(0) : fresh_axis(size, unused));
         }
-        all.emplace_back(node.operands[second ? 1 : 0], std::move(position));
+        all.emplace_back(node.operands[second ? 1 : 0], place_in_factor(dot, second, sizes.size(), coordinates, along));
       }
       break;
     }

@@ -122,4 +122,16 @@ Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Size
   return {reshaped(coordinates, result, operand_sizes), std::nullopt};
 }
 
+std::vector<Expr> place_in_factor(const ir::DotPayload& dot, bool second, std::size_t rank, Coordinates coordinates, Coordinates along) {
+  const std::vector<int>& batch = second ? dot.batch_b : dot.batch_a;
+  const std::vector<int>& contract = second ? dot.contract_b : dot.contract_a;
+  std::vector<Expr> place(rank, Expr(0));
+  for (std::size_t i = 0; i < batch.size(); ++i) place[static_cast<std::size_t>(batch[i])] = coordinates[i];
+  for (std::size_t i = 0; i < contract.size(); ++i) place[static_cast<std::size_t>(contract[i])] = along[i];
+  const std::vector<int> own = ir::free_axes(batch, contract, rank);
+  const std::size_t first = second ? coordinates.size() - own.size() : batch.size();
+  for (std::size_t i = 0; i < own.size(); ++i) place[static_cast<std::size_t>(own[i])] = coordinates[first + i];
+  return place;
+}
+
 }  // namespace vkfuse::segment

@@ -1,4 +1,4 @@
-// Where a view's element comes from, as index expressions.
+// Where the elements of views, and of products' operands, come from, as index expressions.
 #pragma once
 
 #include <optional>
@@ -17,6 +17,11 @@ struct Place {
 /// the result and of the operand; concat is told where along its axis the operand begins.
 Place place_in_operand(const ir::Node& view, std::span<const index::Expr> coordinates, const Sizes& result, const Sizes& operand_sizes,
                        std::size_t operand, std::int64_t begin);
+
+/// Where a dot reads its first or second operand, of `rank` axes: for element `coordinates` of its result, at `along`
+/// on the contracted axes.
+std::vector<index::Expr> place_in_factor(const ir::DotPayload& dot, bool second, std::size_t rank, std::span<const index::Expr> coordinates,
+                                         std::span<const index::Expr> along);
 
 /// The coordinates of an operand that broadcasts to the result.
 std::vector<index::Expr> broadcast_coordinates(std::span<const index::Expr> coordinates, const Sizes& operand);
