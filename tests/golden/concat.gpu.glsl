@@ -25,42 +25,47 @@ bool f32_is_nan(float x) {
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  bool x_is_nan = f32_is_nan(x);
-  bool y_is_nan = f32_is_nan(y);
-  float most = x < y ? y : x;
-  most = y_is_nan ? y : most;
-  return x_is_nan ? x : most;
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
 // One element.
-void element(uint item, uint j, float in_a, float in_b, float in_c, out float out_y_result) {
+void element(float in_a, float in_a_e, float in_b, float in_c, out float out_y_result, out float out_y_part_result, out float out_y_part1_result, out float out_y_part2_result) {
   precise float v3 = -in_a;
-  uint r = item % 32u;
-  float v5 = ((j + r * 4u - 64u) < 32u) ? in_b : in_c;
-  float v5_v = ((j + r * 4u) < 64u) ? v3 : v5;
-  precise float out_y = f32_max(v5_v, 0.0);
+  precise float out_y = f32_max(v3, 0.0);
+  precise float v3_v = -in_a_e;
+  precise float out_y_v = f32_max(v3_v, 0.0);
+  precise float out_y_v1 = f32_max(in_b, 0.0);
+  precise float out_y_v2 = f32_max(in_c, 0.0);
   out_y_result = out_y;
+  out_y_part_result = out_y_v;
+  out_y_part1_result = out_y_v1;
+  out_y_part2_result = out_y_v2;
 }
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
-  uint q = item / 32u;
-  uint r1 = item % 32u;
-  uint in_a_i = ((r1 * 4u) < 64u) ? q * 16u + r1 : 0u;
-  uvec4 in_a_w0 = in_a.w[in_a_i];
-  uint in_b_i = ((r1 * 4u - 64u) < 32u) ? q * 8u + r1 - 16u : 0u;
-  uvec4 in_b_w0 = in_b.w[in_b_i];
-  uint in_c_i = ((r1 * 4u - 96u) < 32u) ? q * 25u + r1 - 23u : 0u;
-  uvec4 in_c_w0 = in_c.w[in_c_i];
+  uint q = item / 8u;
+  uint r = item % 8u;
+  uvec4 in_a_w0 = in_a.w[q * 16u + r];
+  uvec4 in_a_e_w0 = in_a.w[q * 16u + r + 8u];
+  uvec4 in_b_w0 = in_b.w[item];
+  uvec4 in_c_w0 = in_c.w[q * 25u + r + 1u];
   vec4 in_a_0 = uintBitsToFloat(in_a_w0);
+  vec4 in_a_e_0 = uintBitsToFloat(in_a_e_w0);
   vec4 in_b_0 = uintBitsToFloat(in_b_w0);
   vec4 in_c_0 = uintBitsToFloat(in_c_w0);
   vec4 out_y_0;
-  element(item, 0u, in_a_0[0], in_b_0[0], in_c_0[0], out_y_0[0]);
-  element(item, 1u, in_a_0[1], in_b_0[1], in_c_0[1], out_y_0[1]);
-  element(item, 2u, in_a_0[2], in_b_0[2], in_c_0[2], out_y_0[2]);
-  element(item, 3u, in_a_0[3], in_b_0[3], in_c_0[3], out_y_0[3]);
-  out_y.w[item] = floatBitsToUint(out_y_0);
+  vec4 out_y_part_0;
+  vec4 out_y_part1_0;
+  vec4 out_y_part2_0;
+  element(in_a_0[0], in_a_e_0[0], in_b_0[0], in_c_0[0], out_y_0[0], out_y_part_0[0], out_y_part1_0[0], out_y_part2_0[0]);
+  element(in_a_0[1], in_a_e_0[1], in_b_0[1], in_c_0[1], out_y_0[1], out_y_part_0[1], out_y_part1_0[1], out_y_part2_0[1]);
+  element(in_a_0[2], in_a_e_0[2], in_b_0[2], in_c_0[2], out_y_0[2], out_y_part_0[2], out_y_part1_0[2], out_y_part2_0[2]);
+  element(in_a_0[3], in_a_e_0[3], in_b_0[3], in_c_0[3], out_y_0[3], out_y_part_0[3], out_y_part1_0[3], out_y_part2_0[3]);
+  out_y.w[q * 32u + r] = floatBitsToUint(out_y_0);
+  out_y.w[q * 32u + r + 8u] = floatBitsToUint(out_y_part_0);
+  out_y.w[q * 32u + r + 16u] = floatBitsToUint(out_y_part1_0);
+  out_y.w[q * 32u + r + 24u] = floatBitsToUint(out_y_part2_0);
 }

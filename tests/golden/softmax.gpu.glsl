@@ -26,11 +26,7 @@ bool f32_is_nan(float x) {
 
 // NaN if either operand is.
 float f32_max(float x, float y) {
-  bool x_is_nan = f32_is_nan(x);
-  bool y_is_nan = f32_is_nan(y);
-  float most = x < y ? y : x;
-  most = y_is_nan ? y : most;
-  return x_is_nan ? x : most;
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
