@@ -7,6 +7,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "runtime/context.hpp"
 #include "spirv/compile.hpp"
 #include "vulkan/command_buffer.hpp"
 
@@ -70,7 +71,7 @@ std::string to_words(DType dtype, bool native, const std::string& name) {
   }
 }
 
-std::string glsl_of(std::span<const Job> jobs, bool native) {
+std::string glsl_of(std::span<const Job> jobs, bool native, bool keeps_nan) {
   std::string body;
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     const Job& job = jobs[j];
@@ -86,15 +87,19 @@ std::string glsl_of(std::span<const Job> jobs, bool native) {
     body += fmt::format("    made.words[{} * count + i] = {};\n  }}\n", j, to_words(job.result_dtype, native, "y"));
   }
   return fmt::format(
-      "#version 450\n{}layout(local_size_x = {}) in;\n"
+      "#version 450\n{}{}layout(local_size_x = {}) in;\n"
       "layout(set = 0, binding = 0) readonly buffer Given {{ uvec2 words[]; }} given;\n"
       "layout(set = 0, binding = 1) writeonly buffer Made {{ uvec2 words[]; }} made;\n\n{}\n"
       "void main() {{\n  uint i = gl_GlobalInvocationID.x;\n  uint count = gl_NumWorkGroups.x * {}u;\n{}}}\n",
-      native ? "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n" : "", kWorkgroup,
+      native ? "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n" : "",
+      keeps_nan ? "#extension GL_EXT_spirv_intrinsics : require\n"
+                  "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);\n"
+                : "",
+      kWorkgroup,
       ops::prelude_for(body), kWorkgroup, body);
 }
 
-void run_batch(std::span<Job> jobs, bool native) {
+void run_batch(std::span<Job> jobs, bool native, bool keeps_nan) {
   const auto gpu = device();
   const std::size_t count = jobs[0].operands[0].size();
   const std::size_t padded = (count + kWorkgroup - 1) / kWorkgroup * kWorkgroup;
@@ -106,7 +111,7 @@ void run_batch(std::span<Job> jobs, bool native) {
       for (const Value& value : jobs[j].operands[k]) *at++ = encode(jobs[j].operand_dtypes[k], value);
     }
   }
-  const std::string glsl = glsl_of(jobs, native);
+  const std::string glsl = glsl_of(jobs, native, keeps_nan);
   const auto module = must(spirv::compile_glsl(glsl, jobs[0].name));
   vulkan::PipelineInfo info;
   info.name = jobs[0].name;
@@ -153,10 +158,15 @@ bool offers(DType dtype, bool native_int64) {
   return dtype != DType::f64 || device()->caps().float64;
 }
 
-void run(std::vector<Job>& jobs, bool native_int64) {
+bool keeps_nan_in_exp() {
+  static const bool keeps = must(must(runtime::Context::open({}))->exp_of_nan());
+  return keeps;
+}
+
+void run(std::vector<Job>& jobs, bool native_int64, bool keeps_nan) {
   for (std::size_t first = 0; first < jobs.size(); first += kJobsPerKernel) {
     const std::size_t count = std::min(kJobsPerKernel, jobs.size() - first);
-    run_batch(std::span(jobs).subspan(first, count), native_int64);
+    run_batch(std::span(jobs).subspan(first, count), native_int64, keeps_nan);
   }
 }
 

@@ -33,7 +33,11 @@ std::shared_ptr<vulkan::Device> device();
 /// True where the device computes with this dtype in the given form.
 bool offers(DType dtype, bool native_int64);
 
-/// Runs every job, several to a kernel. Throws std::runtime_error with the error's text.
-void run(std::vector<Job>& jobs, bool native_int64);
+/// Whether the runtime uses the device's own exponentials there.
+bool keeps_nan_in_exp();
+
+/// Runs every job, several to a kernel, with `keeps_nan` in the execution mode that says so. Throws
+/// std::runtime_error with the error's text.
+void run(std::vector<Job>& jobs, bool native_int64, bool keeps_nan = false);
 
 }  // namespace vkfuse::numeric
