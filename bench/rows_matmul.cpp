@@ -45,6 +45,17 @@ Built gated(DType dtype, const Shape& shape) {
   return framework_ops({active * up}, {gate, up, active});
 }
 
+/// Weights as integers in groups of 128 along k, as [n, k], with a scale for each group.
+Built quantized(DType dtype, const Shape& shape, bool four_bits) {
+  constexpr std::int64_t kGroup = 128;
+  const Tensor stored = four_bits ? Tensor::input("weights", DType::u8, {shape[2], shape[1].size() / 2}) : Tensor::input("weights", DType::i8, {shape[2], shape[1]});
+  const Tensor scale = Tensor::input("scale", dtype, {shape[2], shape[1].size() / kGroup}) * 0.03125;
+  const Tensor real = dequantize(four_bits ? unpack_int4(stored, true) : stored, {.scale = scale, .axis = 1, .group = kGroup});
+  return framework_ops({matmul(Tensor::input("a", dtype, {shape[0], shape[1]}), real.transpose())}, {real});
+}
+Built quantized_int4(DType dtype, const Shape& shape) { return quantized(dtype, shape, true); }
+Built quantized_int8(DType dtype, const Shape& shape) { return quantized(dtype, shape, false); }
+
 /// [batch, heads, length, size] of each of q, k and v.
 Built attention_of(DType dtype, const Shape& shape, const AttentionOptions& options) {
   const auto input = [&](const char* name) { return Tensor::input(name, dtype, shape); };
@@ -54,6 +65,35 @@ Built attention_of(DType dtype, const Shape& shape, const AttentionOptions& opti
 Built attention_plain(DType dtype, const Shape& shape) { return attention_of(dtype, shape, {}); }
 Built attention_causal(DType dtype, const Shape& shape) { return attention_of(dtype, shape, {.causal = true}); }
 Built attention_softcap(DType dtype, const Shape& shape) { return attention_of(dtype, shape, {.softcap = 30}); }
+
+/// A bias for every pair of positions, as [heads, length, length], shared by the batch.
+Built attention_bias(DType dtype, const Shape& shape) {
+  AttentionOptions options;
+  options.bias = Tensor::input("bias", dtype, {shape[1], shape[2], shape[2]});
+  return attention_of(dtype, shape, options);
+}
+
+/// One new position for each sequence, against [batch, heads / 4, length, size] of k and v: four heads share one.
+Built attention_decode(DType dtype, const Shape& shape) {
+  const auto kept = [&](const char* name) { return Tensor::input(name, dtype, {shape[0], shape[1].size() / 4, shape[2], shape[3]}); };
+  return {attention(Tensor::input("q", dtype, {shape[0], shape[1], 1, shape[3]}), kept("k"), kept("v"))};
+}
+
+Tensor hard_gate(const Tensor& x) { return clamp(x + 3.0, Tensor::scalar(x.dtype(), 0), Tensor::scalar(x.dtype(), 6)) * (1.0 / 6); }
+
+/// Shapes are [batch, channels, height, width]; as many channels come out.
+Built conv_of(DType dtype, const Shape& shape, std::int64_t taps, bool depthwise) {
+  const std::int64_t channels = shape[1].size();
+  const std::int64_t around = taps / 2;
+  const Tensor x = Tensor::input("x", dtype, shape);
+  const Tensor w = Tensor::input("w", dtype, {channels, depthwise ? 1 : channels, taps, taps});
+  const Tensor sum = conv(x, w, {.low = {around, around}, .high = {around, around}, .groups = depthwise ? channels : 1});
+  const Tensor biased = sum * 0.0625 + Tensor::input("bias", dtype, {channels, 1, 1});
+  return framework_ops({depthwise ? biased * hard_gate(biased) : relu(biased)}, {sum, biased});
+}
+Built conv_3x3(DType dtype, const Shape& shape) { return conv_of(dtype, shape, 3, false); }
+Built conv_1x1(DType dtype, const Shape& shape) { return conv_of(dtype, shape, 1, false); }
+Built conv_depthwise(DType dtype, const Shape& shape) { return conv_of(dtype, shape, 3, true); }
 
 }  // namespace
 
@@ -74,9 +114,20 @@ std::vector<Row> matmul_rows() {
   add("matvec f16", DType::f16, {1, 8192, 28672}, square);
   add("matvec transposed f16", DType::f16, {1, 8192, 28672}, transposed);
   const std::pair<const char*, Built (*)(DType, const Shape&)> forms[] = {
-      {"attention f16", attention_plain}, {"attention causal f16", attention_causal}, {"attention softcap f16", attention_softcap}};
+      {"attention f16", attention_plain}, {"attention causal f16", attention_causal}, {"attention softcap f16", attention_softcap}, {"attention bias f16", attention_bias}};
   for (const auto& [name, build] : forms) {
     all.push_back({name, "attention", DType::f16, {4, 32, 4096, 128}, build, {.divide = {0, 1, 2}}});
+  }
+  all.push_back({"attention decode f16", "attention", DType::f16, {64, 32, 8192, 128}, attention_decode, {.divide = {0, 2}}});
+  add("int4 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int4);
+  add("int4 matvec large f16", DType::f16, {1, 8192, 28672}, quantized_int4);
+  add("int8 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int8);
+  add("int4 matmul f16", DType::f16, {512, 4096, 14336}, quantized_int4);
+  add("int8 matmul f16", DType::f16, {512, 4096, 14336}, quantized_int8);
+  const std::pair<const char*, Built (*)(DType, const Shape&)> convolutions[] = {
+      {"conv 3x3 f16", conv_3x3}, {"conv 1x1 f16", conv_1x1}, {"conv depthwise f16", conv_depthwise}};
+  for (const auto& [name, build] : convolutions) {
+    all.push_back({name, "conv", DType::f16, {64, 128, 56, 56}, build, {.divide = {0}}});
   }
   return all;
 }

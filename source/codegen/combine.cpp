@@ -34,10 +34,57 @@ std::string parameters(const FoldText& fold, std::span<const char* const> own, s
 
 }  // namespace
 
+std::string Combine::apply(std::string_view row, DType dtype, std::vector<std::string> operands) const {
+  return ops::expression(ops::row(row), dtype, dialect_.native(), operands);
+}
+
+void Combine::one_element_softmax(const FoldText& fold, Writer& functions) const {
+  functions.line("// One more element: a single exponential rescales either the sum or the element.");
+  functions.open("void {}(inout float most, inout float sum, float x) {{", add_element(fold));
+  functions.line("precise float apart = -abs(x - most);");
+  // Chosen after the exponential: with the choice before it, a chain of eight elements takes SwiftShader 40 seconds
+  // to compile.
+  functions.line("precise float scale = x == most ? 1.0 : {};", apply("exp", fold.operand, {"apart"}));
+  functions.line("sum = x <= most ? sum + scale : fma(sum, scale, 1.0);");
+  functions.line("most = {};", apply("max", DType::f32, {"most", "x"}));
+  functions.close();
+  functions.blank();
+}
+
+/// Where exponentials keep NaN, so does the sum, and only then is it worth asking for NaN in the maximum.
+void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) const {
+  const auto largest = [&](const auto& larger) { return larger(larger(larger("x.x", "x.y"), larger("x.z", "x.w")), "most"); };
+  const auto with_nan = [&](const std::string& a, const std::string& b) { return apply("max", DType::f32, {a, b}); };
+  const auto any = [](const std::string& a, const std::string& b) { return fmt::format("max({}, {})", a, b); };
+  const bool native = dialect_.native_exp;
+  functions.line("// Four more elements: one exponential rescales the sum for all of them.");
+  functions.open("void {}(inout float most, inout float sum, vec4 x) {{", add_four(fold));
+  functions.line("float top = {};", native ? largest(any) : largest(with_nan));
+  functions.line("precise float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;  // as long as all are -infinity");
+  functions.line("precise float fallen = most - base;");
+  functions.line("precise float scale = most == base ? 1.0 : {};", apply("exp", fold.operand, {"fallen"}));
+  functions.line("precise vec4 apart = x - base;");
+  const auto power = [&](const char* element) { return apply("exp", fold.operand, {element}); };
+  functions.line("precise float added = ({} + {}) + ({} + {});", power("apart.x"), power("apart.y"), power("apart.z"), power("apart.w"));
+  functions.line("sum = fma(sum, scale, added);");
+  if (native) functions.line("if (f32_is_nan(sum)) top = {};", largest(with_nan));
+  functions.line("most = top;");
+  functions.close();
+  functions.blank();
+}
+
+void Combine::four_elements_moments(const FoldText& fold, Writer& functions) const {
+  functions.line("// Four more elements, around their own mean.");
+  functions.open("void {}(inout float count, inout float mean, inout float squares, vec4 x) {{", add_four(fold));
+  functions.line("precise float own = ((x.x + x.y) + (x.z + x.w)) * 0.25;");
+  functions.line("precise vec4 apart = x - own;");
+  functions.line("precise float around = (apart.x * apart.x + apart.y * apart.y) + (apart.z * apart.z + apart.w * apart.w);");
+  functions.line("{}(count, mean, squares, 4.0, own, around);", fold.join);
+  functions.close();
+  functions.blank();
+}
+
 void Combine::join_function(const FoldText& fold, Writer& functions) const {
-  const auto apply = [&](std::string_view row, DType dtype, std::vector<std::string> operands) {
-    return ops::expression(ops::row(row), dtype, dialect_.native(), operands);
-  };
   const char* const own[] = {"a", "a1", "a2"};
   const char* const theirs[] = {"b", "b1", "b2"};
   switch (fold.kind) {
@@ -49,16 +96,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 < a1))) {{ a = b; a1 = b1; }}");
       break;
     case FoldText::Kind::softmax:
-      functions.line("// One more element: a single exponential rescales either the sum or the element.");
-      functions.open("void {}(inout float most, inout float sum, float x) {{", add_element(fold));
-      functions.line("precise float apart = -abs(x - most);");
-      // Chosen after the exponential: with the choice before it, a chain of eight elements takes SwiftShader 40 seconds
-      // to compile.
-      functions.line("precise float scale = x == most ? 1.0 : {};", apply("exp", fold.operand, {"apart"}));
-      functions.line("sum = x <= most ? sum + scale : fma(sum, scale, 1.0);");
-      functions.line("most = {};", apply("max", DType::f32, {"most", "x"}));
-      functions.close();
-      functions.blank();
+      fold.fours ? four_elements_softmax(fold, functions) : one_element_softmax(fold, functions);
       functions.line("// A maximum and the sum of exponentials below it, with those below another maximum.");
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
@@ -87,6 +125,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
   }
   functions.close();
   functions.blank();
+  if (fold.fours && fold.kind == FoldText::Kind::moments) four_elements_moments(fold, functions);
 }
 
 std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {

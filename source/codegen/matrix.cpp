@@ -197,7 +197,9 @@ void Matrix::finish_rows() {
   if (row_folds_.empty()) return;
   for (std::size_t k = 0; k < row_folds_.size(); ++k) {
     const Factor& factor = factors_[static_cast<std::size_t>(tile_.row_folds[k].factor)];
-    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u * {}u + lane] = {}[u];", factor.trips, row_folds_[k].slots, schedule_.workgroup, row_folds_[k].partial);
+    const std::string leave = fmt::format("{}[u * {}u + lane] = {}[u];", row_folds_[k].slots, schedule_.workgroup, row_folds_[k].partial);
+    const bool whole = factor.units % schedule_.workgroup == 0;
+    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", factor.trips, whole ? "" : fmt::format("if (u * {}u + lane < {}u) ", schedule_.workgroup, factor.units), leave);
   }
   main_.line("barrier();");
   main_.open("for (uint row = lane; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);

@@ -262,7 +262,16 @@ void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& g
     for (std::size_t i : body.stores) {
       if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
     }
+    for (std::size_t k : body.folds) {
+      if (folds_[k].fours) main_.line("vec4 {}_x_{}{};", folds_[k].name, g, is_ragged() ? " = vec4(uintBitsToFloat(0xff800000u))" : "");
+    }
     for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
+    for (std::size_t k : body.folds) {
+      if (!folds_[k].fours) continue;
+      std::string fields;
+      for (const FoldField& field : in_block(pass, folds_[k]).fields) fields += field.name + ", ";
+      main_.line("{}({}{}_x_{});", Combine::add_four(folds_[k]), fields, folds_[k].name, g);
+    }
   }
 }
 
@@ -272,6 +281,10 @@ void Rows::call(const Pass& pass, const Body& body, Scope& scope, int element) {
   std::string arguments;
   const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
   const auto accumulators = [&](const FoldText& fold) {
+    if (fold.fours) {
+      add(fmt::format("{}_x_{}[{}]", fold.name, g, element % group_));
+      return;
+    }
     for (const FoldField& field : in_block(pass, fold).fields) add(at(field.name, row));
   };
   for (const std::string& name : body.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);

@@ -81,6 +81,10 @@ void Rows::fold_element(Scope& scope, const FoldText& fold) {
   const Value& value = loops_.values[fold.id];
   const std::string operand = use(scope, value.operands[0]);
   const std::vector<FoldField>& fields = fold.fields;
+  if (fold.fours) {
+    out.line("{}_x = {};", fold.name, operand);
+    return;
+  }
   switch (fold.kind) {
     case FoldText::Kind::plain: out.line("{}({}, {});", fold.join, fields[0].name, operand); break;
     case FoldText::Kind::arg: out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand, position(scope, value.offset)); break;
@@ -162,6 +166,10 @@ void Rows::write_function(const Pass& pass, Body& body, const std::string& text,
   }
   for (ValueId id : body.feeds) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
   const auto accumulators = [&](const FoldText& fold) {
+    if (fold.fours) {
+      add(fmt::format("out float {}_x", fold.name));
+      return;
+    }
     for (const FoldField& field : in_block(pass, fold).fields) add(fmt::format("inout {} {}", field.type, field.name));
   };
   for (std::size_t i : body.scans) {

@@ -43,6 +43,7 @@ class Search {
     VKF_CHECK_OK(start());
     if (options.fusion) {
       merge_producers();
+      for (int round = 0; round < kMostRounds && move_to_readers(); ++round) merge_producers();
       merge_siblings();
     }
     VKF_CHECK_OK(check_sizes());
@@ -205,8 +206,8 @@ class Search {
     }
     VKF_TRY(merged, price(members));
     if (merged.bytes > bytes) return unsupported("One kernel would move {} bytes instead of {}.", merged.bytes, bytes);
-    // Times are modelled to some tenth; bytes are known. A value of half of all bytes that need not exist is worth that.
-    const double slack = merged.bytes * 2 <= bytes ? 1.15 : 1.001;
+    // Times are modelled to some tenth; bytes are known. A value that need not exist is worth that, the more the larger.
+    const double slack = merged.bytes * 2 <= bytes ? 1.15 : merged.bytes < bytes ? 1.05 : 1.001;
     if (merged.microseconds > microseconds * slack) {
       return unsupported("One kernel is modelled at {:.1f} us and the {} at {:.1f} us.", merged.microseconds, groups.size() == 2 ? "two" : "three", microseconds);
     }
@@ -265,6 +266,39 @@ class Search {
         note(operand, outcome);
       }
     }
+  }
+
+  /// A value that one other kernel reads may be computed there instead, from what it is made of: a square is not
+  /// stored beside what is squared.
+  bool move_to_readers() {
+    bool moved = false;
+    for (NodeId id = static_cast<NodeId>(graph_.size()); id-- > 0;) {
+      const GroupId from = group_of_[id];
+      if (from == kNone || is_output_[id] || groups_[from].members.size() < 2 || users_[id].empty()) continue;
+      const GroupId to = group_of_[users_[id].front()];
+      const bool one_reader = std::all_of(users_[id].begin(), users_[id].end(), [&](NodeId user) { return group_of_[user] == to; });
+      if (!one_reader || to == kNone || to == from) continue;
+      moved = try_move(id, from, to) || moved;
+    }
+    return moved;
+  }
+
+  bool try_move(NodeId id, GroupId from, GroupId to) {
+    std::vector<NodeId> left = groups_[from].members;
+    std::erase(left, id);
+    std::vector<NodeId> right = groups_[to].members;
+    right.push_back(id);
+    const auto smaller = price(std::move(left));
+    const auto larger = smaller.ok() ? price(std::move(right)) : smaller;
+    if (!larger.ok()) return false;
+    const bool less = smaller->bytes + larger->bytes < groups_[from].bytes + groups_[to].bytes;
+    if (!less || smaller->microseconds + larger->microseconds > groups_[from].microseconds + groups_[to].microseconds) return false;
+    groups_[from] = *smaller;
+    groups_[to] = *larger;
+    group_of_[id] = to;
+    groups_[from].version = ++version_;
+    groups_[to].version = ++version_;
+    return true;
   }
 
   /// Kernels that read the same value read it once when they are one.

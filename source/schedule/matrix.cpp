@@ -193,11 +193,10 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   tile.shape = shape;
   const bool whole = std::all_of(tile.factors.begin(), tile.factors.end(), [&](const Factor& factor) { return shape.k % factor.elements == 0; });
   const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
-  // Lanes keep their rows from step to step, and what they add up keeps the promise of numerics.hpp.
+  // What lanes add up from step to step keeps the promise of numerics.hpp.
   for (const MatrixTile::RowFold& fold : tile.row_folds) {
     const int elements = tile.factors[static_cast<std::size_t>(fold.factor)].elements;
     const std::int64_t count = count_along(loops, tile.k);
-    if (row_fold_slots(tile, fold) % shape.workgroup() != 0) return std::nullopt;
     if (ceil_div(count, shape.k) + elements + shape.k / elements > longest_sum_chain(count) + 64) return std::nullopt;
   }
   if (!whole || shape.workgroup() > limit || shared_bytes(tile) > target.caps.shared_memory_bytes) return std::nullopt;

@@ -20,6 +20,7 @@ constexpr int kMostScanLanes = 256;      // more would wait for each other longe
 constexpr int kMostScanParts = 128;      // that one lane joins one after the other
 constexpr int kBlock = 256;              // elements that are joined one after the other in a long chain
 constexpr int kMostResidentWords = 40;   // per lane, of what is kept between passes
+constexpr std::int64_t kRowsToOverlap = 2112;  // 16 for each processor of a large device
 constexpr int kWordsBesideRow = 24;      // of a lane
 constexpr int kRegisterFile = 1 << 16;   // 32-bit registers that a workgroup has: 64 per lane of 1024, on NVIDIA and GCN
 constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
@@ -167,6 +168,8 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     const std::int64_t item_bytes = static_cast<std::int64_t>(schedule.elements_per_item) * largest_load(graph, loops);
     const std::int64_t trips = std::clamp<std::int64_t>(64 / std::max<std::int64_t>(item_bytes, 1), 4, kMostTrips);
     lanes = std::min(power_of_two_at_least(ceil_div(items, trips)), limit);
+    // Long rows that are walked once: many workgroups wait for memory at different times, if there are so many rows.
+    if (loops.passes == 1 && schedule.row_items >= kRowsToOverlap) lanes = std::min(lanes, std::max(128, power_of_two_at_least(items / 32)));
     lanes = std::max(lanes, std::min({32, power_of_two_at_least(items), limit}));
     if (scans) lanes = std::min(lanes, kMostScanLanes);
     // Rows that stay in registers want two workgroups at a time, so that one loads while the other computes: fewer
@@ -329,13 +332,15 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
 
 Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
   VKF_TRY(chosen, with_loops(graph, loops, target, tuning));
-  // A row that stays in registers is read once as it is. Otherwise two folds in one pass save a pass.
-  const auto paired = chosen.persistent || !tuning.online.value_or(true) ? std::nullopt : segment::with_online_folds(graph, loops);
-  if (!paired) return chosen;
+  // A row that stays in registers is read once as it is. Otherwise two folds in one pass save a pass, and if that is
+  // the only one, nothing need stay anywhere.
+  const auto paired = tuning.online.value_or(true) ? segment::with_online_folds(graph, loops) : std::nullopt;
+  if (!paired || (chosen.persistent && !tuning.online && paired->passes > 1)) return chosen;
   VKF_TRY(online, with_loops(graph, *paired, target, tuning));
   online.online = true;
   const bool forced = tuning.online.value_or(false);
-  return forced || online.modelled_us < chosen.modelled_us ? online : chosen;
+  const bool alone = online.passes == 1 && target.type != DeviceType::cpu;
+  return forced || alone || online.modelled_us < chosen.modelled_us ? online : chosen;
 }
 
 int scan_slots(const Schedule& schedule) {

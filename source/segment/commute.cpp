@@ -31,10 +31,8 @@ class Mover {
   std::optional<Loops> run();
 
  private:
-  ValueId add(Value value) {
-    moved_.values.push_back(std::move(value));
-    return static_cast<ValueId>(moved_.values.size()) - 1;
-  }
+  /// Sums that had a factor in common still have.
+  ValueId add(Value value) { return add_once(moved_.values, std::move(value)); }
   [[nodiscard]] bool waits(ValueId id) const { return !loops_.per_element(loops_.values[id]) && loops_.values[id].stage > 0; }
   ValueId peeled(ValueId id, std::vector<Step>& steps);
 

@@ -33,6 +33,16 @@ std::int64_t count_of(const std::vector<Axis>& axes, AxisSet set) {
 
 }  // namespace
 
+ValueId add_once(std::vector<Value>& values, Value value) {
+  const auto same = std::find_if(values.begin(), values.end(), [&](const Value& other) {
+    return other.kind == value.kind && other.node == value.node && other.operands == value.operands && other.offset == value.offset && other.guards == value.guards &&
+           other.online == value.online && other.partner == value.partner;
+  });
+  if (same != values.end()) return static_cast<ValueId>(same - values.begin());
+  values.push_back(std::move(value));
+  return static_cast<ValueId>(values.size()) - 1;
+}
+
 AxisSet Loops::columns() const { return set_of(axes, Role::column); }
 AxisSet Loops::keys() const { return set_of(axes, Role::key); }
 AxisSet Loops::inner() const { return set_of(axes, Role::inner); }

@@ -80,6 +80,9 @@ struct Store {
   AxisSet axes = 0;    ///< rows alone, or rows and columns
 };
 
+/// Adds the value, unless one that computes the same is there; which of the values it is.
+ValueId add_once(std::vector<Value>& values, Value value);
+
 struct Loops {
   std::vector<Axis> axes;
   std::vector<Value> values;  ///< operands come first

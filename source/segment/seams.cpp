@@ -146,7 +146,7 @@ class Unroller {
       for (ValueId& operand : own[id].operands) operand = ids[operand];
       for (ValueId& data : own[id].data) data = ids[data];
       rename_data(own[id], ids);
-      ids[id] = add(std::move(own[id]));
+      ids[id] = add_once(result_.values, std::move(own[id]));
     }
     for (ValueId id = 0; id < own.size(); ++id) ids[id] = ids[resolved(id)];
     return ids;
@@ -163,15 +163,6 @@ class Unroller {
       }
     });
     for_each_expr(value, [&](Expr& expr) { expr = index::rename_data(expr, names); });
-  }
-
-  ValueId add(Value value) {
-    for (ValueId id = 0; id < result_.values.size(); ++id) {
-      const Value& other = result_.values[id];
-      if (other.kind == value.kind && other.node == value.node && other.operands == value.operands && other.offset == value.offset && other.guards == value.guards) return id;
-    }
-    result_.values.push_back(std::move(value));
-    return static_cast<ValueId>(result_.values.size()) - 1;
   }
 
   [[nodiscard]] AxisSet axes_of(const Value& value) const {
