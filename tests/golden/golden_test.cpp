@@ -60,6 +60,8 @@ const Golden kGoldens[] = {
     {"layer_norm", "gpu", gpu, 1},   {"rms_norm", "gpu", gpu, 1},                {"views", "cpu", cpu_driver, 1},
     {"concat", "gpu", gpu, 1},       {"pad", "cpu", cpu_driver, 1},              {"sum_of_all", "gpu", gpu, 2},
     {"transpose", "gpu", gpu, 1},
+    {"matmul_bias_silu", "gpu", gpu, 1}, {"matmul_bias_silu", "minimum", minimum_device, 1},
+    {"attention_causal", "gpu", gpu, 1}, {"attention_causal", "minimum", minimum_device, 1},
 };
 
 struct Planned {
@@ -123,9 +125,21 @@ TEST_P(Goldens, PlanAndText) {
 /// Instructions of the text that touch memory, by binding, kind and width.
 using Traffic = std::map<std::tuple<std::size_t, spirv::AccessKind, int>, int>;
 
+/// The factor of a matrix product that a load is part of.
+const schedule::Factor* factor_of(const segment::Loops& loops, const schedule::Schedule& schedule, std::size_t value) {
+  for (const schedule::Factor& factor : schedule.matrix.factors) {
+    const std::vector<segment::ValueId> cone = schedule::cone_of_factor(loops, schedule.matrix, factor);
+    if (std::find(cone.begin(), cone.end(), value) != cone.end()) return &factor;
+  }
+  return nullptr;
+}
+
 /// How often the text of a kernel mentions a load: once, or once for each pass over the columns that needs
-/// the value, unless it stays in registers.
+/// the value, unless it stays in registers. Vectors of a factor are loaded before the walk along the sum, and in it
+/// for the next step.
 int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule, std::size_t value) {
+  const bool ahead = schedule.loads[value].kind == schedule::AccessKind::vector && factor_of(loops, schedule, value) != nullptr;
+  if (schedule.kind == schedule::Template::matrix) return ahead ? 2 : 1;
   if (schedule.kind != schedule::Template::rows || !loops.per_element(loops.values[value])) return 1;
   int passes = 0;
   for (int pass = 0; pass < loops.passes; ++pass) passes += segment::needed_in_pass(loops, pass)[value] ? 1 : 0;
@@ -135,10 +149,9 @@ int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule,
 /// What a kernel that is a dispatch of its own may do to memory: every vector of an item once.
 Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::Kernel& kernel) {
   const auto& [planned_loops, schedule, alias] = made.steps[step];
-  const auto online = schedule.online ? segment::with_online_folds(made.plan.graph, planned_loops) : std::nullopt;
-  const segment::Loops& loops = online ? *online : planned_loops;
+  const segment::Loops loops = schedule::scheduled_loops(made.plan.graph, planned_loops, schedule);
   const auto size = [&](ir::NodeId id) { return size_of(made.plan.graph.node(id).type.dtype); };
-  const auto vectors = [&](int bytes, int vector_bytes) { return std::max(1, schedule.elements_per_item * bytes / vector_bytes); };
+  const auto vectors = [](int elements, int bytes, int vector_bytes) { return std::max(1, elements * bytes / vector_bytes); };
   const auto binding = [&](ir::NodeId id, bool store) {
     const auto found = std::find_if(kernel.bindings.begin(), kernel.bindings.end(),
                                     [&](const codegen::Binding& b) { return !b.scratch && b.value == id && b.store == store; });
@@ -149,7 +162,9 @@ Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::K
     const segment::Value& value = loops.values[i];
     if (value.kind != segment::Value::Kind::load) continue;
     const schedule::AccessPlan& plan = schedule.loads[i];
-    int count = plan.kind == schedule::AccessKind::vector ? vectors(size(value.node), plan.vector_bytes) : 1;
+    const schedule::Factor* factor = factor_of(loops, schedule, i);
+    const int elements = factor != nullptr ? factor->elements : schedule.elements_per_item;
+    int count = plan.kind == schedule::AccessKind::vector ? vectors(elements, size(value.node), plan.vector_bytes) : 1;
     for (const schedule::TransposedLoad& load : schedule.tile.loads) {
       if (load.value == i) count = load.packed;
     }
@@ -159,7 +174,7 @@ Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::K
     const segment::Store& store = loops.stores[i];
     const schedule::AccessPlan& plan = schedule.stores[i];
     const std::size_t at = binding(store.node, true);
-    const int count = plan.kind == schedule::AccessKind::vector ? vectors(size(store.node), plan.vector_bytes) : 1;
+    const int count = plan.kind == schedule::AccessKind::vector ? vectors(schedule.elements_per_item, size(store.node), plan.vector_bytes) : 1;
     if (plan.kind != schedule::AccessKind::vector && size(store.node) < 4) {
       traffic[{at, spirv::AccessKind::atomic, 4}] += 2;  // neighbours in the word belong to others: and, or
       continue;

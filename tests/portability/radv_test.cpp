@@ -11,6 +11,7 @@
 #include "spirv/compile.hpp"
 #include "support/device.hpp"
 #include "support/judge.hpp"
+#include "vkfuse/contractions.hpp"
 #include "vulkan/pipeline.hpp"
 
 namespace vkfuse::test {
@@ -249,6 +250,36 @@ const RowKernel kRowKernels[] = {
      }},
 };
 
+// --- contractions ------------------------------------------------------------------------------------------
+
+Tensor int4_weights(DType dtype, std::int64_t rows, std::int64_t length, std::int64_t group) {
+  const Quantization how{.scale = input("scale", dtype, {rows, length / group}), .zero_point = std::nullopt, .axis = 1, .group = group};
+  return dequantize(unpack_int4(input("packed", DType::u8, {rows, length / 2}), true), how);
+}
+
+const RowKernel kContractions[] = {
+    {"matmul", [](DType dtype) { return graph_of({matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 4096}))}); }},
+    {"matmul_of_rows", [](DType dtype) { return graph_of({matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 4096}).transpose())}); }},
+    {"matmul_of_odd_sizes", [](DType dtype) { return graph_of({matmul(input("a", dtype, {1001, 999}), input("b", dtype, {999, 1003}))}); }},
+    {"matmul_bias_silu",
+     [](DType dtype) { return graph_of({silu(matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 16384})) + input("bias", dtype, {16384}))}); }},
+    {"gated_pair",
+     [](DType dtype) {
+       const Tensor a = input("a", dtype, {2048, 4096});
+       return graph_of({silu(matmul(a, input("gate", dtype, {4096, 11008}))) * matmul(a, input("up", dtype, {4096, 11008}))});
+     }},
+    {"norm_before_a_matmul",
+     [](DType dtype) {
+       const Tensor normal = rms_normalize(input("a", dtype, {512, 1024}), {1}, 1e-5) * input("weight", dtype, {1024});
+       return graph_of({matmul(normal, input("b", dtype, {1024, 768}))});
+     }},
+    {"matvec", [](DType dtype) { return graph_of({matmul(input("w", dtype, {28672, 8192}), input("x", dtype, {8192}))}); }},
+    {"matvec_of_columns", [](DType dtype) { return graph_of({matmul(input("x", dtype, {1, 8192}), input("w", dtype, {8192, 28672}))}); }},
+    {"matvec_of_eight_rows", [](DType dtype) { return graph_of({matmul(input("x", dtype, {8, 8192}), input("w", dtype, {28672, 8192}).transpose())}); }},
+    {"matvec_of_int4_weights", [](DType dtype) { return graph_of({matmul(int4_weights(dtype, 28672, 8192, 128), input("x", dtype, {8192}))}); }},
+    {"matmul_of_int4_weights", [](DType dtype) { return graph_of({matmul(input("x", dtype, {512, 4096}), int4_weights(dtype, 4096, 4096, 128).transpose())}); }},
+};
+
 class RadvRows : public RadvChip, public testing::WithParamInterface<RowKernel> {};
 
 TEST_P(RadvRows, NothingSpills) {
@@ -258,6 +289,7 @@ TEST_P(RadvRows, NothingSpills) {
     for (const BuiltKernel& one : built.kernels) {
       SCOPED_TRACE(fmt::format("{} of {}", one.kernel.name, name_of(dtype)));
       const Figures figures = compile(one);
+      report(fmt::format("{} {}", GetParam().name, name_of(dtype)), one, figures);
       EXPECT_EQ(number(figures, "Spilled SGPRs"), 0);
       EXPECT_EQ(number(figures, "Spilled VGPRs"), 0);
       EXPECT_EQ(number(figures, "Scratch size"), 0);
@@ -265,7 +297,9 @@ TEST_P(RadvRows, NothingSpills) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, RadvRows, testing::ValuesIn(kRowKernels), [](const auto& row) { return std::string(row.param.name); });
+const auto name_of_row = [](const auto& row) { return std::string(row.param.name); };
+INSTANTIATE_TEST_SUITE_P(Rows, RadvRows, testing::ValuesIn(kRowKernels), name_of_row);
+INSTANTIATE_TEST_SUITE_P(Contractions, RadvRows, testing::ValuesIn(kContractions), name_of_row);
 
 std::string name_of_graph(const testing::TestParamInfo<NamedGraph>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Golden, Radv, testing::ValuesIn(golden_graphs()), name_of_graph);
