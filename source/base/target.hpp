@@ -65,7 +65,7 @@ struct Caps {
   bool round_to_even_f16 = false;  ///< float controls: shaderRoundingModeRTEFloat16
   bool keep_nan_f32 = false;       ///< float controls: shaderSignedZeroInfNanPreserveFloat32
   bool keep_nan_f64 = false;       ///< the same for f64
-  /// With keep_nan_f32: NaN and infinities go through exp, exp2 and a quotient as IEEE has it. Not offered by a
+  /// With keep_nan_f32: NaN and infinities go through exp, exp2 and inversesqrt as IEEE has it. Not offered by a
   /// device, but shown by the self-test.
   bool exp_of_nan = false;
   bool keep_denorms_f16 = false;   ///< float controls: shaderDenormPreserveFloat16

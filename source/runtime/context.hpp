@@ -77,7 +77,7 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
 /// would be raised. Rung names are left to the caller.
 Result<void> restrict_caps(const DeviceOptions& options, Caps& caps);
 
-/// Whether exponentials and quotients of NaN and infinities are what IEEE has them be on the open device, which
+/// Whether exponentials and inverse roots of NaN and infinities are what IEEE has them be on the open device, which
 /// offers keep_nan_f32.
 Result<bool> test_exp_of_nan(Context& context);
 

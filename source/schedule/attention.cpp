@@ -15,6 +15,7 @@ using segment::ValueId;
 namespace {
 
 constexpr std::int64_t kMostElements = 256;  // of d and of n: a lane has its share of n in registers
+constexpr double kLanesWanted = 32;    // of a processor, at least
 constexpr double kExponential = 20;  // of a score: with what rescales, in fused multiply-adds
 
 struct Lanes {
@@ -199,7 +200,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double fours = n / 4 / tile.lanes_k;
   const double shared = batch * m * k * (d / 8 + n * (1 + fours) / (16 * fours));
   const double accesses = loads + static_cast<double>(schedule.stores_executed) + shared / (cpu ? 1 : 4);
-  const double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
+  // Workgroups of few lanes leave processors idle.
+  const double lanes = static_cast<double>(schedule.workgroups) * schedule.workgroup;
+  const double share = cpu ? 1 : std::min({1.0, static_cast<double>(schedule.workgroups) / kProcessors, lanes / (kProcessors * kLanesWanted)});
   schedule.registers = 48 + static_cast<int>(n) / tile.lanes_k * 4;
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
 }

@@ -191,6 +191,11 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
 std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, MatrixTile tile,
                                    const TileShape& shape) {
   tile.shape = shape;
+  // Every lane has something to bring.
+  for (Factor& factor : tile.factors) {
+    const int extent = factor.second ? shape.n : shape.m;
+    while (factor.elements > 4 && extent * shape.k / factor.elements < shape.workgroup()) factor.elements /= 2;
+  }
   const bool whole = std::all_of(tile.factors.begin(), tile.factors.end(), [&](const Factor& factor) { return shape.k % factor.elements == 0; });
   const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
   // What lanes add up from step to step keeps the promise of numerics.hpp.

@@ -20,6 +20,7 @@ constexpr int kMostScanLanes = 256;      // more would wait for each other longe
 constexpr int kMostScanParts = 128;      // that one lane joins one after the other
 constexpr int kBlock = 256;              // elements that are joined one after the other in a long chain
 constexpr int kMostResidentWords = 40;   // per lane, of what is kept between passes
+constexpr std::int64_t kMostRowWords = 1 << 14;  // of a longer row no two workgroups have room at a time: it is read again, from near caches
 constexpr std::int64_t kRowsToOverlap = 2112;  // 16 for each processor of a large device
 constexpr int kWordsBesideRow = 24;      // of a lane
 constexpr int kRegisterFile = 1 << 16;   // 32-bit registers that a workgroup has: 64 per lane of 1024, on NVIDIA and GCN
@@ -168,6 +169,9 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     const std::int64_t item_bytes = static_cast<std::int64_t>(schedule.elements_per_item) * largest_load(graph, loops);
     const std::int64_t trips = std::clamp<std::int64_t>(64 / std::max<std::int64_t>(item_bytes, 1), 4, kMostTrips);
     lanes = std::min(power_of_two_at_least(ceil_div(items, trips)), limit);
+    // Half as many, if that is no more than 1.6 times as many items each: 6 a lane are better than 3.
+    const int fewer = power_of_two_at_least(ceil_div(ceil_div(items, trips) * 5, 8));
+    if (fewer < lanes && ceil_div(items, fewer) <= kMostTrips) lanes = fewer;
     // Long rows that are walked once: many workgroups wait for memory at different times, if there are so many rows.
     if (loops.passes == 1 && schedule.row_items >= kRowsToOverlap) lanes = std::min(lanes, std::max(128, power_of_two_at_least(items / 32)));
     lanes = std::max(lanes, std::min({32, power_of_two_at_least(items), limit}));
@@ -175,7 +179,7 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     // Rows that stay in registers want two workgroups at a time, so that one loads while the other computes: fewer
     // lanes have fewer registers beside the row.
     const auto kept_words = [&](int count) { return ceil_div(items, count) * resident.words; };
-    while (resident.repeats && lanes > 64 && kept_words(lanes / 2) <= kMostResidentWords && ceil_div(items, lanes / 2) <= kMostTrips &&
+    while (resident.repeats && lanes > 64 && kept_words(lanes) * lanes <= kMostRowWords && kept_words(lanes / 2) <= kMostResidentWords && ceil_div(items, lanes / 2) <= kMostTrips &&
            2 * lanes * (kept_words(lanes) + kWordsBesideRow) > kRegisterFile) {
       lanes /= 2;
     }
@@ -200,7 +204,8 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
   schedule.trips = ceil_div(items, schedule.column_lanes);
   const int most = scans ? kMostScanTrips : kMostTrips;
-  const bool fits = schedule.trips <= most && schedule.trips * resident.words <= kMostResidentWords;
+  const bool fits = schedule.trips <= most && schedule.trips * resident.words <= kMostResidentWords &&
+                    (cpu || schedule.trips * resident.words * lanes <= kMostRowWords);
   schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= most;
   // Fewer rows at a time, or lanes that own several spill.
   while (!cpu && !tuning.workgroup && schedule.vector_rows && schedule.row_lanes > 1 &&

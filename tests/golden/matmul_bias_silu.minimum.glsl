@@ -10,7 +10,7 @@ layout(push_constant) uniform Sizes {
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[1000, 1024]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec2 w[]; } in_x;  // %0 : f16[1000, 1024]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_w;  // %1 : f16[1024, 768]
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec2 w[]; } in_bias;  // %3 : f16[768]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %6 : f16[1000, 768]
@@ -90,16 +90,15 @@ void main() {
   uint lane_n = lane % 32u;
   vec4 v2_v_sums[8];
   [[unroll]] for (uint i = 0u; i < 8u; ++i) v2_v_sums[i] = vec4(0.0);
-  uvec4 in_x_e_w0;
+  uvec2 in_x_e_w0;
   {
     const uint u = 0u;
     uint unit = lane;
-    unit = min(unit, 63u);
-    uint row = unit / 2u;
-    uint column = unit % 2u;
+    uint row = unit / 4u;
+    uint column = unit % 4u;
     uint m = min(tile_m * 32u + row, 1000u - 1u);
     uint item = column;
-    in_x_e_w0 = in_x.w[m * 128u + item];
+    in_x_e_w0 = in_x.w[m * 256u + item];
   }
   uvec4 in_w_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
@@ -114,22 +113,15 @@ void main() {
     {
       const uint u = 0u;
       uint unit = lane;
-      if (unit < 64u) {
-        uint row = unit / 2u;
-        uint column = unit % 2u;
-        uint m = min(tile_m * 32u + row, 1000u - 1u);
-        uint item = step * 2u + column;
-        vec4 in_x_e_0 = vec4(f16x2_values(in_x_e_w0.x), f16x2_values(in_x_e_w0.y));
-        in_x_e_tile[(column * 8u + 0u) * 9u + row / 4u][row % 4u] = in_x_e_0[0];
-        in_x_e_tile[(column * 8u + 1u) * 9u + row / 4u][row % 4u] = in_x_e_0[1];
-        in_x_e_tile[(column * 8u + 2u) * 9u + row / 4u][row % 4u] = in_x_e_0[2];
-        in_x_e_tile[(column * 8u + 3u) * 9u + row / 4u][row % 4u] = in_x_e_0[3];
-        vec4 in_x_e_1 = vec4(f16x2_values(in_x_e_w0.z), f16x2_values(in_x_e_w0.w));
-        in_x_e_tile[(column * 8u + 4u) * 9u + row / 4u][row % 4u] = in_x_e_1[0];
-        in_x_e_tile[(column * 8u + 5u) * 9u + row / 4u][row % 4u] = in_x_e_1[1];
-        in_x_e_tile[(column * 8u + 6u) * 9u + row / 4u][row % 4u] = in_x_e_1[2];
-        in_x_e_tile[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = in_x_e_1[3];
-      }
+      uint row = unit / 4u;
+      uint column = unit % 4u;
+      uint m = min(tile_m * 32u + row, 1000u - 1u);
+      uint item = step * 4u + column;
+      vec4 in_x_e_0 = vec4(f16x2_values(in_x_e_w0.x), f16x2_values(in_x_e_w0.y));
+      in_x_e_tile[(column * 4u + 0u) * 9u + row / 4u][row % 4u] = in_x_e_0[0];
+      in_x_e_tile[(column * 4u + 1u) * 9u + row / 4u][row % 4u] = in_x_e_0[1];
+      in_x_e_tile[(column * 4u + 2u) * 9u + row / 4u][row % 4u] = in_x_e_0[2];
+      in_x_e_tile[(column * 4u + 3u) * 9u + row / 4u][row % 4u] = in_x_e_0[3];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint unit = u * 128u + lane;
@@ -148,12 +140,11 @@ void main() {
     {
       const uint u = 0u;
       uint unit = lane;
-      unit = min(unit, 63u);
-      uint row = unit / 2u;
-      uint column = unit % 2u;
+      uint row = unit / 4u;
+      uint column = unit % 4u;
       uint m = min(tile_m * 32u + row, 1000u - 1u);
-      uint item = next * 2u + column;
-      in_x_e_w0 = in_x.w[m * 128u + item];
+      uint item = next * 4u + column;
+      in_x_e_w0 = in_x.w[m * 256u + item];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint unit = u * 128u + lane;
