@@ -15,7 +15,7 @@ using segment::ValueId;
 namespace {
 
 constexpr std::int64_t kMostElements = 256;  // of d and of n: a lane has its share of n in registers
-constexpr double kLanesWanted = 32;    // of a processor, at least
+constexpr double kLanesWanted = 128;  // of a processor
 constexpr double kExponential = 20;  // of a score: with what rescales, in fused multiply-adds
 
 struct Lanes {

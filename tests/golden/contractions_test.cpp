@@ -124,7 +124,7 @@ TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
 }
 
 TEST(Blocks, GroupedHeadsShareTheirKeys) {
-  const Tensor y = attention(input("q", {2, 8, 300, 64}), input("k", {2, 2, 500, 64}), input("v", {2, 2, 500, 80}));
+  const Tensor y = attention(input("q", {4, 16, 1200, 64}), input("k", {4, 4, 2000, 64}), input("v", {4, 4, 2000, 80}));
   const Kernels kernels = kernels_of(graph_of({y}));
   EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << kernels.text;
 }
