@@ -212,9 +212,10 @@ Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) co
 namespace {
 
 /// Registers, spills and code size under whatever names the driver has for them.
-plan::KernelFigures figures_of(const runtime::CompiledKernel& kernel) {
+plan::KernelFigures figures_of(runtime::Context& context, const codegen::Kernel& kernel) {
   plan::KernelFigures figures;
-  auto all = vulkan::statistics(kernel.pipeline);
+  if (!context.device()->caps().executable_statistics) return figures;
+  auto all = context.statistics(kernel);
   if (!all) return figures;
   for (const vulkan::Statistic& one : *all) {
     const auto value = static_cast<std::int64_t>(one.value);
@@ -241,7 +242,9 @@ Result<std::string> explain_plan(runtime::Program& program, bool json) {
   if (!json) return plan::to_text(program.plan(), unfused, symbols);
   VKF_TRY(variant, program.variant(symbols));
   std::vector<plan::KernelFigures> figures;
-  for (const auto& step : variant->compiled) figures.push_back(step.empty() ? plan::KernelFigures{} : figures_of(*step.back()));
+  for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
+    figures.push_back(variant->steps[i].alias ? plan::KernelFigures{} : figures_of(*program.context(), variant->kernels[i].back()));
+  }
   return plan::to_json(program.plan(), unfused, symbols, figures);
 }
 

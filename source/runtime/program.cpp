@@ -73,6 +73,23 @@ Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symb
   return made;
 }
 
+/// All at once, so that they are compiled side by side.
+Result<void> Program::compile_kernels(Variant& variant) const {
+  std::vector<const codegen::Kernel*> wanted;
+  for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
+    if (variant.steps[i].alias) continue;
+    for (const codegen::Kernel& kernel : variant.kernels[i]) wanted.push_back(&kernel);
+  }
+  VKF_TRY(compiled, context_->compile_all(wanted));
+  auto next = compiled.begin();
+  for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
+    const auto end = next + (variant.steps[i].alias ? 0 : static_cast<std::ptrdiff_t>(variant.kernels[i].size()));
+    variant.compiled.emplace_back(next, end);
+    next = end;
+  }
+  return {};
+}
+
 Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
@@ -85,15 +102,10 @@ Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues&
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     emitting.name = fmt::format("segment {}", i);
     VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, steps[i].loops, steps[i].schedule, plan_.target, emitting));
-    variant->compiled.emplace_back();
-    for (const codegen::Kernel& kernel : kernels) {
-      if (steps[i].alias) continue;
-      VKF_TRY(compiled, context_->compile(kernel));
-      variant->compiled.back().push_back(std::move(compiled));
-    }
     variant->kernels.push_back(std::move(kernels));
   }
   variant->steps = std::move(steps);
+  VKF_CHECK_OK(compile_kernels(*variant));
   return std::shared_ptr<const Variant>(std::move(variant));
 }
 

@@ -86,6 +86,7 @@ class Program {
   Program() = default;
   [[nodiscard]] bool is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const;
   Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols) const;
+  Result<void> compile_kernels(Variant& variant) const;
 
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
