@@ -153,6 +153,11 @@ Result<std::vector<std::shared_ptr<const CompiledKernel>>> Context::compile_all(
   return compiled;
 }
 
+void Context::forget_kernels() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kernels_.clear();
+}
+
 Result<std::vector<vulkan::Statistic>> Context::statistics(const codegen::Kernel& kernel) {
   VKF_TRY(compiled, compile(kernel));
   vulkan::PipelineInfo info = pipeline_info(kernel, compiled->spirv, device_->caps());

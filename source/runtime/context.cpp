@@ -47,16 +47,13 @@ Result<std::size_t> choose(const std::vector<vulkan::DeviceInfo>& devices, const
 
 /// One Vulkan instance for the process: SwiftShader leaks thread-local keys each time the loader
 /// unloads it, and dies after some hundred times. It is never destroyed: at exit NVIDIA's driver may be
-/// gone before us, and calling into it crashes. Tests that inject faults get one of their own.
-Result<std::shared_ptr<vulkan::Instance>> process_instance(vulkan::FaultPlan* faults) {
-  vulkan::InstanceOptions options;
-  options.faults = faults;
-  if (faults != nullptr) return vulkan::Instance::create(options);
+/// gone before us, and calling into it crashes.
+Result<std::shared_ptr<vulkan::Instance>> process_instance() {
   static std::mutex mutex;
   static auto& kept = *new std::shared_ptr<vulkan::Instance>();
   const std::lock_guard<std::mutex> lock(mutex);
   if (kept == nullptr) {
-    VKF_TRY(instance, vulkan::Instance::create(options));
+    VKF_TRY(instance, vulkan::Instance::create());
     kept = std::move(instance);
   }
   return kept;
@@ -65,12 +62,12 @@ Result<std::shared_ptr<vulkan::Instance>> process_instance(vulkan::FaultPlan* fa
 }  // namespace
 
 Result<std::vector<vulkan::DeviceInfo>> Context::devices() {
-  VKF_TRY(instance, process_instance(nullptr));
+  VKF_TRY(instance, process_instance());
   return instance->devices();
 }
 
-Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vulkan::FaultPlan* faults) {
-  VKF_TRY(instance, process_instance(faults));
+Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, const vulkan::DeviceOptions& without) {
+  VKF_TRY(instance, process_instance());
   std::string wanted = options.name;
   const char* environment = std::getenv("VKFUSE_DEVICE");
   if (wanted.empty() && environment != nullptr) wanted = environment;
@@ -80,7 +77,7 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vul
   context->disabled_ = options.disable;
   Caps caps = instance->devices()[index].caps;
   VKF_CHECK_OK(restrict_caps(options, caps));
-  VKF_TRY(device, vulkan::Device::create(instance, index));
+  VKF_TRY(device, vulkan::Device::create(instance, index, without));
   context->device_ = device;
   context->store_ = std::make_unique<store::Store>(options.store);
   context->shaders_ = std::make_unique<Shaders>(*context->store_);

@@ -29,8 +29,8 @@ struct CompiledKernel {
 
 class Context {
  public:
-  /// Picks, opens and restricts a device. `faults` is a test hook.
-  static Result<std::shared_ptr<Context>> open(const DeviceOptions& options, vulkan::FaultPlan* faults = nullptr);
+  /// Picks, opens and restricts a device. `without` is for tests: drivers without hardware lack what every device has.
+  static Result<std::shared_ptr<Context>> open(const DeviceOptions& options, const vulkan::DeviceOptions& without = {});
 
   /// Every device of this machine, in the order of their indices.
   static Result<std::vector<vulkan::DeviceInfo>> devices();
@@ -55,6 +55,8 @@ class Context {
   Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);
 
   [[nodiscard]] store::Store& store() { return *store_; }
+  /// The next compile() of any kernel starts from the store, as in a new process: for measuring that.
+  void forget_kernels();
 
   /// Runs one hand-written kernel on words: the self-tests' way. Buffer 0 is the input, 1 the output.
   Result<std::vector<std::uint32_t>> run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,

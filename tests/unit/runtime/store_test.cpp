@@ -205,6 +205,41 @@ TEST(Shaders, TheKeyNamesTheCompilerAndTheText) {
   EXPECT_GT(spirv::compiler_identity().size(), 16u);
 }
 
+std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder, const char* extension) {
+  std::vector<std::filesystem::path> all;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == extension) all.push_back(entry.path());
+  }
+  return all;
+}
+
+// Both software drivers tell nothing of what they made; RADV, which compiles without hardware, does.
+TEST(PipelineStore, WhatADriverMadeIsHandedToItAgain) {
+  const char* driver = std::getenv("VKFUSE_TEST_DRIVER");
+  const std::size_t kept = driver != nullptr && std::string_view(driver) == "radv" ? 2 : 0;
+  const ScratchFolder folder;
+  const std::vector<codegen::Kernel> kernels = {doubling(), doubling("* 3.0")};
+  const auto compile = [&] {
+    DeviceOptions options;
+    options.store = folder.options();
+    const Device device(std::make_shared<Device::State>(Device::State{must(runtime::Context::open(options, {.timeline = false}))}));
+    must(device.state()->context->compile_all({&kernels[0], &kernels[1]}));
+    return device.store();
+  };
+  compile();
+  EXPECT_EQ(files_of(folder.path, ".spirv").size(), 2u);
+  EXPECT_EQ(files_of(folder.path, ".pipeline").size(), kept);
+  const StoreReport warm = compile();
+  EXPECT_EQ(warm.saved, 0u);
+  EXPECT_EQ(warm.loaded, 4 + kept);  // two answers about the compiler, two modules
+
+  std::uint64_t seed = 0;
+  for (int round = 0; round < 50; ++round) {
+    for (const auto& path : files_of(folder.path, ".pipeline")) store::test::write(path, store::test::damaged(store::test::read(path), ++seed));
+    EXPECT_EQ(compile().saved, kept);
+  }
+}
+
 TEST(CompileAll, ManyKernelsAtOnceComeBackInOrderAndOnceEach) {
   const Device device = open_with({.enabled = false});
   runtime::Context& context = *device.state()->context;
