@@ -22,6 +22,7 @@ declare -A allowed=(
   [vulkan]="base"
   [runtime]="vulkan spirv store codegen plan partition schedule segment passes ir ops index base"
   [api]="runtime vulkan spirv store codegen plan partition schedule segment passes ir ops index base"
+  [c]="api ir ops base"
   [onnx]="api reference ir ops base"
   [tool]="onnx api runtime reference spirv store plan partition schedule segment ir ops index base"
 )

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "vkfuse/result.hpp"
+#include "vkfuse/visibility.hpp"
 
-namespace vkfuse {
+namespace vkfuse VKFUSE_PUBLIC {
 
 /// What one Vulkan device is and can do.
 struct DeviceDescription {

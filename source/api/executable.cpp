@@ -278,14 +278,44 @@ int Executable::kernel_count() const {
   return variant ? (*variant)->dispatches() : static_cast<int>(program.plan().steps.size());
 }
 
+std::vector<Port> Executable::inputs() const {
+  const ir::Graph& graph = state_->program->plan().graph;
+  std::vector<Port> all;
+  for (ir::NodeId id : graph.inputs()) all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
+  return all;
+}
+
+std::vector<Port> Executable::outputs() const {
+  const ir::Graph& graph = state_->program->plan().graph;
+  std::vector<Port> all;
+  for (const ir::Output& output : graph.outputs()) all.push_back({output.name, graph.node(output.value).type.dtype, graph.node(output.value).type.shape});
+  return all;
+}
+
+namespace {
+
+runtime::ProgramOptions program_options(const CompileOptions& options) {
+  runtime::ProgramOptions made;
+  made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
+  made.fusion = options.fusion;
+  return made;
+}
+
+}  // namespace
+
 namespace api {
+
+Result<void> supports_graph(const Device& device, const ir::Graph& graph, const CompileOptions& options) {
+  return guarded([&]() -> Result<void> {
+    Result<void> checked = runtime::Program::check(*device.state()->context, graph, program_options(options));
+    if (!checked) return std::move(checked).error().within(fmt::format("compiling the graph '{}'", graph.name));
+    return {};
+  });
+}
 
 Result<Executable> compile_graph(const Device& device, ir::Graph graph, const CompileOptions& options) {
   return guarded([&]() -> Result<Executable> {
-    runtime::ProgramOptions made;
-    made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
-    made.fusion = options.fusion;
-    auto program = runtime::Program::create(device.state()->context, graph, made);
+    auto program = runtime::Program::create(device.state()->context, graph, program_options(options));
     if (!program) return std::move(program).error().within(fmt::format("compiling the graph '{}'", graph.name));
     auto state = std::make_shared<Executable::State>();
     state->program = *std::move(program);
@@ -304,6 +334,13 @@ Result<Executable> compile(const Device& device, std::span<const Tensor> outputs
 
 Result<Executable> compile(const Device& device, std::initializer_list<Tensor> outputs, const CompileOptions& options) {
   return compile(device, std::span<const Tensor>(outputs.begin(), outputs.size()), options);
+}
+
+Result<void> supports(const Device& device, std::span<const Tensor> outputs, const CompileOptions& options) {
+  return api::guarded([&]() -> Result<void> {
+    VKF_TRY(graph, api::to_graph(outputs, options.output_names, options.name));
+    return api::supports_graph(device, graph, options);
+  });
 }
 
 Result<Executable> compile_text(const Device& device, std::string_view text, const CompileOptions& options) {

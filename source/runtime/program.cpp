@@ -36,18 +36,31 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 
 }  // namespace
 
-Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options) {
+Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph));
-  VKF_TRY(target, context->target(rungs_for(prepared)));
+  VKF_TRY(target, context.target(rungs_for(prepared)));
   VKF_CHECK_OK(check_dtypes(prepared, target));
-  auto program = std::shared_ptr<Program>(new Program());
-  program->context_ = std::move(context);
-  program->options_ = options;
+  options_ = options;
   VKF_TRY(plan, plan::make_plan(std::move(prepared), target, {options.fusion}));
-  program->plan_ = std::move(plan);
+  plan_ = std::move(plan);
+  return {};
+}
+
+Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options) {
+  auto program = std::shared_ptr<Program>(new Program());
+  VKF_CHECK_OK(program->prepare(*context, graph, options));
+  program->context_ = std::move(context);
   VKF_TRY(first, program->variant(program->nominal()));
   static_cast<void>(first);
   return program;
+}
+
+Result<void> Program::check(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
+  Program program;
+  VKF_CHECK_OK(program.prepare(context, graph, options));
+  VKF_TRY(variant, program.write_variant(program.nominal()));
+  static_cast<void>(variant);
+  return {};
 }
 
 Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(plan_.graph, plan_.target, {false}); }
@@ -90,7 +103,7 @@ Result<void> Program::compile_kernels(Variant& variant) const {
   return {};
 }
 
-Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
+Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols) const {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
   VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning));
@@ -105,6 +118,11 @@ Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues&
     variant->kernels.push_back(std::move(kernels));
   }
   variant->steps = std::move(steps);
+  return variant;
+}
+
+Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
+  VKF_TRY(variant, write_variant(symbols));
   VKF_CHECK_OK(compile_kernels(*variant));
   return std::shared_ptr<const Variant>(std::move(variant));
 }
