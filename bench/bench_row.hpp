@@ -6,14 +6,23 @@
 
 namespace vkfuse::bench {
 
+/// What it takes until a program has run for the first time.
+struct Start {
+  double compile_ms = 0;    ///< GLSL to SPIR-V, or reading it from the store and checking it; of every distinct kernel
+  double pipeline_ms = 0;   ///< in the driver
+  double create_ms = 0;     ///< from the graph to a program that can run: planning and all of the above that was not done before
+  double first_run_ms = 0;  ///< from submission to end: drivers do the rest of their compiling here
+  std::uint64_t compiler_calls = 0;
+
+  [[nodiscard]] double ms() const { return create_ms + first_run_ms; }
+};
+
 /// One way of running a row.
 struct Measured {
   Timing timing;
   int kernels = 0;
-  double compile_ms = 0;    ///< GLSL to SPIR-V, of every distinct kernel
-  double pipeline_ms = 0;   ///< in the driver
-  double create_ms = 0;     ///< from the graph to a program that can run: planning and all of the above that was not done before
-  double first_run_ms = 0;  ///< from submission to end: drivers do the rest of their compiling here
+  Start cold;                 ///< nothing of its kernels is in the store
+  std::optional<Start> warm;  ///< all of them are; of the fused program alone
   std::int64_t arena_bytes = 0;
   std::int64_t moved_bytes = 0;  ///< that its kernels load and store
 

@@ -33,15 +33,21 @@ void add_times(json& object, const std::string& key, const Times& times) {
   object[key + "_n"] = times.n();
 }
 
+void add_start(json& object, const std::string& name, const Start& start) {
+  object["compile_ms_" + name] = start.compile_ms;
+  object["pipeline_ms_" + name] = start.pipeline_ms;
+  object["create_ms_" + name] = start.create_ms;
+  object["first_run_ms_" + name] = start.first_run_ms;
+  object["compiler_calls_" + name] = start.compiler_calls;
+}
+
 void add_measured(json& object, const RowResult& result, const std::string& name, const Measured& measured) {
   add_times(object, name, measured.timing.alone);
   add_times(object, name + "_stream", measured.timing.stream);
   add_times(object, name + "_wall", measured.timing.wall);
   object["kernels_" + name] = measured.kernels;
-  object["compile_ms_" + name] = measured.compile_ms;
-  object["pipeline_ms_" + name] = measured.pipeline_ms;
-  object["create_ms_" + name] = measured.create_ms;
-  object["first_run_ms_" + name] = measured.first_run_ms;
+  add_start(object, name, measured.cold);
+  if (measured.warm) add_start(object, name + "_warm", *measured.warm);
   object["arena_bytes_" + name] = measured.arena_bytes;
   object["moved_bytes_" + name] = measured.moved_bytes;
   if (measured.timing.alone.samples.empty()) return;
@@ -118,8 +124,8 @@ Result<json> environment(const Session& session) {
 
 std::string table_head(bool check_only) {
   if (check_only) return fmt::format("{:<32} {:>9} {:>7} {:>5} {:>7}", "case", "kernels", "samples", "error", "seconds");
-  return fmt::format("{:<32} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5} {:>5} {:>5}", "case", "kernels", "fused us", "stream", "op by op", "per node",
-                     "copy us", "GB/s", "copy", "error");
+  return fmt::format("{:<32} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5} {:>5} {:>5} {:>7} {:>7}", "case", "kernels", "fused us", "stream", "op by op",
+                     "per node", "copy us", "GB/s", "copy", "error", "cold ms", "warm ms");
 }
 
 std::string table_line(const RowResult& result) {
@@ -128,10 +134,10 @@ std::string table_line(const RowResult& result) {
   const std::string head = fmt::format("{:<32} {:>9}", result.name_of_case, kernels);
   if (result.outcome == Outcome::checked) return fmt::format("{} {:>7} {:>5.2f} {:>7.2f}", head, result.samples, result.max_ratio, result.seconds);
   const double gb_s = result.gb_s();
-  return fmt::format("{} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5} {:>4.0f}% {:>5.2f}", head, microseconds(result.fused.us()),
+  return fmt::format("{} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5} {:>4.0f}% {:>5.2f} {:>7.1f} {:>7}", head, microseconds(result.fused.us()),
                      microseconds(result.fused.timing.stream.median), time_or_dash(result.framework()), time_or_dash(result.unfused),
                      microseconds(result.copy.us()), gb_s < 100 ? fmt::format("{:.1f}", gb_s) : fmt::format("{:.0f}", gb_s), result.copy_percent(),
-                     result.max_ratio);
+                     result.max_ratio, result.fused.cold.ms(), result.fused.warm ? fmt::format("{:.1f}", result.fused.warm->ms()) : "-");
 }
 
 json to_json(const RowResult& result) {

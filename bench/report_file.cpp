@@ -19,7 +19,8 @@ constexpr const char* kFromRow[] = {
     "unfused_us", "unfused_p10", "unfused_p90", "unfused_stream_us", "unfused_wall_us",
     "copy_us", "copy_p10", "copy_p90", "copy_stream_us", "copy_wall_us", "fused_gb_s", "copy_gb_s", "copy_percent", "gain_over_framework", "gain_over_unfused",
     "own_copy_percent_fused", "own_copy_percent_framework", "own_copy_percent_unfused", "kernels_fused", "kernels_framework", "kernels_unfused",
-    "compile_ms_fused", "pipeline_ms_fused", "create_ms_fused", "first_run_ms_fused", "first_run_ms_unfused", "warm_seconds", "steady"};
+    "compile_ms_fused", "pipeline_ms_fused", "create_ms_fused", "first_run_ms_fused", "first_run_ms_unfused", "compiler_calls_fused",
+    "compile_ms_fused_warm", "pipeline_ms_fused_warm", "create_ms_fused_warm", "first_run_ms_fused_warm", "compiler_calls_fused_warm", "warm_seconds", "steady"};
 
 /// Quoted where a comma, a quote or a line's end is in it.
 std::string cell(const json& object, const char* key) {

@@ -1,6 +1,9 @@
 #include "session.hpp"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <filesystem>
 
 #include "api/tensor_node.hpp"
 #include "bound.hpp"
@@ -110,6 +113,19 @@ Result<Case> case_at(const Session& session, const Row& row, std::vector<std::in
 }
 
 }  // namespace
+
+Result<std::shared_ptr<const ScratchFolder>> ScratchFolder::create() {
+  std::error_code failed;
+  const auto root = std::filesystem::temp_directory_path(failed);
+  std::string path = (failed ? std::filesystem::path("/tmp") : root) / "vkfuse-bench-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) return make_error(ErrorCode::io, "No folder for compiled kernels can be made in '{}'.", root.string());
+  return std::shared_ptr<const ScratchFolder>(new ScratchFolder(std::move(path)));
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
 
 TimingOptions Session::timing() const {
   // A CPU driver runs everything in a tenth of a second or more: there are no clocks to raise.

@@ -8,8 +8,23 @@
 
 namespace vkfuse::bench {
 
+/// An empty folder of this process, which goes with it.
+class ScratchFolder {
+ public:
+  static Result<std::shared_ptr<const ScratchFolder>> create();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
 struct Session {
   std::shared_ptr<runtime::Context> context;
+  std::shared_ptr<const ScratchFolder> store;  ///< of compiled kernels, empty when the session starts
   bool quick = true;
   bool check_only = false;  ///< every program runs once and is compared; nothing is timed
   std::string spoil;  ///< name of a row to compute from wrong data: shows that the check is alive

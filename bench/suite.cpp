@@ -85,7 +85,11 @@ class Suite {
 
   Result<void> on(const DeviceOptions& device) {
     Session session;
-    VKF_TRY(context, runtime::Context::open(device));
+    VKF_TRY(store, ScratchFolder::create());
+    DeviceOptions options = device;
+    options.store = {.enabled = !options_.check && !options_.sweep, .folder = store->path()};
+    session.store = std::move(store);
+    VKF_TRY(context, runtime::Context::open(options));
     session.context = std::move(context);
     session.quick = options_.quick;
     session.check_only = options_.check;

@@ -18,11 +18,13 @@ declare -A allowed=(
   [plan]="partition schedule segment passes ir ops index base"
   [codegen]="schedule segment ir ops index base"
   [spirv]="base"
+  [store]="base"
   [vulkan]="base"
-  [runtime]="vulkan spirv codegen plan partition schedule segment passes ir ops index base"
-  [api]="runtime vulkan spirv codegen plan partition schedule segment passes ir ops index base"
+  [runtime]="vulkan spirv store codegen plan partition schedule segment passes ir ops index base"
+  [api]="runtime vulkan spirv store codegen plan partition schedule segment passes ir ops index base"
+  [c]="api ir ops base"
   [onnx]="api reference ir ops base"
-  [tool]="onnx api runtime reference spirv plan partition schedule segment ir ops index base"
+  [tool]="onnx api runtime reference spirv store plan partition schedule segment ir ops index base"
 )
 
 bad=0

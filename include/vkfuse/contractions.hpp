@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "vkfuse/tensor.hpp"
+#include "vkfuse/visibility.hpp"
 
-namespace vkfuse {
+namespace vkfuse VKFUSE_PUBLIC {
 
 /// Which axes of two tensors go together. Axes count from 0, or from -1 backwards; each pair has one size.
 struct DotAxes {

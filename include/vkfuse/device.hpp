@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "vkfuse/result.hpp"
+#include "vkfuse/visibility.hpp"
 
-namespace vkfuse {
+namespace vkfuse VKFUSE_PUBLIC {
 
 /// What one Vulkan device is and can do.
 struct DeviceDescription {
@@ -28,6 +29,28 @@ struct DeviceDescription {
   std::map<std::string, std::string> rungs;
 };
 
+/// Compiled kernels are kept in a folder, so that the next process that needs them does not compile. The folder may be
+/// shared by any number of processes. It is never a source of errors: what cannot be read or is damaged is compiled
+/// again, what cannot be written is not kept, and Device::store() says why if nothing is kept at all. It is used only
+/// if it belongs to the user who runs the program and nobody else may write to it.
+struct StoreOptions {
+  bool enabled = true;
+  /// Empty: $VKFUSE_CACHE ("off" for none), else $XDG_CACHE_HOME/vkfuse, else $HOME/.cache/vkfuse. Made if missing.
+  std::string folder;
+  /// Bytes the folder may hold, about; the least recently used files go.
+  std::uint64_t limit_bytes = std::uint64_t{256} << 20;
+};
+
+/// What a device's store has done so far.
+struct StoreReport {
+  std::string folder;               ///< empty if none could be named
+  std::string off;                  ///< one sentence if nothing is kept; else empty
+  std::uint64_t loaded = 0;         ///< files that were there and whole
+  std::uint64_t missed = 0;         ///< files that were not
+  std::uint64_t saved = 0;          ///< files written
+  std::uint64_t compiler_calls = 0; ///< shaders this process has compiled from GLSL, on any device
+};
+
 struct DeviceOptions {
   /// An index, a UUID, or a part of the name. Empty: $VKFUSE_DEVICE, else the best device (discrete
   /// before integrated before virtual before CPU).
@@ -36,6 +59,7 @@ struct DeviceOptions {
   std::vector<std::string> disable;
   /// Limits to lower, by name: {"max_invocations", 128}. Raising one is an error.
   std::map<std::string, std::uint64_t> limits;
+  StoreOptions store;
 };
 
 /// Memory on a device. Copies share it; it is freed when the last one is gone. Not thread-safe.
@@ -67,6 +91,7 @@ class Device {
   static Result<std::vector<DeviceDescription>> list(bool self_test = false);
 
   [[nodiscard]] DeviceDescription description() const;
+  [[nodiscard]] StoreReport store() const;
   /// Device memory that lives as long as a copy of the Buffer does.
   [[nodiscard]] Result<Buffer> allocate(std::uint64_t bytes) const;
 

@@ -5,7 +5,9 @@
 #include <optional>
 #include <string_view>
 
-namespace vkfuse {
+#include "vkfuse/visibility.hpp"
+
+namespace vkfuse VKFUSE_PUBLIC {
 
 /// The element type of a tensor. In memory each element is little-endian and takes size_of()
 /// bytes; a boolean is one byte, 0 or 1.

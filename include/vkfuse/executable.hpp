@@ -13,8 +13,9 @@
 
 #include "vkfuse/device.hpp"
 #include "vkfuse/tensor.hpp"
+#include "vkfuse/visibility.hpp"
 
-namespace vkfuse {
+namespace vkfuse VKFUSE_PUBLIC {
 
 /// How 16-bit floats are rounded.
 enum class Numerics : std::uint8_t {
@@ -87,6 +88,13 @@ class Ticket {
   std::shared_ptr<State> state_;
 };
 
+/// A named input or output of a program.
+struct Port {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+};
+
 enum class Stage : std::uint8_t { graph, plan, json, glsl, spirv, msl, hlsl };
 
 /// A compiled program. Immutable; copies share it; thread-safe (runs of one executable take turns).
@@ -106,6 +114,9 @@ class Executable {
 
   /// The graph, the plan (text or JSON), or the code of every kernel, or of segment `segment`.
   [[nodiscard]] Result<std::string> explain(Stage stage, std::optional<int> segment = {}) const;
+  /// In the order in which the program was written down.
+  [[nodiscard]] std::vector<Port> inputs() const;
+  [[nodiscard]] std::vector<Port> outputs() const;
   /// Dispatches of one run(). Results that are views of inputs take none.
   [[nodiscard]] int kernel_count() const;
 
@@ -122,6 +133,10 @@ class Executable {
 ///     Result<Executable> exe = compile(*device, {y});
 Result<Executable> compile(const Device& device, std::span<const Tensor> outputs, const CompileOptions& options = {});
 Result<Executable> compile(const Device& device, std::initializer_list<Tensor> outputs, const CompileOptions& options = {});
+
+/// Whether compile() takes these results on this device, in a fraction of its time: everything up to the text of the
+/// kernels is done, and no shader is compiled. The error is the one that compile() would give.
+Result<void> supports(const Device& device, std::span<const Tensor> outputs, const CompileOptions& options = {});
 
 /// Compiles a program in the text form of docs/text-ir.md.
 Result<Executable> compile_text(const Device& device, std::string_view text, const CompileOptions& options = {});

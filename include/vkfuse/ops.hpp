@@ -3,8 +3,9 @@
 #pragma once
 
 #include "vkfuse/tensor.hpp"
+#include "vkfuse/visibility.hpp"
 
-namespace vkfuse {
+namespace vkfuse VKFUSE_PUBLIC {
 
 inline Tensor abs(const Tensor& x) { return Tensor::apply("abs", {x}); }
 inline Tensor sign(const Tensor& x) { return Tensor::apply("sign", {x}); }

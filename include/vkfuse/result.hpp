@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
-namespace vkfuse {
+#include "vkfuse/visibility.hpp"
+
+namespace vkfuse VKFUSE_PUBLIC {
 
 /// What kind of thing went wrong; the message says which value it was.
 enum class ErrorCode {

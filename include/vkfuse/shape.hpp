@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace vkfuse {
+#include "vkfuse/visibility.hpp"
+
+namespace vkfuse VKFUSE_PUBLIC {
 
 /// What is promised of a symbolic dimension. A run that breaks a promise is refused.
 struct DimFacts {

@@ -12,8 +12,9 @@
 #include "vkfuse/dtype.hpp"
 #include "vkfuse/result.hpp"
 #include "vkfuse/shape.hpp"
+#include "vkfuse/visibility.hpp"
 
-namespace vkfuse {
+namespace vkfuse VKFUSE_PUBLIC {
 
 /// A value of the program being built. Copying is cheap and shares the node. Nothing is computed
 /// until the program is compiled and run. A bad operation (dtypes that do not go together, shapes

@@ -1,4 +1,5 @@
 #include "api/states.hpp"
+#include "spirv/compile.hpp"
 
 namespace vkfuse {
 
@@ -78,6 +79,11 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
 DeviceDescription Device::description() const {
   const vulkan::DeviceInfo& info = state_->context->device()->info();
   return runtime::describe(state_->context->index(), info, info.caps);
+}
+
+StoreReport Device::store() const {
+  const store::Store& store = state_->context->store();
+  return {store.path(), store.off(), store.loaded(), store.missed(), store.saved(), spirv::compiler_calls()};
 }
 
 Result<Buffer> Device::allocate(std::uint64_t bytes) const {

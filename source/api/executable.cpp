@@ -212,9 +212,10 @@ Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) co
 namespace {
 
 /// Registers, spills and code size under whatever names the driver has for them.
-plan::KernelFigures figures_of(const runtime::CompiledKernel& kernel) {
+plan::KernelFigures figures_of(runtime::Context& context, const codegen::Kernel& kernel) {
   plan::KernelFigures figures;
-  auto all = vulkan::statistics(kernel.pipeline);
+  if (!context.device()->caps().executable_statistics) return figures;
+  auto all = context.statistics(kernel);
   if (!all) return figures;
   for (const vulkan::Statistic& one : *all) {
     const auto value = static_cast<std::int64_t>(one.value);
@@ -241,7 +242,9 @@ Result<std::string> explain_plan(runtime::Program& program, bool json) {
   if (!json) return plan::to_text(program.plan(), unfused, symbols);
   VKF_TRY(variant, program.variant(symbols));
   std::vector<plan::KernelFigures> figures;
-  for (const auto& step : variant->compiled) figures.push_back(step.empty() ? plan::KernelFigures{} : figures_of(*step.back()));
+  for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
+    figures.push_back(variant->steps[i].alias ? plan::KernelFigures{} : figures_of(*program.context(), variant->kernels[i].back()));
+  }
   return plan::to_json(program.plan(), unfused, symbols, figures);
 }
 
@@ -275,14 +278,44 @@ int Executable::kernel_count() const {
   return variant ? (*variant)->dispatches() : static_cast<int>(program.plan().steps.size());
 }
 
+std::vector<Port> Executable::inputs() const {
+  const ir::Graph& graph = state_->program->plan().graph;
+  std::vector<Port> all;
+  for (ir::NodeId id : graph.inputs()) all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
+  return all;
+}
+
+std::vector<Port> Executable::outputs() const {
+  const ir::Graph& graph = state_->program->plan().graph;
+  std::vector<Port> all;
+  for (const ir::Output& output : graph.outputs()) all.push_back({output.name, graph.node(output.value).type.dtype, graph.node(output.value).type.shape});
+  return all;
+}
+
+namespace {
+
+runtime::ProgramOptions program_options(const CompileOptions& options) {
+  runtime::ProgramOptions made;
+  made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
+  made.fusion = options.fusion;
+  return made;
+}
+
+}  // namespace
+
 namespace api {
+
+Result<void> supports_graph(const Device& device, const ir::Graph& graph, const CompileOptions& options) {
+  return guarded([&]() -> Result<void> {
+    Result<void> checked = runtime::Program::check(*device.state()->context, graph, program_options(options));
+    if (!checked) return std::move(checked).error().within(fmt::format("compiling the graph '{}'", graph.name));
+    return {};
+  });
+}
 
 Result<Executable> compile_graph(const Device& device, ir::Graph graph, const CompileOptions& options) {
   return guarded([&]() -> Result<Executable> {
-    runtime::ProgramOptions made;
-    made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
-    made.fusion = options.fusion;
-    auto program = runtime::Program::create(device.state()->context, graph, made);
+    auto program = runtime::Program::create(device.state()->context, graph, program_options(options));
     if (!program) return std::move(program).error().within(fmt::format("compiling the graph '{}'", graph.name));
     auto state = std::make_shared<Executable::State>();
     state->program = *std::move(program);
@@ -301,6 +334,13 @@ Result<Executable> compile(const Device& device, std::span<const Tensor> outputs
 
 Result<Executable> compile(const Device& device, std::initializer_list<Tensor> outputs, const CompileOptions& options) {
   return compile(device, std::span<const Tensor>(outputs.begin(), outputs.size()), options);
+}
+
+Result<void> supports(const Device& device, std::span<const Tensor> outputs, const CompileOptions& options) {
+  return api::guarded([&]() -> Result<void> {
+    VKF_TRY(graph, api::to_graph(outputs, options.output_names, options.name));
+    return api::supports_graph(device, graph, options);
+  });
 }
 
 Result<Executable> compile_text(const Device& device, std::string_view text, const CompileOptions& options) {

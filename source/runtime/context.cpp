@@ -1,13 +1,9 @@
 #include "runtime/context.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
-#include "spirv/compile.hpp"
-#include "spirv/probe.hpp"
-#include "spirv/reflect.hpp"
 #include "vulkan/command_buffer.hpp"
 
 namespace vkfuse::runtime {
@@ -51,47 +47,27 @@ Result<std::size_t> choose(const std::vector<vulkan::DeviceInfo>& devices, const
 
 /// One Vulkan instance for the process: SwiftShader leaks thread-local keys each time the loader
 /// unloads it, and dies after some hundred times. It is never destroyed: at exit NVIDIA's driver may be
-/// gone before us, and calling into it crashes. Tests that inject faults get one of their own.
-Result<std::shared_ptr<vulkan::Instance>> process_instance(vulkan::FaultPlan* faults) {
-  vulkan::InstanceOptions options;
-  options.faults = faults;
-  if (faults != nullptr) return vulkan::Instance::create(options);
+/// gone before us, and calling into it crashes.
+Result<std::shared_ptr<vulkan::Instance>> process_instance() {
   static std::mutex mutex;
   static auto& kept = *new std::shared_ptr<vulkan::Instance>();
   const std::lock_guard<std::mutex> lock(mutex);
   if (kept == nullptr) {
-    VKF_TRY(instance, vulkan::Instance::create(options));
+    VKF_TRY(instance, vulkan::Instance::create());
     kept = std::move(instance);
   }
   return kept;
 }
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// Codegen's record and the module must agree; a SPIRV-Cross too old for the module says nothing.
-Result<void> check_interface(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv) {
-  auto found = spirv::reflect(spirv);
-  if (!found) return found.error().code == ErrorCode::unsupported ? Result<void>() : Result<void>(std::move(found).error());
-  check(found->push_constant_bytes == kernel.constants.size() * 4, "the shader's push constants are those codegen recorded");
-  check(found->bindings.size() == kernel.bindings.size(), "the shader's buffers are those codegen recorded");
-  for (std::size_t i = 0; i < kernel.bindings.size(); ++i) {
-    check(found->bindings[i].binding == i && found->bindings[i].set == 0, "buffers are bound in the order codegen recorded");
-    check(kernel.bindings[i].store != found->bindings[i].readonly, "reads are readonly, stores are not");
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::vector<vulkan::DeviceInfo>> Context::devices() {
-  VKF_TRY(instance, process_instance(nullptr));
+  VKF_TRY(instance, process_instance());
   return instance->devices();
 }
 
-Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vulkan::FaultPlan* faults) {
-  VKF_TRY(instance, process_instance(faults));
+Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, const vulkan::DeviceOptions& without) {
+  VKF_TRY(instance, process_instance());
   std::string wanted = options.name;
   const char* environment = std::getenv("VKFUSE_DEVICE");
   if (wanted.empty() && environment != nullptr) wanted = environment;
@@ -101,16 +77,18 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, vul
   context->disabled_ = options.disable;
   Caps caps = instance->devices()[index].caps;
   VKF_CHECK_OK(restrict_caps(options, caps));
-  VKF_TRY(device, vulkan::Device::create(instance, index));
+  VKF_TRY(device, vulkan::Device::create(instance, index, without));
   context->device_ = device;
+  context->store_ = std::make_unique<store::Store>(options.store);
+  context->shaders_ = std::make_unique<Shaders>(*context->store_);
   context->base_.name = device->info().name;
   context->base_.type = device->info().type;
   context->base_.caps = caps;
   context->base_.quirks.folds_nan_away = device->info().driver_name == "llvmpipe";
-  const bool controls = spirv::can_compile(spirv::GlslExtension::spirv_intrinsics);
+  const bool controls = context->shaders_->can_compile(spirv::GlslExtension::spirv_intrinsics);
   context->base_.caps.keep_nan_f32 = caps.keep_nan_f32 && controls;
   context->base_.caps.keep_nan_f64 = caps.keep_nan_f64 && controls;
-  context->base_.caps.int64 = caps.int64 && spirv::can_compile(spirv::GlslExtension::arithmetic_int64);
+  context->base_.caps.int64 = caps.int64 && context->shaders_->can_compile(spirv::GlslExtension::arithmetic_int64);
   return context;
 }
 
@@ -152,9 +130,9 @@ Result<std::string> Context::missing(Rung rung) {
     reason = "The device has no subgroup arithmetic in compute shaders.";
   } else if (rung == Rung::t2 && !(caps.float16 && caps.storage_16bit)) {
     reason = fmt::format("The device has no {}.", caps.float16 ? "16-bit storage" : "float16 arithmetic");
-  } else if (rung == Rung::t1 && !spirv::can_compile(spirv::GlslExtension::subgroup_arithmetic)) {
+  } else if (rung == Rung::t1 && !shaders_->can_compile(spirv::GlslExtension::subgroup_arithmetic)) {
     reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_arithmetic.";
-  } else if (rung == Rung::t2 && !spirv::can_compile(spirv::GlslExtension::arithmetic_float16)) {
+  } else if (rung == Rung::t2 && !shaders_->can_compile(spirv::GlslExtension::arithmetic_float16)) {
     reason = "The linked shaderc cannot compile GL_EXT_shader_explicit_arithmetic_types_float16.";
   } else if (rung == Rung::t1 || rung == Rung::t2) {
     VKF_TRY(tested, self_test(*this, rung));
@@ -165,37 +143,6 @@ Result<std::string> Context::missing(Rung rung) {
   const std::lock_guard<std::mutex> lock(mutex_);
   missing_[rung] = reason;
   return reason;
-}
-
-Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
-  const std::string key = fmt::format("{} {}\n{}", kernel.workgroup, kernel.subgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto known = kernels_.find(key);
-    if (known != kernels_.end()) return known->second;
-  }
-  const auto start = std::chrono::steady_clock::now();
-  auto words = spirv::compile_glsl(kernel.glsl, kernel.name);
-  if (!words) return std::move(words).error().within("compiling " + kernel.name);
-  VKF_CHECK_OK(check_interface(kernel, *words));
-  const double compile_ms = milliseconds_since(start);
-  vulkan::PipelineInfo info;
-  info.name = kernel.name;
-  info.spirv = *words;
-  info.buffers = static_cast<std::uint32_t>(kernel.bindings.size());
-  info.push_constant_bytes = static_cast<std::uint32_t>(kernel.constants.size() * 4);
-  if (kernel.subgroup > 0) {
-    info.full_subgroups = true;
-    if (device_->caps().subgroup_size_control) info.subgroup_size = static_cast<std::uint32_t>(kernel.subgroup);
-  }
-  info.constants = {{0, static_cast<std::uint32_t>(kernel.workgroup)}};
-  info.capture_statistics = device_->caps().executable_statistics;
-  auto pipeline = vulkan::ComputePipeline::create(device_, info);
-  if (!pipeline) return std::move(pipeline).error().within("creating the pipeline of " + kernel.name);
-  const double pipeline_ms = std::chrono::duration<double, std::milli>(pipeline->creation_time()).count();
-  auto compiled = std::make_shared<const CompiledKernel>(CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms});
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return kernels_.emplace(key, compiled).first->second;
 }
 
 Result<void> Context::upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -237,7 +184,7 @@ Result<void> Context::download(const vulkan::Buffer& from, std::uint64_t offset,
 
 Result<std::vector<std::uint32_t>> Context::run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
                                                       std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup) {
-  VKF_TRY(words, spirv::compile_glsl(glsl, name));
+  VKF_TRY(words, shaders_->compile(glsl, name, 2));
   vulkan::PipelineInfo info;
   info.name = name;
   info.spirv = words;

@@ -11,6 +11,7 @@
 
 #include "base/target.hpp"
 #include "codegen/kernel.hpp"
+#include "runtime/shaders.hpp"
 #include "vkfuse/device.hpp"
 #include "vulkan/buffer.hpp"
 #include "vulkan/device.hpp"
@@ -22,14 +23,14 @@ namespace vkfuse::runtime {
 struct CompiledKernel {
   std::vector<std::uint32_t> spirv;
   vulkan::ComputePipeline pipeline;
-  double compile_ms = 0;   ///< GLSL to SPIR-V
+  double compile_ms = 0;   ///< GLSL to SPIR-V, or reading it from the store and checking it
   double pipeline_ms = 0;  ///< in the driver
 };
 
 class Context {
  public:
-  /// Picks, opens and restricts a device. `faults` is a test hook.
-  static Result<std::shared_ptr<Context>> open(const DeviceOptions& options, vulkan::FaultPlan* faults = nullptr);
+  /// Picks, opens and restricts a device. `without` is for tests: drivers without hardware lack what every device has.
+  static Result<std::shared_ptr<Context>> open(const DeviceOptions& options, const vulkan::DeviceOptions& without = {});
 
   /// Every device of this machine, in the order of their indices.
   static Result<std::vector<vulkan::DeviceInfo>> devices();
@@ -47,8 +48,18 @@ class Context {
   /// Why a rung is not used, or an empty string if it is: tested once, on first demand.
   Result<std::string> missing(Rung rung);
 
-  /// The compiled form of a kernel; equal keys on one device are compiled once. Thread-safe.
+  /// The compiled form of a kernel; equal keys on one device are compiled once, and what the store has of them is not
+  /// compiled at all. Thread-safe.
   Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel);
+  /// The same for several, on as many threads as the machine has; the first kernel's error where there are more.
+  Result<std::vector<std::shared_ptr<const CompiledKernel>>> compile_all(const std::vector<const codegen::Kernel*>& kernels);
+  /// What the driver says of a kernel: it is made once more, because drivers that keep what they need for this do not
+  /// take pipelines from a cache.
+  Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);
+
+  [[nodiscard]] store::Store& store() { return *store_; }
+  /// The next compile() of any kernel starts from the store, as in a new process: for measuring that.
+  void forget_kernels();
 
   /// Runs one hand-written kernel on words: the self-tests' way. Buffer 0 is the input, 1 the output.
   Result<std::vector<std::uint32_t>> run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
@@ -59,8 +70,12 @@ class Context {
 
  private:
   Context() = default;
+  Result<CompiledKernel> make_kernel(const codegen::Kernel& kernel);
+  [[nodiscard]] std::string pipeline_key(const codegen::Kernel& kernel) const;
 
   std::shared_ptr<vulkan::Device> device_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<Shaders> shaders_;
   Target base_;  ///< T0 with the lowered limits
   std::vector<std::string> disabled_;
   int index_ = 0;

@@ -36,18 +36,31 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 
 }  // namespace
 
-Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options) {
+Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph));
-  VKF_TRY(target, context->target(rungs_for(prepared)));
+  VKF_TRY(target, context.target(rungs_for(prepared)));
   VKF_CHECK_OK(check_dtypes(prepared, target));
-  auto program = std::shared_ptr<Program>(new Program());
-  program->context_ = std::move(context);
-  program->options_ = options;
+  options_ = options;
   VKF_TRY(plan, plan::make_plan(std::move(prepared), target, {options.fusion}));
-  program->plan_ = std::move(plan);
+  plan_ = std::move(plan);
+  return {};
+}
+
+Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options) {
+  auto program = std::shared_ptr<Program>(new Program());
+  VKF_CHECK_OK(program->prepare(*context, graph, options));
+  program->context_ = std::move(context);
   VKF_TRY(first, program->variant(program->nominal()));
   static_cast<void>(first);
   return program;
+}
+
+Result<void> Program::check(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
+  Program program;
+  VKF_CHECK_OK(program.prepare(context, graph, options));
+  VKF_TRY(variant, program.write_variant(program.nominal()));
+  static_cast<void>(variant);
+  return {};
 }
 
 Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(plan_.graph, plan_.target, {false}); }
@@ -73,7 +86,24 @@ Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symb
   return made;
 }
 
-Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
+/// All at once, so that they are compiled side by side.
+Result<void> Program::compile_kernels(Variant& variant) const {
+  std::vector<const codegen::Kernel*> wanted;
+  for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
+    if (variant.steps[i].alias) continue;
+    for (const codegen::Kernel& kernel : variant.kernels[i]) wanted.push_back(&kernel);
+  }
+  VKF_TRY(compiled, context_->compile_all(wanted));
+  auto next = compiled.begin();
+  for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
+    const auto end = next + (variant.steps[i].alias ? 0 : static_cast<std::ptrdiff_t>(variant.kernels[i].size()));
+    variant.compiled.emplace_back(next, end);
+    next = end;
+  }
+  return {};
+}
+
+Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols) const {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
   VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning));
@@ -85,15 +115,15 @@ Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues&
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     emitting.name = fmt::format("segment {}", i);
     VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, steps[i].loops, steps[i].schedule, plan_.target, emitting));
-    variant->compiled.emplace_back();
-    for (const codegen::Kernel& kernel : kernels) {
-      if (steps[i].alias) continue;
-      VKF_TRY(compiled, context_->compile(kernel));
-      variant->compiled.back().push_back(std::move(compiled));
-    }
     variant->kernels.push_back(std::move(kernels));
   }
   variant->steps = std::move(steps);
+  return variant;
+}
+
+Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
+  VKF_TRY(variant, write_variant(symbols));
+  VKF_CHECK_OK(compile_kernels(*variant));
   return std::shared_ptr<const Variant>(std::move(variant));
 }
 

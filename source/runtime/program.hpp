@@ -50,6 +50,9 @@ class Program {
   /// for nominal ones where they are symbolic.
   static Result<std::shared_ptr<Program>> create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options);
 
+  /// Whether create() would succeed, as far as can be told without a compiler.
+  static Result<void> check(Context& context, const ir::Graph& graph, const ProgramOptions& options);
+
   [[nodiscard]] const plan::Plan& plan() const { return plan_; }
   [[nodiscard]] const std::shared_ptr<Context>& context() const { return context_; }
   [[nodiscard]] const ProgramOptions& options() const { return options_; }
@@ -86,6 +89,11 @@ class Program {
   Program() = default;
   [[nodiscard]] bool is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const;
   Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols) const;
+  /// Plans; nothing is compiled.
+  Result<void> prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options);
+  /// Schedules and kernel texts for these sizes; nothing is compiled.
+  Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols) const;
+  Result<void> compile_kernels(Variant& variant) const;
 
   std::shared_ptr<Context> context_;
   ProgramOptions options_;

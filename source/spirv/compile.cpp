@@ -1,8 +1,11 @@
 // The only file that includes shaderc.
 #include "spirv/compile.hpp"
 
+#include <link.h>
 #include <shaderc/shaderc.h>
+#include <sys/stat.h>
 
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <memory>
@@ -33,6 +36,9 @@ shaderc_compiler_t shared_compiler() {
   static const Compiler compiler(shaderc_compiler_initialize());
   return compiler.get();
 }
+
+// What make_options() sets: compiled words are kept under it.
+constexpr const char* kOptionsText = "glsl, vulkan 1.1, spirv 1.3, unoptimised";
 
 Options make_options(shaderc_source_language language) {
   Options options(shaderc_compile_options_initialize());
@@ -78,6 +84,25 @@ bool check_is_on() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
+std::atomic<std::uint64_t> calls = 0;
+
+// Where the compiler is a library of the system, an upgrade replaces it under the same name.
+int add_library(dl_phdr_info* library, std::size_t, void* text) {
+  const std::string_view path = library->dlpi_name == nullptr ? "" : library->dlpi_name;
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  struct stat facts {};
+  const bool compiles = file.starts_with("libshaderc") || file.starts_with("libglslang") || file.starts_with("libSPIRV");
+  if (!compiles || ::stat(library->dlpi_name, &facts) != 0) return 0;
+  *static_cast<std::string*>(text) += fmt::format(", {} {} {}.{:09}", file, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+  return 0;
+}
+
+std::string loaded_libraries() {
+  std::string text;
+  ::dl_iterate_phdr(add_library, &text);
+  return text;
+}
+
 Result<Module> compile(std::string_view source, std::string_view name, shaderc_source_language language) {
   const shaderc_compiler_t compiler = shared_compiler();
   const Options options = make_options(language);
@@ -85,6 +110,7 @@ Result<Module> compile(std::string_view source, std::string_view name, shaderc_s
     return make_error(ErrorCode::out_of_memory, "shaderc could not be initialised to compile '{}'.", name);
   }
   const std::string file(name);
+  ++calls;
   const Output output(shaderc_compile_into_spv(compiler, source.data(), source.size(), shaderc_compute_shader,
                                                file.c_str(), "main", options.get()));
   if (!output) return make_error(ErrorCode::out_of_memory, "shaderc gave no result for '{}'.", name);
@@ -112,6 +138,11 @@ Result<Module> compile_hlsl(std::string_view hlsl, std::string_view name) {
   return compile(hlsl, name, shaderc_source_language_hlsl);
 }
 
-void warm_up() { (void)compile_glsl("#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n", "warm_up.comp"); }
+std::uint64_t compiler_calls() { return calls.load(); }
+
+const std::string& compiler_identity() {
+  static const std::string identity = fmt::format("{}; {}{}", kOptionsText, VKFUSE_SHADERC_ID, loaded_libraries());
+  return identity;
+}
 
 }  // namespace vkfuse::spirv

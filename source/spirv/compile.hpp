@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +24,11 @@ Result<Module> compile_glsl(std::string_view glsl, std::string_view name);
 /// The same for HLSL; the entry point is `main`.
 Result<Module> compile_hlsl(std::string_view hlsl, std::string_view name);
 
-/// Pays for the first compile. Meant for a thread that runs beside device creation.
-void warm_up();
+/// How many shaders this process has given to shaderc so far.
+std::uint64_t compiler_calls();
+
+/// One line that differs between any two compilers or options that may give different words for one text: what of
+/// shaderc was linked, what is loaded now, and the options of compile_glsl().
+const std::string& compiler_identity();
 
 }  // namespace vkfuse::spirv

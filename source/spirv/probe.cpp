@@ -1,6 +1,7 @@
 #include "spirv/probe.hpp"
 
 #include <array>
+#include <atomic>
 
 #include "base/error.hpp"
 #include "spirv/compile.hpp"
@@ -24,25 +25,19 @@ constexpr std::array<std::string_view, kGlslExtensionCount> kNames = {
     "GL_EXT_integer_dot_product",
 };
 
-std::array<bool, kGlslExtensionCount> probe_all() {
-  std::array<bool, kGlslExtensionCount> answers{};
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    answers[i] = compile_glsl(fmt::format("#version 450\n#extension {} : require\n"
-                                          "layout(local_size_x = 1) in;\nvoid main() {{}}\n",
-                                          kNames[i]),
-                              "probe.comp")
-                     .ok();
-  }
-  return answers;
-}
-
 }  // namespace
 
 std::string_view name_of(GlslExtension extension) { return kNames[static_cast<std::size_t>(extension)]; }
 
 bool can_compile(GlslExtension extension) {
-  static const std::array<bool, kGlslExtensionCount> answers = probe_all();
-  return answers[static_cast<std::size_t>(extension)];
+  enum : signed char { unknown, no, yes };
+  static std::array<std::atomic<signed char>, kGlslExtensionCount> answers{};
+  std::atomic<signed char>& answer = answers[static_cast<std::size_t>(extension)];
+  if (answer != unknown) return answer == yes;
+  const std::string text =
+      fmt::format("#version 450\n#extension {} : require\nlayout(local_size_x = 1) in;\nvoid main() {{}}\n", name_of(extension));
+  answer = compile_glsl(text, "probe.comp").ok() ? yes : no;
+  return answer == yes;
 }
 
 }  // namespace vkfuse::spirv

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/program.hpp"
+#include "store/store.hpp"
 #include "tool/model.hpp"
 #include "tool/validate.hpp"
 
@@ -16,10 +17,22 @@ namespace vkfuse::tool {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+StoreOptions store_options(const Common& common) {
+  StoreOptions options;
+  options.enabled = common.cache != "off";
+  if (options.enabled) options.folder = common.cache;
+  return options;
+}
+
+}  // namespace
+
 Result<DeviceOptions> device_options(const Common& common) {
   DeviceOptions options;
   options.name = common.device;
   options.disable = common.disable;
+  options.store = store_options(common);
   for (const std::string& limit : common.limits) {
     const std::size_t equals = limit.find('=');
     std::uint64_t value = 0;
@@ -103,6 +116,11 @@ std::string summary(const HostTensor& tensor) {
   return text + (count * width < tensor.bytes.size() ? ", ...}" : "}");
 }
 
+std::string summary(const StoreReport& store) {
+  const std::string kept = store.off.empty() ? fmt::format("{} loaded from {}, {} saved there.", store.loaded, store.folder, store.saved) : store.off;
+  return fmt::format("Shaders compiled: {}. {}", store.compiler_calls, kept);
+}
+
 /// A file name for an output: whatever the graph calls it stays inside the folder.
 std::string file_stem(const std::string& name) {
   std::string safe = name;
@@ -134,6 +152,22 @@ Result<int> list_devices(const Common& common, bool json) {
   return 0;
 }
 
+Result<int> manage_cache(const Common& common, const std::string& action) {
+  store::Store store(store_options(common));
+  if (!store.off().empty()) return unsupported("{}", store.off());
+  if (action == "clear") {
+    const store::Usage removed = store.clear();
+    fmt::print("{} entries, {} bytes removed\n", removed.entries, removed.bytes);
+    return 0;
+  }
+  const store::Usage usage = store.usage();
+  if (action == "path") fmt::print("{}\n", store.path());
+  if (action == "size") fmt::print("{}\n", usage.bytes);
+  if (action == "entries") fmt::print("{}\n", usage.entries);
+  if (action.empty()) fmt::print("path     {}\nsize     {} of {} bytes\nentries  {}\n", store.path(), usage.bytes, StoreOptions().limit_bytes, usage.entries);
+  return 0;
+}
+
 Result<int> run_model(const Common& common, const RunCommand& command) {
   VKF_TRY(graph, load_model(command.model));
   VKF_TRY(inputs, random_inputs(graph, 0));
@@ -155,6 +189,7 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
     VKF_TRY(times, program.profile_host(views(inputs)));
     std::printf("  %-40s %12s\n", "kernel", "device us");
     for (const KernelTime& time : times) std::printf("  %-40s %12.2f\n", time.kernel.c_str(), time.microseconds);
+    std::printf("%s\n", summary(device.store()).c_str());
   }
   return 0;
 }

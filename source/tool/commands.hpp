@@ -15,6 +15,7 @@ struct Common {
   std::vector<std::string> limits;   ///< NAME=VALUE
   std::vector<std::string> without;  ///< "fusion"
   bool strict = false;
+  std::string cache;  ///< a folder, "off", or empty
 };
 
 struct RunCommand {
@@ -46,13 +47,15 @@ struct ValidateCommand {
   std::uint64_t seed = 0;
 };
 
+/// The kernel store: `action` is "path", "size", "entries", "clear", or empty for the first three.
+Result<int> manage_cache(const Common& common, const std::string& action);
 Result<int> list_devices(const Common& common, bool json);
 Result<int> run_model(const Common& common, const RunCommand& command);
 Result<int> show_plan(const Common& common, const PlanCommand& command);
 Result<int> show_code(const Common& common, const CodeCommand& command);
 Result<int> validate_models(const Common& common, const ValidateCommand& command);
 
-/// What --device, --disable and --limit say.
+/// What --device, --disable, --limit and --cache say.
 Result<DeviceOptions> device_options(const Common& common);
 Result<CompileOptions> compile_options(const Common& common);
 

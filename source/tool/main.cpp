@@ -19,6 +19,7 @@ void add_common(CLI::App& command, Common& common) {
   command.add_option("--disable", common.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
   command.add_option("--limit", common.limits, "Lower a limit: NAME=VALUE");
   command.add_option("--without", common.without, "Switch a mechanism off: fusion")->delimiter(',');
+  command.add_option("--cache", common.cache, "The folder of compiled kernels, or off");
   command.add_flag("--strict", common.strict, "Round every op to its dtype");
 }
 
@@ -78,6 +79,12 @@ int main(int argc, char** argv) {
   add_code("spirv", "Print the SPIR-V disassembly of every kernel", Stage::spirv);
   add_code("msl", "Print every kernel as Metal shading language", Stage::msl);
   add_code("hlsl", "Print every kernel as HLSL", Stage::hlsl);
+
+  std::string action;
+  CLI::App* cache_app = app.add_subcommand("cache", "Show or clear the folder of compiled kernels");
+  cache_app->add_option("--cache", common.cache, "The folder of compiled kernels");
+  cache_app->add_option("action", action, "path, size, entries or clear; without one, the first three")->check(CLI::IsMember({"path", "size", "entries", "clear"}));
+  cache_app->callback([&] { status = finish(manage_cache(common, action)); });
 
   ValidateCommand validate;
   CLI::App* validate_app = app.add_subcommand("validate", "Check outputs against the reference or against ONNX test data");

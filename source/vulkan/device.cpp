@@ -1,8 +1,5 @@
 #include "vulkan/device.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 #include "vulkan/query.hpp"
 
 namespace vkfuse::vulkan {
@@ -49,18 +46,13 @@ Result<void> Device::open(std::size_t index, const DeviceOptions& options) {
 
   push_descriptors_ = options.push_descriptors && features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
   map_device_memory_ = options.map_device_memory;
-  return finish_opening(physical, options.timeline && features.timeline.timelineSemaphore, options.pipeline_cache);
+  return finish_opening(physical, options.timeline && features.timeline.timelineSemaphore);
 }
 
-Result<void> Device::finish_opening(VkPhysicalDevice physical, bool timeline,
-                                    std::span<const std::byte> pipeline_cache) {
-  const InstanceFunctions& vk = instance_->functions();
-  vk.GetPhysicalDeviceMemoryProperties(physical, &memory_);
-  VkPhysicalDeviceProperties properties{};
-  vk.GetPhysicalDeviceProperties(physical, &properties);
-  std::copy_n(properties.pipelineCacheUUID, VK_UUID_SIZE, pipeline_cache_uuid_.begin());
+Result<void> Device::finish_opening(VkPhysicalDevice physical, bool timeline) {
+  instance_->functions().GetPhysicalDeviceMemoryProperties(physical, &memory_);
   if (timeline && functions_.WaitSemaphores) VKF_CHECK_OK(make_timeline());
-  return make_pipeline_cache(pipeline_cache);
+  return {};
 }
 
 Result<void> Device::make_timeline() {
@@ -69,39 +61,6 @@ Result<void> Device::make_timeline() {
   VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
   info.pNext = &type;
   return functions_.call(functions_.CreateSemaphore, device_, &info, nullptr, &timeline_);
-}
-
-// Drivers have crashed on the cache of another version: its header must be this device's.
-bool Device::cache_is_ours(std::span<const std::byte> bytes) const {
-  VkPipelineCacheHeaderVersionOne header{};
-  if (bytes.size() < sizeof header) return false;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  return header.headerSize >= sizeof header && header.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
-         header.vendorID == info_.vendor_id && header.deviceID == info_.device_id &&
-         std::equal(pipeline_cache_uuid_.begin(), pipeline_cache_uuid_.end(), header.pipelineCacheUUID);
-}
-
-Result<void> Device::make_pipeline_cache(std::span<const std::byte> initial) {
-  VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-  if (cache_is_ours(initial)) {
-    info.initialDataSize = initial.size();
-    info.pInitialData = initial.data();
-  }
-  return functions_.call(functions_.CreatePipelineCache, device_, &info, nullptr, &pipeline_cache_);
-}
-
-Result<std::vector<std::byte>> Device::pipeline_cache_data() const {
-  for (;;) {
-    std::size_t size = 0;
-    VKF_CHECK_OK(functions_.call(functions_.GetPipelineCacheData, device_, pipeline_cache_, &size, nullptr));
-    std::vector<std::byte> bytes(size);
-    const VkResult result =
-        functions_.raw(functions_.GetPipelineCacheData, device_, pipeline_cache_, &size, bytes.data());
-    if (result == VK_INCOMPLETE) continue;  // another thread has made a pipeline meanwhile
-    if (result != VK_SUCCESS) return Calls::failure("vkGetPipelineCacheData", result);
-    bytes.resize(size);
-    return bytes;
-  }
 }
 
 Result<void> Device::wait_idle() {
@@ -120,7 +79,6 @@ Device::~Device() {
   // A host may have submitted what was recorded for it. An idle queue of our own is left alone: drivers
   // that only compile have none that could be waited for.
   if (queue_ != VK_NULL_HANDLE && (submitted_ != 0 || !owned_)) drain();
-  if (pipeline_cache_ != VK_NULL_HANDLE) functions_.DestroyPipelineCache(device_, pipeline_cache_, nullptr);
   if (timeline_ != VK_NULL_HANDLE) functions_.DestroySemaphore(device_, timeline_, nullptr);
   if (owned_) functions_.DestroyDevice(device_, nullptr);
 }

@@ -19,8 +19,6 @@ struct DeviceOptions {
   bool timeline = true;           ///< false: submissions signal fences
   bool push_descriptors = true;   ///< false: descriptor pools
   bool map_device_memory = true;  ///< false: device buffers are never mapped, so uploads are staged
-  /// What pipeline_cache_data() once gave. Ignored when its header names another device or driver.
-  std::span<const std::byte> pipeline_cache;
 };
 
 /// A device of the host program, lent for as long as anything made from the Device lives. Handles
@@ -66,15 +64,11 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Waits for everything submitted.
   Result<void> wait_idle();
 
-  /// The bytes of the pipeline cache, for the next process.
-  Result<std::vector<std::byte>> pipeline_cache_data() const;
-
   // For the classes of this folder.
   /// Waits for the queue, ignoring errors, before what it may be using goes away.
   void drain() const;
   [[nodiscard]] const DeviceFunctions& functions() const { return functions_; }
   [[nodiscard]] VkDevice handle() const { return device_; }
-  [[nodiscard]] VkPipelineCache pipeline_cache() const { return pipeline_cache_; }
   [[nodiscard]] VkSemaphore timeline() const { return timeline_; }
   [[nodiscard]] std::uint32_t queue_family() const { return queue_family_; }
   [[nodiscard]] std::uint32_t timestamp_bits() const { return timestamp_bits_; }
@@ -85,10 +79,8 @@ class Device : public std::enable_shared_from_this<Device> {
   Device() = default;
   Result<void> open(std::size_t index, const DeviceOptions& options);
   Result<void> use(const LentDevice& lent);
-  Result<void> finish_opening(VkPhysicalDevice physical, bool timeline, std::span<const std::byte> pipeline_cache);
+  Result<void> finish_opening(VkPhysicalDevice physical, bool timeline);
   Result<void> make_timeline();
-  Result<void> make_pipeline_cache(std::span<const std::byte> initial);
-  [[nodiscard]] bool cache_is_ours(std::span<const std::byte> bytes) const;
   Result<Ticket> submit_locked(std::span<const VkCommandBuffer> buffers);
 
   std::shared_ptr<const Instance> instance_;
@@ -96,8 +88,6 @@ class Device : public std::enable_shared_from_this<Device> {
   DeviceFunctions functions_;
   VkDevice device_ = VK_NULL_HANDLE;
   VkPhysicalDeviceMemoryProperties memory_{};
-  Uuid pipeline_cache_uuid_{};
-  VkPipelineCache pipeline_cache_ = VK_NULL_HANDLE;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
   std::uint32_t queue_family_ = 0;
   std::uint32_t timestamp_bits_ = 0;

@@ -30,6 +30,7 @@ struct DeviceInfo {
   std::uint32_t device_id = 0;
   Uuid device_uuid{};
   Uuid driver_uuid{};
+  Uuid pipeline_cache_uuid{};  ///< another one where pipelines of one are nothing for the other
   DeviceType type = DeviceType::other;
   Caps caps;
   std::vector<MemoryHeap> heaps;

@@ -65,7 +65,7 @@ Result<void> Device::use(const LentDevice& lent) {
   FeatureChain features;
   VKF_CHECK_OK(features.query(vk, physical));
   push_descriptors_ = lent.all_features && features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
-  return finish_opening(physical, lent.all_features && features.timeline.timelineSemaphore, {});
+  return finish_opening(physical, lent.all_features && features.timeline.timelineSemaphore);
 }
 
 Result<CommandBuffer> CommandBuffer::adopt(const std::shared_ptr<const Device>& device, void* command_buffer) {

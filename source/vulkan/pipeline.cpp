@@ -1,5 +1,7 @@
 #include "vulkan/pipeline.hpp"
 
+#include "vulkan/pipeline_cache.hpp"
+
 namespace vkfuse::vulkan {
 namespace {
 
@@ -114,11 +116,17 @@ Result<void> ComputePipeline::compile(const std::shared_ptr<const Device>& devic
         VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
   }
   const auto start = std::chrono::steady_clock::now();
+  PipelineCache cache;
+  if (info.keep_cache || !info.cache.empty()) {
+    // Without one the pipeline is only slower to make: no reason to fail.
+    if (auto made = PipelineCache::create(device, info.cache)) cache = *std::move(made);
+  }
   VkPipeline pipeline = VK_NULL_HANDLE;
-  VKF_CHECK_OK(
-      vk.call(vk.CreateComputePipelines, device->handle(), device->pipeline_cache(), 1u, &create, nullptr, &pipeline));
+  VKF_CHECK_OK(vk.call(vk.CreateComputePipelines, device->handle(), cache.handle(), 1u, &create, nullptr, &pipeline));
   creation_time_ = std::chrono::steady_clock::now() - start;
   pipeline_ = decltype(pipeline_)(device, pipeline);
+  if (!info.keep_cache || cache.handle() == VK_NULL_HANDLE) return {};
+  if (auto data = cache.data()) cache_data_ = *std::move(data);
   return {};
 }
 

@@ -25,6 +25,10 @@ struct PipelineInfo {
   std::uint32_t subgroup_size = 0;
   /// Every subgroup is full; the workgroup's x is then a multiple of the subgroup size.
   bool full_subgroups = false;
+  /// What cache_data() of the same kernel once gave: the driver then need not compile. Ignored if it is of another
+  /// device or driver.
+  std::span<const std::byte> cache;
+  bool keep_cache = false;  ///< for cache_data()
   /// Keeps what statistics() and representations() read; costs memory, and time on some drivers.
   bool capture_statistics = false;
 };
@@ -37,6 +41,9 @@ class ComputePipeline {
 
   [[nodiscard]] std::uint32_t buffers() const { return buffers_; }
   [[nodiscard]] std::uint32_t push_constant_bytes() const { return push_constant_bytes_; }
+  /// Of a pipeline made with keep_cache, for the next process: what the driver made of the kernel. Empty where it tells
+  /// nothing.
+  [[nodiscard]] const std::vector<std::byte>& cache_data() const { return cache_data_; }
   /// How long the driver took.
   [[nodiscard]] std::chrono::nanoseconds creation_time() const { return creation_time_; }
 
@@ -57,6 +64,7 @@ class ComputePipeline {
   std::uint32_t push_constant_bytes_ = 0;
   bool pushes_descriptors_ = false;
   std::chrono::nanoseconds creation_time_{};
+  std::vector<std::byte> cache_data_;
 };
 
 /// One figure the driver's compiler reports: "SGPRs", "Spilled VGPRs", "Code size", ...

@@ -262,6 +262,7 @@ Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice
   info.device_id = core.deviceID;
   std::copy_n(properties.ids.deviceUUID, VK_UUID_SIZE, info.device_uuid.begin());
   std::copy_n(properties.ids.driverUUID, VK_UUID_SIZE, info.driver_uuid.begin());
+  std::copy_n(core.pipelineCacheUUID, VK_UUID_SIZE, info.pipeline_cache_uuid.begin());
   info.type = type_of(core.deviceType);
   fill_limits(core.limits, info.caps);
   apply_driver_limits(properties, info.caps);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the benchmark's command line does with files and signals.
-#   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case
+#   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case|store
 set -euo pipefail
 program=$1
 files=$(mktemp -d)
@@ -59,6 +59,23 @@ PLANT
     [ "$(wc -l < "$files/a.csv")" = 3 ] || fail "The CSV has not a head and two lines."
     grep -q 'arithmetic:f32' "$files/a.html" || fail "The page lacks a row."
     [ "$(grep -o '"case":"law_unary_2_small:f32:65536"' "$files/b.html" | wc -l)" = 2 ] || fail "Two files are not two devices on the page." ;;
+  store)
+    # Cold, every kernel is compiled; warm, none is; and nothing is left behind, nor in the user's own store.
+    mkdir "$files/temporary" "$files/home"
+    export TMPDIR=$files/temporary VKFUSE_CACHE=$files/home
+    "$program" --filter '^law unary [12] small' --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > "$files/out"
+    [ "$(json "$files/a.json" "all(r['compiler_calls_fused'] == r['kernels_fused'] for r in d['rows'])")" = True ] || fail "A cold start did not compile."
+    [ "$(json "$files/a.json" "[r['compiler_calls_fused_warm'] for r in d['rows']]")" = "[0, 0]" ] || fail "A warm start called the compiler."
+    for what in compile pipeline create first_run; do
+      [ "$(json "$files/a.json" "all(r['${what}_ms_fused_warm'] > 0 for r in d['rows'])")" = True ] || fail "There is no warm ${what}_ms."
+      head -1 "$files/a.csv" | grep -q ",${what}_ms_fused_warm," || fail "The CSV has no warm ${what}_ms."
+      grep -q "row.${what}_ms_fused_warm" "$files/a.html" || fail "The page has no warm ${what}_ms."
+    done
+    grep -q 'cold ms warm ms$' "$files/out" || fail "The table has no columns for both starts."
+    grep -qE '^law_unary_1_small:[^ ]* .* [0-9.]+ +[0-9.]+$' "$files/out" || fail "A line has not both starts: $(cat "$files/out")"
+    [ -z "$(ls "$TMPDIR" "$VKFUSE_CACHE" | grep -v :)" ] || fail "Files are left: $(ls "$TMPDIR" "$VKFUSE_CACHE")"
+    "$program" --check --filter '^law unary 1 small' --json "$files/b.json" > /dev/null
+    [ "$(json "$files/b.json" "'compile_ms_fused_warm' in d['rows'][0]")" = False ] || fail "--check starts twice." ;;
   case)
     "$program" --case softmax:f32:8x512 > "$files/out"
     grep -q '^softmax:f32:8x512 ' "$files/out" || fail "The case that was asked for did not run."

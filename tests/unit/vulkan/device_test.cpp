@@ -63,17 +63,44 @@ TEST(PipelineTest, RequiredSubgroupSizeIsTakenWhereItIsOffered) {
 }
 
 TEST(PipelineCacheTest, OnlyTheDevicesOwnCacheIsUsed) {
-  std::vector<std::byte> bytes;
-  {
-    const auto device = open_device();
-    must(ComputePipeline::create(device, vector_add_info()));
-    bytes = must(device->pipeline_cache_data());
-    EXPECT_GE(bytes.size(), sizeof(VkPipelineCacheHeaderVersionOne));
-  }
-  must(ComputePipeline::create(open_device({.pipeline_cache = bytes}), vector_add_info()));
+  const auto device = open_device();
+  PipelineInfo info = vector_add_info();
+  info.keep_cache = true;
+  const ComputePipeline pipeline = must(ComputePipeline::create(device, info));
+  // A cache that begins as this driver writes it, whether or not this driver keeps anything.
+  VkPipelineCacheHeaderVersionOne header{sizeof header, VK_PIPELINE_CACHE_HEADER_VERSION_ONE, device->info().vendor_id, device->info().device_id, {}};
+  std::copy_n(device->info().pipeline_cache_uuid.begin(), VK_UUID_SIZE, header.pipelineCacheUUID);
+  std::vector<std::byte> bytes(sizeof header);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  EXPECT_TRUE(pipeline.cache_data().empty() || std::equal(bytes.begin(), bytes.end(), pipeline.cache_data().begin()));
+  info.cache = bytes;
+  must(ComputePipeline::create(device, info));
   bytes[20] ^= std::byte{0xFF};  // another driver's UUID
-  must(ComputePipeline::create(open_device({.pipeline_cache = bytes}), vector_add_info()));
-  must(ComputePipeline::create(open_device({.pipeline_cache = std::span(bytes).first(10)}), vector_add_info()));
+  must(ComputePipeline::create(device, info));
+  info.cache = std::span(bytes).first(10);
+  must(ComputePipeline::create(device, info));
+}
+
+TEST(PipelineCacheTest, APipelineIsMadeWithoutACacheWhereThereIsNone) {
+  FaultPlan counting;
+  const auto device = open_device({}, &counting);
+  PipelineInfo info = vector_add_info();
+  info.keep_cache = true;
+  counting.calls = 0;
+  must(ComputePipeline::create(device, info));
+  int without = 0;
+  for (int call = 0, calls = counting.calls; call < calls; ++call) {
+    counting.calls = 0;
+    counting.fail_call = call;
+    counting.failed_call = nullptr;
+    const auto made = ComputePipeline::create(device, info);
+    const std::string failed = counting.failed_call.load() == nullptr ? "" : counting.failed_call.load();
+    const bool of_cache = failed.find("PipelineCache") != std::string::npos;
+    EXPECT_EQ(made.ok(), of_cache) << failed;
+    EXPECT_TRUE(!made.ok() || made->cache_data().empty());
+    without += of_cache;
+  }
+  EXPECT_GE(without, 2);  // making it, and reading it
 }
 
 }  // namespace

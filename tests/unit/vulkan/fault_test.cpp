@@ -17,7 +17,6 @@ Result<std::vector<float>> whole_flow(FaultPlan& faults, const DeviceOptions& op
   VKF_TRY(ticket, device->submit(add->commands));
   VKF_CHECK_OK(ticket.wait());
   VKF_TRY(ns, times.nanoseconds());
-  VKF_TRY(cache, device->pipeline_cache_data());
   VKF_CHECK_OK(device->wait_idle());
   return add->output();
 }

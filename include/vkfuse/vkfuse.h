@@ -1,0 +1,327 @@
+/* vkfuse for C, and for whatever calls C: tensor graphs as fused Vulkan compute kernels.
+ *
+ * Every function that can fail returns a vkf_status; vkf_last_error() then has one full sentence that names the
+ * offending value. Nothing throws and nothing ends the process: null and wrong arguments are VKF_INVALID_ARGUMENT.
+ *
+ * Handles are made by a function with a `vkf_X** made` as its last parameter, which is set to null if it fails, and given
+ * back with vkf_X_free(), which takes null. A handle keeps alive whatever it needs: they may be given back in any order.
+ * Strings and arrays passed in are copied. Devices, programs and tickets may be used by several threads at once;
+ * graphs and buffers by one at a time.
+ *
+ * Structures whose first member is `size` are set to zero and that member to sizeof: later versions add members at the
+ * end, and zero always means the default.
+ *
+ *     vkf_graph* graph;   vkf_graph_create("example", &graph);
+ *     vkf_dim shape[2] = {vkf_any("n"), vkf_size(4)};
+ *     vkf_value x, y;     vkf_input(graph, "x", VKF_F32, shape, 2, &x);
+ *     vkf_apply(graph, "exp", &x, 1, NULL, 0, &y);
+ *     vkf_output(graph, "y", y);
+ *     vkf_program* program;
+ *     if (vkf_compile(device, graph, NULL, &program) != VKF_OK) puts(vkf_last_error());
+ */
+#ifndef VKFUSE_VKFUSE_H
+#define VKFUSE_VKFUSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define VKF_API __attribute__((visibility("default")))
+#else
+#define VKF_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum vkf_status {
+  VKF_OK = 0,
+  VKF_INVALID_ARGUMENT = 1, /* the caller's graph, shape, file or option is wrong */
+  VKF_UNSUPPORTED = 2,      /* it is valid, but neither vkfuse nor this device offers it */
+  VKF_NOT_FOUND = 3,        /* no such device or name */
+  VKF_NO_DEVICE = 4,        /* no Vulkan loader, or no Vulkan device */
+  VKF_DEVICE_ERROR = 5,     /* a Vulkan call failed */
+  VKF_DEVICE_LOST = 6,      /* the device was reset; open it again */
+  VKF_OUT_OF_MEMORY = 7,    /* host or device memory is exhausted, or a limit would be exceeded */
+  VKF_IO = 8,               /* a file could not be read or written */
+  VKF_INTERNAL = 9          /* a defect of vkfuse itself */
+} vkf_status;
+
+/* Elements are little-endian; a boolean is one byte, 0 or 1. */
+typedef enum vkf_dtype {
+  VKF_F32 = 0,
+  VKF_F16 = 1,
+  VKF_BF16 = 2,
+  VKF_F64 = 3,
+  VKF_I8 = 4,
+  VKF_U8 = 5,
+  VKF_I16 = 6,
+  VKF_U16 = 7,
+  VKF_I32 = 8,
+  VKF_U32 = 9,
+  VKF_I64 = 10,
+  VKF_U64 = 11,
+  VKF_BOOL = 12
+} vkf_dtype;
+
+/* What went wrong in the last call of this thread that failed, and what was being done, line by line. Never null; valid
+ * until the next call of this thread that fails. */
+VKF_API const char* vkf_last_error(void);
+
+/* "0.1.0". */
+VKF_API const char* vkf_version(void);
+
+/* Bytes of one element; 0 for what is no dtype. */
+VKF_API size_t vkf_dtype_size(vkf_dtype dtype);
+
+/* Gives back a string that a function has handed out as `char** made`. Null is allowed. */
+VKF_API void vkf_string_free(char* string);
+
+/* ---- devices ---- */
+
+typedef struct vkf_device vkf_device;
+
+typedef struct vkf_device_options {
+  size_t size;
+  const char* name;           /* an index, a UUID or a part of the name; null: $VKFUSE_DEVICE, else the best device */
+  const char* const* disable; /* rungs or features to do without, by name: "T2", "int64" */
+  size_t disable_count;
+  const char* cache;          /* folder of compiled kernels, or "off"; null: $VKFUSE_CACHE, else the user's cache folder */
+  uint64_t cache_limit;       /* bytes it may hold, about; 0: 256 MiB */
+} vkf_device_options;
+
+/* Opens a Vulkan device. `options` may be null. */
+VKF_API vkf_status vkf_device_open(const vkf_device_options* options, vkf_device** made);
+VKF_API void vkf_device_free(vkf_device* device);
+/* "NVIDIA H200", as long as the device lives; null for null. */
+VKF_API const char* vkf_device_name(const vkf_device* device);
+
+/* ---- graphs ---- */
+
+typedef struct vkf_graph vkf_graph;
+
+/* A value of a graph: which one, counted from 0 in the order in which they were added. */
+typedef uint32_t vkf_value;
+
+/* One dimension: a size, or a symbol whose size is known when the program runs, and what is promised of it. Symbols are
+ * equal when their names are. */
+typedef struct vkf_dim {
+  int64_t size;        /* in elements, if symbol is null */
+  const char* symbol;
+  int64_t min;         /* of a symbol, as the next two */
+  int64_t max;         /* 0: no bound */
+  int64_t multiple_of; /* 0 or 1: nothing is promised */
+} vkf_dim;
+
+static inline vkf_dim vkf_size(int64_t size) {
+  vkf_dim dim = {0, NULL, 0, 0, 0};
+  dim.size = size;
+  return dim;
+}
+static inline vkf_dim vkf_any(const char* symbol) {
+  vkf_dim dim = {0, NULL, 0, 0, 0};
+  dim.symbol = symbol;
+  return dim;
+}
+
+typedef enum vkf_attribute_kind {
+  VKF_ATTRIBUTE_INTEGER = 0, /* also true and false, as 1 and 0 */
+  VKF_ATTRIBUTE_INTEGERS = 1,
+  VKF_ATTRIBUTE_TEXT = 2,
+  VKF_ATTRIBUTE_DTYPE = 3,
+  VKF_ATTRIBUTE_SHAPE = 4
+} vkf_attribute_kind;
+
+/* What an op takes beside its operands; the functions below make one. */
+typedef struct vkf_attribute {
+  const char* name;
+  vkf_attribute_kind kind;
+  int64_t integer;         /* or the dtype */
+  const int64_t* integers; /* `count` of them */
+  const char* text;
+  const vkf_dim* shape; /* `count` dimensions */
+  size_t count;
+} vkf_attribute;
+
+static inline vkf_attribute vkf_attribute_integer(const char* name, int64_t value) {
+  vkf_attribute made = {NULL, VKF_ATTRIBUTE_INTEGER, 0, NULL, NULL, NULL, 0};
+  made.name = name;
+  made.integer = value;
+  return made;
+}
+static inline vkf_attribute vkf_attribute_integers(const char* name, const int64_t* values, size_t count) {
+  vkf_attribute made = {NULL, VKF_ATTRIBUTE_INTEGERS, 0, NULL, NULL, NULL, 0};
+  made.name = name;
+  made.integers = values;
+  made.count = count;
+  return made;
+}
+static inline vkf_attribute vkf_attribute_text(const char* name, const char* value) {
+  vkf_attribute made = {NULL, VKF_ATTRIBUTE_TEXT, 0, NULL, NULL, NULL, 0};
+  made.name = name;
+  made.text = value;
+  return made;
+}
+/* Of the ops cast and bitcast, and of iota: `dtype`. */
+static inline vkf_attribute vkf_attribute_dtype(vkf_dtype value) {
+  vkf_attribute made = {"dtype", VKF_ATTRIBUTE_DTYPE, 0, NULL, NULL, NULL, 0};
+  made.integer = (int64_t)value;
+  return made;
+}
+/* Of the ops reshape, broadcast, slice, iota and random: `shape`, that of the result. */
+static inline vkf_attribute vkf_attribute_shape(const vkf_dim* shape, size_t rank) {
+  vkf_attribute made = {"shape", VKF_ATTRIBUTE_SHAPE, 0, NULL, NULL, NULL, 0};
+  made.shape = shape;
+  made.count = rank;
+  return made;
+}
+
+/* An empty graph. `name` appears in plans and messages; null: "graph". */
+VKF_API vkf_status vkf_graph_create(const char* name, vkf_graph** made);
+/* The graph of a text in the form of docs/text-ir.md; its value %N is the vkf_value N. */
+VKF_API vkf_status vkf_graph_parse(const char* text, vkf_graph** made);
+VKF_API void vkf_graph_free(vkf_graph* graph);
+/* The text form. A graph without outputs has none. */
+VKF_API vkf_status vkf_graph_text(const vkf_graph* graph, char** made);
+
+/* A named input. `shape` has `rank` dimensions, outermost first; a rank of 0 is one element. */
+VKF_API vkf_status vkf_input(vkf_graph* graph, const char* name, vkf_dtype dtype, const vkf_dim* shape, size_t rank, vkf_value* added);
+/* A dense literal, row-major: `bytes` bytes at `data`, exactly the elements of the shape, which has no symbols. */
+VKF_API vkf_status vkf_constant(vkf_graph* graph, vkf_dtype dtype, const vkf_dim* shape, size_t rank, const void* data, size_t bytes, vkf_value* added);
+/* One element, rounded to the dtype. */
+VKF_API vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, vkf_value* added);
+/* Any op of docs/ops.md by its name, with the attributes of docs/text-ir.md by theirs, in any order. An attribute that is
+ * left out is 0, false, "set" or an empty list. Dtypes and shapes are checked here, and nothing is added if they are wrong. */
+VKF_API vkf_status vkf_apply(vkf_graph* graph, const char* op, const vkf_value* operands, size_t operand_count, const vkf_attribute* attributes,
+                             size_t attribute_count, vkf_value* added);
+/* Names a result. */
+VKF_API vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value);
+/* The dtype of a value, its rank, and its first `capacity` dimensions at `shape`, which may be null if `capacity` is 0. Names of
+ * symbols are valid as long as the graph is. Any of the results may be null. */
+VKF_API vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank);
+
+/* ---- programs ---- */
+
+typedef struct vkf_program vkf_program;
+
+typedef enum vkf_numerics {
+  VKF_NUMERICS_STANDARD = 0, /* 16-bit floats are computed in f32 through a kernel; casts and stores round */
+  VKF_NUMERICS_STRICT = 1    /* every op rounds to its dtype: fused and unfused runs are bit-identical */
+} vkf_numerics;
+
+typedef struct vkf_compile_options {
+  size_t size;
+  vkf_numerics numerics;
+  int no_fusion; /* not 0: one kernel per op, for comparison */
+} vkf_compile_options;
+
+/* Compiles what the graph's outputs need; the graph may be changed or given back afterwards. `options` may be null. */
+VKF_API vkf_status vkf_compile(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options, vkf_program** made);
+VKF_API void vkf_program_free(vkf_program* program);
+
+/* VKF_OK if vkf_compile() would take the graph; else its error. No shader is compiled: for a host that asks which part of its own
+ * graph it may hand over. */
+VKF_API vkf_status vkf_supports(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options);
+
+/* One operand of vkf_supports_op(). */
+typedef struct vkf_type {
+  vkf_dtype dtype;
+  const vkf_dim* shape;
+  size_t rank;
+} vkf_type;
+
+/* The same for one op on inputs of these types. */
+VKF_API vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_type* operands, size_t operand_count,
+                                   const vkf_attribute* attributes, size_t attribute_count);
+
+VKF_API size_t vkf_program_input_count(const vkf_program* program);
+VKF_API size_t vkf_program_output_count(const vkf_program* program);
+/* As long as the program lives; null beyond the last one. */
+VKF_API const char* vkf_program_input_name(const vkf_program* program, size_t index);
+VKF_API const char* vkf_program_output_name(const vkf_program* program, size_t index);
+/* Dispatches of one run; 0 for null. */
+VKF_API size_t vkf_program_kernel_count(const vkf_program* program);
+
+typedef enum vkf_stage {
+  VKF_STAGE_GRAPH = 0,
+  VKF_STAGE_PLAN = 1,
+  VKF_STAGE_JSON = 2,
+  VKF_STAGE_GLSL = 3,
+  VKF_STAGE_SPIRV = 4,
+  VKF_STAGE_MSL = 5,
+  VKF_STAGE_HLSL = 6
+} vkf_stage;
+
+/* The graph as it was compiled, the plan as text or JSON, or the code of every kernel. */
+VKF_API vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made);
+
+/* The size of a symbolic dimension for one run. */
+typedef struct vkf_symbol {
+  const char* name;
+  int64_t size;
+} vkf_symbol;
+
+/* Sizes of an input or output (by name) when symbols have these sizes: `bytes`, and its rank and first `capacity` dimensions.
+ * Any of the results may be null. */
+VKF_API vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols, size_t symbol_count, uint64_t* bytes,
+                                     int64_t* sizes, size_t capacity, size_t* rank);
+
+/* ---- runs on host memory ---- */
+
+/* A dense input, read until vkf_run() returns. */
+typedef struct vkf_host_input {
+  const char* name;
+  const void* data;
+  size_t bytes;
+  const int64_t* sizes; /* of the dimensions, `rank` of them; null where the shape has at most one symbol */
+  size_t rank;
+} vkf_host_input;
+
+/* Where a result goes. */
+typedef struct vkf_host_output {
+  const char* name;
+  void* data;
+  size_t capacity; /* bytes at `data` */
+  size_t bytes;    /* set by vkf_run() */
+} vkf_host_output;
+
+/* Uploads, runs, waits, downloads. Outputs that are not named are computed and dropped. If `capacity` is too small nothing
+ * is copied to that output or later ones, and the error says how many bytes it takes. */
+VKF_API vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_host_output* outputs, size_t output_count);
+
+/* ---- runs on device memory ---- */
+
+typedef struct vkf_buffer vkf_buffer;
+typedef struct vkf_ticket vkf_ticket;
+
+/* Device memory. */
+VKF_API vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffer** made);
+VKF_API void vkf_buffer_free(vkf_buffer* buffer);
+VKF_API uint64_t vkf_buffer_size(const vkf_buffer* buffer);
+/* Copies between host and device; both wait for what was submitted before. */
+VKF_API vkf_status vkf_buffer_write(vkf_buffer* buffer, uint64_t offset, const void* data, size_t bytes);
+VKF_API vkf_status vkf_buffer_read(const vkf_buffer* buffer, uint64_t offset, void* data, size_t bytes);
+
+/* The buffer of an input or output. */
+typedef struct vkf_binding {
+  const char* name;
+  vkf_buffer* buffer;
+} vkf_binding;
+
+/* Hands one run to the device without waiting, after everything submitted before. Every input and output has a buffer, every
+ * symbol a size. The buffers may be given back at once: they live until the run is done. */
+VKF_API vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
+                              const vkf_symbol* symbols, size_t symbol_count, vkf_ticket** made);
+/* Blocks until the run is done, or the device is lost. */
+VKF_API vkf_status vkf_ticket_wait(const vkf_ticket* ticket);
+/* `done` becomes 1 or 0, without blocking. */
+VKF_API vkf_status vkf_ticket_done(const vkf_ticket* ticket, int* done);
+/* Waits for the run. */
+VKF_API void vkf_ticket_free(vkf_ticket* ticket);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

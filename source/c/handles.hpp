@@ -1,0 +1,104 @@
+// What is behind the handles of vkfuse.h, and how errors become statuses.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "api/program.hpp"
+#include "vkfuse/vkfuse.h"
+
+struct vkf_device {
+  vkfuse::Device device;
+  std::string name;
+};
+
+struct vkf_graph {
+  vkfuse::ir::Graph graph;
+};
+
+struct vkf_program {
+  vkfuse::Executable executable;
+  std::vector<vkfuse::Port> inputs;
+  std::vector<vkfuse::Port> outputs;
+};
+
+struct vkf_buffer {
+  vkfuse::Buffer buffer;
+};
+
+struct vkf_ticket {
+  vkfuse::Ticket ticket;
+};
+
+namespace vkfuse::c {
+
+/// Remembers the error for vkf_last_error() of this thread.
+vkf_status fail(const Error& error) noexcept;
+/// The error of what is being thrown: no exception leaves the library.
+vkf_status fail_thrown() noexcept;
+
+/// Calls what returns a Result<void>.
+template <typename Call>
+vkf_status guarded(Call&& call) noexcept {
+  try {
+    const Result<void> done = call();
+    return done ? VKF_OK : fail(done.error());
+  } catch (...) {
+    return fail_thrown();
+  }
+}
+
+/// Calls what returns a Result of something to be owned by the caller, and hands it out through `made`.
+template <typename T, typename Call>
+vkf_status make(T** made, const char* what, Call&& call) noexcept {
+  if (made != nullptr) *made = nullptr;
+  return guarded([&]() -> Result<void> {
+    if (made == nullptr) return invalid("The place for the new {} is null.", what);
+    VKF_TRY(value, call());
+    *made = new T(std::move(value));
+    return {};
+  });
+}
+
+/// An error unless the pointer is there.
+inline Result<void> need(const void* pointer, const char* what) {
+  if (pointer == nullptr) return invalid("The {} is null.", what);
+  return {};
+}
+
+/// `count` elements, as long as there are any.
+template <typename T>
+Result<std::span<const T>> list(const T* first, std::size_t count, const char* what) {
+  if (first == nullptr && count > 0) return invalid("The list of {} is null, but has a count of {}.", what, count);
+  return std::span<const T>(first, count);
+}
+
+/// The caller's options as this version knows them: what an older caller does not have is zero. Null is all zero.
+template <typename T>
+Result<T> options(const T* given, const char* what) {
+  T known{};
+  known.size = sizeof known;
+  if (given == nullptr) return known;
+  if (given->size < sizeof given->size) return invalid("The {} say that they have {} bytes; set `size` to sizeof.", what, given->size);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+  for (std::size_t i = sizeof known; i < given->size; ++i) {
+    if (bytes[i] != 0) return unsupported("The {} set something at byte {}, which this version of vkfuse does not know.", what, i);
+  }
+  std::memcpy(&known, given, std::min(given->size, sizeof known));
+  return known;
+}
+
+Result<DType> to_dtype(std::int64_t dtype);
+Result<Shape> to_shape(const vkf_dim* dims, std::size_t rank);
+Result<SymbolValues> to_symbols(const vkf_symbol* symbols, std::size_t count);
+Result<CompileOptions> to_options(const vkf_compile_options* options);
+
+/// A string that vkf_string_free() takes.
+Result<char*> copy_of(const std::string& text);
+
+/// Appends an op by its name.
+Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count, const vkf_attribute* attributes,
+                         std::size_t attribute_count);
+
+}  // namespace vkfuse::c

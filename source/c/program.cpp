@@ -1,0 +1,262 @@
+// Devices, programs and runs through C.
+#include <algorithm>
+
+#include "c/handles.hpp"
+
+namespace vkfuse::c {
+
+Result<CompileOptions> to_options(const vkf_compile_options* given) {
+  VKF_TRY(known, options(given, "compile options"));
+  const int numerics = static_cast<int>(known.numerics);
+  if (numerics != VKF_NUMERICS_STANDARD && numerics != VKF_NUMERICS_STRICT) return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict.", numerics);
+  CompileOptions made;
+  made.numerics = numerics == VKF_NUMERICS_STRICT ? Numerics::strict : Numerics::standard;
+  made.fusion = known.no_fusion == 0;
+  return made;
+}
+
+namespace {
+
+Result<DeviceOptions> to_device_options(const vkf_device_options* given) {
+  VKF_TRY(known, options(given, "device options"));
+  DeviceOptions made;
+  if (known.name != nullptr) made.name = known.name;
+  VKF_TRY(disable, list(known.disable, known.disable_count, "names to disable"));
+  for (const char* name : disable) {
+    VKF_CHECK_OK(need(name, "name to disable"));
+    made.disable.emplace_back(name);
+  }
+  if (known.cache != nullptr) {
+    made.store.enabled = std::string_view(known.cache) != "off";
+    made.store.folder = known.cache;
+  }
+  if (known.cache_limit != 0) made.store.limit_bytes = known.cache_limit;
+  return made;
+}
+
+const Port* find(const std::vector<Port>& ports, std::string_view name) {
+  const auto found = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.name == name; });
+  return found == ports.end() ? nullptr : &*found;
+}
+
+Result<std::map<std::string, Buffer, std::less<>>> to_bindings(const vkf_binding* bindings, std::size_t count, const std::vector<Port>& ports, const char* kind) {
+  VKF_TRY(given, list(bindings, count, "bindings"));
+  std::map<std::string, Buffer, std::less<>> made;
+  for (const vkf_binding& binding : given) {
+    VKF_CHECK_OK(need(binding.name, "name of a binding"));
+    VKF_CHECK_OK(need(binding.buffer, "buffer of a binding"));
+    if (find(ports, binding.name) == nullptr) return invalid("The program has no {} '{}'.", kind, binding.name);
+    if (!made.emplace(binding.name, binding.buffer->buffer).second) return invalid("The {} '{}' is bound twice.", kind, binding.name);
+  }
+  return made;
+}
+
+Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count) {
+  VKF_TRY(given, list(inputs, count, "inputs"));
+  Inputs made;
+  for (const vkf_host_input& input : given) {
+    VKF_CHECK_OK(need(input.name, "name of an input"));
+    VKF_TRY(bytes, list(static_cast<const std::byte*>(input.data), input.bytes, "bytes of an input"));
+    VKF_TRY(sizes, list(input.sizes, input.sizes == nullptr ? 0 : input.rank, "sizes of an input"));
+    if (!made.emplace(input.name, HostView(bytes, {sizes.begin(), sizes.end()})).second) return invalid("The input '{}' is given twice.", input.name);
+  }
+  return made;
+}
+
+Result<void> copy_output(const Outputs& results, vkf_host_output& output) {
+  const HostTensor& result = results.find(output.name)->second;
+  output.bytes = result.bytes.size();
+  if (output.capacity < output.bytes) return invalid("The output '{}' takes {} bytes, and there is room for {}.", output.name, output.bytes, output.capacity);
+  VKF_CHECK_OK(output.bytes == 0 ? Result<void>() : need(output.data, "memory of an output"));
+  if (output.bytes > 0) std::memcpy(output.data, result.bytes.data(), output.bytes);
+  return {};
+}
+
+const char* name_at(const std::vector<Port>* ports, std::size_t index) { return ports != nullptr && index < ports->size() ? (*ports)[index].name.c_str() : nullptr; }
+
+}  // namespace
+
+}  // namespace vkfuse::c
+
+using namespace vkfuse;  // NOLINT: this file is the C side
+
+vkf_status vkf_device_open(const vkf_device_options* options, vkf_device** made) {
+  return c::make(made, "device", [&]() -> Result<vkf_device> {
+    VKF_TRY(wanted, c::to_device_options(options));
+    VKF_TRY(device, Device::open(wanted));
+    std::string name = device.description().name;
+    return vkf_device{std::move(device), std::move(name)};
+  });
+}
+
+void vkf_device_free(vkf_device* device) { delete device; }
+
+const char* vkf_device_name(const vkf_device* device) { return device == nullptr ? nullptr : device->name.c_str(); }
+
+vkf_status vkf_compile(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options, vkf_program** made) {
+  return c::make(made, "program", [&]() -> Result<vkf_program> {
+    VKF_CHECK_OK(c::need(device, "device"));
+    VKF_CHECK_OK(c::need(graph, "graph"));
+    VKF_TRY(wanted, c::to_options(options));
+    VKF_CHECK_OK(ir::verify(graph->graph));
+    VKF_TRY(executable, api::compile_graph(device->device, graph->graph, wanted));
+    std::vector<Port> inputs = executable.inputs();
+    std::vector<Port> outputs = executable.outputs();
+    return vkf_program{std::move(executable), std::move(inputs), std::move(outputs)};
+  });
+}
+
+void vkf_program_free(vkf_program* program) { delete program; }
+
+vkf_status vkf_supports(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(device, "device"));
+    VKF_CHECK_OK(c::need(graph, "graph"));
+    VKF_TRY(wanted, c::to_options(options));
+    VKF_CHECK_OK(ir::verify(graph->graph));
+    return api::supports_graph(device->device, graph->graph, wanted);
+  });
+}
+
+vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_type* operands, size_t operand_count, const vkf_attribute* attributes,
+                           size_t attribute_count) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(device, "device"));
+    VKF_TRY(types, c::list(operands, operand_count, "operands"));
+    ir::Graph graph;
+    std::vector<vkf_value> values;
+    for (const vkf_type& type : types) {
+      VKF_TRY(dtype, c::to_dtype(static_cast<int>(type.dtype)));
+      VKF_TRY(shape, c::to_shape(type.shape, type.rank));
+      VKF_TRY(id, graph.add_input("operand " + std::to_string(values.size()), {dtype, std::move(shape)}));
+      values.push_back(id);
+    }
+    VKF_TRY(result, c::apply(graph, op, values.data(), values.size(), attributes, attribute_count));
+    VKF_CHECK_OK(graph.add_output("result", result));
+    return api::supports_graph(device->device, graph);
+  });
+}
+
+size_t vkf_program_input_count(const vkf_program* program) { return program == nullptr ? 0 : program->inputs.size(); }
+size_t vkf_program_output_count(const vkf_program* program) { return program == nullptr ? 0 : program->outputs.size(); }
+const char* vkf_program_input_name(const vkf_program* program, size_t index) { return c::name_at(program == nullptr ? nullptr : &program->inputs, index); }
+const char* vkf_program_output_name(const vkf_program* program, size_t index) { return c::name_at(program == nullptr ? nullptr : &program->outputs, index); }
+
+size_t vkf_program_kernel_count(const vkf_program* program) {
+  size_t count = 0;
+  static_cast<void>(c::guarded([&]() -> Result<void> {
+    if (program != nullptr) count = static_cast<size_t>(program->executable.kernel_count());
+    return {};
+  }));
+  return count;
+}
+
+vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made) {
+  if (made != nullptr) *made = nullptr;
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(program, "program"));
+    VKF_CHECK_OK(c::need(made, "place for the text"));
+    const int number = static_cast<int>(stage);
+    if (number < VKF_STAGE_GRAPH || number > VKF_STAGE_HLSL) return invalid("{} is not a stage: they are numbered from 0 to {}.", number, static_cast<int>(VKF_STAGE_HLSL));
+    VKF_TRY(text, program->executable.explain(static_cast<Stage>(number)));
+    VKF_TRY(copy, c::copy_of(text));
+    *made = copy;
+    return {};
+  });
+}
+
+vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols, size_t symbol_count, uint64_t* bytes, int64_t* sizes,
+                             size_t capacity, size_t* rank) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(program, "program"));
+    VKF_CHECK_OK(c::need(name, "name of the input or output"));
+    VKF_TRY(place, c::list(sizes, capacity, "sizes"));
+    const Port* port = c::find(program->inputs, name);
+    if (port == nullptr) port = c::find(program->outputs, name);
+    if (port == nullptr) return make_error(ErrorCode::not_found, "The program has no input and no output '{}'.", name);
+    VKF_TRY(values, c::to_symbols(symbols, symbol_count));
+    VKF_TRY(resolved, resolve(port->shape, values));
+    VKF_TRY(total, byte_count(port->dtype, resolved));
+    if (bytes != nullptr) *bytes = static_cast<uint64_t>(total);
+    if (rank != nullptr) *rank = resolved.size();
+    std::copy_n(resolved.begin(), std::min(place.size(), resolved.size()), sizes);
+    return {};
+  });
+}
+
+vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_host_output* outputs, size_t output_count) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(program, "program"));
+    VKF_TRY(given, c::to_inputs(inputs, input_count));
+    VKF_TRY(wanted, c::list(outputs, output_count, "outputs"));
+    for (const vkf_host_output& output : wanted) {
+      VKF_CHECK_OK(c::need(output.name, "name of an output"));
+      if (c::find(program->outputs, output.name) == nullptr) return invalid("The program has no output '{}'.", output.name);
+    }
+    VKF_TRY(results, program->executable.run(given));
+    for (size_t i = 0; i < output_count; ++i) VKF_CHECK_OK(c::copy_output(results, outputs[i]));
+    return {};
+  });
+}
+
+vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffer** made) {
+  return c::make(made, "buffer", [&]() -> Result<vkf_buffer> {
+    VKF_CHECK_OK(c::need(device, "device"));
+    VKF_TRY(buffer, device->device.allocate(bytes));
+    return vkf_buffer{std::move(buffer)};
+  });
+}
+
+void vkf_buffer_free(vkf_buffer* buffer) { delete buffer; }
+
+uint64_t vkf_buffer_size(const vkf_buffer* buffer) { return buffer == nullptr ? 0 : buffer->buffer.size(); }
+
+vkf_status vkf_buffer_write(vkf_buffer* buffer, uint64_t offset, const void* data, size_t bytes) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(buffer, "buffer"));
+    VKF_TRY(given, c::list(static_cast<const std::byte*>(data), bytes, "bytes"));
+    return buffer->buffer.write(given, offset);
+  });
+}
+
+vkf_status vkf_buffer_read(const vkf_buffer* buffer, uint64_t offset, void* data, size_t bytes) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(buffer, "buffer"));
+    VKF_TRY(place, c::list(static_cast<const std::byte*>(data), bytes, "bytes"));
+    return buffer->buffer.read({static_cast<std::byte*>(data), place.size()}, offset);
+  });
+}
+
+vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
+                      const vkf_symbol* symbols, size_t symbol_count, vkf_ticket** made) {
+  return c::make(made, "ticket", [&]() -> Result<vkf_ticket> {
+    VKF_CHECK_OK(c::need(program, "program"));
+    Bindings bindings;
+    VKF_TRY(bound_inputs, c::to_bindings(inputs, input_count, program->inputs, "input"));
+    VKF_TRY(bound_outputs, c::to_bindings(outputs, output_count, program->outputs, "output"));
+    VKF_TRY(values, c::to_symbols(symbols, symbol_count));
+    bindings.inputs = std::move(bound_inputs);
+    bindings.outputs = std::move(bound_outputs);
+    bindings.symbols = std::move(values);
+    VKF_TRY(ticket, program->executable.submit(bindings));
+    return vkf_ticket{std::move(ticket)};
+  });
+}
+
+vkf_status vkf_ticket_wait(const vkf_ticket* ticket) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(ticket, "ticket"));
+    return ticket->ticket.wait();
+  });
+}
+
+vkf_status vkf_ticket_done(const vkf_ticket* ticket, int* done) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(ticket, "ticket"));
+    VKF_CHECK_OK(c::need(done, "place for the answer"));
+    *done = ticket->ticket.done() ? 1 : 0;
+    return {};
+  });
+}
+
+void vkf_ticket_free(vkf_ticket* ticket) { delete ticket; }

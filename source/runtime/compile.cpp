@@ -1,0 +1,169 @@
+// Kernels to pipelines, one or many at a time.
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <set>
+#include <thread>
+
+#include "runtime/context.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::string key_of(const codegen::Kernel& kernel) {
+  return fmt::format("{} {}\n{}", kernel.workgroup, kernel.subgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
+}
+
+vulkan::PipelineInfo pipeline_info(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv, const Caps& caps) {
+  vulkan::PipelineInfo info;
+  info.name = kernel.name;
+  info.spirv = spirv;
+  info.buffers = static_cast<std::uint32_t>(kernel.bindings.size());
+  info.push_constant_bytes = static_cast<std::uint32_t>(kernel.constants.size() * 4);
+  if (kernel.subgroup > 0) {
+    info.full_subgroups = true;
+    if (caps.subgroup_size_control) info.subgroup_size = static_cast<std::uint32_t>(kernel.subgroup);
+  }
+  info.constants = {{0, static_cast<std::uint32_t>(kernel.workgroup)}};
+  return info;
+}
+
+/// What went wrong on several threads. The first in order is told, so that it does not depend on who was faster.
+class Failures {
+ public:
+  [[nodiscard]] bool any() const { return any_; }
+
+  template <typename Call>
+  void note(std::size_t index, Call&& call) {
+    try {
+      Result<void> done = call();
+      if (!done) add(index, std::move(done).error(), nullptr);
+    } catch (...) {
+      add(index, {}, std::current_exception());
+    }
+  }
+
+  /// Throws again what was thrown.
+  Result<void> first() {
+    if (failures_.empty()) return {};
+    Failure& failure = failures_.begin()->second;
+    if (failure.thrown) std::rethrow_exception(failure.thrown);
+    return std::move(failure.error);
+  }
+
+ private:
+  struct Failure {
+    Error error;
+    std::exception_ptr thrown;
+  };
+  void add(std::size_t index, Error error, std::exception_ptr thrown) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    failures_.emplace(index, Failure{std::move(error), std::move(thrown)});
+    any_ = true;
+  }
+
+  std::mutex mutex_;
+  std::map<std::size_t, Failure> failures_;
+  std::atomic<bool> any_ = false;
+};
+
+/// Calls `work`, which does not throw, on this thread and on as many more as `items` and the machine are good for.
+template <typename Work>
+void work_side_by_side(std::size_t items, const Work& work) {
+  const std::size_t most = std::min<std::size_t>(items, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> helpers;
+  try {
+    for (std::size_t i = 1; i < most; ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // No more threads are to be had: those that there are do it.
+  }
+  work();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+}  // namespace
+
+std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
+  const vulkan::DeviceInfo& info = device_->info();
+  return fmt::format("{} {} {} {} {} {:x} {} {}\n{}", info.vendor_id, info.device_id, info.driver_version, vulkan::to_text(info.device_uuid),
+                     vulkan::to_text(info.driver_uuid), fmt::join(info.pipeline_cache_uuid, ""), kernel.workgroup, kernel.subgroup, shader_key(kernel.glsl));
+}
+
+Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
+  const auto start = std::chrono::steady_clock::now();
+  auto words = shaders_->compile(kernel);
+  if (!words) return std::move(words).error().within("compiling " + kernel.name);
+  const double compile_ms = milliseconds_since(start);
+  vulkan::PipelineInfo info = pipeline_info(kernel, *words, device_->caps());
+  const std::string key = pipeline_key(kernel);
+  const auto kept = store_->load(store::Kind::pipeline, key);
+  if (kept) info.cache = *kept;
+  info.keep_cache = !kept && store_->off().empty();
+  auto pipeline = vulkan::ComputePipeline::create(device_, info);
+  if (!pipeline) return std::move(pipeline).error().within("creating the pipeline of " + kernel.name);
+  if (!pipeline->cache_data().empty()) store_->save(store::Kind::pipeline, key, pipeline->cache_data());
+  const double pipeline_ms = std::chrono::duration<double, std::milli>(pipeline->creation_time()).count();
+  return CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms};
+}
+
+Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
+  const std::string key = key_of(kernel);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = kernels_.find(key);
+    if (known != kernels_.end()) return known->second;
+  }
+  VKF_TRY(made, make_kernel(kernel));
+  auto compiled = std::make_shared<const CompiledKernel>(std::move(made));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return kernels_.emplace(key, std::move(compiled)).first->second;
+}
+
+Result<std::vector<std::shared_ptr<const CompiledKernel>>> Context::compile_all(const std::vector<const codegen::Kernel*>& kernels) {
+  // Each text once: two threads would otherwise compile the same.
+  std::vector<const codegen::Kernel*> distinct;
+  std::set<std::string> keys;
+  for (const codegen::Kernel* kernel : kernels) {
+    if (keys.insert(key_of(*kernel)).second) distinct.push_back(kernel);
+  }
+  Failures failures;
+  std::atomic<std::size_t> next = 0;
+  work_side_by_side(distinct.size(), [&] {
+    // A number that was taken is worked on, so all before one that failed are.
+    while (!failures.any()) {
+      const std::size_t i = next++;
+      if (i >= distinct.size()) return;
+      failures.note(i, [&]() -> Result<void> {
+        auto made = compile(*distinct[i]);
+        return made ? Result<void>() : Result<void>(std::move(made).error());
+      });
+    }
+  });
+  VKF_CHECK_OK(failures.first());
+  std::vector<std::shared_ptr<const CompiledKernel>> compiled;  // they are all known now
+  for (const codegen::Kernel* kernel : kernels) {
+    VKF_TRY(one, compile(*kernel));
+    compiled.push_back(std::move(one));
+  }
+  return compiled;
+}
+
+void Context::forget_kernels() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kernels_.clear();
+}
+
+Result<std::vector<vulkan::Statistic>> Context::statistics(const codegen::Kernel& kernel) {
+  VKF_TRY(compiled, compile(kernel));
+  vulkan::PipelineInfo info = pipeline_info(kernel, compiled->spirv, device_->caps());
+  info.capture_statistics = true;
+  VKF_TRY(pipeline, vulkan::ComputePipeline::create(device_, info));
+  return vulkan::statistics(pipeline);
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,84 @@
+#include "runtime/shaders.hpp"
+
+#include <cstring>
+
+#include "spirv/reflect.hpp"
+#include "spirv/tools.hpp"
+
+namespace vkfuse::runtime {
+
+/// The interface that codegen recorded.
+struct Shaders::Wanted {
+  std::size_t push_constant_bytes = 0;
+  std::vector<bool> stores;  ///< per binding; one that does not store is readonly
+};
+
+namespace {
+
+/// How the interface of a module differs from what is wanted; empty if it does not. A SPIRV-Cross too old for the
+/// module says nothing.
+template <typename Wanted>
+Result<std::string> difference(const Wanted& wanted, std::span<const std::uint32_t> spirv) {
+  auto found = spirv::reflect(spirv);
+  if (!found) return found.error().code == ErrorCode::unsupported ? Result<std::string>(std::string()) : Result<std::string>(std::move(found).error());
+  if (found->push_constant_bytes != wanted.push_constant_bytes) return std::string("the shader's push constants are those codegen recorded");
+  if (found->bindings.size() != wanted.stores.size()) return std::string("the shader's buffers are those codegen recorded");
+  for (std::size_t i = 0; i < wanted.stores.size(); ++i) {
+    const spirv::Binding& binding = found->bindings[i];
+    if (binding.binding != i || binding.set != 0 || binding.is_uniform) return std::string("buffers are bound in the order codegen recorded");
+    if (wanted.stores[i] == binding.readonly) return std::string("reads are readonly, stores are not");
+  }
+  if (found->workgroup_ids[0] != 0) return std::string("the workgroup size is specialisation constant 0");
+  return std::string();
+}
+
+std::optional<spirv::Module> to_words(std::span<const std::byte> bytes) {
+  if (bytes.empty() || bytes.size() % sizeof(std::uint32_t) != 0) return std::nullopt;
+  spirv::Module words(bytes.size() / sizeof(std::uint32_t));
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  return words;
+}
+
+}  // namespace
+
+std::string shader_key(const std::string& glsl) { return fmt::format("vkfuse {}\n{}\n{}", VKFUSE_VERSION, spirv::compiler_identity(), glsl); }
+
+Result<spirv::Module> Shaders::compile(const codegen::Kernel& kernel) {
+  Wanted wanted;
+  wanted.push_constant_bytes = kernel.constants.size() * 4;
+  for (const codegen::Binding& binding : kernel.bindings) wanted.stores.push_back(binding.store);
+  return compile(kernel.glsl, kernel.name, wanted);
+}
+
+Result<spirv::Module> Shaders::compile(const std::string& glsl, const std::string& name, std::size_t buffers) {
+  Wanted wanted;
+  wanted.stores.assign(buffers, true);
+  wanted.stores.front() = false;
+  return compile(glsl, name, wanted);
+}
+
+Result<spirv::Module> Shaders::compile(const std::string& glsl, const std::string& name, const Wanted& wanted) {
+  const std::string key = shader_key(glsl);
+  if (const auto kept = store_.load(store::Kind::spirv, key)) {
+    auto words = to_words(*kept);
+    if (words && spirv::validate(*words)) {
+      VKF_TRY(differs, difference(wanted, *words));
+      if (differs.empty()) return *std::move(words);
+    }
+  }
+  VKF_TRY(words, spirv::compile_glsl(glsl, name));
+  VKF_TRY(differs, difference(wanted, words));
+  if (!differs.empty()) throw InternalError(differs);
+  store_.save(store::Kind::spirv, key, std::as_bytes(std::span(words)));
+  return words;
+}
+
+bool Shaders::can_compile(spirv::GlslExtension extension) {
+  const std::string key = shader_key(std::string(name_of(extension)));
+  if (const auto kept = store_.load(store::Kind::probe, key); kept && kept->size() == 1) return kept->front() == std::byte{1};
+  const std::byte answer{spirv::can_compile(extension)};
+  store_.save(store::Kind::probe, key, {&answer, 1});
+  return answer == std::byte{1};
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,186 @@
+/* Programs: on host memory, on device memory, from several handles in any order. */
+#include "check.h"
+
+/* y = relu(x * 2) + 1 and z = the sum of its rows, for any number of rows. */
+static vkf_graph* rows_graph(void) {
+  vkf_graph* graph = NULL;
+  vkf_value x, two, one, y, z;
+  const vkf_dim shape[2] = {{0, "n", 0, 0, 0}, {4, NULL, 0, 0, 0}};
+  const int64_t axes[1] = {1};
+  const vkf_attribute attributes[] = {vkf_attribute_integers("axes", axes, 1)};
+  OK(vkf_graph_create("rows", &graph));
+  OK(vkf_input(graph, "x", VKF_F32, shape, 2, &x));
+  OK(vkf_scalar(graph, VKF_F32, 2, &two));
+  OK(vkf_scalar(graph, VKF_F32, 1, &one));
+  OK(vkf_apply(graph, "mul", (const vkf_value[]){x, two}, 2, NULL, 0, &y));
+  OK(vkf_apply(graph, "relu", &y, 1, NULL, 0, &y));
+  OK(vkf_apply(graph, "add", (const vkf_value[]){y, one}, 2, NULL, 0, &y));
+  OK(vkf_apply(graph, "reduce_sum", &y, 1, attributes, 1, &z));
+  OK(vkf_output(graph, "y", y));
+  OK(vkf_output(graph, "z", z));
+  return graph;
+}
+
+static const float kX[8] = {-1, 0, 1, 3, 0.5F, -0.5F, 100, 2};
+static const float kY[8] = {1, 1, 3, 7, 2, 1, 201, 5};
+static const float kZ[2] = {12, 209};
+
+static void test_host(const vkf_program* program) {
+  float y[8], z[2];
+  vkf_host_input in = {"x", kX, sizeof kX, NULL, 0};
+  vkf_host_output out[2] = {{"z", z, sizeof z, 0}, {"y", y, sizeof y, 0}};
+  OK(vkf_run(program, &in, 1, out, 2));
+  CHECK(out[0].bytes == sizeof z && out[1].bytes == sizeof y);
+  CHECK(memcmp(y, kY, sizeof y) == 0 && memcmp(z, kZ, sizeof z) == 0);
+  {
+    const int64_t sizes[2] = {1, 4};
+    in.bytes = 16;
+    in.sizes = sizes;
+    in.rank = 2;
+    memset(z, 0, sizeof z);
+    OK(vkf_run(program, &in, 1, out, 1)); /* another size, and only one of the results */
+    CHECK(out[0].bytes == 4 && z[0] == kZ[0] && z[1] == 0);
+    in.rank = 1;
+    REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "Input 'x' has shape [1]");
+    in.sizes = NULL;
+  }
+  in.bytes = sizeof kX;
+  out[0].capacity = 7;
+  z[0] = 5;
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The output 'z' takes 8 bytes, and there is room for 7.");
+  CHECK(z[0] == 5 && out[0].bytes == 8);
+  out[0].capacity = 8;
+  out[0].data = NULL;
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The memory of an output is null.");
+  out[0].data = z;
+  in.bytes = 7;
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The 7 bytes of input 'x'");
+  in.data = NULL;
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The list of bytes of an input is null, but has a count of 7.");
+  in.data = kX;
+  in.bytes = sizeof kX;
+  in.name = "w";
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "Input 'x' of type f32[n, 4] was not given.");
+  in.name = NULL;
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The name of an input is null.");
+  in.name = "x";
+  {
+    const vkf_host_input twice[2] = {in, in};
+    REFUSED(vkf_run(program, twice, 2, out, 1), VKF_INVALID_ARGUMENT, "The input 'x' is given twice.");
+  }
+  REFUSED(vkf_run(program, NULL, 1, out, 1), VKF_INVALID_ARGUMENT, "The list of inputs is null");
+  REFUSED(vkf_run(program, NULL, 0, out, 1), VKF_INVALID_ARGUMENT, "Input 'x'");
+  REFUSED(vkf_run(program, &in, 1, NULL, 1), VKF_INVALID_ARGUMENT, "The list of outputs is null");
+  out[0].name = "nowhere";
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The program has no output 'nowhere'.");
+  out[0].name = NULL;
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The name of an output is null.");
+}
+
+static void test_device_memory(const vkf_device* device, const vkf_program* program) {
+  vkf_buffer* x = NULL;
+  vkf_buffer* y = NULL;
+  vkf_buffer* z = NULL;
+  vkf_ticket* ticket = NULL;
+  int done = -1;
+  float got_y[8], got_z[2];
+  const vkf_symbol n = {"n", 2}, wrong = {"m", 2};
+  OK(vkf_buffer_create(device, sizeof kX, &x));
+  OK(vkf_buffer_create(device, sizeof kY, &y));
+  OK(vkf_buffer_create(device, sizeof kZ, &z));
+  CHECK(vkf_buffer_size(x) == sizeof kX);
+  OK(vkf_buffer_write(x, 0, kX, sizeof kX));
+  {
+    const vkf_binding in = {"x", x}, out[2] = {{"y", y}, {"z", z}}, none = {"x", NULL}, nameless = {NULL, x}, other = {"q", x}, small = {"x", z};
+    const vkf_binding twice[2] = {{"y", y}, {"y", y}};
+    OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &ticket));
+    OK(vkf_ticket_wait(ticket));
+    OK(vkf_ticket_done(ticket, &done));
+    CHECK(done == 1);
+    REFUSED(vkf_ticket_done(ticket, NULL), VKF_INVALID_ARGUMENT, "The place for the answer is null.");
+    vkf_ticket_free(ticket);
+    REFUSED(vkf_submit(program, &in, 1, out, 2, NULL, 0, &ticket), VKF_INVALID_ARGUMENT, "'n'");
+    CHECK(ticket == NULL);
+    REFUSED(vkf_submit(program, &in, 1, out, 2, &wrong, 1, &ticket), VKF_INVALID_ARGUMENT, "'n'");
+    REFUSED(vkf_submit(program, &in, 1, out, 1, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "No buffer was bound to the output 'z'.");
+    REFUSED(vkf_submit(program, &none, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The buffer of a binding is null.");
+    REFUSED(vkf_submit(program, &nameless, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The name of a binding is null.");
+    REFUSED(vkf_submit(program, &other, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The program has no input 'q'.");
+    REFUSED(vkf_submit(program, &small, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The input 'x' takes 32 bytes, but its buffer has 8.");
+    REFUSED(vkf_submit(program, &in, 1, twice, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The output 'y' is bound twice.");
+    REFUSED(vkf_submit(program, &in, 1, out, 2, &n, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the new ticket is null.");
+    /* Given back while it runs: the work goes on. */
+    OK(vkf_buffer_write(z, 0, kX, sizeof kZ));
+    OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &ticket));
+    vkf_buffer_free(x);
+    vkf_ticket_free(ticket);
+  }
+  OK(vkf_buffer_read(y, 0, got_y, sizeof got_y));
+  OK(vkf_buffer_read(z, 4, got_z + 1, 4));
+  OK(vkf_buffer_read(z, 0, got_z, 4));
+  CHECK(memcmp(got_y, kY, sizeof kY) == 0 && memcmp(got_z, kZ, sizeof kZ) == 0);
+  REFUSED(vkf_buffer_read(z, 4, got_z, 8), VKF_INVALID_ARGUMENT, "8 bytes at offset 4 do not fit a buffer of 8 bytes.");
+  REFUSED(vkf_buffer_write(z, UINT64_MAX, got_z, 8), VKF_INVALID_ARGUMENT, "do not fit a buffer of 8 bytes.");
+  REFUSED(vkf_buffer_write(z, 0, NULL, 8), VKF_INVALID_ARGUMENT, "The list of bytes is null");
+  vkf_buffer_free(y);
+  vkf_buffer_free(z);
+  REFUSED(vkf_buffer_create(device, UINT64_MAX, &x), VKF_OUT_OF_MEMORY, "18446744073709551615");
+}
+
+static void test_questions(const vkf_device* device, const vkf_program* program) {
+  uint64_t bytes = 0;
+  int64_t sizes[2] = {0, 0};
+  size_t rank = 0;
+  char* text = NULL;
+  const vkf_symbol n = {"n", 10}, twice[2] = {{"n", 1}, {"n", 2}}, nameless = {NULL, 1};
+  const vkf_dim row = {4, NULL, 0, 0, 0};
+  const vkf_type floats = {VKF_F32, &row, 1}, integers[2] = {{VKF_I32, &row, 1}, {VKF_F32, &row, 1}}, doubles = {VKF_F64, &row, 1};
+  CHECK(vkf_program_input_count(program) == 1 && strcmp(vkf_program_input_name(program, 0), "x") == 0 && vkf_program_input_name(program, 1) == NULL);
+  CHECK(vkf_program_output_count(program) == 2 && strcmp(vkf_program_output_name(program, 1), "z") == 0 && vkf_program_output_name(program, 2) == NULL);
+  CHECK(vkf_program_kernel_count(program) == 1);
+  OK(vkf_program_sizes(program, "y", &n, 1, &bytes, sizes, 2, &rank));
+  CHECK(bytes == 160 && rank == 2 && sizes[0] == 10 && sizes[1] == 4);
+  OK(vkf_program_sizes(program, "x", &n, 1, NULL, sizes, 1, NULL));
+  REFUSED(vkf_program_sizes(program, "q", &n, 1, &bytes, NULL, 0, NULL), VKF_NOT_FOUND, "no input and no output 'q'.");
+  REFUSED(vkf_program_sizes(program, NULL, &n, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "is null");
+  REFUSED(vkf_program_sizes(program, "y", NULL, 0, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "'n'");
+  REFUSED(vkf_program_sizes(program, "y", twice, 2, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The symbol 'n' is given twice.");
+  REFUSED(vkf_program_sizes(program, "y", &nameless, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The name of a symbol is null.");
+  REFUSED(vkf_program_sizes(program, "y", &n, 1, &bytes, NULL, 2, NULL), VKF_INVALID_ARGUMENT, "The list of sizes is null");
+  OK(vkf_program_explain(program, VKF_STAGE_GLSL, &text));
+  CHECK(text != NULL && strstr(text, "void main()") != NULL);
+  vkf_string_free(text);
+  REFUSED(vkf_program_explain(program, (vkf_stage)9, &text), VKF_INVALID_ARGUMENT, "9 is not a stage");
+  CHECK(text == NULL);
+  REFUSED(vkf_program_explain(program, VKF_STAGE_PLAN, NULL), VKF_INVALID_ARGUMENT, "is null");
+
+  OK(vkf_supports_op(device, "relu", &floats, 1, NULL, 0));
+  REFUSED(vkf_supports_op(device, "add", integers, 2, NULL, 0), VKF_INVALID_ARGUMENT, "add");
+  REFUSED(vkf_supports_op(device, "relu", NULL, 1, NULL, 0), VKF_INVALID_ARGUMENT, "The list of operands is null");
+  REFUSED(vkf_supports_op(device, "unheard_of", &floats, 1, NULL, 0), VKF_INVALID_ARGUMENT, "'unheard_of' is not the name of an op.");
+  if (strstr(vkf_device_name(device), "SwiftShader") != NULL) {
+    REFUSED(vkf_supports_op(device, "neg", &doubles, 1, NULL, 0), VKF_UNSUPPORTED, "has no 64-bit floats.");
+  } else {
+    OK(vkf_supports_op(device, "neg", &doubles, 1, NULL, 0));
+  }
+}
+
+void test_runs(const vkf_device* device) {
+  vkf_graph* graph = rows_graph();
+  vkf_graph* empty = NULL;
+  vkf_program* program = NULL;
+  vkf_program* none = NULL;
+  OK(vkf_supports(device, graph, NULL));
+  OK(vkf_compile(device, graph, NULL, &program));
+  vkf_graph_free(graph); /* the program keeps what it needs */
+  OK(vkf_graph_create("empty", &empty));
+  REFUSED(vkf_compile(device, empty, NULL, &none), VKF_INVALID_ARGUMENT, "has no outputs.");
+  REFUSED(vkf_supports(device, empty, NULL), VKF_INVALID_ARGUMENT, "has no outputs.");
+  CHECK(none == NULL);
+  vkf_graph_free(empty);
+  if (program == NULL) return;
+  test_host(program);
+  test_device_memory(device, program);
+  test_questions(device, program);
+  vkf_program_free(program);
+}
