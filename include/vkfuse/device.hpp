@@ -27,6 +27,9 @@ struct DeviceDescription {
   std::vector<std::string> features;            ///< optional features it has
   /// For each rung of the ladder (T0 to T5): "yes", or one sentence that says what is missing.
   std::map<std::string, std::string> rungs;
+  /// What the planner takes work to cost, as measured (and kept in the store): copy_gb_per_s, launch_us, gflops (fused
+  /// multiply-adds), accesses_per_us. Empty where the constants of the device's type are used, as on CPUs.
+  std::map<std::string, double> costs;
 };
 
 /// Compiled kernels are kept in a folder, so that the next process that needs them does not compile. The folder may be
@@ -55,7 +58,7 @@ struct DeviceOptions {
   /// An index, a UUID, or a part of the name. Empty: $VKFUSE_DEVICE, else the best device (discrete
   /// before integrated before virtual before CPU).
   std::string name;
-  /// Rungs or features to do without, by name: "T2", "int64".
+  /// Rungs or features to do without, by name: "T2", "int64"; "calibration": plan with the constants of the device's type.
   std::vector<std::string> disable;
   /// Limits to lower, by name: {"max_invocations", 128}. Raising one is an error.
   std::map<std::string, std::uint64_t> limits;

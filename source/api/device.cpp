@@ -71,6 +71,11 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
       }
       VKF_TRY(rungs, rung_sentences(**context));
       all.back().rungs = std::move(rungs);
+      VKF_TRY(costs, (*context)->costs());
+      if (costs) {
+        all.back().costs = {{"copy_gb_per_s", costs->copy_gb_per_s}, {"launch_us", costs->launch_us}, {"gflops", costs->gflops},
+                            {"accesses_per_us", costs->accesses_per_us}};
+      }
     }
     return all;
   });

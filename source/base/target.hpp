@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,14 @@ struct Caps {
   bool executable_statistics = false;
 };
 
+/// What work is taken to cost; see schedule::costs_of.
+struct CostModel {
+  double copy_gb_per_s = 100;     ///< read and written together
+  double launch_us = 5;           ///< of a kernel that waits for the one before
+  double gflops = 500;            ///< fused multiply-adds of f32, in thousands of millions a second
+  double accesses_per_us = 50e3;  ///< loads and stores executed, from near caches
+};
+
 /// Known bugs that the generated code steps around, each named after what goes wrong.
 struct Quirks {
   /// Folds 0*x and 0/x to 0 and x/0 to nothing in particular where the zero is a literal, even where
@@ -103,6 +112,7 @@ struct Target {
   DeviceType type = DeviceType::other;
   Caps caps;
   Quirks quirks;
+  std::optional<CostModel> costs;  ///< as measured on the device
   /// Rungs in use: offered by the device, compilable by the linked shaderc, passed by the
   /// self-test, and not switched off. T0 always is.
   std::array<bool, kRungCount> rungs = {true, false, false, false, false, false};

@@ -58,7 +58,7 @@ void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) con
   const auto any = [](const std::string& a, const std::string& b) { return fmt::format("max({}, {})", a, b); };
   const bool native = dialect_.native_exp;
   functions.line("// Four more elements: one exponential rescales the sum for all of them.");
-  functions.open("void {}(inout float most, inout float sum, vec4 x) {{", add_several(fold));
+  functions.open("void {}(inout float most, inout float sum, vec4 x) {{", add_four(fold));
   functions.line("float top = {};", native ? largest(any) : largest(with_nan));
   functions.line("precise float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;  // as long as all are -infinity");
   functions.line("precise float fallen = most - base;");
@@ -73,19 +73,13 @@ void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) con
   functions.blank();
 }
 
-void Combine::several_elements_moments(const FoldText& fold, Writer& functions) const {
-  const int fours = fold.together / 4;
-  const auto all = [&](const std::string& of_four) {
-    std::string text;
-    for (int i = 0; i < fours; ++i) text += fmt::format("{}({})", i == 0 ? "" : " + ", fmt::format(fmt::runtime(of_four), i));
-    return text;
-  };
-  functions.line("// {} more elements, around their own mean.", fold.together == 4 ? "Four" : "Eight");
-  functions.open("void {}(inout float count, inout float mean, inout float squares{}{}) {{", add_several(fold), ", vec4 x0", fours == 2 ? ", vec4 x1" : "");
-  functions.line("precise float own = ({}) * {};", all("(x{0}.x + x{0}.y) + (x{0}.z + x{0}.w)"), fold.together == 4 ? "0.25" : "0.125");
-  for (int i = 0; i < fours; ++i) functions.line("precise vec4 apart{0} = x{0} - own;", i);
-  functions.line("precise float around = {};", all("(apart{0}.x * apart{0}.x + apart{0}.y * apart{0}.y) + (apart{0}.z * apart{0}.z + apart{0}.w * apart{0}.w)"));
-  functions.line("{}(count, mean, squares, {}.0, own, around);", fold.join, fold.together);
+void Combine::four_elements_moments(const FoldText& fold, Writer& functions) const {
+  functions.line("// Four more elements, around their own mean.");
+  functions.open("void {}(inout float count, inout float mean, inout float squares, vec4 x) {{", add_four(fold));
+  functions.line("precise float own = ((x.x + x.y) + (x.z + x.w)) * 0.25;");
+  functions.line("precise vec4 apart = x - own;");
+  functions.line("precise float around = (apart.x * apart.x + apart.y * apart.y) + (apart.z * apart.z + apart.w * apart.w);");
+  functions.line("{}(count, mean, squares, 4.0, own, around);", fold.join);
   functions.close();
   functions.blank();
 }
@@ -102,7 +96,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 < a1))) {{ a = b; a1 = b1; }}");
       break;
     case FoldText::Kind::softmax:
-      fold.together > 1 ? four_elements_softmax(fold, functions) : one_element_softmax(fold, functions);
+      fold.fours ? four_elements_softmax(fold, functions) : one_element_softmax(fold, functions);
       functions.line("// A maximum and the sum of exponentials below it, with those below another maximum.");
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
@@ -131,7 +125,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
   }
   functions.close();
   functions.blank();
-  if (fold.together > 1 && fold.kind == FoldText::Kind::moments) several_elements_moments(fold, functions);
+  if (fold.fours && fold.kind == FoldText::Kind::moments) four_elements_moments(fold, functions);
 }
 
 std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {

@@ -75,7 +75,7 @@ FoldText Rows::make_fold(ValueId id) {
   // Elements that a ragged row lacks may be -infinity for a maximum; a mean would count them.
   const bool in_fours = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::moments && !is_ragged());
   const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(), [](const Value& other) { return other.kind == Value::Kind::scan; });
-  if (in_fours && width() == 1 && group_ == 4 && !scans) fold.together = fold.kind == FoldText::Kind::moments && elements_ % 8 == 0 ? 8 : 4;
+  fold.fours = in_fours && width() == 1 && group_ == 4 && !scans;
   return fold;
 }
 

@@ -189,6 +189,13 @@ class Search {
     return back;
   }
 
+  /// What a kernel may take longer by the model: times are modelled to some tenth, from constants of the device's type
+  /// more roughly than from measured ones; bytes are known. That a value need not exist is worth it.
+  [[nodiscard]] double slack(std::int64_t merged, std::int64_t apart) const {
+    constexpr double kRounding = 1.001, kTenth = 1.15;
+    return merged * 2 <= apart || (merged < apart && !target_.costs) ? kTenth : kRounding;
+  }
+
   /// Merges the groups into the first if that is possible and pays; otherwise says why not.
   Result<void> try_merge(std::initializer_list<GroupId> groups) {
     outside_ = connected_outside(groups);
@@ -206,9 +213,7 @@ class Search {
     }
     VKF_TRY(merged, price(members));
     if (merged.bytes > bytes) return unsupported("One kernel would move {} bytes instead of {}.", merged.bytes, bytes);
-    // Times are modelled to some tenth; bytes are known. A value that need not exist is worth that, the more the larger.
-    const double slack = merged.bytes * 2 <= bytes ? 1.15 : merged.bytes < bytes ? 1.05 : 1.001;
-    if (merged.microseconds > microseconds * slack) {
+    if (merged.microseconds > microseconds * slack(merged.bytes, bytes)) {
       return unsupported("One kernel is modelled at {:.1f} us and the {} at {:.1f} us.", merged.microseconds, groups.size() == 2 ? "two" : "three", microseconds);
     }
     for (NodeId id : members) group_of_[id] = into;

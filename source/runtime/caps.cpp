@@ -86,7 +86,7 @@ Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
     std::visit([&](auto member) { caps.*member = static_cast<std::remove_reference_t<decltype(caps.*member)>>(wanted.second); }, limit->member);
   }
   for (const std::string& name : options.disable) {
-    if (is_rung(name)) continue;
+    if (is_rung(name) || name == "calibration") continue;
     const auto* feature = std::find_if(std::begin(kFeatures), std::end(kFeatures), [&](const Feature& one) { return name == one.name; });
     if (feature == std::end(kFeatures)) return invalid("'{}' is neither a rung (T1 to T5) nor a feature; 'vkfuse devices' lists them.", name);
     caps.*feature->member = false;

@@ -100,7 +100,22 @@ Result<Target> Context::target(std::span<const Rung> wanted) {
   }
   VKF_TRY(keeps_nan, exp_of_nan());
   target.caps.exp_of_nan = keeps_nan;
+  VKF_TRY(measured, costs());
+  target.costs = measured;
   return target;
+}
+
+Result<std::optional<CostModel>> Context::costs() {
+  const bool off = std::find(disabled_.begin(), disabled_.end(), "calibration") != disabled_.end();
+  if (off || base_.type == DeviceType::cpu) return std::optional<CostModel>();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (costs_) return *costs_;
+  }
+  VKF_TRY(measured, calibrate(*this));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  costs_ = measured;
+  return measured;
 }
 
 Result<bool> Context::exp_of_nan() {
@@ -182,15 +197,19 @@ Result<void> Context::download(const vulkan::Buffer& from, std::uint64_t offset,
   return {};
 }
 
-Result<std::vector<std::uint32_t>> Context::run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
-                                                      std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup) {
+Result<vulkan::ComputePipeline> Context::words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup) {
   VKF_TRY(words, shaders_->compile(glsl, name, 2));
   vulkan::PipelineInfo info;
   info.name = name;
   info.spirv = words;
   info.buffers = 2;
   info.constants = {{0, workgroup}};
-  VKF_TRY(pipeline, vulkan::ComputePipeline::create(device_, info));
+  return vulkan::ComputePipeline::create(device_, info);
+}
+
+Result<std::vector<std::uint32_t>> Context::run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
+                                                      std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup) {
+  VKF_TRY(pipeline, words_pipeline(glsl, name, workgroup));
   VKF_TRY(in, vulkan::Buffer::create(device_, input.size() * 4, vulkan::BufferKind::device));
   VKF_TRY(out, vulkan::Buffer::create(device_, output_words * 4, vulkan::BufferKind::device));
   VKF_CHECK_OK(upload(in, 0, std::as_bytes(std::span(input))));

@@ -65,6 +65,13 @@ class Context {
   Result<std::vector<std::uint32_t>> run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
                                                std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup);
 
+  /// A pipeline of such a kernel.
+  Result<vulkan::ComputePipeline> words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup);
+
+  /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
+  /// differ with what else the machine does, and where "calibration" is switched off.
+  Result<std::optional<CostModel>> costs();
+
   Result<void> upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
   Result<void> download(const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes);
 
@@ -82,6 +89,7 @@ class Context {
   std::mutex mutex_;
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand
+  std::optional<std::optional<CostModel>> costs_;  ///< likewise
   std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by workgroup size and key
 };
 
@@ -91,6 +99,9 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
 /// Lowers named limits and switches named features off; an error names what does not exist or what
 /// would be raised. Rung names are left to the caller.
 Result<void> restrict_caps(const DeviceOptions& options, Caps& caps);
+
+/// The costs of the open device from its store, else measured and stored; nothing where that is impossible.
+Result<std::optional<CostModel>> calibrate(Context& context);
 
 /// Whether exponentials and inverse roots of NaN and infinities are what IEEE has them be on the open device, which
 /// offers keep_nan_f32.

@@ -167,7 +167,7 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
 
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   const AttentionTile& tile = schedule.attention;
-  const CostModel costs = default_costs(target.type);
+  const CostModel costs = costs_of(target);
   const bool cpu = target.type == DeviceType::cpu;
   count_bytes(graph, loops, schedule);
   const auto batch = static_cast<double>(count_along(loops, tile.batch));

@@ -22,9 +22,10 @@ constexpr TileShape kGpuShapes[] = {{64, 128, 16, 8, 4}, {128, 64, 16, 8, 4}, {3
                                     {64, 32, 32, 4, 4},  {32, 32, 32, 4, 4},  {16, 128, 32, 4, 4}, {128, 16, 32, 4, 4}, {16, 64, 32, 4, 4}};
 constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32, 32, 32, 4, 4}, {16, 32, 32, 4, 4}, {32, 16, 32, 4, 4}};
 
-/// Of a lane, without fewer subgroups at a time; twice as many take 1.4 times as long (h200-sweep-matmul.json).
-constexpr int kAccumulators = 32;
-constexpr double kCrowding = 0.4;
+/// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's
+/// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
+constexpr int kRoomyRegisters = 80;
+constexpr double kCrowding = 0.01;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
 
 /// The sets of axes, the factors and the sums; nothing where the loops are no such thing.
@@ -136,10 +137,30 @@ std::int64_t shared_bytes(const MatrixTile& tile) {
   return bytes;
 }
 
+/// Live 32-bit values of a lane while it multiplies: accumulators, a piece of each factor, what is on its way from memory,
+/// and addresses.
+int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  constexpr int kOwn = 14, kOfBuffer = 7;
+  const MatrixTile& tile = schedule.matrix;
+  const TileShape& shape = tile.shape;
+  int registers = kOwn + shape.lane_m * shape.lane_n * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
+  for (const Factor& factor : tile.factors) {
+    registers += factor.second ? shape.lane_n : shape.lane_m;
+    const int extent = factor.second ? shape.n : shape.m;
+    const auto items = static_cast<int>(ceil_div(std::int64_t{extent} * shape.k / factor.elements, shape.workgroup()));
+    for (ValueId id : cone_of(loops, factor.value)) {
+      if (loops.values[id].kind != Value::Kind::load) continue;
+      const bool vector = schedule.loads[id].kind == AccessKind::vector;
+      registers += kOfBuffer + (vector ? items * std::max(1, factor.elements * size_of(graph.node(loops.values[id].node).type.dtype) / 4) : 0);
+    }
+  }
+  return registers;
+}
+
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   const MatrixTile& tile = schedule.matrix;
   const TileShape& shape = tile.shape;
-  const CostModel costs = default_costs(target.type);
+  const CostModel costs = costs_of(target);
   const bool cpu = target.type == DeviceType::cpu;
   count_bytes(graph, loops, schedule);
   const auto batch = static_cast<double>(count_along(loops, tile.batch));
@@ -180,10 +201,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   compute += batch * m * n * cost_of(graph, loops, results);
   // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
   // registers per lane leave each waiting for its operands.
-  const int accumulators = shape.lane_m * shape.lane_n * static_cast<int>(tile.sums.size());
-  if (!cpu && accumulators > kAccumulators) compute *= 1 + kCrowding * (accumulators - kAccumulators) / kAccumulators;
+  schedule.registers = estimated_registers(graph, loops, schedule);
+  if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
   const double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
-  schedule.registers = 32 + accumulators + shape.lane_m + shape.lane_n;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
 }

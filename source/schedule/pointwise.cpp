@@ -77,7 +77,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     schedule.transactions += groups * lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
   }
   schedule.registers = estimate_registers(graph, loops, schedule);
-  schedule.modelled_us = modelled_us(default_costs(target.type), 1, traffic(graph, loops, target, schedule), compute_cost(graph, loops),
+  schedule.modelled_us = modelled_us(costs_of(target), 1, traffic(graph, loops, target, schedule), compute_cost(graph, loops),
                                      schedule.loads_executed + schedule.stores_executed);
 }
 

@@ -231,7 +231,7 @@ void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning
   // A loop over long rows keeps 64 bytes of loads in flight per lane.
   schedule.items_in_flight = 1;
   const std::int64_t own = ceil_div(schedule.trips, schedule.parts);
-  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 8) schedule.items_in_flight = schedule.elements_per_item > 1 ? 4 : 8;
+  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4) schedule.items_in_flight = own < 8 ? 2 : schedule.elements_per_item > 1 ? 4 : 8;
   schedule.items_in_flight = tuning.items_in_flight.value_or(schedule.items_in_flight);
   // Where lanes are too few to keep the promise of numerics.hpp: with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
@@ -284,7 +284,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     schedule.transactions += ceil_div(executed(loops.stores[i].axes), subgroup) * lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
   }
   schedule.registers = estimated_registers(graph, loops, schedule);
-  const CostModel costs = default_costs(target.type);
+  const CostModel costs = costs_of(target);
   schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed);
 }
 

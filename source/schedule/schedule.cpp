@@ -51,6 +51,8 @@ CostModel default_costs(DeviceType type) {
   }
 }
 
+CostModel costs_of(const Target& target) { return target.costs.value_or(default_costs(target.type)); }
+
 double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses) {
   const double memory_us = traffic / (costs.copy_gb_per_s * 1e3);
   const double compute_us = compute / (costs.gflops * 1e3) + static_cast<double>(accesses) / costs.accesses_per_us;

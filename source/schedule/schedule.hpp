@@ -237,13 +237,9 @@ std::vector<ir::NodeId> buffers_read(const segment::Loops& loops);
 /// several of them would make a large tensor, within the facts of each symbol.
 SymbolValues nominal_symbols(const ir::Graph& graph);
 
-/// Conservative constants of a device type; calibration replaces them.
-struct CostModel {
-  double copy_gb_per_s = 100;
-  double launch_us = 5;
-  double gflops = 500;
-  double accesses_per_us = 50e3;  ///< loads and stores executed
-};
+/// Conservative constants of a device type.
 CostModel default_costs(DeviceType type);
+/// What was measured on the device, else the constants of its type.
+CostModel costs_of(const Target& target);
 
 }  // namespace vkfuse::schedule

@@ -150,7 +150,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   }
   schedule.transactions = static_cast<std::int64_t>(traffic / 128);
   schedule.registers = 32;
-  const CostModel costs = default_costs(target.type);
+  const CostModel costs = costs_of(target);
   schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops) + 8 * compares, schedule.loads_executed + schedule.stores_executed);
 }
 

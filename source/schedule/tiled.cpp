@@ -351,7 +351,7 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   schedule.registers = estimate_registers(*problem, box, schedule);
   // Lanes whose position does not exist keep no memory busy.
   const std::int64_t crossed = schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size()) * accesses_of_crossing(target.type);
-  schedule.modelled_us = modelled_us(default_costs(target.type), 1, traffic(graph, merged, target, schedule) * waste_of(loops, box),
+  schedule.modelled_us = modelled_us(costs_of(target), 1, traffic(graph, merged, target, schedule) * waste_of(loops, box),
                                      compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed + crossed);
   return schedule;
 }

@@ -16,8 +16,9 @@ enum class Kind : std::uint8_t {
   spirv,     ///< the words of a module
   pipeline,  ///< what a driver gave for one pipeline, for it to read again
   probe,     ///< which GLSL extensions the compiler takes
+  costs,     ///< what work costs on a device
 };
-inline constexpr int kKindCount = 3;
+inline constexpr int kKindCount = 4;
 
 /// The name of the file that holds this key: 16 hexadecimal digits and the kind.
 std::string file_name(Kind kind, std::string_view key);

@@ -70,7 +70,7 @@ Result<Executable> compile_model(const Common& common, const Device& device, ir:
 nlohmann::ordered_json to_json(const DeviceDescription& device) {
   return {{"index", device.index},   {"name", device.name},     {"uuid", device.uuid},     {"driver", device.driver},
           {"api", device.api},       {"type", device.type},     {"memory_bytes", device.memory_bytes},
-          {"limits", device.limits}, {"rungs", device.rungs},   {"features", device.features}};
+          {"limits", device.limits}, {"rungs", device.rungs},   {"features", device.features}, {"costs", device.costs}};
 }
 
 void print_device(const DeviceDescription& device) {
@@ -82,6 +82,7 @@ void print_device(const DeviceDescription& device) {
   for (const std::string& feature : device.features) features += " " + feature;
   std::printf("   features:%s\n", features.c_str());
   for (const auto& rung : device.rungs) std::printf("   %s: %s\n", rung.first.c_str(), rung.second.c_str());
+  for (const auto& cost : device.costs) std::printf("   %-24s %20.1f  (measured)\n", cost.first.c_str(), cost.second);
 }
 
 /// NAME=FILE.npy or NAME=random[:SEED].

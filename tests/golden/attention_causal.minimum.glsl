@@ -10,10 +10,10 @@ layout(push_constant) uniform Sizes {
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_q;  // %5 : f16[2, 8, 300, 32]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_k;  // %9 : f16[2, 2, 300, 32]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_v;  // %22 : f16[2, 2, 300, 32]
-layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %24 : f16[2, 8, 300, 32]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_q;  // %5 : f16[4, 16, 700, 32]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_k;  // %9 : f16[4, 4, 700, 32]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_v;  // %22 : f16[4, 4, 700, 32]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %24 : f16[4, 16, 700, 32]
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
@@ -108,8 +108,8 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.items) return;
   uint lane = gl_LocalInvocationID.x;
-  uint batch = workgroup / 38u;
-  uint tile_m = workgroup % 38u;
+  uint batch = workgroup / 88u;
+  uint tile_m = workgroup % 88u;
   uint lane_m = lane / 4u;
   uint lane_k = lane % 4u;
   float most[4];
@@ -125,9 +125,9 @@ void main() {
     uint unit = u * 32u + lane;
     uint row = unit / 4u;
     uint column = unit % 4u;
-    uint m = min(tile_m * 32u + row, 1200u - 1u);
+    uint m = min(tile_m * 32u + row, 2800u - 1u);
     uint item = column;
-    uvec4 in_q_e_w0 = in_q.w[batch * 4800u + m * 4u + item];
+    uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + item];
     vec4 in_q_e_0 = vec4(f16x2_values(in_q_e_w0.x), f16x2_values(in_q_e_w0.y));
     vec4 factor_0;
     v7_factor_element(in_q_e_0[0], factor_0[0]);
@@ -149,14 +149,14 @@ void main() {
     v7_tile[(column * 8u + 6u) * 9u + row / 4u][row % 4u] = factor_1[2];
     v7_tile[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = factor_1[3];
   }
-  for (uint block = 0u; block < 19u; ++block) {
+  for (uint block = 0u; block < 44u; ++block) {
     for (uint u = 0u; u < 2u; ++u) {
       uint unit = u * 32u + lane;
       uint row = unit / 4u;
       uint column = unit % 4u;
-      uint k = min(block * 16u + row, 300u - 1u);
+      uint k = min(block * 16u + row, 700u - 1u);
       uint item = column;
-      uvec4 in_k_e_w0 = in_k.w[batch * 1200u + k * 4u + item];
+      uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
       vec4 in_k_e_0 = vec4(f16x2_values(in_k_e_w0.x), f16x2_values(in_k_e_w0.y));
       others[(column * 8u + 0u) * 5u + row / 4u][row % 4u] = in_k_e_0[0];
       others[(column * 8u + 1u) * 5u + row / 4u][row % 4u] = in_k_e_0[1];
@@ -180,14 +180,14 @@ void main() {
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = uintBitsToFloat(0xff800000u);
-      uint m = min(tile_m * 32u + lane_m * 4u + i, 1200u - 1u);
+      uint m = min(tile_m * 32u + lane_m * 4u + i, 2800u - 1u);
       [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-        uint item = min(block * 16u + lane_k * 4u + g, 300u - 1u);
-        uint r = m % 300u;
+        uint item = min(block * 16u + lane_k * 4u + g, 700u - 1u);
+        uint r = m % 700u;
         int v1 = int(r);
         float score;
         score_element(item, v1, scores[i][g], score);
-        if (block * 16u + lane_k * 4u + g >= 300u) score = uintBitsToFloat(0xff800000u);
+        if (block * 16u + lane_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[i][g] = score;
         top = f32_max(top, score);
       }
@@ -219,13 +219,13 @@ void main() {
       uint row = unit % 4u;
       uint column = unit / 4u;
       uint item = row;
-      uint k = min(block * 16u + column, 300u - 1u);
-      uvec4 in_v_w0 = in_v.w[batch * 1200u + item + k * 4u];
+      uint k = min(block * 16u + column, 700u - 1u);
+      uvec4 in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
       vec4 in_v_0 = vec4(f16x2_values(in_v_w0.x), f16x2_values(in_v_w0.y));
-      if (!(block * 16u + column < 300u)) in_v_0 = vec4(0.0);
+      if (!(block * 16u + column < 700u)) in_v_0 = vec4(0.0);
       others[column * 9u + row * 2u + 0u] = in_v_0;
       vec4 in_v_1 = vec4(f16x2_values(in_v_w0.z), f16x2_values(in_v_w0.w));
-      if (!(block * 16u + column < 300u)) in_v_1 = vec4(0.0);
+      if (!(block * 16u + column < 700u)) in_v_1 = vec4(0.0);
       others[column * 9u + row * 2u + 1u] = in_v_1;
     }
     barrier();
@@ -251,13 +251,13 @@ void main() {
     if (f32_magnitude_bits(most[i]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);
     [[unroll]] for (uint g = 0u; g < 2u; ++g) {
       uint item = g * 4u + lane_k;
-      if (m < 1200u) {
+      if (m < 2800u) {
         vec4 out_y_0;
         result_element(most[i], whole, sums[i * 2u + g].x, out_y_0[0]);
         result_element(most[i], whole, sums[i * 2u + g].y, out_y_0[1]);
         result_element(most[i], whole, sums[i * 2u + g].z, out_y_0[2]);
         result_element(most[i], whole, sums[i * 2u + g].w, out_y_0[3]);
-        out_y.w[batch * 9600u + m * 8u + item] = uvec2(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw));
+        out_y.w[batch * 22400u + m * 8u + item] = uvec2(f16x2_bits(out_y_0.xy), f16x2_bits(out_y_0.zw));
       }
     }
   }

@@ -1,6 +1,7 @@
 #version 450
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "sum of everything": mul, reduce_sum, sqrt
 // 1024 lanes per row, 1 row per workgroup, 4 elements per item, 512 items per lane, 128 workgroups share a row, dispatch 1 of 2
@@ -40,13 +41,22 @@ void main() {
   uint part_begin = part * 4096u;
   uint part_end = min(part_begin + 4096u, 524288u);
   float v2 = 0.0;
-  for (uint column = part_begin + column_lane; column < part_end; column += 1024u) {
-    uvec4 in_x_w0 = in_x.w[column];
-    vec4 in_x_0 = uintBitsToFloat(in_x_w0);
-    pass0(in_x_0[0], v2);
-    pass0(in_x_0[1], v2);
-    pass0(in_x_0[2], v2);
-    pass0(in_x_0[3], v2);
+  for (uint first = part_begin + column_lane; first < part_end; first += 2048u) {
+    uvec4 in_x_w0[2];
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint column = min(first + u * 1024u, part_end - 1u);
+      in_x_w0[u] = in_x.w[column];
+    }
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint column = first + u * 1024u;
+      if (column < part_end) {
+        vec4 in_x_0 = uintBitsToFloat(in_x_w0[u]);
+        pass0(in_x_0[0], v2);
+        pass0(in_x_0[1], v2);
+        pass0(in_x_0[2], v2);
+        pass0(in_x_0[3], v2);
+      }
+    }
   }
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
     v2_join(v2, subgroupShuffleXor(v2, mask));

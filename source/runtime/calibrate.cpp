@@ -1,0 +1,158 @@
+// What work costs on the open device, measured in some ten milliseconds and kept in the store. The planner compares
+// kernels with it: what is worth storing on a device of much bandwidth is worth computing again on another.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "runtime/context.hpp"
+#include "vulkan/command_buffer.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+constexpr std::uint32_t kWorkgroup = 256;
+constexpr int kRuns = 5;  ///< of each kernel; the median counts
+
+constexpr const char* kCopy = R"(#version 450
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In { uvec4 w[]; } x;
+layout(set = 0, binding = 1) writeonly buffer Out { uvec4 w[]; } y;
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  y.w[i] = x.w[i];
+}
+)";
+
+// Sixteen chains of multiply-adds, of 256 steps each; what is stored keeps them alive.
+constexpr const char* kMultiply = R"(#version 450
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In { uvec4 w[]; } x;
+layout(set = 0, binding = 1) writeonly buffer Out { uvec4 w[]; } y;
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  vec4 a = vec4(x.w[i & 255u]), b = a + 1.0, c = a + 2.0, d = a + 3.0;
+  for (int k = 0; k < 256; ++k) {
+    a = fma(a, vec4(0.5), vec4(1.0));
+    b = fma(b, vec4(0.5), vec4(1.0));
+    c = fma(c, vec4(0.5), vec4(1.0));
+    d = fma(d, vec4(0.5), vec4(1.0));
+  }
+  y.w[i] = floatBitsToUint(a + b + c + d);
+}
+)";
+constexpr double kMultipliesPerLane = 256 * 16;
+
+// Loads of 16 bytes that near caches hold.
+constexpr const char* kLoad = R"(#version 450
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In { uvec4 w[]; } x;
+layout(set = 0, binding = 1) writeonly buffer Out { uvec4 w[]; } y;
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  uvec4 all = uvec4(0u);
+  for (uint k = 0u; k < 256u; k += 4u) {
+    uvec4 a = x.w[(i + k) & 255u], b = x.w[(i + k + 1u) & 255u], c = x.w[(i + k + 2u) & 255u], d = x.w[(i + k + 3u) & 255u];
+    all ^= (a + b) ^ (c + d);
+  }
+  y.w[i] = all;
+}
+)";
+constexpr double kLoadsPerLane = 256;
+
+class Calibration {
+ public:
+  explicit Calibration(Context& context) : context_(context) {}
+
+  Result<CostModel> run() {
+    VKF_TRY(stamps, vulkan::TimestampPool::create(context_.device(), 2 * kRuns));
+    stamps_.emplace(std::move(stamps));
+    // Beyond what caches hold, where the device has room for it.
+    const std::uint64_t room = context_.device()->info().device_memory() / 16;
+    const std::uint64_t bytes = std::bit_floor(std::clamp<std::uint64_t>(room, 16u << 20, 256u << 20));
+    VKF_TRY(from, vulkan::Buffer::create(context_.device(), bytes, vulkan::BufferKind::device));
+    VKF_TRY(to, vulkan::Buffer::create(context_.device(), bytes, vulkan::BufferKind::device));
+    from_.emplace(std::move(from));
+    to_.emplace(std::move(to));
+    constexpr std::uint32_t kGroups = 1024;
+    constexpr double kLanes = double{kGroups} * kWorkgroup;
+    const auto copy_groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / 16 / kWorkgroup, 65535));
+    VKF_TRY(launch_us, time(kCopy, 1, 100));
+    VKF_TRY(copy_us, time(kCopy, copy_groups, 1));
+    VKF_TRY(multiply_us, time(kMultiply, kGroups, 1));
+    VKF_TRY(load_us, time(kLoad, kGroups, 1));
+    CostModel costs;
+    costs.launch_us = launch_us / 100;
+    const double own = costs.launch_us;
+    const auto less_launch = [own](double us) { return std::max(us - own, us / 4); };
+    costs.copy_gb_per_s = 2.0 * copy_groups * kWorkgroup * 16 / less_launch(copy_us) * 1e-3;
+    costs.gflops = kLanes * kMultipliesPerLane / less_launch(multiply_us) * 1e-3;
+    costs.accesses_per_us = kLanes * kLoadsPerLane / less_launch(load_us);
+    return costs;
+  }
+
+ private:
+  /// Microseconds of `times` dispatches one after the other, by the device's clock.
+  Result<double> time(const char* glsl, std::uint32_t workgroups, int times) {
+    VKF_TRY(pipeline, context_.words_pipeline(glsl, "calibration", kWorkgroup));
+    VKF_TRY(commands, vulkan::CommandBuffer::create(context_.device()));
+    VKF_CHECK_OK(commands.begin());
+    commands.reset_timestamps(*stamps_);
+    commands.bind(pipeline);
+    const vulkan::BufferRange ranges[] = {{&*from_, 0, 0}, {&*to_, 0, 0}};
+    commands.bind_buffers(ranges);
+    // The first run finds cold clocks and caches.
+    commands.dispatch(workgroups);
+    for (int run = 0; run < kRuns; ++run) {
+      commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
+      commands.write_timestamp(*stamps_, static_cast<std::uint32_t>(2 * run));
+      for (int i = 0; i < times; ++i) {
+        if (i > 0) commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
+        commands.dispatch(workgroups);
+      }
+      commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
+      commands.write_timestamp(*stamps_, static_cast<std::uint32_t>(2 * run + 1));
+    }
+    VKF_CHECK_OK(commands.end());
+    VKF_TRY(ticket, context_.device()->submit(commands));
+    VKF_CHECK_OK(ticket.wait());
+    VKF_TRY(at, stamps_->nanoseconds());
+    std::vector<double> spans;
+    for (std::size_t run = 0; run < kRuns; ++run) spans.push_back((at[2 * run + 1] - at[2 * run]) * 1e-3);
+    std::nth_element(spans.begin(), spans.begin() + kRuns / 2, spans.end());
+    return std::max(spans[kRuns / 2], 0.01);
+  }
+
+  Context& context_;
+  std::optional<vulkan::TimestampPool> stamps_;
+  std::optional<vulkan::Buffer> from_, to_;
+};
+
+/// Numbers that a planner can use, whatever a file or a clock said.
+bool is_sane(const CostModel& costs) {
+  const auto within = [](double value, double low, double high) { return value >= low && value <= high; };
+  return within(costs.copy_gb_per_s, 0.1, 1e5) && within(costs.launch_us, 0.01, 1e4) && within(costs.gflops, 1, 1e7) && within(costs.accesses_per_us, 10, 1e9);
+}
+
+}  // namespace
+
+Result<std::optional<CostModel>> calibrate(Context& context) {
+  const vulkan::DeviceInfo& info = context.device()->info();
+  const std::string key = fmt::format("costs of {} {}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
+  CostModel costs;
+  if (const auto kept = context.store().load(store::Kind::costs, key); kept && kept->size() == sizeof costs) {
+    std::memcpy(&costs, kept->data(), sizeof costs);
+    if (is_sane(costs)) return std::optional(costs);
+  }
+  auto measured = Calibration(context).run();
+  if (!measured) {
+    // A device that cannot be measured is planned for by its type; a lost one is another matter.
+    if (measured.error().code == ErrorCode::device_lost) return measured.error();
+    return std::optional<CostModel>();
+  }
+  if (!is_sane(*measured)) return std::optional<CostModel>();
+  context.store().save(store::Kind::costs, key, std::as_bytes(std::span(&*measured, 1)));
+  return std::optional(*measured);
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,66 @@
+// What work costs is measured once a device and driver, and read from the store afterwards.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "partition/partition.hpp"
+#include "runtime/context.hpp"
+#include "schedule/schedule.hpp"
+#include "support/device.hpp"
+
+namespace vkfuse::runtime {
+namespace {
+
+using test::must;
+
+class Calibrate : public testing::Test {
+ protected:
+  Calibrate() {
+    const testing::TestInfo& own = *testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = testing::TempDir() + "vkfuse-" + own.name() + std::to_string(::getpid());
+    options_.store.folder = folder_;
+  }
+  ~Calibrate() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+  DeviceOptions options_;
+};
+
+TEST_F(Calibrate, MeasuresOnceAndReadsTheStoreAfterwards) {
+  const auto first = must(Context::open(options_));
+  const auto measured = must(calibrate(*first));
+  ASSERT_TRUE(measured);
+  EXPECT_GT(measured->copy_gb_per_s, 0.1);
+  EXPECT_GT(measured->gflops, 0.1);
+  EXPECT_GT(measured->accesses_per_us, 10);
+  EXPECT_GT(measured->launch_us, 0.01);
+  const auto second = must(Context::open(options_));
+  const std::uint64_t before = second->store().loaded();
+  const auto kept = must(calibrate(*second));
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->copy_gb_per_s, measured->copy_gb_per_s) << "a second measurement would differ in some digit";
+  EXPECT_EQ(kept->launch_us, measured->launch_us);
+  EXPECT_EQ(second->store().loaded(), before + 1) << "nothing was compiled, nor read, to measure again";
+}
+
+TEST_F(Calibrate, MeasuresAgainWhereTheStoreHoldsNonsense) {
+  const auto context = must(Context::open(options_));
+  const vulkan::DeviceInfo& info = context->device()->info();
+  const std::string key = fmt::format("costs of {} {}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
+  const CostModel nonsense{-1, std::nan(""), 1e300, 0};
+  context->store().save(store::Kind::costs, key, std::as_bytes(std::span(&nonsense, 1)));
+  const auto measured = must(calibrate(*context));
+  ASSERT_TRUE(measured);
+  EXPECT_GT(measured->copy_gb_per_s, 0.1);
+}
+
+TEST_F(Calibrate, IsNotUsedOnCpusOrWhereItIsSwitchedOff) {
+  options_.disable = {"calibration"};
+  EXPECT_FALSE(must(must(Context::open(options_))->costs()));
+  const auto context = must(Context::open({}));
+  EXPECT_EQ(must(context->costs()).has_value(), context->device()->info().type != DeviceType::cpu);
+}
+
+}  // namespace
+}  // namespace vkfuse::runtime
