@@ -23,6 +23,7 @@ class Attention : public Factors {
   Result<void> scalar_function(Part& part, ValueId value, const char* result);
   Result<void> main_function();
   void declare();
+  void open_blocks();
   void find_scores();
   Result<void> finish_scores();
   void rescale();
@@ -131,7 +132,7 @@ Result<void> Attention::main_function() {
   main_.line("uint lane_k = lane % {}u;", tile_.lanes_k);
   declare();
   if (first_) VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
-  main_.open("for (uint block = 0u; block < {}; ++block) {{", numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k())));
+  open_blocks();
   if (second_) {
     VKF_CHECK_OK(hand_over(*second_, "block", ""));
     main_.line("barrier();");
@@ -150,6 +151,37 @@ Result<void> Attention::main_function() {
   VKF_CHECK_OK(store_results());
   main_.close();
   return {};
+}
+
+/// The loop over blocks of k, less those in which a mask leaves no row of the tile anything.
+void Attention::open_blocks() {
+  const std::string all = numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()));
+  if (tile_.last.empty() && tile_.first_position.empty()) {
+    main_.open("for (uint block = 0u; block < {}; ++block) {{", all);
+    return;
+  }
+  const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.m.back())].size;
+  const std::string at = fmt::format("tile_m * {}u", tile_.tile_m());
+  const std::string own_rows = numbers_.size(rows);
+  main_.line("// Blocks in which the mask leaves some row something.");
+  main_.line("int lowest = int({});", tile_.m.size() == 1 ? at : fmt::format("({}) % {}", at, own_rows));
+  main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
+  const auto position = [](const schedule::AttentionTile::Reach& reach, bool upper) {
+    const char* row = (reach.slope > 0) == upper ? "highest" : "lowest";
+    const std::string scaled = reach.slope == 1 ? row : reach.slope == 0 ? "0" : fmt::format("{} * {}", row, reach.slope);
+    return reach.constant == 0 ? scaled : fmt::format("{} {} {}", scaled, reach.constant > 0 ? "+" : "-", std::abs(reach.constant));
+  };
+  main_.line("int last = int({}) - 1;", numbers_.size(count(tile_.k)));
+  for (const auto& reach : tile_.last) main_.line("last = min(last, {});", position(reach, true));
+  main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
+  std::string begin = "0u";
+  if (!tile_.first_position.empty()) {
+    main_.line("int first = 0;");
+    for (const auto& reach : tile_.first_position) main_.line("first = max(first, {});", position(reach, false));
+    main_.line("uint begin = uint(first) / {}u;", tile_.tile_k());
+    begin = "begin";
+  }
+  main_.open("for (uint block = {}; block < end; ++block) {{", begin);
 }
 
 /// The products that scores are computed from.

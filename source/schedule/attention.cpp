@@ -165,6 +165,21 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
   accesses.write(schedule);
 }
 
+/// Of the blocks of k, those that some row's mask leaves: the mean over tiles of m, or over some of them.
+double visited_share(const Loops& loops, const AttentionTile& tile) {
+  if (tile.last.empty() && tile.first_position.empty()) return 1;
+  const std::int64_t tiles = ceil_div(count_along(loops, tile.m), tile.tile_m());
+  const double all = static_cast<double>(ceil_div(count_along(loops, tile.k), tile.tile_k()));
+  constexpr std::int64_t kSamples = 64;
+  const std::int64_t samples = std::min(tiles, kSamples);
+  double visited = 0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const Blocks blocks = blocks_of(loops, tile, i * tiles / samples);
+    visited += static_cast<double>(std::max<std::int64_t>(0, blocks.end - blocks.begin));
+  }
+  return std::max(visited / all / static_cast<double>(samples), 1 / all);
+}
+
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   const AttentionTile& tile = schedule.attention;
   const CostModel costs = costs_of(target);
@@ -172,7 +187,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   count_bytes(graph, loops, schedule);
   const auto batch = static_cast<double>(count_along(loops, tile.batch));
   const double m = round_up(count_along(loops, tile.m), tile.tile_m());
-  const double k = round_up(count_along(loops, tile.k), tile.tile_k());
+  const double k = round_up(count_along(loops, tile.k), tile.tile_k()) * visited_share(loops, tile);
   const double n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
   const double d = tile.contract ? static_cast<double>(count_along(loops, tile.d)) : 0;
   const double tiles_m = m / tile.tile_m();
@@ -188,7 +203,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const int bytes = size_of(graph.node(value.node).type.dtype);
     // Every tile of m walks along all of k.
     const bool own = std::any_of(tile.m.begin(), tile.m.end(), [&](int axis) { return ((value.axes >> axis) & 1u) != 0; });
-    const double times = (value.axes & loops.columns()) != 0 && !own ? tiles_m : 1;
+    const double times = (value.axes & loops.columns()) != 0 && !own ? std::max(1.0, tiles_m * visited_share(loops, tile)) : 1;
     const auto elements = static_cast<double>(segment::elements_touched(loops, value));
     traffic += elements * bytes * (times - 1) / kCacheSpeed;
     loads += elements * times * bytes / std::max(4, schedule.loads[i].vector_bytes);
@@ -210,6 +225,12 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
 std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, Lanes lanes) {
   tile.lanes_m = lanes.m;
   tile.lanes_k = lanes.k;
+  // A tile of rows that lies in several runs of positions sees what any of them sees.
+  const std::int64_t run = loops.axes[static_cast<std::size_t>(tile.m.back())].size;
+  if (tile.m.size() > 1 && run % tile.tile_m() != 0) {
+    tile.last.clear();
+    tile.first_position.clear();
+  }
   const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
   const auto fits = [](const AttentionTile::Side& side, int across, std::int64_t deep) { return (side.along_depth ? deep : across) % side.elements == 0; };
   const std::int64_t d = count_along(loops, tile.d);
@@ -241,6 +262,7 @@ std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loop
   AttentionTile tile;
   if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile)) return std::nullopt;
   choose_vectors(graph, loops, tuning, tile);
+  find_reach(graph, loops, tile);
   std::optional<Schedule> best;
   for (const Lanes& lanes : kLanes) {
     auto one = with_lanes(graph, loops, target, tuning, tile, lanes);

@@ -52,4 +52,14 @@ class PartAccesses {
 /// What computing these values once costs, in fused multiply-adds.
 double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);
 
+/// Fills in what masks of positions leave, `last` and `first_position`.
+void find_reach(const ir::Graph& graph, const segment::Loops& loops, AttentionTile& tile);
+
+/// The blocks of k, from one to before another, in which the mask leaves something to some row of a tile of m; none if
+/// the second is not above the first. The tile's rows lie within one run of the innermost axis of m.
+struct Blocks {
+  std::int64_t begin = 0, end = 0;
+};
+Blocks blocks_of(const segment::Loops& loops, const AttentionTile& tile, std::int64_t tile_m);
+
 }  // namespace vkfuse::schedule

@@ -137,6 +137,12 @@ struct AttentionTile {
     int elements = 1;
   };
   Side first, second, third;  ///< the factors of `contract`, and that of the weights
+  /// A mask leaves a row at position p of the innermost axis of m no position of k beyond slope * p + constant.
+  struct Reach {
+    std::int64_t slope = 0, constant = 0;
+  };
+  std::vector<Reach> last;            ///< none above any of these
+  std::vector<Reach> first_position;  ///< none below
   int elements = 1;           ///< neighbours along n that are stored together
   [[nodiscard]] int tile_m() const { return 4 * lanes_m; }
   [[nodiscard]] int tile_k() const { return 4 * lanes_k; }
