@@ -91,7 +91,7 @@ void work_side_by_side(std::size_t items, const Work& work) {
 std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
   const vulkan::DeviceInfo& info = device_->info();
   return fmt::format("{} {} {} {} {} {:x} {} {}\n{}", info.vendor_id, info.device_id, info.driver_version, vulkan::to_text(info.device_uuid),
-                     vulkan::to_text(info.driver_uuid), fmt::join(info.pipeline_cache_uuid, ""), kernel.workgroup, kernel.subgroup, shader_key(kernel.glsl));
+                     vulkan::to_text(info.driver_uuid), fmt::join(info.pipeline_cache_uuid, ""), kernel.workgroup, kernel.subgroup, shader_key(kernel));
 }
 
 Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {

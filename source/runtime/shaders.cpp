@@ -41,24 +41,25 @@ std::optional<spirv::Module> to_words(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::string shader_key(const std::string& glsl) { return fmt::format("vkfuse {}\n{}\n{}", VKFUSE_VERSION, spirv::compiler_identity(), glsl); }
+std::string shader_key(const std::string& text) { return fmt::format("vkfuse {}\n{}\n{}", VKFUSE_VERSION, spirv::compiler_identity(), text); }
+
+std::string shader_key(const codegen::Kernel& kernel) { return shader_key(kernel.key.empty() ? kernel.glsl : kernel.key); }
 
 Result<spirv::Module> Shaders::compile(const codegen::Kernel& kernel) {
   Wanted wanted;
   wanted.push_constant_bytes = kernel.constants.size() * 4;
   for (const codegen::Binding& binding : kernel.bindings) wanted.stores.push_back(binding.store);
-  return compile(kernel.glsl, kernel.name, wanted);
+  return compile(shader_key(kernel), kernel.glsl, kernel.name, wanted);
 }
 
 Result<spirv::Module> Shaders::compile(const std::string& glsl, const std::string& name, std::size_t buffers) {
   Wanted wanted;
   wanted.stores.assign(buffers, true);
   wanted.stores.front() = false;
-  return compile(glsl, name, wanted);
+  return compile(shader_key(glsl), glsl, name, wanted);
 }
 
-Result<spirv::Module> Shaders::compile(const std::string& glsl, const std::string& name, const Wanted& wanted) {
-  const std::string key = shader_key(glsl);
+Result<spirv::Module> Shaders::compile(const std::string& key, const std::string& glsl, const std::string& name, const Wanted& wanted) {
   if (const auto kept = store_.load(store::Kind::spirv, key)) {
     auto words = to_words(*kept);
     if (words && spirv::validate(*words)) {

@@ -24,11 +24,13 @@ class Shaders {
 
  private:
   struct Wanted;
-  Result<spirv::Module> compile(const std::string& glsl, const std::string& name, const Wanted& wanted);
+  Result<spirv::Module> compile(const std::string& key, const std::string& glsl, const std::string& name, const Wanted& wanted);
   store::Store& store_;
 };
 
 /// What decides the words that a text is compiled to: the text itself and the compiler.
-std::string shader_key(const std::string& glsl);
+std::string shader_key(const std::string& text);
+/// The same of a kernel, but for names and comments: kernels of two programs that differ in nothing else are one file.
+std::string shader_key(const codegen::Kernel& kernel);
 
 }  // namespace vkfuse::runtime
