@@ -103,6 +103,19 @@ Extents of_reduction(const ir::Node& node, const Extents& box, const Sizes& oper
   return result;
 }
 
+/// Whole lines of what is contracted, at the rows (k = 0) or columns that are asked for.
+Extents of_dot(const ir::Node& node, std::size_t k, const Extents& box, const Sizes& operand) {
+  const auto& dot = std::get<ir::DotPayload>(node.payload);
+  const std::vector<int>& batch = k == 0 ? dot.batch_a : dot.batch_b;
+  const std::vector<int>& contracted = k == 0 ? dot.contract_a : dot.contract_b;
+  Extents result(operand);
+  const std::vector<int> free = ir::free_axes(batch, contracted, operand.size());
+  for (std::size_t i = 0; i < batch.size(); ++i) result[static_cast<std::size_t>(batch[i])] = box[i];
+  const std::size_t first = k == 0 ? batch.size() : box.size() - free.size();
+  for (std::size_t i = 0; i < free.size(); ++i) result[static_cast<std::size_t>(free[i])] = box[first + i];
+  return result;
+}
+
 /// The box of operand `k` that a box of a node needs.
 Extents needed(const ir::Node& node, std::size_t k, const Extents& box, const Sizes& shape, const Sizes& operand) {
   const auto lines = [&](int axis) {
@@ -116,6 +129,7 @@ Extents needed(const ir::Node& node, std::size_t k, const Extents& box, const Si
     case OpClass::sort: return lines(std::get<ir::SortPayload>(node.payload).axis);
     case OpClass::gather: return of_gather(node, k, box, operand);
     case OpClass::scatter: return k == 1 ? Extents(operand) : aligned(box, operand);
+    case OpClass::contraction: return of_dot(node, k, box, operand);
     case OpClass::view: return of_view(node, box, shape, operand);
     default: return aligned(box, operand);
   }
@@ -137,6 +151,12 @@ Result<double> cone_elements(const ir::Graph& graph, ir::NodeId value, std::int6
       spread(count, shape, boxes[id]);
     }
     total += volume(boxes[id]);
+    if (node.op->cls == OpClass::contraction) {
+      VKF_TRY(operand, resolve(graph.node(node.operands[0]).type.shape, {}));
+      double products = volume(boxes[id]);
+      for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) products *= static_cast<double>(operand[static_cast<std::size_t>(axis)]);
+      total += products;
+    }
     for (std::size_t k = 0; k < node.operands.size(); ++k) {
       VKF_TRY(operand, resolve(graph.node(node.operands[k]).type.shape, {}));
       const Extents more = needed(node, k, boxes[id], shape, operand);

@@ -30,6 +30,9 @@ Kind kind_of(const ir::Graph& graph, ir::NodeId input, std::string_view name, co
   kind.positive = !traits.positive.empty() && name.starts_with(traits.positive);
   kind.whole = traits.whole;
   if (kind.dtype == DType::boolean) kind.below = 2;
+  // Bytes are weights as integers: every value of a byte is one, or two.
+  if (kind.dtype == DType::u8) kind.below = 256;
+  if (kind.dtype == DType::i8) kind.below = 128;
   if (!is_float(kind.dtype)) kind.below = std::max<std::int64_t>(1, positions_of(graph, input).value_or(kind.below));
   return kind;
 }

@@ -118,7 +118,7 @@ std::vector<Row> matmul_rows() {
   for (const auto& [name, build] : forms) {
     all.push_back({name, "attention", DType::f16, {4, 32, 4096, 128}, build, {.divide = {0, 1, 2}}});
   }
-  all.push_back({"attention decode f16", "attention", DType::f16, {64, 32, 8192, 128}, attention_decode, {.divide = {0, 2}}});
+  all.push_back({"attention decode f16", "attention", DType::f16, {16, 32, 8192, 128}, attention_decode, {.divide = {0, 2}}});
   add("int4 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int4);
   add("int4 matvec large f16", DType::f16, {1, 8192, 28672}, quantized_int4);
   add("int8 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int8);
