@@ -2,7 +2,8 @@
 # Makes build/vkfuse-bench-VERSION-linux-ARCH.tar.gz: one program that needs glibc, and a Vulkan driver when it runs.
 # shaderc, SPIRV-Tools, SPIRV-Cross and libstdc++ are inside.
 #   usage: scripts/package.sh [x86_64|aarch64]...        (both, without any)
-# Packages for aarch64 are cross-built (not tried to the end yet); apt-get adds the architecture arm64 to this system for that.
+# Packages for aarch64 are cross-built, in ten minutes on two cores, so not in CI; apt-get adds the architecture arm64 to this
+# system for that. scripts/test-package.sh runs the package under qemu-user.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh

@@ -24,7 +24,8 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
       return unsupported("A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights are multiplied and added up, of at most 256 elements each.");
     }
     auto rows = best_rows(graph, loops, target, tuning);
-    if (matrix && (!rows || loops.inner() != 0 || matrix->modelled_us < rows->modelled_us)) return *matrix;
+    const bool forced = tuning.matrix.value_or(false) || loops.inner() != 0;
+    if (matrix && (!rows || forced || matrix->modelled_us < rows->modelled_us)) return *matrix;
     return rows;
   }
   VKF_TRY(schedule, best_pointwise(graph, loops, target, tuning));

@@ -195,6 +195,16 @@ void Builder::process_choice(ValueId id) {
   const ir::Node& node = graph_.node(node_id);
   const int context = demands_[id].context;
   const Coordinates coordinates = demands_[id].coordinates;
+  // sizes_of knows no zeros, and what is empty stands nowhere: none of it is read.
+  const auto is_empty = [&](ir::NodeId operand) { return product(*resolve(graph_.node(operand).type.shape, symbols_)) == 0; };
+  if (node.op->name == "pad" && is_empty(node.operands[0])) {
+    demands_[id].alias = demand(node.operands[1], {}, context);
+    return;
+  }
+  if (node.op->name == "slice_assign" && is_empty(node.operands[1])) {
+    demands_[id].alias = demand(node.operands[0], coordinates, context);
+    return;
+  }
   if (node.op->name == "pad") {
     Place place = place_in_operand(node, coordinates, sizes_of(node_id), sizes_of(node.operands[0]), 0, 0);
     const int inside = guarded(context, *place.guard);

@@ -1,36 +1,26 @@
 // Random contractions against the reference: sizes, layouts, dtypes, several axes, what stands before and behind.
-//
-// VKFUSE_SEED=N runs one case and nothing else; VKFUSE_FUZZ_CASES=N runs N of them.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
 
-#include "support/judge.hpp"
+#include "support/fuzz.hpp"
 #include "support/random.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
 namespace {
 
-constexpr std::uint64_t kFirstSeed = 1;
-constexpr std::uint64_t kCases = 90;
-constexpr std::int64_t kProducts = 60'000;      // of most cases: what the reference has time for
-constexpr std::int64_t kManyProducts = 600'000;  // of one case in sixteen
+constexpr std::int64_t kProducts = 60'000;         // of most cases: what the reference has time for
+constexpr std::int64_t kManyProducts = 600'000;    // of one case in sixteen
+constexpr std::int64_t kMostProducts = 30'000'000;  // of one in a hundred: no size is cut
 
-std::optional<std::uint64_t> number_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
-
-std::vector<DType> numeric_dtypes() {
+std::vector<DType> numeric_dtypes(bool float64) {
   std::vector<DType> all;
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (dtype != DType::boolean && (dtype != DType::f64 || target().caps.float64)) all.push_back(dtype);
+    if (dtype != DType::boolean && (dtype != DType::f64 || float64)) all.push_back(dtype);
   }
   return all;
 }
@@ -38,11 +28,11 @@ std::vector<DType> numeric_dtypes() {
 /// A contraction as one seed draws it.
 class DotCase {
  public:
-  explicit DotCase(std::uint64_t seed) : random_(seed), seed_(seed) {
-    const std::vector<DType> dtypes = numeric_dtypes();
+  DotCase(std::uint64_t seed, bool float64) : random_(seed) {
+    const std::vector<DType> dtypes = numeric_dtypes(float64);
     // Half of them in the dtypes that have kernels of their own.
     dtype_ = random_.chance(50) ? random_.pick(std::vector<DType>{DType::f32, DType::f16, DType::bf16}) : random_.pick(dtypes);
-    left_ = random_.chance(6) ? kManyProducts : kProducts;
+    left_ = random_.chance(6) ? kManyProducts : random_.chance(1) ? kMostProducts : kProducts;
     draw_axes();
     const Tensor a = operand("a", a_);
     const Tensor b = operand("b", b_);
@@ -53,32 +43,6 @@ class DotCase {
   }
 
   [[nodiscard]] const ir::Graph& graph() const { return graph_; }
-  /// Whether a few floats are no numbers.
-  [[nodiscard]] bool special() const { return seed_ % 5 == 0; }
-
-  /// Every input filled; floats are small.
-  [[nodiscard]] Data data() const {
-    Data made;
-    constexpr double inf = std::numeric_limits<double>::infinity();
-    const std::vector<double> planted = {inf, -inf, std::nan(""), 0.0, -0.0};
-    for (ir::NodeId id : graph_.inputs()) {
-      const ir::Node& node = graph_.node(id);
-      const std::string& name = std::get<ir::InputPayload>(node.payload).name;
-      Random random(seed_of(seed_, name));
-      const std::int64_t count = must(element_count(must(resolve(node.type.shape, {}))));
-      std::vector<std::byte>& bytes = made.inputs[name];
-      for (std::int64_t i = 0; i < count; ++i) {
-        const DType dtype = node.type.dtype;
-        if (is_float(dtype)) {
-          const double value = random.between(-2, 2);
-          ir::encode(dtype, special() && random.below(400) == 0 ? random.pick(planted) : value, bytes);
-        } else {
-          ir::encode_int(dtype, static_cast<std::int64_t>(random.word()) - (std::int64_t{1} << 31), bytes);
-        }
-      }
-    }
-    return made;
-  }
 
  private:
   struct Axis {
@@ -188,7 +152,6 @@ class DotCase {
   }
 
   Random random_;
-  std::uint64_t seed_;
   DType dtype_ = DType::f32;
   std::int64_t left_ = 0;
   std::vector<Axis> a_, b_;
@@ -196,48 +159,26 @@ class DotCase {
   ir::Graph graph_;
 };
 
-/// The first thing that is wrong about a case compiled in this way, or nothing.
-std::string fault_of(const DotCase& one, const Build& how) try {
-  const Data data = one.data();
-  const Executable program = compile_graph(one.graph(), how);
-  const GuardedRun run = run_guarded(program, one.graph(), data);
-  if (!run.broken.empty()) return run.broken;
-  const Verdict verdict = check_outputs(one.graph(), data, run.outputs);
-  // An infinity times what rounding may have made 0 is undecided.
-  const std::int64_t share = one.special() ? 2 : 20;
-  if (verdict.wrong.empty() && verdict.undecided * share > verdict.elements) {
-    return fmt::format("{} of {} elements are undecided.", verdict.undecided, verdict.elements);
-  }
-  return verdict.wrong;
-} catch (const std::exception& error) {
-  return error.what();
-}
-
 /// Of every shape of a lane's own tile, and workgroups of 8 to 128.
 constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4}, {64, 32, 32, 4, 8}, {64, 64, 16, 8, 8}, {16, 128, 32, 4, 4}, {128, 32, 16, 8, 8}};
 
-TEST(Dot, RandomContractions) {
-  std::vector<std::uint64_t> seeds(number_in("VKFUSE_FUZZ_CASES").value_or(kCases));
-  std::iota(seeds.begin(), seeds.end(), kFirstSeed);
-  if (const auto one = number_in("VKFUSE_SEED")) seeds = {*one};
-  int failures = 0;
-  for (const std::uint64_t seed : seeds) {
-    const DotCase one(seed);
-    Build how;
-    how.fusion = seed % 4 != 0;
-    how.numerics = seed % 3 == 0 ? Numerics::strict : Numerics::standard;
-    if (seed % 7 == 0) how.device = &device_without_subgroups();
+void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
+  RandomSuite suite{test, cases, schedule::Template::matrix, {}, {}};
+  suite.draw = [&](std::uint64_t seed) {
+    return RandomGraph{DotCase(seed, !low_limits && target().caps.float64).graph(), seed % 5 == 0};
+  };
+  suite.build = [&](std::uint64_t seed) {
+    Build how = random_build(seed, low_limits);
     // Small sizes are left to rows by default.
     how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
     if (seed % 5 == 2) how.tuning.tile = kTiles[seed / 5 % std::size(kTiles)];
-    const std::string fault = fault_of(one, how);
-    if (fault.empty()) continue;
-    ADD_FAILURE() << fault << "\n"
-                  << ir::print(one.graph())
-                  << fmt::format("REPLAY: VKFUSE_SEED={} vkfuse-test-differential --gtest_filter=Dot.RandomContractions\n", seed);
-    if (++failures == 5) return;
-  }
+    return how;
+  };
+  run_random(suite);
 }
+
+TEST(Dot, RandomContractions) { run_contractions("Dot.RandomContractions", 90, false); }
+TEST(Dot, RandomContractionsOnLowLimits) { run_contractions("Dot.RandomContractionsOnLowLimits", 30, true); }
 
 // --- what has no sum ---------------------------------------------------------------------------------------
 

@@ -144,6 +144,15 @@ TEST(ViewChains, ViewsOfViewsOfComputedValues) {
   expect_one_kernel(graph_of({concat({x * 2.0, x.reverse({1}), sqrt(abs(x))}, 0).slice(0, 3, 15).sum({1, 2})}), "concat, slice, sum");
 }
 
+/// What has no elements stands nowhere, and none of its operand's are read in its place.
+TEST(ViewChains, NothingIsPaddedAndAssigned) {
+  const Tensor x = Tensor::input("x", DType::f32, {4, 3});
+  const Tensor nothing = x.slice(1, 3, 3);
+  expect_one_kernel(graph_of({nothing.pad({0, 1}, {0, 2}, 7.0) * 2.0}), "a pad of nothing");
+  expect_one_kernel(graph_of({relu(concat({nothing, x}, 1))}), "a concatenation with nothing");
+  expect_one_kernel(graph_of({relu(x.slice_assign(Tensor::input("u", DType::f32, {4, 0}), {0, 1}))}), "an assignment of nothing");
+}
+
 TEST(ViewChains, PositionsOutOfRangeAreTheNearestElement) {
   for (const DType dtype : {DType::i32, DType::i64, DType::u32}) {
     const Tensor x = Tensor::input("x", DType::f32, {24, 5});

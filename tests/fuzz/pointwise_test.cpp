@@ -11,24 +11,12 @@
 #include "spirv/tools.hpp"
 #include "support/cases.hpp"
 #include "support/device.hpp"
+#include "support/fuzz.hpp"
 
 namespace vkfuse::test {
 namespace {
 
 constexpr std::uint64_t kFirstSeed = 1000;
-
-std::optional<std::uint64_t> number_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
-
-std::vector<std::uint64_t> seeds(std::uint64_t first, std::uint64_t cases) {
-  if (const auto one = number_in("VKFUSE_SEED")) return {*one};
-  std::vector<std::uint64_t> all(number_in("VKFUSE_FUZZ_CASES").value_or(cases));
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = first + i;
-  return all;
-}
 
 /// Counts over all cases of a test.
 struct Tally {
@@ -134,7 +122,7 @@ void run_cases(Numerics numerics, std::uint64_t first, std::uint64_t cases, cons
   CaseOptions options;
   options.caps = target().caps;
   Tally tally;
-  const std::vector<std::uint64_t> all = seeds(first, cases);
+  const std::vector<std::uint64_t> all = seeds_from(first, cases);
   int failures = 0;
   for (std::uint64_t seed : all) {
     const Case one = random_case(seed, options);
@@ -172,7 +160,7 @@ TEST(Fuzz, FusedHalfIsNoLessAccurate) {
   options.large_half = true;
   options.min_ops = 5;
   std::vector<double> ratios;
-  for (std::uint64_t seed : seeds(kFirstSeed + 2000000, 15)) {
+  for (std::uint64_t seed : seeds_from(kFirstSeed + 2000000, 15)) {
     const Case one = random_case(seed, options);
     const Data data = data_for(one);
     const auto wanted = expected(one.graph, data);

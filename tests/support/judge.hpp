@@ -24,6 +24,10 @@ ir::Graph graph_of(std::initializer_list<Tensor> outputs);
 /// The device under test without subgroup operations: folds across lanes go through shared memory.
 const Device& device_without_subgroups();
 
+/// The device under test with what every Vulkan 1.1 device has and nothing else: 128 invocations, 16 KiB of shared
+/// memory, 4 storage buffers, no subgroups, no optional feature.
+const Device& device_with_low_limits();
+
 /// What the program runs at these sizes.
 std::shared_ptr<const runtime::Variant> variant_of(const Executable& program, const SymbolValues& symbols = {});
 
