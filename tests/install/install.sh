@@ -38,6 +38,12 @@ printf '#include <vkfuse/vkfuse.h>\n#include <vkfuse/vkfuse.h>\nint main(void) {
 "$CC" -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" "$files/one.c" || fail "vkfuse.h does not compile as C11."
 [ ! -e "$prefix/include/vkfuse/onnx.hpp" ] || fail "The header of a library that is not installed is there."
 
+# The README shows the programs that are built here, but for their first lines, which name it.
+shown() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$source/README.md" | sed '1d;$d'; }
+for language in c cpp; do
+  diff <(shown $language) <(sed '1d' "$source/examples/readme.$language") > "$files/log" || fail "The README's program is not examples/readme.$language: $(head -5 "$files/log")"
+done
+
 # A project with CMake.
 cmake -S "$source/tests/install" -B "$files/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Debug -DVKFUSE_WANTED="${version%.*}" \
   -DVKFUSE_EXAMPLES="$source/examples" > "$files/log" 2>&1 || fail "A project does not find it: $(tail -5 "$files/log")"
