@@ -36,7 +36,11 @@ double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
   constexpr std::int64_t kFarApart = 32;  // elements: each is in a cache line of its own
   double bytes = 0;
   const auto add = [&](const index::Expr& offset, std::int64_t elements, ir::NodeId node, bool by_data) {
-    const std::int64_t stride = by_data ? kFarApart : index::stride_of(offset, axis).value_or(kFarApart);
+    std::int64_t stride = by_data ? kFarApart : index::stride_of(offset, axis).value_or(kFarApart);
+    // Lanes that share an element meet its neighbour along the next axis of the row: two integers in a byte, say.
+    for (int outer = axis - 1; stride == 0 && outer >= 0 && loops.axes[static_cast<std::size_t>(outer)].role == segment::Role::column; --outer) {
+      stride = index::stride_of(offset, outer).value_or(kFarApart);
+    }
     if (stride == 0) return;
     bytes += static_cast<double>(elements * size_of(graph.node(node).type.dtype)) / static_cast<double>(std::min(std::abs(stride), kFarApart));
   };
