@@ -192,8 +192,9 @@ class Search {
   /// What a kernel may take longer by the model: times are modelled to some tenth, from constants of the device's type
   /// more roughly than from measured ones; bytes are known. That a value need not exist is worth it.
   [[nodiscard]] double slack(std::int64_t merged, std::int64_t apart) const {
-    constexpr double kRounding = 1.001, kTenth = 1.15;
-    return merged * 2 <= apart || (merged < apart && !target_.costs) ? kTenth : kRounding;
+    constexpr double kRounding = 1.001, kMeasured = 1.05, kTenth = 1.15;
+    if (target_.costs) return merged * 2 <= apart ? kMeasured : kRounding;
+    return merged < apart ? kTenth : kRounding;
   }
 
   /// Merges the groups into the first if that is possible and pays; otherwise says why not.
