@@ -226,8 +226,7 @@ std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, c
   tile.lanes_m = lanes.m;
   tile.lanes_k = lanes.k;
   // A tile of rows that lies in several runs of positions sees what any of them sees.
-  const std::int64_t run = loops.axes[static_cast<std::size_t>(tile.m.back())].size;
-  if (tile.m.size() > 1 && run % tile.tile_m() != 0) {
+  if (tile.m.size() > 1 && loops.axes[static_cast<std::size_t>(tile.m.back())].size % tile.tile_m() != 0) {
     tile.last.clear();
     tile.first_position.clear();
   }
