@@ -220,7 +220,9 @@ std::map<ValueId, std::string> Factors::unpack_group(const Part& part, int group
 /// Whether every lane has a unit each time.
 bool Factors::open_units(const Factor& factor) {
   if (factor.trips > 1) {
-    main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", factor.unrolled ? "[[unroll]] " : "", factor.trips);
+    // Unrolled, the loads of all units are in registers together, beside what has been added up.
+    const char* how = factor.unrolled ? "[[unroll]] " : target_.type == DeviceType::cpu ? "" : "[[dont_unroll]] ";
+    main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", how, factor.trips);
     main_.line("uint unit = u * {}u + lane;", schedule_.workgroup);
   } else {
     main_.open("{{");

@@ -97,7 +97,7 @@ std::string Emitter::head(const std::string& body, const std::string& summary) c
   if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
   if (keeps_nan_.f32) out.line("#extension GL_EXT_spirv_intrinsics : require");
   // Without it a driver may keep what is in flight in memory instead of registers.
-  if (has("[[unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
+  if (has("unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
   out.blank();
   out.line("// {} of graph \"{}\": {}", comment_text(options_.name), comment_text(graph_.name), op_summary());
   out.line("// {}{}", summary, options_.numerics == Numerics::strict ? ", strict rounding" : "");

@@ -15,6 +15,8 @@ using segment::ValueId;
 namespace {
 
 constexpr std::int64_t kMostElements = 256;  // of d and of n: a lane has its share of n in registers
+constexpr int kRoomyRegisters = 128;   // of a lane; with many more AMD's compiler spills
+constexpr double kCrowding = 0.01;     // what each one more costs
 constexpr double kLanesWanted = 128;  // of a processor
 constexpr double kExponential = 20;  // of a score: with what rescales, in fused multiply-adds
 
@@ -219,7 +221,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double lanes = static_cast<double>(schedule.workgroups) * schedule.workgroup;
   const double share = cpu ? 1 : std::min({1.0, static_cast<double>(schedule.workgroups) / kProcessors, lanes / (kProcessors * kLanesWanted)});
   schedule.registers = 48 + static_cast<int>(n) / tile.lanes_k * 4;
-  schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
+  const double crowding = cpu ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
+  schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding / share, static_cast<std::int64_t>(accesses / share));
 }
 
 std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, Lanes lanes) {

@@ -3,7 +3,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "causal attention, four heads to a key": iota, iota, sub, le, mul, reshape, dot, reshape, ... 19 ops in all
-// 32 rows per workgroup, 16 positions of the softmax at a time
+// 4 rows per workgroup, 8 positions of the softmax at a time
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -52,10 +52,10 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared vec4 v7_tile[288];
-shared vec4 others[160];  // of one factor, then of the other
-shared vec4 weights[144];
-shared float rows[128];  // of each row, what each lane found
+shared vec4 v7_tile[64];
+shared vec4 others[96];  // of one factor, then of the other
+shared vec4 weights[16];
+shared float rows[8];  // of each row, what each lane found
 
 // One element of a factor.
 void v7_factor_element(float in_q_e, out float factor) {
@@ -82,24 +82,24 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.items) return;
   uint lane = gl_LocalInvocationID.x;
-  uint batch = workgroup / 88u;
-  uint tile_m = workgroup % 88u;
-  uint lane_m = lane / 4u;
-  uint lane_k = lane % 4u;
+  uint batch = workgroup / 700u;
+  uint tile_m = workgroup % 700u;
+  uint lane_m = lane / 2u;
+  uint lane_k = lane % 2u;
   float most[4];
   float total[4];
   vec4 scores[4];
-  vec4 sums[8];
+  vec4 sums[16];
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
     most[i] = uintBitsToFloat(0xff800000u);
     total[i] = 0.0;
-    for (uint g = 0u; g < 2u; ++g) sums[i * 2u + g] = vec4(0.0);
+    for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] = vec4(0.0);
   }
-  for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 32u + lane;
+  [[dont_unroll]] for (uint u = 0u; u < 8u; ++u) {
+    uint unit = u * 2u + lane;
     uint row = unit / 4u;
     uint column = unit % 4u;
-    uint m = min(tile_m * 32u + row, 2800u - 1u);
+    uint m = tile_m * 4u + row;
     uint item = column;
     uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + item];
     vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
@@ -108,45 +108,51 @@ void main() {
     v7_factor_element(in_q_e_0[1], factor_0[1]);
     v7_factor_element(in_q_e_0[2], factor_0[2]);
     v7_factor_element(in_q_e_0[3], factor_0[3]);
-    v7_tile[(column * 8u + 0u) * 9u + row / 4u][row % 4u] = factor_0[0];
-    v7_tile[(column * 8u + 1u) * 9u + row / 4u][row % 4u] = factor_0[1];
-    v7_tile[(column * 8u + 2u) * 9u + row / 4u][row % 4u] = factor_0[2];
-    v7_tile[(column * 8u + 3u) * 9u + row / 4u][row % 4u] = factor_0[3];
+    v7_tile[(column * 8u + 0u) * 2u + row / 4u][row % 4u] = factor_0[0];
+    v7_tile[(column * 8u + 1u) * 2u + row / 4u][row % 4u] = factor_0[1];
+    v7_tile[(column * 8u + 2u) * 2u + row / 4u][row % 4u] = factor_0[2];
+    v7_tile[(column * 8u + 3u) * 2u + row / 4u][row % 4u] = factor_0[3];
     vec4 in_q_e_1 = vec4(f16x2_values_native(in_q_e_w0.z), f16x2_values_native(in_q_e_w0.w));
     vec4 factor_1;
     v7_factor_element(in_q_e_1[0], factor_1[0]);
     v7_factor_element(in_q_e_1[1], factor_1[1]);
     v7_factor_element(in_q_e_1[2], factor_1[2]);
     v7_factor_element(in_q_e_1[3], factor_1[3]);
-    v7_tile[(column * 8u + 4u) * 9u + row / 4u][row % 4u] = factor_1[0];
-    v7_tile[(column * 8u + 5u) * 9u + row / 4u][row % 4u] = factor_1[1];
-    v7_tile[(column * 8u + 6u) * 9u + row / 4u][row % 4u] = factor_1[2];
-    v7_tile[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = factor_1[3];
+    v7_tile[(column * 8u + 4u) * 2u + row / 4u][row % 4u] = factor_1[0];
+    v7_tile[(column * 8u + 5u) * 2u + row / 4u][row % 4u] = factor_1[1];
+    v7_tile[(column * 8u + 6u) * 2u + row / 4u][row % 4u] = factor_1[2];
+    v7_tile[(column * 8u + 7u) * 2u + row / 4u][row % 4u] = factor_1[3];
   }
-  for (uint block = 0u; block < 44u; ++block) {
-    for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 32u + lane;
+  // Blocks in which the mask leaves some row something.
+  int lowest = int((tile_m * 4u) % 700u);
+  int highest = min(lowest + 3, int(700u) - 1);
+  int last = int(700u) - 1;
+  last = min(last, highest);
+  uint end = uint(max(last, -1) + 8) / 8u;
+  for (uint block = 0u; block < end; ++block) {
+    [[dont_unroll]] for (uint u = 0u; u < 16u; ++u) {
+      uint unit = u * 2u + lane;
       uint row = unit / 4u;
       uint column = unit % 4u;
-      uint k = min(block * 16u + row, 700u - 1u);
+      uint k = min(block * 8u + row, 700u - 1u);
       uint item = column;
       uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
       vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0.x), f16x2_values_native(in_k_e_w0.y));
-      others[(column * 8u + 0u) * 5u + row / 4u][row % 4u] = in_k_e_0[0];
-      others[(column * 8u + 1u) * 5u + row / 4u][row % 4u] = in_k_e_0[1];
-      others[(column * 8u + 2u) * 5u + row / 4u][row % 4u] = in_k_e_0[2];
-      others[(column * 8u + 3u) * 5u + row / 4u][row % 4u] = in_k_e_0[3];
+      others[(column * 8u + 0u) * 3u + row / 4u][row % 4u] = in_k_e_0[0];
+      others[(column * 8u + 1u) * 3u + row / 4u][row % 4u] = in_k_e_0[1];
+      others[(column * 8u + 2u) * 3u + row / 4u][row % 4u] = in_k_e_0[2];
+      others[(column * 8u + 3u) * 3u + row / 4u][row % 4u] = in_k_e_0[3];
       vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0.z), f16x2_values_native(in_k_e_w0.w));
-      others[(column * 8u + 4u) * 5u + row / 4u][row % 4u] = in_k_e_1[0];
-      others[(column * 8u + 5u) * 5u + row / 4u][row % 4u] = in_k_e_1[1];
-      others[(column * 8u + 6u) * 5u + row / 4u][row % 4u] = in_k_e_1[2];
-      others[(column * 8u + 7u) * 5u + row / 4u][row % 4u] = in_k_e_1[3];
+      others[(column * 8u + 4u) * 3u + row / 4u][row % 4u] = in_k_e_1[0];
+      others[(column * 8u + 5u) * 3u + row / 4u][row % 4u] = in_k_e_1[1];
+      others[(column * 8u + 6u) * 3u + row / 4u][row % 4u] = in_k_e_1[2];
+      others[(column * 8u + 7u) * 3u + row / 4u][row % 4u] = in_k_e_1[3];
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
     for (uint d = 0u; d < 32u; ++d) {
-      vec4 first = v7_tile[d * 9u + lane_m];
-      vec4 second = others[d * 5u + lane_k];
+      vec4 first = v7_tile[d * 2u + lane_m];
+      vec4 second = others[d * 3u + lane_k];
       scores[0] = fma(vec4(first.x), second, scores[0]);
       scores[1] = fma(vec4(first.y), second, scores[1]);
       scores[2] = fma(vec4(first.z), second, scores[2]);
@@ -154,29 +160,29 @@ void main() {
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = uintBitsToFloat(0xff800000u);
-      uint m = min(tile_m * 32u + lane_m * 4u + i, 2800u - 1u);
+      uint m = tile_m * 4u + lane_m * 4u + i;
       [[unroll]] for (uint g = 0u; g < 4u; ++g) {
-        uint item = min(block * 16u + lane_k * 4u + g, 700u - 1u);
+        uint item = min(block * 8u + lane_k * 4u + g, 700u - 1u);
         uint r = m % 700u;
         int v1 = int(r);
         float score;
         score_element(item, v1, scores[i][g], score);
-        if (block * 16u + lane_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
+        if (block * 8u + lane_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[i][g] = score;
         top = f32_max(top, score);
       }
-      rows[lane_k * 32u + lane_m * 4u + i] = top;
+      rows[lane_k * 4u + lane_m * 4u + i] = top;
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = most[i];
-      for (uint g = 0u; g < 4u; ++g) top = f32_max(top, rows[g * 32u + lane_m * 4u + i]);
+      for (uint g = 0u; g < 2u; ++g) top = f32_max(top, rows[g * 4u + lane_m * 4u + i]);
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = most[i] - base;
       float scale = f32_exp(fallen);
       most[i] = top;
       total[i] *= scale;
-      for (uint g = 0u; g < 2u; ++g) sums[i * 2u + g] *= scale;
+      for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] *= scale;
       scores[i] -= base;
     }
     [[unroll]] for (uint g = 0u; g < 4u; ++g) {
@@ -186,53 +192,51 @@ void main() {
         total[i] += power;
         weight[i] = power;
       }
-      weights[(lane_k * 4u + g) * 9u + lane_m] = weight;
+      weights[(lane_k * 4u + g) * 2u + lane_m] = weight;
     }
-    for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 32u + lane;
+    [[dont_unroll]] for (uint u = 0u; u < 16u; ++u) {
+      uint unit = u * 2u + lane;
       uint row = unit % 4u;
       uint column = unit / 4u;
       uint item = row;
-      uint k = min(block * 16u + column, 700u - 1u);
+      uint k = min(block * 8u + column, 700u - 1u);
       uvec4 in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
       vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
-      if (!(block * 16u + column < 700u)) in_v_0 = vec4(0.0);
+      if (!(block * 8u + column < 700u)) in_v_0 = vec4(0.0);
       others[column * 9u + row * 2u + 0u] = in_v_0;
       vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0.z), f16x2_values_native(in_v_w0.w));
-      if (!(block * 16u + column < 700u)) in_v_1 = vec4(0.0);
+      if (!(block * 8u + column < 700u)) in_v_1 = vec4(0.0);
       others[column * 9u + row * 2u + 1u] = in_v_1;
     }
     barrier();
-    for (uint k = 0u; k < 16u; ++k) {
-      vec4 weight = weights[k * 9u + lane_m];
-      [[unroll]] for (uint g = 0u; g < 2u; ++g) {
-        vec4 third = others[k * 9u + g * 4u + lane_k];
+    for (uint k = 0u; k < 8u; ++k) {
+      vec4 weight = weights[k * 2u + lane_m];
+      [[unroll]] for (uint g = 0u; g < 4u; ++g) {
+        vec4 third = others[k * 9u + g * 2u + lane_k];
         sums[0u + g] = fma(vec4(weight.x), third, sums[0u + g]);
-        sums[2u + g] = fma(vec4(weight.y), third, sums[2u + g]);
-        sums[4u + g] = fma(vec4(weight.z), third, sums[4u + g]);
-        sums[6u + g] = fma(vec4(weight.w), third, sums[6u + g]);
+        sums[4u + g] = fma(vec4(weight.y), third, sums[4u + g]);
+        sums[8u + g] = fma(vec4(weight.z), third, sums[8u + g]);
+        sums[12u + g] = fma(vec4(weight.w), third, sums[12u + g]);
       }
     }
     barrier();
   }
-  for (uint i = 0u; i < 4u; ++i) rows[lane_k * 32u + lane_m * 4u + i] = total[i];
+  for (uint i = 0u; i < 4u; ++i) rows[lane_k * 4u + lane_m * 4u + i] = total[i];
   barrier();
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    uint m = tile_m * 32u + lane_m * 4u + i;
+    uint m = tile_m * 4u + lane_m * 4u + i;
     float whole = rows[lane_m * 4u + i];
-    for (uint g = 1u; g < 4u; ++g) whole += rows[g * 32u + lane_m * 4u + i];
+    for (uint g = 1u; g < 2u; ++g) whole += rows[g * 4u + lane_m * 4u + i];
     // An infinite or undefined maximum leaves no number.
     if (f32_magnitude_bits(most[i]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);
-    [[unroll]] for (uint g = 0u; g < 2u; ++g) {
-      uint item = g * 4u + lane_k;
-      if (m < 2800u) {
-        vec4 out_y_0;
-        result_element(most[i], whole, sums[i * 2u + g].x, out_y_0[0]);
-        result_element(most[i], whole, sums[i * 2u + g].y, out_y_0[1]);
-        result_element(most[i], whole, sums[i * 2u + g].z, out_y_0[2]);
-        result_element(most[i], whole, sums[i * 2u + g].w, out_y_0[3]);
-        out_y.w[batch * 22400u + m * 8u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
-      }
+    [[unroll]] for (uint g = 0u; g < 4u; ++g) {
+      uint item = g * 2u + lane_k;
+      vec4 out_y_0;
+      result_element(most[i], whole, sums[i * 4u + g].x, out_y_0[0]);
+      result_element(most[i], whole, sums[i * 4u + g].y, out_y_0[1]);
+      result_element(most[i], whole, sums[i * 4u + g].z, out_y_0[2]);
+      result_element(most[i], whole, sums[i * 4u + g].w, out_y_0[3]);
+      out_y.w[batch * 22400u + m * 8u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
     }
   }
 }

@@ -257,6 +257,10 @@ Tensor int4_weights(DType dtype, std::int64_t rows, std::int64_t length, std::in
   return dequantize(unpack_int4(input("packed", DType::u8, {rows, length / 2}), true), how);
 }
 
+ir::Graph heads(DType dtype, std::int64_t size, const AttentionOptions& options) {
+  return graph_of({attention(input("q", dtype, {4, 32, 4096, size}), input("k", dtype, {4, 8, 4096, size}), input("v", dtype, {4, 8, 4096, size}), options)});
+}
+
 const RowKernel kContractions[] = {
     {"matmul", [](DType dtype) { return graph_of({matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 4096}))}); }},
     {"matmul_of_rows", [](DType dtype) { return graph_of({matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 4096}).transpose())}); }},
@@ -278,6 +282,11 @@ const RowKernel kContractions[] = {
     {"matvec_of_eight_rows", [](DType dtype) { return graph_of({matmul(input("x", dtype, {8, 8192}), input("w", dtype, {28672, 8192}).transpose())}); }},
     {"matvec_of_int4_weights", [](DType dtype) { return graph_of({matmul(int4_weights(dtype, 28672, 8192, 128), input("x", dtype, {8192}))}); }},
     {"matmul_of_int4_weights", [](DType dtype) { return graph_of({matmul(input("x", dtype, {512, 4096}), int4_weights(dtype, 4096, 4096, 128).transpose())}); }},
+    {"attention_of_64", [](DType dtype) { return heads(dtype, 64, {}); }},
+    {"attention_of_128", [](DType dtype) { return heads(dtype, 128, {}); }},
+    {"attention_causal", [](DType dtype) { return heads(dtype, 128, {.causal = true}); }},
+    {"attention_with_bias", [](DType dtype) { return heads(dtype, 128, {.bias = input("bias", dtype, {32, 4096, 4096})}); }},
+    {"attention_through_a_window_with_softcap", [](DType dtype) { return heads(dtype, 128, {.softcap = 30, .causal = true, .window_before = 512}); }},
 };
 
 class RadvRows : public RadvChip, public testing::WithParamInterface<RowKernel> {};
