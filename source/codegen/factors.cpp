@@ -216,13 +216,32 @@ std::map<ValueId, std::string> Factors::unpack_group(const Part& part, int group
 
 // From memory to shared memory. -------------------------------------------------------------------------
 
+/// Units whose loads a lane may have in flight; all, unless the driver's compiler is left the choice on a GPU.
+int Factors::units_together(const Factor& factor) const {
+  constexpr int kMost = 4;
+  if (factor.unrolled || target_.type == DeviceType::cpu || factor.trips <= kMost) return static_cast<int>(factor.trips);
+  int together = kMost;
+  while (factor.trips % together != 0) --together;
+  return together;
+}
+
+void Factors::close_units(const Factor& factor) {
+  main_.close();
+  if (factor.trips > 1 && units_together(factor) < factor.trips) main_.close();
+}
+
 /// Opens the loop over a lane's units, or none for one; unrolled where registers are told apart by its counter.
 /// Whether every lane has a unit each time.
 bool Factors::open_units(const Factor& factor) {
   if (factor.trips > 1) {
-    // Unrolled, the loads of all units are in registers together, beside what has been added up.
-    const char* how = factor.unrolled ? "[[unroll]] " : target_.type == DeviceType::cpu ? "" : "[[dont_unroll]] ";
-    main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", how, factor.trips);
+    const int together = units_together(factor);
+    if (together < factor.trips) {
+      main_.line("// A few loads at a time: all of them would crowd out what has been added up.");
+      main_.open("[[dont_unroll]] for (uint start = 0u; start < {}u; start += {}u) {{", factor.trips, together);
+      main_.open("[[unroll]] for (uint u = start; u < start + {}u; ++u) {{", together);
+    } else {
+      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", factor.unrolled ? "[[unroll]] " : "", factor.trips);
+    }
     main_.line("uint unit = u * {}u + lane;", schedule_.workgroup);
   } else {
     main_.open("{{");
@@ -276,7 +295,7 @@ void Factors::fetch(const Factor& factor, const std::string& across, const std::
   place_unit(factor, across, depth);
   Scope scope = part_scope(factor.part);
   for (ValueId id : factor.part.vectors) load_vectors(scope, id, factor.trips > 1 ? "[u]" : " ");
-  main_.close();
+  close_units(factor);
 }
 
 Result<void> Factors::hand_over(const Factor& factor, const std::string& across, const std::string& depth, const AfterItem& after) {
@@ -339,7 +358,7 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   }
   if (after) after(inside);
   if (!whole) main_.close();
-  main_.close();
+  close_units(factor);
   return {};
 }
 

@@ -95,6 +95,8 @@ class Factors : public Emitter {
   void place_unit(const Factor& factor, const std::string& across, const std::string& depth);
   [[nodiscard]] std::string slot(const Factor& factor) const { return factor.trips > 1 ? "[u]" : ""; }
   bool open_units(const Factor& factor);
+  void close_units(const Factor& factor);
+  [[nodiscard]] int units_together(const Factor& factor) const;
 };
 
 }  // namespace vkfuse::codegen

@@ -95,33 +95,36 @@ void main() {
     total[i] = 0.0;
     for (uint g = 0u; g < 4u; ++g) sums[i * 4u + g] = vec4(0.0);
   }
-  [[dont_unroll]] for (uint u = 0u; u < 8u; ++u) {
-    uint unit = u * 2u + lane;
-    uint row = unit / 4u;
-    uint column = unit % 4u;
-    uint m = tile_m * 4u + row;
-    uint item = column;
-    uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + item];
-    vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
-    vec4 factor_0;
-    v7_factor_element(in_q_e_0[0], factor_0[0]);
-    v7_factor_element(in_q_e_0[1], factor_0[1]);
-    v7_factor_element(in_q_e_0[2], factor_0[2]);
-    v7_factor_element(in_q_e_0[3], factor_0[3]);
-    v7_tile[(column * 8u + 0u) * 2u + row / 4u][row % 4u] = factor_0[0];
-    v7_tile[(column * 8u + 1u) * 2u + row / 4u][row % 4u] = factor_0[1];
-    v7_tile[(column * 8u + 2u) * 2u + row / 4u][row % 4u] = factor_0[2];
-    v7_tile[(column * 8u + 3u) * 2u + row / 4u][row % 4u] = factor_0[3];
-    vec4 in_q_e_1 = vec4(f16x2_values_native(in_q_e_w0.z), f16x2_values_native(in_q_e_w0.w));
-    vec4 factor_1;
-    v7_factor_element(in_q_e_1[0], factor_1[0]);
-    v7_factor_element(in_q_e_1[1], factor_1[1]);
-    v7_factor_element(in_q_e_1[2], factor_1[2]);
-    v7_factor_element(in_q_e_1[3], factor_1[3]);
-    v7_tile[(column * 8u + 4u) * 2u + row / 4u][row % 4u] = factor_1[0];
-    v7_tile[(column * 8u + 5u) * 2u + row / 4u][row % 4u] = factor_1[1];
-    v7_tile[(column * 8u + 6u) * 2u + row / 4u][row % 4u] = factor_1[2];
-    v7_tile[(column * 8u + 7u) * 2u + row / 4u][row % 4u] = factor_1[3];
+  // A few loads at a time: all of them would crowd out what has been added up.
+  [[dont_unroll]] for (uint start = 0u; start < 8u; start += 4u) {
+    [[unroll]] for (uint u = start; u < start + 4u; ++u) {
+      uint unit = u * 2u + lane;
+      uint row = unit / 4u;
+      uint column = unit % 4u;
+      uint m = tile_m * 4u + row;
+      uint item = column;
+      uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + item];
+      vec4 in_q_e_0 = vec4(f16x2_values_native(in_q_e_w0.x), f16x2_values_native(in_q_e_w0.y));
+      vec4 factor_0;
+      v7_factor_element(in_q_e_0[0], factor_0[0]);
+      v7_factor_element(in_q_e_0[1], factor_0[1]);
+      v7_factor_element(in_q_e_0[2], factor_0[2]);
+      v7_factor_element(in_q_e_0[3], factor_0[3]);
+      v7_tile[(column * 8u + 0u) * 2u + row / 4u][row % 4u] = factor_0[0];
+      v7_tile[(column * 8u + 1u) * 2u + row / 4u][row % 4u] = factor_0[1];
+      v7_tile[(column * 8u + 2u) * 2u + row / 4u][row % 4u] = factor_0[2];
+      v7_tile[(column * 8u + 3u) * 2u + row / 4u][row % 4u] = factor_0[3];
+      vec4 in_q_e_1 = vec4(f16x2_values_native(in_q_e_w0.z), f16x2_values_native(in_q_e_w0.w));
+      vec4 factor_1;
+      v7_factor_element(in_q_e_1[0], factor_1[0]);
+      v7_factor_element(in_q_e_1[1], factor_1[1]);
+      v7_factor_element(in_q_e_1[2], factor_1[2]);
+      v7_factor_element(in_q_e_1[3], factor_1[3]);
+      v7_tile[(column * 8u + 4u) * 2u + row / 4u][row % 4u] = factor_1[0];
+      v7_tile[(column * 8u + 5u) * 2u + row / 4u][row % 4u] = factor_1[1];
+      v7_tile[(column * 8u + 6u) * 2u + row / 4u][row % 4u] = factor_1[2];
+      v7_tile[(column * 8u + 7u) * 2u + row / 4u][row % 4u] = factor_1[3];
+    }
   }
   // Blocks in which the mask leaves some row something.
   int lowest = int((tile_m * 4u) % 700u);
@@ -130,23 +133,26 @@ void main() {
   last = min(last, highest);
   uint end = uint(max(last, -1) + 8) / 8u;
   for (uint block = 0u; block < end; ++block) {
-    [[dont_unroll]] for (uint u = 0u; u < 16u; ++u) {
-      uint unit = u * 2u + lane;
-      uint row = unit / 4u;
-      uint column = unit % 4u;
-      uint k = min(block * 8u + row, 700u - 1u);
-      uint item = column;
-      uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
-      vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0.x), f16x2_values_native(in_k_e_w0.y));
-      others[(column * 8u + 0u) * 3u + row / 4u][row % 4u] = in_k_e_0[0];
-      others[(column * 8u + 1u) * 3u + row / 4u][row % 4u] = in_k_e_0[1];
-      others[(column * 8u + 2u) * 3u + row / 4u][row % 4u] = in_k_e_0[2];
-      others[(column * 8u + 3u) * 3u + row / 4u][row % 4u] = in_k_e_0[3];
-      vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0.z), f16x2_values_native(in_k_e_w0.w));
-      others[(column * 8u + 4u) * 3u + row / 4u][row % 4u] = in_k_e_1[0];
-      others[(column * 8u + 5u) * 3u + row / 4u][row % 4u] = in_k_e_1[1];
-      others[(column * 8u + 6u) * 3u + row / 4u][row % 4u] = in_k_e_1[2];
-      others[(column * 8u + 7u) * 3u + row / 4u][row % 4u] = in_k_e_1[3];
+    // A few loads at a time: all of them would crowd out what has been added up.
+    [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
+      [[unroll]] for (uint u = start; u < start + 4u; ++u) {
+        uint unit = u * 2u + lane;
+        uint row = unit / 4u;
+        uint column = unit % 4u;
+        uint k = min(block * 8u + row, 700u - 1u);
+        uint item = column;
+        uvec4 in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
+        vec4 in_k_e_0 = vec4(f16x2_values_native(in_k_e_w0.x), f16x2_values_native(in_k_e_w0.y));
+        others[(column * 8u + 0u) * 3u + row / 4u][row % 4u] = in_k_e_0[0];
+        others[(column * 8u + 1u) * 3u + row / 4u][row % 4u] = in_k_e_0[1];
+        others[(column * 8u + 2u) * 3u + row / 4u][row % 4u] = in_k_e_0[2];
+        others[(column * 8u + 3u) * 3u + row / 4u][row % 4u] = in_k_e_0[3];
+        vec4 in_k_e_1 = vec4(f16x2_values_native(in_k_e_w0.z), f16x2_values_native(in_k_e_w0.w));
+        others[(column * 8u + 4u) * 3u + row / 4u][row % 4u] = in_k_e_1[0];
+        others[(column * 8u + 5u) * 3u + row / 4u][row % 4u] = in_k_e_1[1];
+        others[(column * 8u + 6u) * 3u + row / 4u][row % 4u] = in_k_e_1[2];
+        others[(column * 8u + 7u) * 3u + row / 4u][row % 4u] = in_k_e_1[3];
+      }
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) scores[i] = vec4(0.0);
@@ -194,19 +200,22 @@ void main() {
       }
       weights[(lane_k * 4u + g) * 2u + lane_m] = weight;
     }
-    [[dont_unroll]] for (uint u = 0u; u < 16u; ++u) {
-      uint unit = u * 2u + lane;
-      uint row = unit % 4u;
-      uint column = unit / 4u;
-      uint item = row;
-      uint k = min(block * 8u + column, 700u - 1u);
-      uvec4 in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
-      vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
-      if (!(block * 8u + column < 700u)) in_v_0 = vec4(0.0);
-      others[column * 9u + row * 2u + 0u] = in_v_0;
-      vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0.z), f16x2_values_native(in_v_w0.w));
-      if (!(block * 8u + column < 700u)) in_v_1 = vec4(0.0);
-      others[column * 9u + row * 2u + 1u] = in_v_1;
+    // A few loads at a time: all of them would crowd out what has been added up.
+    [[dont_unroll]] for (uint start = 0u; start < 16u; start += 4u) {
+      [[unroll]] for (uint u = start; u < start + 4u; ++u) {
+        uint unit = u * 2u + lane;
+        uint row = unit % 4u;
+        uint column = unit / 4u;
+        uint item = row;
+        uint k = min(block * 8u + column, 700u - 1u);
+        uvec4 in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
+        vec4 in_v_0 = vec4(f16x2_values_native(in_v_w0.x), f16x2_values_native(in_v_w0.y));
+        if (!(block * 8u + column < 700u)) in_v_0 = vec4(0.0);
+        others[column * 9u + row * 2u + 0u] = in_v_0;
+        vec4 in_v_1 = vec4(f16x2_values_native(in_v_w0.z), f16x2_values_native(in_v_w0.w));
+        if (!(block * 8u + column < 700u)) in_v_1 = vec4(0.0);
+        others[column * 9u + row * 2u + 1u] = in_v_1;
+      }
     }
     barrier();
     for (uint k = 0u; k < 8u; ++k) {
