@@ -83,7 +83,7 @@ class Emitter {
   [[nodiscard]] index::Expr item_vector(Scope& scope, const index::Expr& offset, int per_vector) const;
 
   // --- the file (interface.cpp) ----------------------------------------------------------------------
-  [[nodiscard]] std::string head(const std::string& body, const std::string& summary) const;
+  [[nodiscard]] std::string head(const std::string& body, const std::string& summary, bool comments) const;
   [[nodiscard]] std::string interface(bool comments) const;
   /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
   Result<Kernel> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);

@@ -85,7 +85,7 @@ std::string Emitter::op_summary() const {
   return all;
 }
 
-std::string Emitter::head(const std::string& body, const std::string& summary) const {
+std::string Emitter::head(const std::string& body, const std::string& summary, bool comments) const {
   const auto has = [&](std::string_view text) { return body.find(text) != std::string::npos; };
   Writer out;
   out.line("#version 450");
@@ -99,8 +99,10 @@ std::string Emitter::head(const std::string& body, const std::string& summary) c
   // Without it a driver may keep what is in flight in memory instead of registers.
   if (has("unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
   out.blank();
-  out.line("// {} of graph \"{}\": {}", comment_text(options_.name), comment_text(graph_.name), op_summary());
-  out.line("// {}{}", summary, options_.numerics == Numerics::strict ? ", strict rounding" : "");
+  if (comments) {
+    out.line("// {} of graph \"{}\": {}", comment_text(options_.name), comment_text(graph_.name), op_summary());
+    out.line("// {}{}", summary, options_.numerics == Numerics::strict ? ", strict rounding" : "");
+  }
   out.line("layout(local_size_x_id = 0) in;");
   if (keeps_nan_.f32) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep NaN and infinities of f32");
   if (keeps_nan_.f64 && has("double")) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of f64");
@@ -152,10 +154,10 @@ Result<Kernel> Emitter::finish(std::string_view summary, std::int64_t groups, st
   const std::string shared = shared_.take();
   const std::string body = shared + (shared.empty() ? "" : "\n") + functions_.take() + main_.take();
   const std::string prelude = ops::prelude_for(body);
-  kernel.glsl = head(body + prelude, std::string(summary)) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
-  // What of the text decides how the kernel behaves: no comments about the graph, no prelude (it follows
-  // from the calls).
-  kernel.key = interface(false) + body;
+  kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
+  // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the calls,
+  // but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
+  kernel.key = head(body + prelude, std::string(summary), false) + interface(false) + prelude + body;
   if (body.find("gl_Subgroup") != std::string::npos) kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);
   kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));

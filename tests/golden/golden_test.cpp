@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -314,6 +315,23 @@ TEST(Targets, KernelsWithSeveralItemsInFlightAreValid) {
       for (const codegen::Kernel& kernel : step) must(spirv::validate(must(spirv::compile_glsl(kernel.glsl, "k"))));
     }
   }
+}
+
+/// The store keeps what was compiled for one device beside what was for another: what the text asks of the device is in the key.
+TEST(Targets, KeysTellDevicesApartThatAreAskedForOtherModes) {
+  const ir::Graph graph = must(ir::parse(read(kFolder / "softmax.vkf")));
+  Target keeps = gpu();
+  keeps.caps.keep_nan_f32 = true;
+  Target native = keeps;
+  native.caps.exp_of_nan = true;
+  std::set<std::string> keys;
+  for (const Target& target : {gpu(), keeps, native}) {
+    const Planned made = planned(graph, target);
+    keys.insert(made.kernels[0][0].key);
+    EXPECT_TRUE(spirv::compile_glsl(made.kernels[0][0].glsl, "softmax").ok());
+    EXPECT_EQ(made.kernels[0][0].glsl.find("f32_exp(") == std::string::npos, target.caps.exp_of_nan);
+  }
+  EXPECT_EQ(keys.size(), 3U);
 }
 
 TEST(Targets, SegmentsAreSplitAtTheBufferLimit) {

@@ -56,6 +56,24 @@ TEST(Partition, StoredValuesOfAnotherShapeStayApart) {
   EXPECT_NE(parts.boundaries[0].reason.find("%1 of shape [64] is stored, and the kernel runs over [100, 64]"), std::string::npos) << parts.boundaries[0].reason;
 }
 
+/// A product and a residual, their norm, another product.
+constexpr const char* kNormBetween =
+    " %0 = input \"a\" : f16[2048, 4096]\n %1 = input \"w\" : f16[4096, 4096]\n %2 = input \"x\" : f16[2048, 4096]\n"
+    " %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f16[2048, 4096]\n %4 = add %3 %2 : f16[2048, 4096]\n"
+    " %5 = mul %4 %4 : f16[2048, 4096]\n %6 = reduce_mean axes=[1] %5 : f16[2048]\n %7 = reshape %6 : f16[2048, 1]\n %8 = constant {0.001} : f16[]\n"
+    " %9 = add %7 %8 : f16[2048, 1]\n %10 = rsqrt %9 : f16[2048, 1]\n %11 = mul %4 %10 : f16[2048, 4096]\n %12 = input \"scale\" : f16[4096]\n"
+    " %13 = mul %11 %12 : f16[2048, 4096]\n %14 = input \"v\" : f16[4096, 12288]\n"
+    " %15 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %13 %14 : f16[2048, 12288]\n output \"residual\" = %4\n output \"y\" = %15\n";
+
+TEST(Partition, WhereBandwidthIsMeasuredToBeCheapANormIsStoredAndItsSquaresAreNot) {
+  Target target = discrete_gpu();
+  EXPECT_EQ(partitioned(kNormBetween, target).segments.size(), 2U) << "by the constants of the type the norm stands in the loads";
+  target.costs = CostModel{4250, 2, 30000, 1.9e6};  // an H200's
+  const auto parts = partitioned(kNormBetween, target);
+  ASSERT_EQ(parts.segments.size(), 3U);
+  for (const segment::Segment& segment : parts.segments) EXPECT_EQ(segment.stores.size(), 1U) << "the sum, the norm, the result";
+}
+
 /// Every kernel reads only what inputs, constants and earlier kernels hold; every output is stored once.
 void expect_runnable(const ir::Graph& graph, const partition::Partition& parts, std::uint32_t buffers) {
   std::vector<int> stored(graph.size(), 0);
