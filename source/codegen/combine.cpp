@@ -112,7 +112,8 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("precise float apart = b1 - a1;");
       functions.line("precise float share = count == 0.0 ? 0.0 : b / count;");
       functions.line("a2 = a2 + b2 + apart * apart * (a * share);");
-      functions.line("a1 = fma(apart, share, a1);");
+      functions.line("precise float mean = fma(apart, share, a1);");
+      functions.line("a1 = f32_is_finite(apart) ? mean : a1 + b1;  // infinities of one sign, or no number");
       functions.line("a = count;");
       break;
     case FoldText::Kind::plain: {

@@ -218,11 +218,12 @@ std::map<ValueId, std::string> Factors::unpack_group(const Part& part, int group
 
 /// Units whose loads a lane may have in flight; all, unless the driver's compiler is left the choice on a GPU.
 int Factors::units_together(const Factor& factor) const {
-  constexpr int kMost = 4;
-  if (factor.unrolled || target_.type == DeviceType::cpu || factor.trips <= kMost) return static_cast<int>(factor.trips);
+  constexpr int kMost = 7;
+  const auto all = static_cast<int>(factor.trips);
+  if (factor.unrolled || target_.type == DeviceType::cpu || all <= kMost) return all;
   int together = kMost;
-  while (factor.trips % together != 0) --together;
-  return together;
+  while (all % together != 0) --together;
+  return together == 1 ? all : together;
 }
 
 void Factors::close_units(const Factor& factor) {

@@ -109,6 +109,9 @@ void Rows::finish_folds(int stage) {
         // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
         main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(fold.fields[0].name, j), result);
       }
+      if (fold.kind == FoldText::Kind::moments) {
+        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(fold.fields[1].name, j), result);
+      }
       if (mean) main_.line("{0} = {0} / {1}({2});", result, fold.type, count);
       if (fold.kind == FoldText::Kind::arg) continue;
       round_result(fold.node->type.dtype, result);

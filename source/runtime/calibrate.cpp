@@ -11,7 +11,6 @@ namespace vkfuse::runtime {
 
 namespace {
 
-constexpr std::uint32_t kWorkgroup = 256;
 constexpr int kRuns = 5;  ///< of each kernel; the median counts
 
 constexpr const char* kCopy = R"(#version 450
@@ -62,7 +61,10 @@ constexpr double kLoadsPerLane = 256;
 
 class Calibration {
  public:
-  explicit Calibration(Context& context) : context_(context) {}
+  explicit Calibration(Context& context) : context_(context) {
+    const Caps& caps = context.device()->info().caps;
+    workgroup_ = std::min({256u, caps.max_invocations, caps.max_workgroup_x});
+  }
 
   Result<CostModel> run() {
     VKF_TRY(stamps, vulkan::TimestampPool::create(context_.device(), 2 * kRuns));
@@ -75,8 +77,8 @@ class Calibration {
     from_.emplace(std::move(from));
     to_.emplace(std::move(to));
     constexpr std::uint32_t kGroups = 1024;
-    constexpr double kLanes = double{kGroups} * kWorkgroup;
-    const auto copy_groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / 16 / kWorkgroup, 65535));
+    const double lanes = double{kGroups} * workgroup_;
+    const auto copy_groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / 16 / workgroup_, 65535));
     VKF_TRY(launch_us, time(kCopy, 1, 100));
     VKF_TRY(copy_us, time(kCopy, copy_groups, 1));
     VKF_TRY(multiply_us, time(kMultiply, kGroups, 1));
@@ -85,16 +87,16 @@ class Calibration {
     costs.launch_us = launch_us / 100;
     const double own = costs.launch_us;
     const auto less_launch = [own](double us) { return std::max(us - own, us / 4); };
-    costs.copy_gb_per_s = 2.0 * copy_groups * kWorkgroup * 16 / less_launch(copy_us) * 1e-3;
-    costs.gflops = kLanes * kMultipliesPerLane / less_launch(multiply_us) * 1e-3;
-    costs.accesses_per_us = kLanes * kLoadsPerLane / less_launch(load_us);
+    costs.copy_gb_per_s = 2.0 * copy_groups * workgroup_ * 16 / less_launch(copy_us) * 1e-3;
+    costs.gflops = lanes * kMultipliesPerLane / less_launch(multiply_us) * 1e-3;
+    costs.accesses_per_us = lanes * kLoadsPerLane / less_launch(load_us);
     return costs;
   }
 
  private:
   /// Microseconds of `times` dispatches one after the other, by the device's clock.
   Result<double> time(const char* glsl, std::uint32_t workgroups, int times) {
-    VKF_TRY(pipeline, context_.words_pipeline(glsl, "calibration", kWorkgroup));
+    VKF_TRY(pipeline, context_.words_pipeline(glsl, "calibration", workgroup_));
     VKF_TRY(commands, vulkan::CommandBuffer::create(context_.device()));
     VKF_CHECK_OK(commands.begin());
     commands.reset_timestamps(*stamps_);
@@ -124,6 +126,7 @@ class Calibration {
   }
 
   Context& context_;
+  std::uint32_t workgroup_ = 0;
   std::optional<vulkan::TimestampPool> stamps_;
   std::optional<vulkan::Buffer> from_, to_;
 };

@@ -114,8 +114,8 @@ Result<std::optional<CostModel>> Context::costs() {
   }
   VKF_TRY(measured, calibrate(*this));
   const std::lock_guard<std::mutex> lock(mutex_);
-  costs_ = measured;
-  return measured;
+  if (!costs_) costs_ = measured;  // else another thread was first, and its plans are made
+  return *costs_;
 }
 
 Result<bool> Context::exp_of_nan() {

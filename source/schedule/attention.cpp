@@ -53,6 +53,32 @@ bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
   return most == 1 && total == 1 && sums == 1 && loops.values[tile.total].partner == tile.most;
 }
 
+bool contains(const std::vector<ValueId>& cone, ValueId id) { return std::find(cone.begin(), cone.end(), id) != cone.end(); }
+
+bool is_zero(const ir::Graph& graph, const Value& value) {
+  const auto* constant = value.kind == Value::Kind::literal ? std::get_if<ir::ConstantPayload>(&graph.node(value.node).payload) : nullptr;
+  return constant != nullptr && std::all_of(constant->bytes->begin(), constant->bytes->end(), [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+/// Whether a value is the exponential times something that is not made of it: what has been added up of such weights is
+/// rescaled with the exponential's own factor.
+bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId exponential) {
+  if (id == exponential) return true;
+  const Value& value = loops.values[id];
+  if (value.kind != Value::Kind::compute) return false;
+  const ir::Node& node = graph.node(value.node);
+  const auto made_of_it = [&](std::size_t k) { return contains(cone_of(loops, value.operands[k]), exponential); };
+  const auto through = [&](std::size_t k) { return scales(graph, loops, value.operands[k], exponential); };
+  const std::string_view op = node.op->name;
+  if (op == "neg") return through(0);
+  if (op == "cast") return is_float(node.type.dtype) && is_float(graph.node(node.operands[0]).type.dtype) && through(0);
+  if (op == "mul") return made_of_it(0) ? !made_of_it(1) && through(0) : through(1);
+  if (op == "div") return !made_of_it(1) && through(0);
+  if (op != "select" || made_of_it(0)) return false;
+  if (is_zero(graph, loops.values[value.operands[2]])) return through(1);
+  return is_zero(graph, loops.values[value.operands[1]]) && through(2);
+}
+
 /// The exponential of the score less its maximum, which one factor of the products is computed from.
 bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
   tile.score = loops.values[tile.most].operands[0];
@@ -71,7 +97,7 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile
       tile.third.value = product.operands[1 - side];
     }
   }
-  if (!weight) return false;
+  if (!weight || !scales(graph, loops, *weight, tile.exponential)) return false;
   tile.weight = *weight;
   // Only the exponential waits for the folds.
   const ValueId stops[] = {tile.exponential};
@@ -79,9 +105,10 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile
     const Value& value = loops.values[id];
     return std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::fold; });
   };
+  const auto contracts = [&](ValueId id) { return loops.values[id].kind == Value::Kind::contract; };
   for (ValueId root : {tile.weight, tile.third.value}) {
     const std::vector<ValueId> cone = cone_of(loops, root, stops);
-    if (std::any_of(cone.begin(), cone.end(), waits)) return false;
+    if (std::any_of(cone.begin(), cone.end(), waits) || std::any_of(cone.begin(), cone.end(), contracts)) return false;
   }
   const std::vector<ValueId> third = cone_of(loops, tile.third.value);
   return std::find(third.begin(), third.end(), tile.exponential) == third.end() && loops.values[tile.score].stage == 0;

@@ -129,26 +129,25 @@ class Unroller {
       });
       if (value.kind == Value::Kind::choose && (all || none)) chosen[id] = !none;
     }
-    const auto resolved = [&](ValueId id) {
-      while (chosen[id]) id = own[id].operands[*chosen[id] ? 0 : 1];
-      return id;
-    };
+    // What each value is here: itself, or what a decided choice stands for. Operands come first.
+    std::vector<ValueId> resolved(own.size());
+    for (ValueId id = 0; id < own.size(); ++id) resolved[id] = chosen[id] ? resolved[own[id].operands[*chosen[id] ? 0 : 1]] : id;
     std::vector<bool> needed(own.size(), false);
-    for (const Store& store : loops_.stores) needed[resolved(store.value)] = true;
+    for (const Store& store : loops_.stores) needed[resolved[store.value]] = true;
     for (ValueId id = static_cast<ValueId>(own.size()); id-- > 0;) {
       if (!needed[id]) continue;
-      for (ValueId& operand : own[id].operands) needed[operand = resolved(operand)] = true;
-      for (ValueId data : own[id].data) needed[data] = true;
+      for (ValueId& operand : own[id].operands) needed[operand = resolved[operand]] = true;
+      for (ValueId& data : own[id].data) needed[data = resolved[data]] = true;
     }
     std::vector<ValueId> ids(own.size(), 0);
     for (ValueId id = 0; id < own.size(); ++id) {
+      if (chosen[id]) ids[id] = ids[resolved[id]];  // for positions that are made of it
       if (!needed[id]) continue;
       for (ValueId& operand : own[id].operands) operand = ids[operand];
       for (ValueId& data : own[id].data) data = ids[data];
       rename_data(own[id], ids);
       ids[id] = add_once(result_.values, std::move(own[id]));
     }
-    for (ValueId id = 0; id < own.size(); ++id) ids[id] = ids[resolved(id)];
     return ids;
   }
 

@@ -113,5 +113,20 @@ TEST(Contractions, GatesCutOutOfOneTensor) {
   judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 67, false}), "gates of 3");
 }
 
+/// What weights a product in place of the probabilities is part of the walk only where it is linear in the exponential,
+/// which is what has been added up is rescaled by.
+TEST(Attention, OfOtherWeightsIsRight) {
+  const auto input = [](const char* name) { return Tensor::input(name, DType::f32, {2, 64, 32}); };
+  const Tensor scores = matmul(input("q"), input("k").permute({0, 2, 1})) * 0.2;
+  const Tensor power = exp(scores - scores.max({2}).unsqueeze(2));
+  const Tensor total = power.sum({2}).unsqueeze(2);
+  const std::pair<const char*, Tensor> weights[] = {{"as it is", power},         {"halved", power * 0.5},  {"shifted", power + 0.5},
+                                                    {"squared", power * power}, {"rooted", sqrt(power)}, {"with the score", power * scores}};
+  for (const auto& [name, weight] : weights) {
+    const ir::Graph graph = graph_of({matmul(weight, input("v")) / total});
+    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 13, false}), name);
+  }
+}
+
 }  // namespace
 }  // namespace vkfuse::test

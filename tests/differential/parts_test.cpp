@@ -62,6 +62,21 @@ TEST(Parts, OfRowsThatDataPicksStayTogether) {
   judge(program, graph, data_for({graph, {}, 7, false}), "rotary with positions");
 }
 
+/// Positions are data, and are joined from parts themselves: two prompts of one length, looked up together.
+TEST(Parts, OfPositionsAreLookedUpInEachPart) {
+  const Tensor table = Tensor::input("table", DType::f16, {50, 16});
+  const auto ids = [](const char* name, std::int64_t rows) { return Tensor::input(name, DType::i32, {rows, 8}); };
+  const Tensor joined = concat({ids("index50a", 2), ids("index50b", 2)}, 0);
+  const Tensor written = ids("index50c", 4).slice_assign(ids("index50d", 2), {2, 0});
+  const Tensor padded = ids("index50e", 2).pad({2, 0}, {0, 0}, 3);
+  for (const Tensor& positions : {joined, written, padded}) {
+    for (const bool fusion : {true, false}) {
+      const ir::Graph graph = graph_of({table.gather(positions, 0) * 2.0});
+      judge(compile_graph(graph, {.fusion = fusion}), graph, data_for({graph, {}, 11, false}), "positions of parts");
+    }
+  }
+}
+
 /// A part that is not a whole number of vectors, and more parts than one body holds, are left as they are.
 TEST(Parts, ThatWouldCostVectorsAreChosen) {
   const auto joined = [](std::int64_t a, std::int64_t b) {

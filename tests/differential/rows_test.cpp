@@ -312,5 +312,30 @@ TEST(Rows, WithoutSubgroupsFoldThroughSharedMemory) {
   }
 }
 
+/// Mean and variance in one pass, as of rows that nothing else needs: an infinity is the mean, and leaves no variance.
+TEST(Moments, OfInfinitiesAreWhatTwoPassesGive) {
+  for (const std::int64_t columns : {std::int64_t{2}, std::int64_t{8}, std::int64_t{1000}, std::int64_t{4096}}) {
+    const Tensor x = Tensor::input("x", DType::f32, {4, columns});
+    const Tensor mean = x.mean({1});
+    const Tensor apart = x - mean.reshape({4, 1});
+    const Executable program = must(compile(device(), {mean, (apart * apart).mean({1})}));
+    std::vector<float> values(static_cast<std::size_t>(4 * columns), 1.5F);
+    const auto width = static_cast<std::size_t>(columns);
+    values[width + 1] = INFINITY;
+    values[2 * width] = -INFINITY;
+    values[2 * width + 1] = INFINITY;
+    values[3 * width] = NAN;
+    const Outputs outputs = must(program.run({{"x", values}}));
+    const auto means = outputs.at("y").as<float>();
+    const auto squares = outputs.at("y1").as<float>();
+    EXPECT_EQ(means[0], 1.5F);
+    EXPECT_EQ(squares[0], 0.0F);
+    EXPECT_EQ(means[1], INFINITY) << columns;
+    EXPECT_TRUE(std::isnan(means[2])) << columns;
+    EXPECT_TRUE(std::isnan(means[3])) << columns;
+    for (std::size_t row = 1; row < 4; ++row) EXPECT_TRUE(std::isnan(squares[row])) << columns << ", row " << row;
+  }
+}
+
 }  // namespace
 }  // namespace vkfuse::test
