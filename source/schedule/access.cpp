@@ -272,15 +272,11 @@ std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   return all;
 }
 
-std::size_t buffers_written(const Loops& loops) {
-  std::set<ir::NodeId> all;
-  for (const segment::Store& store : loops.stores) all.insert(store.node);
-  return all.size();
-}
-
 Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   const std::vector<ir::NodeId> reads = buffers_read(loops);
-  const std::size_t buffers = reads.size() + buffers_written(loops) + (schedule.scratch_bytes > 0 ? 1 : 0);
+  std::set<ir::NodeId> written;
+  for (const segment::Store& store : loops.stores) written.insert(store.node);
+  const std::size_t buffers = reads.size() + written.size() + (schedule.scratch_bytes > 0 ? 1 : 0);
   if (buffers > target.caps.storage_buffers) {
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers, target.caps.storage_buffers);
   }

@@ -55,11 +55,6 @@ bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
 
 bool contains(const std::vector<ValueId>& cone, ValueId id) { return std::find(cone.begin(), cone.end(), id) != cone.end(); }
 
-bool is_zero(const ir::Graph& graph, const Value& value) {
-  const auto* constant = value.kind == Value::Kind::literal ? std::get_if<ir::ConstantPayload>(&graph.node(value.node).payload) : nullptr;
-  return constant != nullptr && std::all_of(constant->bytes->begin(), constant->bytes->end(), [](std::byte byte) { return byte == std::byte{0}; });
-}
-
 /// Whether a value is the exponential times something that is not made of it: what has been added up of such weights is
 /// rescaled with the exponential's own factor.
 bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId exponential) {
@@ -75,8 +70,8 @@ bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId expo
   if (op == "mul") return made_of_it(0) ? !made_of_it(1) && through(0) : through(1);
   if (op == "div") return !made_of_it(1) && through(0);
   if (op != "select" || made_of_it(0)) return false;
-  if (is_zero(graph, loops.values[value.operands[2]])) return through(1);
-  return is_zero(graph, loops.values[value.operands[1]]) && through(2);
+  if (number_of(graph, loops.values[value.operands[2]]) == 0.0) return through(1);
+  return number_of(graph, loops.values[value.operands[1]]) == 0.0 && through(2);
 }
 
 /// The exponential of the score less its maximum, which one factor of the products is computed from.
@@ -216,7 +211,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   count_bytes(graph, loops, schedule);
   const auto batch = static_cast<double>(count_along(loops, tile.batch));
   const double m = round_up(count_along(loops, tile.m), tile.tile_m());
-  const double k = round_up(count_along(loops, tile.k), tile.tile_k()) * visited_share(loops, tile);
+  const double visited = visited_share(loops, tile);
+  const double k = round_up(count_along(loops, tile.k), tile.tile_k()) * visited;
   const double n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
   const double d = tile.contract ? static_cast<double>(count_along(loops, tile.d)) : 0;
   const double tiles_m = m / tile.tile_m();
@@ -232,7 +228,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const int bytes = size_of(graph.node(value.node).type.dtype);
     // Every tile of m walks along all of k.
     const bool own = std::any_of(tile.m.begin(), tile.m.end(), [&](int axis) { return ((value.axes >> axis) & 1u) != 0; });
-    const double times = (value.axes & loops.columns()) != 0 && !own ? std::max(1.0, tiles_m * visited_share(loops, tile)) : 1;
+    const double times = (value.axes & loops.columns()) != 0 && !own ? std::max(1.0, tiles_m * visited) : 1;
     const auto elements = static_cast<double>(segment::elements_touched(loops, value));
     traffic += elements * bytes * (times - 1) / kCacheSpeed;
     loads += elements * times * bytes / std::max(4, schedule.loads[i].vector_bytes);

@@ -32,6 +32,12 @@ bool sums_own_products(const ir::Graph& graph, const Loops& loops, const Value& 
   return readers == 1 && has_vectors(graph.node(product.node).type.dtype) && size_of(graph.node(product.node).type.dtype) <= 4;
 }
 
+std::optional<double> number_of(const ir::Graph& graph, const Value& value) {
+  const ir::Node& node = graph.node(value.node);
+  const auto* constant = value.kind == Value::Kind::literal ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
+  return constant == nullptr ? std::nullopt : std::optional(ir::decode(node.type.dtype, constant->bytes->data()));
+}
+
 Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> cone, int axis, const Tuning& tuning) {
   Along result;
   int smallest = 16;

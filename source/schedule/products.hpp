@@ -19,6 +19,9 @@ inline constexpr double kCacheSpeed = 4;
 /// Whether the fold adds up products that nobody else reads, in registers of which there are vectors.
 bool sums_own_products(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& fold);
 
+/// The number that a literal is; nothing for any other value.
+std::optional<double> number_of(const ir::Graph& graph, const segment::Value& value);
+
 /// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item.
 struct Along {
   double bytes = 0;

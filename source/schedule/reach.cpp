@@ -1,7 +1,8 @@
 // Which positions of a softmax a mask leaves to a row, where it is a comparison of positions: key <= query + 7, as
 // causal masks and windows have it. Blocks beyond are never visited.
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <limits>
 
 #include "schedule/products.hpp"
 
@@ -16,28 +17,15 @@ namespace {
 
 constexpr std::int64_t kFar = std::int64_t{1} << 30;  // positions and their sums stay within 32 bits
 
-std::optional<std::int64_t> whole_number(const ir::Node& node) {
-  const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload);
-  if (constant == nullptr || (node.type.dtype != DType::i32 && node.type.dtype != DType::i64)) return std::nullopt;
-  std::int64_t number = 0;
-  std::int32_t narrow = 0;
-  if (node.type.dtype == DType::i64) {
-    std::memcpy(&number, constant->bytes->data(), sizeof number);
-  } else {
-    std::memcpy(&narrow, constant->bytes->data(), sizeof narrow);
-    number = narrow;
-  }
-  return number;
-}
-
 /// A value as an expression of positions, if it is one and does not wrap.
 std::optional<Expr> position_of(const ir::Graph& graph, const Loops& loops, ValueId id) {
   const Value& value = loops.values[id];
   const ir::Node& node = graph.node(value.node);
   std::optional<Expr> expr;
-  if (value.kind == Value::Kind::literal) {
-    if (const auto number = whole_number(node)) expr = Expr(*number);
-  } else if (value.kind == Value::Kind::position && node.op->name == "iota" && (node.type.dtype == DType::i32 || node.type.dtype == DType::i64)) {
+  if (node.type.dtype != DType::i32 && node.type.dtype != DType::i64) return std::nullopt;
+  if (const auto number = number_of(graph, value)) {
+    if (std::abs(*number) < static_cast<double>(kFar)) expr = Expr(static_cast<std::int64_t>(*number));
+  } else if (value.kind == Value::Kind::position && node.op->name == "iota") {
     expr = value.offset;
   } else if (value.kind == Value::Kind::compute && (node.op->name == "add" || node.op->name == "sub")) {
     const auto a = position_of(graph, loops, value.operands[0]);
@@ -66,16 +54,6 @@ void add_conditions(const ir::Graph& graph, const Loops& loops, ValueId id, std:
   not_above.push_back(op[1] == 't' ? apart + 1 : apart);
 }
 
-bool is_minus_infinity(const ir::Graph& graph, const Value& value) {
-  const auto* constant = value.kind == Value::Kind::literal ? std::get_if<ir::ConstantPayload>(&graph.node(value.node).payload) : nullptr;
-  if (constant == nullptr) return false;
-  const DType dtype = graph.node(value.node).type.dtype;
-  std::uint32_t bits = 0;
-  if (!is_float(dtype) || constant->bytes->size() > sizeof bits) return false;
-  std::memcpy(&bits, constant->bytes->data(), constant->bytes->size());
-  return bits == (dtype == DType::f32 ? 0xff800000u : dtype == DType::f16 ? 0xfc00u : 0xff80u);
-}
-
 }  // namespace
 
 void find_reach(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
@@ -83,7 +61,7 @@ void find_reach(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
   std::vector<Expr> not_above;
   for (ValueId id = tile.score;;) {
     const Value& value = loops.values[id];
-    const bool masks = value.kind == Value::Kind::compute && graph.node(value.node).op->name == "select" && is_minus_infinity(graph, loops.values[value.operands[2]]);
+    const bool masks = value.kind == Value::Kind::compute && graph.node(value.node).op->name == "select" && number_of(graph, loops.values[value.operands[2]]) == -std::numeric_limits<double>::infinity();
     if (!masks) break;
     add_conditions(graph, loops, value.operands[0], not_above);
     id = value.operands[1];

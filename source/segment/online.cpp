@@ -52,6 +52,8 @@ void pair_up(const ir::Graph& graph, Loops& loops, ValueId id) {
 }  // namespace
 
 std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loops) {
+  const auto folds = std::count_if(loops.values.begin(), loops.values.end(), [](const Value& value) { return value.kind == Value::Kind::fold; });
+  if (folds < 2) return std::nullopt;
   Loops paired = loops;
   for (ValueId id = 0; id < paired.values.size(); ++id) {
     if (paired.values[id].kind == Value::Kind::fold) pair_up(graph, paired, id);
