@@ -1,4 +1,4 @@
-// What work costs on the open device, measured in some ten milliseconds and kept in the store. The planner compares
+// What work costs on the open device, measured once and kept in the store. The planner compares
 // kernels with it: what is worth storing on a device of much bandwidth is worth computing again on another.
 #include <algorithm>
 #include <bit>
