@@ -69,8 +69,9 @@ class Calibration {
   Result<CostModel> run() {
     VKF_TRY(stamps, vulkan::TimestampPool::create(context_.device(), 2 * kRuns));
     stamps_.emplace(std::move(stamps));
-    // Beyond what caches hold, where the device has room for it.
-    const std::uint64_t room = context_.device()->info().device_memory() / 16;
+    // Beyond what caches hold, where the device has room for it and may bind it.
+    const vulkan::DeviceInfo& info = context_.device()->info();
+    const std::uint64_t room = std::min({info.device_memory() / 16, info.caps.storage_buffer_range, info.caps.max_allocation});
     const std::uint64_t bytes = std::bit_floor(std::clamp<std::uint64_t>(room, 16u << 20, 256u << 20));
     VKF_TRY(from, vulkan::Buffer::create(context_.device(), bytes, vulkan::BufferKind::device));
     VKF_TRY(to, vulkan::Buffer::create(context_.device(), bytes, vulkan::BufferKind::device));
