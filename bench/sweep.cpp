@@ -64,7 +64,7 @@ SweepPoint point_of(const Steps& steps) {
   const int bytes = widest_access(schedule);
   if (schedule.kind == schedule::Template::matrix) {
     const schedule::TileShape& shape = schedule.matrix.shape;
-    point.text = fmt::format("{}x{}x{} {}x{}", shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n);
+    point.text = fmt::format("{}x{}x{} {}x{}{}", shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n, schedule.matrix.unit ? " units" : "");
     return point;
   }
   if (schedule.kind != schedule::Template::rows) {
@@ -114,8 +114,28 @@ std::vector<schedule::Tuning> matrix_tunings(const Session& session) {
   return all;
 }
 
+/// Parts of a subgroup of 16 x 16 products, which are most of what matrix units offer.
+std::vector<schedule::Tuning> unit_tunings(const Session& session, int lanes) {
+  std::vector<schedule::Tuning> all = {{.matrix_units = false}};
+  for (int own_m : {32, 64, 128}) {
+    for (int own_n : {32, 64, 128}) {
+      for (int m : {64, 128, 256}) {
+        for (int n : {64, 128, 256}) {
+          for (int k : {32, 64}) {
+            const schedule::TileShape shape{m, n, k, own_m, own_n, lanes};
+            const bool whole = m % own_m == 0 && n % own_n == 0 && own_m * own_n <= 8192;
+            if (whole && shape.owners() >= 4 && shape.owners() <= 8 && shape.workgroup() <= largest_workgroup(session)) all.push_back({.matrix = true, .tile = shape, .matrix_units = true});
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
 std::vector<schedule::Tuning> tunings(const Session& session, const Steps& steps) {
   const schedule::Schedule main = point_of(steps).schedule;
+  if (main.kind == schedule::Template::matrix && main.matrix.unit) return unit_tunings(session, main.matrix.shape.lanes);
   if (main.kind == schedule::Template::matrix) return matrix_tunings(session);
   return main.kind == schedule::Template::rows ? row_tunings(session, main.column_lanes) : pointwise_tunings(session);
 }

@@ -13,6 +13,9 @@ namespace {
 
 constexpr int kMostWordsAhead = 24;  // of a lane's registers, for one factor
 
+/// What so many halves are an element of an array as.
+std::string tile_word(int halves) { return halves == 1 ? "float16_t" : std::string(word_type(2 * halves)); }
+
 std::string joined(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, ", ")); }
 
 }  // namespace
@@ -299,6 +302,51 @@ void Factors::fetch(const Factor& factor, const std::string& across, const std::
   close_units(factor);
 }
 
+std::string Factors::factor_group(const Factor& factor, Scope& scope, int g) {
+  const std::map<ValueId, std::string> groups = unpack_group(factor.part, g, factor.ahead ? slot(factor) : "");
+  if (factor.plain) return groups.at(factor.value);
+  std::string value = fmt::format("factor_{}", g);
+  main_.line("{} {};", group_type(ops::lane_of(dtype_of(loops_.values[factor.value])), group_, dialect_), value);
+  for (int e = 0; e < group_; ++e) {
+    std::vector<std::string> passed = arguments(scope, factor.part, g * group_ + e, groups);
+    passed.push_back(element_of(value, e, group_));
+    for (const auto& [id, name] : factor.beside) {
+      const std::string element = fmt::format("{}_{}", name, g * group_ + e);
+      main_.line("{} {};", scalar_type(loops_.values[id].node), element);
+      passed.push_back(element);
+    }
+    main_.line("{}_element({});", factor.part.name, joined(passed));
+  }
+  return value;
+}
+
+void Factors::put_fours(const Factor& factor, int g, const std::string& value) {
+  const int elements = factor.part.elements;
+  if (!factor.along_depth() && group_ == 4) {
+    main_.line("{}[column * {}u + row{}] = {};", factor.tile, factor.stride(), elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), value);
+    return;
+  }
+  for (int e = 0; e < group_; ++e) {
+    const int at = g * group_ + e;
+    const std::string element = element_of(value, e, group_);
+    if (factor.along_depth()) {
+      const std::string column = elements == 1 ? "column" : fmt::format("(column * {}u + {}u)", elements, at);
+      main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", factor.tile, column, factor.stride(), element);
+    } else {
+      const std::string row = elements == 1 ? "row" : fmt::format("(row * {}u + {}u)", elements, at);
+      main_.line("{}[column * {}u + {} / 4u][{} % 4u] = {};", factor.tile, factor.stride(), row, row, element);
+    }
+  }
+}
+
+void Factors::declare_tile(const Factor& factor) {
+  if (factor.halves) {
+    shared_.line("shared {} {}[{}];", tile_word(factor.per_word()), factor.tile, factor.rows() * factor.row_words());
+  } else {
+    shared_.line("shared {} {}[{}];", four(factor.value), factor.tile, factor.deep * factor.stride());
+  }
+}
+
 Result<void> Factors::hand_over(const Factor& factor, const std::string& across, const std::string& depth, const AfterItem& after) {
   use_items_of(factor.part);
   const bool whole = open_units(factor);
@@ -311,50 +359,34 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   }
   const int elements = factor.part.elements;
   const bool along_depth = factor.along_depth();
-  const int stride = factor.stride();
   const DType type_here = dtype_of(loops_.values[factor.value]);
-  const std::string type = group_type(ops::lane_of(type_here), group_, dialect_);
-  const std::string zero = fmt::format("{}({})", type, is_float(type_here) ? "0.0" : "0");
+  const std::string zero = fmt::format("{}({})", group_type(ops::lane_of(type_here), group_, dialect_), is_float(type_here) ? "0.0" : "0");
   const std::int64_t items_deep = count(counted(factor.depth).axes) / (along_depth ? elements : 1);
   const int per_step = factor.deep / (along_depth ? elements : 1);
   std::string inside;
   if (items_deep % per_step != 0) {
     inside = fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step), numbers_.size(items_deep));
   }
-  for (int g = 0; g < groups_; ++g) {
-    const std::map<ValueId, std::string> groups = unpack_group(factor.part, g, factor.ahead ? slot(factor) : "");
-    std::string value;
-    if (factor.plain) {
-      value = groups.at(factor.value);
-    } else {
-      value = fmt::format("factor_{}", g);
-      main_.line("{} {};", type, value);
-      for (int e = 0; e < group_; ++e) {
-        std::vector<std::string> passed = arguments(scope, factor.part, g * group_ + e, groups);
-        passed.push_back(element_of(value, e, group_));
-        for (const auto& [id, name] : factor.beside) {
-          const std::string element = fmt::format("{}_{}", name, g * group_ + e);
-          main_.line("{} {};", scalar_type(loops_.values[id].node), element);
-          passed.push_back(element);
-        }
-        main_.line("{}_element({});", factor.part.name, joined(passed));
+  if (factor.halves) {
+    std::vector<std::string> words;
+    const bool as_read = factor.plain && type_here == DType::f16 && elements > 1;
+    for (int v = 0; as_read && v < vectors_of(factor.value); ++v) words.push_back(raw_name(factor.value, v) + (factor.ahead ? slot(factor) : ""));
+    for (int g = 0; !as_read && g < groups_; ++g) {
+      const std::string value = factor_group(factor, scope, g);
+      for (int e = 0; e + 1 < group_; e += 2) {
+        words.push_back(fmt::format("f16x2_bits_native({})", group_ == 2 ? value : value + (e == 0 ? ".xy" : ".zw")));
       }
+      if (group_ == 1) words.push_back(fmt::format("float16_t({})", value));
     }
-    if (!inside.empty()) main_.line("if (!({})) {} = {};", inside, value, zero);
-    if (!along_depth && group_ == 4) {
-      main_.line("{}[column * {}u + row{}] = {};", factor.tile, stride, elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), value);
-      continue;
-    }
-    for (int e = 0; e < group_; ++e) {
-      const int at = g * group_ + e;
-      const std::string element = element_of(value, e, group_);
-      if (along_depth) {
-        const std::string column = elements == 1 ? "column" : fmt::format("(column * {}u + {}u)", elements, at);
-        main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", factor.tile, column, stride, element);
-      } else {
-        const std::string row = elements == 1 ? "row" : fmt::format("(row * {}u + {}u)", elements, at);
-        main_.line("{}[column * {}u + {} / 4u][{} % 4u] = {};", factor.tile, stride, row, row, element);
-      }
+    const std::string word = tile_word(factor.per_word());
+    const std::string all = words.size() == 1 ? words.front() : fmt::format("{}({})", word, joined(words));
+    main_.line("{}[{} * {}u + {}] = {};", factor.tile, along_depth ? "row" : "column", factor.row_words(), along_depth ? "column" : "row",
+               inside.empty() ? all : fmt::format("{} ? {} : {}(0)", inside, all, word));
+  } else {
+    for (int g = 0; g < groups_; ++g) {
+      const std::string value = factor_group(factor, scope, g);
+      if (!inside.empty()) main_.line("if (!({})) {} = {};", inside, value, zero);
+      put_fours(factor, g, value);
     }
   }
   if (after) after(inside);

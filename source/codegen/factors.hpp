@@ -1,5 +1,6 @@
 // What the templates share that multiply through shared memory: factors of products, which are computed as they are
-// read and lie in shared memory with their depth (what is summed) outermost; and results, computed from the sums.
+// read and lie in shared memory, in fours with their depth (what is summed) outermost or, for matrix units, as f16 in the
+// order in which they were read; and results, computed from the sums.
 #pragma once
 
 #include <functional>
@@ -36,7 +37,8 @@ class Factors : public Emitter {
     index::AxisId across = kM, depth = kK;  ///< counted axes; items lie along one of them
     int extent = 1;                ///< of a tile, across: a multiple of 4
     int deep = 1;                  ///< of a tile, in depth
-    std::string tile;              ///< the array in shared memory, in fours across
+    std::string tile;              ///< the array in shared memory, in fours across or, for matrix units, in halves
+    bool halves = false;           ///< for matrix units
     std::int64_t units = 1;        ///< items of a tile
     std::int64_t trips = 1;        ///< of these per lane
     bool plain = false;            ///< a vector load and nothing else: there is no function
@@ -45,6 +47,10 @@ class Factors : public Emitter {
     std::vector<std::pair<ValueId, std::string>> beside;  ///< what the function gives too: a value, and its name
     [[nodiscard]] bool along_depth() const { return part.own == depth; }
     [[nodiscard]] int stride() const { return extent / 4 + 1; }  ///< between neighbours in depth, in fours
+    // Of a tile in halves: rows along what an item lies along.
+    [[nodiscard]] int per_word() const { return std::min(part.elements, 8); }  ///< halves of an element of the array
+    [[nodiscard]] int row_words() const { return ((along_depth() ? deep : extent) + schedule::kHalvesBetweenRows) / per_word(); }
+    [[nodiscard]] int rows() const { return along_depth() ? extent : deep; }
   };
 
   // --- parts (factors.cpp) ------------------------------------------------------------------------------
@@ -52,7 +58,9 @@ class Factors : public Emitter {
   [[nodiscard]] Part make_part(std::string name, index::AxisId own, int axis, int elements, const std::vector<ValueId>& values,
                                const std::vector<ValueId>& wanted, const std::vector<ValueId>& known = {}) const;
   [[nodiscard]] Factor make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, int elements, const Counted& across,
-                                   const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside) ;
+                                   const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside);
+  /// Its array in shared memory.
+  void declare_tile(const Factor& factor);
   [[nodiscard]] Scope part_scope(const Part& part);
   /// `last` writes what the function ends with; `results` are its last parameters.
   Result<void> element_function(Part& part, const std::function<void(Scope&)>& last, const std::vector<std::string>& results);
@@ -94,6 +102,10 @@ class Factors : public Emitter {
   void set_axes(Scope& scope, const Part& part, bool element) const;
   void place_unit(const Factor& factor, const std::string& across, const std::string& depth);
   [[nodiscard]] std::string slot(const Factor& factor) const { return factor.trips > 1 ? "[u]" : ""; }
+  /// Puts group `g` of an item where fours are.
+  void put_fours(const Factor& factor, int g, const std::string& value);
+  /// Computes group `g` of an item; the name of its variable.
+  std::string factor_group(const Factor& factor, Scope& scope, int g);
   bool open_units(const Factor& factor);
   void close_units(const Factor& factor);
   [[nodiscard]] int units_together(const Factor& factor) const;

@@ -1,5 +1,5 @@
 // The matrix template: a loop over steps of k in which the workgroup brings a piece of each factor to shared memory
-// and every lane multiplies what it owns; then the results.
+// and every lane, or every subgroup with matrix units, multiplies what it owns; then the results.
 #include <algorithm>
 #include <set>
 
@@ -36,12 +36,27 @@ class Matrix : public Factors {
   void finish_rows();
   void multiply();
   Result<void> store_results();
+  /// Stores the item that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
+  Result<void> store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of);
+  [[nodiscard]] std::string limits_of_results();
+
+  // --- with matrix units: what lanes own otherwise, subgroups do ---
+  [[nodiscard]] std::string fragment(const std::string& type, std::uint32_t rows, std::uint32_t columns, const char* use) const {
+    return fmt::format("coopmat<{}, gl_ScopeSubgroup, {}, {}, gl_MatrixUse{}>", type, rows, columns, use);
+  }
+  [[nodiscard]] int unit_rows() const { return shape_.lane_m / static_cast<int>(tile_.unit->m); }
+  [[nodiscard]] int unit_columns() const { return shape_.lane_n / static_cast<int>(tile_.unit->n); }
+  [[nodiscard]] int strip_fours() const { return tile_.strip / 4 + 1; }  ///< between rows of a strip
+  [[nodiscard]] std::string sum_type() const { return fragment("float", tile_.unit->m, tile_.unit->n, "Accumulator"); }
+  void multiply_units();
+  Result<void> store_strips();
 
   const schedule::MatrixTile& tile_;
   const schedule::TileShape& shape_;
   std::vector<Factor> factors_;
   std::vector<std::string> sums_;  ///< the accumulators
   std::vector<RowFold> row_folds_;
+  std::vector<std::string> strips_;  ///< with matrix units: where rows of the results cross shared memory
   Part results_;
 };
 
@@ -62,6 +77,7 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
     }
     factors_.push_back(make_factor(factor.value, schedule::cone_of_factor(loops, tile_, factor), factor.along_k, factor.elements,
                                    counted(factor.second ? kN : kM), counted(kK), factor.second ? shape_.n : shape_.m, shape_.k, std::move(beside)));
+    factors_.back().halves = tile_.unit.has_value();
   }
   std::set<ValueId> values;
   std::vector<ValueId> wanted;
@@ -74,6 +90,7 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
   for (const schedule::MatrixTile::Sum& sum : tile_.sums) {
     known.push_back(sum.fold);
     sums_.push_back(unique(value_names_[sum.fold] + "_sums"));
+    if (tile_.unit) strips_.push_back(unique(value_names_[sum.fold] + "_strips"));
   }
   results_ = make_part("result", kN, tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted, known);
 }
@@ -87,7 +104,8 @@ Result<std::vector<Kernel>> Matrix::run() {
   for (Factor& factor : factors_) VKF_CHECK_OK(factor_function(factor));
   VKF_CHECK_OK(result_function(results_));
   VKF_CHECK_OK(main_function());
-  return finish_one(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per lane", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n));
+  const std::string owner = tile_.unit ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.lanes, tile_.unit->m, tile_.unit->n, tile_.unit->k) : "lane";
+  return finish_one(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per {}", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n, owner));
 }
 
 void Matrix::join_functions() {
@@ -105,7 +123,7 @@ void Matrix::join_functions() {
 
 void Matrix::declare() {
   for (const Factor& factor : factors_) {
-    shared_.line("shared {} {}[{}];", four(factor.value), factor.tile, factor.deep * factor.stride());
+    declare_tile(factor);
     for (std::size_t k = 0; k < row_folds_.size(); ++k) {
       const RowFold& fold = row_folds_[k];
       if (std::none_of(factor.beside.begin(), factor.beside.end(), [&](const auto& beside) { return beside.second == fold.partial; })) continue;
@@ -116,6 +134,12 @@ void Matrix::declare() {
     }
   }
   for (std::size_t i = 0; i < tile_.sums.size(); ++i) {
+    if (tile_.unit) {
+      shared_.line("shared vec4 {}[{}];", strips_[i], shape_.owners() * static_cast<int>(tile_.unit->m) * strip_fours());
+      main_.line("{} {}[{}];", sum_type(), sums_[i], unit_rows() * unit_columns());
+      main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", unit_rows() * unit_columns(), sums_[i], sum_type());
+      continue;
+    }
     const int fours = shape_.lane_m * shape_.lane_n / 4;
     const std::string type = four(tile_.sums[i].fold);
     main_.line("{} {}[{}];", type, sums_[i], fours);
@@ -144,8 +168,10 @@ void Matrix::locate_tile() {
     main_.line("uint tile_n = {};", numbers_.quotient(at, tile_.tiles_m, false));
   }
   const int lanes_n = shape_.n / shape_.lane_n;
-  main_.line("uint lane_m = lane / {}u;", lanes_n);
-  main_.line("uint lane_n = lane % {}u;", lanes_n);
+  if (tile_.unit) main_.line("uint subgroup = gl_SubgroupID;");
+  const char* owner = tile_.unit ? "subgroup" : "lane";
+  main_.line("uint {0}_m = {0} / {1}u;", owner, lanes_n);
+  main_.line("uint {0}_n = {0} % {1}u;", owner, lanes_n);
 }
 
 Result<void> Matrix::main_function() {
@@ -172,11 +198,12 @@ Result<void> Matrix::main_function() {
       if (factor.ahead) fetch(factor, across(factor), "next");
     }
   }
-  multiply();
+  if (tile_.unit) multiply_units();
+  else multiply();
   main_.line("barrier();");
   main_.close();
   finish_rows();
-  VKF_CHECK_OK(store_results());
+  VKF_CHECK_OK(tile_.unit ? store_strips() : store_results());
   main_.close();
   return {};
 }
@@ -255,34 +282,132 @@ void Matrix::multiply() {
   main_.close();
 }
 
+/// Every subgroup has rows and columns of its own. Tiles are in the order in which they were read, and fragments are loaded
+/// either way.
+void Matrix::multiply_units() {
+  const MatrixShape& unit = *tile_.unit;
+  main_.open("[[unroll]] for (uint k = 0u; k < {}u; k += {}u) {{", shape_.k, unit.k);
+  // Of the first factors all rows; of the second ones a column at a time.
+  const auto load = [&](const Factor& factor, const std::string& into, const std::string& index) {
+    const bool second = factor.across == kN;
+    const std::uint32_t own = second ? unit.n : unit.m;
+    const std::string at = fmt::format("{}_{} * {}u + {} * {}u", "subgroup", second ? "n" : "m", second ? shape_.lane_n : shape_.lane_m, index, own);
+    const auto words = [&](const std::string& halves) { return factor.per_word() == 1 ? halves : fmt::format("{} / {}u", halves, factor.per_word()); };
+    const std::string place = factor.along_depth() ? fmt::format("({}) * {}u + {}", at, factor.row_words(), words("k"))
+                                                   : fmt::format("k * {}u + {}", factor.row_words(), words("(" + at + ")"));
+    // A row of a fragment is one of m (first) or of k (second).
+    const bool rows_lie = factor.along_depth() != second;
+    main_.line("coopMatLoad({}, {}, {}, {}u, gl_CooperativeMatrixLayout{}Major);", into, factor.tile, place, factor.row_words(), rows_lie ? "Row" : "Column");
+  };
+  for (const Factor& factor : factors_) {
+    if (factor.across == kN) continue;
+    main_.line("{} {}[{}];", fragment("float16_t", unit.m, unit.k, "A"), factor.part.name, unit_rows());
+    main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", unit_rows());
+    load(factor, factor.part.name + "[i]", "i");
+    main_.close();
+  }
+  main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", unit_columns());
+  for (const Factor& factor : factors_) {
+    if (factor.across != kN) continue;
+    main_.line("{} {};", fragment("float16_t", unit.k, unit.n, "B"), factor.part.name);
+    load(factor, factor.part.name, "j");
+  }
+  main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", unit_rows());
+  for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
+    const std::string sum = fmt::format("{}[i * {}u + j]", sums_[s], unit_columns());
+    main_.line("{0} = coopMatMulAdd({1}[i], {2}, {0});", sum, factors_[static_cast<std::size_t>(tile_.sums[s].first)].part.name,
+               factors_[static_cast<std::size_t>(tile_.sums[s].second)].part.name);
+  }
+  main_.close();
+  main_.close();
+  main_.close();
+}
+
+/// The condition under which `m` and `item` are in the matrix; empty where they always are.
+std::string Matrix::limits_of_results() {
+  const std::int64_t items_n = count(tile_.n) / tile_.elements;
+  std::string inside;
+  if (count(tile_.m) % shape_.m != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
+  if (items_n % (shape_.n / tile_.elements) != 0) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  return inside;
+}
+
+Result<void> Matrix::store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of) {
+  const std::string inside = limits_of_results();
+  if (!inside.empty()) main_.open("if ({}) {{", inside);
+  VKF_CHECK_OK(store_item(results_, [&](int e) {
+    std::vector<std::string> all;
+    for (const RowFold& fold : row_folds_) all.push_back(fmt::format("{}[{}]", fold.finished, row));
+    for (std::size_t s = 0; s < sums_.size(); ++s) all.push_back(sum_of(s, e));
+    return all;
+  }));
+  if (!inside.empty()) main_.close();
+  return {};
+}
+
 Result<void> Matrix::store_results() {
   use_items_of(results_);
   const int columns = shape_.lane_n / 4;
   const int lanes_n = shape_.n / shape_.lane_n;
-  const std::int64_t items_n = count(tile_.n) / tile_.elements;
   const int per_four = 4 / tile_.elements;
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", shape_.lane_m);
   main_.line("uint m = tile_m * {}u + lane_m * {}u + i;", shape_.m, shape_.lane_m);
   main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", shape_.lane_n / tile_.elements);
   main_.line("uint item = {};", per_four == 1 ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, lanes_n)
                                               : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + lane_n) * {1}u + g % {1}u", shape_.n / tile_.elements, per_four, lanes_n));
-  std::string inside;
-  if (count(tile_.m) % shape_.m != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (items_n % (shape_.n / tile_.elements) != 0) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
-  if (!inside.empty()) main_.open("if ({}) {{", inside);
   const std::string place = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns), columns == 1 ? "" : per_four == 1 ? " + g" : fmt::format(" + g / {}u", per_four));
-  VKF_CHECK_OK(store_item(results_, [&](int e) {
-    std::vector<std::string> all;
-    for (const RowFold& fold : row_folds_) all.push_back(fmt::format("{}[lane_m * {}u + i]", fold.finished, shape_.lane_m));
-    for (const std::string& sum : sums_) {
-      const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
-      all.push_back(fmt::format("{}[{}]{}", sum, place, per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within));
-    }
-    return all;
+  VKF_CHECK_OK(store_one(fmt::format("lane_m * {}u + i", shape_.lane_m), [&](std::size_t s, int e) {
+    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
+    return fmt::format("{}[{}]{}", sums_[s], place, per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within);
   }));
-  if (!inside.empty()) main_.close();
   main_.close();
   main_.close();
+  return {};
+}
+
+/// Which lane has which element of a fragment is the device's secret: rows of fragments go through shared memory, and every
+/// lane takes items from there.
+Result<void> Matrix::store_strips() {
+  use_items_of(results_);
+  const auto um = static_cast<int>(tile_.unit->m);
+  const auto un = static_cast<int>(tile_.unit->n);
+  const int per_strip = tile_.strip / un;  // fragments
+  const int strips = shape_.lane_n / tile_.strip;
+  const int items = tile_.strip / tile_.elements;  // of a row
+  const int all = um * items;
+  const char* barrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
+  main_.line("uint own = subgroup * {}u;", um * strip_fours());
+  // One loop, whose counter alone numbers the fragments: what a compiler does not unroll lives in memory.
+  const int rounds = unit_rows() * strips;
+  if (rounds > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", rounds);
+  for (std::size_t s = 0; s < sums_.size(); ++s) {
+    for (int f = 0; f < per_strip; ++f) {
+      main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f, strips_[s],
+                 f * un / 4, strip_fours());
+    }
+  }
+  main_.line("{}", barrier);
+  main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", all, shape_.lanes);
+  main_.line("uint row = g / {}u;", items);
+  main_.line("uint column = g % {}u;", items);
+  const std::string strip_row = strips > 1 ? fmt::format("i / {}u", strips) : "i";
+  main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m, unit_rows() > 1 ? fmt::format("{} * {}u + ", strip_row, um) : "");
+  main_.line("uint m = tile_m * {}u + in_tile;", shape_.m);
+  main_.line("uint item = tile_n * {}u + subgroup_n * {}u + {}column;", shape_.n / tile_.elements, shape_.lane_n / tile_.elements,
+             strips > 1 ? fmt::format("i % {}u * {}u + ", strips, items) : "");
+  const int per_four = 4 / tile_.elements;
+  std::vector<std::string> fours;
+  for (std::size_t s = 0; s < sums_.size(); ++s) {
+    fours.push_back(unique(value_names_[tile_.sums[s].fold] + "_four"));
+    main_.line("vec4 {} = {}[own + row * {}u + column{}];", fours.back(), strips_[s], strip_fours(), per_four == 1 ? "" : fmt::format(" / {}u", per_four));
+  }
+  VKF_CHECK_OK(store_one("in_tile", [&](std::size_t s, int e) {
+    if (per_four == 1) return fmt::format("{}.{}", fours[s], "xyzw"[e]);
+    return fmt::format("{}[column % {}u{}]", fours[s], per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
+  }));
+  main_.close();
+  main_.line("{}", barrier);
+  if (rounds > 1) main_.close();
   return {};
 }
 

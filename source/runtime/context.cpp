@@ -149,7 +149,13 @@ Result<std::string> Context::missing(Rung rung) {
     reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_arithmetic.";
   } else if (rung == Rung::t2 && !shaders_->can_compile(spirv::GlslExtension::arithmetic_float16)) {
     reason = "The linked shaderc cannot compile GL_EXT_shader_explicit_arithmetic_types_float16.";
-  } else if (rung == Rung::t1 || rung == Rung::t2) {
+  } else if (rung == Rung::t4 && !half_matrix(caps)) {
+    reason = "The device multiplies no matrices of f16 with f32 sums.";
+  } else if (rung == Rung::t4 && !caps.full_subgroups) {
+    reason = "The device does not promise full subgroups.";
+  } else if (rung == Rung::t4 && !shaders_->can_compile(spirv::GlslExtension::khr_cooperative_matrix)) {
+    reason = "The linked shaderc cannot compile GL_KHR_cooperative_matrix.";
+  } else if (rung == Rung::t1 || rung == Rung::t2 || rung == Rung::t4) {
     VKF_TRY(tested, self_test(*this, rung));
     reason = tested;
   } else if (rung != Rung::t0) {
@@ -197,19 +203,21 @@ Result<void> Context::download(const vulkan::Buffer& from, std::uint64_t offset,
   return {};
 }
 
-Result<vulkan::ComputePipeline> Context::words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup) {
+Result<vulkan::ComputePipeline> Context::words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup, std::uint32_t subgroup) {
   VKF_TRY(words, shaders_->compile(glsl, name, 2));
   vulkan::PipelineInfo info;
   info.name = name;
   info.spirv = words;
   info.buffers = 2;
   info.constants = {{0, workgroup}};
+  info.full_subgroups = subgroup > 0;
+  if (base_.caps.subgroup_size_control) info.subgroup_size = subgroup;
   return vulkan::ComputePipeline::create(device_, info);
 }
 
 Result<std::vector<std::uint32_t>> Context::run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
-                                                      std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup) {
-  VKF_TRY(pipeline, words_pipeline(glsl, name, workgroup));
+                                                      std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup, std::uint32_t subgroup) {
+  VKF_TRY(pipeline, words_pipeline(glsl, name, workgroup, subgroup));
   VKF_TRY(in, vulkan::Buffer::create(device_, input.size() * 4, vulkan::BufferKind::device));
   VKF_TRY(out, vulkan::Buffer::create(device_, output_words * 4, vulkan::BufferKind::device));
   VKF_CHECK_OK(upload(in, 0, std::as_bytes(std::span(input))));

@@ -61,12 +61,13 @@ class Context {
   /// The next compile() of any kernel starts from the store, as in a new process: for measuring that.
   void forget_kernels();
 
-  /// Runs one hand-written kernel on words: the self-tests' way. Buffer 0 is the input, 1 the output.
-  Result<std::vector<std::uint32_t>> run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input,
-                                               std::size_t output_words, std::uint32_t workgroups, std::uint32_t workgroup);
+  /// Runs one hand-written kernel on words: the self-tests' way. Buffer 0 is the input, 1 the output. With `subgroup` the
+  /// workgroup consists of full subgroups of that size.
+  Result<std::vector<std::uint32_t>> run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input, std::size_t output_words,
+                                               std::uint32_t workgroups, std::uint32_t workgroup, std::uint32_t subgroup = 0);
 
   /// A pipeline of such a kernel.
-  Result<vulkan::ComputePipeline> words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup);
+  Result<vulkan::ComputePipeline> words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup, std::uint32_t subgroup = 0);
 
   /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
   /// differ with what else the machine does, and where "calibration" is switched off.

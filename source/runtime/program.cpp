@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgotten
 
-/// What the graph has a use for: 16-bit floats, and lanes that fold across each other.
+/// What the graph has a use for: 16-bit floats, lanes that fold across each other, and matrix units.
 std::vector<Rung> rungs_for(const ir::Graph& graph) {
   bool half = false;
   bool folds = false;
@@ -22,6 +22,7 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
   std::vector<Rung> rungs;
   if (folds) rungs.push_back(Rung::t1);
   if (half) rungs.push_back(Rung::t2);
+  if (half && folds) rungs.push_back(Rung::t4);
   return rungs;
 }
 

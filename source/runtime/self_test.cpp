@@ -95,6 +95,64 @@ void main() {
   return std::string();
 }
 
+/// T4: both orders in shared memory, sums that go on, and what is not finite reaches its row alone.
+Result<std::string> test_matrices(Context& context) {
+  const Caps& caps = context.device()->info().caps;
+  const MatrixShape shape = *half_matrix(caps);
+  const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
+  // Each factor as it is and transposed, in vectors of eight.
+  const std::string glsl = fmt::format(R"(#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In {{ uvec4 w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ uvec4 w[]; }} y;
+shared uvec4 tiles[{all}];
+shared vec4 sums[{sums}];
+void main() {{
+  for (uint i = gl_LocalInvocationID.x; i < {all}u; i += {lanes}u) tiles[i] = x.w[i];
+  barrier();
+  coopmat<float16_t, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> a;
+  coopmat<float16_t, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB> b;
+  coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> sum = coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>(0.0);
+  coopMatLoad(a, tiles, 0, {k} / 8, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(b, tiles, {b}, {n} / 8, gl_CooperativeMatrixLayoutRowMajor);
+  sum = coopMatMulAdd(a, b, sum);
+  coopMatLoad(a, tiles, {at}, {m} / 8, gl_CooperativeMatrixLayoutColumnMajor);
+  coopMatLoad(b, tiles, {bt}, {k} / 8, gl_CooperativeMatrixLayoutColumnMajor);
+  sum = coopMatMulAdd(a, b, sum);
+  coopMatStore(sum, sums, 0, {n} / 4, gl_CooperativeMatrixLayoutRowMajor);
+  barrier();
+  for (uint i = gl_LocalInvocationID.x; i < {sums}u; i += {lanes}u) y.w[i] = floatBitsToUint(sums[i]);
+}}
+)",
+                                       fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 4), fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8),
+                                       fmt::arg("at", (m + n) * k / 8), fmt::arg("bt", (2 * m + n) * k / 8), fmt::arg("lanes", caps.subgroup_size));
+  std::vector<double> a(std::size_t{m} * k), b(std::size_t{k} * n);
+  for (std::uint32_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(i * 7 % 23) - 11;
+  for (std::uint32_t i = 0; i < b.size(); ++i) b[i] = (static_cast<double>(i * 5 % 19) - 9) / 4;
+  a[std::size_t{m - 2} * k + 3] = INFINITY;
+  a[std::size_t{m - 1} * k + 1] = NAN;
+  std::vector<std::uint16_t> halves;
+  for (const bool turned : {false, true}) {
+    for (std::uint32_t i = 0; i < a.size(); ++i) halves.push_back(ops::f16_from(turned ? a[i % m * k + i / m] : a[i]));
+    for (std::uint32_t i = 0; i < b.size(); ++i) halves.push_back(ops::f16_from(turned ? b[i % k * n + i / k] : b[i]));
+  }
+  std::vector<std::uint32_t> input;
+  for (std::size_t i = 0; i < halves.size(); i += 2) input.push_back(halves[i] | std::uint32_t{halves[i + 1]} << 16);
+  VKF_TRY(got, context.run_words(glsl, "self-test of T4", input, std::size_t{m} * n, 1, caps.subgroup_size, caps.subgroup_size));
+  for (std::uint32_t i = 0; i < m * n; ++i) {
+    double want = 0;
+    for (std::uint32_t j = 0; j < k; ++j) want += 2 * a[i / n * k + j] * b[std::size_t{j} * n + i % n];
+    const auto value = static_cast<double>(std::bit_cast<float>(got[i]));
+    if (std::isnan(want) ? !std::isnan(value) : value != want) {
+      return fmt::format("The self-test failed: element [{}, {}] of a product of matrices is {} instead of {}.", i / n, i % n, value, want);
+    }
+  }
+  return std::string();
+}
+
 }  // namespace
 
 Result<bool> test_exp_of_nan(Context& context) {
@@ -135,7 +193,7 @@ void main() {
 }
 
 Result<std::string> self_test(Context& context, Rung rung) {
-  auto result = rung == Rung::t1 ? test_subgroups(context) : rung == Rung::t2 ? test_half(context) : Result<std::string>(std::string());
+  auto result = rung == Rung::t1 ? test_subgroups(context) : rung == Rung::t2 ? test_half(context) : rung == Rung::t4 ? test_matrices(context) : Result<std::string>(std::string());
   if (result) return result;
   // A rung that cannot even be compiled or run is not used; a lost device is another matter.
   if (result.error().code == ErrorCode::device_lost || result.error().code == ErrorCode::no_device) return result;

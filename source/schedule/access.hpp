@@ -65,8 +65,9 @@ double modelled_us(const CostModel& costs, int dispatches, double traffic, doubl
 Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
-/// Nothing where nothing is a sum of products of two factors with axes of their own.
-std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+/// Nothing where nothing is a sum of products of two factors with axes of their own. With `factors_after_sums` the loops have
+/// been through segment::with_factors_after_sums.
+std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums);
 /// Nothing where there is no softmax whose weights are multiplied and added up. The loops have been through
 /// with_factors_after_sums and with_online_folds.
 std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);

@@ -22,6 +22,16 @@ constexpr TileShape kGpuShapes[] = {{64, 128, 16, 8, 4}, {128, 64, 16, 8, 4}, {3
                                     {64, 32, 32, 4, 4},  {32, 32, 32, 4, 4},  {16, 128, 32, 4, 4}, {128, 16, 32, 4, 4}, {16, 64, 32, 4, 4}};
 constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32, 32, 32, 4, 4}, {16, 32, 32, 4, 4}, {32, 16, 32, 4, 4}};
 
+/// The same for matrix units of at most 16 x 16 x 16, of which subgroups own parts: what NVIDIA's compiler keeps in registers
+/// with 32 lanes.
+constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 64}, {256, 128, 32, 64, 64}, {128, 64, 32, 64, 32}, {64, 128, 32, 32, 64}, {64, 64, 32, 32, 32},
+                                     {32, 64, 32, 16, 32},   {64, 32, 32, 32, 16},   {32, 32, 32, 16, 16},   {16, 64, 64, 16, 16}, {64, 16, 64, 16, 16}};
+/// What a lane has at most, of 255: beyond it the sums spill.
+constexpr int kMostUnitRegisters = 232;
+/// Of products with matrix units to those without, where that was not measured; and what a fragment from shared memory costs,
+/// in loads of 16 bytes by its lanes: fitted to 25 tiles of a product of 4096 on an H200.
+constexpr double kUnitSpeedup = 12, kFragmentCost = 2;
+
 /// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's
 /// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
 constexpr int kRoomyRegisters = 80;
@@ -132,7 +142,15 @@ std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& f
 
 std::int64_t shared_bytes(const MatrixTile& tile) {
   std::int64_t bytes = 0;
-  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * row_fold_slots(tile, fold);
+  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (row_fold_slots(tile, fold) + (tile.unit ? tile.shape.m : 0));
+  if (tile.unit) {
+    for (const Factor& factor : tile.factors) {
+      const std::int64_t extent = factor.second ? tile.shape.n : tile.shape.m;
+      const std::int64_t rows = factor.along_k ? extent : tile.shape.k;
+      bytes += 2 * rows * ((factor.along_k ? tile.shape.k : extent) + kHalvesBetweenRows);
+    }
+    return bytes + std::int64_t{4} * static_cast<std::int64_t>(tile.sums.size()) * tile.shape.owners() * tile.unit->m * (tile.strip + 4);
+  }
   for (const Factor& factor : tile.factors) bytes += std::int64_t{4 * (factor.second ? tile.shape.n : tile.shape.m) + kPadding} * tile.shape.k;
   return bytes;
 }
@@ -143,9 +161,10 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
   constexpr int kOwn = 14, kOfBuffer = 7;
   const MatrixTile& tile = schedule.matrix;
   const TileShape& shape = tile.shape;
-  int registers = kOwn + shape.lane_m * shape.lane_n * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
+  int registers = kOwn + shape.lane_m * shape.lane_n / shape.lanes * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
+  if (tile.unit) registers += static_cast<int>(tile.unit->k) * (shape.lane_m + static_cast<int>(tile.unit->n)) / 2 / shape.lanes;
   for (const Factor& factor : tile.factors) {
-    registers += factor.second ? shape.lane_n : shape.lane_m;
+    if (!tile.unit) registers += factor.second ? shape.lane_n : shape.lane_m;
     const int extent = factor.second ? shape.n : shape.m;
     const auto items = static_cast<int>(ceil_div(std::int64_t{extent} * shape.k / factor.elements, shape.workgroup()));
     for (ValueId id : cone_of(loops, factor.value)) {
@@ -169,7 +188,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double n = static_cast<double>(tile.tiles_n) * shape.n;
   const auto sums = static_cast<double>(tile.sums.size());
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
-  double compute = batch * m * n * k * sums;
+  const double products = batch * m * n * k * sums;
+  const double unit_rate = costs.matrix_gflops > 0 ? costs.matrix_gflops / costs.gflops : kUnitSpeedup;
+  double compute = tile.unit ? products / unit_rate : products;
   double accesses = 0;
   for (const Factor& factor : tile.factors) {
     const double elements = batch * k * (factor.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));
@@ -184,8 +205,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
       schedule.transactions += static_cast<std::int64_t>(elements * bytes / 128);
       traffic += elements * bytes / kCacheSpeed;
     }
-    accesses += elements / factor.elements;                                                                            // into shared memory
-    accesses += batch * m * n * k / 4 / (factor.second ? shape.lane_m : shape.lane_n) / (cpu ? 1 : 4);  // and out of it
+    accesses += elements / factor.elements;  // into shared memory, and out of it
+    const double read_again = batch * m * n * k / (factor.second ? shape.lane_m : shape.lane_n);
+    accesses += tile.unit ? kFragmentCost * read_again / 8 : read_again / 4 / (cpu ? 1 : 4);
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
@@ -202,10 +224,26 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
   // registers per lane leave each waiting for its operands.
   schedule.registers = estimated_registers(graph, loops, schedule);
-  if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
-  const double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
+  if (!cpu && !tile.unit && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
+  // Where no second workgroup fits beside one, nobody multiplies while its lanes wait for each other.
+  constexpr int kProcessorRegisters = 65536;
+  constexpr double kAlone = 1.1;
+  double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
+  if (!cpu && tile.unit && 2 * schedule.registers * shape.workgroup() > kProcessorRegisters) share /= kAlone;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
+}
+
+/// Whether the tile, a subgroup's part of it and the rows of results are made of whole products of the unit; gives the
+/// tile the strip that fits.
+bool fits_unit(const Target& target, const TileShape& shape, MatrixTile& tile) {
+  const auto um = static_cast<int>(tile.unit->m);
+  const auto un = static_cast<int>(tile.unit->n);
+  if (shape.lane_m % um != 0 || shape.lane_n % un != 0 || shape.k % static_cast<int>(tile.unit->k) != 0 || shape.k % 8 != 0) return false;
+  for (tile.strip = shape.lane_n; tile.strip >= un; tile.strip -= un) {
+    if (shape.lane_n % tile.strip == 0 && shared_bytes(tile) <= target.caps.shared_memory_bytes) return true;
+  }
+  return false;
 }
 
 std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, MatrixTile tile,
@@ -224,6 +262,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
     const std::int64_t count = count_along(loops, tile.k);
     if (ceil_div(count, shape.k) + elements + shape.k / elements > longest_sum_chain(count) + 64) return std::nullopt;
   }
+  if (tile.unit && !fits_unit(target, shape, tile)) return std::nullopt;
   if (!whole || shape.workgroup() > limit || shared_bytes(tile) > target.caps.shared_memory_bytes) return std::nullopt;
   tile.tiles_m = ceil_div(count_along(loops, tile.m), shape.m);
   tile.tiles_n = ceil_div(count_along(loops, tile.n), shape.n);
@@ -239,11 +278,30 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   schedule.items = schedule.workgroups;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   schedule.shared_bytes = shared_bytes(tile);
+  if (tile.unit) schedule.subgroup = shape.lanes;
   schedule.matrix = std::move(tile);
   plan_all(graph, loops, tuning, schedule);
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   model(graph, loops, target, schedule);
+  if (schedule.matrix.unit && schedule.registers > kMostUnitRegisters && !tuning.tile && target.type != DeviceType::cpu) return std::nullopt;
   return schedule;
+}
+
+/// Whether the elements of a factor are f16 numbers, casts aside. One that is scaled after the sum might overflow.
+bool is_half(const ir::Graph& graph, const Loops& loops, ValueId id, bool unscaled) {
+  const Value& value = loops.values[id];
+  const ir::Node& node = graph.node(value.node);
+  if (node.type.dtype == DType::f16) return !unscaled || value.kind == Value::Kind::load || value.kind == Value::Kind::literal;
+  return value.kind == Value::Kind::compute && ops::element_row(*node.op).name == "cast" && node.type.dtype == DType::f32 && is_half(graph, loops, value.operands[0], unscaled);
+}
+
+/// The largest product that the device offers for these factors.
+std::optional<MatrixShape> unit_for(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const MatrixTile& tile, bool unscaled) {
+  if (!target.has(Rung::t4) || !tuning.matrix_units.value_or(target.type != DeviceType::cpu)) return std::nullopt;
+  for (const Factor& factor : tile.factors) {
+    if (!is_half(graph, loops, factor.value, unscaled)) return std::nullopt;
+  }
+  return half_matrix(target.caps);
 }
 
 }  // namespace
@@ -261,12 +319,24 @@ std::vector<ValueId> cone_of_factor(const Loops& loops, const MatrixTile& tile, 
   return {all.begin(), all.end()};
 }
 
-std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums) {
   auto tile = pose(graph, loops);
   if (!tile) return std::nullopt;
   choose_vectors(graph, loops, tuning, *tile);
-  if (tuning.tile) return with_shape(graph, loops, target, tuning, *tile, *tuning.tile);
   std::optional<Schedule> best;
+  tile->unit = unit_for(graph, loops, target, tuning, *tile, factors_after_sums);
+  if (tile->unit) {
+    for (TileShape shape : kUnitShapes) {
+      if (tuning.tile) shape = *tuning.tile;
+      shape.lanes = static_cast<int>(target.caps.subgroup_size);
+      auto one = with_shape(graph, loops, target, tuning, *tile, shape);
+      if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+      if (tuning.tile) return best;
+    }
+    if (best && tuning.matrix_units.value_or(false)) return best;
+    tile->unit.reset();
+  }
+  if (tuning.tile) return with_shape(graph, loops, target, tuning, *tile, *tuning.tile);
   for (const TileShape& shape : target.type == DeviceType::cpu ? std::span<const TileShape>(kCpuShapes) : std::span<const TileShape>(kGpuShapes)) {
     auto one = with_shape(graph, loops, target, tuning, *tile, shape);
     if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);

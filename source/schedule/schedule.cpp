@@ -14,7 +14,7 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
     const auto moved = segment::with_factors_after_sums(graph, loops);
     const Loops& changed = moved ? *moved : loops;
     std::optional<Schedule> matrix;
-    if (tuning.matrix.value_or(true)) matrix = best_matrix(graph, changed, target, tuning);
+    if (tuning.matrix.value_or(true)) matrix = best_matrix(graph, changed, target, tuning, moved.has_value());
     if (const auto paired = matrix ? std::nullopt : segment::with_online_folds(graph, changed)) {
       matrix = best_attention(graph, *paired, target, tuning);
       if (matrix) matrix->online = true;

@@ -37,11 +37,14 @@ struct AccessPlan {
   int vector_bytes = 0;  ///< of one load or store instruction
 };
 
-/// Matrix: what a workgroup, and a lane of it, computes at a time. All but `k` are multiples of 4.
+/// Matrix: what a workgroup, and a lane of it, computes at a time. All but `k` are multiples of 4. With matrix units
+/// all are multiples of theirs, and what a lane has otherwise belongs to the `lanes` of a subgroup together.
 struct TileShape {
   int m = 64, n = 64, k = 16;  ///< of the workgroup
-  int lane_m = 4, lane_n = 4;  ///< of the lane
-  [[nodiscard]] int workgroup() const { return m / lane_m * (n / lane_n); }
+  int lane_m = 4, lane_n = 4;  ///< of the lane, or of the subgroup
+  int lanes = 1;               ///< that own it together
+  [[nodiscard]] int owners() const { return m / lane_m * (n / lane_n); }
+  [[nodiscard]] int workgroup() const { return owners() * lanes; }
 };
 
 /// Overrides for sweeps and tests; nothing is overridden by default.
@@ -56,6 +59,7 @@ struct Tuning {
   std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
   std::optional<bool> matrix;       ///< the matrix template wherever there is a sum of products, or nowhere
   std::optional<TileShape> tile;    ///< matrix
+  std::optional<bool> matrix_units;  ///< matrix: T4 wherever the factors allow it, or nowhere
   std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
 };
 
@@ -99,10 +103,15 @@ struct Factor {
   int elements = 1;      ///< of one item: so many neighbours, computed together
 };
 
+/// Between the rows of an f16 tile in shared memory, which then start in other banks.
+inline constexpr int kHalvesBetweenRows = 8;
+
 /// Matrix: sums over k of products of a factor at (batch, m, k) and one at (batch, n, k). Each of the four is a
 /// set of loop axes, counted as one, outermost first.
 struct MatrixTile {
   TileShape shape;
+  std::optional<MatrixShape> unit;  ///< T4: a subgroup multiplies so much at once; factors cross shared memory as f16
+  int strip = 0;                    ///< with it: columns of a subgroup's results that cross shared memory at a time
   std::vector<int> batch, m, n, k;
   std::vector<Factor> factors;
   struct Sum {

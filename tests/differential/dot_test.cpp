@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "api/states.hpp"
 #include "support/fuzz.hpp"
 #include "support/random.hpp"
 #include "vkfuse/contractions.hpp"
@@ -28,10 +29,10 @@ std::vector<DType> numeric_dtypes(bool float64) {
 /// A contraction as one seed draws it.
 class DotCase {
  public:
-  DotCase(std::uint64_t seed, bool float64) : random_(seed) {
+  DotCase(std::uint64_t seed, bool float64, std::optional<DType> dtype = std::nullopt) : random_(seed) {
     const std::vector<DType> dtypes = numeric_dtypes(float64);
     // Half of them in the dtypes that have kernels of their own.
-    dtype_ = random_.chance(50) ? random_.pick(std::vector<DType>{DType::f32, DType::f16, DType::bf16}) : random_.pick(dtypes);
+    dtype_ = dtype ? *dtype : random_.chance(50) ? random_.pick(std::vector<DType>{DType::f32, DType::f16, DType::bf16}) : random_.pick(dtypes);
     left_ = random_.chance(6) ? kManyProducts : random_.chance(1) ? kMostProducts : kProducts;
     draw_axes();
     const Tensor a = operand("a", a_);
@@ -163,7 +164,7 @@ class DotCase {
 constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4}, {64, 32, 32, 4, 8}, {64, 64, 16, 8, 8}, {16, 128, 32, 4, 4}, {128, 32, 16, 8, 8}};
 
 void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
-  RandomSuite suite{test, cases, schedule::Template::matrix, {}, {}};
+  RandomSuite suite{test, cases, schedule::Template::matrix, false, {}, {}};
   suite.draw = [&](std::uint64_t seed) {
     return RandomGraph{DotCase(seed, !low_limits && target().caps.float64).graph(), seed % 5 == 0};
   };
@@ -179,6 +180,25 @@ void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
 
 TEST(Dot, RandomContractions) { run_contractions("Dot.RandomContractions", 90, false); }
 TEST(Dot, RandomContractionsOnLowLimits) { run_contractions("Dot.RandomContractionsOnLowLimits", 30, true); }
+
+/// In products of any size up to 16: subgroups own from one product to sixteen.
+constexpr schedule::TileShape kUnitTiles[] = {{16, 16, 16, 16, 16}, {32, 32, 16, 16, 16}, {64, 32, 32, 32, 16}, {32, 64, 16, 16, 32}, {64, 64, 64, 64, 16}, {16, 64, 32, 16, 32}, {64, 16, 32, 16, 16}};
+
+TEST(Dot, RandomContractionsWithMatrixUnits) {
+  const std::string missing = must(device().state()->context->missing(Rung::t4));
+  if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
+  RandomSuite suite{"Dot.RandomContractionsWithMatrixUnits", 60, schedule::Template::matrix, true, {}, {}};
+  suite.draw = [&](std::uint64_t seed) { return RandomGraph{DotCase(seed, false, DType::f16).graph(), seed % 5 == 0}; };
+  suite.build = [&](std::uint64_t seed) {
+    Build how = random_build(seed, false);
+    how.numerics = Numerics::standard;
+    how.tuning.matrix = true;
+    how.tuning.matrix_units = true;
+    if (seed % 3 != 0) how.tuning.tile = kUnitTiles[seed / 3 % std::size(kUnitTiles)];
+    return how;
+  };
+  run_random(suite);
+}
 
 // --- what has no sum ---------------------------------------------------------------------------------------
 

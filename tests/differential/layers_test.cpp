@@ -192,7 +192,7 @@ class AttentionCase : public LayerCase {
 };
 
 void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
-  RandomSuite suite{test, cases, schedule::Template::matrix, {}, {}};
+  RandomSuite suite{test, cases, schedule::Template::matrix, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return RandomGraph{ConvCase(seed).graph(), seed % 5 == 0}; };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
@@ -203,7 +203,7 @@ void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
 }
 
 void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
-  RandomSuite suite{test, cases, schedule::Template::attention, {}, {}};
+  RandomSuite suite{test, cases, schedule::Template::attention, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return RandomGraph{AttentionCase(seed).graph(), seed % 5 == 0}; };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);

@@ -22,6 +22,14 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
   return target;
 }
 
+/// The same with cooperative matrices of 16 x 16 x 16.
+inline Target discrete_gpu_with_matrices() {
+  Target target = discrete_gpu();
+  target.caps.matrix_shapes = {{16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32}};
+  target.rungs[static_cast<std::size_t>(Rung::t4)] = true;
+  return target;
+}
+
 /// What every Vulkan 1.1 device has.
 inline Target minimum_device() { return Target{}; }
 

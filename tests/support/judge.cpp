@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 
@@ -29,6 +30,8 @@ Executable compile_graph(const ir::Graph& graph, const Build& how) {
   options.numerics = numerics_of(how.numerics);
   options.fusion = how.fusion;
   options.tuning = how.tuning;
+  // By hand: matrix units on a driver that would not use them by itself.
+  if (std::getenv("VKFUSE_TEST_MATRIX_UNITS") != nullptr) options.tuning.matrix_units = true;
   auto state = std::make_shared<Executable::State>();
   state->program = must(api::guarded([&] { return runtime::Program::create(on.state()->context, graph, options); }));
   count_proof(must(plan::totals(state->program->plan(), state->program->nominal())).proof);
