@@ -2,13 +2,13 @@
 // A lane has four rows of m: of a block their scores at four positions of k, and of the result its share of n.
 #include <algorithm>
 
-#include "codegen/factors.hpp"
+#include "codegen/attention.hpp"
 
 namespace vkfuse::codegen {
 
 namespace {
 
-class Attention : public Factors {
+class Attention : public AttentionBase {
  public:
   Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
             const Target& target, const EmitOptions& options, const std::vector<std::string>& names);
@@ -16,14 +16,8 @@ class Attention : public Factors {
   Result<std::vector<Kernel>> run();
 
  private:
-  [[nodiscard]] std::string apply(std::string_view op, const std::vector<std::string>& operands) const {
-    return ops::expression(ops::row(op), DType::f32, dialect_.native(), operands);
-  }
-  /// A value that one element of a part gives, as the function NAME_element.
-  Result<void> scalar_function(Part& part, ValueId value, const char* result);
   Result<void> main_function();
   void declare();
-  void open_blocks();
   void find_scores();
   Result<void> finish_scores();
   void rescale();
@@ -36,73 +30,29 @@ class Attention : public Factors {
     main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", target_.type == DeviceType::cpu ? "" : "[[unroll]] ", counter, counter, count, counter);
   }
 
-  const schedule::AttentionTile& tile_;
-  std::optional<Factor> first_, second_;
-  Factor third_;
-  Part score_, weight_, results_;
   int fours_ = 1;  ///< of n, per lane and row
-  std::string weights_, others_, scores_, sums_, most_, total_, shared_rows_;
+  std::string weights_, others_, scores_, shared_rows_;
 };
 
 Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
                      const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
-    : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.attention) {
-  counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "d", tile_.d}};
-  const auto extent_n = static_cast<int>(schedule::ceil_div(count(tile_.n), 4 * tile_.lanes_k)) * 4 * tile_.lanes_k;
-  fours_ = extent_n / 4 / tile_.lanes_k;
-  const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth, int extent, int deep) {
-    Factor factor = make_factor(side.value, schedule::cone_of(loops, side.value), side.along_depth, side.elements, counted(across), counted(depth), extent, deep, {});
-    factor.ahead = factor.unrolled = false;
-    return factor;
-  };
-  std::vector<ValueId> known;
-  if (tile_.contract) {
-    const auto deep = static_cast<int>(count(tile_.d));
-    first_ = make(tile_.first, kM, kDepth, tile_.tile_m(), deep);
-    second_ = make(tile_.second, kK, kDepth, tile_.tile_k(), deep);
-    known.push_back(*tile_.contract);
+    : AttentionBase(graph, segment, loops, schedule, target, options, names) {
+  fours_ = third_.extent / 4 / tile_.lanes_k;
+  for (Factor* factor : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
+    if (factor != nullptr) factor->ahead = factor->unrolled = false;
   }
-  third_ = make(tile_.third, kN, kK, extent_n, tile_.tile_k());
   others_ = unique("others");
   third_.tile = others_;
   if (second_) second_->tile = others_;
-  std::vector<ValueId> cone = schedule::cone_of(loops, tile_.score, known);
-  score_ = make_part("score", kK, tile_.k.back(), 1, cone, {tile_.score}, known);
-  const ValueId from[] = {tile_.exponential};
-  weight_ = make_part("weight", kK, tile_.k.back(), 1, schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
-  std::vector<ValueId> wanted;
-  for (const segment::Store& store : loops.stores) wanted.push_back(store.value);
-  results_ = make_part("result", kN, tile_.n.back(), tile_.elements, schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
   weights_ = unique("weights");
   scores_ = unique("scores");
-  sums_ = unique("sums");
-  most_ = unique("most");
-  total_ = unique("total");
   shared_rows_ = unique("rows");
 }
 
 Result<std::vector<Kernel>> Attention::run() {
-  for (const int own : {tile_.tile_m(), tile_.tile_k()}) numbers_.keep(own);
-  numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
-  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
-  find_products();
-  for (std::optional<Factor>* factor : {&first_, &second_}) {
-    if (*factor) VKF_CHECK_OK(factor_function(**factor));
-  }
-  VKF_CHECK_OK(factor_function(third_));
-  functions_.line("// The score at one position.");
-  VKF_CHECK_OK(scalar_function(score_, tile_.score, "score"));
-  if (tile_.weight != tile_.exponential) {
-    functions_.line("// What the exponential of a score becomes before it weights.");
-    VKF_CHECK_OK(scalar_function(weight_, tile_.weight, "weight"));
-  }
-  VKF_CHECK_OK(result_function(results_));
+  VKF_CHECK_OK(functions());
   VKF_CHECK_OK(main_function());
   return finish_one(fmt::format("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
-}
-
-Result<void> Attention::scalar_function(Part& part, ValueId value, const char* result) {
-  return element_function(part, [&](Scope& scope) { scope.out->line("{}_result = {};", result, use(scope, value)); }, {fmt::format("out float {}_result", result)});
 }
 
 void Attention::declare() {
@@ -124,15 +74,13 @@ void Attention::declare() {
 
 Result<void> Attention::main_function() {
   main_.open("void main() {{");
-  locate_workgroup();
-  const std::int64_t tiles_m = schedule::ceil_div(count(tile_.m), tile_.tile_m());
-  if (!tile_.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("workgroup", tiles_m, false));
-  main_.line("uint tile_m = {};", tile_.batch.empty() ? "workgroup" : numbers_.remainder("workgroup", tiles_m, false));
+  locate_tile();
   main_.line("uint lane_m = lane / {}u;", tile_.lanes_k);
   main_.line("uint lane_k = lane % {}u;", tile_.lanes_k);
   declare();
   if (first_) VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
-  open_blocks();
+  const Walk walk = find_blocks();
+  main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
   if (second_) {
     VKF_CHECK_OK(hand_over(*second_, "block", ""));
     main_.line("barrier();");
@@ -151,37 +99,6 @@ Result<void> Attention::main_function() {
   VKF_CHECK_OK(store_results());
   main_.close();
   return {};
-}
-
-/// The loop over blocks of k, less those in which a mask leaves no row of the tile anything.
-void Attention::open_blocks() {
-  const std::string all = numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()));
-  if (tile_.last.empty() && tile_.first_position.empty()) {
-    main_.open("for (uint block = 0u; block < {}; ++block) {{", all);
-    return;
-  }
-  const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.m.back())].size;
-  const std::string at = fmt::format("tile_m * {}u", tile_.tile_m());
-  const std::string own_rows = numbers_.size(rows);
-  main_.line("// Blocks in which the mask leaves some row something.");
-  main_.line("int lowest = int({});", tile_.m.size() == 1 ? at : fmt::format("({}) % {}", at, own_rows));
-  main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
-  const auto position = [](const schedule::AttentionTile::Reach& reach, bool upper) {
-    const char* row = (reach.slope > 0) == upper ? "highest" : "lowest";
-    const std::string scaled = reach.slope == 1 ? row : reach.slope == 0 ? "0" : fmt::format("{} * {}", row, reach.slope);
-    return reach.constant == 0 ? scaled : fmt::format("{} {} {}", scaled, reach.constant > 0 ? "+" : "-", std::abs(reach.constant));
-  };
-  main_.line("int last = int({}) - 1;", numbers_.size(count(tile_.k)));
-  for (const auto& reach : tile_.last) main_.line("last = min(last, {});", position(reach, true));
-  main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
-  std::string begin = "0u";
-  if (!tile_.first_position.empty()) {
-    main_.line("int first = 0;");
-    for (const auto& reach : tile_.first_position) main_.line("first = max(first, {});", position(reach, false));
-    main_.line("uint begin = uint(first) / {}u;", tile_.tile_k());
-    begin = "begin";
-  }
-  main_.open("for (uint block = {}; block < end; ++block) {{", begin);
 }
 
 /// The products that scores are computed from.
@@ -242,7 +159,7 @@ void Attention::rescale() {
 
 Result<void> Attention::weigh() {
   use_items_of(weight_);
-  const bool changes = tile_.weight != tile_.exponential;
+  const bool changes = changes_weight();
   open_loop("g", 4);
   main_.line("vec4 weight;");
   if (changes) {
@@ -319,6 +236,7 @@ Result<void> Attention::store_results() {
 Result<std::vector<Kernel>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                            const std::vector<std::string>& names) {
+  if (schedule.attention.unit) return emit_attention_units(graph, segment, loops, schedule, target, options, names);
   return Attention(graph, segment, loops, schedule, target, options, names).run();
 }
 

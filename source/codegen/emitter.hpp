@@ -138,6 +138,9 @@ Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Seg
 Result<std::vector<Kernel>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                            const std::vector<std::string>& names);
+Result<std::vector<Kernel>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                                                 const std::vector<std::string>& names);
 Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                         const std::vector<std::string>& names);

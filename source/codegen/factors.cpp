@@ -339,6 +339,14 @@ void Factors::put_fours(const Factor& factor, int g, const std::string& value) {
   }
 }
 
+std::string Factors::fragment_at(const Factor& factor, const std::string& across, const std::string& depth, bool second) {
+  const auto words = [&](const std::string& halves) { return factor.per_word() == 1 ? halves : fmt::format("{} / {}u", halves, factor.per_word()); };
+  const std::string place = factor.along_depth() ? fmt::format("({}) * {}u + {}", across, factor.row_words(), words(depth))
+                                                 : fmt::format("({}) * {}u + {}", depth, factor.row_words(), words("(" + across + ")"));
+  const bool rows_lie = factor.along_depth() != second;
+  return fmt::format("{}, {}{}, {}u, gl_CooperativeMatrixLayout{}Major", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", place, factor.row_words(), rows_lie ? "Row" : "Column");
+}
+
 void Factors::declare_tile(const Factor& factor) {
   if (factor.halves) {
     shared_.line("shared {} {}[{}];", tile_word(factor.per_word()), factor.tile, factor.rows() * factor.row_words());
@@ -380,7 +388,7 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
     }
     const std::string word = tile_word(factor.per_word());
     const std::string all = words.size() == 1 ? words.front() : fmt::format("{}({})", word, joined(words));
-    main_.line("{}[{} * {}u + {}] = {};", factor.tile, along_depth ? "row" : "column", factor.row_words(), along_depth ? "column" : "row",
+    main_.line("{}[{}{} * {}u + {}] = {};", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", along_depth ? "row" : "column", factor.row_words(), along_depth ? "column" : "row",
                inside.empty() ? all : fmt::format("{} ? {} : {}(0)", inside, all, word));
   } else {
     for (int g = 0; g < groups_; ++g) {

@@ -39,6 +39,7 @@ class Factors : public Emitter {
     int deep = 1;                  ///< of a tile, in depth
     std::string tile;              ///< the array in shared memory, in fours across or, for matrix units, in halves
     bool halves = false;           ///< for matrix units
+    int begin = 0;                 ///< of the tile in its array; of halves alone
     std::int64_t units = 1;        ///< items of a tile
     std::int64_t trips = 1;        ///< of these per lane
     bool plain = false;            ///< a vector load and nothing else: there is no function
@@ -96,6 +97,16 @@ class Factors : public Emitter {
   void locate_workgroup();
 
   std::vector<Counted> counted_;
+
+  /// A fragment of a tile in halves at position `across` of its extent and `depth`: what comes after the matrix in coopMatLoad.
+  /// Rows of the fragment are rows of m of a first factor, and of the depth of a second one.
+  [[nodiscard]] static std::string fragment_at(const Factor& factor, const std::string& across, const std::string& depth, bool second);
+  /// What orders a subgroup's writes to shared memory before its reads.
+  static constexpr const char* kSubgroupBarrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
+  /// A cooperative matrix of a subgroup.
+  [[nodiscard]] static std::string fragment(const std::string& type, std::uint32_t rows, std::uint32_t columns, const char* use) {
+    return fmt::format("coopmat<{}, gl_ScopeSubgroup, {}, {}, gl_MatrixUse{}>", type, rows, columns, use);
+  }
 
  private:
   [[nodiscard]] std::vector<std::pair<index::AxisId, std::string>> own_axes(const Part& part) const;

@@ -24,7 +24,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position", "batch", "m", "n", "k", "i", "g", "tile_m", "tile_n", "step", "steps", "lane_m", "lane_n", "lane_k", "block", "d", "top", "base", "scale", "fallen", "strip", "own", "in_tile", "subgroup", "subgroup_m", "subgroup_n", "whole", "power", "weight", "score", "third", "factor", "next", "lowest", "highest"}) taken_.insert(word);
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position", "batch", "m", "n", "k", "i", "g", "tile_m", "tile_n", "step", "steps", "lane_m", "lane_n", "lane_k", "block", "d", "top", "base", "scale", "fallen", "strip", "own", "in_tile", "first_m", "first_k", "product", "larger", "larger_of", "added", "power_of", "score_at", "weight_at", "second", "scores", "weights", "four", "subgroup", "subgroup_m", "subgroup_n", "whole", "power", "weight", "score", "third", "factor", "next", "lowest", "highest"}) taken_.insert(word);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   value_names_.resize(loops.values.size());
@@ -97,6 +97,7 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   if (has("coopmat<")) {
     out.line("#extension GL_KHR_memory_scope_semantics : require");
     out.line("#extension GL_KHR_cooperative_matrix : require");
+    if (has("coopMatPerElementNV")) out.line("#extension GL_NV_cooperative_matrix2 : require");
   }
   if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
   if (keeps_nan_.f32) out.line("#extension GL_EXT_spirv_intrinsics : require");

@@ -41,9 +41,6 @@ class Matrix : public Factors {
   [[nodiscard]] std::string limits_of_results();
 
   // --- with matrix units: what lanes own otherwise, subgroups do ---
-  [[nodiscard]] std::string fragment(const std::string& type, std::uint32_t rows, std::uint32_t columns, const char* use) const {
-    return fmt::format("coopmat<{}, gl_ScopeSubgroup, {}, {}, gl_MatrixUse{}>", type, rows, columns, use);
-  }
   [[nodiscard]] int unit_rows() const { return shape_.lane_m / static_cast<int>(tile_.unit->m); }
   [[nodiscard]] int unit_columns() const { return shape_.lane_n / static_cast<int>(tile_.unit->n); }
   [[nodiscard]] int strip_fours() const { return tile_.strip / 4 + 1; }  ///< between rows of a strip
@@ -292,12 +289,7 @@ void Matrix::multiply_units() {
     const bool second = factor.across == kN;
     const std::uint32_t own = second ? unit.n : unit.m;
     const std::string at = fmt::format("{}_{} * {}u + {} * {}u", "subgroup", second ? "n" : "m", second ? shape_.lane_n : shape_.lane_m, index, own);
-    const auto words = [&](const std::string& halves) { return factor.per_word() == 1 ? halves : fmt::format("{} / {}u", halves, factor.per_word()); };
-    const std::string place = factor.along_depth() ? fmt::format("({}) * {}u + {}", at, factor.row_words(), words("k"))
-                                                   : fmt::format("k * {}u + {}", factor.row_words(), words("(" + at + ")"));
-    // A row of a fragment is one of m (first) or of k (second).
-    const bool rows_lie = factor.along_depth() != second;
-    main_.line("coopMatLoad({}, {}, {}, {}u, gl_CooperativeMatrixLayout{}Major);", into, factor.tile, place, factor.row_words(), rows_lie ? "Row" : "Column");
+    main_.line("coopMatLoad({}, {});", into, fragment_at(factor, at, "k", second));
   };
   for (const Factor& factor : factors_) {
     if (factor.across == kN) continue;
@@ -375,7 +367,6 @@ Result<void> Matrix::store_strips() {
   const int strips = shape_.lane_n / tile_.strip;
   const int items = tile_.strip / tile_.elements;  // of a row
   const int all = um * items;
-  const char* barrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
   main_.line("uint own = subgroup * {}u;", um * strip_fours());
   // One loop, whose counter alone numbers the fragments: what a compiler does not unroll lives in memory.
   const int rounds = unit_rows() * strips;
@@ -386,7 +377,7 @@ Result<void> Matrix::store_strips() {
                  f * un / 4, strip_fours());
     }
   }
-  main_.line("{}", barrier);
+  main_.line("{}", kSubgroupBarrier);
   main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", all, shape_.lanes);
   main_.line("uint row = g / {}u;", items);
   main_.line("uint column = g % {}u;", items);
@@ -406,7 +397,7 @@ Result<void> Matrix::store_strips() {
     return fmt::format("{}[column % {}u{}]", fours[s], per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
   }));
   main_.close();
-  main_.line("{}", barrier);
+  main_.line("{}", kSubgroupBarrier);
   if (rounds > 1) main_.close();
   return {};
 }

@@ -155,6 +155,18 @@ Result<std::string> Context::missing(Rung rung) {
     reason = "The device does not promise full subgroups.";
   } else if (rung == Rung::t4 && !shaders_->can_compile(spirv::GlslExtension::khr_cooperative_matrix)) {
     reason = "The linked shaderc cannot compile GL_KHR_cooperative_matrix.";
+  } else if (rung == Rung::t5 && !(caps.matrix2_reductions && caps.matrix2_conversions && caps.matrix2_per_element)) {
+    reason = "The device does not reduce and convert cooperative matrices and take them through functions.";
+  } else if (rung == Rung::t5 && !shaders_->can_compile(spirv::GlslExtension::nv_cooperative_matrix2)) {
+    reason = "The linked shaderc cannot compile GL_NV_cooperative_matrix2.";
+  } else if (rung == Rung::t5) {
+    VKF_TRY(below, missing(Rung::t4));
+    if (!below.empty()) {
+      reason = "It stands on T4. " + below;
+    } else {
+      VKF_TRY(tested, self_test(*this, rung));
+      reason = tested;
+    }
   } else if (rung == Rung::t1 || rung == Rung::t2 || rung == Rung::t4) {
     VKF_TRY(tested, self_test(*this, rung));
     reason = tested;

@@ -22,7 +22,7 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
   std::vector<Rung> rungs;
   if (folds) rungs.push_back(Rung::t1);
   if (half) rungs.push_back(Rung::t2);
-  if (half && folds) rungs.push_back(Rung::t4);
+  if (half && folds) rungs.insert(rungs.end(), {Rung::t4, Rung::t5});
   return rungs;
 }
 

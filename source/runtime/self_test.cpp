@@ -1,5 +1,6 @@
 // Known-answer tests of the ladder's rungs. A driver that computes something else than the rung
 // promises is found here, on the user's machine, and the rung is not used.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -153,6 +154,74 @@ void main() {{
   return std::string();
 }
 
+/// T5: functions of elements and their places, the largest of each row, and sums that become a factor.
+Result<std::string> test_elements_of_matrices(Context& context) {
+  const Caps& caps = context.device()->info().caps;
+  const MatrixShape shape = *half_matrix(caps);
+  const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
+  if (n != k) return fmt::format("The device's matrices have {} columns and sums of {}: results are no factors.", n, k);
+  const std::string glsl = fmt::format(R"(#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_NV_cooperative_matrix2 : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In {{ uvec4 w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ uvec4 w[]; }} y;
+shared uvec4 tiles[{all}];
+shared vec4 sums[{sums}];
+float placed(const in uint row, const in uint column, const in float a, const in float b, const in uint step) {{
+  return a + 2.0 * b + float(row * step) - float(column);
+}}
+float larger(const in float a, const in float b) {{
+  return max(a, b);
+}}
+void main() {{
+  for (uint i = gl_LocalInvocationID.x; i < {all}u; i += {lanes}u) tiles[i] = x.w[i];
+  barrier();
+  coopmat<float16_t, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> a;
+  coopmat<float16_t, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB> b;
+  coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> sum = coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>(0.0);
+  coopMatLoad(a, tiles, 0, {k} / 8, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(b, tiles, {b}, {n} / 8, gl_CooperativeMatrixLayoutRowMajor);
+  sum = coopMatMulAdd(a, b, sum);
+  coopMatPerElementNV(sum, sum, placed, sum * sum, 3u);
+  coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> most;
+  coopMatReduceNV(most, sum, gl_CooperativeMatrixReduceRowNV, larger);
+  a = coopmat<float16_t, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA>(sum - most);
+  sum = coopMatMulAdd(a, b, most);
+  coopMatStore(sum, sums, 0, {n} / 4, gl_CooperativeMatrixLayoutRowMajor);
+  barrier();
+  for (uint i = gl_LocalInvocationID.x; i < {sums}u; i += {lanes}u) y.w[i] = floatBitsToUint(sums[i]);
+}}
+)",
+                                       fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 8), fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8),
+                                       fmt::arg("lanes", caps.subgroup_size));
+  // Every number on the way is an integer that f16 holds.
+  std::vector<double> factors;
+  for (std::uint32_t i = 0; i < (m + n) * k; ++i) factors.push_back(static_cast<double>(i * 7 % 5 % 3) - 1);
+  std::vector<std::uint32_t> input;
+  for (std::size_t i = 0; i < factors.size(); i += 2) input.push_back(ops::f16_from(factors[i]) | std::uint32_t{ops::f16_from(factors[i + 1])} << 16);
+  VKF_TRY(got, context.run_words(glsl, "self-test of T5", input, std::size_t{m} * n, 1, caps.subgroup_size, caps.subgroup_size));
+  const auto b_at = [&](std::uint32_t row, std::uint32_t column) { return factors[m * k + row * n + column]; };
+  for (std::uint32_t row = 0; row < m; ++row) {
+    std::vector<double> placed;
+    for (std::uint32_t column = 0; column < n; ++column) {
+      double sum = 0;
+      for (std::uint32_t j = 0; j < k; ++j) sum += factors[row * k + j] * b_at(j, column);
+      placed.push_back(sum + 2 * sum * sum + 3.0 * row - column);
+    }
+    const double most = *std::max_element(placed.begin(), placed.end());
+    for (std::uint32_t column = 0; column < n; ++column) {
+      double want = most;
+      for (std::uint32_t j = 0; j < k; ++j) want += (placed[j] - most) * b_at(j, column);
+      const auto value = static_cast<double>(std::bit_cast<float>(got[row * n + column]));
+      if (value != want) return fmt::format("The self-test failed: element [{}, {}] of a matrix that went through functions is {} instead of {}.", row, column, value, want);
+    }
+  }
+  return std::string();
+}
+
 }  // namespace
 
 Result<bool> test_exp_of_nan(Context& context) {
@@ -193,7 +262,7 @@ void main() {
 }
 
 Result<std::string> self_test(Context& context, Rung rung) {
-  auto result = rung == Rung::t1 ? test_subgroups(context) : rung == Rung::t2 ? test_half(context) : rung == Rung::t4 ? test_matrices(context) : Result<std::string>(std::string());
+  auto result = rung == Rung::t1 ? test_subgroups(context) : rung == Rung::t2 ? test_half(context) : rung == Rung::t4 ? test_matrices(context) : rung == Rung::t5 ? test_elements_of_matrices(context) : Result<std::string>(std::string());
   if (result) return result;
   // A rung that cannot even be compiled or run is not used; a lost device is another matter.
   if (result.error().code == ErrorCode::device_lost || result.error().code == ErrorCode::no_device) return result;

@@ -70,7 +70,7 @@ Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, 
 std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums);
 /// Nothing where there is no softmax whose weights are multiplied and added up. The loops have been through
 /// with_factors_after_sums and with_online_folds.
-std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums);
 /// Nothing where no load runs along another axis than the stores.
 std::optional<Schedule> best_tiled(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 

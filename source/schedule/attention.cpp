@@ -159,7 +159,24 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
 
 int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n, to)) * to; }
 
+/// Words of 16 bytes of a factor's tile in halves.
+std::int64_t words_of(const AttentionTile::Side& side, int across, int deep) {
+  const int rows = side.along_depth ? across : deep;
+  return std::int64_t{rows} * ((side.along_depth ? deep : across) + kHalvesBetweenRows) / 8;
+}
+
+/// One array serves the first factor, then the others, then the results.
+std::int64_t unit_words(const Loops& loops, const AttentionTile& tile) {
+  const int d = tile.contract ? tile.extent_d(loops) : 0;
+  const auto um = static_cast<int>(tile.unit->m);
+  const std::int64_t first = tile.contract ? words_of(tile.first, tile.tile_m(), d) : 0;
+  const std::int64_t others = (tile.contract ? words_of(tile.second, tile.tile_k(), d) : 0) + words_of(tile.third, tile.extent_n(loops), tile.tile_k());
+  const std::int64_t results = std::int64_t{tile.subgroups} * um * (tile.strip / 4 + 1 + static_cast<int>(tile.unit->n) / 2);
+  return std::max({first, others, results});
+}
+
 std::int64_t shared_bytes(const Loops& loops, const AttentionTile& tile) {
+  if (tile.unit) return 16 * unit_words(loops, tile);
   const std::int64_t d = tile.contract ? count_along(loops, tile.d) : 0;
   const std::int64_t n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
   const std::int64_t first = d * (tile.lanes_m + 1);
@@ -213,13 +230,13 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double m = round_up(count_along(loops, tile.m), tile.tile_m());
   const double visited = visited_share(loops, tile);
   const double k = round_up(count_along(loops, tile.k), tile.tile_k()) * visited;
-  const double n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
-  const double d = tile.contract ? static_cast<double>(count_along(loops, tile.d)) : 0;
+  const double n = tile.extent_n(loops);
+  const double d = tile.contract ? tile.extent_d(loops) : 0;
   const double tiles_m = m / tile.tile_m();
   std::vector<ValueId> stops;
   if (tile.contract) stops.push_back(*tile.contract);
   const double score = cost_of(graph, loops, cone_of(loops, tile.score, stops));
-  const double compute = batch * m * k * (d + n + kExponential + score) + batch * m * n * cost_of(graph, loops, cone_of_results(loops));
+  const double compute = batch * m * k * ((d + n) / (tile.unit ? unit_speedup(costs) : 1) + kExponential + score) + batch * m * n * cost_of(graph, loops, cone_of_results(loops));
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   double loads = 0;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
@@ -238,36 +255,36 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   schedule.transactions = static_cast<std::int64_t>(traffic / 128);
   // Of shared memory, four elements at a time: two for 4 x 4 products of scores, one and the share of n for those of weights.
   const double fours = n / 4 / tile.lanes_k;
-  const double shared = batch * m * k * (d / 8 + n * (1 + fours) / (16 * fours));
+  const double shared = tile.unit ? batch * m * k * (d + n) / tile.unit->m / 8 * 4 : batch * m * k * (d / 8 + n * (1 + fours) / (16 * fours));
   const double accesses = loads + static_cast<double>(schedule.stores_executed) + shared / (cpu ? 1 : 4);
   // Workgroups of few lanes leave processors idle.
   const double lanes = static_cast<double>(schedule.workgroups) * schedule.workgroup;
   const double share = cpu ? 1 : std::min({1.0, static_cast<double>(schedule.workgroups) / kProcessors, lanes / (kProcessors * kLanesWanted)});
-  schedule.registers = 48 + static_cast<int>(n) / tile.lanes_k * 4;
-  const double crowding = cpu ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
+  const int per_lane = tile.unit ? schedule.workgroup / tile.subgroups : 1;
+  schedule.registers = tile.unit ? 64 + (tile.tile_k() + static_cast<int>(n + d / 2)) * static_cast<int>(tile.unit->m) / per_lane : 48 + static_cast<int>(n) / tile.lanes_k * 4;
+  const double crowding = cpu || tile.unit ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding / share, static_cast<std::int64_t>(accesses / share));
 }
 
-std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, Lanes lanes) {
-  tile.lanes_m = lanes.m;
-  tile.lanes_k = lanes.k;
+/// The launch and the cost of a tile; nothing where the device's limits forbid it.
+std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, int workgroup) {
   // A tile of rows that lies in several runs of positions sees what any of them sees.
   if (tile.m.size() > 1 && loops.axes[static_cast<std::size_t>(tile.m.back())].size % tile.tile_m() != 0) {
     tile.last.clear();
     tile.first_position.clear();
   }
   const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
-  const auto fits = [](const AttentionTile::Side& side, int across, std::int64_t deep) { return (side.along_depth ? deep : across) % side.elements == 0; };
-  const std::int64_t d = count_along(loops, tile.d);
-  const int n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
+  const auto fits = [](const AttentionTile::Side& side, int across, int deep) { return (side.along_depth ? deep : across) % side.elements == 0; };
+  const int d = tile.contract ? tile.extent_d(loops) : 0;
   if (tile.contract && (!fits(tile.first, tile.tile_m(), d) || !fits(tile.second, tile.tile_k(), d))) return std::nullopt;
-  if (!fits(tile.third, n, tile.tile_k()) || lanes.m * lanes.k > limit || shared_bytes(loops, tile) > target.caps.shared_memory_bytes) return std::nullopt;
+  if (!fits(tile.third, tile.extent_n(loops), tile.tile_k()) || workgroup > limit || shared_bytes(loops, tile) > target.caps.shared_memory_bytes) return std::nullopt;
   Schedule schedule;
   schedule.kind = Template::attention;
   schedule.elements = loops.empty ? 0 : loops.row_count();
   schedule.wide = loops.count() >= (std::int64_t{1} << 31);
   schedule.exact = true;
-  schedule.workgroup = lanes.m * lanes.k;
+  schedule.workgroup = workgroup;
+  if (tile.unit) schedule.subgroup = workgroup / tile.subgroups;
   schedule.vector_axis = tile.n.back();
   schedule.elements_per_item = tile.elements;
   schedule.workgroups = loops.empty ? 0 : ceil_div(count_along(loops, tile.m), tile.tile_m()) * count_along(loops, tile.batch);
@@ -281,14 +298,59 @@ std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, c
   return schedule;
 }
 
+std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, Lanes lanes) {
+  tile.lanes_m = lanes.m;
+  tile.lanes_k = lanes.k;
+  return with_tile(graph, loops, target, tuning, std::move(tile), lanes.m * lanes.k);
+}
+
+/// Whether the factors are f16 numbers in vectors of 16 bytes. Of those that are products of a sum, one may have been scaled (`unscaled`):
+/// not the weights, which are at most what an exponential below its maximum is.
+bool suits_units(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile, bool unscaled) {
+  const auto whole = [](const AttentionTile::Side& side) { return side.elements == 8; };
+  if (tile.contract && (!whole(tile.first) || !whole(tile.second) || !is_half(graph, loops, tile.first.value, false) || !is_half(graph, loops, tile.second.value, false))) return false;
+  return whole(tile.third) && is_half(graph, loops, tile.third.value, unscaled) && is_half(graph, loops, tile.weight, false);
+}
+
+constexpr int kSubgroups[] = {8, 4, 2};
+constexpr int kUnitKeys[] = {4, 2};
+constexpr int kMostUnitRegisters = 240;  // of a lane
+
+std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, const MatrixShape& unit) {
+  tile.unit = unit;
+  std::optional<Schedule> best;
+  for (const int subgroups : kSubgroups) {
+    for (const int keys : kUnitKeys) {
+      tile.subgroups = subgroups;
+      tile.unit_keys = keys;
+      const int n = tile.extent_n(loops);
+      const auto un = static_cast<int>(unit.n);
+      for (tile.strip = std::min(n, 64); tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes); tile.strip -= un) {}
+      auto one = with_tile(graph, loops, target, tuning, tile, subgroups * static_cast<int>(target.caps.subgroup_size));
+      if (one && target.type != DeviceType::cpu && one->registers > kMostUnitRegisters) continue;
+      if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
-std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+int AttentionTile::extent_n(const Loops& loops) const { return round_up(count_along(loops, n), unit ? static_cast<int>(unit->n) : 4 * lanes_k); }
+
+int AttentionTile::extent_d(const Loops& loops) const { return round_up(count_along(loops, d), unit ? static_cast<int>(unit->k) : 1); }
+
+std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums) {
   AttentionTile tile;
   if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile)) return std::nullopt;
   choose_vectors(graph, loops, tuning, tile);
   find_reach(graph, loops, tile);
   std::optional<Schedule> best;
+  const auto unit = target.has(Rung::t5) && tuning.matrix_units.value_or(target.type != DeviceType::cpu) ? half_matrix(target.caps) : std::nullopt;
+  if (unit && unit->n == unit->k && suits_units(graph, loops, tile, factors_after_sums)) {
+    best = with_units(graph, loops, target, tuning, tile, *unit);
+    if (best && tuning.matrix_units.value_or(false)) return best;
+  }
   for (const Lanes& lanes : kLanes) {
     auto one = with_lanes(graph, loops, target, tuning, tile, lanes);
     if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);

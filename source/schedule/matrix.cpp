@@ -28,9 +28,9 @@ constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 
                                      {32, 64, 32, 16, 32},   {64, 32, 32, 32, 16},   {32, 32, 32, 16, 16},   {16, 64, 64, 16, 16}, {64, 16, 64, 16, 16}};
 /// What a lane has at most, of 255: beyond it the sums spill.
 constexpr int kMostUnitRegisters = 232;
-/// Of products with matrix units to those without, where that was not measured; and what a fragment from shared memory costs,
-/// in loads of 16 bytes by its lanes: fitted to 25 tiles of a product of 4096 on an H200.
-constexpr double kUnitSpeedup = 12, kFragmentCost = 2;
+/// What a fragment from shared memory costs, in loads of 16 bytes by its lanes: fitted to 25 tiles of a product of 4096 on
+/// an H200.
+constexpr double kFragmentCost = 2;
 
 /// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's
 /// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
@@ -189,8 +189,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const auto sums = static_cast<double>(tile.sums.size());
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   const double products = batch * m * n * k * sums;
-  const double unit_rate = costs.matrix_gflops > 0 ? costs.matrix_gflops / costs.gflops : kUnitSpeedup;
-  double compute = tile.unit ? products / unit_rate : products;
+  double compute = tile.unit ? products / unit_speedup(costs) : products;
   double accesses = 0;
   for (const Factor& factor : tile.factors) {
     const double elements = batch * k * (factor.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));
@@ -285,14 +284,6 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   model(graph, loops, target, schedule);
   if (schedule.matrix.unit && schedule.registers > kMostUnitRegisters && !tuning.tile && target.type != DeviceType::cpu) return std::nullopt;
   return schedule;
-}
-
-/// Whether the elements of a factor are f16 numbers, casts aside. One that is scaled after the sum might overflow.
-bool is_half(const ir::Graph& graph, const Loops& loops, ValueId id, bool unscaled) {
-  const Value& value = loops.values[id];
-  const ir::Node& node = graph.node(value.node);
-  if (node.type.dtype == DType::f16) return !unscaled || value.kind == Value::Kind::load || value.kind == Value::Kind::literal;
-  return value.kind == Value::Kind::compute && ops::element_row(*node.op).name == "cast" && node.type.dtype == DType::f32 && is_half(graph, loops, value.operands[0], unscaled);
 }
 
 /// The largest product that the device offers for these factors.

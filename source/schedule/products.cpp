@@ -124,4 +124,16 @@ std::vector<ValueId> cone_of(const Loops& loops, ValueId value, std::span<const 
   return {all.begin(), all.end()};
 }
 
+bool is_half(const ir::Graph& graph, const Loops& loops, ValueId id, bool unscaled) {
+  const Value& value = loops.values[id];
+  const ir::Node& node = graph.node(value.node);
+  if (node.type.dtype == DType::f16) return !unscaled || value.kind == Value::Kind::load || value.kind == Value::Kind::literal;
+  return value.kind == Value::Kind::compute && ops::element_row(*node.op).name == "cast" && node.type.dtype == DType::f32 && is_half(graph, loops, value.operands[0], unscaled);
+}
+
+double unit_speedup(const CostModel& costs) {
+  constexpr double kOfH200 = 12;  // fitted like the cost of fragments
+  return costs.matrix_gflops > 0 ? costs.matrix_gflops / costs.gflops : kOfH200;
+}
+
 }  // namespace vkfuse::schedule

@@ -55,6 +55,13 @@ class PartAccesses {
 /// What computing these values once costs, in fused multiply-adds.
 double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);
 
+/// Whether the elements of a factor are f16 numbers, casts aside. One that is scaled after the sum (`unscaled`) might overflow
+/// unless it is what was loaded.
+bool is_half(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id, bool unscaled);
+
+/// Products with matrix units in the time of one without.
+double unit_speedup(const CostModel& costs);
+
 /// Fills in what masks of positions leave, `last` and `first_position`.
 void find_reach(const ir::Graph& graph, const segment::Loops& loops, AttentionTile& tile);
 

@@ -16,7 +16,7 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
     std::optional<Schedule> matrix;
     if (tuning.matrix.value_or(true)) matrix = best_matrix(graph, changed, target, tuning, moved.has_value());
     if (const auto paired = matrix ? std::nullopt : segment::with_online_folds(graph, changed)) {
-      matrix = best_attention(graph, *paired, target, tuning);
+      matrix = best_attention(graph, *paired, target, tuning, moved.has_value());
       if (matrix) matrix->online = true;
     }
     if (matrix) matrix->factors_after_sums = moved.has_value();

@@ -135,6 +135,10 @@ struct MatrixTile {
 struct AttentionTile {
   std::vector<int> batch, m, n, k, d;
   int lanes_m = 8, lanes_k = 8;  ///< a lane has 4 rows of m, 4 positions of k, and its share of n
+  /// T5: a subgroup has the unit's rows of m, some of its columns of k at a time, and all of n; the lanes above have no meaning.
+  std::optional<MatrixShape> unit;
+  int subgroups = 4, unit_keys = 4;  ///< with it: of the workgroup; units of k at a time
+  int strip = 0;                     ///< columns of a subgroup's results that cross shared memory at a time
   segment::ValueId score = 0;        ///< the softmax is over it
   segment::ValueId exponential = 0;  ///< of the score less the largest one
   segment::ValueId weight = 0;       ///< what it becomes before it is multiplied
@@ -153,8 +157,11 @@ struct AttentionTile {
   std::vector<Reach> last;            ///< none above any of these
   std::vector<Reach> first_position;  ///< none below
   int elements = 1;           ///< neighbours along n that are stored together
-  [[nodiscard]] int tile_m() const { return 4 * lanes_m; }
-  [[nodiscard]] int tile_k() const { return 4 * lanes_k; }
+  [[nodiscard]] int tile_m() const { return unit ? subgroups * static_cast<int>(unit->m) : 4 * lanes_m; }
+  [[nodiscard]] int tile_k() const { return unit ? unit_keys * static_cast<int>(unit->n) : 4 * lanes_k; }
+  /// All of n and of d, with what stands out.
+  [[nodiscard]] int extent_n(const segment::Loops& loops) const;
+  [[nodiscard]] int extent_d(const segment::Loops& loops) const;
 };
 
 /// The choices, and what they cost.

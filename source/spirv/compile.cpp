@@ -38,14 +38,17 @@ shaderc_compiler_t shared_compiler() {
 }
 
 // What make_options() sets: compiled words are kept under it.
-constexpr const char* kOptionsText = "glsl, vulkan 1.1, spirv 1.3, unoptimised";
+constexpr const char* kOptionsText = "glsl, vulkan 1.1, spirv 1.3 (1.6 for NV matrices), unoptimised";
 
-Options make_options(shaderc_source_language language) {
+/// An extension that glslang knows for SPIR-V 1.6 alone; devices that have it have Vulkan 1.3.
+bool needs_newest(std::string_view source) { return source.find("#extension GL_NV_cooperative_matrix2 : require") != std::string_view::npos; }
+
+Options make_options(shaderc_source_language language, bool newest) {
   Options options(shaderc_compile_options_initialize());
   if (!options) return options;
   shaderc_compile_options_set_source_language(options.get(), language);
-  shaderc_compile_options_set_target_env(options.get(), shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_1);
-  shaderc_compile_options_set_target_spirv(options.get(), shaderc_spirv_version_1_3);
+  shaderc_compile_options_set_target_env(options.get(), shaderc_target_env_vulkan, newest ? shaderc_env_version_vulkan_1_3 : shaderc_env_version_vulkan_1_1);
+  shaderc_compile_options_set_target_spirv(options.get(), newest ? shaderc_spirv_version_1_6 : shaderc_spirv_version_1_3);
   shaderc_compile_options_set_optimization_level(options.get(), shaderc_optimization_level_zero);
   shaderc_compile_options_set_warnings_as_errors(options.get());
   return options;
@@ -105,7 +108,7 @@ std::string loaded_libraries() {
 
 Result<Module> compile(std::string_view source, std::string_view name, shaderc_source_language language) {
   const shaderc_compiler_t compiler = shared_compiler();
-  const Options options = make_options(language);
+  const Options options = make_options(language, needs_newest(source));
   if (!compiler || !options) {
     return make_error(ErrorCode::out_of_memory, "shaderc could not be initialised to compile '{}'.", name);
   }

@@ -40,7 +40,9 @@ spv_target_env to_env(Environment environment) {
 }  // namespace
 
 Result<void> validate(std::span<const std::uint32_t> spirv, Environment environment) {
-  const Context context(spvContextCreate(to_env(environment)));
+  constexpr std::uint32_t kVersion16 = 0x00010600;
+  const bool newest = spirv.size() > 1 && spirv[1] >= kVersion16;  // no earlier Vulkan takes it
+  const Context context(spvContextCreate(newest ? SPV_ENV_VULKAN_1_3 : to_env(environment)));
   if (!context) return make_error(ErrorCode::out_of_memory, "SPIRV-Tools could not create a context.");
   Diagnostic diagnostic;
   if (spvValidateBinary(context.get(), spirv.data(), spirv.size(), &diagnostic.value) == SPV_SUCCESS) return {};

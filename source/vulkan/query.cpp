@@ -170,6 +170,7 @@ Result<void> fill_matrices(const InstanceFunctions& vk, VkPhysicalDevice device,
     caps.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, *a, *b, *c, *result});
   }
   caps.matrix_bf16 = features.bfloat16.shaderBFloat16CooperativeMatrix;
+  if (!features.maintenance4.maintenance4) return {};  // kernels with what follows are SPIR-V 1.6
   caps.matrix2_reductions = features.matrix2.cooperativeMatrixReductions;
   caps.matrix2_conversions = features.matrix2.cooperativeMatrixConversions;
   caps.matrix2_per_element = features.matrix2.cooperativeMatrixPerElementOperations;
@@ -222,6 +223,7 @@ Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice d
   link(VK_API_VERSION_1_2, "VK_KHR_timeline_semaphore", timeline);
   link(VK_API_VERSION_1_2, "VK_KHR_vulkan_memory_model", memory_model);
   link(VK_API_VERSION_1_2, "VK_EXT_scalar_block_layout", scalar_layout);
+  link(VK_API_VERSION_1_3, "VK_KHR_maintenance4", maintenance4);
   link(VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control", subgroup_size);
   link(VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product", dot_product);
   link(kNever, "VK_KHR_pipeline_executable_properties", executables);

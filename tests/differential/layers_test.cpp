@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "api/states.hpp"
 #include "support/fuzz.hpp"
 #include "support/random.hpp"
 #include "vkfuse/contractions.hpp"
@@ -141,10 +142,14 @@ class ConvCase : public LayerCase {
 
 class AttentionCase : public LayerCase {
  public:
-  explicit AttentionCase(std::uint64_t seed) : LayerCase(seed) {
+  /// With `halves` in f16, with heads of whole vectors of eight.
+  explicit AttentionCase(std::uint64_t seed, bool halves = false) : LayerCase(seed) {
+    if (halves) dtype_ = DType::f16;
     if (random_.chance(40)) left_ *= 10;  // scores are shared by all elements of a head
     size_ = draw_size(256);
     value_size_ = random_.chance(50) ? size_ : draw_size(256);
+    if (halves) size_ = (size_ + 7) / 8 * 8;
+    if (halves) value_size_ = (value_size_ + 7) / 8 * 8;
     keys_ = draw_size(300);
     queries_ = random_.chance(15) ? 1 : random_.chance(25) ? keys_ : draw_size(300);
     const std::int64_t key_heads = draw_size(3);
@@ -155,6 +160,9 @@ class AttentionCase : public LayerCase {
                                operand("v", {batch_, key_heads, keys_, value_size_}), options_);
     finish(with_epilogue(y), fmt::format("attention {}", seed));
   }
+
+  /// Whether positions leave out keys: blocks of them are not visited, and a NaN there does not reach the result.
+  [[nodiscard]] bool leaves_out() const { return options_.causal || options_.window_before || options_.window_after; }
 
  private:
   void draw_options() {
@@ -202,13 +210,34 @@ void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
   run_random(suite);
 }
 
+RandomGraph random_attention(std::uint64_t seed, bool halves) {
+  const AttentionCase one(seed, halves);
+  return {one.graph(), seed % 5 == 0 && !one.leaves_out()};
+}
+
 void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
   RandomSuite suite{test, cases, schedule::Template::attention, false, {}, {}};
-  suite.draw = [](std::uint64_t seed) { return RandomGraph{AttentionCase(seed).graph(), seed % 5 == 0}; };
+  suite.draw = [](std::uint64_t seed) { return random_attention(seed, false); };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
     how.fusion = seed % 10 != 0;  // without it there is no attention, and ten kernels to compile
     how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
+    return how;
+  };
+  run_random(suite);
+}
+
+TEST(Layers, RandomAttentionWithMatrixUnits) {
+  const std::string missing = must(device().state()->context->missing(Rung::t5));
+  if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
+  RandomSuite suite{"Layers.RandomAttentionWithMatrixUnits", 40, schedule::Template::attention, true, {}, {}};
+  suite.draw = [](std::uint64_t seed) { return random_attention(seed, true); };
+  suite.build = [](std::uint64_t seed) {
+    Build how = random_build(seed, false);
+    how.numerics = Numerics::standard;
+    how.fusion = true;
+    how.tuning.matrix = true;
+    how.tuning.matrix_units = true;
     return how;
   };
   run_random(suite);

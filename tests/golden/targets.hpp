@@ -22,11 +22,12 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
   return target;
 }
 
-/// The same with cooperative matrices of 16 x 16 x 16.
+/// The same with cooperative matrices of 16 x 16 x 16, and functions of their elements.
 inline Target discrete_gpu_with_matrices() {
   Target target = discrete_gpu();
   target.caps.matrix_shapes = {{16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32}};
-  target.rungs[static_cast<std::size_t>(Rung::t4)] = true;
+  target.caps.matrix2_reductions = target.caps.matrix2_conversions = target.caps.matrix2_per_element = true;
+  target.rungs[static_cast<std::size_t>(Rung::t4)] = target.rungs[static_cast<std::size_t>(Rung::t5)] = true;
   return target;
 }
 

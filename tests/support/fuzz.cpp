@@ -72,7 +72,7 @@ std::string fault_of(const RandomGraph& one, std::uint64_t seed, const Build& ho
   const auto variant = variant_of(program);
   for (std::size_t i = 0; i < variant->steps.size(); ++i) {
     ++tally.kernels[variant->steps[i].schedule.kind];
-    if (variant->steps[i].schedule.matrix.unit) ++tally.with_units;
+    if (variant->steps[i].schedule.matrix.unit || variant->steps[i].schedule.attention.unit) ++tally.with_units;
     for (const auto& kernel : variant->compiled[i]) {
       const std::string beyond = how.device != nullptr && how.device == &device_with_low_limits() ? beyond_limits(variant->steps[i], *kernel) : std::string();
       if (!beyond.empty()) return beyond;

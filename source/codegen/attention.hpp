@@ -1,0 +1,40 @@
+// What both forms of attention share: parts, functions and the walk along k.
+#pragma once
+
+#include <optional>
+
+#include "codegen/factors.hpp"
+
+namespace vkfuse::codegen {
+
+class AttentionBase : public Factors {
+ protected:
+  AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
+                const EmitOptions& options, const std::vector<std::string>& names);
+
+  /// The factors' functions, the score's, the weight's and the results'.
+  Result<void> functions();
+  [[nodiscard]] std::string apply(std::string_view op, const std::vector<std::string>& operands) const {
+    return ops::expression(ops::row(op), DType::f32, dialect_.native(), operands);
+  }
+  [[nodiscard]] bool changes_weight() const { return tile_.weight != tile_.exponential; }
+  /// `batch` and `tile_m` of the workgroup.
+  void locate_tile();
+  /// The blocks of k, less those in which a mask leaves no row of the tile anything.
+  struct Walk {
+    std::string begin, end;
+  };
+  Walk find_blocks();
+
+  const schedule::AttentionTile& tile_;
+  std::optional<Factor> first_, second_;
+  Factor third_;
+  Part score_, weight_, results_;
+  std::string sums_, most_, total_;
+
+ private:
+  /// A value that one element of a part gives, as the function NAME_element.
+  Result<void> scalar_function(Part& part, ValueId value, const char* result);
+};
+
+}  // namespace vkfuse::codegen

@@ -1,0 +1,93 @@
+// What both forms of attention share.
+#include "codegen/attention.hpp"
+
+#include <algorithm>
+
+namespace vkfuse::codegen {
+
+AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+                             const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
+    : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.attention) {
+  counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "d", tile_.d}};
+  const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth, int extent, int deep) {
+    Factor factor = make_factor(side.value, schedule::cone_of(loops, side.value), side.along_depth, side.elements, counted(across), counted(depth), extent, deep, {});
+    factor.halves = tile_.unit.has_value();
+    return factor;
+  };
+  std::vector<ValueId> known;
+  if (tile_.contract) {
+    const int deep = tile_.extent_d(loops);
+    first_ = make(tile_.first, kM, kDepth, tile_.tile_m(), deep);
+    second_ = make(tile_.second, kK, kDepth, tile_.tile_k(), deep);
+    known.push_back(*tile_.contract);
+  }
+  third_ = make(tile_.third, kN, kK, tile_.extent_n(loops), tile_.tile_k());
+  std::vector<ValueId> cone = schedule::cone_of(loops, tile_.score, known);
+  score_ = make_part("score", kK, tile_.k.back(), 1, cone, {tile_.score}, known);
+  const ValueId from[] = {tile_.exponential};
+  weight_ = make_part("weight", kK, tile_.k.back(), 1, schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
+  std::vector<ValueId> wanted;
+  for (const segment::Store& store : loops.stores) wanted.push_back(store.value);
+  results_ = make_part("result", kN, tile_.n.back(), tile_.elements, schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
+  sums_ = unique("sums");
+  most_ = unique("most");
+  total_ = unique("total");
+  for (const int own : {tile_.tile_m(), tile_.tile_k()}) numbers_.keep(own);
+  numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
+  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+}
+
+Result<void> AttentionBase::functions() {
+  find_products();
+  for (std::optional<Factor>* factor : {&first_, &second_}) {
+    if (*factor) VKF_CHECK_OK(factor_function(**factor));
+  }
+  VKF_CHECK_OK(factor_function(third_));
+  functions_.line("// The score at one position.");
+  VKF_CHECK_OK(scalar_function(score_, tile_.score, "score"));
+  if (changes_weight()) {
+    functions_.line("// What the exponential of a score becomes before it weights.");
+    VKF_CHECK_OK(scalar_function(weight_, tile_.weight, "weight"));
+  }
+  return result_function(results_);
+}
+
+Result<void> AttentionBase::scalar_function(Part& part, ValueId value, const char* result) {
+  return element_function(part, [&](Scope& scope) { scope.out->line("{}_result = {};", result, use(scope, value)); }, {fmt::format("out float {}_result", result)});
+}
+
+void AttentionBase::locate_tile() {
+  locate_workgroup();
+  const std::int64_t tiles_m = schedule::ceil_div(count(tile_.m), tile_.tile_m());
+  if (!tile_.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("workgroup", tiles_m, false));
+  main_.line("uint tile_m = {};", tile_.batch.empty() ? "workgroup" : numbers_.remainder("workgroup", tiles_m, false));
+}
+
+AttentionBase::Walk AttentionBase::find_blocks() {
+  const std::string all = numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()));
+  if (tile_.last.empty() && tile_.first_position.empty()) return {"0u", all};
+  const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.m.back())].size;
+  const std::string at = fmt::format("tile_m * {}u", tile_.tile_m());
+  const std::string own_rows = numbers_.size(rows);
+  main_.line("// Blocks in which the mask leaves some row something.");
+  main_.line("int lowest = int({});", tile_.m.size() == 1 ? at : fmt::format("({}) % {}", at, own_rows));
+  main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
+  const auto position = [](const schedule::AttentionTile::Reach& reach, bool upper) {
+    const char* row = (reach.slope > 0) == upper ? "highest" : "lowest";
+    const std::string scaled = reach.slope == 1 ? row : reach.slope == 0 ? "0" : fmt::format("{} * {}", row, reach.slope);
+    return reach.constant == 0 ? scaled : fmt::format("{} {} {}", scaled, reach.constant > 0 ? "+" : "-", std::abs(reach.constant));
+  };
+  main_.line("int last = int({}) - 1;", numbers_.size(count(tile_.k)));
+  for (const auto& reach : tile_.last) main_.line("last = min(last, {});", position(reach, true));
+  main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
+  std::string begin = "0u";
+  if (!tile_.first_position.empty()) {
+    main_.line("int first = 0;");
+    for (const auto& reach : tile_.first_position) main_.line("first = max(first, {});", position(reach, false));
+    main_.line("uint begin = uint(first) / {}u;", tile_.tile_k());
+    begin = "begin";
+  }
+  return {begin, "end"};
+}
+
+}  // namespace vkfuse::codegen

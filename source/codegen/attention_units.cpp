@@ -1,0 +1,277 @@
+// Attention with matrix units whose elements can be computed where they are (T5): scores and weights never leave the
+// registers of a subgroup, which has the unit's rows of m and all of n. One array in shared memory holds the first factor,
+// whose fragments stay in registers, then both others, block by block, then the results.
+#include <algorithm>
+
+#include "codegen/attention.hpp"
+
+namespace vkfuse::codegen {
+
+namespace {
+
+class AttentionUnits : public AttentionBase {
+ public:
+  AttentionUnits(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
+                 const EmitOptions& options, const std::vector<std::string>& names)
+      : AttentionBase(graph, segment, loops, schedule, target, options, names), unit_(*tile_.unit) {
+    tiles_ = unique("tiles");
+    third_.tile = tiles_;
+    if (first_) {
+      first_->ahead = first_->unrolled = false;
+      first_->tile = second_->tile = tiles_;
+      third_.begin = second_->rows() * second_->row_words();
+    }
+    deep_ = first_ ? first_->deep / static_cast<int>(unit_.k) : 0;
+    wide_ = third_.extent / static_cast<int>(unit_.n);
+  }
+
+  Result<std::vector<Kernel>> run();
+
+ private:
+  [[nodiscard]] std::string sum_type() const { return fragment("float", unit_.m, unit_.n, "Accumulator"); }
+  /// A function that a matrix is taken through element by element; `body` writes what it returns.
+  Result<void> of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body);
+  Result<void> element_functions();
+  /// The score or the weight at (m, item), from what the function is passed.
+  Result<void> call(const Part& part, const std::string& name, const std::vector<std::string>& known);
+  Result<void> main_function();
+  Result<void> bring(const std::string& block);
+  void fetch_next();
+  void find_scores();
+  void weigh();
+  void add_up();
+  Result<void> store_results();
+  [[nodiscard]] std::string place() const { return tile_.batch.empty() ? "" : "batch, "; }
+
+  const MatrixShape& unit_;
+  std::string tiles_;
+  int deep_ = 0;  ///< fragments along d
+  int wide_ = 0;  ///< fragments along n
+};
+
+Result<std::vector<Kernel>> AttentionUnits::run() {
+  VKF_CHECK_OK(functions());
+  VKF_CHECK_OK(element_functions());
+  VKF_CHECK_OK(main_function());
+  return finish_one(fmt::format("{} rows per workgroup, {} of a subgroup of {}; {} positions of the softmax at a time, in products of {} x {} x {}", tile_.tile_m(), unit_.m,
+                                schedule_.subgroup, tile_.tile_k(), unit_.m, unit_.n, unit_.k));
+}
+
+Result<void> AttentionUnits::of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body) {
+  functions_.open("float {}(const in uint row, const in uint column, {}) {{", name, parameters);
+  std::swap(functions_, main_);  // what computes positions and loads writes to main()
+  const Result<void> done = body();
+  std::swap(functions_, main_);
+  functions_.close();
+  functions_.blank();
+  return done;
+}
+
+Result<void> AttentionUnits::call(const Part& part, const std::string& name, const std::vector<std::string>& known) {
+  use_items_of(part);
+  Scope scope = part_scope(part);
+  VKF_CHECK_OK(emit_values(scope, part.per_item));
+  for (ValueId id : part.vectors) load_vectors(scope, id, "");
+  const std::map<ValueId, std::string> groups = unpack_group(part, 0, "");
+  std::vector<std::string> passed = arguments(scope, part, 0, groups);
+  passed.insert(passed.end(), known.begin(), known.end());
+  main_.line("float {};", name);
+  passed.push_back(name);
+  main_.line("{}_element({});", part.name, fmt::join(passed, ", "));
+  return {};
+}
+
+Result<void> AttentionUnits::element_functions() {
+  functions_.line("// What matrices are taken through: `row` and `column` are those of a fragment.");
+  functions_.open("float larger(const in float a, const in float b) {{");
+  functions_.line("return {};", apply("max", {"a", "b"}));
+  functions_.close();
+  functions_.blank();
+  functions_.open("float added(const in float a, const in float b) {{");
+  functions_.line("return a + b;");
+  functions_.close();
+  functions_.blank();
+  VKF_CHECK_OK(of_element("larger_of", "const in float a, const in float b", [&]() -> Result<void> {
+    main_.line("return {};", apply("max", {"a", "b"}));
+    return {};
+  }));
+  functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
+  VKF_CHECK_OK(of_element("power_of", "const in float score, const in float top", [&]() -> Result<void> {
+    main_.line("precise float fallen = score - (top == uintBitsToFloat(0xff800000u) ? 0.0 : top);");
+    main_.line("return {};", apply("exp", {"fallen"}));
+    return {};
+  }));
+  const std::string where = std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
+  const std::int64_t positions = count(tile_.k);
+  const auto locate = [&] {
+    main_.line("uint m = {};", limited("first_m + row", count(tile_.m), tile_.tile_m()));
+    main_.line("uint item = {};", limited("first_k + column", positions, tile_.tile_k()));
+  };
+  const auto score = [&]() -> Result<void> {
+    locate();
+    std::vector<std::string> known;
+    if (tile_.contract) known.emplace_back("product");
+    VKF_CHECK_OK(call(score_, "score", known));
+    main_.line("return {}score;", positions % tile_.tile_k() == 0 ? "" : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ", numbers_.size(positions)));
+    return {};
+  };
+  VKF_CHECK_OK(of_element("score_at", "const in float product, " + where, score));
+  if (!changes_weight()) return {};
+  return of_element("weight_at", "const in float power, " + where, [&]() -> Result<void> {
+    locate();
+    VKF_CHECK_OK(call(weight_, "weight", {"power"}));
+    main_.line("return weight;");
+    return {};
+  });
+}
+
+Result<void> AttentionUnits::main_function() {
+  main_.open("void main() {{");
+  locate_tile();
+  main_.line("uint subgroup = gl_SubgroupID;");
+  main_.line("uint first_m = tile_m * {}u + subgroup * {}u;", tile_.tile_m(), unit_.m);
+  const int words = static_cast<int>(schedule_.shared_bytes / 16);
+  shared_.line("shared uvec4 {}[{}];{}", tiles_, words, first_ ? "  // of the first factor, then of the others, then of the results" : "");
+  if (first_) {
+    VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
+    main_.line("barrier();");
+    main_.line("{} {}[{}];", fragment("float16_t", unit_.m, unit_.k, "A"), first_->part.name, deep_);
+    main_.line("[[unroll]] for (uint d = 0u; d < {}u; ++d) coopMatLoad({}[d], {});", deep_, first_->part.name,
+               fragment_at(*first_, fmt::format("subgroup * {}u", unit_.m), fmt::format("d * {}u", unit_.k), false));
+    main_.line("barrier();");
+  }
+  main_.line("{0} {1} = {0}(uintBitsToFloat(0xff800000u));", sum_type(), most_);
+  main_.line("{0} {1} = {0}(0.0);  // of every column of a fragment", sum_type(), total_);
+  main_.line("{} {}[{}];", sum_type(), sums_, wide_);
+  main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", wide_, sums_, sum_type());
+  const Walk walk = find_blocks();
+  const bool ahead = third_.ahead || (second_ && second_->ahead);
+  const auto each = [&](const auto& act) {
+    if (second_ && second_->ahead) act(*second_, "next", "");
+    if (third_.ahead) act(third_, "", "next");
+  };
+  if (ahead) {
+    main_.line("uint next = {};", walk.begin == "0u" ? "0u" : fmt::format("min({}, {} - 1u)", walk.begin, numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()))));
+    each([&](const Factor& factor, const char* across, const char* depth) {
+      declare_ahead(factor);
+      fetch(factor, across, depth);
+    });
+  }
+  main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
+  if (second_) VKF_CHECK_OK(hand_over(*second_, "block", ""));
+  VKF_CHECK_OK(hand_over(third_, "", "block"));
+  main_.line("barrier();");
+  if (ahead) {
+    main_.line("// The next block is on its way while this one is worked on.");
+    main_.line("next = min(block + 1u, {} - 1u);", walk.end);
+    each([&](const Factor& factor, const char* across, const char* depth) { fetch(factor, across, depth); });
+  }
+  find_scores();
+  weigh();
+  add_up();
+  main_.line("barrier();");
+  main_.close();
+  VKF_CHECK_OK(store_results());
+  main_.close();
+  return {};
+}
+
+void AttentionUnits::find_scores() {
+  const int keys = tile_.unit_keys;
+  main_.line("{} scores[{}];", sum_type(), keys);
+  main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) scores[j] = {}(0.0);", keys, sum_type());
+  if (first_) {
+    main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", deep_);
+    main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
+    main_.line("{} second;", fragment("float16_t", unit_.k, unit_.n, "B"));
+    main_.line("coopMatLoad(second, {});", fragment_at(*second_, fmt::format("j * {}u", unit_.n), fmt::format("d * {}u", unit_.k), true));
+    main_.line("scores[j] = coopMatMulAdd({}[d], second, scores[j]);", first_->part.name);
+    main_.close();
+    main_.close();
+  }
+  main_.line("{} highest = {};", sum_type(), most_);
+  main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
+  main_.line("coopMatPerElementNV(scores[j], scores[j], score_at, {}first_m, block * {}u + j * {}u);", place(), tile_.tile_k(), unit_.n);
+  main_.line("coopMatPerElementNV(highest, highest, larger_of, scores[j]);");
+  main_.close();
+  main_.line("coopMatReduceNV(highest, highest, gl_CooperativeMatrixReduceRowNV, larger);");
+}
+
+/// Everything so far falls by what the largest score has risen.
+void AttentionUnits::weigh() {
+  main_.line("{} fallen;", sum_type());
+  main_.line("coopMatPerElementNV(fallen, {}, power_of, highest);", most_);
+  main_.line("{} = highest;", most_);
+  main_.line("{0} = {0} * fallen;", total_);
+  main_.line("[[unroll]] for (uint i = 0u; i < {0}u; ++i) {1}[i] = {1}[i] * fallen;", wide_, sums_);
+}
+
+void AttentionUnits::add_up() {
+  main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
+  main_.line("coopMatPerElementNV(scores[j], scores[j], power_of, {});", most_);
+  main_.line("{0} = {0} + scores[j];", total_);
+  if (changes_weight()) main_.line("coopMatPerElementNV(scores[j], scores[j], weight_at, {}first_m, block * {}u + j * {}u);", place(), tile_.tile_k(), unit_.n);
+  main_.line("{0} weights = {0}(scores[j]);", fragment("float16_t", unit_.m, unit_.k, "A"));
+  main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", wide_);
+  main_.line("{} third;", fragment("float16_t", unit_.k, unit_.n, "B"));
+  main_.line("coopMatLoad(third, {});", fragment_at(third_, fmt::format("i * {}u", unit_.n), fmt::format("j * {}u", unit_.k), true));
+  main_.line("{0}[i] = coopMatMulAdd(weights, third, {0}[i]);", sums_);
+  main_.close();
+  main_.close();
+}
+
+/// Every subgroup's piece of the array: its largest scores, their totals, then columns of the results.
+Result<void> AttentionUnits::store_results() {
+  use_items_of(results_);
+  const auto um = static_cast<int>(unit_.m);
+  const auto un = static_cast<int>(unit_.n);
+  const int row = un / 4;                     // of a fragment, in words
+  const int strip_row = tile_.strip / 4 + 1;  // of the strip
+  const int rounds = third_.extent / tile_.strip;
+  const int per_strip = tile_.strip / un;
+  const int items = tile_.strip / tile_.elements;
+  const std::int64_t items_n = count(tile_.n) / tile_.elements;
+  const int per_four = 4 / tile_.elements;
+  main_.line("coopMatReduceNV({0}, {0}, gl_CooperativeMatrixReduceRowNV, added);", total_);
+  main_.line("uint own = subgroup * {}u;", um * (2 * row + strip_row));
+  main_.line("coopMatStore({}, {}, own, {}u, gl_CooperativeMatrixLayoutRowMajor);", most_, tiles_, row);
+  main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", total_, tiles_, um * row, row);
+  if (rounds > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", rounds);
+  for (int f = 0; f < per_strip; ++f) {
+    main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_, rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f, tiles_,
+               2 * um * row + f * row, strip_row);
+  }
+  main_.line("{}", kSubgroupBarrier);
+  main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", um * items, schedule_.subgroup);
+  main_.line("uint row = g / {}u;", items);
+  main_.line("uint column = g % {}u;", items);
+  main_.line("uint m = first_m + row;");
+  main_.line("uint item = {}column;", rounds > 1 ? fmt::format("i * {}u + ", items) : "");
+  main_.line("float top = uintBitsToFloat({}[own + row * {}u].x);", tiles_, row);
+  main_.line("float whole = uintBitsToFloat({}[own + {}u + row * {}u].x);", tiles_, um * row, row);
+  main_.line("// An infinite or undefined maximum leaves no number.");
+  main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
+  main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, 2 * um * row, strip_row, per_four == 1 ? "" : fmt::format(" / {}u", per_four));
+  std::string inside;
+  if (count(tile_.m) % tile_.tile_m() != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
+  if (items_n != std::int64_t{third_.extent} / tile_.elements) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  if (!inside.empty()) main_.open("if ({}) {{", inside);
+  VKF_CHECK_OK(store_item(results_, [&](int e) {
+    const std::string within = per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : fmt::format("[column % {}u{}]", per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
+    return std::vector<std::string>{"top", "whole", "four" + within};
+  }));
+  if (!inside.empty()) main_.close();
+  main_.close();
+  main_.line("{}", kSubgroupBarrier);
+  if (rounds > 1) main_.close();
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Kernel>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                 const Target& target, const EmitOptions& options, const std::vector<std::string>& names) {
+  return AttentionUnits(graph, segment, loops, schedule, target, options, names).run();
+}
+
+}  // namespace vkfuse::codegen
