@@ -35,8 +35,6 @@ class AttentionUnits : public AttentionBase {
   /// The score or the weight at (m, item), from what the function is passed.
   Result<void> call(const Part& part, const std::string& name, const std::vector<std::string>& known);
   Result<void> main_function();
-  Result<void> bring(const std::string& block);
-  void fetch_next();
   void find_scores();
   void weigh();
   void add_up();
@@ -146,16 +144,16 @@ Result<void> AttentionUnits::main_function() {
   main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", wide_, sums_, sum_type());
   const Walk walk = find_blocks();
   const bool ahead = third_.ahead || (second_ && second_->ahead);
-  const auto each = [&](const auto& act) {
-    if (second_ && second_->ahead) act(*second_, "next", "");
-    if (third_.ahead) act(third_, "", "next");
+  const auto fetch_next = [&]() -> Result<void> {
+    if (second_ && second_->ahead) VKF_CHECK_OK(fetch(*second_, "next", ""));
+    if (third_.ahead) VKF_CHECK_OK(fetch(third_, "", "next"));
+    return {};
   };
   if (ahead) {
     main_.line("uint next = {};", walk.begin == "0u" ? "0u" : fmt::format("min({}, {} - 1u)", walk.begin, numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()))));
-    each([&](const Factor& factor, const char* across, const char* depth) {
-      declare_ahead(factor);
-      fetch(factor, across, depth);
-    });
+    if (second_ && second_->ahead) declare_ahead(*second_);
+    if (third_.ahead) declare_ahead(third_);
+    VKF_CHECK_OK(fetch_next());
   }
   main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
   if (second_) VKF_CHECK_OK(hand_over(*second_, "block", ""));
@@ -164,7 +162,7 @@ Result<void> AttentionUnits::main_function() {
   if (ahead) {
     main_.line("// The next block is on its way while this one is worked on.");
     main_.line("next = min(block + 1u, {} - 1u);", walk.end);
-    each([&](const Factor& factor, const char* across, const char* depth) { fetch(factor, across, depth); });
+    VKF_CHECK_OK(fetch_next());
   }
   find_scores();
   weigh();

@@ -290,16 +290,33 @@ void Factors::declare_ahead(const Factor& factor) {
       main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), factor.trips > 1 ? fmt::format("[{}]", factor.trips) : "");
     }
   }
+  for (ValueId id : loads_of_items(factor.part)) {
+    main_.line("{} {}_ahead{};", scalar_type(loops_.values[id].node), value_names_[id], factor.trips > 1 ? fmt::format("[{}]", factor.trips) : "");
+  }
 }
 
-void Factors::fetch(const Factor& factor, const std::string& across, const std::string& depth) {
+std::vector<ValueId> Factors::loads_of_items(const Part& part) const {
+  std::vector<ValueId> loads;
+  for (ValueId id : part.per_item) {
+    const Value& value = loops_.values[id];
+    if (value.kind == Value::Kind::load && value.data.empty() && value.guards.empty()) loads.push_back(id);
+  }
+  return loads;
+}
+
+Result<void> Factors::fetch(const Factor& factor, const std::string& across, const std::string& depth) {
   use_items_of(factor.part);
   const bool whole = open_units(factor);
   if (!whole) main_.line("unit = min(unit, {}u);", factor.units - 1);
   place_unit(factor, across, depth);
   Scope scope = part_scope(factor.part);
   for (ValueId id : factor.part.vectors) load_vectors(scope, id, factor.trips > 1 ? "[u]" : " ");
+  for (ValueId id : loads_of_items(factor.part)) {
+    VKF_CHECK_OK(emit_value(scope, id));
+    main_.line("{}_ahead{} = {};", value_names_[id], slot(factor), use(scope, id));
+  }
   close_units(factor);
+  return {};
 }
 
 std::string Factors::factor_group(const Factor& factor, Scope& scope, int g) {
@@ -361,7 +378,12 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   if (!whole) main_.open("if (unit < {}u) {{", factor.units);
   place_unit(factor, across, depth);
   Scope scope = part_scope(factor.part);
-  VKF_CHECK_OK(emit_values(scope, factor.part.per_item));
+  if (factor.ahead) {
+    for (ValueId id : loads_of_items(factor.part)) scope.names[id] = value_names_[id] + "_ahead" + slot(factor);
+  }
+  for (ValueId id : factor.part.per_item) {
+    if (scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
+  }
   if (!factor.ahead) {
     for (ValueId id : factor.part.vectors) load_vectors(scope, id, "");
   }

@@ -77,10 +77,10 @@ class Factors : public Emitter {
   std::string limited(const std::string& position, std::int64_t all, int piece);
 
   // --- from memory to shared memory -------------------------------------------------------------------------
-  /// Registers of the vectors of a tile that is on its way.
+  /// Registers of what is loaded of a tile that is on its way: vectors, and what an item has once.
   void declare_ahead(const Factor& factor);
   /// Loads them; the tile is number `across` and `depth`.
-  void fetch(const Factor& factor, const std::string& across, const std::string& depth);
+  Result<void> fetch(const Factor& factor, const std::string& across, const std::string& depth);
   /// Computes a tile's elements and puts them there, zeros past the end of the depth. `after` adds what is done with each item.
   using AfterItem = std::function<void(const std::string& inside)>;
   Result<void> hand_over(const Factor& factor, const std::string& across, const std::string& depth, const AfterItem& after = {});
@@ -111,6 +111,8 @@ class Factors : public Emitter {
  private:
   [[nodiscard]] std::vector<std::pair<index::AxisId, std::string>> own_axes(const Part& part) const;
   void set_axes(Scope& scope, const Part& part, bool element) const;
+  /// Of what is computed once for an item, the loads whose place waits for no other load.
+  [[nodiscard]] std::vector<ValueId> loads_of_items(const Part& part) const;
   void place_unit(const Factor& factor, const std::string& across, const std::string& depth);
   [[nodiscard]] std::string slot(const Factor& factor) const { return factor.trips > 1 ? "[u]" : ""; }
   /// Puts group `g` of an item where fours are.

@@ -180,7 +180,7 @@ Result<void> Matrix::main_function() {
   for (const Factor& factor : factors_) {
     if (!factor.ahead) continue;
     declare_ahead(factor);
-    fetch(factor, across(factor), "");
+    VKF_CHECK_OK(fetch(factor, across(factor), ""));
   }
   main_.open("for (uint step = 0u; step < {}; ++step) {{", steps);
   for (std::size_t i = 0; i < factors_.size(); ++i) {
@@ -192,7 +192,7 @@ Result<void> Matrix::main_function() {
     main_.line("// The next piece is on its way while this one is multiplied.");
     main_.line("uint next = min(step + 1u, {} - 1u);", steps);
     for (const Factor& factor : factors_) {
-      if (factor.ahead) fetch(factor, across(factor), "next");
+      if (factor.ahead) VKF_CHECK_OK(fetch(factor, across(factor), "next"));
     }
   }
   if (tile_.unit) multiply_units();

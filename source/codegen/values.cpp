@@ -1,6 +1,8 @@
 // The lines that compute one scalar of the body.
 #include <algorithm>
 
+#include <cmath>
+
 #include "codegen/emitter.hpp"
 
 namespace vkfuse::codegen {
@@ -47,6 +49,19 @@ std::string Emitter::literal_text(ValueId id) const {
   const bool zero = hides_zeros_ && is_float(dtype(node)) && ir::decode(dtype(node), bytes) == 0;
   const std::string text = literal(dtype(node), bytes, dialect_);
   return zero ? hidden(dtype(node), text, hidden_bit_) : text;
+}
+
+/// What to multiply by in place of dividing by a literal in f32: two roundings of half an ulp, where Vulkan allows a quotient
+/// 2.5; empty where there is no such number.
+std::string Emitter::reciprocal_of(ValueId divisor) const {
+  const ir::Node& node = graph_.node(loops_.values[divisor].node);
+  const auto* constant = is_literal(divisor) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
+  if (constant == nullptr || ops::lane_of(node.type.dtype) != ops::Lane::f32) return {};
+  const double number = ir::decode(node.type.dtype, constant->bytes->data());
+  constexpr double kFarthest = 0x1p125;
+  if (!(std::abs(number) <= kFarthest && std::abs(number) >= 1 / kFarthest)) return {};
+  const auto reciprocal = static_cast<float>(1 / number);
+  return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
 }
 
 std::string Emitter::use(const Scope& scope, ValueId id) const {
@@ -154,7 +169,8 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         // Whole numbers are where constants hide: x ^ x, x != x.
         if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
       } else {
-        text = ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands);
+        const std::string reciprocal = op->name == "div" && options_.numerics != Numerics::strict ? reciprocal_of(value.operands[1]) : "";
+        text = reciprocal.empty() ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands) : fmt::format("{} * {}", operands[0], reciprocal);
         rounds = !is_float(node.type.dtype) || (options_.numerics == Numerics::strict && !is_folded_product(id));
       }
       if (text.empty()) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <tuple>
 
 #include "base/numerics.hpp"
 #include "schedule/products.hpp"
@@ -24,13 +25,16 @@ constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32,
 
 /// The same for matrix units of at most 16 x 16 x 16, of which subgroups own parts: what NVIDIA's compiler keeps in registers
 /// with 32 lanes.
-constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 64}, {256, 128, 32, 64, 64}, {128, 64, 32, 64, 32}, {64, 128, 32, 32, 64}, {64, 64, 32, 32, 32},
-                                     {32, 64, 32, 16, 32},   {64, 32, 32, 32, 16},   {32, 32, 32, 16, 16},   {16, 64, 64, 16, 16}, {64, 16, 64, 16, 16}};
+constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 64}, {128, 128, 32, 64, 32}, {64, 128, 64, 32, 64}, {128, 64, 64, 64, 32}, {64, 128, 64, 32, 32},
+                                     {128, 64, 64, 32, 32},  {64, 64, 64, 32, 32},   {32, 128, 64, 16, 64}, {32, 64, 64, 16, 32},  {64, 32, 64, 32, 16},  {32, 32, 64, 16, 16},
+                                     {16, 64, 64, 16, 16},   {64, 16, 64, 16, 16},   {32, 32, 32, 16, 16},  {16, 16, 32, 16, 16}};
 /// What a lane has at most, of 255: beyond it the sums spill.
 constexpr int kMostUnitRegisters = 232;
 /// What a fragment from shared memory costs, in loads of 16 bytes by its lanes: fitted to 25 tiles of a product of 4096 on
 /// an H200.
 constexpr double kFragmentCost = 2;
+/// Of a processor, to keep its matrix units busy.
+constexpr double kUnitLanesWanted = 256;
 
 /// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's
 /// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
@@ -109,7 +113,10 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     const std::vector<ValueId> cone = cone_of(loops, factor.value);
     const Along k = along(graph, loops, cone, tile.k.back(), tuning);
     const Along other = along(graph, loops, cone, factor.second ? tile.n.back() : tile.m.back(), tuning);
-    factor.along_k = k.bytes >= other.bytes;
+    const auto size = [&](int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; };
+    // Of two that are as good, the longer run: neighbouring lanes read neighbours.
+    const auto worth = [&](const Along& one, int axis) { return std::tuple(one.bytes, one.elements, size(axis)); };
+    factor.along_k = worth(k, tile.k.back()) >= worth(other, factor.second ? tile.n.back() : tile.m.back());
     factor.elements = std::max(1, factor.along_k ? k.elements : other.elements);
   }
   // A lane meets the same rows again and again where it reads along them.
@@ -228,6 +235,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   constexpr int kProcessorRegisters = 65536;
   constexpr double kAlone = 1.1;
   double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
+  if (!cpu && tile.unit) share = std::min(share, static_cast<double>(schedule.workgroups * schedule.workgroup) / (kProcessors * kUnitLanesWanted));
   if (!cpu && tile.unit && 2 * schedule.registers * shape.workgroup() > kProcessorRegisters) share /= kAlone;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
