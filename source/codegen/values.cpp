@@ -1,6 +1,5 @@
 // The lines that compute one scalar of the body.
 #include <algorithm>
-
 #include <cmath>
 
 #include "codegen/emitter.hpp"
@@ -62,6 +61,24 @@ std::string Emitter::reciprocal_of(ValueId divisor) const {
   if (!(std::abs(number) <= kFarthest && std::abs(number) >= 1 / kFarthest)) return {};
   const auto reciprocal = static_cast<float>(1 / number);
   return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
+}
+
+std::optional<std::int64_t> Emitter::largest_integer(ValueId id) const {
+  const Value& value = loops_.values[id];
+  const DType type = dtype_of(value);
+  if (!is_integer(type)) return std::nullopt;
+  if (size_of(type) == 1) return 255;
+  if (is_literal(id)) {
+    const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(value.node).payload);
+    return constant == nullptr ? std::nullopt : std::optional(std::abs(std::clamp<std::int64_t>(ir::decode_int(type, constant->bytes->data()), -1'000'000, 1'000'000)));
+  }
+  if (value.kind != Value::Kind::compute) return std::nullopt;
+  const std::string_view op = ops::element_row(*graph_.node(value.node).op).name;
+  if (op == "cast" || op == "neg") return largest_integer(value.operands[0]);
+  if (op != "add" && op != "sub") return std::nullopt;
+  const auto a = largest_integer(value.operands[0]);
+  const auto b = largest_integer(value.operands[1]);
+  return a && b ? std::optional(*a + *b) : std::nullopt;
 }
 
 std::string Emitter::use(const Scope& scope, ValueId id) const {
@@ -164,8 +181,16 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       }
       if (node.op->cls == ops::OpClass::convert) {
         const DType from = dtype(node.operands[0]);
-        text = node.op->name == "bitcast" ? ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0])
-                                          : ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
+        const std::int64_t exact = node.type.dtype == DType::f16 ? 2048 : node.type.dtype == DType::bf16 ? 256 : 0;  // every integer up to it
+        const bool in_a_register = ops::lane_of(from) == ops::Lane::i32 || ops::lane_of(from) == ops::Lane::u32;
+        const auto most = exact > 0 && in_a_register && node.op->name == "cast" ? largest_integer(value.operands[0]) : std::nullopt;
+        if (most && *most <= exact) {
+          text = fmt::format("float({})", operands[0]);
+        } else if (node.op->name == "bitcast") {
+          text = ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
+        } else {
+          text = ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
+        }
         // Whole numbers are where constants hide: x ^ x, x != x.
         if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
       } else {

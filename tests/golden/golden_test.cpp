@@ -14,6 +14,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "spirv/compile.hpp"
+#include "spirv/probe.hpp"
 #include "spirv/reflect.hpp"
 #include "spirv/tools.hpp"
 #include "spirv/walk.hpp"
@@ -232,6 +233,32 @@ TEST_P(Goldens, PrintForOtherApis) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens),
+                         [](const auto& golden) { return std::string(golden.param.graph) + "_" + golden.param.device; });
+
+// --- matrix units: their text needs a newer shaderc than Debian 12's, and a device to run ---------------------
+
+const Golden kUnitGoldens[] = {{"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1}, {"attention_causal", "matrices", discrete_gpu_with_matrices, 1}};
+
+class UnitGoldens : public Goldens {};
+
+TEST_P(UnitGoldens, PlanAndText) {
+  const std::string base = std::string(GetParam().graph) + "." + GetParam().device;
+  ASSERT_EQ(made.kernels.size(), 1u);
+  ASSERT_EQ(made.kernels[0].size(), 1u);
+  EXPECT_TRUE(made.schedule().matrix.unit || made.schedule().attention.unit);
+  EXPECT_EQ(made.kernels[0][0].subgroup, 32);
+  expect_same(kFolder / (base + ".glsl"), made.kernels[0][0].glsl);
+  expect_same(kFolder / (base + ".json"), essentials(made));
+}
+
+TEST_P(UnitGoldens, TextIsValidWhereItCompiles) {
+  const bool functions = made.kernels[0][0].glsl.find("GL_NV_cooperative_matrix2") != std::string::npos;
+  const auto extension = functions ? spirv::GlslExtension::nv_cooperative_matrix2 : spirv::GlslExtension::khr_cooperative_matrix;
+  if (!spirv::can_compile(extension)) GTEST_SKIP() << "The linked shaderc cannot compile " << spirv::name_of(extension);
+  must(spirv::validate(must(spirv::compile_glsl(made.kernels[0][0].glsl, "units"))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, UnitGoldens, testing::ValuesIn(kUnitGoldens),
                          [](const auto& golden) { return std::string(golden.param.graph) + "_" + golden.param.device; });
 
 // --- fabricated limits ---------------------------------------------------------------------------------
