@@ -48,7 +48,7 @@ Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) 
   const ir::Graph& graph = program.plan().graph;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> sizes;
   std::size_t used = 0;
-  for (ir::NodeId id : graph.inputs()) {
+  for (ir::NodeId id : program.inputs()) {
     const std::string& name = input_name(graph, id);
     const auto given = inputs.find(name);
     if (given == inputs.end()) return invalid("Input '{}' of type {} was not given.", name, to_text(graph.node(id).type));
@@ -64,7 +64,7 @@ Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) 
   Prepared prepared;
   VKF_TRY(symbols, program.symbols_for(sizes));
   prepared.symbols = std::move(symbols);
-  for (ir::NodeId id : graph.inputs()) {
+  for (ir::NodeId id : program.inputs()) {
     const std::string& name = input_name(graph, id);
     VKF_TRY(bytes, program.bytes_of(id, prepared.symbols));
     const std::span<const std::byte> given = inputs.find(name)->second.bytes;
@@ -101,7 +101,7 @@ Result<runtime::Ranges> bound_ranges(const runtime::Program& program, const Bind
     ticket.buffers.push_back(given->second.state());
     return {};
   };
-  for (ir::NodeId id : graph.inputs()) VKF_CHECK_OK(add("input", input_name(graph, id), id, bindings.inputs));
+  for (ir::NodeId id : program.inputs()) VKF_CHECK_OK(add("input", input_name(graph, id), id, bindings.inputs));
   for (const ir::Output& output : graph.outputs()) {
     if (ranges.count(output.value) == 0) VKF_CHECK_OK(add("output", output.name, output.value, bindings.outputs));
   }
@@ -281,7 +281,7 @@ int Executable::kernel_count() const {
 std::vector<Port> Executable::inputs() const {
   const ir::Graph& graph = state_->program->plan().graph;
   std::vector<Port> all;
-  for (ir::NodeId id : graph.inputs()) all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
+  for (ir::NodeId id : state_->program->inputs()) all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
   return all;
 }
 

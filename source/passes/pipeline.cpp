@@ -12,8 +12,9 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph) {
   const Step steps[] = {
       {"remove_dead", remove_dead},            // first: the others then look at less
       {"decompose", decompose},                // before folding and merging: it makes literals and equal parts
-      {"fold_literals", fold_literals},              // before merging: it makes equal literals
-      {"merge_equal", merge_equal},            //
+      {"drop_identities", drop_identities},    // before folding: literals come through
+      {"fold_literals", fold_literals},        // before merging: it makes equal literals
+      {"canonicalize", canonicalize},          //
       {"separate_outputs", separate_outputs},  // last: the views must not be merged away
   };
   ir::Graph current = graph;
