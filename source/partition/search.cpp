@@ -1,0 +1,389 @@
+#include "partition/search.hpp"
+
+#include <algorithm>
+
+namespace vkfuse::partition {
+
+using ir::NodeId;
+
+namespace {
+
+void sort_unique(std::vector<NodeId>& nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+}
+
+bool contains(const std::vector<NodeId>& sorted, NodeId id) { return std::binary_search(sorted.begin(), sorted.end(), id); }
+
+bool is_among(std::span<const GroupId> groups, GroupId group) { return std::find(groups.begin(), groups.end(), group) != groups.end(); }
+
+}  // namespace
+
+Result<void> Search::start() {
+  const std::size_t size = facts_.graph.size();
+  owner_.assign(size, kNoGroup);
+  computing_.resize(size);
+  readers_.resize(size);
+  GroupId count = 0;
+  for (NodeId id = 0; id < size; ++id) {
+    if (!facts_.is_computed[id]) continue;
+    owner_[id] = count++;
+    computing_[id] = {owner_[id]};
+  }
+  for (NodeId id = 0; id < size; ++id) {
+    if (!facts_.is_computed[id]) continue;
+    auto price = pricer_({id}, [&](NodeId) { return facts_.is_output[id] || !facts_.users[id].empty(); });
+    if (!price) return std::move(price).error().within(fmt::format("planning %{} = {}", id, facts_.graph.node(id).op->name));
+    for (NodeId value : price->segment.reads) readers_[value].push_back(owner_[id]);
+    groups_.push_back({{id}, *std::move(price), 0});
+  }
+  return {};
+}
+
+/// What is left to store must fit the buffers of the device.
+Result<void> Search::check_sizes() const {
+  for (const Group& group : groups_) {
+    if (group.members.empty()) continue;
+    auto checked = pricer_.check_size(group.price.segment);
+    if (!checked) return std::move(checked).error().within(fmt::format("planning %{} = {}", group.members.back(), facts_.graph.node(group.members.back()).op->name));
+  }
+  return {};
+}
+
+bool Search::reads(const Group& group, NodeId value) const {
+  return std::any_of(group.members.begin(), group.members.end(), [&](NodeId id) {
+    const std::vector<NodeId>& operands = facts_.operands[id];
+    return std::find(operands.begin(), operands.end(), value) != operands.end();
+  }) && !contains(group.members, value);
+}
+
+/// Prices `groups` with other members. A value that some other kernel reads is stored by one of those that have it: by
+/// its owner, or by the first of them.
+Result<Search::Change> Search::priced(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> members) {
+  Change change;
+  for (GroupId group : groups) {
+    change.bytes_before += groups_[group].price.bytes;
+    change.microseconds_before += groups_[group].price.microseconds;
+  }
+  for (std::vector<NodeId>& own : members) {
+    sort_unique(own);
+    change.made.push_back({std::move(own), {}, 0});
+  }
+  change.groups = std::move(groups);
+  const auto home_of = [&](NodeId id) {
+    std::optional<std::size_t> home;
+    for (std::size_t i = 0; i < change.made.size(); ++i) {
+      if (!contains(change.made[i].members, id)) continue;
+      if (!home || change.groups[i] == owner_[id]) home = i;
+    }
+    return home;
+  };
+  const auto is_read = [&](NodeId id) {
+    const auto outside = [&](GroupId reader) { return !is_among(change.groups, reader); };
+    return std::any_of(readers_[id].begin(), readers_[id].end(), outside) ||
+           std::any_of(change.made.begin(), change.made.end(), [&](const Group& made) { return reads(made, id); });
+  };
+  for (std::size_t i = 0; i < change.made.size(); ++i) {
+    Group& group = change.made[i];
+    if (group.members.empty()) continue;
+    const auto stored = [&](NodeId id) { return is_among(change.groups, owner_[id]) && home_of(id) == i && (facts_.is_output[id] || is_read(id)); };
+    VKF_TRY(price, pricer_(group.members, stored));
+    group.price = std::move(price);
+    change.bytes += group.price.bytes;
+    change.microseconds += group.price.microseconds;
+  }
+  return change;
+}
+
+void Search::apply(Change change) {
+  for (GroupId group : change.groups) {
+    for (NodeId id : groups_[group].members) {
+      std::erase(computing_[id], group);
+      if (owner_[id] == group) owner_[id] = kNoGroup;
+    }
+    for (NodeId value : groups_[group].price.segment.reads) std::erase(readers_[value], group);
+    groups_[group] = {};
+  }
+  for (std::size_t i = 0; i < change.made.size(); ++i) {
+    const GroupId group = change.groups[i];
+    groups_[group] = std::move(change.made[i]);
+    groups_[group].version = ++version_;
+    for (NodeId id : groups_[group].members) {
+      computing_[id].push_back(group);
+      if (owner_[id] == kNoGroup) owner_[id] = group;
+    }
+    for (NodeId value : groups_[group].price.segment.reads) readers_[value].push_back(group);
+  }
+  // Whoever stores a value owns it.
+  for (GroupId group : change.groups) {
+    for (NodeId id : groups_[group].price.segment.stores) owner_[id] = group;
+  }
+}
+
+/// Whether a path leads from one of the groups to another through a third: merging them would then make a kernel
+/// that waits for itself. Numbers grow along a path, so it ends where all of them are passed.
+bool Search::connected_outside(std::span<const GroupId> groups) const {
+  NodeId last = 0;
+  for (GroupId group : groups) last = std::max(last, groups_[group].members.back());
+  std::vector<GroupId> stack;
+  std::set<GroupId> seen;
+  bool back = false;
+  const auto push_readers = [&](GroupId group) {
+    for (NodeId id : groups_[group].price.segment.stores) {
+      if (id >= last) break;
+      for (GroupId next : readers_[id]) {
+        if (next == group) continue;
+        if (is_among(groups, next)) {
+          back = back || !is_among(groups, group);
+        } else if (seen.insert(next).second) {
+          stack.push_back(next);
+        }
+      }
+    }
+  };
+  for (GroupId group : groups) push_readers(group);
+  while (!stack.empty() && !back) {
+    const GroupId group = stack.back();
+    stack.pop_back();
+    push_readers(group);
+  }
+  return back;
+}
+
+/// What a kernel may take longer by the model: times are modelled to some tenth, from constants of the device's type
+/// more roughly than from measured ones; bytes are known. That a value need not exist is worth it.
+double Search::slack(std::int64_t bytes, std::int64_t before) const {
+  constexpr double kRounding = 1.001, kMeasured = 1.05, kTenth = 1.15;
+  if (target_.costs) return bytes * 2 <= before ? kMeasured : kRounding;
+  return bytes < before ? kTenth : kRounding;
+}
+
+/// Merges the groups into the first if that is possible and pays; otherwise says why not.
+Result<void> Search::try_merge(std::vector<GroupId> groups) {
+  outside_ = connected_outside(groups);
+  if (outside_) return unsupported("Another kernel must run between the two.");
+  const std::size_t count = groups.size();
+  std::vector<std::vector<NodeId>> members(count);
+  for (GroupId group : groups) members[0].insert(members[0].end(), groups_[group].members.begin(), groups_[group].members.end());
+  VKF_TRY(change, priced(std::move(groups), std::move(members)));
+  if (change.bytes > change.bytes_before) return unsupported("One kernel would move {} bytes instead of {}.", change.bytes, change.bytes_before);
+  const bool slow = change.microseconds > change.microseconds_before * slack(change.bytes, change.bytes_before);
+  if (slow && options_.policy != Policy::greedy_io) {
+    return unsupported("One kernel is modelled at {:.1f} us and the {} at {:.1f} us.", change.microseconds, count == 2 ? "two" : "three", change.microseconds_before);
+  }
+  apply(std::move(change));
+  return {};
+}
+
+/// Where two groups do not pay as one, they may together with one that computes what the first reads: a softmax
+/// before a product gains only if its scores need not be stored.
+Result<void> Search::try_with_producer(GroupId from, GroupId to) {
+  Result<void> outcome = try_merge({from, to});
+  if (outcome.ok() || outside_ || !options_.has(Mechanism::triples) || options_.policy == Policy::greedy_io) return outcome;
+  std::set<GroupId> producers;
+  for (NodeId value : groups_[from].price.segment.reads) {
+    if (owner_[value] != kNoGroup && owner_[value] != to) producers.insert(owner_[value]);
+  }
+  for (GroupId producer : producers) {
+    if (try_merge({producer, from, to}).ok()) {
+      outside_ = false;
+      return {};
+    }
+  }
+  outside_ = false;
+  return outcome;
+}
+
+bool Search::merge_producer(NodeId value, GroupId to) {
+  const GroupId from = owner_[value];
+  if (from == kNoGroup || from == to) return false;
+  if (options_.policy == Policy::store_all && facts_.users[value].size() > 1) {
+    reasons_[value] = "Several ops read it.";
+    return false;
+  }
+  // Nothing has changed since the last refusal.
+  const auto refused = refused_.find({from, to});
+  if (refused != refused_.end() && refused->second == std::pair(groups_[from].version, groups_[to].version)) return false;
+  const Result<void> outcome = try_with_producer(from, to);
+  if (outcome.ok()) {
+    reasons_.erase(value);
+    return true;
+  }
+  if (!outside_) refused_[{from, to}] = {groups_[from].version, groups_[to].version};
+  reasons_[value] = outcome.error().message;
+  return false;
+}
+
+/// Again and again: a merge refused because a third kernel stands between may be possible once that one is merged as
+/// well.
+bool Search::merge_producers() {
+  constexpr int kMostRounds = 8;
+  bool any = false;
+  for (int round = 0; round < kMostRounds; ++round) {
+    bool changed = false;
+    for (NodeId id = 0; id < facts_.graph.size(); ++id) {
+      for (std::size_t i = 0; i < computing_[id].size(); ++i) {
+        for (NodeId operand : facts_.operands[id]) {
+          if (i >= computing_[id].size()) break;
+          const GroupId to = computing_[id][i];
+          if (!contains(groups_[to].members, operand)) changed = merge_producer(operand, to) || changed;
+        }
+      }
+    }
+    any = any || changed;
+    if (!changed) return any;
+  }
+  return any;
+}
+
+/// Kernels that read the same value read it once when they are one.
+bool Search::merge_siblings() {
+  bool changed = false;
+  for (NodeId id = 0; id < facts_.graph.size(); ++id) {
+    if (segment::is_literal(facts_.graph, id)) continue;
+    std::vector<GroupId> kernels;  // an alias reads nothing
+    for (NodeId user : facts_.users[id]) {
+      if (facts_.is_alias[user]) continue;
+      for (GroupId group : computing_[user]) {
+        if (!is_among(kernels, group)) kernels.push_back(group);
+      }
+    }
+    for (std::size_t i = 1; i < kernels.size(); ++i) {
+      const GroupId a = std::min(kernels[0], kernels[i]);
+      const GroupId b = std::max(kernels[0], kernels[i]);
+      if (groups_[a].members.empty() || groups_[b].members.empty()) continue;
+      if (!try_merge({a, b}).ok()) continue;
+      changed = true;
+      kernels[0] = a;
+    }
+  }
+  return changed;
+}
+
+/// What of a group has to be computed again for one of its members: up to what it stores anyway.
+Result<std::vector<NodeId>> Search::cone_of(NodeId value, const Group& group) const {
+  std::vector<NodeId> cone{value};
+  for (std::size_t i = 0; i < cone.size(); ++i) {
+    if (!facts_.is_pointwise(cone[i])) return unsupported("It is a result of '{}', which is never computed twice.", facts_.graph.node(cone[i]).op->name);
+    for (NodeId operand : facts_.operands[cone[i]]) {
+      const bool computed = contains(group.members, operand) && !contains(group.price.segment.stores, operand);
+      if (computed && std::find(cone.begin(), cone.end(), operand) == cone.end()) cone.push_back(operand);
+    }
+  }
+  return cone;
+}
+
+/// The members that are left where one of them need not be stored.
+std::vector<NodeId> Search::still_needed(const Group& group, NodeId without) const {
+  std::vector<NodeId> needed;
+  for (NodeId id : group.price.segment.stores) {
+    if (id != without) needed.push_back(id);
+  }
+  std::set<NodeId> seen(needed.begin(), needed.end());
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    for (NodeId operand : facts_.operands[needed[i]]) {
+      if (contains(group.members, operand) && seen.insert(operand).second) needed.push_back(operand);
+    }
+  }
+  return needed;
+}
+
+Result<void> Search::try_recompute(NodeId value, bool always) {
+  std::vector<GroupId> groups{owner_[value]};
+  groups.insert(groups.end(), readers_[value].begin(), readers_[value].end());
+  const Group& producer = groups_[groups[0]];
+  std::vector<NodeId> left = still_needed(producer, value);
+  std::vector<NodeId> moved{value};
+  auto cone = cone_of(value, producer);
+  if (cone) {
+    moved = *std::move(cone);
+  } else {
+    // What only one other kernel needs may move there, with what is computed for it alone.
+    sort_unique(left);
+    if (groups.size() > 2 || contains(left, value)) return std::move(cone).error();
+    moved.clear();
+    std::set_difference(producer.members.begin(), producer.members.end(), left.begin(), left.end(), std::back_inserter(moved));
+  }
+  std::vector<std::vector<NodeId>> members{left};
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    members.push_back(groups_[groups[i]].members);
+    members.back().insert(members.back().end(), moved.begin(), moved.end());
+  }
+  const std::size_t readers = groups.size() - 1;
+  VKF_TRY(change, priced(std::move(groups), std::move(members)));
+  if (!always && change.bytes >= change.bytes_before) {
+    return unsupported("Computing it again in {} kernel{} would move {} bytes instead of {}.", readers, readers == 1 ? "" : "s", change.bytes, change.bytes_before);
+  }
+  if (!always && change.microseconds > change.microseconds_before * slack(change.bytes, change.bytes_before)) {
+    return unsupported("Computing it again in {} kernel{} is modelled at {:.1f} us instead of {:.1f} us.", readers, readers == 1 ? "" : "s", change.microseconds,
+                       change.microseconds_before);
+  }
+  apply(std::move(change));
+  return {};
+}
+
+bool Search::recompute_values(bool always) {
+  bool changed = false;
+  for (NodeId id = static_cast<NodeId>(facts_.graph.size()); id-- > 0;) {
+    const GroupId from = owner_[id];
+    if (from == kNoGroup || facts_.is_output[id] || readers_[id].empty() || !contains(groups_[from].price.segment.stores, id)) continue;
+    std::vector<int> versions{groups_[from].version};
+    for (GroupId reader : readers_[id]) versions.push_back(groups_[reader].version);
+    std::vector<int>& refused = refused_recompute_[id];
+    if (refused == versions) continue;
+    const Result<void> outcome = try_recompute(id, always);
+    if (outcome.ok()) {
+      changed = true;
+      recompute_reasons_.erase(id);
+    } else {
+      refused = std::move(versions);
+      recompute_reasons_[id] = outcome.error().message;
+    }
+  }
+  return changed;
+}
+
+std::string Search::reason_of(NodeId value) const {
+  if (!options_.fusion) return "Fusion is switched off.";
+  const auto merging = reasons_.find(value);
+  const auto again = recompute_reasons_.find(value);
+  std::string text = merging == reasons_.end() ? "It is read by a kernel that was not merged with its producer." : merging->second;
+  if (again != recompute_reasons_.end() && facts_.is_pointwise(value) && again->second != text) text += " " + again->second;
+  return text;
+}
+
+Partition Search::finish() const {
+  Partition result;
+  std::vector<bool> done(groups_.size(), false);
+  for (GroupId group = 0; group < groups_.size(); ++group) emit(group, done, result);
+  std::set<NodeId> known;
+  for (const segment::Segment& segment : result.segments) {
+    if (segment.stores.size() == 1 && facts_.is_alias[segment.stores[0]]) continue;  // no kernel
+    for (NodeId value : segment.reads) {
+      if (segment::is_resident(facts_.graph, value) || !known.insert(value).second) continue;
+      result.boundaries.push_back({value, reason_of(value)});
+    }
+  }
+  return result;
+}
+
+/// Producers first: a depth-first walk with an explicit stack, so that depth is no limit.
+void Search::emit(GroupId root, std::vector<bool>& done, Partition& result) const {
+  std::vector<std::pair<GroupId, bool>> stack{{root, false}};
+  while (!stack.empty()) {
+    const std::pair<GroupId, bool> top = stack.back();
+    stack.pop_back();
+    if (done[top.first] || groups_[top.first].members.empty()) continue;
+    if (top.second) {
+      done[top.first] = true;
+      result.segments.push_back(groups_[top.first].price.segment);
+      continue;
+    }
+    stack.emplace_back(top.first, true);
+    for (NodeId value : groups_[top.first].price.segment.reads) {
+      if (owner_[value] != kNoGroup && !done[owner_[value]]) stack.emplace_back(owner_[value], false);
+    }
+  }
+}
+
+}  // namespace vkfuse::partition
