@@ -26,6 +26,7 @@ void by_bytes(Search& search, const Options& options) {
     if (!changed) break;
   }
   if (options.has(Mechanism::siblings)) search.merge_siblings();
+  if (options.has(Mechanism::horizontal)) search.merge_unrelated();
 }
 
 }  // namespace

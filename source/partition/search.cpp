@@ -122,11 +122,12 @@ void Search::apply(Change change) {
 
 /// Whether a path leads from one of the groups to another through a third: merging them would then make a kernel
 /// that waits for itself. Numbers grow along a path, so it ends where all of them are passed.
-bool Search::connected_outside(std::span<const GroupId> groups) const {
+bool Search::connected_outside(std::span<const GroupId> groups) {
   NodeId last = 0;
   for (GroupId group : groups) last = std::max(last, groups_[group].members.back());
   std::vector<GroupId> stack;
-  std::set<GroupId> seen;
+  seen_.resize(groups_.size(), 0);
+  const int walk = ++walks_;
   bool back = false;
   const auto push_readers = [&](GroupId group) {
     for (NodeId id : groups_[group].price.segment.stores) {
@@ -135,7 +136,8 @@ bool Search::connected_outside(std::span<const GroupId> groups) const {
         if (next == group) continue;
         if (is_among(groups, next)) {
           back = back || !is_among(groups, group);
-        } else if (seen.insert(next).second) {
+        } else if (seen_[next] != walk) {
+          seen_[next] = walk;
           stack.push_back(next);
         }
       }
@@ -256,6 +258,50 @@ bool Search::merge_siblings() {
       changed = true;
       kernels[0] = a;
     }
+  }
+  return changed;
+}
+
+/// Positions that the loops of a group run over: those of its largest member or of what that folds.
+std::int64_t Search::positions_of(const Group& group) const {
+  std::int64_t most = 0;
+  const auto count = [&](NodeId id) {
+    const auto sizes = resolve(facts_.graph.node(id).type.shape, facts_.symbols);
+    const auto elements = sizes ? element_count(*sizes) : Result<std::int64_t>(0);
+    return elements ? *elements : 0;
+  };
+  for (NodeId id : group.members) {
+    const ir::Node& node = facts_.graph.node(id);
+    most = std::max(most, count(id));
+    if (node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan) most = std::max(most, count(node.operands[0]));
+    if (node.op->cls != ops::OpClass::contraction) continue;
+    std::int64_t contracted = 1;
+    for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) {
+      const auto sizes = resolve(facts_.graph.node(node.operands[0]).type.shape, facts_.symbols);
+      contracted *= sizes ? (*sizes)[static_cast<std::size_t>(axis)] : 1;
+    }
+    most = std::max(most, count(id) * contracted);
+  }
+  return most;
+}
+
+/// Kernels that run over as many positions, one of which may be the other's as well, are launched once.
+bool Search::merge_unrelated() {
+  constexpr double kLaunchBound = 0.1;   // of the time of two kernels that one launch takes
+  constexpr std::size_t kMostTried = 4;  // of as many positions
+  const double launch = schedule::costs_of(target_).launch_us;
+  bool changed = false;
+  std::map<std::int64_t, std::vector<GroupId>> tried;
+  for (GroupId group = 0; group < groups_.size(); ++group) {
+    if (groups_[group].members.empty() || groups_[group].price.microseconds == 0 || groups_[group].price.microseconds * kLaunchBound > launch) continue;
+    std::vector<GroupId>& others = tried[positions_of(groups_[group])];
+    bool merged = false;
+    for (std::size_t i = 0; i < others.size() && !merged; ++i) {
+      const double both = groups_[others[i]].price.microseconds + groups_[group].price.microseconds;
+      merged = launch >= kLaunchBound * both && try_merge({others[i], group}).ok();
+    }
+    changed = changed || merged;
+    if (!merged && others.size() < kMostTried) others.push_back(group);
   }
   return changed;
 }

@@ -27,6 +27,7 @@ class Search {
   // Each says whether anything changed.
   bool merge_producers();
   bool merge_siblings();
+  bool merge_unrelated();
   /// Values that are stored are computed where they are read instead, where that pays; in any case if `always`.
   bool recompute_values(bool always);
 
@@ -46,13 +47,14 @@ class Search {
   void apply(Change change);
   [[nodiscard]] double slack(std::int64_t bytes, std::int64_t before) const;
 
-  [[nodiscard]] bool connected_outside(std::span<const GroupId> groups) const;
+  [[nodiscard]] bool connected_outside(std::span<const GroupId> groups);
   Result<void> try_merge(std::vector<GroupId> groups);
   Result<void> try_with_producer(GroupId from, GroupId to);
   bool merge_producer(ir::NodeId value, GroupId to);
   Result<void> try_recompute(ir::NodeId value, bool always);
   [[nodiscard]] Result<std::vector<ir::NodeId>> cone_of(ir::NodeId value, const Group& group) const;
   [[nodiscard]] std::vector<ir::NodeId> still_needed(const Group& group, ir::NodeId without) const;
+  [[nodiscard]] std::int64_t positions_of(const Group& group) const;
   void emit(GroupId root, std::vector<bool>& done, Partition& result) const;
   [[nodiscard]] std::string reason_of(ir::NodeId value) const;
 
@@ -68,6 +70,8 @@ class Search {
   std::map<ir::NodeId, std::string> recompute_reasons_;
   std::map<std::pair<GroupId, GroupId>, std::pair<int, int>> refused_;  ///< at these versions
   std::map<ir::NodeId, std::vector<int>> refused_recompute_;           ///< at these versions of producer and readers
+  std::vector<int> seen_;  ///< of each group, the last walk of connected_outside that came to it
+  int walks_ = 0;
   int version_ = 0;
   bool outside_ = false;  ///< the last refusal was for a kernel between the two
 };

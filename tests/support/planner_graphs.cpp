@@ -1,5 +1,7 @@
 #include "support/planner_graphs.hpp"
 
+#include <set>
+
 #include "support/device.hpp"
 #include "support/random.hpp"
 
@@ -23,12 +25,15 @@ class Drawer {
     for (std::size_t i = 0; i < inputs; ++i) values_.push_back(input({Dim(rows_), Dim(columns_)}));
     while (made_ < ops_) add_op();
     const std::vector<std::vector<NodeId>> users = graph_.users();
-    int count = 0;
+    std::set<NodeId> results;
     for (NodeId id : values_) {
-      const bool computed = !graph_.node(id).operands.empty();
-      // What nobody reads is a result, and so is every tenth value; a view is one with its operand behind it.
-      if (computed && (users[id].empty() || (random_.chance(10) && !is_view(id)))) must(graph_.add_output(fmt::format("y{}", count++), id));
+      // What nobody reads is a result, or what it is a view of; and so is every tenth value.
+      if (!users[id].empty() && (is_view(id) || !random_.chance(10))) continue;
+      while (is_view(id)) id = graph_.node(id).operands[0];
+      if (!graph_.node(id).operands.empty()) results.insert(id);
     }
+    int count = 0;
+    for (NodeId id : results) must(graph_.add_output(fmt::format("y{}", count++), id));
     return std::move(graph_);
   }
 
