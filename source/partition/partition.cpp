@@ -20,13 +20,21 @@ constexpr int kMostRounds = 8;
 void by_bytes(Search& search, const Options& options) {
   const bool vertical = options.has(Mechanism::vertical);
   if (vertical) search.merge_producers();
-  for (int round = 0; round < kMostRounds; ++round) {
-    bool changed = options.has(Mechanism::recompute) && search.recompute_values(false);
-    if (vertical && changed) changed = search.merge_producers() || changed;
-    if (!changed) break;
+  const auto settle = [&] {
+    for (int round = 0; round < kMostRounds; ++round) {
+      bool changed = options.has(Mechanism::recompute) && search.recompute_values(false);
+      if (vertical && changed) changed = search.merge_producers() || changed;
+      if (!changed) break;
+    }
+  };
+  settle();
+  if (options.has(Mechanism::siblings) && search.merge_siblings() && vertical) search.merge_producers();
+  for (int round = 0; options.has(Mechanism::moves) && round < kMostRounds && search.move_parts(); ++round) {
+    if (vertical) search.merge_producers();
+    settle();
   }
-  if (options.has(Mechanism::siblings)) search.merge_siblings();
-  if (options.has(Mechanism::horizontal)) search.merge_unrelated();
+  if (options.has(Mechanism::exact) && search.search_all()) return;
+  if (options.has(Mechanism::horizontal) && search.merge_unrelated() && vertical) search.merge_producers();
 }
 
 }  // namespace

@@ -55,11 +55,16 @@ std::string with_numbers(const std::string& text, const std::function<NodeId(Nod
 
 Pricer::Pricer(const Facts& facts, const Target& target, bool memo)
     : facts_(facts), target_(target), roomy_(with_large_buffers(target)), memo_(memo), stored_(facts.graph.size(), false) {
+  constexpr std::int64_t kUnknown = std::int64_t{1} << 50;
   std::map<std::string, std::uint32_t> numbers;
   const auto number = [&](std::string text) { return numbers.emplace(std::move(text), static_cast<std::uint32_t>(numbers.size())).first->second; };
   for (NodeId id = 0; id < facts.graph.size(); ++id) {
     const bool literal = segment::is_literal(facts.graph, id);
     kinds_.push_back(number(description(facts.graph, id)));
+    const TensorType& type = facts.graph.node(id).type;
+    const auto sizes = resolve(type.shape, facts.symbols);
+    const auto bytes = sizes ? byte_count(type.dtype, *sizes) : Result<std::int64_t>(kUnknown);
+    bytes_.push_back(bytes ? *bytes : kUnknown);
     types_.push_back(literal ? kinds_.back() : number("of " + to_text(facts.graph.node(id).type)));
   }
 }
@@ -111,14 +116,28 @@ Pricer::Outcome Pricer::outcome_of(const segment::Segment& segment) const {
   return outcome;
 }
 
-Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
+/// `stored_` is left as it is for key_of.
+segment::Segment Pricer::segment_of(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
   std::vector<NodeId> all = members;
   for (NodeId id : members) all.insert(all.end(), facts_.between[id].begin(), facts_.between[id].end());
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   for (NodeId id : members) stored_[id] = stored(id);
+  return segment::build_segment(facts_.graph, std::move(all), stored_);
+}
+
+std::int64_t Pricer::estimate(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
+  const segment::Segment segment = segment_of(members, stored);
+  for (NodeId id : members) stored_[id] = false;
+  std::int64_t bytes = 0;
+  for (NodeId id : segment.reads) bytes += bytes_[id];
+  for (NodeId id : segment.stores) bytes += bytes_[id];
+  return bytes;
+}
+
+Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
   Price price;
-  price.segment = segment::build_segment(facts_.graph, std::move(all), stored_);
+  price.segment = segment_of(members, stored);
   std::vector<NodeId> nodes;
   std::optional<Key> key;
   if (memo_) key = key_of(price.segment, nodes);
@@ -136,6 +155,7 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
     price.microseconds = known->second.microseconds;
     return price;
   }
+  ++priced_;
   Outcome outcome = outcome_of(price.segment);
   price.bytes = outcome.bytes;
   price.microseconds = outcome.microseconds;
@@ -155,12 +175,7 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
 }
 
 Result<void> Pricer::check_size(const segment::Segment& segment) const {
-  const auto is_large = [&](NodeId id) {
-    const TensorType& type = facts_.graph.node(id).type;
-    const auto sizes = resolve(type.shape, facts_.symbols);
-    const auto bytes = sizes ? byte_count(type.dtype, *sizes) : Result<std::int64_t>(std::numeric_limits<std::int64_t>::max());
-    return !bytes || static_cast<std::uint64_t>(*bytes) > target_.caps.storage_buffer_range;
-  };
+  const auto is_large = [&](NodeId id) { return static_cast<std::uint64_t>(bytes_[id]) > target_.caps.storage_buffer_range; };
   if (!std::any_of(segment.reads.begin(), segment.reads.end(), is_large) && !std::any_of(segment.stores.begin(), segment.stores.end(), is_large)) return {};
   VKF_TRY(loops, segment::build_loops(facts_.graph, segment, facts_.symbols));
   VKF_TRY(schedule, schedule::best(facts_.graph, loops, target_));

@@ -21,6 +21,12 @@ class Pricer {
   /// The kernel of these members, which are sorted, and what of it is stored.
   Result<Price> operator()(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
 
+  /// Bytes of all that the kernel would read and store, whole: what it moves at least where nothing is sliced.
+  std::int64_t estimate(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
+
+  /// Kernels priced so far that were not known.
+  [[nodiscard]] int priced() const { return priced_; }
+
   /// Whether what a kernel reads and stores fits the buffers of the device. Prices do not ask: a value that no buffer
   /// can hold may yet be one that is never stored.
   Result<void> check_size(const segment::Segment& segment) const;
@@ -35,6 +41,7 @@ class Pricer {
     std::int64_t bytes = 0;
     double microseconds = 0;
   };
+  segment::Segment segment_of(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
   [[nodiscard]] Key key_of(const segment::Segment& segment, std::vector<ir::NodeId>& nodes) const;
   [[nodiscard]] Outcome outcome_of(const segment::Segment& segment) const;
 
@@ -45,7 +52,9 @@ class Pricer {
   std::vector<std::uint32_t> kinds_;  ///< equal for nodes of equal op, type and payload
   std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike
   std::vector<bool> stored_;
+  std::vector<std::int64_t> bytes_;  ///< of each value
   std::unordered_map<Key, Outcome, Hash> known_;
+  int priced_ = 0;
 };
 
 }  // namespace vkfuse::partition

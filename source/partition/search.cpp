@@ -57,9 +57,7 @@ bool Search::reads(const Group& group, NodeId value) const {
   }) && !contains(group.members, value);
 }
 
-/// Prices `groups` with other members. A value that some other kernel reads is stored by one of those that have it: by
-/// its owner, or by the first of them.
-Result<Search::Change> Search::priced(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> members) {
+Search::Change Search::begun(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> members) {
   Change change;
   for (GroupId group : groups) {
     change.bytes_before += groups_[group].price.bytes;
@@ -70,6 +68,26 @@ Result<Search::Change> Search::priced(std::vector<GroupId> groups, std::vector<s
     change.made.push_back({std::move(own), {}, 0});
   }
   change.groups = std::move(groups);
+  // A copy that nothing in its kernel needs any more goes.
+  const auto kernels = std::count_if(change.made.begin(), change.made.end(), [](const Group& made) { return !made.members.empty(); });
+  for (bool again = kernels > 1; again;) {
+    again = false;
+    static_cast<void>(each_made(change, [&](Group& group, const auto& stored) -> Result<void> {
+      std::vector<NodeId> roots;
+      std::copy_if(group.members.begin(), group.members.end(), std::back_inserter(roots), stored);
+      std::vector<NodeId> needed = closure_of(std::move(roots), group.members);
+      sort_unique(needed);
+      again = again || needed.size() < group.members.size();
+      group.members = std::move(needed);
+      return {};
+    }));
+  }
+  return change;
+}
+
+/// Visits what is made with what of it is stored. A value that some other kernel reads is stored by one of those that
+/// have it: by its owner, or by the first of them.
+Result<void> Search::each_made(Change& change, const Visit& visit) {
   const auto home_of = [&](NodeId id) {
     std::optional<std::size_t> home;
     for (std::size_t i = 0; i < change.made.size(); ++i) {
@@ -84,15 +102,34 @@ Result<Search::Change> Search::priced(std::vector<GroupId> groups, std::vector<s
            std::any_of(change.made.begin(), change.made.end(), [&](const Group& made) { return reads(made, id); });
   };
   for (std::size_t i = 0; i < change.made.size(); ++i) {
-    Group& group = change.made[i];
-    if (group.members.empty()) continue;
-    const auto stored = [&](NodeId id) { return is_among(change.groups, owner_[id]) && home_of(id) == i && (facts_.is_output[id] || is_read(id)); };
+    if (change.made[i].members.empty()) continue;
+    VKF_CHECK_OK(visit(change.made[i], [&](NodeId id) { return is_among(change.groups, owner_[id]) && home_of(id) == i && (facts_.is_output[id] || is_read(id)); }));
+  }
+  return {};
+}
+
+Result<Search::Change> Search::priced(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> members) {
+  Change change = begun(std::move(groups), std::move(members));
+  VKF_CHECK_OK(each_made(change, [&](Group& group, const auto& stored) -> Result<void> {
     VKF_TRY(price, pricer_(group.members, stored));
     group.price = std::move(price);
     change.bytes += group.price.bytes;
     change.microseconds += group.price.microseconds;
+    return {};
+  }));
+  // A copy that went leaves nobody to read from.
+  for (const Group& group : change.made) {
+    for (NodeId value : group.price.segment.reads) {
+      if (facts_.is_computed[value] && !is_stored(value, change)) return unsupported("%{} is stored by no kernel.", value);
+    }
   }
   return change;
+}
+
+bool Search::is_stored(NodeId value, const Change& change) const {
+  const auto stores = [&](const Group& group) { return contains(group.price.segment.stores, value); };
+  if (std::any_of(change.made.begin(), change.made.end(), stores)) return true;
+  return owner_[value] != kNoGroup && !is_among(change.groups, owner_[value]) && stores(groups_[owner_[value]]);
 }
 
 void Search::apply(Change change) {
@@ -118,20 +155,37 @@ void Search::apply(Change change) {
   for (GroupId group : change.groups) {
     for (NodeId id : groups_[group].price.segment.stores) owner_[id] = group;
   }
+  for (GroupId group : change.groups) note_backwards(group);
+}
+
+void Search::note_backwards(GroupId group) {
+  const segment::Segment& segment = groups_[group].price.segment;
+  backwards_.erase(group);
+  if (segment.stores.empty()) return;
+  NodeId highest = 0;
+  for (NodeId id : segment.reads) highest = std::max(highest, owner_[id] == kNoGroup ? 0 : id);
+  if (segment.stores.front() < highest) backwards_[group] = {segment.stores.front(), highest};
+}
+
+/// Numbers of values grow along a path through kernels, so that one can stop where all that matter are passed; but for
+/// kernels that lead back.
+bool Search::leads_back_below(NodeId last) const {
+  return std::any_of(backwards_.begin(), backwards_.end(), [&](const auto& group) { return group.second.first < last && group.second.second >= last; });
 }
 
 /// Whether a path leads from one of the groups to another through a third: merging them would then make a kernel
-/// that waits for itself. Numbers grow along a path, so it ends where all of them are passed.
+/// that waits for itself.
 bool Search::connected_outside(std::span<const GroupId> groups) {
   NodeId last = 0;
   for (GroupId group : groups) last = std::max(last, groups_[group].members.back());
+  const bool ends = !leads_back_below(last);
   std::vector<GroupId> stack;
   seen_.resize(groups_.size(), 0);
   const int walk = ++walks_;
   bool back = false;
   const auto push_readers = [&](GroupId group) {
     for (NodeId id : groups_[group].price.segment.stores) {
-      if (id >= last) break;
+      if (ends && id >= last) break;
       for (GroupId next : readers_[id]) {
         if (next == group) continue;
         if (is_among(groups, next)) {
@@ -240,6 +294,7 @@ bool Search::merge_producers() {
 
 /// Kernels that read the same value read it once when they are one.
 bool Search::merge_siblings() {
+  constexpr std::size_t kMostTogether = 6;
   bool changed = false;
   for (NodeId id = 0; id < facts_.graph.size(); ++id) {
     if (segment::is_literal(facts_.graph, id)) continue;
@@ -258,6 +313,9 @@ bool Search::merge_siblings() {
       changed = true;
       kernels[0] = a;
     }
+    // Two may not pay where all of them do.
+    std::erase_if(kernels, [&](GroupId group) { return groups_[group].members.empty(); });
+    if (kernels.size() > 2 && kernels.size() <= kMostTogether) changed = try_merge(kernels).ok() || changed;
   }
   return changed;
 }
@@ -306,6 +364,159 @@ bool Search::merge_unrelated() {
   return changed;
 }
 
+/// Whether no kernel waits for itself after a change: no path leads from one that is made back to it.
+bool Search::is_acyclic(const Change& change) const {
+  const std::size_t made = change.made.size();
+  NodeId last = 0;
+  for (const Group& group : change.made) last = std::max(last, group.members.empty() ? 0 : group.members.back());
+  const bool ends = !leads_back_below(last);
+  // Kernels that are made come first, then the others by their number.
+  const auto push_readers = [&](std::size_t at, std::vector<std::size_t>& stack) {
+    for (NodeId id : (at < made ? change.made[at] : groups_[at - made]).price.segment.stores) {
+      for (std::size_t i = 0; i < made; ++i) {
+        const std::vector<NodeId>& reads = change.made[i].price.segment.reads;
+        if (std::find(reads.begin(), reads.end(), id) != reads.end()) stack.push_back(i);
+      }
+      if (ends && id >= last) continue;
+      for (GroupId reader : readers_[id]) {
+        if (!is_among(change.groups, reader)) stack.push_back(made + reader);
+      }
+    }
+  };
+  for (std::size_t root = 0; root < made; ++root) {
+    std::vector<std::size_t> stack;
+    std::set<std::size_t> seen;
+    push_readers(root, stack);
+    while (!stack.empty()) {
+      const std::size_t at = stack.back();
+      stack.pop_back();
+      if (at == root) return false;
+      if (seen.insert(at).second) push_readers(at, stack);
+    }
+  }
+  return true;
+}
+
+/// Groups that store what this one reads, read what it stores, or read the same.
+std::vector<GroupId> Search::neighbours_of(const Group& group, GroupId own) const {
+  constexpr std::size_t kMost = 8;
+  std::vector<GroupId> all;
+  const auto add = [&](GroupId other) {
+    if (other != kNoGroup && other != own && all.size() < kMost && !is_among(all, other)) all.push_back(other);
+  };
+  for (NodeId id : group.price.segment.reads) add(owner_[id]);
+  for (NodeId id : group.price.segment.stores) {
+    for (GroupId reader : readers_[id]) add(reader);
+  }
+  for (NodeId id : group.price.segment.reads) {
+    for (GroupId reader : readers_[id]) add(reader);
+  }
+  return all;
+}
+
+/// For each member, what of the group is computed from it, the same with what is computed for that alone, and what it is
+/// computed from; itself included.
+std::vector<std::vector<NodeId>> Search::parts_of(const Group& group) const {
+  constexpr std::size_t kMost = 24;  // members of a group that is taken apart
+  std::set<std::vector<NodeId>> parts;
+  if (group.members.size() > kMost) return {};
+  for (NodeId root : group.members) {
+    std::vector<NodeId> above{root};
+    for (NodeId id : group.members) {
+      const auto& operands = facts_.operands[id];
+      if (id > root && std::any_of(operands.begin(), operands.end(), [&](NodeId operand) { return contains(above, operand); })) above.push_back(id);
+    }
+    std::vector<NodeId> below = closure_of({root}, group.members);
+    sort_unique(below);
+    std::vector<NodeId> whole = above;
+    for (auto id = group.members.rbegin(); id != group.members.rend(); ++id) {
+      const auto& users = facts_.users[*id];
+      const auto inside = [&](NodeId user) { return contains(whole, user); };
+      if (contains(whole, *id) || contains(below, *id) || contains(group.price.segment.stores, *id) || !std::all_of(users.begin(), users.end(), inside)) continue;
+      whole.insert(std::upper_bound(whole.begin(), whole.end(), *id), *id);
+    }
+    parts.insert(std::move(whole));
+    if (above.size() < group.members.size()) parts.insert(std::move(above));
+    if (below.size() < group.members.size()) parts.insert(std::move(below));
+    parts.insert({root});
+  }
+  parts.erase(group.members);
+  return {parts.begin(), parts.end()};
+}
+
+bool Search::try_move(GroupId from, GroupId to, const std::vector<NodeId>& part) {
+  std::vector<NodeId> left;
+  std::set_difference(groups_[from].members.begin(), groups_[from].members.end(), part.begin(), part.end(), std::back_inserter(left));
+  std::vector<NodeId> larger = groups_[to].members;
+  larger.insert(larger.end(), part.begin(), part.end());
+  Change change = begun({from, to}, {std::move(left), std::move(larger)});
+  // Most change nothing for the better, which is seen without loops and schedules.
+  std::int64_t after = 0;
+  static_cast<void>(each_made(change, [&](Group& group, const auto& stored) -> Result<void> {
+    after += pricer_.estimate(group.members, stored);
+    return {};
+  }));
+  ++moves_estimated_;
+  const std::int64_t before = groups_[from].price.bytes + groups_[to].price.bytes;
+  const bool splits = groups_[to].members.empty();
+  if (!splits && after > before) return false;
+  const int known = pricer_.priced();
+  auto outcome = priced({from, to}, {std::move(change.made[0].members), std::move(change.made[1].members)});
+  moves_priced_ += pricer_.priced() - known;
+  if (!outcome.ok() || outcome->bytes > before) return false;
+  const bool faster = outcome->microseconds < outcome->microseconds_before * 0.999;
+  const bool less = outcome->bytes < before && outcome->microseconds <= outcome->microseconds_before * 1.001;
+  if (!(faster || less) || !is_acyclic(*outcome)) return false;
+  apply(*std::move(outcome));
+  return true;
+}
+
+/// Whether a kernel reads, stores or computes what the part reads, or reads what the part computes.
+bool Search::shares(const std::vector<NodeId>& part, GroupId to) const {
+  const segment::Segment& segment = groups_[to].price.segment;
+  const auto known = [&](NodeId id) { return contains(groups_[to].members, id) || std::find(segment.reads.begin(), segment.reads.end(), id) != segment.reads.end(); };
+  return std::any_of(part.begin(), part.end(), [&](NodeId id) {
+    const auto& operands = facts_.operands[id];
+    return known(id) || std::any_of(operands.begin(), operands.end(), known);
+  });
+}
+
+bool Search::move_parts_of(GroupId from) {
+  const std::vector<GroupId> neighbours = neighbours_of(groups_[from], from);
+  // Nothing has changed since the last time.
+  int newest = groups_[from].version;
+  for (GroupId group : neighbours) newest = std::max(newest, groups_[group].version);
+  const auto known = moves_tried_.find(from);
+  if (known != moves_tried_.end() && known->second >= newest) return false;
+  for (const std::vector<NodeId>& part : parts_of(groups_[from])) {
+    for (GroupId to : neighbours) {
+      if (shares(part, to) && try_move(from, to, part)) return true;
+    }
+    // A kernel that takes longer than its bytes do may be two.
+    const double launch = schedule::costs_of(target_).launch_us;
+    const double copied = static_cast<double>(groups_[from].price.bytes) / (schedule::costs_of(target_).copy_gb_per_s * 1e3);
+    if (groups_[from].price.microseconds < 2 * launch + copied) continue;
+    groups_.emplace_back();
+    if (try_move(from, static_cast<GroupId>(groups_.size() - 1), part)) return true;
+    groups_.pop_back();
+  }
+  moves_tried_[from] = newest;
+  return false;
+}
+
+bool Search::move_parts() {
+  // So that large graphs are not searched for long.
+  constexpr int kMostPriced = 300;
+  constexpr int kMostEstimated = 2500;
+  const auto enough = [&] { return moves_priced_ > kMostPriced || moves_estimated_ > kMostEstimated; };
+  bool changed = false;
+  for (GroupId group = 0; group < groups_.size(); ++group) {
+    if (groups_[group].members.size() < 2) continue;
+    for (int moves = 0; moves < 8 && groups_[group].members.size() > 1 && !enough() && move_parts_of(group); ++moves) changed = true;
+  }
+  return changed;
+}
+
 /// What of a group has to be computed again for one of its members: up to what it stores anyway.
 Result<std::vector<NodeId>> Search::cone_of(NodeId value, const Group& group) const {
   std::vector<NodeId> cone{value};
@@ -319,26 +530,23 @@ Result<std::vector<NodeId>> Search::cone_of(NodeId value, const Group& group) co
   return cone;
 }
 
-/// The members that are left where one of them need not be stored.
-std::vector<NodeId> Search::still_needed(const Group& group, NodeId without) const {
-  std::vector<NodeId> needed;
-  for (NodeId id : group.price.segment.stores) {
-    if (id != without) needed.push_back(id);
-  }
-  std::set<NodeId> seen(needed.begin(), needed.end());
-  for (std::size_t i = 0; i < needed.size(); ++i) {
-    for (NodeId operand : facts_.operands[needed[i]]) {
-      if (contains(group.members, operand) && seen.insert(operand).second) needed.push_back(operand);
+/// The members that the roots are computed from, themselves included.
+std::vector<NodeId> Search::closure_of(std::vector<NodeId> roots, const std::vector<NodeId>& members) const {
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    for (NodeId operand : facts_.operands[roots[i]]) {
+      if (contains(members, operand) && std::find(roots.begin(), roots.end(), operand) == roots.end()) roots.push_back(operand);
     }
   }
-  return needed;
+  return roots;
 }
 
 Result<void> Search::try_recompute(NodeId value, bool always) {
   std::vector<GroupId> groups{owner_[value]};
   groups.insert(groups.end(), readers_[value].begin(), readers_[value].end());
   const Group& producer = groups_[groups[0]];
-  std::vector<NodeId> left = still_needed(producer, value);
+  std::vector<NodeId> kept = producer.price.segment.stores;
+  std::erase(kept, value);
+  std::vector<NodeId> left = closure_of(std::move(kept), producer.members);
   std::vector<NodeId> moved{value};
   auto cone = cone_of(value, producer);
   if (cone) {
