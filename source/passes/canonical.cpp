@@ -104,8 +104,19 @@ class Ranks {
 
 }  // namespace
 
-Result<ir::Graph> canonicalize(const ir::Graph& graph) {
+Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder) {
   const Ranks ranks(graph);
+  if (!reorder) {
+    Rewriter rewriter(graph);
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (ranks.first(id) == id) {
+        VKF_CHECK_OK(rewriter.keep(id));
+      } else {
+        rewriter.alias(id, rewriter.at(ranks.first(id)));
+      }
+    }
+    return rewriter.finish();
+  }
   // From the outputs, operands first.
   std::vector<NodeId> order;
   std::vector<bool> done(graph.size(), false);

@@ -48,12 +48,14 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 }  // namespace
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
-  VKF_TRY(prepared, passes::run_pipeline(graph));
+  VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
   VKF_TRY(target, context.target(rungs_for(prepared)));
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;
   inputs_ = inputs_as_written(graph, prepared);
-  VKF_TRY(plan, plan::make_plan(std::move(prepared), target, {options.fusion}));
+  partition::Options planning = options.planning;
+  planning.fusion = options.fusion;
+  VKF_TRY(plan, plan::make_plan(std::move(prepared), target, planning));
   plan_ = std::move(plan);
   return {};
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "runtime/context.hpp"
 #include "vulkan/command_buffer.hpp"
@@ -15,6 +16,8 @@ namespace vkfuse::runtime {
 struct ProgramOptions {
   codegen::Numerics numerics = codegen::Numerics::standard;
   bool fusion = true;
+  partition::Options planning;  ///< but for `fusion`
+  passes::Options passes;
   schedule::Tuning tuning;  ///< for sweeps and tests
 };
 
