@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 #include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
@@ -149,8 +150,8 @@ struct Essence {
   std::vector<std::string> reasons;
 };
 
-Essence essence_of(const ir::Graph& graph, const Target& target, const partition::Options& options = {}) {
-  const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph)), target, options));
+Essence essence_of(const ir::Graph& graph, const Target& target, const partition::Options& options = {}, const passes::Options& prepared = {}) {
+  const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph, prepared)), target, options));
   const plan::Totals totals = must(plan::totals(plan, {}));
   Essence essence{totals.launches, plan.steps.size(), totals.bytes, {}, {}, {}};
   const std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}));
@@ -213,6 +214,13 @@ TEST(Spelling, ShortRowsAreOneKernelThatReadsInputsOnce) {
       validate({{Dim(37), Dim(512)}, false, adds, from});
     }
   }
+}
+
+TEST(Spelling, WithoutOneOrderKernelsDiffer) {
+  const Program program{{Dim(4096), Dim(512)}, false, false, From::four_inputs};
+  std::set<std::string> texts;
+  for (const Spelling& spelling : all_spellings()) texts.insert(essence_of(written(program, spelling), discrete_gpu(), {}, {.reorder = false}).text);
+  EXPECT_GT(texts.size(), 1U) << "the other tests show nothing";
 }
 
 // (b) A row of 2^20 does not: t3 must be known before t4, and t4 before t5, so there are three walks along the row, and each

@@ -83,8 +83,8 @@ struct Counted {
   friend bool operator==(const Counted&, const Counted&) = default;
 };
 
-Counted counted(const ir::Graph& graph, const Target& target, const SymbolValues& symbols) {
-  const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph)), target));
+Counted counted(const ir::Graph& graph, const Target& target, const SymbolValues& symbols, const passes::Options& options = {}) {
+  const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph, options)), target));
   const plan::Totals totals = must(plan::totals(plan, symbols));
   return {totals.launches, totals.bytes, plan.steps.size()};
 }
@@ -120,6 +120,16 @@ TEST(Shuffle, AndGraphsWithFoldsAndProducts) {
     several += expect_equal_plans(random_planner_graph(seed, 6 + static_cast<int>(seed % 20)), seed % 3 == 0 ? cpu_driver() : discrete_gpu(), {}, seed);
   }
   EXPECT_GT(several, 150) << "plans of one kernel show little";
+}
+
+TEST(Shuffle, WithoutOneOrderPlansDiffer) {
+  int different = 0;
+  for (std::uint64_t seed = 1; seed <= 250; ++seed) {
+    const ir::Graph graph = random_planner_graph(seed, 6 + static_cast<int>(seed % 20));
+    const passes::Options options{.identities = false, .reorder = false};
+    different += counted(graph, discrete_gpu(), {}, options) == counted(Shuffler(graph, seed).run(), discrete_gpu(), {}, options) ? 0 : 1;
+  }
+  EXPECT_GT(different, 5) << "the other tests show nothing";
 }
 
 }  // namespace
