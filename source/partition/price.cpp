@@ -18,6 +18,22 @@ Target with_large_buffers(Target target) {
   return target;
 }
 
+/// Small sizes, a different one for each symbol as far as its facts allow: what shares loops at them does so at any.
+SymbolValues sizes_apart(const ir::Graph& graph) {
+  SymbolValues sizes;
+  for (const ir::Node& node : graph.nodes()) {
+    for (const Dim& dim : node.type.shape) {
+      if (!dim.is_symbol() || sizes.count(dim.name()) != 0) continue;
+      const DimFacts facts = dim.facts();
+      const std::int64_t multiple = facts.multiple_of;
+      const std::int64_t least = schedule::ceil_div(std::max<std::int64_t>(facts.min, 2), multiple) * multiple;
+      const auto number = static_cast<std::int64_t>(sizes.size());
+      sizes[dim.name()] = std::min(least + number * multiple, facts.max / multiple * multiple);
+    }
+  }
+  return sizes;
+}
+
 /// All that a node computes, but for its operands, as text.
 std::string description(const ir::Graph& graph, NodeId id) {
   const ir::Node& node = graph.node(id);
@@ -54,7 +70,7 @@ std::string with_numbers(const std::string& text, const std::function<NodeId(Nod
 }  // namespace
 
 Pricer::Pricer(const Facts& facts, const Target& target, bool memo)
-    : facts_(facts), target_(target), roomy_(with_large_buffers(target)), memo_(memo), stored_(facts.graph.size(), false) {
+    : facts_(facts), target_(target), roomy_(with_large_buffers(target)), memo_(memo), apart_(sizes_apart(facts.graph)), stored_(facts.graph.size(), false) {
   constexpr std::int64_t kUnknown = std::int64_t{1} << 50;
   std::map<std::string, std::uint32_t> numbers;
   const auto number = [&](std::string text) { return numbers.emplace(std::move(text), static_cast<std::uint32_t>(numbers.size())).first->second; };
@@ -101,6 +117,18 @@ Pricer::Key Pricer::key_of(const segment::Segment& segment, std::vector<NodeId>&
 
 Pricer::Outcome Pricer::outcome_of(const segment::Segment& segment) const {
   Outcome outcome;
+  const auto is_empty = [&](NodeId id) { return bytes_[id] == 0; };
+  const auto empty = std::count_if(segment.stores.begin(), segment.stores.end(), is_empty);
+  if (empty > 0 && empty < static_cast<std::ptrdiff_t>(segment.stores.size())) {
+    outcome.error = Error{ErrorCode::unsupported, "Some of its results have no elements, and others do.", {}};
+    return outcome;
+  }
+  // A plan is for all sizes: those at which it is priced may be equal by chance.
+  const auto elsewhere = apart_.empty() ? Result<segment::Loops>(segment::Loops{}) : segment::build_loops(facts_.graph, segment, apart_);
+  if (!elsewhere) {
+    outcome.error = elsewhere.error();
+    return outcome;
+  }
   const auto loops = segment::build_loops(facts_.graph, segment, facts_.symbols);
   if (!loops) {
     outcome.error = loops.error();

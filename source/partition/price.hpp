@@ -49,6 +49,7 @@ class Pricer {
   const Target& target_;
   const Target roomy_;
   const bool memo_;
+  const SymbolValues apart_;  ///< sizes at which no two symbols have the same
   std::vector<std::uint32_t> kinds_;  ///< equal for nodes of equal op, type and payload
   std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike
   std::vector<bool> stored_;

@@ -116,6 +116,19 @@ TEST(Partition, RandomGraphsRunInTheGivenOrderAndNeverMoveMore) {
   }
 }
 
+TEST(Partition, SizesThatAreEqualByChanceMakeNoKernel) {
+  // Both symbols stand for 4096 where plans are made. They share nothing, then a scalar.
+  const std::string inputs = " %0 = input \"a\" : f32[n]\n %1 = input \"b\" : f32[m]\n %2 = input \"s\" : f32[]\n";
+  EXPECT_EQ(partitioned(inputs + " %3 = neg %0 : f32[n]\n %4 = exp %1 : f32[m]\n output \"y\" = %3\n output \"z\" = %4\n").segments.size(), 2U);
+  EXPECT_EQ(partitioned(inputs + " %3 = mul %0 %2 : f32[n]\n %4 = add %1 %2 : f32[m]\n output \"y\" = %3\n output \"z\" = %4\n").segments.size(), 2U);
+  EXPECT_EQ(partitioned(inputs + " %3 = neg %0 : f32[n]\n %4 = exp %0 : f32[n]\n output \"y\" = %3\n output \"z\" = %4\n").segments.size(), 1U);
+}
+
+TEST(Partition, WhatHasNoElementsIsNoPartOfAKernelThatHasSome) {
+  EXPECT_EQ(partitioned(" %0 = input \"a\" : f32[0, 1]\n %1 = input \"b\" : f32[1, 1]\n %2 = neg %0 : f32[0, 1]\n %3 = exp %1 : f32[1, 1]\n"
+                        " output \"y\" = %2\n output \"z\" = %3\n").segments.size(), 2U);
+}
+
 TEST(Partition, AKernelNeverWaitsForItself) {
   // x -> a -> b -> c with b over a larger space and a kept: merging a and c would make a cycle.
   const auto parts = partitioned(" %0 = input \"x\" : f32[1, 64]\n %1 = neg %0 : f32[1, 64]\n %2 = input \"w\" : f32[100, 1]\n"
