@@ -96,6 +96,7 @@ bool Search::search_all() {
   auto change = priced(std::move(groups), std::move(kernels));
   if (!change.ok()) return false;
   apply(*std::move(change));
+  looked_at_all_ = true;
   return true;
 }
 

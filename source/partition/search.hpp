@@ -95,6 +95,7 @@ class Search {
   int moves_estimated_ = 0;
   int moves_priced_ = 0;
   int version_ = 0;
+  bool looked_at_all_ = false;
   bool outside_ = false;  ///< the last refusal was for a kernel between the two
 };
 
