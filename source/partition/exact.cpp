@@ -23,7 +23,7 @@ struct Best {
 }  // namespace
 
 bool Search::search_all() {
-  constexpr std::size_t kMostNodes = 10;
+  constexpr std::size_t kMostNodes = 8;  // some milliseconds
   constexpr double kNoMore = 0.97, kMore = 0.87;  // of the time of what was found, for as many bytes, and for more
   std::vector<NodeId> nodes;
   for (NodeId id = 0; id < facts_.graph.size(); ++id) {

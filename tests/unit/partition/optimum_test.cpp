@@ -143,7 +143,7 @@ Gaps gaps_of(std::uint64_t first, int count, int ops, const Target& target, cons
   return gaps;
 }
 
-// Graphs of up to ten ops are searched whole, where that is clearly better: none is far off.
+// Graphs of up to eight ops are searched whole, where that is clearly better: none is far off.
 TEST(Optimum, SmallGraphsAreNearTheBestPartition) {
   const Gaps gaps = gaps_of(1, 2000, 8, discrete_gpu());
   EXPECT_LE(gaps.sum / gaps.count, 0.03);
