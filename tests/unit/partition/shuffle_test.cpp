@@ -122,6 +122,20 @@ TEST(Shuffle, AndGraphsWithFoldsAndProducts) {
   EXPECT_GT(several, 150) << "plans of one kernel show little";
 }
 
+TEST(Shuffle, PricesOfEqualKernelsAreRemembered) {
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const ir::Graph graph = must(passes::run_pipeline(random_planner_graph(seed, 6 + static_cast<int>(seed % 40))));
+    partition::Options options;
+    options.without = {partition::Mechanism::memo};
+    const partition::Partition with = must(partition::partition(graph, discrete_gpu()));
+    const partition::Partition without = must(partition::partition(graph, discrete_gpu(), options));
+    ASSERT_EQ(with.segments.size(), without.segments.size()) << "seed " << seed;
+    for (std::size_t i = 0; i < with.segments.size(); ++i) EXPECT_EQ(with.segments[i].members, without.segments[i].members) << "seed " << seed;
+    ASSERT_EQ(with.boundaries.size(), without.boundaries.size()) << "seed " << seed;
+    for (std::size_t i = 0; i < with.boundaries.size(); ++i) EXPECT_EQ(with.boundaries[i].reason, without.boundaries[i].reason) << "seed " << seed;
+  }
+}
+
 TEST(Shuffle, WithoutOneOrderPlansDiffer) {
   int different = 0;
   for (std::uint64_t seed = 1; seed <= 250; ++seed) {
