@@ -26,6 +26,10 @@ enum class Numerics : std::uint8_t {
 struct CompileOptions {
   Numerics numerics = Numerics::standard;
   bool fusion = true;  ///< off: one kernel per op, for comparison
+  /// Mechanisms of the planner to do without, by name: docs/command-line.md has them.
+  std::vector<std::string> without;
+  /// Who decides what is stored: "bytes", or for comparison "store-all", "recompute-all" or "greedy-io".
+  std::string planner = "bytes";
   std::string name = "graph";             ///< appears in plans and shaders
   std::vector<std::string> output_names;  ///< default "y", "y1", ...
 };
@@ -95,7 +99,7 @@ struct Port {
   Shape shape;
 };
 
-enum class Stage : std::uint8_t { graph, plan, json, glsl, spirv, msl, hlsl };
+enum class Stage : std::uint8_t { graph, plan, json, glsl, spirv, msl, hlsl, html };
 
 /// A compiled program. Immutable; copies share it; thread-safe (runs of one executable take turns).
 class Executable {
@@ -112,7 +116,7 @@ class Executable {
   /// The same with inputs from the host.
   [[nodiscard]] Result<std::vector<KernelTime>> profile_host(const Inputs& inputs) const;
 
-  /// The graph, the plan (text or JSON), or the code of every kernel, or of segment `segment`.
+  /// The graph, the plan (text, JSON, or a page for a browser), or the code of every kernel, or of segment `segment`.
   [[nodiscard]] Result<std::string> explain(Stage stage, std::optional<int> segment = {}) const;
   /// In the order in which the program was written down.
   [[nodiscard]] std::vector<Port> inputs() const;

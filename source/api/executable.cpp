@@ -48,7 +48,7 @@ Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) 
   const ir::Graph& graph = program.plan().graph;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> sizes;
   std::size_t used = 0;
-  for (ir::NodeId id : graph.inputs()) {
+  for (ir::NodeId id : program.inputs()) {
     const std::string& name = input_name(graph, id);
     const auto given = inputs.find(name);
     if (given == inputs.end()) return invalid("Input '{}' of type {} was not given.", name, to_text(graph.node(id).type));
@@ -64,7 +64,7 @@ Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) 
   Prepared prepared;
   VKF_TRY(symbols, program.symbols_for(sizes));
   prepared.symbols = std::move(symbols);
-  for (ir::NodeId id : graph.inputs()) {
+  for (ir::NodeId id : program.inputs()) {
     const std::string& name = input_name(graph, id);
     VKF_TRY(bytes, program.bytes_of(id, prepared.symbols));
     const std::span<const std::byte> given = inputs.find(name)->second.bytes;
@@ -101,7 +101,7 @@ Result<runtime::Ranges> bound_ranges(const runtime::Program& program, const Bind
     ticket.buffers.push_back(given->second.state());
     return {};
   };
-  for (ir::NodeId id : graph.inputs()) VKF_CHECK_OK(add("input", input_name(graph, id), id, bindings.inputs));
+  for (ir::NodeId id : program.inputs()) VKF_CHECK_OK(add("input", input_name(graph, id), id, bindings.inputs));
   for (const ir::Output& output : graph.outputs()) {
     if (ranges.count(output.value) == 0) VKF_CHECK_OK(add("output", output.name, output.value, bindings.outputs));
   }
@@ -236,16 +236,21 @@ Result<std::string> code_of(Stage stage, const codegen::Kernel& kernel, const ru
   }
 }
 
-Result<std::string> explain_plan(runtime::Program& program, bool json) {
+Result<std::string> explain_plan(runtime::Program& program, Stage stage) {
   VKF_TRY(unfused, program.unfused_plan());
   const SymbolValues symbols = program.nominal();
-  if (!json) return plan::to_text(program.plan(), unfused, symbols);
+  if (stage == Stage::plan) return plan::to_text(program.plan(), unfused, symbols);
   VKF_TRY(variant, program.variant(symbols));
   std::vector<plan::KernelFigures> figures;
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
     figures.push_back(variant->steps[i].alias ? plan::KernelFigures{} : figures_of(*program.context(), variant->kernels[i].back()));
   }
-  return plan::to_json(program.plan(), unfused, symbols, figures);
+  if (stage == Stage::json) return plan::to_json(program.plan(), unfused, symbols, figures);
+  std::vector<std::string> code(variant->kernels.size());
+  for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
+    for (const codegen::Kernel& kernel : variant->kernels[i]) code[i] += (code[i].empty() ? "" : "\n") + kernel.glsl;
+  }
+  return plan::to_html(program.plan(), unfused, symbols, figures, code);
 }
 
 }  // namespace
@@ -254,7 +259,7 @@ Result<std::string> Executable::explain(Stage stage, std::optional<int> segment)
   return api::guarded([&]() -> Result<std::string> {
     runtime::Program& program = *state_->program;
     if (stage == Stage::graph) return ir::print(program.plan().graph);
-    if (stage == Stage::plan || stage == Stage::json) return explain_plan(program, stage == Stage::json);
+    if (stage == Stage::plan || stage == Stage::json || stage == Stage::html) return explain_plan(program, stage);
     VKF_TRY(variant, program.variant(program.nominal()));
     if (segment && (*segment < 0 || *segment >= static_cast<int>(variant->kernels.size()))) {
       return invalid("There is no segment {}: the plan has {}.", *segment, variant->kernels.size());
@@ -281,7 +286,7 @@ int Executable::kernel_count() const {
 std::vector<Port> Executable::inputs() const {
   const ir::Graph& graph = state_->program->plan().graph;
   std::vector<Port> all;
-  for (ir::NodeId id : graph.inputs()) all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
+  for (ir::NodeId id : state_->program->inputs()) all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
   return all;
 }
 
@@ -294,10 +299,33 @@ std::vector<Port> Executable::outputs() const {
 
 namespace {
 
-runtime::ProgramOptions program_options(const CompileOptions& options) {
+/// Names as a person lists them.
+template <typename List>
+std::string names_of(const List& list) {
+  std::string all;
+  for (const auto one : list) all += (all.empty() ? "" : ", ") + std::string(name_of(one));
+  return all;
+}
+
+Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   runtime::ProgramOptions made;
+  for (const std::string& name : options.without) {
+    const auto mechanism = partition::mechanism_named(name);
+    if (mechanism) {
+      made.planning.without.insert(*mechanism);
+    } else if (name == "identities") {
+      made.passes.identities = false;
+    } else if (name == "reorder") {
+      made.passes.reorder = false;
+    } else if (name != "fusion") {
+      return invalid("'{}' is no mechanism to do without; there are: fusion, identities, reorder, {}.", name, names_of(partition::kMechanisms));
+    }
+  }
+  const auto policy = partition::policy_named(options.planner);
+  if (!policy) return invalid("There is no planner '{}'; there are: {}.", options.planner, names_of(partition::kPolicies));
+  made.planning.policy = *policy;
   made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
-  made.fusion = options.fusion;
+  made.fusion = options.fusion && std::find(options.without.begin(), options.without.end(), "fusion") == options.without.end();
   return made;
 }
 
@@ -307,7 +335,8 @@ namespace api {
 
 Result<void> supports_graph(const Device& device, const ir::Graph& graph, const CompileOptions& options) {
   return guarded([&]() -> Result<void> {
-    Result<void> checked = runtime::Program::check(*device.state()->context, graph, program_options(options));
+    VKF_TRY(how, program_options(options));
+    Result<void> checked = runtime::Program::check(*device.state()->context, graph, how);
     if (!checked) return std::move(checked).error().within(fmt::format("compiling the graph '{}'", graph.name));
     return {};
   });
@@ -315,7 +344,8 @@ Result<void> supports_graph(const Device& device, const ir::Graph& graph, const 
 
 Result<Executable> compile_graph(const Device& device, ir::Graph graph, const CompileOptions& options) {
   return guarded([&]() -> Result<Executable> {
-    auto program = runtime::Program::create(device.state()->context, graph, program_options(options));
+    VKF_TRY(how, program_options(options));
+    auto program = runtime::Program::create(device.state()->context, graph, how);
     if (!program) return std::move(program).error().within(fmt::format("compiling the graph '{}'", graph.name));
     auto state = std::make_shared<Executable::State>();
     state->program = *std::move(program);

@@ -179,8 +179,12 @@ Result<std::vector<Kernel>> Emitter::finish_one(const std::string& summary) {
 std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Loops& loops, const segment::Segment& segment) {
   std::vector<std::string> names(graph.size());
   std::size_t count = 0;
-  for (ir::NodeId id : schedule::buffers_read(loops)) names[id] = "v" + std::to_string(count++);
-  for (ir::NodeId id : segment.members) names[id] = "v" + std::to_string(count++);
+  const auto give = [&](ir::NodeId id) {
+    if (names[id].empty()) names[id] = "v" + std::to_string(count++);
+  };
+  for (ir::NodeId id : schedule::buffers_read(loops)) give(id);
+  for (const segment::Value& value : loops.values) give(value.node);
+  for (ir::NodeId id : segment.members) give(id);  // views last: the text does not show how many there are
   return names;
 }
 

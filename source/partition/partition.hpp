@@ -1,7 +1,10 @@
 // Which nodes share a kernel.
 #pragma once
 
+#include <array>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,8 +13,44 @@
 
 namespace vkfuse::partition {
 
+/// What the search can do; each can be switched off.
+enum class Mechanism : std::uint8_t {
+  vertical,   ///< a producer and a reader become one kernel
+  triples,    ///< where two do not pay as one, they are tried with a producer of the first
+  siblings,   ///< kernels that read the same become one
+  horizontal, ///< kernels that have nothing in common do, where their launches cost much of their time
+  moves,      ///< parts of a kernel go to another one, or become one
+  exact,      ///< graphs of few ops: all partitions are looked at
+  recompute,  ///< a value is computed where it is read instead of being stored
+  memo,       ///< kernels of equal structure are priced once; plans are the same without
+};
+inline constexpr std::array<Mechanism, 8> kMechanisms = {Mechanism::vertical, Mechanism::triples, Mechanism::siblings,  Mechanism::horizontal,
+                                                     Mechanism::moves,    Mechanism::exact,   Mechanism::recompute, Mechanism::memo};
+constexpr std::string_view name_of(Mechanism mechanism) {
+  constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves", "exact", "recompute", "memo"};
+  return names[static_cast<int>(mechanism)];
+}
+std::optional<Mechanism> mechanism_named(std::string_view name);
+
+/// Who decides what is stored. All but the first are for comparison.
+enum class Policy : std::uint8_t {
+  bytes,          ///< what moves fewer bytes and is modelled no slower
+  store_all,      ///< what several ops read is stored
+  recompute_all,  ///< what is computed element by element is stored only as a result
+  greedy_io,      ///< producers into readers in graph order while that moves no more bytes, whatever it costs
+};
+inline constexpr std::array<Policy, 4> kPolicies = {Policy::bytes, Policy::store_all, Policy::recompute_all, Policy::greedy_io};
+constexpr std::string_view name_of(Policy policy) {
+  constexpr std::string_view names[] = {"bytes", "store-all", "recompute-all", "greedy-io"};
+  return names[static_cast<int>(policy)];
+}
+std::optional<Policy> policy_named(std::string_view name);
+
 struct Options {
   bool fusion = true;  ///< off: one kernel per op
+  Policy policy = Policy::bytes;
+  std::set<Mechanism> without;
+  [[nodiscard]] bool has(Mechanism mechanism) const { return without.count(mechanism) == 0; }
 };
 
 /// A value that is written by one kernel and read by another, and why the two are not one.
@@ -26,7 +65,8 @@ struct Partition {
 };
 
 /// Partitions every node that an output needs. Two kernels are merged when the result is convex,
-/// fits the target, moves no more bytes and is modelled no slower than the two.
+/// fits the target, moves no more bytes and is modelled no slower than the two. A value may be computed by several
+/// kernels, and is stored by one at most.
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options = {});
 
 }  // namespace vkfuse::partition

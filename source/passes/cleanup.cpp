@@ -1,4 +1,3 @@
-#include <map>
 #include <set>
 
 #include "passes/passes.hpp"
@@ -17,28 +16,6 @@ Result<ir::Graph> remove_dead(const ir::Graph& graph) {
   Rewriter rewriter(graph);
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     if (live[id]) VKF_CHECK_OK(rewriter.keep(id));
-  }
-  return rewriter.finish();
-}
-
-Result<ir::Graph> merge_equal(const ir::Graph& graph) {
-  // Keyed by what can be ordered; payloads, which can be large, are compared within a bucket.
-  using Key = std::tuple<const ops::OpRow*, std::vector<ir::NodeId>, DType, std::string>;
-  std::map<Key, std::vector<ir::NodeId>> seen;
-  Rewriter rewriter(graph);
-  for (ir::NodeId id = 0; id < graph.size(); ++id) {
-    const ir::Node& node = graph.node(id);
-    auto& bucket = seen[Key{node.op, rewriter.mapped(id), node.type.dtype, to_text(node.type.shape)}];
-    bool merged = false;
-    for (ir::NodeId other : bucket) {
-      if (!(graph.node(other).payload == node.payload)) continue;
-      rewriter.alias(id, rewriter.at(other));
-      merged = true;
-      break;
-    }
-    if (merged) continue;
-    VKF_CHECK_OK(rewriter.keep(id));
-    bucket.push_back(id);
   }
   return rewriter.finish();
 }

@@ -15,14 +15,23 @@ Result<ir::Graph> decompose(const ir::Graph& graph);
 /// fold them too, more exactly than the device computes, and then fused and unfused runs differ.
 Result<ir::Graph> fold_literals(const ir::Graph& graph);
 
-/// One node for equal computations: same op, payload, type and operands.
-Result<ir::Graph> merge_equal(const ir::Graph& graph);
+/// Drops copies and views that change nothing, unless a copy is a result; makes one of two reshapes, or permutes, in a row.
+Result<ir::Graph> drop_identities(const ir::Graph& graph);
+
+/// One node for equal computations, and one order of nodes and of operands of commutative ops for all graphs that compute
+/// the same from inputs of the same names. Inputs are moved too. Without `reorder` everything stays where it is, and equal nodes are still one.
+Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder = true);
 
 /// An output that is an input, a constant or the value of an earlier output becomes a view of it: every output is a
 /// node of its own, and the plan decides whether a kernel writes it.
 Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 
+struct Options {
+  bool identities = true;  ///< drop_identities
+  bool reorder = true;     ///< of canonicalize
+};
+
 /// All of them, in order, verified after each in debug builds.
-Result<ir::Graph> run_pipeline(const ir::Graph& graph);
+Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options = {});
 
 }  // namespace vkfuse::passes

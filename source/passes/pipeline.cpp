@@ -1,10 +1,12 @@
 #include "passes/passes.hpp"
 
+#include <functional>
+
 namespace vkfuse::passes {
 
-Result<ir::Graph> run_pipeline(const ir::Graph& graph) {
+Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
   VKF_CHECK_OK(ir::verify(graph));
-  using Pass = Result<ir::Graph> (*)(const ir::Graph&);
+  using Pass = std::function<Result<ir::Graph>(const ir::Graph&)>;
   struct Step {
     const char* name;
     Pass pass;
@@ -12,8 +14,9 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph) {
   const Step steps[] = {
       {"remove_dead", remove_dead},            // first: the others then look at less
       {"decompose", decompose},                // before folding and merging: it makes literals and equal parts
-      {"fold_literals", fold_literals},              // before merging: it makes equal literals
-      {"merge_equal", merge_equal},            //
+      {"drop_identities", [&](const ir::Graph& one) { return options.identities ? drop_identities(one) : one; }},  // before folding: literals come through
+      {"fold_literals", fold_literals},        // before merging: it makes equal literals
+      {"canonicalize", [&](const ir::Graph& one) { return canonicalize(one, options.reorder); }},
       {"separate_outputs", separate_outputs},  // last: the views must not be merged away
   };
   ir::Graph current = graph;

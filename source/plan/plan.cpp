@@ -81,7 +81,7 @@ Result<Totals> totals(const Plan& plan, const SymbolValues& symbols) {
     if (step.alias) continue;
     const schedule::Schedule& schedule = step.schedule;
     sum.launches += schedule.items > 0 ? schedule.dispatches : 0;
-    sum.bytes += schedule.bytes_read + schedule.bytes_written;
+    sum.bytes += schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written;
     sum.loads += schedule.loads_executed;
     sum.stores += schedule.stores_executed;
     sum.transactions += schedule.transactions;

@@ -83,5 +83,9 @@ struct KernelFigures {
 Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols);
 Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
                             const std::vector<KernelFigures>& figures);
+/// The same as one page for a browser, which needs nothing else: the graph as a drawing with a box for each kernel. `code`
+/// has the shaders of each step, or is empty.
+Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures,
+                            const std::vector<std::string>& code);
 
 }  // namespace vkfuse::plan

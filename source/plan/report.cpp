@@ -100,6 +100,7 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
   json["ops"] = nlohmann::ordered_json::array();
   for (ir::NodeId id : step.segment.members) json["ops"].push_back(plan.graph.node(id).op->name);
   json["bytes_read"] = schedule.bytes_read;
+  if (schedule.bytes_read_again > 0) json["bytes_read_again"] = schedule.bytes_read_again;
   json["bytes_written"] = schedule.bytes_written;
   json["loads"] = schedule.loads_executed;
   json["stores"] = schedule.stores_executed;

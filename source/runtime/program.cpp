@@ -26,6 +26,17 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
   return rungs;
 }
 
+const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name; }
+
+/// The inputs of `prepared` in the order of `graph`: passes keep every input, and not their order.
+std::vector<ir::NodeId> inputs_as_written(const ir::Graph& graph, const ir::Graph& prepared) {
+  std::map<std::string, ir::NodeId> by_name;
+  for (ir::NodeId id : prepared.inputs()) by_name[input_name(prepared, id)] = id;
+  std::vector<ir::NodeId> all;
+  for (ir::NodeId id : graph.inputs()) all.push_back(by_name.at(input_name(graph, id)));
+  return all;
+}
+
 /// Dtypes that a device may lack altogether.
 Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
@@ -38,11 +49,14 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 }  // namespace
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
-  VKF_TRY(prepared, passes::run_pipeline(graph));
+  VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
   VKF_TRY(target, context.target(rungs_for(prepared)));
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;
-  VKF_TRY(plan, plan::make_plan(std::move(prepared), target, {options.fusion}));
+  inputs_ = inputs_as_written(graph, prepared);
+  partition::Options planning = options.planning;
+  planning.fusion = options.fusion;
+  VKF_TRY(plan, plan::make_plan(std::move(prepared), target, planning));
   plan_ = std::move(plan);
   return {};
 }
@@ -130,7 +144,7 @@ Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues&
 
 Result<SymbolValues> Program::symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const {
   SymbolValues symbols;
-  for (ir::NodeId id : plan_.graph.inputs()) {
+  for (ir::NodeId id : inputs_) {
     const ir::Node& node = plan_.graph.node(id);
     const std::string& name = std::get<ir::InputPayload>(node.payload).name;
     const auto given = sizes.find(name);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "runtime/context.hpp"
 #include "vulkan/command_buffer.hpp"
@@ -15,6 +16,8 @@ namespace vkfuse::runtime {
 struct ProgramOptions {
   codegen::Numerics numerics = codegen::Numerics::standard;
   bool fusion = true;
+  partition::Options planning;  ///< but for `fusion`
+  passes::Options passes;
   schedule::Tuning tuning;  ///< for sweeps and tests
 };
 
@@ -56,6 +59,8 @@ class Program {
   [[nodiscard]] const plan::Plan& plan() const { return plan_; }
   [[nodiscard]] const std::shared_ptr<Context>& context() const { return context_; }
   [[nodiscard]] const ProgramOptions& options() const { return options_; }
+  /// Input nodes of the plan's graph in the order in which the program has them.
+  [[nodiscard]] const std::vector<ir::NodeId>& inputs() const { return inputs_; }
 
   /// The variant for these sizes, compiled on first use. Thread-safe.
   Result<std::shared_ptr<const Variant>> variant(const SymbolValues& symbols);
@@ -98,6 +103,7 @@ class Program {
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
   plan::Plan plan_;
+  std::vector<ir::NodeId> inputs_;
   std::mutex mutex_;
   std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
   std::list<SymbolValues> recent_;  ///< most recently used first

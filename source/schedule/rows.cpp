@@ -278,7 +278,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const int bytes = size_of(graph.node(value.node).type.dtype);
     const bool kept = schedule.persistent && schedule.loads[i].kind == AccessKind::vector;
     const int times = loops.per_element(value) && !kept ? std::max(1, passes_using(loops, i)) : 1;
-    traffic += static_cast<double>(segment::elements_touched(loops, value)) * bytes * (1 + (times - 1) * again);
+    const std::int64_t touched = segment::elements_touched(loops, value) * bytes;
+    traffic += static_cast<double>(touched) * (1 + (times - 1) * again);
+    if (again == 1.0) schedule.bytes_read_again += touched * (times - 1);
     schedule.loads_executed += times * executed(value.axes) * instructions(schedule.loads[i], bytes, schedule.elements_per_item);
     schedule.transactions += times * ceil_div(executed(value.axes), subgroup) * lines(schedule.loads[i], bytes, schedule.elements_per_item, subgroup);
   }

@@ -218,6 +218,7 @@ struct Schedule {
   // The model.
   std::int64_t bytes_read = 0;  ///< each element once
   std::int64_t bytes_written = 0;
+  std::int64_t bytes_read_again = 0;  ///< by later passes over rows of which no cache holds as many as are in flight
   std::int64_t loads_executed = 0;  ///< load instructions, all invocations together
   std::int64_t stores_executed = 0;
   std::int64_t transactions = 0;  ///< 128-byte lines touched per subgroup-wide access, summed

@@ -85,12 +85,12 @@ std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const S
   return contracted > 1 ? std::optional(sizes) : std::nullopt;
 }
 
-/// The members that are computed from `from`, itself included.
-std::set<ir::NodeId> members_above(const ir::Graph& graph, const Segment& segment, ir::NodeId from) {
-  std::set<ir::NodeId> above{from};
-  for (ir::NodeId id : segment.members) {
-    const std::vector<ir::NodeId>& operands = graph.node(id).operands;
-    if (std::any_of(operands.begin(), operands.end(), [&](ir::NodeId operand) { return above.count(operand) != 0; })) above.insert(id);
+/// The members that are computed from `from`, itself included, in graph order.
+std::vector<ir::NodeId> members_above(const ir::Graph& graph, const Segment& segment, ir::NodeId from) {
+  std::vector<ir::NodeId> above{from};
+  for (auto id = std::upper_bound(segment.members.begin(), segment.members.end(), from); id != segment.members.end(); ++id) {
+    const std::vector<ir::NodeId>& operands = graph.node(*id).operands;
+    if (std::any_of(operands.begin(), operands.end(), [&](ir::NodeId operand) { return std::binary_search(above.begin(), above.end(), operand); })) above.push_back(*id);
   }
   return above;
 }
@@ -115,7 +115,7 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
   }
   // From a stored value that the fold feeds the walk comes to the fold. From one beside it nothing would say which
   // axes are columns, and results of rows alone would find no place.
-  const std::set<ir::NodeId> leads_to_fold = fold ? members_above(graph, segment, *fold) : std::set<ir::NodeId>{};
+  const std::vector<ir::NodeId> leads_to_fold = fold ? members_above(graph, segment, *fold) : std::vector<ir::NodeId>{};
   std::int64_t largest = -1;
   for (ir::NodeId id : segment.stores) {
     VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
@@ -124,7 +124,7 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
     if (fold && count > wanted) {
       return unsupported("%{} has {} elements, and %{} folds only {}: the fold would be computed again for each of the others.", id, count, *fold, wanted);
     }
-    if (fold && (count != wanted || leads_to_fold.count(id) == 0)) continue;
+    if (fold && (count != wanted || !std::binary_search(leads_to_fold.begin(), leads_to_fold.end(), id))) continue;
     if (count < largest) continue;
     largest = count;
     base.node = id;

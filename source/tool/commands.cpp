@@ -48,10 +48,8 @@ Result<DeviceOptions> device_options(const Common& common) {
 Result<CompileOptions> compile_options(const Common& common) {
   CompileOptions options;
   options.numerics = common.strict ? Numerics::strict : Numerics::standard;
-  for (const std::string& name : common.without) {
-    if (name != "fusion") return invalid("'--without {}' names no mechanism; there is: fusion.", name);
-    options.fusion = false;
-  }
+  options.without = common.without;
+  options.planner = common.planner;
   return options;
 }
 
@@ -199,7 +197,7 @@ Result<int> show_plan(const Common& common, const PlanCommand& command) {
   VKF_TRY(graph, load_model(command.model));
   VKF_TRY(device, open_device(common));
   VKF_TRY(program, compile_model(common, device, std::move(graph)));
-  VKF_TRY(text, program.explain(command.format == "json" ? Stage::json : Stage::plan));
+  VKF_TRY(text, program.explain(command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan));
   if (command.output.empty()) {
     std::fputs(text.c_str(), stdout);
   } else {

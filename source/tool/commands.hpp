@@ -13,7 +13,8 @@ struct Common {
   std::string device;
   std::vector<std::string> disable;
   std::vector<std::string> limits;   ///< NAME=VALUE
-  std::vector<std::string> without;  ///< "fusion"
+  std::vector<std::string> without;  ///< mechanisms
+  std::string planner = "bytes";
   bool strict = false;
   std::string cache;  ///< a folder, "off", or empty
 };

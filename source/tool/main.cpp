@@ -18,7 +18,8 @@ void add_common(CLI::App& command, Common& common) {
   command.add_option("-d,--device", common.device, "An index, a UUID or a part of the name");
   command.add_option("--disable", common.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
   command.add_option("--limit", common.limits, "Lower a limit: NAME=VALUE");
-  command.add_option("--without", common.without, "Switch a mechanism off: fusion")->delimiter(',');
+  command.add_option("--without", common.without, "Switch mechanisms off: fusion, or others that docs/command-line.md lists")->delimiter(',');
+  command.add_option("--planner", common.planner, "Who decides what is stored: bytes, store-all, recompute-all or greedy-io");
   command.add_option("--cache", common.cache, "The folder of compiled kernels, or off");
   command.add_flag("--strict", common.strict, "Round every op to its dtype");
 }
@@ -58,7 +59,7 @@ int main(int argc, char** argv) {
   CLI::App* plan_app = app.add_subcommand("plan", "Show which ops share a kernel, what that moves, and why not more");
   add_common(*plan_app, common);
   plan_app->add_option("model", plan.model, "A .onnx or .vkf file")->required();
-  plan_app->add_option("--format", plan.format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  plan_app->add_option("--format", plan.format, "text, json or html")->check(CLI::IsMember({"text", "json", "html"}));
   plan_app->add_option("-o,--output", plan.output, "Write to a file");
   plan_app->callback([&] { status = finish(show_plan(common, plan)); });
 

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 
-// segment 0 of graph "bias + GELU": add, mul, erf, mul, fma
+// segment 0 of graph "bias + GELU": add, mul, mul, erf, fma
 // 8 elements per item, 1 item in flight per invocation
 layout(local_size_x_id = 0) in;
 
@@ -69,10 +69,10 @@ uint f16x2_bits_native(vec2 v) {
 // One element.
 void element(float in_x, float in_bias, out float out_y_result) {
   precise float v2 = in_x + in_bias;
-  precise float v4 = v2 * 0.70703125;
-  precise float v5 = f16_erf(v4);
-  precise float v7 = v2 * 0.5;
-  precise float out_y = fma(v7, v5, v7);
+  precise float v4 = v2 * 0.5;
+  precise float v6 = v2 * 0.70703125;
+  precise float v7 = f16_erf(v6);
+  precise float out_y = fma(v4, v7, v4);
   out_y_result = out_y;
 }
 

@@ -10,8 +10,8 @@ layout(push_constant) uniform Sizes {
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f32[128, 64]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_b;  // %1 : f32[128, 32]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_c;  // %2 : f32[128, 100]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_b;  // %2 : f32[128, 32]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_c;  // %3 : f32[128, 100]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec4 w[]; } out_y;  // %6 : f32[128, 128]
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
@@ -30,10 +30,10 @@ float f32_max(float x, float y) {
 
 // One element.
 void element(float in_a, float in_a_e, float in_b, float in_c, out float out_y_result, out float out_y_part_result, out float out_y_part1_result, out float out_y_part2_result) {
-  precise float v3 = -in_a;
-  precise float out_y = f32_max(v3, 0.0);
-  precise float v3_v = -in_a_e;
-  precise float out_y_v = f32_max(v3_v, 0.0);
+  precise float v1 = -in_a;
+  precise float out_y = f32_max(v1, 0.0);
+  precise float v1_v = -in_a_e;
+  precise float out_y_v = f32_max(v1_v, 0.0);
   precise float out_y_v1 = f32_max(in_b, 0.0);
   precise float out_y_v2 = f32_max(in_c, 0.0);
   out_y_result = out_y;

@@ -14,8 +14,8 @@ layout(push_constant) uniform Sizes {
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uint w[]; } in_x;  // %0 : f16[512, 4098]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_weight;  // %1 : f16[4098]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_bias;  // %2 : f16[4098]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_weight;  // %11 : f16[4098]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_bias;  // %13 : f16[4098]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uint w[]; } out_y;  // %14 : f16[512, 4098]
 
 // With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
@@ -60,36 +60,36 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared float v3_shared[8];
-shared float v7_shared[8];
+shared float v1_shared[8];
+shared float v5_shared[8];
 
-void v3_join(inout float a, float b) {
+void v1_join(inout float a, float b) {
   precise float joined = a + b;
   a = joined;
 }
 
-void v7_join(inout float a, float b) {
+void v5_join(inout float a, float b) {
   precise float joined = a + b;
   a = joined;
 }
 
 // One element of pass 0.
-void pass0(float in_x, inout float v3) {
-  v3_join(v3, in_x);
+void pass0(float in_x, inout float v1) {
+  v1_join(v1, in_x);
 }
 
 // One element of pass 1.
-void pass1(float in_x, float v3, inout float v7) {
-  precise float v5 = in_x - v3;
-  precise float v6 = v5 * v5;
-  v7_join(v7, v6);
+void pass1(float in_x, float v1, inout float v5) {
+  precise float v3 = in_x - v1;
+  precise float v4 = v3 * v3;
+  v5_join(v5, v4);
 }
 
 // One element of pass 2.
-void pass2(float in_x, float in_weight, float in_bias, float v3, float v10, out float out_y_result) {
-  precise float v5 = in_x - v3;
-  precise float v12 = v5 * v10;
-  precise float out_y = fma(v12, in_weight, in_bias);
+void pass2(float in_x, float v1, float v8, float in_weight, float in_bias, out float out_y_result) {
+  precise float v3 = in_x - v1;
+  precise float v10 = v8 * v3;
+  precise float out_y = fma(v10, in_weight, in_bias);
   out_y_result = out_y;
 }
 
@@ -109,50 +109,50 @@ void main() {
     in_weight_w0[t] = in_weight.w[column];
     in_bias_w0[t] = in_bias.w[column];
   }
-  float v3 = 0.0;
+  float v1 = 0.0;
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
     uint column = t * 256u + column_lane;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
-      pass0(in_x_0[0], v3);
-      pass0(in_x_0[1], v3);
+      pass0(in_x_0[0], v1);
+      pass0(in_x_0[1], v1);
     }
   }
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
-    v3_join(v3, subgroupShuffleXor(v3, mask));
+    v1_join(v1, subgroupShuffleXor(v1, mask));
   }
   if (gl_SubgroupInvocationID == 0u) {
-    v3_shared[gl_SubgroupID] = v3;
+    v1_shared[gl_SubgroupID] = v1;
   }
   barrier();
-  v3 = v3_shared[gl_SubgroupInvocationID % 8u];
+  v1 = v1_shared[gl_SubgroupInvocationID % 8u];
   for (uint mask = 4u; mask > 0u; mask >>= 1) {
-    v3_join(v3, subgroupShuffleXor(v3, mask));
+    v1_join(v1, subgroupShuffleXor(v1, mask));
   }
-  v3 = v3 / float(4098u);
-  float v7 = 0.0;
+  v1 = v1 / float(4098u);
+  float v5 = 0.0;
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
     uint column = t * 256u + column_lane;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
-      pass1(in_x_0[0], v3, v7);
-      pass1(in_x_0[1], v3, v7);
+      pass1(in_x_0[0], v1, v5);
+      pass1(in_x_0[1], v1, v5);
     }
   }
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
-    v7_join(v7, subgroupShuffleXor(v7, mask));
+    v5_join(v5, subgroupShuffleXor(v5, mask));
   }
   if (gl_SubgroupInvocationID == 0u) {
-    v7_shared[gl_SubgroupID] = v7;
+    v5_shared[gl_SubgroupID] = v5;
   }
   barrier();
-  v7 = v7_shared[gl_SubgroupInvocationID % 8u];
+  v5 = v5_shared[gl_SubgroupInvocationID % 8u];
   for (uint mask = 4u; mask > 0u; mask >>= 1) {
-    v7_join(v7, subgroupShuffleXor(v7, mask));
+    v5_join(v5, subgroupShuffleXor(v5, mask));
   }
-  v7 = v7 / float(4098u);
-  precise float v9 = v7 + 1.001358e-05;
-  precise float v10 = f32_rsqrt(v9);
+  v5 = v5 / float(4098u);
+  precise float v7 = v5 + 1.001358e-05;
+  precise float v8 = f32_rsqrt(v7);
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
     uint column = t * 256u + column_lane;
     if (column < 2049u) {
@@ -160,8 +160,8 @@ void main() {
       vec2 in_weight_0 = f16x2_values_native(in_weight_w0[t]);
       vec2 in_bias_0 = f16x2_values_native(in_bias_w0[t]);
       vec2 out_y_0;
-      pass2(in_x_0[0], in_weight_0[0], in_bias_0[0], v3, v10, out_y_0[0]);
-      pass2(in_x_0[1], in_weight_0[1], in_bias_0[1], v3, v10, out_y_0[1]);
+      pass2(in_x_0[0], v1, v8, in_weight_0[0], in_bias_0[0], out_y_0[0]);
+      pass2(in_x_0[1], v1, v8, in_weight_0[1], in_bias_0[1], out_y_0[1]);
       if (inside) {
         out_y.w[row * 2049u + column] = f16x2_bits_native(out_y_0);
       }

@@ -11,14 +11,14 @@ layout(push_constant) uniform Sizes {
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f32[256]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_b;  // %1 : f32[256]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_c;  // %2 : f32[256]
-layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec4 w[]; } v5;  // %5 : f32[256]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_c;  // %3 : f32[256]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec4 w[]; } v4;  // %4 : f32[256]
 
 // One element.
-void element(float in_a, float in_b, float in_c, out float v5_result) {
-  precise float v4 = in_a + in_b;
-  precise float v5 = v4 + in_c;
-  v5_result = v5;
+void element(float in_a, float in_b, float in_c, out float v4_result) {
+  precise float v2 = in_a + in_b;
+  precise float v4 = v2 + in_c;
+  v4_result = v4;
 }
 
 void main() {
@@ -31,12 +31,12 @@ void main() {
   vec4 in_a_0 = uintBitsToFloat(in_a_w0);
   vec4 in_b_0 = uintBitsToFloat(in_b_w0);
   vec4 in_c_0 = uintBitsToFloat(in_c_w0);
-  vec4 v5_0;
-  element(in_a_0[0], in_b_0[0], in_c_0[0], v5_0[0]);
-  element(in_a_0[1], in_b_0[1], in_c_0[1], v5_0[1]);
-  element(in_a_0[2], in_b_0[2], in_c_0[2], v5_0[2]);
-  element(in_a_0[3], in_b_0[3], in_c_0[3], v5_0[3]);
-  v5.w[item] = floatBitsToUint(v5_0);
+  vec4 v4_0;
+  element(in_a_0[0], in_b_0[0], in_c_0[0], v4_0[0]);
+  element(in_a_0[1], in_b_0[1], in_c_0[1], v4_0[1]);
+  element(in_a_0[2], in_b_0[2], in_c_0[2], v4_0[2]);
+  element(in_a_0[3], in_b_0[3], in_c_0[3], v4_0[3]);
+  v4.w[item] = floatBitsToUint(v4_0);
 }
 
 #version 450
@@ -50,13 +50,13 @@ layout(push_constant) uniform Sizes {
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_d;  // %3 : f32[256]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } v5;  // %5 : f32[256]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } v4;  // %4 : f32[256]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_d;  // %5 : f32[256]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_sum;  // %6 : f32[256]
 
 // One element.
-void element(float in_d, float v5, out float out_sum_result) {
-  precise float out_sum = v5 + in_d;
+void element(float v4, float in_d, out float out_sum_result) {
+  precise float out_sum = v4 + in_d;
   out_sum_result = out_sum;
 }
 
@@ -64,14 +64,14 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
+  uvec4 v4_w0 = v4.w[item];
   uvec4 in_d_w0 = in_d.w[item];
-  uvec4 v5_w0 = v5.w[item];
+  vec4 v4_0 = uintBitsToFloat(v4_w0);
   vec4 in_d_0 = uintBitsToFloat(in_d_w0);
-  vec4 v5_0 = uintBitsToFloat(v5_w0);
   vec4 out_sum_0;
-  element(in_d_0[0], v5_0[0], out_sum_0[0]);
-  element(in_d_0[1], v5_0[1], out_sum_0[1]);
-  element(in_d_0[2], v5_0[2], out_sum_0[2]);
-  element(in_d_0[3], v5_0[3], out_sum_0[3]);
+  element(v4_0[0], in_d_0[0], out_sum_0[0]);
+  element(v4_0[1], in_d_0[1], out_sum_0[1]);
+  element(v4_0[2], in_d_0[2], out_sum_0[2]);
+  element(v4_0[3], in_d_0[3], out_sum_0[3]);
   out_sum.w[item] = floatBitsToUint(out_sum_0);
 }

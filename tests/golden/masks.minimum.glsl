@@ -11,7 +11,7 @@ layout(push_constant) uniform Sizes {
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : i8[1000]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_keep;  // %1 : bool[1000]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_keep;  // %3 : bool[1000]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %6 : i8[1000]
 
 ivec4 i8x4_values(uint word) {
@@ -33,8 +33,8 @@ uint i8x4_bits(ivec4 v) {
 
 // One element.
 void element(int in_x, bool in_keep, out int out_y_result) {
-  bool v3 = in_x > 3;
-  bool v4 = v3 && in_keep;
+  bool v2 = in_x > 3;
+  bool v4 = v2 && in_keep;
   bool v5 = !v4;
   int out_y = bitfieldExtract(v5 ? 3 : in_x, 0, 8);
   out_y_result = out_y;

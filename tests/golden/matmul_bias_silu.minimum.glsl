@@ -74,7 +74,7 @@ shared vec4 in_w_tile[528];
 void result_element(float in_bias, float v2_v, out float out_y_result) {
   precise float v4 = v2_v + in_bias;
   precise float v5 = f16_sigmoid(v4);
-  precise float out_y = v4 * v5;
+  precise float out_y = v5 * v4;
   out_y_result = out_y;
 }
 

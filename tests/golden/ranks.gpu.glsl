@@ -12,8 +12,8 @@ layout(push_constant) uniform Sizes {
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[6, 5, 4, 64]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_channel;  // %1 : f16[5, 1, 1]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_row;  // %2 : f16[64]
-layout(set = 0, binding = 3) readonly buffer Buffer3 { uvec4 w[]; } in_matrix;  // %3 : f16[4, 64]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_row;  // %3 : f16[64]
+layout(set = 0, binding = 3) readonly buffer Buffer3 { uvec4 w[]; } in_matrix;  // %5 : f16[4, 64]
 layout(set = 0, binding = 4) writeonly buffer Buffer4 { uvec4 w[]; } out_y;  // %6 : f16[6, 5, 4, 64]
 
 // With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
@@ -27,8 +27,8 @@ uint f16x2_bits_native(vec2 v) {
 
 // One element.
 void element(float in_x, float in_row, float in_matrix, float in_channel_e, out float out_y_result) {
-  precise float v5 = fma(in_x, in_channel_e, in_row);
-  precise float out_y = fma(v5, in_matrix, in_x);
+  precise float v4 = fma(in_x, in_channel_e, in_row);
+  precise float out_y = fma(v4, in_matrix, in_x);
   out_y_result = out_y;
 }
 

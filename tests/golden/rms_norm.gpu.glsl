@@ -15,10 +15,10 @@ layout(push_constant) uniform Sizes {
   uint size1;
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[n, 4096]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_residual;  // %1 : f16[n, 4096]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_weight;  // %2 : f16[4096]
-layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec4 w[]; } out_sum;  // %3 : f16[n, 4096]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_residual;  // %0 : f16[n, 4096]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_x;  // %1 : f16[n, 4096]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_weight;  // %10 : f16[4096]
+layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec4 w[]; } out_sum;  // %2 : f16[n, 4096]
 layout(set = 0, binding = 4) writeonly buffer Buffer4 { uvec4 w[]; } out_y;  // %11 : f16[n, 4096]
 
 // With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
@@ -63,26 +63,26 @@ float f32_rsqrt(float x) {
   return magnitude == 0x7f800000u ? 0.0 : inversesqrt(x);
 }
 
-shared float v5_shared[4];
+shared float v4_shared[4];
 
-void v5_join(inout float a, float b) {
+void v4_join(inout float a, float b) {
   precise float joined = a + b;
   a = joined;
 }
 
 // One element of pass 0.
-void pass0(float in_x, float in_residual, inout float v5, out float out_sum_result) {
-  precise float out_sum = in_x + in_residual;
-  precise float v4 = out_sum * out_sum;
-  v5_join(v5, v4);
+void pass0(float in_residual, float in_x, inout float v4, out float out_sum_result) {
+  precise float out_sum = in_residual + in_x;
+  precise float v3 = out_sum * out_sum;
+  v4_join(v4, v3);
   out_sum_result = out_sum;
 }
 
 // One element of pass 1.
-void pass1(float in_x, float in_residual, float in_weight, float v8, out float out_y_result) {
-  precise float out_sum = in_x + in_residual;
-  precise float v10 = out_sum * v8;
-  precise float out_y = v10 * in_weight;
+void pass1(float in_residual, float in_x, float v7, float in_weight, out float out_y_result) {
+  precise float out_sum = in_residual + in_x;
+  precise float v9 = v7 * out_sum;
+  precise float out_y = v9 * in_weight;
   out_y_result = out_y;
 }
 
@@ -93,68 +93,68 @@ void main() {
   uint row = workgroup;
   bool inside = row < p.items;
   row = min(row, p.items - 1u);
-  uvec4 in_x_w0[4];
   uvec4 in_residual_w0[4];
+  uvec4 in_x_w0[4];
   uvec4 in_weight_w0[4];
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
     uint column = t * 128u + column_lane;
-    in_x_w0[t] = in_x.w[row * p.size0 + column];
     in_residual_w0[t] = in_residual.w[row * p.size0 + column];
+    in_x_w0[t] = in_x.w[row * p.size0 + column];
     in_weight_w0[t] = in_weight.w[column];
   }
-  float v5 = 0.0;
+  float v4 = 0.0;
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
     uint column = t * 128u + column_lane;
-    vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
     vec4 in_residual_0 = vec4(f16x2_values_native(in_residual_w0[t].x), f16x2_values_native(in_residual_w0[t].y));
+    vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
     vec4 out_sum_0;
-    pass0(in_x_0[0], in_residual_0[0], v5, out_sum_0[0]);
-    pass0(in_x_0[1], in_residual_0[1], v5, out_sum_0[1]);
-    pass0(in_x_0[2], in_residual_0[2], v5, out_sum_0[2]);
-    pass0(in_x_0[3], in_residual_0[3], v5, out_sum_0[3]);
-    vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
+    pass0(in_residual_0[0], in_x_0[0], v4, out_sum_0[0]);
+    pass0(in_residual_0[1], in_x_0[1], v4, out_sum_0[1]);
+    pass0(in_residual_0[2], in_x_0[2], v4, out_sum_0[2]);
+    pass0(in_residual_0[3], in_x_0[3], v4, out_sum_0[3]);
     vec4 in_residual_1 = vec4(f16x2_values_native(in_residual_w0[t].z), f16x2_values_native(in_residual_w0[t].w));
+    vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
     vec4 out_sum_1;
-    pass0(in_x_1[0], in_residual_1[0], v5, out_sum_1[0]);
-    pass0(in_x_1[1], in_residual_1[1], v5, out_sum_1[1]);
-    pass0(in_x_1[2], in_residual_1[2], v5, out_sum_1[2]);
-    pass0(in_x_1[3], in_residual_1[3], v5, out_sum_1[3]);
+    pass0(in_residual_1[0], in_x_1[0], v4, out_sum_1[0]);
+    pass0(in_residual_1[1], in_x_1[1], v4, out_sum_1[1]);
+    pass0(in_residual_1[2], in_x_1[2], v4, out_sum_1[2]);
+    pass0(in_residual_1[3], in_x_1[3], v4, out_sum_1[3]);
     if (inside) {
       out_sum.w[row * p.size0 + column] = uvec4(f16x2_bits_native(out_sum_0.xy), f16x2_bits_native(out_sum_0.zw), f16x2_bits_native(out_sum_1.xy), f16x2_bits_native(out_sum_1.zw));
     }
   }
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
-    v5_join(v5, subgroupShuffleXor(v5, mask));
+    v4_join(v4, subgroupShuffleXor(v4, mask));
   }
   if (gl_SubgroupInvocationID == 0u) {
-    v5_shared[gl_SubgroupID] = v5;
+    v4_shared[gl_SubgroupID] = v4;
   }
   barrier();
-  v5 = v5_shared[gl_SubgroupInvocationID % 4u];
+  v4 = v4_shared[gl_SubgroupInvocationID % 4u];
   for (uint mask = 2u; mask > 0u; mask >>= 1) {
-    v5_join(v5, subgroupShuffleXor(v5, mask));
+    v4_join(v4, subgroupShuffleXor(v4, mask));
   }
-  v5 = v5 / float(p.size1);
-  precise float v7 = v5 + 1.001358e-05;
-  precise float v8 = f32_rsqrt(v7);
+  v4 = v4 / float(p.size1);
+  precise float v6 = v4 + 1.001358e-05;
+  precise float v7 = f32_rsqrt(v6);
   [[unroll]] for (uint t = 0u; t < 4u; ++t) {
     uint column = t * 128u + column_lane;
-    vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
     vec4 in_residual_0 = vec4(f16x2_values_native(in_residual_w0[t].x), f16x2_values_native(in_residual_w0[t].y));
+    vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
     vec4 in_weight_0 = vec4(f16x2_values_native(in_weight_w0[t].x), f16x2_values_native(in_weight_w0[t].y));
     vec4 out_y_0;
-    pass1(in_x_0[0], in_residual_0[0], in_weight_0[0], v8, out_y_0[0]);
-    pass1(in_x_0[1], in_residual_0[1], in_weight_0[1], v8, out_y_0[1]);
-    pass1(in_x_0[2], in_residual_0[2], in_weight_0[2], v8, out_y_0[2]);
-    pass1(in_x_0[3], in_residual_0[3], in_weight_0[3], v8, out_y_0[3]);
-    vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
+    pass1(in_residual_0[0], in_x_0[0], v7, in_weight_0[0], out_y_0[0]);
+    pass1(in_residual_0[1], in_x_0[1], v7, in_weight_0[1], out_y_0[1]);
+    pass1(in_residual_0[2], in_x_0[2], v7, in_weight_0[2], out_y_0[2]);
+    pass1(in_residual_0[3], in_x_0[3], v7, in_weight_0[3], out_y_0[3]);
     vec4 in_residual_1 = vec4(f16x2_values_native(in_residual_w0[t].z), f16x2_values_native(in_residual_w0[t].w));
+    vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
     vec4 in_weight_1 = vec4(f16x2_values_native(in_weight_w0[t].z), f16x2_values_native(in_weight_w0[t].w));
     vec4 out_y_1;
-    pass1(in_x_1[0], in_residual_1[0], in_weight_1[0], v8, out_y_1[0]);
-    pass1(in_x_1[1], in_residual_1[1], in_weight_1[1], v8, out_y_1[1]);
-    pass1(in_x_1[2], in_residual_1[2], in_weight_1[2], v8, out_y_1[2]);
-    pass1(in_x_1[3], in_residual_1[3], in_weight_1[3], v8, out_y_1[3]);
+    pass1(in_residual_1[0], in_x_1[0], v7, in_weight_1[0], out_y_1[0]);
+    pass1(in_residual_1[1], in_x_1[1], v7, in_weight_1[1], out_y_1[1]);
+    pass1(in_residual_1[2], in_x_1[2], v7, in_weight_1[2], out_y_1[2]);
+    pass1(in_residual_1[3], in_x_1[3], v7, in_weight_1[3], out_y_1[3]);
     if (inside) {
       out_y.w[row * p.size0 + column] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
     }

@@ -9,8 +9,8 @@ layout(push_constant) uniform Sizes {
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : i64[100]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_y;  // %1 : i32[100]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_y;  // %0 : i32[100]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_x;  // %2 : i64[100]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_z;  // %5 : i64[100]
 
 // Sign-extends.
@@ -35,9 +35,9 @@ uvec2 i64p_max(uvec2 x, uvec2 y) {
 }
 
 // One element.
-void element(uvec2 in_x, int in_y, out uvec2 out_z_result) {
-  uvec2 v2 = pair_from_i32(in_y);
-  uvec2 v3 = pair_mul(in_x, v2);
+void element(int in_y, uvec2 in_x, out uvec2 out_z_result) {
+  uvec2 v1 = pair_from_i32(in_y);
+  uvec2 v3 = pair_mul(v1, in_x);
   uvec2 out_z = i64p_max(v3, uvec2(0xd5fa0e00u, 0xfffffffeu));
   out_z_result = out_z;
 }
@@ -46,16 +46,16 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (item >= p.items) return;
+  uvec4 in_y_w0 = in_y.w[item];
   uvec4 in_x_w0 = in_x.w[item * 2u];
   uvec4 in_x_w1 = in_x.w[item * 2u + 1u];
-  uvec4 in_y_w0 = in_y.w[item];
-  uvec2[4] in_x_0 = uvec2[4](uvec2(in_x_w0.x, in_x_w0.y), uvec2(in_x_w0.z, in_x_w0.w), uvec2(in_x_w1.x, in_x_w1.y), uvec2(in_x_w1.z, in_x_w1.w));
   ivec4 in_y_0 = ivec4(in_y_w0);
+  uvec2[4] in_x_0 = uvec2[4](uvec2(in_x_w0.x, in_x_w0.y), uvec2(in_x_w0.z, in_x_w0.w), uvec2(in_x_w1.x, in_x_w1.y), uvec2(in_x_w1.z, in_x_w1.w));
   uvec2[4] out_z_0;
-  element(in_x_0[0], in_y_0[0], out_z_0[0]);
-  element(in_x_0[1], in_y_0[1], out_z_0[1]);
-  element(in_x_0[2], in_y_0[2], out_z_0[2]);
-  element(in_x_0[3], in_y_0[3], out_z_0[3]);
+  element(in_y_0[0], in_x_0[0], out_z_0[0]);
+  element(in_y_0[1], in_x_0[1], out_z_0[1]);
+  element(in_y_0[2], in_x_0[2], out_z_0[2]);
+  element(in_y_0[3], in_x_0[3], out_z_0[3]);
   out_z.w[item * 2u] = uvec4(out_z_0[0].x, out_z_0[0].y, out_z_0[1].x, out_z_0[1].y);
   out_z.w[item * 2u + 1u] = uvec4(out_z_0[2].x, out_z_0[2].y, out_z_0[3].x, out_z_0[3].y);
 }

@@ -82,7 +82,7 @@ std::shared_ptr<const runtime::Variant> variant_of(const Executable& program, co
 
 std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols) {
   std::int64_t bytes = 0;
-  for (const plan::Scheduled& step : variant_of(program, symbols)->steps) bytes += step.schedule.bytes_read + step.schedule.bytes_written;
+  for (const plan::Scheduled& step : variant_of(program, symbols)->steps) bytes += step.schedule.bytes_read + step.schedule.bytes_read_again + step.schedule.bytes_written;
   return bytes;
 }
 

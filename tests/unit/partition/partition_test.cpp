@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
@@ -114,6 +115,46 @@ TEST(Partition, RandomGraphsRunInTheGivenOrderAndNeverMoveMore) {
       EXPECT_LE(must(plan::totals(must(plan::make_plan(graph, target)), nominal)).modelled_us, before * 1.02) << "seed " << seed;
     }
   }
+}
+
+TEST(Partition, IndependentOpsShareALaunchWhereThatIsMostOfTheirTime) {
+  const auto kernels = [](const std::string& size, const std::set<partition::Mechanism>& without) {
+    std::string body;
+    for (int i = 0; i < 12; ++i) body += fmt::format(" %{} = input \"x{}\" : f32[{}]\n", i, i, size);
+    for (int i = 0; i < 12; ++i) body += fmt::format(" %{} = exp %{} : f32[{}]\n", 12 + i, i, size);
+    for (int i = 0; i < 12; ++i) body += fmt::format(" output \"y{}\" = %{}\n", i, 12 + i);
+    partition::Options options;
+    options.without = without;
+    return must(partition::partition(must(passes::run_pipeline(must(ir::parse("graph \"g\" {\n" + body + "}")))), discrete_gpu(), options)).segments.size();
+  };
+  EXPECT_EQ(kernels("4096", {}), 1U);
+  EXPECT_EQ(kernels("4096", {partition::Mechanism::horizontal}), 12U);
+  EXPECT_EQ(kernels("100000000", {}), 12U) << "a launch is little beside 800 MB";
+}
+
+TEST(Partition, ValuesAreComputedTwiceWhereThatMovesFewerBytes) {
+  // Two products of matrices, and what they multiply made of one input.
+  const std::string body = " %0 = input \"x\" : f32[512, 512]\n %1 = tanh %0 : f32[512, 512]\n %2 = input \"a\" : f32[512, 512]\n %3 = input \"b\" : f32[512, 256]\n"
+                           " %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %1 %2 : f32[512, 512]\n"
+                           " %5 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %1 %3 : f32[512, 256]\n output \"y\" = %4\n output \"z\" = %5\n";
+  EXPECT_EQ(partitioned(body, discrete_gpu()).segments.size(), 2U);
+  partition::Options options;
+  options.without = {partition::Mechanism::recompute, partition::Mechanism::exact};
+  const auto parts = must(partition::partition(must(passes::run_pipeline(must(ir::parse("graph \"g\" {\n" + body + "}")))), discrete_gpu(), options));
+  EXPECT_EQ(parts.segments.size(), 3U);
+}
+
+TEST(Partition, SizesThatAreEqualByChanceMakeNoKernel) {
+  // Both symbols stand for 4096 where plans are made. They share nothing, then a scalar.
+  const std::string inputs = " %0 = input \"a\" : f32[n]\n %1 = input \"b\" : f32[m]\n %2 = input \"s\" : f32[]\n";
+  EXPECT_EQ(partitioned(inputs + " %3 = neg %0 : f32[n]\n %4 = exp %1 : f32[m]\n output \"y\" = %3\n output \"z\" = %4\n").segments.size(), 2U);
+  EXPECT_EQ(partitioned(inputs + " %3 = mul %0 %2 : f32[n]\n %4 = add %1 %2 : f32[m]\n output \"y\" = %3\n output \"z\" = %4\n").segments.size(), 2U);
+  EXPECT_EQ(partitioned(inputs + " %3 = neg %0 : f32[n]\n %4 = exp %0 : f32[n]\n output \"y\" = %3\n output \"z\" = %4\n").segments.size(), 1U);
+}
+
+TEST(Partition, WhatHasNoElementsIsNoPartOfAKernelThatHasSome) {
+  EXPECT_EQ(partitioned(" %0 = input \"a\" : f32[0, 1]\n %1 = input \"b\" : f32[1, 1]\n %2 = neg %0 : f32[0, 1]\n %3 = exp %1 : f32[1, 1]\n"
+                        " output \"y\" = %2\n output \"z\" = %3\n").segments.size(), 2U);
 }
 
 TEST(Partition, AKernelNeverWaitsForItself) {

@@ -1,0 +1,34 @@
+// What the search asks of a graph again and again.
+#pragma once
+
+#include <vector>
+
+#include "segment/segment.hpp"
+#include "schedule/schedule.hpp"
+
+namespace vkfuse::partition {
+
+struct Facts {
+  Facts(const ir::Graph& of, SymbolValues sizes);
+
+  const ir::Graph& graph;
+  SymbolValues symbols;
+  std::vector<bool> is_output;
+  std::vector<bool> is_alias;     ///< a result whose elements another buffer holds in order
+  std::vector<bool> is_computed;  ///< some kernel has to
+  // Seen through the nodes that every kernel has its own of: views, positions, aliases.
+  std::vector<std::vector<ir::NodeId>> users;
+  std::vector<std::vector<ir::NodeId>> operands;
+  std::vector<std::vector<ir::NodeId>> between;  ///< those nodes, of each node's operands
+
+  /// Views and positions cost nothing where they are needed: every kernel that wants one has its own, and none is
+  /// stored unless it is a result.
+  [[nodiscard]] bool is_free(ir::NodeId id) const;
+  /// Computed element by element, at any position that is asked for.
+  [[nodiscard]] bool is_pointwise(ir::NodeId id) const;
+
+ private:
+  [[nodiscard]] bool lies_elsewhere(ir::NodeId id) const;
+};
+
+}  // namespace vkfuse::partition

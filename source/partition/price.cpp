@@ -1,0 +1,214 @@
+#include "partition/price.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "ir/structured.hpp"
+
+namespace vkfuse::partition {
+
+using ir::NodeId;
+
+namespace {
+
+/// The same device with buffers of any size.
+Target with_large_buffers(Target target) {
+  target.caps.storage_buffer_range = std::numeric_limits<decltype(target.caps.storage_buffer_range)>::max();
+  return target;
+}
+
+/// Small sizes, a different one for each symbol as far as its facts allow: what shares loops at them does so at any.
+SymbolValues sizes_apart(const ir::Graph& graph) {
+  SymbolValues sizes;
+  for (const ir::Node& node : graph.nodes()) {
+    for (const Dim& dim : node.type.shape) {
+      if (!dim.is_symbol() || sizes.count(dim.name()) != 0) continue;
+      const DimFacts facts = dim.facts();
+      const std::int64_t multiple = facts.multiple_of;
+      const std::int64_t least = schedule::ceil_div(std::max<std::int64_t>(facts.min, 2), multiple) * multiple;
+      const auto number = static_cast<std::int64_t>(sizes.size());
+      sizes[dim.name()] = std::min(least + number * multiple, facts.max / multiple * multiple);
+    }
+  }
+  return sizes;
+}
+
+/// All that a node computes, but for its operands, as text.
+std::string description(const ir::Graph& graph, NodeId id) {
+  const ir::Node& node = graph.node(id);
+  std::string text = fmt::format("{} {}", node.op->name, to_text(node.type));
+  if (segment::is_literal(graph, id)) {
+    for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes) text += fmt::format(" {:02x}", std::to_integer<int>(byte));
+    return text;
+  }
+  ir::Payload payload = node.payload;
+  ir::each_attribute(payload, [&](const char* name, auto& member) {
+    text += fmt::format(" {}", name);
+    if constexpr (requires { member.begin(); }) {
+      for (const auto one : member) text += fmt::format(",{}", static_cast<std::int64_t>(one));
+    } else {
+      text += fmt::format(",{}", static_cast<std::int64_t>(member));
+    }
+  });
+  return text;
+}
+
+/// The text with "%i" for the i-th of the nodes, or the other way round.
+std::string with_numbers(const std::string& text, const std::function<NodeId(NodeId)>& number) {
+  std::string all;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    all += text[i];
+    if (text[i] != '%' || i + 1 >= text.size() || text[i + 1] < '0' || text[i + 1] > '9') continue;
+    NodeId id = 0;
+    while (i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9') id = id * 10 + static_cast<NodeId>(text[++i] - '0');
+    all += std::to_string(number(id));
+  }
+  return all;
+}
+
+}  // namespace
+
+Pricer::Pricer(const Facts& facts, const Target& target, bool memo)
+    : facts_(facts), target_(target), roomy_(with_large_buffers(target)), memo_(memo), apart_(sizes_apart(facts.graph)), stored_(facts.graph.size(), false) {
+  constexpr std::int64_t kUnknown = std::int64_t{1} << 50;
+  std::map<std::string, std::uint32_t> numbers;
+  const auto number = [&](std::string text) { return numbers.emplace(std::move(text), static_cast<std::uint32_t>(numbers.size())).first->second; };
+  for (NodeId id = 0; id < facts.graph.size(); ++id) {
+    const bool literal = segment::is_literal(facts.graph, id);
+    kinds_.push_back(number(description(facts.graph, id)));
+    const TensorType& type = facts.graph.node(id).type;
+    const auto sizes = resolve(type.shape, facts.symbols);
+    const auto bytes = sizes ? byte_count(type.dtype, *sizes) : Result<std::int64_t>(kUnknown);
+    bytes_.push_back(bytes ? *bytes : kUnknown);
+    types_.push_back(literal ? kinds_.back() : number("of " + to_text(facts.graph.node(id).type)));
+  }
+}
+
+std::size_t Pricer::Hash::operator()(const Key& key) const {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (std::uint32_t word : key) hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL, hash ^= hash >> 29;
+  return static_cast<std::size_t>(hash);
+}
+
+/// Members in their order with what they read: other members, or values from outside, numbered as they appear.
+Pricer::Key Pricer::key_of(const segment::Segment& segment, std::vector<NodeId>& nodes) const {
+  constexpr std::uint32_t kOutside = 1u << 30;
+  Key key;
+  nodes = segment.members;
+  for (NodeId id : segment.members) {
+    key.push_back(kinds_[id] * 2 + (stored_[id] ? 1 : 0));
+    for (NodeId operand : facts_.graph.node(id).operands) {
+      const auto member = std::lower_bound(segment.members.begin(), segment.members.end(), operand);
+      if (member != segment.members.end() && *member == operand) {
+        key.push_back(static_cast<std::uint32_t>(member - segment.members.begin()));
+        continue;
+      }
+      const auto first = nodes.begin() + static_cast<std::ptrdiff_t>(segment.members.size());
+      const auto known = std::find(first, nodes.end(), operand);
+      const auto place = static_cast<std::uint32_t>(known - first);
+      if (known == nodes.end()) nodes.push_back(operand);
+      key.push_back(kOutside + place);
+      key.push_back(types_[operand]);
+    }
+  }
+  return key;
+}
+
+Pricer::Outcome Pricer::outcome_of(const segment::Segment& segment) const {
+  Outcome outcome;
+  const auto is_empty = [&](NodeId id) { return bytes_[id] == 0; };
+  const auto empty = std::count_if(segment.stores.begin(), segment.stores.end(), is_empty);
+  if (empty > 0 && empty < static_cast<std::ptrdiff_t>(segment.stores.size())) {
+    outcome.error = Error{ErrorCode::unsupported, "Some of its results have no elements, and others do.", {}};
+    return outcome;
+  }
+  // A plan is for all sizes: those at which it is priced may be equal by chance.
+  const auto elsewhere = apart_.empty() ? Result<segment::Loops>(segment::Loops{}) : segment::build_loops(facts_.graph, segment, apart_);
+  if (!elsewhere) {
+    outcome.error = elsewhere.error();
+    return outcome;
+  }
+  const auto loops = segment::build_loops(facts_.graph, segment, facts_.symbols);
+  if (!loops) {
+    outcome.error = loops.error();
+    return outcome;
+  }
+  const auto schedule = schedule::best(facts_.graph, *loops, roomy_);
+  if (!schedule) {
+    outcome.error = schedule.error();
+    return outcome;
+  }
+  outcome.bytes = schedule->bytes_read + schedule->bytes_read_again + schedule->bytes_written;
+  outcome.microseconds = schedule->modelled_us;
+  return outcome;
+}
+
+/// `stored_` is left as it is for key_of.
+segment::Segment Pricer::segment_of(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
+  std::vector<NodeId> all = members;
+  for (NodeId id : members) all.insert(all.end(), facts_.between[id].begin(), facts_.between[id].end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  for (NodeId id : members) stored_[id] = stored(id);
+  return segment::build_segment(facts_.graph, std::move(all), stored_);
+}
+
+std::int64_t Pricer::estimate(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
+  const segment::Segment segment = segment_of(members, stored);
+  for (NodeId id : members) stored_[id] = false;
+  std::int64_t bytes = 0;
+  for (NodeId id : segment.reads) bytes += bytes_[id];
+  for (NodeId id : segment.stores) bytes += bytes_[id];
+  return bytes;
+}
+
+Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
+  Price price;
+  price.segment = segment_of(members, stored);
+  std::vector<NodeId> nodes;
+  std::optional<Key> key;
+  if (memo_) key = key_of(price.segment, nodes);
+  for (NodeId id : members) stored_[id] = false;
+  if (members.size() == 1 && facts_.is_alias[members[0]]) return price;
+
+  const auto known = key ? known_.find(*key) : known_.end();
+  if (known != known_.end()) {
+    if (known->second.error) {
+      Error error = *known->second.error;
+      error.message = with_numbers(error.message, [&](NodeId place) { return nodes[place]; });
+      return error;
+    }
+    price.bytes = known->second.bytes;
+    price.microseconds = known->second.microseconds;
+    return price;
+  }
+  ++priced_;
+  Outcome outcome = outcome_of(price.segment);
+  price.bytes = outcome.bytes;
+  price.microseconds = outcome.microseconds;
+  const std::optional<Error> error = outcome.error;
+  if (key) {
+    if (outcome.error) {
+      outcome.error->message = with_numbers(outcome.error->message, [&](NodeId id) { return static_cast<NodeId>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin()); });
+      // A sentence about a node that is not of the kernel is no sentence about another one.
+      const bool apart = outcome.error->message.find(fmt::format("%{}", nodes.size())) != std::string::npos;
+      if (!apart) known_.emplace(*std::move(key), std::move(outcome));
+    } else {
+      known_.emplace(*std::move(key), std::move(outcome));
+    }
+  }
+  if (error) return *error;
+  return price;
+}
+
+Result<void> Pricer::check_size(const segment::Segment& segment) const {
+  const auto is_large = [&](NodeId id) { return static_cast<std::uint64_t>(bytes_[id]) > target_.caps.storage_buffer_range; };
+  if (!std::any_of(segment.reads.begin(), segment.reads.end(), is_large) && !std::any_of(segment.stores.begin(), segment.stores.end(), is_large)) return {};
+  VKF_TRY(loops, segment::build_loops(facts_.graph, segment, facts_.symbols));
+  VKF_TRY(schedule, schedule::best(facts_.graph, loops, target_));
+  static_cast<void>(schedule);
+  return {};
+}
+
+}  // namespace vkfuse::partition

@@ -1,0 +1,61 @@
+// What a kernel of some members would move and take, or why there cannot be one. Kernels of equal structure are priced once.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+
+#include "partition/facts.hpp"
+
+namespace vkfuse::partition {
+
+struct Price {
+  segment::Segment segment;
+  std::int64_t bytes = 0;
+  double microseconds = 0;  ///< modelled
+};
+
+class Pricer {
+ public:
+  Pricer(const Facts& facts, const Target& target, bool memo);
+
+  /// The kernel of these members, which are sorted, and what of it is stored.
+  Result<Price> operator()(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
+
+  /// Bytes of all that the kernel would read and store, whole: what it moves at least where nothing is sliced.
+  std::int64_t estimate(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
+
+  /// Kernels priced so far that were not known.
+  [[nodiscard]] int priced() const { return priced_; }
+
+  /// Whether what a kernel reads and stores fits the buffers of the device. Prices do not ask: a value that no buffer
+  /// can hold may yet be one that is never stored.
+  Result<void> check_size(const segment::Segment& segment) const;
+
+ private:
+  using Key = std::vector<std::uint32_t>;
+  struct Hash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Outcome {
+    std::optional<Error> error;  ///< nodes in its text are counted as in the key
+    std::int64_t bytes = 0;
+    double microseconds = 0;
+  };
+  segment::Segment segment_of(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
+  [[nodiscard]] Key key_of(const segment::Segment& segment, std::vector<ir::NodeId>& nodes) const;
+  [[nodiscard]] Outcome outcome_of(const segment::Segment& segment) const;
+
+  const Facts& facts_;
+  const Target& target_;
+  const Target roomy_;
+  const bool memo_;
+  const SymbolValues apart_;  ///< sizes at which no two symbols have the same
+  std::vector<std::uint32_t> kinds_;  ///< equal for nodes of equal op, type and payload
+  std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike
+  std::vector<bool> stored_;
+  std::vector<std::int64_t> bytes_;  ///< of each value
+  std::unordered_map<Key, Outcome, Hash> known_;
+  int priced_ = 0;
+};
+
+}  // namespace vkfuse::partition

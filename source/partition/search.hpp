@@ -1,0 +1,102 @@
+// Groups of nodes, each a kernel, and the moves that change them. partition.cpp says in which order they are tried.
+#pragma once
+
+#include <map>
+
+#include "partition/partition.hpp"
+#include "partition/price.hpp"
+
+namespace vkfuse::partition {
+
+using GroupId = std::uint32_t;
+inline constexpr GroupId kNoGroup = ~GroupId{0};
+
+struct Group {
+  std::vector<ir::NodeId> members;  ///< sorted; empty where the group is no more
+  Price price;
+  int version = 0;  ///< of its members
+};
+
+class Search {
+ public:
+  Search(const Facts& facts, const Target& target, const Options& options) : facts_(facts), target_(target), options_(options), pricer_(facts, target, options.has(Mechanism::memo)) {}
+
+  /// One kernel for each node that is computed.
+  Result<void> start();
+
+  // Each says whether anything changed.
+  bool merge_producers();
+  bool merge_siblings();
+  bool merge_unrelated();
+  /// Parts of kernels go to others that they share values with, or become kernels.
+  bool move_parts();
+  /// The fastest of all partitions of a few ops, where that is clearly faster.
+  bool search_all();
+  /// Values that are stored are computed where they are read instead, where that pays; in any case if `always`.
+  bool recompute_values(bool always);
+
+  [[nodiscard]] Result<void> check_sizes() const;
+  [[nodiscard]] Partition finish() const;
+
+ private:
+  /// What groups become: some are replaced by as many others, of which some may be empty.
+  struct Change {
+    std::vector<GroupId> groups;
+    std::vector<Group> made;
+    std::int64_t bytes = 0, bytes_before = 0;
+    double microseconds = 0, microseconds_before = 0;
+  };
+  [[nodiscard]] bool reads(const Group& group, ir::NodeId value) const;
+  using Visit = std::function<Result<void>(Group&, const std::function<bool(ir::NodeId)>& stored)>;
+  Result<void> each_made(Change& change, const Visit& visit);
+  Change begun(std::vector<GroupId> groups, std::vector<std::vector<ir::NodeId>> members);
+  Result<Change> priced(std::vector<GroupId> groups, std::vector<std::vector<ir::NodeId>> members);
+  [[nodiscard]] bool is_stored(ir::NodeId value, const Change& change) const;
+  [[nodiscard]] bool is_acyclic(const Change& change) const;
+  [[nodiscard]] bool leads_back_below(ir::NodeId last) const;
+  void note_backwards(GroupId group);
+  bool try_move(GroupId from, GroupId to, const std::vector<ir::NodeId>& part);
+  [[nodiscard]] std::vector<GroupId> neighbours_of(const Group& group, GroupId own) const;
+  [[nodiscard]] std::vector<std::vector<ir::NodeId>> parts_of(const Group& group) const;
+  [[nodiscard]] bool shares(const std::vector<ir::NodeId>& part, GroupId to) const;
+  bool move_parts_of(GroupId from);
+  void apply(Change change);
+  [[nodiscard]] double slack(std::int64_t bytes, std::int64_t before) const;
+
+  [[nodiscard]] bool connected_outside(std::span<const GroupId> groups);
+  Result<void> try_merge(std::vector<GroupId> groups);
+  Result<void> try_with_producer(GroupId from, GroupId to);
+  bool merge_producer(ir::NodeId value, GroupId to);
+  Result<void> try_recompute(ir::NodeId value, bool always);
+  [[nodiscard]] Result<std::vector<ir::NodeId>> cone_of(ir::NodeId value, const Group& group) const;
+  [[nodiscard]] std::vector<ir::NodeId> closure_of(std::vector<ir::NodeId> roots, const std::vector<ir::NodeId>& members) const;
+  [[nodiscard]] std::int64_t positions_of(const Group& group) const;
+  void emit(GroupId root, std::vector<bool>& done, Partition& result) const;
+  [[nodiscard]] std::string reason_of(ir::NodeId value) const;
+
+  const Facts& facts_;
+  const Target& target_;
+  const Options& options_;
+  Pricer pricer_;
+  std::vector<Group> groups_;
+  std::vector<GroupId> owner_;                  ///< of each node: the group that stores it if any does
+  std::vector<std::vector<GroupId>> computing_;  ///< the groups that have it as a member
+  std::vector<std::vector<GroupId>> readers_;    ///< of each value, the groups that load it
+  std::map<ir::NodeId, std::string> reasons_;    ///< why a value is not computed in the kernel that reads it
+  std::map<ir::NodeId, std::string> recompute_reasons_;
+  std::map<std::pair<GroupId, GroupId>, std::pair<int, int>> refused_;  ///< at these versions
+  std::map<ir::NodeId, std::vector<int>> refused_recompute_;           ///< at these versions of producer and readers
+  /// Groups that store a value of a lower number than one they read: they compute several things. The lowest that is
+  /// stored and the highest that is read.
+  std::map<GroupId, std::pair<ir::NodeId, ir::NodeId>> backwards_;
+  std::vector<int> seen_;  ///< of each group, the last walk of connected_outside that came to it
+  int walks_ = 0;
+  std::map<GroupId, int> moves_tried_;  ///< at this version of it and its neighbours
+  int moves_estimated_ = 0;
+  int moves_priced_ = 0;
+  int version_ = 0;
+  bool looked_at_all_ = false;
+  bool outside_ = false;  ///< the last refusal was for a kernel between the two
+};
+
+}  // namespace vkfuse::partition

@@ -1,0 +1,46 @@
+// How long planning takes, and how that grows. Bounds are wide: machines are shared. docs/performance.md has what was measured.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <ctime>
+
+#include "golden/targets.hpp"
+#include "passes/passes.hpp"
+#include "plan/plan.hpp"
+#include "support/device.hpp"
+#include "support/planner_graphs.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+/// The best of three: passes and partition.
+double milliseconds_to_plan(const ir::Graph& graph, std::size_t* nodes = nullptr) {
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    const std::clock_t start = std::clock();  // of this process: others may run beside it
+    const ir::Graph prepared = must(passes::run_pipeline(graph));
+    const auto parts = must(partition::partition(prepared, discrete_gpu()));
+    best = std::min(best, 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+    if (nodes != nullptr) *nodes = prepared.size();
+    EXPECT_FALSE(parts.segments.empty());
+  }
+  return best;
+}
+
+TEST(Speed, AThousandNodesArePlannedInAFewTenthsOfASecond) {
+  for (const int layers : {10, 20, 40}) {
+    std::size_t nodes = 0;
+    const double ms = milliseconds_to_plan(layered_graph(layers), &nodes);
+    std::printf("%d layers, %zu nodes: %.1f ms\n", layers, nodes, ms);
+    EXPECT_LT(ms, 0.6 * static_cast<double>(nodes)) << "twenty times what was measured: sanitizers are slow";
+  }
+  for (const int ops : {250, 500, 1000}) {
+    std::size_t nodes = 0;
+    const double ms = milliseconds_to_plan(random_planner_graph(static_cast<std::uint64_t>(ops), ops), &nodes);
+    std::printf("random graph of %d ops, %zu nodes: %.1f ms\n", ops, nodes, ms);
+    EXPECT_LT(ms, 5.0 * static_cast<double>(nodes)) << "fifteen times what was measured: nothing repeats in these";
+  }
+}
+
+}  // namespace
+}  // namespace vkfuse::test
