@@ -23,6 +23,9 @@ constexpr int kMaxCallDepth = 32;
 /// Inlining can square the size of a model, or worse; this many bytes of nodes may be inlined.
 constexpr std::size_t kMaxInlinedBytes = std::size_t{1} << 28;
 
+/// Every operator on a sequence makes a list of its own: this many elements may be in all of them.
+constexpr std::size_t kMaxSequenceElements = std::size_t{1} << 18;
+
 std::string_view normalised(std::string_view domain) { return domain.empty() ? kOnnxDomain : domain; }
 
 /// Opset versions by domain.
@@ -43,10 +46,11 @@ class Opsets {
   std::map<std::string, std::int64_t, std::less<>> versions_;
 };
 
-/// The model-local functions, and how much more of them may be inlined.
+/// The model-local functions, and what importing them has taken so far.
 struct Library {
   std::map<std::pair<std::string_view, std::string_view>, const pb::FunctionProto*> functions;
   std::size_t inlined_bytes = 0;
+  std::size_t sequence_elements = 0;
 
   [[nodiscard]] const pb::FunctionProto* find(const pb::NodeProto& node) const {
     const auto found = functions.find({normalised(node.domain()), node.op_type()});
@@ -138,7 +142,14 @@ Result<void> Scope::import_nodes() {
 Result<void> Scope::import_node(const pb::NodeProto& node) {
   VKF_TRY(outputs, evaluate(node));
   for (const Value& output : outputs) {
-    if (!output.tensor.valid()) return Error(output.tensor.error());
+    if (output.sequence) {
+      library_.sequence_elements += output.sequence->size();
+    } else if (!output.tensor.valid()) {
+      return Error(output.tensor.error());
+    }
+  }
+  if (library_.sequence_elements > kMaxSequenceElements) {
+    return unsupported("The sequences of the model have more than {} elements together.", kMaxSequenceElements);
   }
   return bind(node, std::move(outputs));
 }
@@ -202,7 +213,13 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
       return invalid("Operand {} of operator {} is left out, but is not optional.", i, in_quotes(row.name));
     }
   }
-  if (row.operands.least == 0 || takes(row.takes, operands[0]->tensor.dtype())) return {};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const bool wanted = row.takes == Takes::sequences && i == 0;
+    if (operands[i] == nullptr || (operands[i]->sequence != nullptr) == wanted) continue;
+    return invalid("Operand {} of operator {} is a {}; it must be a {}.", i, in_quotes(row.name),
+                   wanted ? "tensor" : "sequence", wanted ? "sequence" : "tensor");
+  }
+  if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype())) return {};
   return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),
                  name_of(operands[0]->tensor.dtype()), name_of(row.takes));
 }
@@ -362,6 +379,7 @@ Result<void> ModelImport::import_outputs() {
   if (graph_.output_size() == 0) return invalid("The graph has no outputs.");
   for (const pb::ValueInfoProto& info : graph_.output()) {
     VKF_TRY(value, scope_.find(info.name(), "The list of graph outputs"));
+    if (value->sequence) return unsupported("Output {} is a sequence, which is not supported.", in_quotes(info.name()));
     VKF_CHECK_OK(check_output(info, value->tensor));
     result_.outputs.push_back(value->tensor);
     result_.output_names.push_back(info.name());

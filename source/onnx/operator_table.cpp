@@ -53,6 +53,7 @@ constexpr OperatorRow kRows[] = {
     {"Col2Im", 18, kNew, kTernary, Takes::numbers, import_col2im, "", "dilations pads strides", "shapes known at import"},
     {"Compress", 9, kNew, kBinary, Takes::anything, import_compress, "", "axis", "condition known at import"},
     {"Concat", kOld, kNew, kMany, Takes::anything, import_concat, "", "axis"},
+    {"ConcatFromSequence", 11, kNew, kUnary, Takes::sequences, import_concat_from_sequence, "", "axis new_axis"},
     {"Constant", kOld, kNew, {0, 0}, Takes::anything, import_constant, "", "value value_float value_floats value_int value_ints", "dense numbers"},
     {"ConstantOfShape", 9, kNew, kUnary, Takes::integers, import_constant_of_shape, "", "value", "shape known at import"},
     {"Conv", 1, kNew, {2, 3}, Takes::floats, import_conv, "", "auto_pad dilations group kernel_shape pads strides", kStaticSizes},
@@ -175,6 +176,12 @@ constexpr OperatorRow kRows[] = {
     {"ScatterElements", 11, kNew, kTernary, Takes::anything, import_scatter_elements, "", "axis reduction", kStaticSizes},
     {"ScatterND", 11, kNew, kTernary, Takes::anything, import_scatter_nd, "", "reduction", kStaticSizes},
     {"Selu", kOld, kNew, kUnary, Takes::floats, import_selu, "", "alpha gamma"},
+    {"SequenceAt", 11, kNew, kBinary, Takes::sequences, import_sequence_at, "", "", "position known at import"},
+    {"SequenceConstruct", 11, kNew, kMany, Takes::anything, import_sequence_construct},
+    {"SequenceEmpty", 11, kNew, {0, 0}, Takes::anything, import_sequence_empty, "", "dtype"},
+    {"SequenceErase", 11, kNew, {1, 2}, Takes::sequences, import_sequence_erase, "", "", "position known at import"},
+    {"SequenceInsert", 11, kNew, {2, 3}, Takes::sequences, import_sequence_insert, "", "", "position known at import"},
+    {"SequenceLength", 11, kNew, kUnary, Takes::sequences, import_sequence_length},
     {"Shape", 1, kNew, kUnary, Takes::anything, import_shape, "", "end start", "sizes known at import"},
     {"Shrink", 9, kNew, kUnary, Takes::numbers, import_shrink, "", "bias lambd"},
     {"Sigmoid", kOld, kNew, kUnary, Takes::floats, apply_primitive, "sigmoid"},
@@ -191,6 +198,7 @@ constexpr OperatorRow kRows[] = {
     {"SpaceToDepth", kOld, kNew, kUnary, Takes::anything, import_space_to_depth, "", "blocksize", kStaticSizes},
     {"Split", 2, 12, kUnary, Takes::anything, import_split, "", "axis split", "size of the axis known at import"},
     {"Split", 13, kNew, {1, 2}, Takes::anything, import_split, "", "axis num_outputs", "sizes known at import"},
+    {"SplitToSequence", 11, kNew, {1, 2}, Takes::anything, import_split_to_sequence, "", "axis keepdims", "sizes known at import"},
     {"Sqrt", kOld, kNew, kUnary, Takes::floats, apply_primitive, "sqrt"},
     {"Squeeze", 1, 12, kUnary, Takes::anything, import_squeeze, "", "axes"},
     {"Squeeze", 13, kNew, {1, 2}, Takes::anything, import_squeeze, "", "", "axes known at import"},
@@ -226,7 +234,8 @@ constexpr std::string_view kPageHead = R"(# ONNX operators
 What `load_onnx` imports. Written by `operator_table_markdown()`; a test compares this file with it.
 
 Opsets up to {} are known. *First operand* is what dtypes it may have. Strings, complex numbers, floats of 8 and 4 bits,
-inputs and outputs of 4-bit integers, sequences, optionals and sparse tensors are not supported. Model-local functions are inlined.
+inputs and outputs of 4-bit integers, optionals and sparse tensors are not supported. Sequences are, inside a model, where their lengths
+are known at import. Model-local functions are inlined.
 
 | operator | opset | first operand | attributes | taken |
 | --- | --- | --- | --- | --- |
@@ -253,12 +262,13 @@ bool takes(Takes set, DType dtype) {
     case Takes::integers: return is_integer(dtype);
     case Takes::unsigned_integers: return is_integer(dtype) && !is_signed_integer(dtype);
     case Takes::booleans: return dtype == DType::boolean;
+    case Takes::sequences: return false;
   }
   return false;
 }
 
 std::string_view name_of(Takes set) {
-  constexpr std::string_view names[] = {"anything", "floats", "numbers", "integers", "unsigned integers", "bool"};
+  constexpr std::string_view names[] = {"anything", "floats", "numbers", "integers", "unsigned integers", "bool", "sequences"};
   return names[static_cast<int>(set)];
 }
 

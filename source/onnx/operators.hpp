@@ -172,6 +172,16 @@ Result<Outputs> import_einsum(const NodeContext&);
 Result<Outputs> import_affine_grid(const NodeContext&);
 Result<Outputs> import_col2im(const NodeContext&);
 
+// sequences.cpp
+Result<Outputs> import_sequence_empty(const NodeContext&);
+Result<Outputs> import_sequence_construct(const NodeContext&);
+Result<Outputs> import_sequence_insert(const NodeContext&);
+Result<Outputs> import_sequence_erase(const NodeContext&);
+Result<Outputs> import_sequence_at(const NodeContext&);
+Result<Outputs> import_sequence_length(const NodeContext&);
+Result<Outputs> import_split_to_sequence(const NodeContext&);
+Result<Outputs> import_concat_from_sequence(const NodeContext&);
+
 // optimizers.cpp
 Result<Outputs> import_adagrad(const NodeContext&);
 Result<Outputs> import_momentum(const NodeContext&);

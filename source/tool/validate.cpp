@@ -242,7 +242,8 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
 
 CaseResult validate_case(const Device& device, const fs::path& folder, const ValidateOptions& options) {
   CaseResult result;
-  result.name = folder.filename().string();
+  // A folder may be named with a slash at its end.
+  result.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
   const std::vector<fs::path> sets = sorted_matches(folder, "test_data_set_");
   for (const fs::path& data : sets) {
     auto wrong = run_data_set(device, folder, data, options, result);
