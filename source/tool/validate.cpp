@@ -162,7 +162,13 @@ Result<onnx::OnnxModel> load_case(const fs::path& model, const fs::path& data) {
   if (plain || plain.error().code != ErrorCode::unsupported) return plain;
   auto inputs = read_tensors(data, "input_");
   if (!inputs) return plain;  // what the model itself lacks says more
+  // Sizes that only the program would know are those of the data.
   onnx::OnnxOptions options;
+  for (const onnx::TensorData& tensor : *inputs) {
+    if (!tensor.name.empty()) options.input_sizes.emplace(tensor.name, tensor.sizes);
+  }
+  auto sized = onnx::load_onnx(model, options);
+  if (sized || sized.error().code != ErrorCode::unsupported) return sized;
   for (const onnx::TensorData& tensor : *inputs) {
     if (!tensor.name.empty() && tensor.sizes.size() <= 1) options.known_inputs.emplace(tensor.name, tensor);
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <ostream>
 #include <random>
@@ -134,6 +135,19 @@ const std::vector<Bad>& bad_models() {
          add_int(*model.mutable_graph()->mutable_node(0), "alpha", 1);
          return model;
        }, kInvalid, "Attribute 'alpha' has the type INT; it must be FLOAT."},
+      {"transposed_convolution_of_two_dtypes", [] {
+         return with_node([](ModelProto& model) {
+           add_input(model, "i", {1, 1, 4, 4});
+           add_input(model, "w", {1, 1, 2, 2}, TensorProto::UINT8);
+           add_node(model, "ConvTranspose", {"i", "w"}, {"y"});
+         });
+       }, kInvalid, "u8"},
+      {"pads_of_the_least_integer", [] {
+         return with_node([](ModelProto& model) {
+           add_int64s(model, "p", {std::numeric_limits<std::int64_t>::min(), 0, 0, 0});
+           add_node(model, "Pad", {"x", "p"}, {"y"});
+         });
+       }, kInvalid, "The list of pads holds -9223372036854775808, more than any axis."},
       {"missing_attribute", [] { return unary_model("Cast"); }, kInvalid, "Attribute 'to' is missing."},
       {"cast_to_string", [] {
          ModelProto model = unary_model("Cast");
