@@ -63,6 +63,7 @@ Result<Problem> problem_of(std::string_view op, const Tensor& x, const Tensor& w
   const std::int64_t first = w.shape()[0].size();
   const std::int64_t second = w.shape()[1].size();
   const std::int64_t groups = options.groups;
+  if (!checked_mul(second, groups)) return invalid("'{}' has {} groups, more than there may be channels.", op, groups);
   const std::int64_t wanted = is_transposed ? first : second * groups;
   if (wanted != channels || (is_transposed ? channels : first) % groups != 0) {
     return invalid("'{}' of {} with the kernel {} in {} group{} does not fit: the kernel is for {} channels{}.", op, type_text(x), type_text(w),

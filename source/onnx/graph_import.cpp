@@ -210,7 +210,9 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
                    : row.operands.most == kVariadic        ? fmt::format("at least {}", row.operands.least)
                                                     : fmt::format("{} to {}", row.operands.least, row.operands.most));
   }
-  for (int i = 0; i < row.operands.least; ++i) {
+  // A list has no gaps.
+  const std::int64_t required = row.operands.most == kVariadic ? count : row.operands.least;
+  for (std::int64_t i = 0; i < required; ++i) {
     if (operands[static_cast<std::size_t>(i)] == nullptr) {
       return invalid("Operand {} of operator {} is left out, but is not optional.", i, in_quotes(row.name));
     }

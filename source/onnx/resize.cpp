@@ -92,7 +92,8 @@ Result<void> set_scales(std::vector<AxisResize>& axes, const std::vector<double>
   VKF_CHECK_OK(check_length("scales", scales, axes.size()));
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const double output = std::floor(static_cast<double>(axes[i].input) * scales[i]);
-    if (!(scales[i] > 0) || output > static_cast<double>(kMostPositions)) {
+    // An infinite scale of an empty axis makes no number.
+    if (!(scales[i] > 0) || !(output <= static_cast<double>(kMostPositions))) {
       return invalid("A scale is {}; it must be positive, and make at most {} elements of an axis of {}.", scales[i],
                      kMostPositions, axes[i].input);
     }
@@ -105,7 +106,7 @@ Result<void> set_scales(std::vector<AxisResize>& axes, const std::vector<double>
 Result<void> set_sizes(const NodeContext& node, std::vector<AxisResize>& axes, const std::vector<double>& sizes) {
   VKF_CHECK_OK(check_length("sizes", sizes, axes.size()));
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (sizes[i] < 0 || sizes[i] > static_cast<double>(kMostPositions)) {
+    if (!(sizes[i] >= 0 && sizes[i] <= static_cast<double>(kMostPositions))) {
       return invalid("A size is {}; it must be 0 to {}.", sizes[i], kMostPositions);
     }
     axes[i].output = static_cast<std::int64_t>(sizes[i]);
@@ -123,7 +124,7 @@ Result<void> set_sizes(const NodeContext& node, std::vector<AxisResize>& axes, c
           ->scale;
   for (AxisResize& axis : axes) {
     const double output = std::floor(scale * static_cast<double>(axis.input) + 0.5);
-    if (output > static_cast<double>(kMostPositions))
+    if (!(output <= static_cast<double>(kMostPositions)))
       return invalid("The common scale is {}, which is too large.", scale);
     axis.output = static_cast<std::int64_t>(output);
     axis.scale = scale;

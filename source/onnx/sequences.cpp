@@ -77,7 +77,6 @@ Result<Outputs> import_sequence_empty(const NodeContext& node) {
 Result<Outputs> import_sequence_construct(const NodeContext& node) {
   Sequence sequence;
   for (int i = 0; i < node.inputs(); ++i) {
-    if (!node.has(i)) return invalid("Operand {} of operator 'SequenceConstruct' is left out, but is not optional.", i);
     sequence.push_back(node.value(i));
     if (node.dtype(i) != node.dtype(0)) {
       return invalid("Operand {} of operator 'SequenceConstruct' is {}; the first is {}.", i, name_of(node.dtype(i)), name_of(node.dtype(0)));

@@ -142,6 +142,27 @@ const std::vector<Bad>& bad_models() {
            add_node(model, "ConvTranspose", {"i", "w"}, {"y"});
          });
        }, kInvalid, "u8"},
+      {"groups_of_the_greatest_integer", [] {
+         return with_node([](ModelProto& model) {
+           add_input(model, "i", {1, 2, 4, 4});
+           add_input(model, "w", {2, 2, 3, 3});
+           add_int(add_node(model, "Conv", {"i", "w"}, {"y"}), "group", std::numeric_limits<std::int64_t>::max());
+         });
+       }, kInvalid, "'conv' has 9223372036854775807 groups, more than there may be channels."},
+      {"infinite_scale_of_an_empty_axis", [] {
+         return with_node([](ModelProto& model) {
+           add_input(model, "i", {0, 2});
+           TensorProto& scales = add_initialiser(model, "s", {2});
+           scales.add_float_data(std::numeric_limits<float>::infinity());
+           scales.add_float_data(1);
+           add_node(model, "Resize", {"i", "", "s"}, {"y"});
+         });
+       }, kInvalid, "A scale is inf; it must be positive"},
+      {"list_with_a_gap", [] {
+         return with_node([](ModelProto& model) {
+           add_attribute(add_node(model, "Einsum", {"x", ""}, {"y"}), "equation", AttributeProto::STRING).set_s("ij,ij->i");
+         });
+       }, kInvalid, "Operand 1 of operator 'Einsum' is left out, but is not optional."},
       {"pads_of_the_least_integer", [] {
          return with_node([](ModelProto& model) {
            add_int64s(model, "p", {std::numeric_limits<std::int64_t>::min(), 0, 0, 0});
