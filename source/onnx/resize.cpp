@@ -191,12 +191,16 @@ Result<Outputs> resized(const NodeContext& node, const std::vector<int>& axes, c
     if (resizes[i].input == 0 && resizes[i].output > 0) {
       return invalid("Axis {} is empty; it cannot become {} elements.", axes[i], resizes[i].output);
     }
+    if (resizes[i].output == 0) {  // whatever the scale, which may be too small for a number of taps
+      result = result.slice(axes[i], 0, 0);
+      continue;
+    }
     if (resizes[i].antialias && resizes[i].input > kMostPositions) {
       return unsupported("Axis {} has {} elements, more than the {} that are supported with antialiasing.", axes[i],
                          resizes[i].input, kMostPositions);
     }
     const Taps taps = taps_of(resizes[i]);
-    result = resizes[i].output == 0 || is_nearest ? take(result, axes[i], taps.positions[0])
+    result = is_nearest ? take(result, axes[i], taps.positions[0])
                                                   : interpolated(result, axes[i], rank, taps);
     result = extrapolated(result, axes[i], rank, taps, extrapolation);
   }
