@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct OnnxOptions {
   std::map<std::string, TensorData, std::less<>> known_inputs;
   /// Sizes for symbolic dimensions, by name; a dimension not named here stays symbolic.
   std::map<std::string, std::int64_t, std::less<>> dims;
+  /// Sizes of graph inputs, by name: symbolic dimensions take their numbers from there.
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> input_sizes;
+  /// f16 or bf16: inputs, weights and results that are f32 become this. What an operator computes in f32 inside, such as the
+  /// statistics of a norm, stays so.
+  std::optional<DType> floats;
 };
 
 /// An imported graph. It owns everything it needs: the file may change or vanish afterwards. As

@@ -63,6 +63,7 @@ Result<Problem> problem_of(std::string_view op, const Tensor& x, const Tensor& w
   const std::int64_t first = w.shape()[0].size();
   const std::int64_t second = w.shape()[1].size();
   const std::int64_t groups = options.groups;
+  if (!checked_mul(second, groups)) return invalid("'{}' has {} groups, more than there may be channels.", op, groups);
   const std::int64_t wanted = is_transposed ? first : second * groups;
   if (wanted != channels || (is_transposed ? channels : first) % groups != 0) {
     return invalid("'{}' of {} with the kernel {} in {} group{} does not fit: the kernel is for {} channels{}.", op, type_text(x), type_text(w),
@@ -118,6 +119,7 @@ Tensor correlated(const Tensor& x, const Tensor& w, const Problem& problem) {
 /// x with stride - 1 zeros between neighbours along the spatial axes.
 Tensor spread(Tensor x, const std::vector<SpatialAxis>& axes) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (!x.valid()) return x;
     const std::int64_t stride = axes[i].stride;
     const std::int64_t size = x.shape()[i + 2].size();
     if (stride == 1 || size == 0) continue;
@@ -173,7 +175,9 @@ Tensor in_phases(const Tensor& x, const Tensor& w, Problem problem) {
     axis.stride = 1;
     axis.low = axis.high = (axis.kernel - 1) * axis.dilation;
   }
-  const Tensor result = correlated(padded(x, problem.axes), taps, problem);  // [groups, out * phases, batch, spatial...]
+  const Tensor room = padded(x, problem.axes);
+  const Tensor result = room.valid() ? correlated(room, taps, problem) : room;  // [groups, out * phases, batch, spatial...]
+  if (!result.valid()) return result;
   phases.insert(phases.end(), result.shape().begin() + 2, result.shape().end());
   // To [batch, groups, out, (spatial, phase)...].
   const auto n = static_cast<int>(count);

@@ -273,15 +273,16 @@ Result<void> Rows::row_stores(int stage) {
   if (schedule_.column_lanes > 1) who += " && column_lane == 0u";
   if (shares_rows()) who += " && part == 0u";
   main_.open("if ({}) {{", who);
-  for (std::size_t i : own) VKF_CHECK_OK(store_rows(i));
+  Scope scope = row_scope_;  // what two stores need is computed once
+  for (std::size_t i : own) VKF_CHECK_OK(store_rows(scope, i));
   main_.close();
   return {};
 }
 
-Result<void> Rows::store_rows(std::size_t i) {
+Result<void> Rows::store_rows(Scope& shared, std::size_t i) {
   const segment::Store& store = loops_.stores[i];
-  Scope scope = row_scope_;
-  if (width() == 1) VKF_CHECK_OK(emit_cone(scope, store.value));
+  if (width() == 1) VKF_CHECK_OK(emit_cone(shared, store.value));
+  Scope scope = shared;
   const std::string value = use(scope, store.value);
   if (width() == 1) {
     store_scalar(scope, i, value);

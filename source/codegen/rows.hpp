@@ -51,7 +51,7 @@ class Rows : public Emitter {
   Result<void> row_stores(int stage);
   /// A value of the row and whatever it needs that has no name yet.
   Result<void> emit_cone(Scope& scope, ValueId root);
-  Result<void> store_rows(std::size_t store);
+  Result<void> store_rows(Scope& shared, std::size_t store);
 
   // --- passes over the columns (row_passes.cpp) ----------------------------------------------------------
   [[nodiscard]] bool is_vector(ValueId id) const {

@@ -1,8 +1,14 @@
 #include "onnx/external_data.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <string_view>
+#include <utility>
 
 #include "onnx/text.hpp"
 
@@ -46,31 +52,71 @@ Result<Place> read_place(const pb::TensorProto& proto) {
   return place;
 }
 
-/// Walks down from the folder one component at a time, refusing whatever leads out of it.
-Result<fs::path> resolve_inside(const fs::path& folder, const std::string& location, const std::string& tensor) {
+/// An open file or folder.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  [[nodiscard]] int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+/// Why a component could not be opened: found out afterwards, for the sentence alone.
+Error not_opened(const Descriptor& folder, const char* component, const std::string& location, const std::string& tensor) {
+  struct stat about {};
+  if (::fstatat(folder.number(), component, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(about.st_mode)) {
+    return invalid("The external data of tensor {} lies in {}, which goes through a symbolic link.", tensor,
+                   in_quotes(location));
+  }
+  return make_error(ErrorCode::not_found, "The external data of tensor {} lies in {}, which is not a file.", tensor,
+                    in_quotes(location));
+}
+
+/// Walks down from the folder one component at a time, refusing whatever leads out of it. What was looked at is what is
+/// opened: nobody can put a link in its place between the two.
+Result<Descriptor> open_inside(const fs::path& folder, const std::string& location, const std::string& tensor) {
   const fs::path relative(location);
   if (location.find('\0') != std::string::npos || relative.is_absolute() || relative.has_root_name()) {
     return invalid("The external data of tensor {} lies in {}; only a path relative to the model is allowed.", tensor,
                    in_quotes(location));
   }
-  fs::path path = folder;
-  std::error_code code;
-  for (const fs::path& component : relative) {
-    if (component == "..") {
+  Descriptor at(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (auto component = relative.begin(); component != relative.end(); ++component) {
+    if (*component == "..") {
       return invalid("The external data of tensor {} lies in {}; '..' is not allowed in it.", tensor,
                      in_quotes(location));
     }
-    path /= component;
-    if (fs::is_symlink(fs::symlink_status(path, code))) {
-      return invalid("The external data of tensor {} lies in {}, which goes through a symbolic link.", tensor,
-                     in_quotes(location));
-    }
+    const bool is_last = std::next(component) == relative.end();
+    // A pipe would keep us waiting.
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (is_last ? O_NONBLOCK : O_DIRECTORY);
+    Descriptor next(::openat(at.number(), component->c_str(), flags));
+    if (next.number() < 0) return not_opened(at, component->c_str(), location, tensor);
+    at = std::move(next);
   }
-  if (!fs::is_regular_file(path, code)) {
+  return at;
+}
+
+/// The size of what is open, if it is a file of the model's alone.
+Result<std::uintmax_t> size_of_file(const Descriptor& file, const std::string& location, const std::string& tensor) {
+  struct stat about {};
+  if (::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode)) {
     return make_error(ErrorCode::not_found, "The external data of tensor {} lies in {}, which is not a file.", tensor,
                       in_quotes(location));
   }
-  return path;
+  if (about.st_nlink > 1) {
+    return invalid("The external data of tensor {} lies in {}, which has {} names (hard links); it may have one.", tensor,
+                   in_quotes(location), about.st_nlink);
+  }
+  return static_cast<std::uintmax_t>(about.st_size);
 }
 
 Result<void> check_range(const Place& place, std::uintmax_t file_size, std::int64_t expected,
@@ -92,17 +138,19 @@ Result<std::vector<std::byte>> read_external_data(const pb::TensorProto& proto, 
                                                   std::int64_t expected) {
   const std::string tensor = in_quotes(proto.name());
   VKF_TRY(place, read_place(proto));
-  VKF_TRY(path, resolve_inside(folder, place.location, tensor));
-  std::error_code code;
-  const std::uintmax_t size = fs::file_size(path, code);
-  if (code) return make_error(ErrorCode::io, "{} cannot be read: {}.", in_quotes(place.location), code.message());
+  VKF_TRY(file, open_inside(folder, place.location, tensor));
+  VKF_TRY(size, size_of_file(file, place.location, tensor));
   VKF_CHECK_OK(check_range(place, size, expected, tensor));
 
-  std::ifstream file(path, std::ios::binary);
   std::vector<std::byte> bytes(static_cast<std::size_t>(expected));
-  file.seekg(place.offset);
-  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file) return make_error(ErrorCode::io, "{} could not be read to its end.", in_quotes(place.location));
+  for (std::size_t done = 0; done < bytes.size();) {
+    constexpr std::size_t kAtOnce = std::size_t{1} << 30;  // Linux reads no more than 2 GiB
+    const ssize_t got = ::pread(file.number(), bytes.data() + done, std::min(bytes.size() - done, kAtOnce),
+                                place.offset + static_cast<std::int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return make_error(ErrorCode::io, "{} could not be read to its end.", in_quotes(place.location));
+    done += static_cast<std::size_t>(got);
+  }
   return bytes;
 }
 

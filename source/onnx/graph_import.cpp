@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 
+#include "onnx/host_tensor.hpp"
 #include "onnx/known_values.hpp"
 #include "onnx/operator_table.hpp"
 #include "onnx/packed_integers.hpp"
@@ -22,6 +23,9 @@ using OpsetImports = google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto>;
 constexpr int kMaxCallDepth = 32;
 /// Inlining can square the size of a model, or worse; this many bytes of nodes may be inlined.
 constexpr std::size_t kMaxInlinedBytes = std::size_t{1} << 28;
+
+/// Every operator on a sequence makes a list of its own: this many elements may be in all of them.
+constexpr std::size_t kMaxSequenceElements = std::size_t{1} << 18;
 
 std::string_view normalised(std::string_view domain) { return domain.empty() ? kOnnxDomain : domain; }
 
@@ -43,10 +47,12 @@ class Opsets {
   std::map<std::string, std::int64_t, std::less<>> versions_;
 };
 
-/// The model-local functions, and how much more of them may be inlined.
+/// The model-local functions, and what importing them has taken so far.
 struct Library {
   std::map<std::pair<std::string_view, std::string_view>, const pb::FunctionProto*> functions;
+  std::optional<DType> floats;  ///< what f32 becomes
   std::size_t inlined_bytes = 0;
+  std::size_t sequence_elements = 0;
 
   [[nodiscard]] const pb::FunctionProto* find(const pb::NodeProto& node) const {
     const auto found = functions.find({normalised(node.domain()), node.op_type()});
@@ -138,7 +144,14 @@ Result<void> Scope::import_nodes() {
 Result<void> Scope::import_node(const pb::NodeProto& node) {
   VKF_TRY(outputs, evaluate(node));
   for (const Value& output : outputs) {
-    if (!output.tensor.valid()) return Error(output.tensor.error());
+    if (output.sequence) {
+      library_.sequence_elements += output.sequence->size();
+    } else if (!output.tensor.valid()) {
+      return Error(output.tensor.error());
+    }
+  }
+  if (library_.sequence_elements > kMaxSequenceElements) {
+    return unsupported("The sequences of the model have more than {} elements together.", kMaxSequenceElements);
   }
   return bind(node, std::move(outputs));
 }
@@ -197,14 +210,28 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
                    : row.operands.most == kVariadic        ? fmt::format("at least {}", row.operands.least)
                                                     : fmt::format("{} to {}", row.operands.least, row.operands.most));
   }
-  for (int i = 0; i < row.operands.least; ++i) {
+  // A list has no gaps.
+  const std::int64_t required = row.operands.most == kVariadic ? count : row.operands.least;
+  for (std::int64_t i = 0; i < required; ++i) {
     if (operands[static_cast<std::size_t>(i)] == nullptr) {
       return invalid("Operand {} of operator {} is left out, but is not optional.", i, in_quotes(row.name));
     }
   }
-  if (row.operands.least == 0 || takes(row.takes, operands[0]->tensor.dtype())) return {};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const bool wanted = row.takes == Takes::sequences && i == 0;
+    if (operands[i] == nullptr || (operands[i]->sequence != nullptr) == wanted) continue;
+    return invalid("Operand {} of operator {} is a {}; it must be a {}.", i, in_quotes(row.name),
+                   wanted ? "tensor" : "sequence", wanted ? "sequence" : "tensor");
+  }
+  if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype())) return {};
   return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),
                  name_of(operands[0]->tensor.dtype()), name_of(row.takes));
+}
+
+/// A value in what f32 becomes. Its elements, where they are known, stay exact: sizes are computed from them.
+Value in_dtype(Value value, const std::optional<DType>& floats) {
+  if (floats && !value.sequence && value.tensor.valid() && value.tensor.dtype() == DType::f32) value.tensor = value.tensor.cast(*floats);
+  return value;
 }
 
 Result<Outputs> Scope::apply(const OperatorRow& row, std::int64_t opset, const pb::NodeProto& node,
@@ -213,7 +240,7 @@ Result<Outputs> Scope::apply(const OperatorRow& row, std::int64_t opset, const p
   VKF_CHECK_OK(check_attributes(row, attributes));
   VKF_CHECK_OK(check_operands(row, inputs));
   VKF_TRY(outputs, row.import(NodeContext(row, opset, node.output_size(), std::move(attributes), inputs)));
-  for (Value& output : outputs) output = folded(std::move(output), inputs);
+  for (Value& output : outputs) output = in_dtype(folded(std::move(output), inputs), library_.floats);
   return outputs;
 }
 
@@ -271,6 +298,7 @@ class ModelImport {
       : graph_(model.graph()),
         folder_(folder),
         options_(options),
+        sized_(options),
         opsets_(model.opset_import()),
         scope_(library, opsets_, graph_.node(), nullptr, 0) {
     result_.name = graph_.name();
@@ -279,6 +307,7 @@ class ModelImport {
 
   Result<OnnxModel> run() {
     VKF_CHECK_OK(check_known_names());
+    for (const pb::ValueInfoProto& info : graph_.input()) VKF_CHECK_OK(take_sizes(info, sized_));
     VKF_CHECK_OK(import_initialisers());
     VKF_CHECK_OK(import_inputs());
     VKF_CHECK_OK(scope_.import_nodes());
@@ -289,6 +318,7 @@ class ModelImport {
  private:
   Result<void> check_known_names() const;
   Result<void> import_initialisers();
+  [[nodiscard]] Result<Value> converted_from(const pb::TensorProto& initialiser) const;
   Result<void> import_inputs();
   Result<void> import_outputs();
   Result<void> define_known_input(const pb::ValueInfoProto& info, const TensorType& type, const TensorData& data);
@@ -296,6 +326,7 @@ class ModelImport {
   const pb::GraphProto& graph_;
   const std::filesystem::path& folder_;
   const OnnxOptions& options_;
+  OnnxOptions sized_;  ///< with a size for every symbol that the sizes of inputs decide
   Opsets opsets_;
   Scope scope_;
   OnnxModel result_;
@@ -312,13 +343,22 @@ Result<void> ModelImport::check_known_names() const {
   return {};
 }
 
+/// A weight in what f32 becomes: rounded here, so that the program holds it in half the bytes.
+Result<Value> ModelImport::converted_from(const pb::TensorProto& initialiser) const {
+  if (!options_.floats || initialiser.data_type() != pb::TensorProto::FLOAT) return value_from(initialiser, folder_);
+  VKF_TRY(data, decode_tensor(initialiser, folder_));
+  Value value = constant_value(converted(data, *options_.floats));
+  if (value.known) value.known = std::make_shared<const TensorData>(std::move(data));
+  return value;
+}
+
 Result<void> ModelImport::import_initialisers() {
   if (graph_.sparse_initializer_size() > 0)
     return unsupported(
         "The model has sparse initialisers, which are not "
         "supported.");
   for (const pb::TensorProto& initialiser : graph_.initializer()) {
-    VKF_TRY(value, value_from(initialiser, folder_));
+    VKF_TRY(value, converted_from(initialiser));
     VKF_CHECK_OK(scope_.define(initialiser.name(), std::move(value)));
   }
   return {};
@@ -330,11 +370,12 @@ Result<void> ModelImport::import_inputs() {
   for (const pb::ValueInfoProto& info : graph_.input()) {
     // Before IR version 4 every initialiser was listed as an input too.
     if (initialisers.contains(info.name())) continue;
-    VKF_TRY(type, input_type(info, options_));
+    VKF_TRY(type, input_type(info, sized_));
     if (const auto known = options_.known_inputs.find(info.name()); known != options_.known_inputs.end()) {
       VKF_CHECK_OK(define_known_input(info, type, known->second));
       continue;
     }
+    if (options_.floats && type.dtype == DType::f32) type.dtype = *options_.floats;
     Tensor input = Tensor::input(info.name(), type.dtype, type.shape);
     if (!input.valid()) return Error(input.error());
     VKF_CHECK_OK(scope_.define(info.name(), input));
@@ -355,14 +396,15 @@ Result<void> ModelImport::define_known_input(const pb::ValueInfoProto& info, con
     return invalid("The known input {} is {}[{}] in {} bytes; the graph takes {}.", in_quotes(info.name()),
                    name_of(data.dtype), fmt::join(data.sizes, ", "), data.bytes.size(), to_text(type));
   }
-  return scope_.define(info.name(), constant_value(data));
+  return scope_.define(info.name(), in_dtype(constant_value(data), options_.floats));
 }
 
 Result<void> ModelImport::import_outputs() {
   if (graph_.output_size() == 0) return invalid("The graph has no outputs.");
   for (const pb::ValueInfoProto& info : graph_.output()) {
     VKF_TRY(value, scope_.find(info.name(), "The list of graph outputs"));
-    VKF_CHECK_OK(check_output(info, value->tensor));
+    if (value->sequence) return unsupported("Output {} is a sequence, which is not supported.", in_quotes(info.name()));
+    VKF_CHECK_OK(check_output(info, value->tensor, options_.floats));
     result_.outputs.push_back(value->tensor);
     result_.output_names.push_back(info.name());
   }
@@ -374,6 +416,10 @@ Result<void> ModelImport::import_outputs() {
 Result<OnnxModel> import_model(const pb::ModelProto& model, const std::filesystem::path& folder,
                                const OnnxOptions& options) {
   VKF_TRY(library, index_functions(model));
+  if (options.floats && options.floats != DType::f16 && options.floats != DType::bf16) {
+    return invalid("The floats of a model cannot become {}; they become f16 or bf16.", name_of(*options.floats));
+  }
+  library.floats = options.floats;
   ModelImport import(model, folder, options, library);
   return import.run();
 }

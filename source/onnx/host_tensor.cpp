@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "ir/graph.hpp"
+
 namespace vkfuse::onnx {
 namespace {
 
@@ -69,6 +71,14 @@ std::int64_t element_int(const TensorData& tensor, std::size_t index) {
     case DType::u64: return load<std::int64_t>(tensor, index);
     default: return truncated(element_real(tensor, index));
   }
+}
+
+TensorData converted(const TensorData& tensor, DType dtype) {
+  TensorData result{tensor.name, dtype, tensor.sizes, {}};
+  const std::size_t count = element_count(tensor);
+  result.bytes.reserve(count * static_cast<std::size_t>(size_of(dtype)));
+  for (std::size_t i = 0; i < count; ++i) ir::encode(dtype, element_real(tensor, i), result.bytes);
+  return result;
 }
 
 TensorData int64_data(std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values) {

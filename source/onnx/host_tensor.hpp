@@ -13,6 +13,9 @@ std::int64_t element_int(const TensorData& tensor, std::size_t index);
 
 std::size_t element_count(const TensorData& tensor);
 
+/// The same numbers, rounded to another float dtype.
+TensorData converted(const TensorData& tensor, DType dtype);
+
 /// A scalar or vector of i64.
 TensorData int64_data(std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values);
 

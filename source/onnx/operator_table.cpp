@@ -14,6 +14,7 @@ constexpr std::int64_t kOld = kOldestOpset, kNew = kNewestOpset;
 /// Attributes of opsets before 7, whose broadcasting rule was another.
 constexpr std::string_view kLegacyBroadcast = "broadcast axis";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
+constexpr std::string_view kContrib = "com.microsoft";
 constexpr std::string_view kStaticSizes = "sizes known at import";
 
 // clang-format off
@@ -37,6 +38,7 @@ constexpr OperatorRow kRows[] = {
     {"AveragePool", kOld, kNew, kUnary, Takes::floats, import_average_pool, "", "auto_pad ceil_mode dilations kernel_shape pads strides count_include_pad", kStaticSizes},
     {"BatchNormalization", kOld, 13, {5, 5}, Takes::floats, import_batch_normalization, "", "epsilon is_test momentum spatial", "inference, statistics per channel"},
     {"BatchNormalization", 14, kNew, {5, 5}, Takes::floats, import_batch_normalization, "", "epsilon momentum training_mode"},
+    {"BiasGelu", 1, 1, kBinary, Takes::floats, import_bias_gelu, "", "", "", kContrib},
     {"BitShift", 11, kNew, kBinary, Takes::unsigned_integers, import_bit_shift, "", "direction"},
     {"BitwiseAnd", 18, kNew, kBinary, Takes::integers, apply_primitive, "bit_and"},
     {"BitwiseNot", 18, kNew, kUnary, Takes::integers, apply_primitive, "bit_not"},
@@ -53,6 +55,7 @@ constexpr OperatorRow kRows[] = {
     {"Col2Im", 18, kNew, kTernary, Takes::numbers, import_col2im, "", "dilations pads strides", "shapes known at import"},
     {"Compress", 9, kNew, kBinary, Takes::anything, import_compress, "", "axis", "condition known at import"},
     {"Concat", kOld, kNew, kMany, Takes::anything, import_concat, "", "axis"},
+    {"ConcatFromSequence", 11, kNew, kUnary, Takes::sequences, import_concat_from_sequence, "", "axis new_axis"},
     {"Constant", kOld, kNew, {0, 0}, Takes::anything, import_constant, "", "value value_float value_floats value_int value_ints", "dense numbers"},
     {"ConstantOfShape", 9, kNew, kUnary, Takes::integers, import_constant_of_shape, "", "value", "shape known at import"},
     {"Conv", 1, kNew, {2, 3}, Takes::floats, import_conv, "", "auto_pad dilations group kernel_shape pads strides", kStaticSizes},
@@ -77,12 +80,15 @@ constexpr OperatorRow kRows[] = {
     {"Exp", kOld, kNew, kUnary, Takes::floats, apply_primitive, "exp"},
     {"Expand", 8, kNew, kBinary, Takes::anything, import_expand, "", "", "shape known at import"},
     {"EyeLike", 9, kNew, kUnary, Takes::anything, import_eye_like, "", "dtype k"},
+    {"FastGelu", 1, 1, {1, 2}, Takes::floats, import_fast_gelu, "", "", "", kContrib},
     {"Flatten", 1, kNew, kUnary, Takes::anything, import_flatten, "", "axis"},
     {"Floor", kOld, kNew, kUnary, Takes::floats, apply_primitive, "floor"},
+    {"FusedMatMul", 1, 1, kBinary, Takes::floats, import_fused_matmul, "", "alpha transA transB", "", kContrib},
     {"GRU", 7, kNew, {3, 6}, Takes::floats, import_gru, "", "activation_alpha activation_beta activations clip direction hidden_size layout linear_before_reset", "length known at import, 512 steps at most"},
     {"Gather", 1, kNew, kBinary, Takes::anything, import_gather, "", "axis", "size of the axis known at import"},
     {"GatherElements", 11, kNew, kBinary, Takes::anything, import_gather_elements, "", "axis", "size of the axis known at import"},
     {"GatherND", 11, kNew, kBinary, Takes::anything, import_gather_nd, "", "batch_dims", kStaticSizes},
+    {"Gelu", 1, 1, kUnary, Takes::floats, import_bias_gelu, "", "", "", kContrib},
     {"Gelu", 20, kNew, kUnary, Takes::floats, import_gelu, "", "approximate"},
     {"Gemm", kOld, kNew, {2, 3}, Takes::numbers, import_gemm, "", "alpha beta broadcast transA transB"},
     {"GlobalAveragePool", 1, kNew, kUnary, Takes::floats, import_global_pool, "reduce_mean"},
@@ -93,6 +99,7 @@ constexpr OperatorRow kRows[] = {
     {"GreaterOrEqual", 12, kNew, kBinary, Takes::numbers, apply_primitive, "ge"},
     {"GridSample", 16, kNew, kBinary, Takes::numbers, import_grid_sample, "", "align_corners mode padding_mode", kStaticSizes},
     {"GroupNormalization", 18, kNew, kTernary, Takes::floats, import_group_normalization, "", "epsilon num_groups stash_type"},
+    {"GroupQueryAttention", 1, 1, {1, 9}, Takes::floats, import_group_query_attention, "", "do_rotary kv_num_heads local_window_size num_heads rotary_interleaved scale smooth_softmax softcap", "sequences of one length once there is a past", kContrib},
     {"HammingWindow", 17, kNew, kUnary, Takes::integers, import_hamming_window, "", "output_datatype periodic", "size known at import"},
     {"HannWindow", 17, kNew, kUnary, Takes::integers, import_hann_window, "", "output_datatype periodic", "size known at import"},
     {"HardSigmoid", kOld, kNew, kUnary, Takes::floats, import_hard_sigmoid, "", "alpha beta"},
@@ -115,6 +122,7 @@ constexpr OperatorRow kRows[] = {
     {"LpPool", 2, kNew, kUnary, Takes::floats, import_lp_pool, "", "auto_pad ceil_mode dilations kernel_shape pads strides p", kStaticSizes},
     {"MatMul", 1, kNew, kBinary, Takes::numbers, import_matmul},
     {"MatMulInteger", 10, kNew, {2, 4}, Takes::integers, import_matmul_integer},
+    {"MatMulNBits", 1, 1, {3, 6}, Takes::floats, import_matmul_n_bits, "", "K N accuracy_level bits block_size", "4 and 8 bits", kContrib},
     {"Max", kOld, kNew, kMany, Takes::numbers, import_variadic, "max"},
     {"MaxPool", kOld, kNew, kUnary, Takes::numbers, import_max_pool, "", "auto_pad ceil_mode dilations kernel_shape pads strides storage_order", kStaticSizes},
     {"MaxUnpool", 9, kNew, {2, 3}, Takes::floats, import_max_unpool, "", "kernel_shape pads strides", "output shape known at import"},
@@ -126,6 +134,7 @@ constexpr OperatorRow kRows[] = {
     {"Momentum", 1, 1, {5, kVariadic}, Takes::floats, import_momentum, "", "alpha beta mode norm_coefficient", "", kTraining},
     {"Mul", kOld, 6, kBinary, Takes::numbers, apply_primitive_6, "mul", kLegacyBroadcast},
     {"Mul", 7, kNew, kBinary, Takes::numbers, apply_primitive, "mul"},
+    {"MultiHeadAttention", 1, 1, {1, 8}, Takes::floats, import_multi_head_attention, "", "mask_filter_value num_heads scale unidirectional", "keys and values apart from queries", kContrib},
     {"Neg", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "neg"},
     {"NegativeLogLikelihoodLoss", 12, kNew, {2, 3}, Takes::floats, import_negative_log_likelihood, "", "ignore_index reduction"},
     {"Not", 1, kNew, kUnary, Takes::booleans, apply_primitive, "not"},
@@ -141,6 +150,7 @@ constexpr OperatorRow kRows[] = {
     {"QLinearConv", 10, kNew, {8, 9}, Takes::integers, import_qlinear_conv, "", "auto_pad dilations group kernel_shape pads strides", kStaticSizes},
     {"QLinearMatMul", 10, kNew, {8, 8}, Takes::integers, import_qlinear_matmul},
     {"QuantizeLinear", 10, kNew, {2, 3}, Takes::numbers, import_quantize, "", "axis block_size output_dtype saturate", "to 8 and 16 bits"},
+    {"QuickGelu", 1, 1, kUnary, Takes::floats, import_quick_gelu, "", "alpha", "", kContrib},
     {"RMSNormalization", 23, kNew, kBinary, Takes::floats, import_rms_normalization, "", "axis epsilon stash_type"},
     {"RNN", 7, kNew, {3, 6}, Takes::floats, import_rnn, "", "activation_alpha activation_beta activations clip direction hidden_size layout", "length known at import, 512 steps at most"},
     {"Range", 11, kNew, kTernary, Takes::numbers, import_range, "", "", "operands known at import"},
@@ -170,18 +180,29 @@ constexpr OperatorRow kRows[] = {
     {"Resize", 10, 10, kBinary, Takes::numbers, import_upsample, "", "mode", "scales known at import"},
     {"Resize", 11, kNew, {1, 4}, Takes::numbers, import_resize, "", "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value keep_aspect_ratio_policy mode nearest_mode", "scales or sizes known at import"},
     {"ReverseSequence", 10, kNew, kBinary, Takes::anything, import_reverse_sequence, "", "batch_axis time_axis"},
+    {"RotaryEmbedding", 1, 1, {4, 4}, Takes::floats, import_contrib_rotary_embedding, "", "interleaved is_packed_batching num_heads rotary_embedding_dim scale", "scale 1", kContrib},
+    {"RotaryEmbedding", 23, kNew, {3, 4}, Takes::floats, import_rotary_embedding, "", "interleaved num_heads rotary_embedding_dim"},
     {"Round", 11, kNew, kUnary, Takes::floats, apply_primitive, "round"},
     {"Scatter", 9, 10, kTernary, Takes::anything, import_scatter_elements, "", "axis", kStaticSizes},
     {"ScatterElements", 11, kNew, kTernary, Takes::anything, import_scatter_elements, "", "axis reduction", kStaticSizes},
     {"ScatterND", 11, kNew, kTernary, Takes::anything, import_scatter_nd, "", "reduction", kStaticSizes},
     {"Selu", kOld, kNew, kUnary, Takes::floats, import_selu, "", "alpha gamma"},
+    {"SequenceAt", 11, kNew, kBinary, Takes::sequences, import_sequence_at, "", "", "position known at import"},
+    {"SequenceConstruct", 11, kNew, kMany, Takes::anything, import_sequence_construct},
+    {"SequenceEmpty", 11, kNew, {0, 0}, Takes::anything, import_sequence_empty, "", "dtype"},
+    {"SequenceErase", 11, kNew, {1, 2}, Takes::sequences, import_sequence_erase, "", "", "position known at import"},
+    {"SequenceInsert", 11, kNew, {2, 3}, Takes::sequences, import_sequence_insert, "", "", "position known at import"},
+    {"SequenceLength", 11, kNew, kUnary, Takes::sequences, import_sequence_length},
     {"Shape", 1, kNew, kUnary, Takes::anything, import_shape, "", "end start", "sizes known at import"},
     {"Shrink", 9, kNew, kUnary, Takes::numbers, import_shrink, "", "bias lambd"},
     {"Sigmoid", kOld, kNew, kUnary, Takes::floats, apply_primitive, "sigmoid"},
     {"Sign", 9, kNew, kUnary, Takes::numbers, apply_primitive, "sign"},
+    {"SimplifiedLayerNormalization", 1, kNew, kBinary, Takes::floats, import_rms_normalization, "", "axis epsilon stash_type"},
     {"Sin", 7, kNew, kUnary, Takes::floats, apply_primitive, "sin"},
     {"Sinh", 9, kNew, kUnary, Takes::floats, apply_primitive, "sinh"},
     {"Size", 1, kNew, kUnary, Takes::anything, import_size, "", "", "sizes known at import"},
+    {"SkipLayerNormalization", 1, 1, {3, 5}, Takes::floats, import_skip_layer_normalization, "", "epsilon", "", kContrib},
+    {"SkipSimplifiedLayerNormalization", 1, 1, {3, 4}, Takes::floats, import_skip_rms_normalization, "", "epsilon", "", kContrib},
     {"Slice", 1, 9, kUnary, Takes::anything, import_slice, "", "axes ends starts"},
     {"Slice", 10, kNew, {3, 5}, Takes::anything, import_slice, "", "", "bounds known at import"},
     {"Softmax", 1, kNew, kUnary, Takes::floats, import_softmax, "", "axis"},
@@ -191,6 +212,7 @@ constexpr OperatorRow kRows[] = {
     {"SpaceToDepth", kOld, kNew, kUnary, Takes::anything, import_space_to_depth, "", "blocksize", kStaticSizes},
     {"Split", 2, 12, kUnary, Takes::anything, import_split, "", "axis split", "size of the axis known at import"},
     {"Split", 13, kNew, {1, 2}, Takes::anything, import_split, "", "axis num_outputs", "sizes known at import"},
+    {"SplitToSequence", 11, kNew, {1, 2}, Takes::anything, import_split_to_sequence, "", "axis keepdims", "sizes known at import"},
     {"Sqrt", kOld, kNew, kUnary, Takes::floats, apply_primitive, "sqrt"},
     {"Squeeze", 1, 12, kUnary, Takes::anything, import_squeeze, "", "axes"},
     {"Squeeze", 13, kNew, {1, 2}, Takes::anything, import_squeeze, "", "", "axes known at import"},
@@ -226,7 +248,8 @@ constexpr std::string_view kPageHead = R"(# ONNX operators
 What `load_onnx` imports. Written by `operator_table_markdown()`; a test compares this file with it.
 
 Opsets up to {} are known. *First operand* is what dtypes it may have. Strings, complex numbers, floats of 8 and 4 bits,
-inputs and outputs of 4-bit integers, sequences, optionals and sparse tensors are not supported. Model-local functions are inlined.
+inputs and outputs of 4-bit integers, optionals and sparse tensors are not supported. Sequences are, inside a model, where their lengths
+are known at import. Model-local functions are inlined.
 
 | operator | opset | first operand | attributes | taken |
 | --- | --- | --- | --- | --- |
@@ -253,12 +276,13 @@ bool takes(Takes set, DType dtype) {
     case Takes::integers: return is_integer(dtype);
     case Takes::unsigned_integers: return is_integer(dtype) && !is_signed_integer(dtype);
     case Takes::booleans: return dtype == DType::boolean;
+    case Takes::sequences: return false;
   }
   return false;
 }
 
 std::string_view name_of(Takes set) {
-  constexpr std::string_view names[] = {"anything", "floats", "numbers", "integers", "unsigned integers", "bool"};
+  constexpr std::string_view names[] = {"anything", "floats", "numbers", "integers", "unsigned integers", "bool", "sequences"};
   return names[static_cast<int>(set)];
 }
 

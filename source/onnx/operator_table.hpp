@@ -21,7 +21,7 @@ inline constexpr std::int64_t kNewestOpset = 24;
 inline constexpr std::int64_t kOldestOpset = 6;
 
 /// Which dtypes the first operand may have.
-enum class Takes : std::uint8_t { anything, floats, numbers, integers, unsigned_integers, booleans };
+enum class Takes : std::uint8_t { anything, floats, numbers, integers, unsigned_integers, booleans, sequences };
 
 /// How many operands; `most` of variadic operators is kVariadic.
 struct OperandCount {

@@ -172,6 +172,29 @@ Result<Outputs> import_einsum(const NodeContext&);
 Result<Outputs> import_affine_grid(const NodeContext&);
 Result<Outputs> import_col2im(const NodeContext&);
 
+// sequences.cpp
+Result<Outputs> import_sequence_empty(const NodeContext&);
+Result<Outputs> import_sequence_construct(const NodeContext&);
+Result<Outputs> import_sequence_insert(const NodeContext&);
+Result<Outputs> import_sequence_erase(const NodeContext&);
+Result<Outputs> import_sequence_at(const NodeContext&);
+Result<Outputs> import_sequence_length(const NodeContext&);
+Result<Outputs> import_split_to_sequence(const NodeContext&);
+Result<Outputs> import_concat_from_sequence(const NodeContext&);
+
+// contrib.cpp: of the domain com.microsoft, and RotaryEmbedding
+Result<Outputs> import_fused_matmul(const NodeContext&);
+Result<Outputs> import_bias_gelu(const NodeContext&);
+Result<Outputs> import_fast_gelu(const NodeContext&);
+Result<Outputs> import_quick_gelu(const NodeContext&);
+Result<Outputs> import_skip_layer_normalization(const NodeContext&);
+Result<Outputs> import_skip_rms_normalization(const NodeContext&);
+Result<Outputs> import_rotary_embedding(const NodeContext&);
+Result<Outputs> import_contrib_rotary_embedding(const NodeContext&);
+Result<Outputs> import_multi_head_attention(const NodeContext&);
+Result<Outputs> import_group_query_attention(const NodeContext&);
+Result<Outputs> import_matmul_n_bits(const NodeContext&);
+
 // optimizers.cpp
 Result<Outputs> import_adagrad(const NodeContext&);
 Result<Outputs> import_momentum(const NodeContext&);

@@ -62,6 +62,7 @@ struct Direction {
   std::optional<Tensor> bias_w, bias_r;   ///< [gates * hidden]
   std::optional<Tensor> peepholes;        ///< [3 * hidden]
   Tensor h, c;                            ///< [batch, hidden]; c of LSTM alone
+  bool is_at_rest = false;                ///< h is 0: the first step has no product with it
 };
 
 /// The state after one step: `product` is x W^T + the bias of W, [batch, gates * hidden].
@@ -74,38 +75,39 @@ Tensor gate(const Cell& cell, const Tensor& all, std::int64_t number) {
   return all.slice(-1, number * cell.hidden, (number + 1) * cell.hidden);
 }
 
-/// h R^T and the bias of R.
-Tensor recurrence(const Tensor& h, const Tensor& r, const std::optional<Tensor>& bias) {
-  const Tensor product = dot_general(h, r, {.contract_a = {1}, .contract_b = {1}});
-  return bias ? product + *bias : product;
+/// h R^T and the bias of R, for the rows of R from `first` up to `last`; `h` is the direction's, or made of it.
+Tensor recurrence(const Cell& cell, const Direction& d, const Tensor& h, std::int64_t first, std::int64_t last) {
+  const Tensor product = d.is_at_rest ? filled({cell.batch, last - first}, Tensor::scalar(h.dtype(), 0))
+                                      : dot_general(h, d.r.slice(0, first, last), {.contract_a = {1}, .contract_b = {1}});
+  return d.bias_r ? product + d.bias_r->slice(0, first, last) : product;
 }
 
 void rnn_step(const Cell& cell, Direction& d, const Tensor& product) {
-  d.h = d.act[0](clipped(cell, product + recurrence(d.h, d.r, d.bias_r)));
+  d.h = d.act[0](clipped(cell, product + recurrence(cell, d, d.h, 0, cell.hidden)));
 }
 
 void gru_step(const Cell& cell, Direction& d, const Tensor& product) {
-  const std::int64_t z_and_r = 2 * cell.hidden;
-  const auto bias = [&](std::int64_t first, std::int64_t last) { return d.bias_r ? std::optional(d.bias_r->slice(0, first, last)) : std::nullopt; };
-  const Tensor sum = product.slice(1, 0, z_and_r) + recurrence(d.h, d.r.slice(0, 0, z_and_r), bias(0, z_and_r));
+  const std::int64_t z_and_r = 2 * cell.hidden, all = 3 * cell.hidden;
+  const Tensor sum = product.slice(1, 0, z_and_r) + recurrence(cell, d, d.h, 0, z_and_r);
   const Tensor z = d.act[0](clipped(cell, gate(cell, sum, 0)));
   const Tensor reset = d.act[0](clipped(cell, gate(cell, sum, 1)));
-  const Tensor r_h = d.r.slice(0, z_and_r, 3 * cell.hidden);
-  const auto bias_h = bias(z_and_r, 3 * cell.hidden);
-  const Tensor recurrent = cell.linear_before_reset ? reset * recurrence(d.h, r_h, bias_h) : recurrence(reset * d.h, r_h, bias_h);
+  const Tensor recurrent = cell.linear_before_reset ? reset * recurrence(cell, d, d.h, z_and_r, all) : recurrence(cell, d, reset * d.h, z_and_r, all);
   const Tensor candidate = d.act[1](clipped(cell, gate(cell, product, 2) + recurrent));
   d.h = (1.0 - z) * candidate + z * d.h;
 }
 
 void lstm_step(const Cell& cell, Direction& d, const Tensor& product) {
-  const Tensor sum = product + recurrence(d.h, d.r, d.bias_r);  // gates i, o, f, c
+  // A product for each of the gates i, o, f, c: what they make of it then is computed where the product is.
+  const auto gate_sum = [&](std::int64_t number) {
+    return gate(cell, product, number) + recurrence(cell, d, d.h, number * cell.hidden, (number + 1) * cell.hidden);
+  };
   const auto peeped = [&](std::int64_t number, const Tensor& c) {
-    const Tensor plain = gate(cell, sum, number);
+    const Tensor plain = gate_sum(number);
     return clipped(cell, d.peepholes ? plain + gate(cell, *d.peepholes, number) * c : plain);
   };
   const Tensor i = d.act[0](peeped(0, d.c));
   const Tensor f = cell.input_forget ? 1.0 - i : d.act[0](peeped(2, d.c));
-  d.c = f * d.c + i * d.act[1](clipped(cell, gate(cell, sum, 3)));
+  d.c = f * d.c + i * d.act[1](clipped(cell, gate_sum(3)));
   const Tensor o = d.act[0](peeped(1, d.c));
   d.h = o * d.act[2](d.c);
 }
@@ -244,7 +246,7 @@ Direction Recurrent::direction_of(int number) const {
   const std::int64_t rows = cell_.gates * cell_.hidden;
   const auto bias = part_of(node_, kBias, number);
   Direction made{{}, *part_of(node_, kWeights, number), *part_of(node_, kRecurrence, number), {}, {}, {}, initial(kHidden, number),
-                 initial(is_lstm_ ? kCell : kHidden, number)};
+                 initial(is_lstm_ ? kCell : kHidden, number), !node_.has(kHidden)};
   if (bias) {
     made.bias_w = bias->slice(0, 0, rows);
     made.bias_r = bias->slice(0, rows, 2 * rows);
@@ -266,6 +268,7 @@ Tensor Recurrent::sequence_of(Direction& d, bool is_reverse) const {
     const Tensor old_h = d.h;
     const Tensor old_c = d.c;
     step_(cell_, d, products.select(0, at));
+    d.is_at_rest = false;
     Tensor result = d.h;
     if (node_.has(kLengths)) {
       const Tensor& lengths = node_.tensor(kLengths);

@@ -92,7 +92,8 @@ Result<void> set_scales(std::vector<AxisResize>& axes, const std::vector<double>
   VKF_CHECK_OK(check_length("scales", scales, axes.size()));
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const double output = std::floor(static_cast<double>(axes[i].input) * scales[i]);
-    if (!(scales[i] > 0) || output > static_cast<double>(kMostPositions)) {
+    // An infinite scale of an empty axis makes no number.
+    if (!(scales[i] > 0) || !(output <= static_cast<double>(kMostPositions))) {
       return invalid("A scale is {}; it must be positive, and make at most {} elements of an axis of {}.", scales[i],
                      kMostPositions, axes[i].input);
     }
@@ -105,7 +106,7 @@ Result<void> set_scales(std::vector<AxisResize>& axes, const std::vector<double>
 Result<void> set_sizes(const NodeContext& node, std::vector<AxisResize>& axes, const std::vector<double>& sizes) {
   VKF_CHECK_OK(check_length("sizes", sizes, axes.size()));
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (sizes[i] < 0 || sizes[i] > static_cast<double>(kMostPositions)) {
+    if (!(sizes[i] >= 0 && sizes[i] <= static_cast<double>(kMostPositions))) {
       return invalid("A size is {}; it must be 0 to {}.", sizes[i], kMostPositions);
     }
     axes[i].output = static_cast<std::int64_t>(sizes[i]);
@@ -123,7 +124,7 @@ Result<void> set_sizes(const NodeContext& node, std::vector<AxisResize>& axes, c
           ->scale;
   for (AxisResize& axis : axes) {
     const double output = std::floor(scale * static_cast<double>(axis.input) + 0.5);
-    if (output > static_cast<double>(kMostPositions))
+    if (!(output <= static_cast<double>(kMostPositions)))
       return invalid("The common scale is {}, which is too large.", scale);
     axis.output = static_cast<std::int64_t>(output);
     axis.scale = scale;
@@ -190,12 +191,16 @@ Result<Outputs> resized(const NodeContext& node, const std::vector<int>& axes, c
     if (resizes[i].input == 0 && resizes[i].output > 0) {
       return invalid("Axis {} is empty; it cannot become {} elements.", axes[i], resizes[i].output);
     }
+    if (resizes[i].output == 0) {  // whatever the scale, which may be too small for a number of taps
+      result = result.slice(axes[i], 0, 0);
+      continue;
+    }
     if (resizes[i].antialias && resizes[i].input > kMostPositions) {
       return unsupported("Axis {} has {} elements, more than the {} that are supported with antialiasing.", axes[i],
                          resizes[i].input, kMostPositions);
     }
     const Taps taps = taps_of(resizes[i]);
-    result = resizes[i].output == 0 || is_nearest ? take(result, axes[i], taps.positions[0])
+    result = is_nearest ? take(result, axes[i], taps.positions[0])
                                                   : interpolated(result, axes[i], rank, taps);
     result = extrapolated(result, axes[i], rank, taps, extrapolation);
   }

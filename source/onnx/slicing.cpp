@@ -77,7 +77,7 @@ Result<std::vector<Padding>> paddings(const NodeContext& node) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const Padding padding{axes[i], (*amounts)[i], (*amounts)[axes.size() + i]};
     for (const std::int64_t amount : {padding.low, padding.high}) {
-      if (std::abs(amount) > kFar) return invalid("The list of pads holds {}, more than any axis.", amount);
+      if (amount > kFar || amount < -kFar) return invalid("The list of pads holds {}, more than any axis.", amount);
     }
     result.push_back(padding);
   }

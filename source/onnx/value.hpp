@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "vkfuse/onnx.hpp"
 
@@ -22,12 +23,18 @@ struct Value {
   Tensor tensor;
   std::shared_ptr<const TensorData> known;
   bool is_int4 = false;  ///< of 4 bits in the model; held as i8 or u8
+  /// The elements, where the name stands for a sequence; `tensor` is then invalid.
+  std::shared_ptr<const std::vector<Value>> sequence;
 
   Value(Tensor value) : tensor(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Value(Tensor value, std::optional<TensorData> elements) : tensor(std::move(value)) {
     if (elements) known = std::make_shared<const TensorData>(*std::move(elements));
   }
 };
+
+/// A sequence of tensors; an error where one of them is none, or where there are too many.
+Result<Value> sequence_value(std::vector<Value> elements);
+Result<void> check_sequence_length(std::size_t length);
 
 /// A constant as a value; its elements stay known unless there are too many.
 Value constant_value(TensorData data);

@@ -59,11 +59,29 @@ Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions&
   return result;
 }
 
-Result<void> check_output(const pb::ValueInfoProto& info, const Tensor& tensor) {
+Result<void> take_sizes(const pb::ValueInfoProto& info, OnnxOptions& options) {
+  const auto stated = options.input_sizes.find(info.name());
+  if (stated == options.input_sizes.end()) return {};
+  const auto& shape = info.type().tensor_type().shape();
+  const std::vector<std::int64_t>& sizes = stated->second;
+  bool agrees = static_cast<std::size_t>(shape.dim_size()) == sizes.size();
+  for (int axis = 0; agrees && axis < shape.dim_size(); ++axis) {
+    const Dimension& dimension = shape.dim(axis);
+    const std::int64_t size = sizes[static_cast<std::size_t>(axis)];
+    const std::string name = dimension.dim_param().empty() ? fmt::format("{}.{}", info.name(), axis) : dimension.dim_param();
+    agrees = dimension.has_dim_value() ? dimension.dim_value() == size : options.dims.emplace(name, size).first->second == size;
+  }
+  if (agrees) return {};
+  return invalid("Input {} is given with the sizes [{}], which its shape or another input's sizes do not allow.", in_quotes(info.name()),
+                 fmt::join(sizes, ", "));
+}
+
+Result<void> check_output(const pb::ValueInfoProto& info, const Tensor& tensor, const std::optional<DType>& floats) {
   if (info.type().value_case() == pb::TypeProto::VALUE_NOT_SET) return {};
   const std::string what = fmt::format("Output {}", in_quotes(info.name()));
   VKF_TRY(type, tensor_type(info, what));
   VKF_TRY(dtype, dtype_from(type->elem_type(), what));
+  if (floats && dtype == DType::f32) dtype = *floats;
   if (dtype != tensor.dtype()) {
     return invalid("{} is stated to be {}, but the graph computes {}.", what, name_of(dtype), name_of(tensor.dtype()));
   }

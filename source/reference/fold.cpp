@@ -46,7 +46,12 @@ Folder::Folder(ops::Fold fold, DType dtype, std::int64_t chain)
 void Folder::add(const Element& x) {
   ++count_;
   if (x.bound == kInfinity) {
+    // The result says nothing for sure; its value is still what these values give.
     undecided_ = true;
+    maybe_nan_ = maybe_nan_ || (is_float(dtype_) && std::isnan(x.real));
+    const bool absorbed = is_absorbed();
+    std::visit([&](auto& state) { take(state, {x.real, x.integer, 0}); }, state_);
+    if (auto* whole = std::get_if<partial::Whole>(&state_)) whole->absorbed = absorbed;
   } else if (is_float(dtype_) && std::isnan(x.real)) {
     has_nan_ = true;
     if (auto* position = std::get_if<partial::Position>(&state_); position != nullptr && position->first_nan < 0)
@@ -59,9 +64,16 @@ void Folder::add(const Element& x) {
 Element Folder::result() const {
   const bool is_position = std::holds_alternative<partial::Position>(state_);
   if (has_nan_ && !is_position) return {kNaN, 0, 0};
+  Element result = std::visit([&](const auto& state) { return finish(state); }, state_);
+  if (!undecided_ || is_absorbed()) return result;
+  if (maybe_nan_ && !is_position) result.real = kNaN;
+  result.bound = kInfinity;
+  return result;
+}
+
+bool Folder::is_absorbed() const {
   const auto* whole = std::get_if<partial::Whole>(&state_);
-  if (undecided_ && !(whole != nullptr && whole->absorbed)) return kUndecided;
-  return std::visit([&](const auto& state) { return finish(state); }, state_);
+  return whole != nullptr && whole->absorbed;
 }
 
 // Sums. -------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ class Folder {
   [[nodiscard]] Element result() const;
 
  private:
+  [[nodiscard]] bool is_absorbed() const;
   void take(partial::Sum& sum, const Element& x) const;
   void take(partial::Product& product, const Element& x) const;
   void take(partial::Extreme& extreme, const Element& x) const;
@@ -72,6 +73,7 @@ class Folder {
   std::int64_t count_ = 0;
   bool undecided_ = false;
   bool has_nan_ = false;
+  bool maybe_nan_ = false;  ///< among what is undecided
   std::variant<partial::Sum, partial::Product, partial::Extreme, partial::Position, partial::Whole> state_;
 };
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -55,6 +55,21 @@ Result<CompileOptions> compile_options(const Common& common) {
 
 namespace {
 
+/// What --dim and --dtype say.
+Result<ModelOptions> model_options(const Common& common) {
+  ModelOptions options;
+  for (const std::string& stated : common.dims) {
+    const std::size_t equals = stated.find('=');
+    std::int64_t size = 0;
+    const char* end = stated.data() + stated.size();
+    const bool parsed = equals != std::string::npos && equals + 1 < stated.size() && std::from_chars(stated.data() + equals + 1, end, size).ptr == end && size >= 0;
+    if (!parsed) return invalid("'--dim {}' is not NAME=NUMBER.", stated);
+    options.dims[stated.substr(0, equals)] = size;
+  }
+  if (!common.dtype.empty()) options.floats = common.dtype == "f16" ? DType::f16 : DType::bf16;
+  return options;
+}
+
 Result<Device> open_device(const Common& common) {
   VKF_TRY(options, device_options(common));
   return Device::open(options);
@@ -83,24 +98,62 @@ void print_device(const DeviceDescription& device) {
   for (const auto& cost : device.costs) std::printf("   %-24s %20.1f  (measured)\n", cost.first.c_str(), cost.second);
 }
 
-/// NAME=FILE.npy or NAME=random[:SEED].
-Result<void> replace_input(const ir::Graph& graph, const std::string& argument, RunInputs& inputs) {
-  const std::size_t equals = argument.find('=');
-  if (equals == std::string::npos) return invalid("'--input {}' is not NAME=FILE.npy or NAME=random[:SEED].", argument);
-  const std::string name = argument.substr(0, equals);
-  const std::string value = argument.substr(equals + 1);
-  const auto found = inputs.tensors.find(name);
-  if (found == inputs.tensors.end()) return invalid("The graph '{}' has no input '{}'.", graph.name, name);
-  if (value.starts_with("random")) {
-    const std::uint64_t seed = value.size() > 7 ? std::strtoull(value.c_str() + 7, nullptr, 10) : 0;
-    found->second = random_tensor(found->second.dtype, found->second.sizes, seed, name);
-    return {};
+/// What follows NAME= of --input: a tensor from a file, or a seed.
+struct GivenInput {
+  std::optional<HostTensor> tensor;
+  std::uint64_t seed = 0;
+};
+using GivenInputs = std::map<std::string, GivenInput, std::less<>>;
+
+/// NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED].
+Result<GivenInputs> read_inputs(const std::vector<std::string>& arguments) {
+  GivenInputs given;
+  for (const std::string& argument : arguments) {
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos) return invalid("'--input {}' is not NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED].", argument);
+    const std::string value = argument.substr(equals + 1);
+    GivenInput& one = given[argument.substr(0, equals)];
+    if (value == "random" || value.starts_with("random:")) {
+      const char* end = value.data() + value.size();
+      if (value != "random" && (value.size() == 7 || std::from_chars(value.data() + 7, end, one.seed).ptr != end)) return invalid("'{}' names no seed.", value);
+      continue;
+    }
+    VKF_TRY(tensor, read_tensor(value));
+    one.tensor = std::move(tensor);
   }
-  VKF_TRY(tensor, read_npy(value));
-  // NumPy has no bfloat16: two-byte elements of the right count are taken as what the graph wants.
-  if (found->second.dtype == DType::bf16 && size_of(tensor.dtype) == 2) tensor.dtype = DType::bf16;
-  found->second = std::move(tensor);
-  return {};
+  return given;
+}
+
+/// The tensors of a run: those given, in the graph's dtype where the model was converted, and random ones.
+Result<RunInputs> inputs_for(const ir::Graph& graph, const GivenInputs& given) {
+  std::map<std::string, HostTensor, std::less<>> tensors;
+  for (ir::NodeId id : graph.inputs()) {
+    const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
+    const DType dtype = graph.node(id).type.dtype;
+    const auto found = given.find(name);
+    if (found == given.end() || !found->second.tensor) continue;
+    HostTensor tensor = *found->second.tensor;
+    // NumPy has no bfloat16: two-byte elements of the right count are taken as what the graph wants.
+    if (dtype == DType::bf16 && size_of(tensor.dtype) == 2) tensor.dtype = DType::bf16;
+    if (tensor.dtype == DType::f32 && (dtype == DType::f16 || dtype == DType::bf16)) tensor = converted(tensor, dtype);
+    tensors.emplace(name, std::move(tensor));
+  }
+  const auto ids = graph.inputs();
+  for (const auto& entry : given) {
+    const auto has_name = [&](ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name == entry.first; };
+    if (std::none_of(ids.begin(), ids.end(), has_name)) return invalid("The graph '{}' has no input '{}'.", graph.name, entry.first);
+  }
+  VKF_TRY(symbols, symbols_of(graph, tensors));
+  VKF_TRY(inputs, random_inputs(graph, 0, symbols));
+  for (auto& entry : inputs.tensors) {
+    const auto found = given.find(entry.first);
+    if (const auto tensor = tensors.find(entry.first); tensor != tensors.end()) {
+      entry.second = std::move(tensor->second);
+    } else if (found != given.end()) {
+      entry.second = random_tensor(entry.second.dtype, entry.second.sizes, found->second.seed, entry.first);
+    }
+  }
+  return inputs;
 }
 
 std::string summary(const HostTensor& tensor) {
@@ -167,13 +220,86 @@ Result<int> manage_cache(const Common& common, const std::string& action) {
   return 0;
 }
 
+namespace {
+
+/// The largest scores of each row of an output that looks like a classifier's: [batch, classes] of floats.
+void print_top(const std::string& name, const HostTensor& scores, int top) {
+  constexpr std::int64_t kFewestClasses = 3, kMostRows = 4;
+  if (top == 0 || !is_float(scores.dtype) || scores.sizes.size() != 2 || scores.sizes[1] < kFewestClasses) return;
+  const std::int64_t classes = scores.sizes[1];
+  const auto score = [&](std::int64_t row, std::int64_t at) {
+    return ir::decode(scores.dtype, scores.bytes.data() + static_cast<std::size_t>((row * classes + at) * size_of(scores.dtype)));
+  };
+  for (std::int64_t row = 0; row < std::min(scores.sizes[0], kMostRows); ++row) {
+    std::vector<std::int64_t> order;
+    for (std::int64_t i = 0; i < classes; ++i) {
+      if (!std::isnan(score(row, i))) order.push_back(i);
+    }
+    const auto count = static_cast<std::ptrdiff_t>(std::min<std::size_t>(static_cast<std::size_t>(top), order.size()));
+    std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](std::int64_t a, std::int64_t b) {
+      return score(row, a) != score(row, b) ? score(row, a) > score(row, b) : a < b;
+    });
+    std::string line;
+    for (std::ptrdiff_t i = 0; i < count; ++i) line += fmt::format("  {}: {:.6g}", order[static_cast<std::size_t>(i)], score(row, order[static_cast<std::size_t>(i)]));
+    std::printf("  largest of %s[%lld]:%s\n", name.c_str(), static_cast<long long>(row), line.c_str());
+  }
+}
+
+/// How far the outputs of a converted model are from those of the model as it was.
+void print_errors(const Outputs& got, const Outputs& want) {
+  for (const auto& entry : want) {
+    const HostTensor& exact = entry.second;
+    const HostTensor& near = got.at(entry.first);
+    if (!is_float(exact.dtype)) {
+      std::printf("  %s : %s as in f32\n", entry.first.c_str(), exact.bytes == near.bytes ? "all elements" : "not all elements");
+      continue;
+    }
+    double error = 0, largest = 0, sum = 0;
+    std::int64_t undefined = 0;
+    const std::size_t count = exact.bytes.size() / static_cast<std::size_t>(size_of(exact.dtype));
+    for (std::size_t i = 0; i < count; ++i) {
+      const double a = ir::decode(exact.dtype, exact.bytes.data() + i * static_cast<std::size_t>(size_of(exact.dtype)));
+      const double b = ir::decode(near.dtype, near.bytes.data() + i * static_cast<std::size_t>(size_of(near.dtype)));
+      if (!std::isfinite(a) || !std::isfinite(b)) {
+        undefined += a == b || (std::isnan(a) && std::isnan(b)) ? 0 : 1;
+        continue;
+      }
+      error = std::max(error, std::abs(a - b));
+      largest = std::max(largest, std::abs(a));
+      sum += std::abs(a - b);
+    }
+    std::printf("  %s against f32: largest error %.3g (%.3g of the largest element), mean error %.3g", entry.first.c_str(), error, largest > 0 ? error / largest : 0.0,
+                count > 0 ? sum / static_cast<double>(count) : 0.0);
+    std::printf(undefined > 0 ? ", %lld elements infinite or undefined in one of them\n" : "\n", static_cast<long long>(undefined));
+  }
+}
+
+/// Words on stderr, where somebody is watching, about what takes seconds.
+void say(const std::string& what) {
+  if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "%s ...\n", what.c_str());
+}
+
+void print_times(const std::vector<KernelTime>& times) {
+  double all = 0;
+  for (const KernelTime& time : times) all += time.microseconds;
+  std::printf("  %-40s %12s %8s\n", "kernel", "device us", "share");
+  for (const KernelTime& time : times) std::printf("  %-40s %12.2f %7.1f%%\n", time.kernel.c_str(), time.microseconds, all > 0 ? 100 * time.microseconds / all : 0.0);
+  std::printf("  %-40s %12.2f\n", "all", all);
+}
+
+}  // namespace
+
 Result<int> run_model(const Common& common, const RunCommand& command) {
-  VKF_TRY(graph, load_model(command.model));
-  VKF_TRY(inputs, random_inputs(graph, 0));
-  for (const std::string& argument : command.inputs) VKF_CHECK_OK(replace_input(graph, argument, inputs));
-  VKF_TRY(symbols, symbols_of(graph, inputs.tensors));
-  inputs.symbols = symbols;
+  VKF_TRY(how, model_options(common));
+  VKF_TRY(given, read_inputs(command.inputs));
+  for (const auto& entry : given) {
+    if (entry.second.tensor) how.input_sizes[entry.first] = entry.second.tensor->sizes;
+  }
+  say(fmt::format("Reading {}", command.model));
+  VKF_TRY(graph, load_model(command.model, how));
+  VKF_TRY(inputs, inputs_for(graph, given));
   VKF_TRY(device, open_device(common));
+  say("Compiling");
   VKF_TRY(program, compile_model(common, device, graph));
   Outputs outputs;
   for (int i = 0; i < command.repeat; ++i) {
@@ -183,18 +309,27 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   std::printf("%s on %s: %d kernel%s\n", graph.name.c_str(), device.description().name.c_str(), program.kernel_count(),
               program.kernel_count() == 1 ? "" : "s");
   for (const auto& entry : outputs) std::printf("  %s : %s\n", entry.first.c_str(), summary(entry.second).c_str());
+  for (const auto& entry : outputs) print_top(entry.first, entry.second, command.top);
+  if (how.floats) {
+    how.floats.reset();
+    VKF_TRY(plain, load_model(command.model, how));
+    VKF_TRY(plain_inputs, inputs_for(plain, given));
+    VKF_TRY(plain_program, compile_model(common, device, plain));
+    VKF_TRY(wanted, plain_program.run(views(plain_inputs)));
+    print_errors(outputs, wanted);
+  }
   if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, command.output_dir));
   if (command.profile) {
     VKF_TRY(times, program.profile_host(views(inputs)));
-    std::printf("  %-40s %12s\n", "kernel", "device us");
-    for (const KernelTime& time : times) std::printf("  %-40s %12.2f\n", time.kernel.c_str(), time.microseconds);
+    print_times(times);
     std::printf("%s\n", summary(device.store()).c_str());
   }
   return 0;
 }
 
 Result<int> show_plan(const Common& common, const PlanCommand& command) {
-  VKF_TRY(graph, load_model(command.model));
+  VKF_TRY(how, model_options(common));
+  VKF_TRY(graph, load_model(command.model, how));
   VKF_TRY(device, open_device(common));
   VKF_TRY(program, compile_model(common, device, std::move(graph)));
   VKF_TRY(text, program.explain(command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan));
@@ -207,7 +342,8 @@ Result<int> show_plan(const Common& common, const PlanCommand& command) {
 }
 
 Result<int> show_code(const Common& common, const CodeCommand& command) {
-  VKF_TRY(graph, load_model(command.model));
+  VKF_TRY(how, model_options(common));
+  VKF_TRY(graph, load_model(command.model, how));
   VKF_TRY(device, open_device(common));
   VKF_TRY(program, compile_model(common, device, std::move(graph)));
   const int count = program.kernel_count();

@@ -17,12 +17,15 @@ struct Common {
   std::string planner = "bytes";
   bool strict = false;
   std::string cache;  ///< a folder, "off", or empty
+  std::vector<std::string> dims;  ///< NAME=NUMBER
+  std::string dtype;              ///< "f16", "bf16" or empty
 };
 
 struct RunCommand {
   std::string model;
   std::vector<std::string> inputs;
   std::string output_dir;
+  int top = 5;
   int repeat = 1;
   bool profile = false;
 };

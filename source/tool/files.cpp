@@ -36,13 +36,18 @@ Result<void> write_file(const fs::path& path, std::string_view bytes) {
   return {};
 }
 
-Result<ir::Graph> load_model(const fs::path& path) {
+Result<ir::Graph> load_model(const fs::path& path, const ModelOptions& options) {
   if (path.extension() == ".onnx") {
-    auto model = onnx::load_onnx(path);
+    onnx::OnnxOptions how;
+    how.dims = options.dims;
+    how.input_sizes = options.input_sizes;
+    how.floats = options.floats;
+    auto model = onnx::load_onnx(path, how);
     if (!model) return std::move(model).error().within("reading " + path.string());
     return api::to_graph(model->outputs, model->output_names, model->name.empty() ? path.stem().string() : model->name);
   }
   if (path.extension() != ".vkf") return invalid("'{}' is neither a .vkf nor an .onnx file.", path.string());
+  if (options.floats || !options.dims.empty()) return unsupported("'{}' is a .vkf file: --dtype and --dim are for ONNX models.", path.string());
   VKF_TRY(text, read_text(path));
   auto graph = ir::parse(text);
   if (!graph) return std::move(graph).error().within("reading " + path.string());
@@ -109,6 +114,21 @@ Result<HostTensor> read_npy(const fs::path& path) {
   tensor.bytes.resize(static_cast<std::size_t>(bytes));
   std::memcpy(tensor.bytes.data(), text.data() + start + length, tensor.bytes.size());
   return tensor;
+}
+
+Result<HostTensor> read_tensor(const fs::path& path) {
+  if (path.extension() != ".pb") return read_npy(path);
+  auto tensor = onnx::read_tensor_proto(path);
+  if (!tensor) return std::move(tensor).error().within("reading " + path.string());
+  return HostTensor{tensor->dtype, std::move(tensor->sizes), std::move(tensor->bytes)};
+}
+
+HostTensor converted(const HostTensor& tensor, DType dtype) {
+  HostTensor result{dtype, tensor.sizes, {}};
+  for (std::size_t at = 0; at < tensor.bytes.size(); at += static_cast<std::size_t>(size_of(tensor.dtype))) {
+    ir::encode(dtype, ir::decode(tensor.dtype, tensor.bytes.data() + at), result.bytes);
+  }
+  return result;
 }
 
 Result<void> write_npy(const fs::path& path, const HostTensor& tensor) {

@@ -21,6 +21,8 @@ void add_common(CLI::App& command, Common& common) {
   command.add_option("--without", common.without, "Switch mechanisms off: fusion, or others that docs/command-line.md lists")->delimiter(',');
   command.add_option("--planner", common.planner, "Who decides what is stored: bytes, store-all, recompute-all or greedy-io");
   command.add_option("--cache", common.cache, "The folder of compiled kernels, or off");
+  command.add_option("--dim", common.dims, "The size of a symbolic dimension: NAME=NUMBER");
+  command.add_option("--dtype", common.dtype, "Convert the floats of an f32 model")->check(CLI::IsMember({"f16", "bf16"}));
   command.add_flag("--strict", common.strict, "Round every op to its dtype");
 }
 
@@ -49,8 +51,9 @@ int main(int argc, char** argv) {
   CLI::App* run_app = app.add_subcommand("run", "Run a model");
   add_common(*run_app, common);
   run_app->add_option("model", run.model, "A .onnx or .vkf file")->required();
-  run_app->add_option("--input", run.inputs, "NAME=FILE.npy or NAME=random[:SEED]; others are random");
+  run_app->add_option("--input", run.inputs, "NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED]; others are random");
   run_app->add_option("--output-dir", run.output_dir, "Write every output there as NAME.npy");
+  run_app->add_option("--top", run.top, "How many of the largest scores of a classifier are printed; 0 for none")->check(CLI::NonNegativeNumber);
   run_app->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
   run_app->add_flag("--profile", run.profile, "Print the device time of every kernel");
   run_app->callback([&] { status = finish(run_model(common, run)); });

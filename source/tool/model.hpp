@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +13,15 @@
 
 namespace vkfuse::tool {
 
+/// What the command line says about a model.
+struct ModelOptions {
+  std::map<std::string, std::int64_t, std::less<>> dims;         ///< sizes for symbols
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> input_sizes;
+  std::optional<DType> floats;  ///< what f32 becomes
+};
+
 /// A model file as a graph: .vkf is the text form, .onnx goes through the importer.
-Result<ir::Graph> load_model(const std::filesystem::path& path);
+Result<ir::Graph> load_model(const std::filesystem::path& path, const ModelOptions& options = {});
 
 /// A whole file as text.
 Result<std::string> read_text(const std::filesystem::path& path);
@@ -21,6 +30,10 @@ Result<void> write_file(const std::filesystem::path& path, std::string_view byte
 
 /// NumPy's .npy, version 1 and 2, C order, little-endian.
 Result<HostTensor> read_npy(const std::filesystem::path& path);
+/// The same from a .npy file or from one that holds a TensorProto (.pb).
+Result<HostTensor> read_tensor(const std::filesystem::path& path);
+/// The same numbers in another float dtype.
+HostTensor converted(const HostTensor& tensor, DType dtype);
 Result<void> write_npy(const std::filesystem::path& path, const HostTensor& tensor);
 
 /// Elements for an input: floats N(0,1), booleans fair, integers in [0, 4). The same seed and name

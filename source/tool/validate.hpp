@@ -17,6 +17,7 @@ struct CaseResult {
   Verdict verdict = Verdict::passed;
   std::string detail;           ///< the reason of a skip or failure, or what was compared
   double max_ratio = 0;         ///< of error over bound
+  std::int64_t unbounded = 0;   ///< elements whose error has no bound
   int kernels = 0;
 };
 

@@ -280,6 +280,16 @@ TEST(Rows, WhatIsComputedAndWhatItFoldsToAreOneKernel) {
 
 // --- few long rows ---------------------------------------------------------------------------------------------
 
+/// Numbers that are stored once per row, and share what they are computed from.
+TEST(Rows, StoresOfARowShareWhatTheyNeed) {
+  const Tensor x = Tensor::input("x", DType::f32, {37, 100});
+  const Tensor least = exp(x.mean({1})) + Tensor::input("shift", DType::f32, {37});
+  const ir::Graph graph = graph_of({least * 2.0, relu(least), least});
+  const Executable program = compile_graph(graph, Build{});
+  EXPECT_EQ(program.kernel_count(), 1) << ir::print(graph);
+  judge(program, graph, data_for({graph, {}, 59, false}), "three numbers of each row");
+}
+
 TEST(Rows, FewLongOnesAreSharedByWorkgroups) {
   const auto check = [](const ir::Graph& graph, int dispatches, const char* what) {
     const Executable program = compile_graph(graph, Build{});

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <ostream>
 #include <random>
@@ -134,6 +135,40 @@ const std::vector<Bad>& bad_models() {
          add_int(*model.mutable_graph()->mutable_node(0), "alpha", 1);
          return model;
        }, kInvalid, "Attribute 'alpha' has the type INT; it must be FLOAT."},
+      {"transposed_convolution_of_two_dtypes", [] {
+         return with_node([](ModelProto& model) {
+           add_input(model, "i", {1, 1, 4, 4});
+           add_input(model, "w", {1, 1, 2, 2}, TensorProto::UINT8);
+           add_node(model, "ConvTranspose", {"i", "w"}, {"y"});
+         });
+       }, kInvalid, "u8"},
+      {"groups_of_the_greatest_integer", [] {
+         return with_node([](ModelProto& model) {
+           add_input(model, "i", {1, 2, 4, 4});
+           add_input(model, "w", {2, 2, 3, 3});
+           add_int(add_node(model, "Conv", {"i", "w"}, {"y"}), "group", std::numeric_limits<std::int64_t>::max());
+         });
+       }, kInvalid, "'conv' has 9223372036854775807 groups, more than there may be channels."},
+      {"infinite_scale_of_an_empty_axis", [] {
+         return with_node([](ModelProto& model) {
+           add_input(model, "i", {0, 2});
+           TensorProto& scales = add_initialiser(model, "s", {2});
+           scales.add_float_data(std::numeric_limits<float>::infinity());
+           scales.add_float_data(1);
+           add_node(model, "Resize", {"i", "", "s"}, {"y"});
+         });
+       }, kInvalid, "A scale is inf; it must be positive"},
+      {"list_with_a_gap", [] {
+         return with_node([](ModelProto& model) {
+           add_attribute(add_node(model, "Einsum", {"x", ""}, {"y"}), "equation", AttributeProto::STRING).set_s("ij,ij->i");
+         });
+       }, kInvalid, "Operand 1 of operator 'Einsum' is left out, but is not optional."},
+      {"pads_of_the_least_integer", [] {
+         return with_node([](ModelProto& model) {
+           add_int64s(model, "p", {std::numeric_limits<std::int64_t>::min(), 0, 0, 0});
+           add_node(model, "Pad", {"x", "p"}, {"y"});
+         });
+       }, kInvalid, "The list of pads holds -9223372036854775808, more than any axis."},
       {"missing_attribute", [] { return unary_model("Cast"); }, kInvalid, "Attribute 'to' is missing."},
       {"cast_to_string", [] {
          ModelProto model = unary_model("Cast");

@@ -57,6 +57,14 @@ class OneNode {
     add_initialiser(model_, next_name(), sizes, type).set_raw_data(std::string(bytes.begin(), bytes.end()));
     return *this;
   }
+  /// An operator of another domain than ONNX's own, version 1.
+  OneNode& domain(const std::string& name) {
+    node().set_domain(name);
+    pb::OperatorSetIdProto& imported = *model_.add_opset_import();
+    imported.set_domain(name);
+    imported.set_version(1);
+    return *this;
+  }
   OneNode& absent() {
     node().add_input("");
     return *this;

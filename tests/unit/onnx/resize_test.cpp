@@ -130,5 +130,10 @@ TEST(OnnxGridSample, RefusesBadOperands) {
   expect_invalid(whole.error(), "The grid is i64");
 }
 
+TEST(OnnxResize, TakesScalesThatLeaveNothing) {
+  const Computed none = OneNode("Resize", 18).input({1, 4}, {1, 2, 3, 4}).absent().known({2}, {1, 1e-40}, pb::TensorProto::FLOAT).text("mode", "linear").integer("antialias", 1).output();
+  EXPECT_EQ(none.sizes, (Sizes{1, 0}));
+}
+
 }  // namespace
 }  // namespace vkfuse::onnx

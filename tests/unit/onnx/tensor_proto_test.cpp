@@ -1,5 +1,6 @@
 // Elements of TensorProto in every form ONNX stores them, and data beside the model.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 
@@ -125,6 +126,25 @@ TEST_F(ExternalData, NeverLeavesTheFolder) {
   }
   EXPECT_EQ(read("none.bin").error().code, ErrorCode::not_found);
   EXPECT_EQ(read("below").error().code, ErrorCode::not_found);
+}
+
+/// A file with a second name may be anybody's.
+TEST_F(ExternalData, HasOneName) {
+  std::filesystem::create_hard_link(folder_ / "weights.bin", folder_ / "second.bin");
+  for (const char* location : {"weights.bin", "second.bin"}) {
+    const Result<TensorData> data = read(location);
+    ASSERT_FALSE(data.ok()) << location;
+    EXPECT_EQ(data.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(data.error().message.find("has 2 names (hard links)"), std::string::npos) << data.error().text();
+  }
+  std::filesystem::remove(folder_ / "second.bin");
+  EXPECT_TRUE(read("weights.bin").ok());
+}
+
+/// It is neither waited for nor read.
+TEST_F(ExternalData, IsNoPipe) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(read("pipe").error().code, ErrorCode::not_found);
 }
 
 TEST_F(ExternalData, MustHaveTheRightLength) {
