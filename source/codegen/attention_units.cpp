@@ -15,6 +15,8 @@ class AttentionUnits : public AttentionBase {
                  const EmitOptions& options, const std::vector<std::string>& names)
       : AttentionBase(graph, segment, loops, schedule, target, options, names), unit_(*tile_.unit) {
     tiles_ = unique("tiles");
+    scores_ = unique("scores");
+    weights_ = unique("weights");
     third_.tile = tiles_;
     if (first_) {
       first_->ahead = first_->unrolled = false;
@@ -42,7 +44,7 @@ class AttentionUnits : public AttentionBase {
   [[nodiscard]] std::string place() const { return tile_.batch.empty() ? "" : "batch, "; }
 
   const MatrixShape& unit_;
-  std::string tiles_;
+  std::string tiles_, scores_, weights_;
   int deep_ = 0;  ///< fragments along d
   int wide_ = 0;  ///< fragments along n
 };
@@ -176,21 +178,21 @@ Result<void> AttentionUnits::main_function() {
 
 void AttentionUnits::find_scores() {
   const int keys = tile_.unit_keys;
-  main_.line("{} scores[{}];", sum_type(), keys);
-  main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) scores[j] = {}(0.0);", keys, sum_type());
+  main_.line("{} {}[{}];", sum_type(), scores_, keys);
+  main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}(0.0);", keys, scores_, sum_type());
   if (first_) {
     main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", deep_);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
     main_.line("{} second;", fragment("float16_t", unit_.k, unit_.n, "B"));
     main_.line("coopMatLoad(second, {});", fragment_at(*second_, fmt::format("j * {}u", unit_.n), fmt::format("d * {}u", unit_.k), true));
-    main_.line("scores[j] = coopMatMulAdd({}[d], second, scores[j]);", first_->part.name);
+    main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores_, first_->part.name);
     main_.close();
     main_.close();
   }
   main_.line("{} highest = {};", sum_type(), most_);
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
-  main_.line("coopMatPerElementNV(scores[j], scores[j], score_at, {}first_m, block * {}u + j * {}u);", place(), tile_.tile_k(), unit_.n);
-  main_.line("coopMatPerElementNV(highest, highest, larger_of, scores[j]);");
+  main_.line("coopMatPerElementNV({0}[j], {0}[j], score_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n);
+  main_.line("coopMatPerElementNV(highest, highest, larger_of, {}[j]);", scores_);
   main_.close();
   main_.line("coopMatReduceNV(highest, highest, gl_CooperativeMatrixReduceRowNV, larger);");
 }
@@ -206,14 +208,14 @@ void AttentionUnits::weigh() {
 
 void AttentionUnits::add_up() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
-  main_.line("coopMatPerElementNV(scores[j], scores[j], power_of, {});", most_);
-  main_.line("{0} = {0} + scores[j];", total_);
-  if (changes_weight()) main_.line("coopMatPerElementNV(scores[j], scores[j], weight_at, {}first_m, block * {}u + j * {}u);", place(), tile_.tile_k(), unit_.n);
-  main_.line("{0} weights = {0}(scores[j]);", fragment("float16_t", unit_.m, unit_.k, "A"));
+  main_.line("coopMatPerElementNV({0}[j], {0}[j], power_of, {1});", scores_, most_);
+  main_.line("{0} = {0} + {1}[j];", total_, scores_);
+  if (changes_weight()) main_.line("coopMatPerElementNV({0}[j], {0}[j], weight_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n);
+  main_.line("{0} {1} = {0}({2}[j]);", fragment("float16_t", unit_.m, unit_.k, "A"), weights_, scores_);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", wide_);
   main_.line("{} third;", fragment("float16_t", unit_.k, unit_.n, "B"));
   main_.line("coopMatLoad(third, {});", fragment_at(third_, fmt::format("i * {}u", unit_.n), fmt::format("j * {}u", unit_.k), true));
-  main_.line("{0}[i] = coopMatMulAdd(weights, third, {0}[i]);", sums_);
+  main_.line("{0}[i] = coopMatMulAdd({1}, third, {0}[i]);", sums_, weights_);
   main_.close();
   main_.close();
 }

@@ -31,6 +31,21 @@ vec2 f16x2_values(uint word) {
   return vec2(f16_value(word & 0xffffu), f16_value(word >> 16));
 }
 
+// The nearest f16, halves to even.
+float f16_round(float x) {
+  uint bits = floatBitsToUint(x);
+  uint sign = bits & 0x80000000u;
+  uint magnitude = bits & 0x7fffffffu;
+  uint normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u)) & 0xffffe000u;
+  // Below 2^-14 to whole units of 2^-24; what a device may flush to zero is far below half of one.
+  precise float units = roundEven(uintBitsToFloat(min(magnitude, 0x38800000u)) * 16777216.0);
+  precise float small = units * 5.9604644775390625e-08;
+  uint value = magnitude >= 0x38800000u ? normal : floatBitsToUint(small);
+  value = magnitude >= 0x477ff000u ? 0x7f800000u : value;  // from 65520 on
+  value |= sign;
+  return uintBitsToFloat(magnitude > 0x7f800000u ? 0x7fc00000u : value);
+}
+
 // The bits of the nearest f16, halves to even; NaN becomes the canonical 0x7e00. Selects, no branches: a kernel
 // has many of these.
 uint f16_bits(float x) {
@@ -44,11 +59,6 @@ uint f16_bits(float x) {
   bits = magnitude >= 0x477ff000u ? 0x7c00u : bits;  // from 65520 on
   bits |= sign;
   return magnitude > 0x7f800000u ? 0x7e00u : bits;
-}
-
-// The nearest f16, halves to even.
-float f16_round(float x) {
-  return f16_value(f16_bits(x));
 }
 
 uint f16x2_bits(vec2 v) {
