@@ -44,7 +44,7 @@ class Emitter {
   [[nodiscard]] std::string literal_text(ValueId id) const;
   [[nodiscard]] std::string reciprocal_of(ValueId divisor) const;
   /// What the magnitude of an integer is at most, where that follows from what it is computed from.
-  [[nodiscard]] std::optional<std::int64_t> largest_integer(ValueId id) const;
+  [[nodiscard]] std::optional<std::int64_t> largest_integer(ValueId id, int depth = 0) const;
   /// The value's name in the scope, or the literal itself.
   [[nodiscard]] std::string use(const Scope& scope, ValueId id) const;
   /// The lines that give a value its name in the scope; its operands have theirs.

@@ -50,35 +50,39 @@ std::string Emitter::literal_text(ValueId id) const {
   return zero ? hidden(dtype(node), text, hidden_bit_) : text;
 }
 
-/// What to multiply by in place of dividing by a literal in f32: two roundings of half an ulp, where Vulkan allows a quotient
-/// 2.5; empty where there is no such number.
+/// What to multiply by in place of dividing by a literal that is a power of two, in f32; else empty. Other reciprocals are
+/// rounded: 41 * (1 / 41) is less than 1.
 std::string Emitter::reciprocal_of(ValueId divisor) const {
   const ir::Node& node = graph_.node(loops_.values[divisor].node);
   const auto* constant = is_literal(divisor) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
   if (constant == nullptr || ops::lane_of(node.type.dtype) != ops::Lane::f32) return {};
   const double number = ir::decode(node.type.dtype, constant->bytes->data());
+  int exponent = 0;
+  if (std::abs(std::frexp(number, &exponent)) != 0.5) return {};
   constexpr double kFarthest = 0x1p125;
   if (!(std::abs(number) <= kFarthest && std::abs(number) >= 1 / kFarthest)) return {};
   const auto reciprocal = static_cast<float>(1 / number);
   return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
 }
 
-std::optional<std::int64_t> Emitter::largest_integer(ValueId id) const {
+std::optional<std::int64_t> Emitter::largest_integer(ValueId id, int depth) const {
+  constexpr int kDeepest = 8;
   const Value& value = loops_.values[id];
   const DType type = dtype_of(value);
-  if (!is_integer(type)) return std::nullopt;
+  if (!is_integer(type) || depth > kDeepest) return std::nullopt;
   if (size_of(type) == 1) return 255;
   if (is_literal(id)) {
     const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(value.node).payload);
     return constant == nullptr ? std::nullopt : std::optional(std::abs(std::clamp<std::int64_t>(ir::decode_int(type, constant->bytes->data()), -1'000'000, 1'000'000)));
   }
-  if (value.kind != Value::Kind::compute) return std::nullopt;
+  // Unsigned numbers wrap where these would be negative.
+  if (value.kind != Value::Kind::compute || !is_signed_integer(type) || size_of(type) < 4) return std::nullopt;
   const std::string_view op = ops::element_row(*graph_.node(value.node).op).name;
-  if (op == "cast" || op == "neg") return largest_integer(value.operands[0]);
+  if (op == "cast" || op == "neg") return largest_integer(value.operands[0], depth + 1);
   if (op != "add" && op != "sub") return std::nullopt;
-  const auto a = largest_integer(value.operands[0]);
-  const auto b = largest_integer(value.operands[1]);
-  return a && b ? std::optional(*a + *b) : std::nullopt;
+  const auto a = largest_integer(value.operands[0], depth + 1);
+  const auto b = a ? largest_integer(value.operands[1], depth + 1) : std::nullopt;
+  return b ? std::optional(*a + *b) : std::nullopt;
 }
 
 std::string Emitter::use(const Scope& scope, ValueId id) const {
@@ -194,7 +198,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         // Whole numbers are where constants hide: x ^ x, x != x.
         if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
       } else {
-        const std::string reciprocal = op->name == "div" && options_.numerics != Numerics::strict ? reciprocal_of(value.operands[1]) : "";
+        const std::string reciprocal = op->name == "div" ? reciprocal_of(value.operands[1]) : "";
         text = reciprocal.empty() ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands) : fmt::format("{} * {}", operands[0], reciprocal);
         rounds = !is_float(node.type.dtype) || (options_.numerics == Numerics::strict && !is_folded_product(id));
       }

@@ -1,6 +1,7 @@
 #include "partition/price.hpp"
 
 #include <algorithm>
+#include <set>
 #include <limits>
 #include <map>
 
@@ -121,6 +122,19 @@ Pricer::Outcome Pricer::outcome_of(const segment::Segment& segment) const {
   const auto empty = std::count_if(segment.stores.begin(), segment.stores.end(), is_empty);
   if (empty > 0 && empty < static_cast<std::ptrdiff_t>(segment.stores.size())) {
     outcome.error = Error{ErrorCode::unsupported, "Some of its results have no elements, and others do.", {}};
+    return outcome;
+  }
+  // So do those of which a size that may be 0 is a part, and the others not.
+  const auto may_vanish = [&](NodeId id) {
+    std::set<std::string> symbols;
+    for (const Dim& dim : facts_.graph.node(id).type.shape) {
+      if (dim.is_symbol() && dim.facts().min == 0) symbols.insert(std::string(dim.name()));
+    }
+    return symbols;
+  };
+  for (NodeId id : segment.stores) {
+    if (may_vanish(id) == may_vanish(segment.stores.front())) continue;
+    outcome.error = Error{ErrorCode::unsupported, "Some of its results have no elements at sizes at which others have.", {}};
     return outcome;
   }
   // A plan is for all sizes: those at which it is priced may be equal by chance.

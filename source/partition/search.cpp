@@ -1,6 +1,7 @@
 #include "partition/search.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace vkfuse::partition {
 
@@ -58,6 +59,7 @@ bool Search::reads(const Group& group, NodeId value) const {
 }
 
 Search::Change Search::begun(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> members) {
+  check(std::set<GroupId>(groups.begin(), groups.end()).size() == groups.size(), "the kernels of a change are told apart");
   Change change;
   for (GroupId group : groups) {
     change.bytes_before += groups_[group].price.bytes;
@@ -312,6 +314,7 @@ bool Search::merge_siblings() {
       if (!try_merge({a, b}).ok()) continue;
       changed = true;
       kernels[0] = a;
+      kernels[i] = b;  // which is empty now
     }
     // Two may not pay where all of them do.
     std::erase_if(kernels, [&](GroupId group) { return groups_[group].members.empty(); });
@@ -611,6 +614,13 @@ Partition Search::finish() const {
   Partition result;
   std::vector<bool> done(groups_.size(), false);
   for (GroupId group = 0; group < groups_.size(); ++group) emit(group, done, result);
+  std::set<NodeId> stored;
+  for (const segment::Segment& segment : result.segments) stored.insert(segment.stores.begin(), segment.stores.end());
+  const auto is_there = [&](NodeId id) { return !facts_.is_computed[id] || stored.count(id) != 0; };
+  for (NodeId id = 0; id < facts_.graph.size(); ++id) check(!facts_.is_output[id] || is_there(id), "some kernel stores every result");
+  for (const segment::Segment& segment : result.segments) {
+    check(std::all_of(segment.reads.begin(), segment.reads.end(), is_there), "some kernel stores what another reads");
+  }
   std::set<NodeId> known;
   for (const segment::Segment& segment : result.segments) {
     if (segment.stores.size() == 1 && facts_.is_alias[segment.stores[0]]) continue;  // no kernel

@@ -161,16 +161,16 @@ Result<std::string> Context::missing(Rung rung) {
     reason = "The linked shaderc cannot compile GL_NV_cooperative_matrix2.";
   } else if (rung == Rung::t5) {
     VKF_TRY(below, missing(Rung::t4));
-    if (!below.empty()) {
-      reason = "It stands on T4. " + below;
-    } else {
-      VKF_TRY(tested, self_test(*this, rung));
-      reason = tested;
-    }
-  } else if (rung == Rung::t1 || rung == Rung::t2 || rung == Rung::t4) {
-    VKF_TRY(tested, self_test(*this, rung));
-    reason = tested;
-  } else if (rung != Rung::t0) {
+    if (!below.empty()) reason = "It stands on T4. " + below;
+  } else if (rung == Rung::t4) {  // factors are made halves as T2 does it
+    VKF_TRY(below, missing(Rung::t2));
+    if (!below.empty()) reason = "It stands on T2. " + below;
+  }
+  const bool tested = rung == Rung::t1 || rung == Rung::t2 || rung == Rung::t4 || rung == Rung::t5;
+  if (reason.empty() && tested) {
+    VKF_TRY(wrong, self_test(*this, rung));
+    reason = wrong;
+  } else if (reason.empty() && rung != Rung::t0) {
     reason = "No kernel of this version uses it.";
   }
   const std::lock_guard<std::mutex> lock(mutex_);

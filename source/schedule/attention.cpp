@@ -304,12 +304,25 @@ std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, c
   return with_tile(graph, loops, target, tuning, std::move(tile), lanes.m * lanes.k);
 }
 
-/// Whether the factors are f16 numbers in vectors of 16 bytes. Of those that are products of a sum, one may have been scaled (`unscaled`):
-/// not the weights, which are at most what an exponential below its maximum is.
+/// Whether a weight is the exponential itself, or 0 in its place, or its negative: others might be too large for an f16 before
+/// they are divided by their total.
+bool is_at_most_one(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId exponential) {
+  if (id == exponential) return true;
+  const Value& value = loops.values[id];
+  if (value.kind != Value::Kind::compute) return false;
+  const std::string_view op = graph.node(value.node).op->name;
+  const auto through = [&](std::size_t k) { return is_at_most_one(graph, loops, value.operands[k], exponential); };
+  if (op == "neg" || op == "cast") return through(0);
+  if (op != "select") return false;
+  const auto is_zero = [&](std::size_t k) { return number_of(graph, loops.values[value.operands[k]]) == 0.0; };
+  return (is_zero(2) && through(1)) || (is_zero(1) && through(2));
+}
+
+/// Whether the factors are f16 numbers in vectors of 16 bytes. One that was scaled (`unscaled`) may be too large.
 bool suits_units(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile, bool unscaled) {
   const auto whole = [](const AttentionTile::Side& side) { return side.elements == 8; };
   if (tile.contract && (!whole(tile.first) || !whole(tile.second) || !is_half(graph, loops, tile.first.value, false) || !is_half(graph, loops, tile.second.value, false))) return false;
-  return whole(tile.third) && is_half(graph, loops, tile.third.value, unscaled) && is_half(graph, loops, tile.weight, false);
+  return whole(tile.third) && is_half(graph, loops, tile.third.value, unscaled) && is_half(graph, loops, tile.weight, false) && is_at_most_one(graph, loops, tile.weight, tile.exponential);
 }
 
 constexpr int kSubgroups[] = {8, 4, 2};
@@ -325,7 +338,7 @@ std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, c
       tile.unit_keys = keys;
       const int n = tile.extent_n(loops);
       const auto un = static_cast<int>(unit.n);
-      for (tile.strip = std::min(n, 64); tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes); tile.strip -= un) {}
+      for (tile.strip = un * std::max(1, std::min(n, 64) / un); tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes); tile.strip -= un) {}
       auto one = with_tile(graph, loops, target, tuning, tile, subgroups * static_cast<int>(target.caps.subgroup_size));
       if (one && target.type != DeviceType::cpu && one->registers > kMostUnitRegisters) continue;
       if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);

@@ -149,7 +149,7 @@ std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& f
 
 std::int64_t shared_bytes(const MatrixTile& tile) {
   std::int64_t bytes = 0;
-  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (row_fold_slots(tile, fold) + (tile.unit ? tile.shape.m : 0));
+  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (row_fold_slots(tile, fold) + tile.shape.m);
   if (tile.unit) {
     for (const Factor& factor : tile.factors) {
       const std::int64_t extent = factor.second ? tile.shape.n : tile.shape.m;

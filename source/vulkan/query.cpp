@@ -170,7 +170,9 @@ Result<void> fill_matrices(const InstanceFunctions& vk, VkPhysicalDevice device,
     caps.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, *a, *b, *c, *result});
   }
   caps.matrix_bf16 = features.bfloat16.shaderBFloat16CooperativeMatrix;
-  if (!features.maintenance4.maintenance4) return {};  // kernels with what follows are SPIR-V 1.6
+  VkPhysicalDeviceProperties core{};
+  vk.GetPhysicalDeviceProperties(device, &core);
+  if (!features.maintenance4.maintenance4 || core.apiVersion < VK_API_VERSION_1_3) return {};  // kernels with what follows are SPIR-V 1.6
   caps.matrix2_reductions = features.matrix2.cooperativeMatrixReductions;
   caps.matrix2_conversions = features.matrix2.cooperativeMatrixConversions;
   caps.matrix2_per_element = features.matrix2.cooperativeMatrixPerElementOperations;

@@ -1,6 +1,7 @@
 // Fixed graphs whose shapes, dtypes or buffers have once been somebody's bug.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <thread>
 
 #include "support/cases.hpp"
@@ -100,6 +101,37 @@ std::string bias(const std::string& dtype, int rows, int columns) {
   %3 = relu %2 : {0}[{1}, {2}]
   output "y" = %3
 }})", dtype, rows, columns);
+}
+
+/// At n = 0 one result has elements and the other none.
+TEST(Differential, OfASizeThatMayBeZero) {
+  for (const std::int64_t n : {0, 1, 9}) {
+    check_text("graph \"z\" {\n %0 = input \"a\" : f32[n, 4]\n %1 = exp %0 : f32[n, 4]\n %2 = reduce_sum axes=[0] %0 : f32[4]\n output \"y\" = %1\n output \"s\" = %2\n}", 2,
+               {{"n", n}});
+  }
+}
+
+/// 0 - 1 is beyond what f16 holds, and so is -1 as an unsigned number; 255 + 2 is beyond the integers of bf16.
+TEST(Differential, IntegersThatAreNoHalvesAreRounded) {
+  const auto first_of = [](const std::string& body, std::vector<std::uint8_t> a, std::vector<std::uint8_t> b) {
+    const Executable program = compile_graph(parsed("graph \"g\" {\n" + body + "\n}"), Numerics::standard, true);
+    const Outputs out = must(program.run({{"a", HostView(a)}, {"b", HostView(b)}}));
+    return out.at("y").as<float>().front();
+  };
+  const std::string inputs = " %0 = input \"a\" : u8[8]\n %1 = input \"b\" : u8[8]\n";
+  const auto difference = [&](const std::string& between, const std::string& to) {
+    return inputs + " %2 = cast %0 : " + between + "[8]\n %3 = cast %1 : " + between + "[8]\n %4 = sub %2 %3 : " + between + "[8]\n %5 = cast %4 : " + to +
+           "[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6";
+  };
+  const std::vector<std::uint8_t> ones(8, 1), zeros(8, 0);
+  EXPECT_EQ(first_of(difference("u32", "f16"), zeros, ones), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(first_of(difference("i32", "f16"), zeros, ones), -1.0F);
+  EXPECT_EQ(first_of(inputs + " %2 = add %0 %1 : u8[8]\n %3 = cast %2 : i8[8]\n %4 = cast %3 : u32[8]\n %5 = cast %4 : f16[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6",
+                     std::vector<std::uint8_t>(8, 254), ones),
+            std::numeric_limits<float>::infinity());
+  EXPECT_EQ(first_of(inputs + " %2 = cast %0 : i32[8]\n %3 = cast %1 : i32[8]\n %4 = add %2 %3 : i32[8]\n %5 = cast %4 : bf16[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6",
+                     std::vector<std::uint8_t>(8, 255), std::vector<std::uint8_t>(8, 2)),
+            256.0F);
 }
 
 TEST(Differential, BiasOfAlignedAndUnalignedRows) {

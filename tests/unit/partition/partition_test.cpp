@@ -49,6 +49,19 @@ TEST(Partition, SiblingsThatReadTheSameAreOneKernel) {
   EXPECT_EQ(partitioned(x() + " %1 = neg %0 : f32[100, 64]\n %2 = exp %0 : f32[100, 64]\n output \"a\" = %1\n output \"b\" = %2\n").segments.size(), 1U);
 }
 
+/// Three kernels read x; the two that became one are one of the kernels that are tried together, not two.
+TEST(Partition, WhatWasMergedIsTriedWithOthersOnce) {
+  const std::string square = "f32[1000, 1000]";
+  const auto line = [&](const std::string& text) { return " " + text + " : " + square + "\n"; };
+  const auto parts = partitioned(line("%0 = input \"y\"") + line("%1 = input \"x\"") + line("%2 = exp %0") + line("%3 = exp %1") + line("%4 = mul %2 %1") + line("%5 = tanh %4") +
+                                     line("%6 = tanh %3") + line("%7 = permute axes=[1, 0] %1") + line("%8 = sin %7") + line("%9 = tanh %8") + line("%10 = sqrt %9") +
+                                     line("%11 = cos %10") + " output \"o0\" = %2\n output \"o1\" = %6\n output \"o2\" = %5\n output \"o3\" = %11\n",
+                                 discrete_gpu());
+  std::size_t stored = 0;
+  for (const segment::Segment& segment : parts.segments) stored += segment.stores.size();
+  EXPECT_EQ(stored, 4U);
+}
+
 TEST(Partition, StoredValuesOfAnotherShapeStayApart) {
   const auto parts = partitioned(" %0 = input \"b\" : f32[64]\n %1 = exp %0 : f32[64]\n %2 = input \"x\" : f32[100, 64]\n"
                                  " %3 = add %2 %1 : f32[100, 64]\n output \"row\" = %1\n output \"y\" = %3\n");
