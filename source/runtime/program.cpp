@@ -14,15 +14,18 @@ constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgo
 std::vector<Rung> rungs_for(const ir::Graph& graph) {
   bool half = false;
   bool folds = false;
+  bool products = false;  // that are added up
   for (const ir::Node& node : graph.nodes()) {
     half = half || node.type.dtype == DType::f16;
     const ops::OpClass cls = node.op->cls;
     folds = folds || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction || cls == ops::OpClass::scan || cls == ops::OpClass::sort;
+    const bool of_product = cls == ops::OpClass::reduce && ops::element_row(*graph.node(node.operands[0]).op).is_product;
+    products = products || cls == ops::OpClass::contraction || of_product;
   }
   std::vector<Rung> rungs;
   if (folds) rungs.push_back(Rung::t1);
   if (half) rungs.push_back(Rung::t2);
-  if (half && folds) rungs.insert(rungs.end(), {Rung::t4, Rung::t5});
+  if (half && products) rungs.insert(rungs.end(), {Rung::t4, Rung::t5});
   return rungs;
 }
 
