@@ -17,4 +17,5 @@ cmake --preset release
 cmake --build --preset release -j "$jobs"
 # Mesa keeps compiled shaders there; one folder for all tests.
 export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
-ctest --preset release "$@"
+# Side by side: compiling kernels, which is most of the time, keeps one core busy.
+ctest --preset release -j "$jobs" "$@"

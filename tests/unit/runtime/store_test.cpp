@@ -72,8 +72,9 @@ TEST(ProgramStore, AWarmStartCompilesNothing) {
 
 TEST(ProgramStoreDeathTest, AFreshProcessWithAWarmStoreDoesNotCallTheCompiler) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  // Both processes name the folder alike.
-  const StoreOptions options{true, ::testing::TempDir() + "/vkfuse-store-fresh-process"};
+  // Both processes name the folder alike, and the tests of two drivers, which may run side by side, do not.
+  const char* driver = std::getenv("VKFUSE_TEST_DRIVER");
+  const StoreOptions options{true, ::testing::TempDir() + "/vkfuse-store-fresh-process-" + (driver ? driver : "any")};
   if (!testing::internal::InDeathTestChild()) {
     std::filesystem::remove_all(options.folder);
     run(open_with(options));
