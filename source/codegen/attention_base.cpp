@@ -10,7 +10,7 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
     : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.attention) {
   counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "d", tile_.d}};
   const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth, int extent, int deep) {
-    Factor factor = make_factor(side.value, schedule::cone_of(loops, side.value), side.along_depth, side.elements, counted(across), counted(depth), extent, deep, {});
+    Factor factor = make_factor(side.value, schedule::cone_of(loops, side.value), side.along_depth, false, side.elements, counted(across), counted(depth), extent, deep, {});
     factor.halves = tile_.unit.has_value();
     return factor;
   };
@@ -23,12 +23,12 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
   }
   third_ = make(tile_.third, kN, kK, tile_.extent_n(loops), tile_.tile_k());
   std::vector<ValueId> cone = schedule::cone_of(loops, tile_.score, known);
-  score_ = make_part("score", kK, tile_.k.back(), 1, cone, {tile_.score}, known);
+  score_ = make_part("score", kK, segment::AxisSet{1} << tile_.k.back(), 1, cone, {tile_.score}, known);
   const ValueId from[] = {tile_.exponential};
-  weight_ = make_part("weight", kK, tile_.k.back(), 1, schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
+  weight_ = make_part("weight", kK, segment::AxisSet{1} << tile_.k.back(), 1, schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
   std::vector<ValueId> wanted;
   for (const segment::Store& store : loops.stores) wanted.push_back(store.value);
-  results_ = make_part("result", kN, tile_.n.back(), tile_.elements, schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
+  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
   sums_ = unique("sums");
   most_ = unique("most");
   total_ = unique("total");

@@ -25,6 +25,12 @@ struct Scope {
   std::string exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 
+/// From the least to the largest.
+struct IntegerRange {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+};
+
 /// Ids of the axes that templates count by, apart from loop axes.
 enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit, kBatch, kM, kN, kK, kDepth };
 
@@ -43,8 +49,6 @@ class Emitter {
   [[nodiscard]] bool is_literal(ValueId id) const { return loops_.values[id].kind == Value::Kind::literal; }
   [[nodiscard]] std::string literal_text(ValueId id) const;
   [[nodiscard]] std::string reciprocal_of(ValueId divisor) const;
-  /// What the magnitude of an integer is at most, where that follows from what it is computed from.
-  [[nodiscard]] std::optional<std::int64_t> largest_integer(ValueId id, int depth = 0) const;
   /// The value's name in the scope, or the literal itself.
   [[nodiscard]] std::string use(const Scope& scope, ValueId id) const;
   /// The lines that give a value its name in the scope; its operands have theirs.
@@ -54,6 +58,16 @@ class Emitter {
   void find_products();
   [[nodiscard]] bool is_folded_product(ValueId id) const;
   [[nodiscard]] bool is_contracted(ValueId id) const { return contracted_.count(id) != 0; }
+
+  // --- ranges of integers (ranges.cpp) ---------------------------------------------------------------
+  /// What an integer of at most 32 bits can be, from what it is computed from; nothing for any other value.
+  [[nodiscard]] std::optional<IntegerRange> range_of(ValueId id) const;
+  /// The same of an op's result before it wraps.
+  [[nodiscard]] std::optional<IntegerRange> unwrapped_range(const Value& value) const;
+  /// Whether the integers that a value can be are all integers of that dtype.
+  [[nodiscard]] bool stays_inside(ValueId id, DType type) const;
+  /// Whether an op's result may have to be wrapped to its dtype.
+  [[nodiscard]] bool wraps(const Value& value) const;
 
   // --- positions (positions.cpp) ---------------------------------------------------------------------
   /// An expression of the loop axes as text; quotients and remainders become variables of the scope.
@@ -75,6 +89,10 @@ class Emitter {
   /// that they are declared elsewhere.
   void load_vectors(Scope& scope, ValueId id, const std::string& slot);
   [[nodiscard]] std::string raw_name(ValueId id, int vector) const;
+  /// Registers of a load that moves whole items: its words, and of a shifted one whether its run begins in the middle of the first.
+  [[nodiscard]] std::vector<std::string> raw_names(ValueId load) const;
+  [[nodiscard]] bool is_shifted(ValueId load) const;
+  void load_shifted(Scope& scope, ValueId id, const std::string& slot);
   [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& slot) const;
   [[nodiscard]] std::string group_type_of(ir::NodeId id) const { return group_type(ops::lane_of(dtype(id)), group_, dialect_); }
   void store_scalar(Scope& scope, std::size_t store, const std::string& value);
@@ -113,6 +131,7 @@ class Emitter {
   struct {
     bool f32 = false, f64 = false;
   } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
+  mutable std::map<ValueId, std::optional<IntegerRange>> ranges_;  ///< of those that were asked for
   std::map<ValueId, ValueId> contracted_;  ///< product -> the sum it is part of
   int elements_ = 1;
   int group_ = 1;

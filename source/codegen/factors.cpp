@@ -22,12 +22,12 @@ std::string joined(const std::vector<std::string>& all) { return fmt::format("{}
 
 // Parts. ------------------------------------------------------------------------------------------------
 
-Factors::Part Factors::make_part(std::string name, index::AxisId own, int axis, int elements, const std::vector<ValueId>& values,
+Factors::Part Factors::make_part(std::string name, index::AxisId own, segment::AxisSet along, int elements, const std::vector<ValueId>& values,
                                const std::vector<ValueId>& wanted, const std::vector<ValueId>& known) const {
   Part part;
   part.name = std::move(name);
   part.own = own;
-  part.axis = axis;
+  part.along = along;
   part.elements = elements;
   std::set<ValueId> used(wanted.begin(), wanted.end());  // by the function
   // What depends on what is passed is computed nowhere else.
@@ -38,9 +38,9 @@ Factors::Part Factors::make_part(std::string name, index::AxisId own, int axis, 
     const auto sums = [&](ValueId operand) { return after.count(operand) != 0; };
     const bool summed = std::any_of(value.operands.begin(), value.operands.end(), sums) || std::any_of(value.data.begin(), value.data.end(), sums);
     if (summed) after.insert(id);
-    if (value.kind == Value::Kind::load && schedule_.loads[id].kind == AccessKind::vector) {
+    if (value.kind == Value::Kind::load && (schedule_.loads[id].kind == AccessKind::vector || is_shifted(id))) {
       part.vectors.push_back(id);
-    } else if (summed || (axis >= 0 && ((value.axes >> axis) & 1u) != 0)) {
+    } else if (summed || (value.axes & along) != 0) {
       part.per_element.push_back(id);
     } else {
       part.per_item.push_back(id);
@@ -59,7 +59,7 @@ Factors::Part Factors::make_part(std::string name, index::AxisId own, int axis, 
   return part;
 }
 
-Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, int elements, const Counted& across,
+Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, bool crosses, int elements, const Counted& across,
                                      const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside) {
   Factor factor;
   factor.value = value;
@@ -71,13 +71,16 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
   const Counted& own = along_depth ? depth : across;
   std::vector<ValueId> wanted{value};
   for (const auto& other : factor.beside) wanted.push_back(other.first);
-  factor.part = make_part(unique(value_names_[value] + "_factor"), own.id, own.axes.empty() ? -1 : own.axes.back(), elements, cone, wanted);
+  segment::AxisSet along = 0;
+  for (int axis : own.axes) along = (crosses ? along : 0) | segment::AxisSet{1} << axis;
+  factor.part = make_part(unique(value_names_[value] + "_factor"), own.id, along, elements, cone, wanted);
+  factor.part.crosses = crosses;
   factor.plain = cone.size() == 1 && factor.part.vectors.size() == 1 && factor.beside.empty();
   factor.tile = unique(value_names_[value] + "_tile");
   factor.units = std::int64_t{extent} * deep / elements;
   factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
   int words = 0;
-  for (ValueId id : factor.part.vectors) words += std::max(1, elements * size_of(dtype_of(loops_.values[id])) / 4);
+  for (ValueId id : factor.part.vectors) words += std::max(1, elements * size_of(dtype_of(loops_.values[id])) / 4) + (is_shifted(id) ? 2 : 0);
   factor.ahead = target_.type != DeviceType::cpu && words > 0 && words * factor.trips <= kMostWordsAhead;
   factor.unrolled = factor.ahead || !factor.beside.empty();
   return factor;
@@ -99,9 +102,19 @@ void Factors::set_axes(Scope& scope, const Part& part, bool element) const {
     Sizes sizes;
     for (int axis : one.axes) sizes.push_back(loops_.axes[static_cast<std::size_t>(axis)].size);
     if (sizes.empty()) continue;
-    if (part.own == one.id) sizes.back() /= part.elements;
     std::int64_t all = 1;
     for (std::int64_t size : sizes) all *= size;
+    if (part.own == one.id && part.crosses) {
+      Expr place = Expr::axis(one.id, std::max<std::int64_t>(all / part.elements, 2)) * part.elements;
+      if (element) place = place + Expr::axis(kElement, part.elements);
+      const std::vector<Expr> digits = index::delinearize(place, sizes);
+      for (std::size_t i = 0; i < one.axes.size(); ++i) scope.axes.emplace(one.axes[i], digits[i]);
+      continue;
+    }
+    if (part.own == one.id) {
+      sizes.back() /= part.elements;
+      all /= part.elements;
+    }
     const std::vector<Expr> digits = index::delinearize(Expr::axis(one.id, std::max<std::int64_t>(all, 2)), sizes);
     for (std::size_t i = 0; i < one.axes.size(); ++i) scope.axes.emplace(one.axes[i], digits[i]);
     if (part.own != one.id) continue;
@@ -286,8 +299,8 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
 void Factors::declare_ahead(const Factor& factor) {
   use_items_of(factor.part);
   for (ValueId id : factor.part.vectors) {
-    for (int v = 0; v < vectors_of(id); ++v) {
-      main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), factor.trips > 1 ? fmt::format("[{}]", factor.trips) : "");
+    for (const std::string& name : raw_names(id)) {
+      main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), name, factor.trips > 1 ? fmt::format("[{}]", factor.trips) : "");
     }
   }
   for (ValueId id : loads_of_items(factor.part)) {
@@ -399,7 +412,7 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   }
   if (factor.halves) {
     std::vector<std::string> words;
-    const bool as_read = factor.plain && type_here == DType::f16 && elements > 1;
+    const bool as_read = factor.plain && !is_shifted(factor.value) && type_here == DType::f16 && elements > 1;
     for (int v = 0; as_read && v < vectors_of(factor.value); ++v) words.push_back(raw_name(factor.value, v) + (factor.ahead ? slot(factor) : ""));
     for (int g = 0; !as_read && g < groups_; ++g) {
       const std::string value = factor_group(factor, scope, g);

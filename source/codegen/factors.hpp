@@ -22,7 +22,8 @@ class Factors : public Emitter {
   /// What is computed together for items of neighbouring elements.
   struct Part {
     std::string name;              ///< its function is NAME_element
-    int axis = -1;                 ///< the loop axis along which items lie
+    segment::AxisSet along = 0;    ///< the loop axes along which items lie
+    bool crosses = false;          ///< items lie along all axes of `own`, else along the innermost
     index::AxisId own = kN;        ///< the counted axis that it belongs to
     int elements = 1;              ///< of an item
     std::vector<ValueId> vectors;  ///< loaded by main() for the whole item
@@ -56,9 +57,9 @@ class Factors : public Emitter {
 
   // --- parts (factors.cpp) ------------------------------------------------------------------------------
   /// `known` are values that the caller passes to the function, like sums.
-  [[nodiscard]] Part make_part(std::string name, index::AxisId own, int axis, int elements, const std::vector<ValueId>& values,
+  [[nodiscard]] Part make_part(std::string name, index::AxisId own, segment::AxisSet along, int elements, const std::vector<ValueId>& values,
                                const std::vector<ValueId>& wanted, const std::vector<ValueId>& known = {}) const;
-  [[nodiscard]] Factor make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, int elements, const Counted& across,
+  [[nodiscard]] Factor make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, bool crosses, int elements, const Counted& across,
                                    const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside);
   /// Its array in shared memory.
   void declare_tile(const Factor& factor);

@@ -72,7 +72,7 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
     for (std::size_t k = 0; k < row_folds_.size(); ++k) {
       if (tile_.row_folds[k].factor == static_cast<int>(i)) beside.emplace_back(loops.values[row_folds_[k].id].operands[0], row_folds_[k].partial);
     }
-    factors_.push_back(make_factor(factor.value, schedule::cone_of_factor(loops, tile_, factor), factor.along_k, factor.elements,
+    factors_.push_back(make_factor(factor.value, schedule::cone_of_factor(loops, tile_, factor), factor.along_k, factor.crosses, factor.elements,
                                    counted(factor.second ? kN : kM), counted(kK), factor.second ? shape_.n : shape_.m, shape_.k, std::move(beside)));
     factors_.back().halves = tile_.unit.has_value();
   }
@@ -89,7 +89,7 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
     sums_.push_back(unique(value_names_[sum.fold] + "_sums"));
     if (tile_.unit) strips_.push_back(unique(value_names_[sum.fold] + "_strips"));
   }
-  results_ = make_part("result", kN, tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted, known);
+  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted, known);
 }
 
 Result<std::vector<Kernel>> Matrix::run() {

@@ -59,7 +59,18 @@ std::string Emitter::load_scalar(Scope& scope, ValueId id) {
 
 int Emitter::vectors_of(ValueId load) const {
   const int bytes = size_of(dtype_of(loops_.values[load]));
-  return std::max(1, elements_ * bytes / schedule_.loads[load].vector_bytes);
+  const schedule::AccessPlan& plan = schedule_.loads[load];
+  return std::max(1, elements_ / plan.repeat * bytes / plan.vector_bytes);
+}
+
+bool Emitter::is_shifted(ValueId load) const { return schedule_.loads[load].kind == AccessKind::shifted; }
+
+std::vector<std::string> Emitter::raw_names(ValueId load) const {
+  std::vector<std::string> names;
+  const int count = vectors_of(load) + (is_shifted(load) ? 1 : 0);
+  for (int v = 0; v < count; ++v) names.push_back(raw_name(load, v));
+  if (is_shifted(load)) names.push_back(value_names_[load] + "_odd");
+  return names;
 }
 
 std::string Emitter::raw_name(ValueId id, int vector) const { return fmt::format("{}_w{}", value_names_[id], vector); }
@@ -69,7 +80,26 @@ Expr Emitter::item_vector(Scope& scope, const Expr& offset, int per_vector) cons
   return index::floor_div(in_scope(scope, offset), per_vector);
 }
 
+/// The words around a run of 16-bit elements. Guards are left out: no element for which they fail is in a word that has to be
+/// replaced, because the run leaves the buffer, for one for which they hold.
+void Emitter::load_shifted(Scope& scope, ValueId id, const std::string& slot) {
+  const Value& load = loops_.values[id];
+  const std::string& block = node_names_[load.node];
+  const std::string at = unique(block + "_at");
+  scope.out->line("int {} = int({});", at, position(scope, load.offset));
+  const std::string last = numbers_.size((load.buffer_elements - 1) / 2);
+  const std::vector<std::string> names = raw_names(id);
+  const std::string target = slot == " " ? "" : slot;
+  const char* type = slot.empty() ? "uint " : "";
+  for (std::size_t v = 0; v + 1 < names.size(); ++v) {
+    const std::string word = fmt::format("min(uint({} >> 1){}, {})", at, v == 0 ? "" : fmt::format(" + {}u", v), last);
+    scope.out->line("{}{}{} = {};", type, names[v], target, load_word(block, buffer_bytes(load.node), word));
+  }
+  scope.out->line("{}{}{} = uint({}) & 1u;", type, names.back(), target, at);
+}
+
 void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
+  if (is_shifted(id)) return load_shifted(scope, id, slot);
   const Value& load = loops_.values[id];
   const std::string& block = node_names_[load.node];
   const int bytes = schedule_.loads[id].vector_bytes;
@@ -99,6 +129,29 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
   const int bytes = schedule_.loads[id].vector_bytes;
   const int group_words = group_ * size_of(type) / 4;
   const int vector_words = bytes / 4;
+  if (is_shifted(id)) {
+    std::vector<std::string> words;
+    const std::string odd = raw_names(id).back() + slot;
+    for (int w = group * group_words; w < (group + 1) * group_words; ++w) {
+      const std::string low = raw_name(id, w) + slot;
+      words.push_back(fmt::format("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, w + 1) + slot, low));
+    }
+    return unpack(type, group_, words, dialect_, false);
+  }
+  if (const int repeat = schedule_.loads[id].repeat; repeat > 1) {
+    // The group's elements are those of a part of another group.
+    const int own = std::min(group_, elements_ / repeat);
+    const int first = group * group_ / repeat;
+    std::vector<std::string> words;
+    for (int w = first / own * own * size_of(type) / 4; w < (first / own + 1) * own * size_of(type) / 4; ++w) {
+      const std::string raw = raw_name(id, w / vector_words) + slot;
+      words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[w % vector_words]));
+    }
+    std::string places;
+    for (int i = 0; i < group_; ++i) places += "xyzw"[(first + i / repeat) % own];
+    const std::string values = unpack(type, own, words, dialect_, false);
+    return own == 1 ? fmt::format("{}({})", group_type_of(loops_.values[id].node), values) : fmt::format("{}.{}", values, places);
+  }
   if (group_words == vector_words && size_of(type) <= 4) {
     return unpack(type, group_, std::vector<std::string>{raw_name(id, group) + slot}, dialect_, true);
   }

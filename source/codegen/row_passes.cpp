@@ -81,7 +81,7 @@ void Rows::fold_element(Scope& scope, const FoldText& fold) {
   const Value& value = loops_.values[fold.id];
   const std::string operand = use(scope, value.operands[0]);
   const std::vector<FoldField>& fields = fold.fields;
-  if (fold.fours) {
+  if (fold.together > 1) {
     out.line("{}_x = {};", fold.name, operand);
     return;
   }
@@ -166,7 +166,7 @@ void Rows::write_function(const Pass& pass, Body& body, const std::string& text,
   }
   for (ValueId id : body.feeds) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
   const auto accumulators = [&](const FoldText& fold) {
-    if (fold.fours) {
+    if (fold.together > 1) {
       add(fmt::format("out float {}_x", fold.name));
       return;
     }

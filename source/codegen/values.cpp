@@ -65,26 +65,6 @@ std::string Emitter::reciprocal_of(ValueId divisor) const {
   return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
 }
 
-std::optional<std::int64_t> Emitter::largest_integer(ValueId id, int depth) const {
-  constexpr int kDeepest = 8;
-  const Value& value = loops_.values[id];
-  const DType type = dtype_of(value);
-  if (!is_integer(type) || depth > kDeepest) return std::nullopt;
-  if (size_of(type) == 1) return 255;
-  if (is_literal(id)) {
-    const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(value.node).payload);
-    return constant == nullptr ? std::nullopt : std::optional(std::abs(std::clamp<std::int64_t>(ir::decode_int(type, constant->bytes->data()), -1'000'000, 1'000'000)));
-  }
-  // Unsigned numbers wrap where these would be negative.
-  if (value.kind != Value::Kind::compute || !is_signed_integer(type) || size_of(type) < 4) return std::nullopt;
-  const std::string_view op = ops::element_row(*graph_.node(value.node).op).name;
-  if (op == "cast" || op == "neg") return largest_integer(value.operands[0], depth + 1);
-  if (op != "add" && op != "sub") return std::nullopt;
-  const auto a = largest_integer(value.operands[0], depth + 1);
-  const auto b = a ? largest_integer(value.operands[1], depth + 1) : std::nullopt;
-  return b ? std::optional(*a + *b) : std::nullopt;
-}
-
 std::string Emitter::use(const Scope& scope, ValueId id) const {
   if (is_literal(id)) return literal_text(id);
   const auto found = scope.names.find(id);
@@ -157,7 +137,10 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         text = fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]", random->seed & 0xffffffffu, random->seed >> 32, block, word);
       } else {
         const std::string at = position(scope, value.offset);
-        text = ops::cast_expression(DType::u32, node.type.dtype, dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
+        const DType type = node.type.dtype;
+        const index::Interval all = index::interval_of(value.offset);
+        const bool fits = is_integer(type) && size_of(type) < 4 && all.low >= 0 && all.high < std::int64_t{1} << (8 * size_of(type) - 1);
+        text = ops::cast_expression(DType::u32, !fits ? type : is_signed_integer(type) ? DType::i32 : DType::u32, dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
       }
       break;
     }
@@ -186,10 +169,12 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       if (node.op->cls == ops::OpClass::convert) {
         const DType from = dtype(node.operands[0]);
         const std::int64_t exact = node.type.dtype == DType::f16 ? 2048 : node.type.dtype == DType::bf16 ? 256 : 0;  // every integer up to it
-        const bool in_a_register = ops::lane_of(from) == ops::Lane::i32 || ops::lane_of(from) == ops::Lane::u32;
-        const auto most = exact > 0 && in_a_register && node.op->name == "cast" ? largest_integer(value.operands[0]) : std::nullopt;
-        if (most && *most <= exact) {
+        const bool casts = node.op->name == "cast" && is_integer(from);
+        const auto range = casts ? range_of(value.operands[0]) : std::nullopt;
+        if (range && exact > 0 && -exact <= range->low && range->high <= exact) {
           text = fmt::format("float({})", operands[0]);
+        } else if (casts && is_integer(node.type.dtype) && size_of(node.type.dtype) < 4 && stays_inside(value.operands[0], node.type.dtype)) {
+          text = ops::cast_expression(from, is_signed_integer(node.type.dtype) ? DType::i32 : DType::u32, dialect_.native_int64, operands[0]);
         } else if (node.op->name == "bitcast") {
           text = ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
         } else {
@@ -200,7 +185,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       } else {
         const std::string reciprocal = op->name == "div" ? reciprocal_of(value.operands[1]) : "";
         text = reciprocal.empty() ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands) : fmt::format("{} * {}", operands[0], reciprocal);
-        rounds = !is_float(node.type.dtype) || (options_.numerics == Numerics::strict && !is_folded_product(id));
+        rounds = (!is_float(node.type.dtype) && wraps(value)) || (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_folded_product(id));
       }
       if (text.empty()) {
         return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,

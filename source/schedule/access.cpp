@@ -15,7 +15,7 @@ std::string_view name_of(Template kind) {
 }
 
 std::string_view name_of(AccessKind kind) {
-  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element", "transposed"};
+  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element", "transposed", "shifted"};
   return names[static_cast<int>(kind)];
 }
 
@@ -54,8 +54,26 @@ bool uniform_guard(const Loops& loops, const Schedule& schedule, const segment::
   });
 }
 
+/// A load of which each element serves `repeat` neighbours of the item, as a byte serves the two integers in it.
+std::optional<AccessPlan> plan_repeated(const Loops& loops, const Tuning& tuning, const Schedule& schedule, const Expr& offset, int element_bytes) {
+  constexpr index::AxisId kOuter = 1 << 25, kElement = kOuter + 1, kWithin = kOuter + 2;
+  for (const int repeat : {2, 4, 8}) {
+    const int elements = schedule.elements_per_item / repeat;
+    if (schedule.elements_per_item % repeat != 0 || elements * element_bytes < std::max(4, element_bytes)) break;
+    const std::int64_t items = padded_size(loops, schedule) / schedule.elements_per_item;
+    const Expr element = Expr::axis(kElement, elements);
+    const Expr along = index::substitute(
+        offset, {{schedule.vector_axis, Expr::axis(kOuter, items) * schedule.elements_per_item + element * repeat + Expr::axis(kWithin, repeat)}});
+    if (index::depends_on(along, kWithin) || index::stride_of(along, kElement) != 1) continue;
+    const std::int64_t alignment = std::min<std::int64_t>(index::alignment_of(along - element, 16), elements);
+    const int bytes = std::min({tuning.vector_bytes.value_or(16), elements * element_bytes, static_cast<int>(alignment) * element_bytes});
+    if (bytes >= std::max(4, element_bytes)) return AccessPlan{AccessKind::vector, bytes, repeat};
+  }
+  return std::nullopt;
+}
+
 AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule& schedule, const Expr& offset, int element_bytes,
-                       std::span<const segment::Guard> guards, segment::AxisSet axes) {
+                       std::span<const segment::Guard> guards, segment::AxisSet axes, bool repeats) {
   const int count = schedule.elements_per_item;
   const int word = std::max(4, element_bytes);
   if (axes == 0) return {AccessKind::uniform, word};
@@ -74,7 +92,7 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
     if (!uniform_guard(loops, schedule, guard)) return {AccessKind::element, word};
   }
   const auto run = index::run_along(offset, schedule.vector_axis, padded_size(loops, schedule), count, 16);
-  if (!run) return {AccessKind::element, word};
+  if (!run) return repeats ? plan_repeated(loops, tuning, schedule, offset, element_bytes).value_or(AccessPlan{AccessKind::element, word}) : AccessPlan{AccessKind::element, word};
   if (run->stride == 0) return {AccessKind::scalar, word};
   if (run->stride != 1) return {AccessKind::element, word};
   const int aligned = static_cast<int>(std::min<std::int64_t>(run->alignment, count)) * element_bytes;
@@ -92,7 +110,7 @@ void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tun
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(value.node).type.dtype);
-    AccessPlan plan = plan_access(loops, tuning, schedule, value.offset, bytes, value.guards, value.axes);
+    AccessPlan plan = plan_access(loops, tuning, schedule, value.offset, bytes, value.guards, value.axes, schedule.merged_columns > 1);
     // Data that differs within the item moves every element elsewhere.
     const bool scattered = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId id) { return varies_in_item(loops, schedule, loops.values[id]); });
     if (scattered) plan = {AccessKind::element, std::max(4, bytes)};
@@ -100,7 +118,7 @@ void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tun
   }
   for (const segment::Store& store : loops.stores) {
     const int bytes = size_of(graph.node(store.node).type.dtype);
-    AccessPlan plan = plan_access(loops, tuning, schedule, store.offset, bytes, {}, store.axes);
+    AccessPlan plan = plan_access(loops, tuning, schedule, store.offset, bytes, {}, store.axes, false);
     schedule.stores.push_back(plan);
   }
   // The parts of one buffer are stored alike.
@@ -135,8 +153,9 @@ void share_word_types(const ir::Graph& graph, const Loops& loops, Schedule& sche
 
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements) {
   switch (plan.kind) {
-    case AccessKind::vector: return ceil_div(static_cast<std::int64_t>(elements) * element_bytes, plan.vector_bytes);
+    case AccessKind::vector: return ceil_div(static_cast<std::int64_t>(elements / plan.repeat) * element_bytes, plan.vector_bytes);
     case AccessKind::element: return elements;
+    case AccessKind::shifted: return ceil_div(static_cast<std::int64_t>(elements) * element_bytes, plan.vector_bytes) + 1;
     default: return 1;
   }
 }
@@ -144,7 +163,8 @@ std::int64_t instructions(const AccessPlan& plan, int element_bytes, int element
 std::int64_t lines(const AccessPlan& plan, int element_bytes, int elements, int subgroup) {
   const std::int64_t bytes = static_cast<std::int64_t>(elements) * element_bytes * subgroup;
   switch (plan.kind) {
-    case AccessKind::vector: return std::max<std::int64_t>(1, ceil_div(bytes, 128));
+    case AccessKind::vector:
+    case AccessKind::shifted: return std::max<std::int64_t>(1, ceil_div(bytes, 128));
     case AccessKind::element: return std::max<std::int64_t>(elements, ceil_div(bytes, 128));
     default: return 1;
   }

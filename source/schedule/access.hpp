@@ -64,6 +64,8 @@ double modelled_us(const CostModel& costs, int dispatches, double traffic, doubl
 
 Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+/// The innermost `count` column axes of loops without keys counted as one.
+segment::Loops merge_columns(const segment::Loops& loops, int count);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 /// Nothing where nothing is a sum of products of two factors with axes of their own. With `factors_after_sums` the loops have
 /// been through segment::with_factors_after_sums.

@@ -111,19 +111,35 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
 void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, MatrixTile& tile) {
   for (Factor& factor : tile.factors) {
     const std::vector<ValueId> cone = cone_of(loops, factor.value);
-    const Along k = along(graph, loops, cone, tile.k.back(), tuning);
-    const Along other = along(graph, loops, cone, factor.second ? tile.n.back() : tile.m.back(), tuning);
-    const auto size = [&](int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; };
+    const std::vector<int>& own = factor.second ? tile.n : tile.m;
+    // What is read in one piece across axes, as the weights of a convolution are, is as good as along one of them.
+    struct Choice {
+      Along run;
+      bool crosses = false;
+      std::int64_t size = 1;
+    };
+    const auto choice = [&](const std::vector<int>& axes) {
+      Choice innermost{along(graph, loops, cone, axes.back(), tuning, true), false, loops.axes[static_cast<std::size_t>(axes.back())].size};
+      if (axes.size() < 2) return innermost;
+      const Loops merged = segment::with_axes_merged(loops, axes, axes.back());
+      Choice all{along(graph, merged, cone, axes.back(), tuning, true), true, merged.axes[static_cast<std::size_t>(axes.back())].size};
+      return all.run.bytes >= innermost.run.bytes && all.run.elements > innermost.run.elements ? all : innermost;
+    };
+    const Choice k = choice(tile.k);
+    const Choice other = choice(own);
     // Of two that are as good, the longer run: neighbouring lanes read neighbours.
-    const auto worth = [&](const Along& one, int axis) { return std::tuple(one.bytes, one.elements, size(axis)); };
-    factor.along_k = worth(k, tile.k.back()) >= worth(other, factor.second ? tile.n.back() : tile.m.back());
-    factor.elements = std::max(1, factor.along_k ? k.elements : other.elements);
+    const auto worth = [&](const Choice& one) { return std::tuple(one.run.bytes, one.run.elements, one.size); };
+    factor.along_k = worth(k) >= worth(other);
+    const Choice& chosen = factor.along_k ? k : other;
+    factor.elements = std::max(1, chosen.run.elements);
+    factor.crosses = chosen.crosses;
   }
   // A lane meets the same rows again and again where it reads along them.
   for (const MatrixTile::RowFold& fold : tile.row_folds) {
     Factor& factor = tile.factors[static_cast<std::size_t>(fold.factor)];
     if (factor.along_k) continue;
     factor.along_k = true;
+    factor.crosses = false;
     factor.elements = std::max(1, along(graph, loops, cone_of(loops, factor.value), tile.k.back(), tuning).elements);
   }
   const std::int64_t size = loops.axes[static_cast<std::size_t>(tile.n.back())].size;
@@ -135,8 +151,7 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
   const MatrixTile& tile = schedule.matrix;
   PartAccesses accesses(graph, loops, tuning, schedule);
   for (const Factor& factor : tile.factors) {
-    const int axis = factor.along_k ? tile.k.back() : factor.second ? tile.n.back() : tile.m.back();
-    accesses.add(cone_of_factor(loops, tile, factor), axis, factor.elements);
+    accesses.add_factor(cone_of_factor(loops, tile, factor), factor.along_k ? tile.k : factor.second ? tile.n : tile.m, factor);
   }
   accesses.add_results(cone_of_results(loops), tile.n.back(), tile.elements);
   accesses.write(schedule);
@@ -176,7 +191,7 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
     const auto items = static_cast<int>(ceil_div(std::int64_t{extent} * shape.k / factor.elements, shape.workgroup()));
     for (ValueId id : cone_of(loops, factor.value)) {
       if (loops.values[id].kind != Value::Kind::load) continue;
-      const bool vector = schedule.loads[id].kind == AccessKind::vector;
+      const bool vector = schedule.loads[id].kind == AccessKind::vector || schedule.loads[id].kind == AccessKind::shifted;
       registers += kOfBuffer + (vector ? items * std::max(1, factor.elements * size_of(graph.node(loops.values[id].node).type.dtype) / 4) : 0);
     }
   }

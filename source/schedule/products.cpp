@@ -38,7 +38,15 @@ std::optional<double> number_of(const ir::Graph& graph, const Value& value) {
   return constant == nullptr ? std::nullopt : std::optional(ir::decode(node.type.dtype, constant->bytes->data()));
 }
 
-Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> cone, int axis, const Tuning& tuning) {
+bool is_shiftable(const ir::Graph& graph, const Loops& loops, const Value& load, int axis, int elements) {
+  const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
+  if (size_of(graph.node(load.node).type.dtype) != 2 || elements < 2 || size % elements != 0 || load.buffer_elements >= (std::int64_t{1} << 31)) return false;
+  const bool scattered = std::any_of(load.data.begin(), load.data.end(), [&](ValueId id) { return ((loops.values[id].axes >> axis) & 1u) != 0; });
+  const auto run = index::run_along(load.offset, axis, size, elements, elements);
+  return !scattered && run && run->stride == 1;
+}
+
+Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> cone, int axis, const Tuning& tuning, bool shifts) {
   Along result;
   int smallest = 16;
   std::int64_t alignment = 16;
@@ -51,7 +59,8 @@ Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId>
     smallest = std::min(smallest, bytes);
     for (int count = 16; count >= 1; count /= 2) {
       const auto run = size % count == 0 ? index::run_along(load.offset, axis, size, count, 16) : std::nullopt;
-      if (!run || (count > 1 && (run->stride != 1 || run->alignment < count))) continue;
+      const bool begins_well = run && (run->alignment >= count || (shifts && is_shiftable(graph, loops, load, axis, count)));
+      if (!run || (count > 1 && (run->stride != 1 || !begins_well))) continue;
       alignment = std::min<std::int64_t>(alignment, count);
       break;
     }
@@ -61,12 +70,12 @@ Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId>
   return result;
 }
 
-std::vector<AccessPlan> PartAccesses::plan(std::span<const ValueId> values, int axis, int elements) {
+std::vector<AccessPlan> PartAccesses::plan(const Loops& loops, std::span<const ValueId> values, int axis, int elements) {
   Schedule part = schedule_;
   part.vector_axis = axis;
   part.elements_per_item = elements;
   part.exact = true;
-  plan_accesses(graph_, loops_, tuning_, part);
+  plan_accesses(graph_, loops, tuning_, part);
   for (ValueId id : values) {
     if (loops_.values[id].kind != Value::Kind::load) continue;
     // Two parts that read one value each have it element by element.
@@ -77,9 +86,21 @@ std::vector<AccessPlan> PartAccesses::plan(std::span<const ValueId> values, int 
   return part.stores;
 }
 
-void PartAccesses::add(std::span<const ValueId> values, int axis, int elements) { static_cast<void>(plan(values, axis, elements)); }
+void PartAccesses::add(std::span<const ValueId> values, int axis, int elements) { static_cast<void>(plan(loops_, values, axis, elements)); }
 
-void PartAccesses::add_results(std::span<const ValueId> values, int axis, int elements) { stores_ = plan(values, axis, elements); }
+void PartAccesses::add_results(std::span<const ValueId> values, int axis, int elements) { stores_ = plan(loops_, values, axis, elements); }
+
+void PartAccesses::add_factor(std::span<const ValueId> values, std::span<const int> axes, const Factor& factor) {
+  const Loops merged = factor.crosses ? segment::with_axes_merged(loops_, axes, axes.back()) : loops_;
+  std::vector<ValueId> alone;  // what no other part has read before
+  for (ValueId id : values) {
+    if (loops_.values[id].kind == Value::Kind::load && !planned_[id]) alone.push_back(id);
+  }
+  static_cast<void>(plan(merged, values, axes.back(), factor.elements));
+  for (ValueId id : alone) {
+    if (loads_[id].kind == AccessKind::element && is_shiftable(graph_, merged, merged.values[id], axes.back(), factor.elements)) loads_[id] = {AccessKind::shifted, 4};
+  }
+}
 
 void PartAccesses::write(Schedule& schedule) {
   schedule.loads = loads_;

@@ -22,12 +22,16 @@ bool sums_own_products(const ir::Graph& graph, const segment::Loops& loops, cons
 /// The number that a literal is; nothing for any other value.
 std::optional<double> number_of(const ir::Graph& graph, const segment::Value& value);
 
-/// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item.
+/// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item. `shifts`: runs may begin anywhere.
 struct Along {
   double bytes = 0;
   int elements = 1;
 };
-Along along(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> cone, int axis, const Tuning& tuning);
+Along along(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> cone, int axis, const Tuning& tuning, bool shifts = false);
+
+/// Whether the elements that a load moves for an item are consecutive, of 16 bits, wherever the first of them is: such runs are
+/// read as words and shifted.
+bool is_shiftable(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& load, int axis, int elements);
 
 /// The accesses of a schedule whose parts have items along axes of their own.
 class PartAccesses {
@@ -37,12 +41,14 @@ class PartAccesses {
 
   /// The loads among `values`, for items of `elements` neighbours along `axis`; -1: there is none.
   void add(std::span<const segment::ValueId> values, int axis, int elements);
+  /// The same for items along axes that are counted as one, or along the innermost of them, read as shifted words where that helps.
+  void add_factor(std::span<const segment::ValueId> values, std::span<const int> axes, const Factor& factor);
   /// The same of the part that stores.
   void add_results(std::span<const segment::ValueId> values, int axis, int elements);
   void write(Schedule& schedule);
 
  private:
-  std::vector<AccessPlan> plan(std::span<const segment::ValueId> values, int axis, int elements);
+  std::vector<AccessPlan> plan(const segment::Loops& loops, std::span<const segment::ValueId> values, int axis, int elements);
 
   const ir::Graph& graph_;
   const segment::Loops& loops_;

@@ -235,7 +235,11 @@ void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning
   // A loop over long rows keeps 64 bytes of loads in flight per lane.
   schedule.items_in_flight = 1;
   const std::int64_t own = ceil_div(schedule.trips, schedule.parts);
-  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4) schedule.items_in_flight = own < 8 ? 2 : schedule.elements_per_item > 1 ? 4 : 8;
+  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4) {
+    schedule.items_in_flight = own < 8 ? 2 : schedule.elements_per_item > 1 ? 4 : 8;
+    // Loads past the last item are executed for nothing: all at once, where that is no more than 5.
+    if (own == 5 && schedule.elements_per_item > 1) schedule.items_in_flight = 5;
+  }
   schedule.items_in_flight = tuning.items_in_flight.value_or(schedule.items_in_flight);
   // Where lanes are too few to keep the promise of numerics.hpp: with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
@@ -298,9 +302,10 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
 
 namespace {
 
-Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns) {
   Schedule schedule;
   schedule.kind = Template::rows;
+  schedule.merged_columns = merged_columns;
   schedule.elements = loops.empty ? 0 : loops.count();
   schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
   const AxisCounts counts = count_axes(loops);
@@ -341,17 +346,43 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
 
 }  // namespace
 
-Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
-  VKF_TRY(chosen, with_loops(graph, loops, target, tuning));
+namespace {
+
+Result<Schedule> best_as_counted(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns) {
+  VKF_TRY(chosen, with_loops(graph, loops, target, tuning, merged_columns));
   // A row that stays in registers is read once as it is. Otherwise two folds in one pass save a pass, and if that is
   // the only one, nothing need stay anywhere.
   const auto paired = tuning.online.value_or(true) ? segment::with_online_folds(graph, loops) : std::nullopt;
   if (!paired || (chosen.persistent && !tuning.online && paired->passes > 1)) return chosen;
-  VKF_TRY(online, with_loops(graph, *paired, target, tuning));
+  VKF_TRY(online, with_loops(graph, *paired, target, tuning, merged_columns));
   online.online = true;
   const bool forced = tuning.online.value_or(false);
   const bool alone = online.passes == 1 && target.type != DeviceType::cpu;
   return forced || alone || online.modelled_us < chosen.modelled_us ? online : chosen;
+}
+
+/// Whether a load moves vectors of which each element serves several neighbours.
+bool repeats_elements(const Schedule& schedule) {
+  return std::any_of(schedule.loads.begin(), schedule.loads.end(), [](const AccessPlan& plan) { return plan.repeat > 1; });
+}
+
+}  // namespace
+
+Loops merge_columns(const Loops& loops, int count) {
+  const int end = static_cast<int>(loops.axes.size());
+  std::vector<int> axes;
+  for (int axis = end - count; axis < end; ++axis) axes.push_back(axis);
+  return segment::with_axes_merged(loops, axes, axes.back());
+}
+
+Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+  VKF_TRY(chosen, best_as_counted(graph, loops, target, tuning, 1));
+  if (count_axes(loops).columns < 2 || chosen.vector_rows || loops.keys() != 0 || loops.inner() != 0) return chosen;
+  // Where an element of memory is several columns, as a byte is two integers, the innermost axis counts these alone: items want
+  // the next axis as well.
+  auto merged = best_as_counted(graph, merge_columns(loops, 2), target, tuning, 2);
+  if (merged && !merged->vector_rows && repeats_elements(*merged) && merged->elements_per_item > chosen.elements_per_item) return merged;
+  return chosen;
 }
 
 int scan_slots(const Schedule& schedule) {

@@ -40,7 +40,8 @@ Loops scheduled_loops(const ir::Graph& graph, const Loops& loops, const Schedule
   const auto moved = schedule.factors_after_sums ? segment::with_factors_after_sums(graph, loops) : std::nullopt;
   const Loops& changed = moved ? *moved : loops;
   const auto paired = schedule.online ? segment::with_online_folds(graph, changed) : std::nullopt;
-  return paired ? *paired : changed;
+  const Loops& joined = paired ? *paired : changed;
+  return schedule.merged_columns > 1 ? merge_columns(joined, schedule.merged_columns) : joined;
 }
 
 CostModel default_costs(DeviceType type) {

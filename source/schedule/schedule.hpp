@@ -29,12 +29,14 @@ enum class AccessKind : std::uint8_t {
   uniform,     ///< one element for the whole kernel
   element,     ///< addressed element by element
   transposed,  ///< tiled: vectors along its own axes, handed to the items through shared memory
+  shifted,     ///< the words around a run of 16-bit elements that may begin in the middle of one, those outside the buffer replaced
 };
 std::string_view name_of(AccessKind kind);
 
 struct AccessPlan {
   AccessKind kind = AccessKind::element;
   int vector_bytes = 0;  ///< of one load or store instruction
+  int repeat = 1;        ///< of a vector load: so many neighbours of the item are one element of memory
 };
 
 /// Matrix: what a workgroup, and a lane of it, computes at a time. All but `k` are multiples of 4. With matrix units
@@ -101,6 +103,7 @@ struct Factor {
   bool second = false;   ///< runs along n instead of m
   bool along_k = false;  ///< what lies side by side in memory are positions of k, else of m or n
   int elements = 1;      ///< of one item: so many neighbours, computed together
+  bool crosses = false;  ///< items lie along all those axes counted as one; else along the innermost
 };
 
 /// Between the rows of an f16 tile in shared memory, which then start in other banks.
@@ -184,6 +187,7 @@ struct Schedule {
   std::int64_t trips = 1;    ///< items along the columns per lane and pass
   bool persistent = false;   ///< trips are unrolled and what was loaded stays in registers
   bool online = false;       ///< a maximum and the sum of exponentials below it are one pass
+  int merged_columns = 1;    ///< the innermost so many column axes are counted as one
   int block = 0;             ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
   int parts = 1;             ///< workgroups per row; more than 1: one dispatch per pass
   int passes = 1;            ///< over the columns

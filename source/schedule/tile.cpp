@@ -12,44 +12,15 @@ namespace {
 
 constexpr std::int64_t kBanks = 32;
 
-segment::AxisSet merged_set(segment::AxisSet axes, int first) {
-  const segment::AxisSet outer = axes & ((segment::AxisSet{1} << first) - 1);
-  return outer == axes ? axes : outer | (segment::AxisSet{1} << first);
-}
-
 }  // namespace
 
 Loops merge_inner(const Loops& loops, int count) {
   if (count == 1) return loops;
-  const int first = static_cast<int>(loops.axes.size()) - count;
-  Sizes sizes;
-  std::int64_t merged = 1;
-  for (auto axis = static_cast<std::size_t>(first); axis < loops.axes.size(); ++axis) {
-    sizes.push_back(loops.axes[axis].size);
-    merged *= sizes.back();
-  }
-  // By way of an axis that exists nowhere else: one id has one size.
-  constexpr AxisId kTemporary = 1 << 25;
-  const std::vector<Expr> digits = index::delinearize(Expr::axis(kTemporary, merged), sizes);
-  std::map<AxisId, Expr> map;
-  for (int i = 0; i < count; ++i) map.emplace(first + i, digits[static_cast<std::size_t>(i)]);
-  const std::map<AxisId, Expr> last{{kTemporary, Expr::axis(first, merged)}};
-  const auto replace = [&](Expr& expr) { expr = index::substitute(index::substitute(expr, map), last); };
-
-  Loops result = loops;
-  result.axes.resize(static_cast<std::size_t>(first) + 1);
-  result.axes.back() = {merged};
-  for (segment::Value& value : result.values) {
-    replace(value.offset);
-    for (segment::Guard& guard : value.guards) {
-      for (segment::Guard::Range& range : guard.ranges) replace(range.value);
-    }
-    value.axes = merged_set(value.axes, first);
-  }
-  for (segment::Store& store : result.stores) {
-    replace(store.offset);
-    store.axes = merged_set(store.axes, first);
-  }
+  const std::size_t first = loops.axes.size() - static_cast<std::size_t>(count);
+  std::vector<int> axes;
+  for (std::size_t axis = first; axis < loops.axes.size(); ++axis) axes.push_back(static_cast<int>(axis));
+  Loops result = segment::with_axes_merged(loops, axes, axes.front());
+  result.axes.resize(first + 1);
   return result;
 }
 

@@ -141,6 +141,10 @@ std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops
 /// are where there are none, or columns.
 Loops with_parts_together(Loops loops);
 
+/// The same loops with these axes, of one role and outermost first, counted as one: `into`, one of them, takes all their
+/// positions, and the others one.
+Loops with_axes_merged(Loops loops, std::span<const int> axes, int into);
+
 /// The elements of a buffer, in order, from one of them on.
 struct Window {
   ir::NodeId of = 0;

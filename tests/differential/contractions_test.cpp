@@ -38,6 +38,21 @@ const Form kLayers[] = {
     {"conv_2d_in_groups", 0, [](DType t) { return layer(t, {2, 6, 11, 13}, {9, 2, 3, 3}, {.low = {1, 1}, .high = {1, 1}, .groups = 3}); }},
     {"conv_2d_depthwise", 1, [](DType t) { return layer(t, {2, 8, 14, 15}, {8, 1, 3, 3}, {.low = {1, 1}, .high = {1, 1}, .groups = 8}); }},
     {"conv_3d", 1, [](DType t) { return layer(t, {1, 3, 7, 8, 9}, {4, 3, 2, 3, 3}, {.strides = {1, 2, 1}, .low = {0, 1, 1}, .high = {1, 1, 1}}); }},
+    {"conv_2d_of_channels_last", 1,
+     [](DType t) {
+       const Tensor x = input("x", t, {2, 9, 11, 8}).permute({0, 3, 1, 2});
+       const Tensor w = input("w", t, {3, 3, 8, 6}).permute({3, 2, 0, 1});
+       return relu(conv(x, w, {.low = {1, 1}, .high = {1, 1}}).permute({0, 2, 3, 1}) + input("bias", t, {6}));
+     }},
+    {"conv_2d_of_even_rows", 1, [](DType t) { return layer(t, {2, 6, 10, 24}, {9, 6, 3, 3}, {.low = {1, 1}, .high = {1, 1}}); }},
+    {"conv_2d_of_two_tiles", 1, [](DType t) { return layer(t, {1, 17, 12, 16}, {40, 17, 5, 3}, {.low = {2, 1}, .high = {2, 1}}); }},
+    {"pool_between_activations", 1,
+     [](DType t) { return relu(silu(input("x", t, {2, 6, 12, 16})).unfold(2, 2, 2).unfold(3, 2, 2).mean({4, 5}) * 2.0); }},
+    {"interpolation_between_activations", 1,
+     [](DType t) {
+       const Tensor large = silu(input("x", t, {2, 6, 9, 8})).reshape({2, 6, 9, 1, 8, 1}).broadcast_to({2, 6, 9, 2, 8, 3}).reshape({2, 6, 18, 24});
+       return relu(large * 0.5 + input("bias", t, {6, 1, 1}));
+     }},
     {"conv_transpose_in_phases", 0,
      [](DType t) { return upsampled(t, {2, 5, 9, 8}, {5, 4, 4, 4}, {.strides = {2, 2}, .low = {1, 1}, .high = {1, 1}}); }},
     {"conv_transpose_whole", 0, [](DType t) { return upsampled(t, {2, 5, 9, 8}, {5, 4, 2, 2}, {.strides = {2, 2}}); }},
@@ -75,6 +90,18 @@ const Form kQuantised[] = {
        return relu(matmul(input("x", t, {9, 64}), dequantize(input("w", DType::i8, {48, 64}), how).transpose()));
      }},
     {"matmul_with_int4_weights_in_groups", 1, [](DType t) { return matmul(input("x", t, {9, 64}), int4_weights(t).transpose()); }},
+    {"dequantised_for_an_activation", 1,
+     [](DType t) {
+       const Quantization how{.scale = input("scale", t, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
+       return silu(dequantize(input("w", DType::i8, {48, 64}), how)) + input("x", t, {64});
+     }},
+    {"dequantised_for_a_softmax", 1, [](DType t) { return softmax(int4_weights(t) + input("x", t, {64})); }},
+    {"quantised_after_a_product", 1,
+     [](DType t) {
+       const Tensor sums = matmul(input("x", t, {33, 64}), input("w", t, {64, 40})) + input("bias", t, {40});
+       const Tensor steps = Tensor::apply("round", {sums * 0.002});
+       return clamp(steps, Tensor::scalar(t, -128), Tensor::scalar(t, 127)).cast(DType::i8);
+     }},
     {"matvec_with_int4_weights_in_groups", 1, [](DType t) { return matmul(int4_weights(t), input("x", t, {64})); }},
 };
 

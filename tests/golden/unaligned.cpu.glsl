@@ -31,21 +31,6 @@ vec2 f16x2_values(uint word) {
   return vec2(f16_value(word & 0xffffu), f16_value(word >> 16));
 }
 
-// The nearest f16, halves to even.
-float f16_round(float x) {
-  uint bits = floatBitsToUint(x);
-  uint sign = bits & 0x80000000u;
-  uint magnitude = bits & 0x7fffffffu;
-  uint normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u)) & 0xffffe000u;
-  // Below 2^-14 to whole units of 2^-24; what a device may flush to zero is far below half of one.
-  precise float units = roundEven(uintBitsToFloat(min(magnitude, 0x38800000u)) * 16777216.0);
-  precise float small = units * 5.9604644775390625e-08;
-  uint value = magnitude >= 0x38800000u ? normal : floatBitsToUint(small);
-  value = magnitude >= 0x477ff000u ? 0x7f800000u : value;  // from 65520 on
-  value |= sign;
-  return uintBitsToFloat(magnitude > 0x7f800000u ? 0x7fc00000u : value);
-}
-
 // The bits of the nearest f16, halves to even; NaN becomes the canonical 0x7e00. Selects, no branches: a kernel
 // has many of these.
 uint f16_bits(float x) {
@@ -71,7 +56,7 @@ void element(uint position, float in_x, out float out_y_result) {
   float in_scale_e = f16x2_values(in_scale.w[q >> 1])[q & 1u];
   uint r = position % 31u;
   int v3 = int(r);
-  precise float v4 = f16_round(float(v3));
+  precise float v4 = float(v3);
   precise float out_y = fma(in_x, in_scale_e, v4);
   out_y_result = out_y;
 }
