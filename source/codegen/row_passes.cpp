@@ -75,10 +75,36 @@ void Rows::finish_body(const Pass& pass, Body& body, const std::vector<bool>& ne
   }
 }
 
+/// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no dtype of its own.
+void Rows::find_folded_products() {
+  if (options_.numerics == Numerics::strict) return;
+  std::vector<int> readers(loops_.values.size(), 0);
+  for (const Value& value : loops_.values) {
+    for (ValueId operand : value.operands) ++readers[operand];
+  }
+  for (const segment::Store& store : loops_.stores) ++readers[store.value];
+  for (const FoldText& fold : folds_) {
+    const Value& value = loops_.values[fold.id];
+    if (value.kind != Value::Kind::fold || fold.kind != FoldText::Kind::plain || fold.node->op->fold.join != "add") continue;
+    const ValueId id = value.operands[0];
+    const Value& product = loops_.values[id];
+    const DType type = dtype_of(product);
+    if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product || readers[id] != 1 || !varies(id)) continue;
+    if (type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_folded_product(id))) contracted_[id] = fold.id;
+  }
+}
+
 /// One more element for a fold's accumulators.
 void Rows::fold_element(Scope& scope, const FoldText& fold) {
   Writer& out = *scope.out;
   const Value& value = loops_.values[fold.id];
+  if (is_contracted(value.operands[0])) {
+    const std::vector<ValueId>& factors = loops_.values[value.operands[0]].operands;
+    const std::string& sum = fold.fields[0].name;
+    out.line("precise float {}_more = fma({}, {}, {});", sum, use(scope, factors[0]), use(scope, factors[1]), sum);
+    out.line("{0} = {0}_more;", sum);
+    return;
+  }
   const std::string operand = use(scope, value.operands[0]);
   const std::vector<FoldField>& fields = fold.fields;
   if (fold.together > 1) {

@@ -33,6 +33,7 @@ Result<Kernel> Rows::run() {
   rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), schedule_.vector_rows ? "groups of rows" : "rows");
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)), "workgroups in one row of the dispatch");
   find_products();
+  find_folded_products();
   row_scope_.out = &main_;
   row_scope_.axis_names = {{kRow, "row"}};
   set_row_axes(row_scope_, false);

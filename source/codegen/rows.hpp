@@ -88,6 +88,7 @@ class Rows : public Emitter {
   Pass make_pass(int number);
   void finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed);
   Result<void> element_function(Pass& pass, std::size_t number);
+  void find_folded_products();
   void fold_element(Scope& scope, const FoldText& fold);
   void scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope);
   void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
