@@ -51,52 +51,21 @@ void Combine::one_element_softmax(const FoldText& fold, Writer& functions) const
   functions.blank();
 }
 
-namespace {
-
-/// The vectors of four elements that are added together.
-std::vector<std::string> vectors_of(const FoldText& fold) {
-  return fold.together == 8 ? std::vector<std::string>{"x", "y"} : std::vector<std::string>{"x"};
-}
-
-/// A tree of a join over all elements of these vectors; `element` is what becomes of each.
-template <typename Join, typename Element>
-std::string tree(const std::vector<std::string>& vectors, const Join& join, const Element& element) {
-  std::vector<std::string> leaves;
-  for (const std::string& vector : vectors) {
-    for (const char* component : {".x", ".y", ".z", ".w"}) leaves.push_back(element(vector + component));
-  }
-  while (leaves.size() > 1) {
-    std::vector<std::string> joined;
-    for (std::size_t i = 0; i + 1 < leaves.size(); i += 2) joined.push_back(join(leaves[i], leaves[i + 1]));
-    leaves = std::move(joined);
-  }
-  return leaves.front();
-}
-
-std::string plus(const std::string& a, const std::string& b) { return fmt::format("({} + {})", a, b); }
-std::string itself(const std::string& text) { return text; }
-
-}  // namespace
-
-std::string Combine::add_elements(const FoldText& fold) { return fold.join + (fold.together == 8 ? "_eight" : "_four"); }
-
 /// Where exponentials keep NaN, so does the sum, and only then is it worth asking for NaN in the maximum.
-void Combine::elements_softmax(const FoldText& fold, Writer& functions) const {
-  const std::vector<std::string> vectors = vectors_of(fold);
+void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) const {
+  const auto largest = [&](const auto& larger) { return larger(larger(larger("x.x", "x.y"), larger("x.z", "x.w")), "most"); };
   const auto with_nan = [&](const std::string& a, const std::string& b) { return apply("max", DType::f32, {a, b}); };
   const auto any = [](const std::string& a, const std::string& b) { return fmt::format("max({}, {})", a, b); };
-  const auto largest = [&](const auto& larger) { return larger(tree(vectors, larger, itself), "most"); };
   const bool native = dialect_.native_exp;
-  functions.line("// {} more elements: one exponential rescales the sum for all of them.", fold.together == 8 ? "Eight" : "Four");
-  functions.open("void {}(inout float most, inout float sum, vec4 {}) {{", add_elements(fold), fmt::join(vectors, ", vec4 "));
+  functions.line("// Four more elements: one exponential rescales the sum for all of them.");
+  functions.open("void {}(inout float most, inout float sum, vec4 x) {{", add_four(fold));
   functions.line("float top = {};", native ? largest(any) : largest(with_nan));
   functions.line("precise float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;  // as long as all are -infinity");
   functions.line("precise float fallen = most - base;");
   functions.line("precise float scale = most == base ? 1.0 : {};", apply("exp", fold.operand, {"fallen"}));
-  for (const std::string& vector : vectors) functions.line("precise vec4 {0}_apart = {0} - base;", vector);
-  std::vector<std::string> apart = vectors;
-  for (std::string& vector : apart) vector += "_apart";
-  functions.line("precise float added = {};", tree(apart, plus, [&](const std::string& element) { return apply("exp", fold.operand, {element}); }));
+  functions.line("precise vec4 apart = x - base;");
+  const auto power = [&](const char* element) { return apply("exp", fold.operand, {element}); };
+  functions.line("precise float added = ({} + {}) + ({} + {});", power("apart.x"), power("apart.y"), power("apart.z"), power("apart.w"));
   functions.line("sum = fma(sum, scale, added);");
   if (native) functions.line("if (f32_is_nan(sum)) top = {};", largest(with_nan));
   functions.line("most = top;");
@@ -104,16 +73,13 @@ void Combine::elements_softmax(const FoldText& fold, Writer& functions) const {
   functions.blank();
 }
 
-void Combine::elements_moments(const FoldText& fold, Writer& functions) const {
-  const std::vector<std::string> vectors = vectors_of(fold);
-  functions.line("// {} more elements, around their own mean.", fold.together == 8 ? "Eight" : "Four");
-  functions.open("void {}(inout float count, inout float mean, inout float squares, vec4 {}) {{", add_elements(fold), fmt::join(vectors, ", vec4 "));
-  functions.line("precise float own = {} * {};", tree(vectors, plus, itself), fold.together == 8 ? "0.125" : "0.25");
-  for (const std::string& vector : vectors) functions.line("precise vec4 {0}_apart = {0} - own;", vector);
-  std::vector<std::string> apart = vectors;
-  for (std::string& vector : apart) vector += "_apart";
-  functions.line("precise float around = {};", tree(apart, plus, [](const std::string& element) { return fmt::format("{0} * {0}", element); }));
-  functions.line("{}(count, mean, squares, {}, own, around);", fold.join, fold.together == 8 ? "8.0" : "4.0");
+void Combine::four_elements_moments(const FoldText& fold, Writer& functions) const {
+  functions.line("// Four more elements, around their own mean.");
+  functions.open("void {}(inout float count, inout float mean, inout float squares, vec4 x) {{", add_four(fold));
+  functions.line("precise float own = ((x.x + x.y) + (x.z + x.w)) * 0.25;");
+  functions.line("precise vec4 apart = x - own;");
+  functions.line("precise float around = (apart.x * apart.x + apart.y * apart.y) + (apart.z * apart.z + apart.w * apart.w);");
+  functions.line("{}(count, mean, squares, 4.0, own, around);", fold.join);
   functions.close();
   functions.blank();
 }
@@ -130,7 +96,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 < a1))) {{ a = b; a1 = b1; }}");
       break;
     case FoldText::Kind::softmax:
-      fold.together > 1 ? elements_softmax(fold, functions) : one_element_softmax(fold, functions);
+      fold.fours ? four_elements_softmax(fold, functions) : one_element_softmax(fold, functions);
       functions.line("// A maximum and the sum of exponentials below it, with those below another maximum.");
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
@@ -160,7 +126,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
   }
   functions.close();
   functions.blank();
-  if (fold.together > 1 && fold.kind == FoldText::Kind::moments) elements_moments(fold, functions);
+  if (fold.fours && fold.kind == FoldText::Kind::moments) four_elements_moments(fold, functions);
 }
 
 std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {

@@ -33,7 +33,7 @@ struct FoldText {
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
   bool prefix = false;             ///< of a scan: joins the workgroups before this one alone
-  int together = 1;                ///< softmax, moments: elements of a lane's item that are added at a time, 4 or 8
+  bool fours = false;              ///< softmax, moments: elements of a lane's item are added four at a time
   std::string name;
   std::string type;                ///< of the operand
   std::vector<FoldField> fields;
@@ -46,9 +46,9 @@ class Combine {
 
   /// The function that folds b into a.
   void join_function(const FoldText& fold, Writer& functions) const;
-  /// The name of the function that adds one element to an online softmax, or the one that adds several to any fold of two in one pass.
+  /// The name of the function that adds one element to an online softmax, or the one that adds four to any fold of two in one pass.
   [[nodiscard]] static std::string add_element(const FoldText& fold) { return fold.join + "_one"; }
-  [[nodiscard]] static std::string add_elements(const FoldText& fold);
+  [[nodiscard]] static std::string add_four(const FoldText& fold) { return fold.join + "_four"; }
   /// Afterwards every lane of a row holds the fold over all its lanes.
   void across_lanes(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   /// One lane of each row writes what its workgroup has seen.
@@ -70,8 +70,8 @@ class Combine {
 
  private:
   void one_element_softmax(const FoldText& fold, Writer& functions) const;
-  void elements_softmax(const FoldText& fold, Writer& functions) const;
-  void elements_moments(const FoldText& fold, Writer& functions) const;
+  void four_elements_softmax(const FoldText& fold, Writer& functions) const;
+  void four_elements_moments(const FoldText& fold, Writer& functions) const;
   [[nodiscard]] std::string apply(std::string_view row, DType dtype, std::vector<std::string> operands) const;
   [[nodiscard]] std::string at(const std::string& name, int j) const { return width_ == 1 ? name : fmt::format("{}[{}]", name, j); }
   void by_shuffles(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;

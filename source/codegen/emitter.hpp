@@ -49,6 +49,7 @@ class Emitter {
   [[nodiscard]] bool is_literal(ValueId id) const { return loops_.values[id].kind == Value::Kind::literal; }
   [[nodiscard]] std::string literal_text(ValueId id) const;
   [[nodiscard]] std::string reciprocal_of(ValueId divisor) const;
+  [[nodiscard]] int whole_power(ValueId exponent) const;
   /// The value's name in the scope, or the literal itself.
   [[nodiscard]] std::string use(const Scope& scope, ValueId id) const;
   /// The lines that give a value its name in the scope; its operands have theirs.

@@ -32,9 +32,7 @@ void Rows::load_kept() {
     return;
   }
   for (ValueId id : loads) {
-    for (int v = 0; v < vectors_of(id); ++v) {
-      main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), schedule_.trips);
-    }
+    for (const std::string& name : raw_names(id)) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, schedule_.trips);
   }
   main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
   const std::string step = fmt::format("t * {}u + column_lane", schedule_.column_lanes);
@@ -115,7 +113,7 @@ Result<void> Rows::columns_in_flight(Pass& pass, const std::string& begin, const
   for (ValueId id : pass.vectors) {
     if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
     flying_.insert(id);
-    for (int v = 0; v < vectors_of(id); ++v) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), count);
+    for (const std::string& name : raw_names(id)) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, count);
   }
   const std::string step = fmt::format("first + u * {}u", schedule_.column_lanes);
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
@@ -263,16 +261,14 @@ void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& g
       if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
     }
     for (std::size_t k : body.folds) {
-      if (folds_[k].together > 1) main_.line("vec4 {}_x_{}{};", folds_[k].name, g, is_ragged() ? " = vec4(uintBitsToFloat(0xff800000u))" : "");
+      if (folds_[k].fours) main_.line("vec4 {}_x_{}{};", folds_[k].name, g, is_ragged() ? " = vec4(uintBitsToFloat(0xff800000u))" : "");
     }
     for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
     for (std::size_t k : body.folds) {
-      const int together = folds_[k].together;
-      if (together == 1 || (g + 1) % (together / 4) != 0) continue;
-      std::string passed;
-      for (const FoldField& field : in_block(pass, folds_[k]).fields) passed += field.name + ", ";
-      for (int other = g + 1 - together / 4; other <= g; ++other) passed += fmt::format("{}_x_{}{}", folds_[k].name, other, other < g ? ", " : "");
-      main_.line("{}({});", Combine::add_elements(folds_[k]), passed);
+      if (!folds_[k].fours) continue;
+      std::string fields;
+      for (const FoldField& field : in_block(pass, folds_[k]).fields) fields += field.name + ", ";
+      main_.line("{}({}{}_x_{});", Combine::add_four(folds_[k]), fields, folds_[k].name, g);
     }
   }
 }
@@ -283,7 +279,7 @@ void Rows::call(const Pass& pass, const Body& body, Scope& scope, int element) {
   std::string arguments;
   const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
   const auto accumulators = [&](const FoldText& fold) {
-    if (fold.together > 1) {
+    if (fold.fours) {
       add(fmt::format("{}_x_{}[{}]", fold.name, g, element % group_));
       return;
     }

@@ -89,7 +89,7 @@ void Rows::find_folded_products() {
     const ValueId id = value.operands[0];
     const Value& product = loops_.values[id];
     const DType type = dtype_of(product);
-    if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product || readers[id] != 1 || !varies(id)) continue;
+    if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product || readers[id] != 1 || !varies(id) || !loops_.per_element(product)) continue;
     if (type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_folded_product(id))) contracted_[id] = fold.id;
   }
 }
@@ -107,7 +107,7 @@ void Rows::fold_element(Scope& scope, const FoldText& fold) {
   }
   const std::string operand = use(scope, value.operands[0]);
   const std::vector<FoldField>& fields = fold.fields;
-  if (fold.together > 1) {
+  if (fold.fours) {
     out.line("{}_x = {};", fold.name, operand);
     return;
   }
@@ -192,7 +192,7 @@ void Rows::write_function(const Pass& pass, Body& body, const std::string& text,
   }
   for (ValueId id : body.feeds) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
   const auto accumulators = [&](const FoldText& fold) {
-    if (fold.together > 1) {
+    if (fold.fours) {
       add(fmt::format("out float {}_x", fold.name));
       return;
     }

@@ -73,9 +73,9 @@ FoldText Rows::make_fold(ValueId id) {
     field(fold.prefix ? unique(fold.name + "_carry") : fold.name, fold.operand, identity);
   }
   // Elements that a ragged row lacks may be -infinity for a maximum; a mean would count them.
-  const bool in_groups = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::moments && !is_ragged());
+  const bool in_fours = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::moments && !is_ragged());
   const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(), [](const Value& other) { return other.kind == Value::Kind::scan; });
-  if (in_groups && width() == 1 && group_ == 4 && !scans) fold.together = groups_ % 2 == 0 ? 8 : 4;
+  fold.fours = in_fours && width() == 1 && group_ == 4 && !scans;
   return fold;
 }
 

@@ -55,7 +55,7 @@ class Rows : public Emitter {
 
   // --- passes over the columns (row_passes.cpp) ----------------------------------------------------------
   [[nodiscard]] bool is_vector(ValueId id) const {
-    return loops_.values[id].kind == Value::Kind::load && schedule_.loads[id].kind == schedule::AccessKind::vector &&
+    return loops_.values[id].kind == Value::Kind::load && (schedule_.loads[id].kind == schedule::AccessKind::vector || is_shifted(id)) &&
            loops_.per_element(loops_.values[id]);
   }
   [[nodiscard]] bool is_scan(ValueId id) const { return loops_.values[id].kind == Value::Kind::scan; }

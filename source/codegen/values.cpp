@@ -65,6 +65,15 @@ std::string Emitter::reciprocal_of(ValueId divisor) const {
   return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
 }
 
+/// 2 or 3 where an exponent is that literal: products are nearer to the power than any logarithm. Else 0.
+int Emitter::whole_power(ValueId exponent) const {
+  const ir::Node& node = graph_.node(loops_.values[exponent].node);
+  const auto* constant = is_literal(exponent) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
+  if (constant == nullptr || ops::lane_of(node.type.dtype) != ops::Lane::f32) return 0;
+  const double number = ir::decode(node.type.dtype, constant->bytes->data());
+  return number == 2 || number == 3 ? static_cast<int>(number) : 0;
+}
+
 std::string Emitter::use(const Scope& scope, ValueId id) const {
   if (is_literal(id)) return literal_text(id);
   const auto found = scope.names.find(id);
@@ -184,7 +193,10 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
       } else {
         const std::string reciprocal = op->name == "div" ? reciprocal_of(value.operands[1]) : "";
-        text = reciprocal.empty() ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands) : fmt::format("{} * {}", operands[0], reciprocal);
+        const int power = op->name == "pow" ? whole_power(value.operands[1]) : 0;
+        text = power == 2       ? fmt::format("{0} * {0}", operands[0])
+               : power == 3     ? fmt::format("{0} * {0} * {0}", operands[0])
+               : reciprocal.empty() ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands) : fmt::format("{} * {}", operands[0], reciprocal);
         rounds = (!is_float(node.type.dtype) && wraps(value)) || (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_folded_product(id));
       }
       if (text.empty()) {

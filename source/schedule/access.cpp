@@ -301,7 +301,8 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers, target.caps.storage_buffers);
   }
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
-    const auto bytes = checked_mul(elements, size_of(graph.node(id).type.dtype));
+    // A load whose guards never hold may name positions before the buffer alone.
+    const auto bytes = checked_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
     if (bytes && static_cast<std::uint64_t>(*bytes) <= target.caps.storage_buffer_range) return {};
     return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {}.", id,
                       to_text(graph.node(id).type), bytes.value_or(-1), target.caps.storage_buffer_range);

@@ -41,6 +41,7 @@ constexpr double kUnitLanesWanted = 256;
 constexpr int kRoomyRegisters = 80;
 constexpr double kCrowding = 0.01;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
+constexpr std::int64_t kFarApart = 16;  ///< elements: neighbours in memory that share no sector
 
 /// The sets of axes, the factors and the sums; nothing where the loops are no such thing.
 std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
@@ -133,6 +134,22 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     const Choice& chosen = factor.along_k ? k : other;
     factor.elements = std::max(1, chosen.run.elements);
     factor.crosses = chosen.crosses;
+    if (chosen.run.bytes > 0) continue;
+    // Nothing lies side by side, as where a convolution skips positions: neighbours that are near each other share at least what it
+    // takes to find them.
+    const auto nearest = [&](int axis) {
+      std::int64_t stride = kFarApart;
+      for (ValueId id : cone) {
+        const Value& load = loops.values[id];
+        const auto own_stride = load.kind == Value::Kind::load ? index::stride_of(load.offset, axis) : std::nullopt;
+        if (own_stride && *own_stride != 0) stride = std::min(stride, std::abs(*own_stride));
+      }
+      return stride;
+    };
+    factor.along_k = nearest(tile.k.back()) < nearest(own.back());
+    const int axis = factor.along_k ? tile.k.back() : own.back();
+    if (nearest(axis) == kFarApart) continue;
+    for (factor.elements = 4; loops.axes[static_cast<std::size_t>(axis)].size % factor.elements != 0;) factor.elements /= 2;
   }
   // A lane meets the same rows again and again where it reads along them.
   for (const MatrixTile::RowFold& fold : tile.row_folds) {

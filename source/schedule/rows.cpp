@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/numerics.hpp"
-#include "schedule/access.hpp"
+#include "schedule/products.hpp"
 
 namespace vkfuse::schedule {
 
@@ -25,6 +25,8 @@ constexpr std::int64_t kRowsToOverlap = 2112;  // 16 for each processor of a lar
 constexpr int kWordsBesideRow = 24;      // of a lane
 constexpr int kRegisterFile = 1 << 16;   // 32-bit registers that a workgroup has: 64 per lane of 1024, on NVIDIA and GCN
 constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
+constexpr std::int64_t kWindow = 32;             // columns
+constexpr std::int64_t kRowsToFill = 132 * 2048;  // groups of rows: every lane of a large device has one
 constexpr std::int64_t kWorkgroupsWanted = 528;  // fills a large device a few times
 
 int power_of_two_at_least(std::int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))); }
@@ -130,8 +132,9 @@ Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedu
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load || !loops.per_element(value) || passes_using(loops, i) < 2) continue;
     resident.repeats = true;
-    if (schedule.loads[i].kind != AccessKind::vector) continue;  // read again where it is needed
-    resident.words += std::max(1, schedule.elements_per_item * size_of(graph.node(value.node).type.dtype) / 4);
+    const bool shifted = schedule.loads[i].kind == AccessKind::shifted;
+    if (schedule.loads[i].kind != AccessKind::vector && !shifted) continue;  // read again where it is needed
+    resident.words += std::max(1, schedule.elements_per_item * size_of(graph.node(value.node).type.dtype) / 4) + (shifted ? 2 : 0);
   }
   return resident;
 }
@@ -165,6 +168,11 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     if (tuning.workgroup && tuning.column_lanes) schedule.row_lanes = std::max(1, *tuning.workgroup / *tuning.column_lanes);
     const int rest = std::max(1, std::min(limit, most) / schedule.row_lanes);
     lanes = std::min(power_of_two_at_least(items / (cpu ? 16 : 4)), rest);
+    // A window of so many rows that they fill the device: one lane goes over all of it.
+    if (!cpu && items <= kWindow && schedule.row_items >= kRowsToFill && !tuning.workgroup) {
+      lanes = 1;
+      schedule.row_lanes = std::min(limit, 128);
+    }
     if (scans) lanes = 1;  // a scan goes down its column in one lane
   } else if (cpu) {
     lanes = std::min({power_of_two_at_least(items), subgroup, limit});
@@ -235,11 +243,7 @@ void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning
   // A loop over long rows keeps 64 bytes of loads in flight per lane.
   schedule.items_in_flight = 1;
   const std::int64_t own = ceil_div(schedule.trips, schedule.parts);
-  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4) {
-    schedule.items_in_flight = own < 8 ? 2 : schedule.elements_per_item > 1 ? 4 : 8;
-    // Loads past the last item are executed for nothing: all at once, where that is no more than 5.
-    if (own == 5 && schedule.elements_per_item > 1) schedule.items_in_flight = 5;
-  }
+  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4) schedule.items_in_flight = own < 8 ? 2 : schedule.elements_per_item > 1 ? 4 : 8;
   schedule.items_in_flight = tuning.items_in_flight.value_or(schedule.items_in_flight);
   // Where lanes are too few to keep the promise of numerics.hpp: with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
@@ -280,7 +284,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(value.node).type.dtype);
-    const bool kept = schedule.persistent && schedule.loads[i].kind == AccessKind::vector;
+    const bool kept = schedule.persistent && (schedule.loads[i].kind == AccessKind::vector || schedule.loads[i].kind == AccessKind::shifted);
     const int times = loops.per_element(value) && !kept ? std::max(1, passes_using(loops, i)) : 1;
     const std::int64_t touched = segment::elements_touched(loops, value) * bytes;
     traffic += static_cast<double>(touched) * (1 + (times - 1) * again);
@@ -302,6 +306,17 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
 
 namespace {
 
+/// Whether rows are windows that overlap, as a pooling's are, and so many that they fill the device: neighbouring lanes then have
+/// neighbouring rows, whatever lies side by side along the columns.
+bool has_overlapping_windows(const Loops& loops, const Target& target) {
+  const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 12 : 1 << 17;
+  if (count_axes(loops).columns < 2 || loops.column_count() > kWindow || loops.row_count() < enough || has_scans(loops)) return false;
+  return std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
+    return value.kind == Value::Kind::load && value.axes == (loops.columns() | value.axes) && loops.per_element(value) &&
+           2 * loops.count() > 3 * segment::elements_touched(loops, value) && value.buffer_elements * 2 > loops.row_count();
+  });
+}
+
 Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns) {
   Schedule schedule;
   schedule.kind = Template::rows;
@@ -311,7 +326,7 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
   const AxisCounts counts = count_axes(loops);
   const int last_column = static_cast<int>(loops.axes.size()) - 1;
   const int last_row = counts.rows - 1;
-  schedule.vector_rows = bytes_along(graph, loops, last_row) > bytes_along(graph, loops, last_column);
+  schedule.vector_rows = bytes_along(graph, loops, last_row) > bytes_along(graph, loops, last_column) || (last_row >= 0 && has_overlapping_windows(loops, target));
   schedule.vector_axis = schedule.vector_rows ? last_row : last_column;
   schedule.elements_per_item = item_elements(graph, loops, schedule.vector_axis, !schedule.vector_rows && counts.columns == 1, tuning);
   const int count = schedule.elements_per_item;
@@ -321,6 +336,11 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
   schedule.column_items = schedule.vector_rows ? loops.column_count() : ceil_div(loops.column_count(), count);
   schedule.items = schedule.elements == 0 ? 0 : schedule.row_items * schedule.column_items;
   plan_accesses(graph, loops, tuning, schedule);
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    const bool by_element = value.kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::element && loops.per_element(value);
+    if (by_element && schedule.exact && is_shiftable(graph, loops, value, schedule.vector_axis, schedule.elements_per_item)) schedule.loads[i] = {AccessKind::shifted, 4};
+  }
   choose_lanes(graph, loops, target, tuning, schedule);
   choose_parts(loops, target, tuning, schedule);
   const Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;

@@ -48,6 +48,11 @@ const Form kLayers[] = {
     {"conv_2d_of_two_tiles", 1, [](DType t) { return layer(t, {1, 17, 12, 16}, {40, 17, 5, 3}, {.low = {2, 1}, .high = {2, 1}}); }},
     {"pool_between_activations", 1,
      [](DType t) { return relu(silu(input("x", t, {2, 6, 12, 16})).unfold(2, 2, 2).unfold(3, 2, 2).mean({4, 5}) * 2.0); }},
+    {"pool_of_many_overlapping_windows", 1,
+     [](DType t) {
+       const Tensor padded = relu(input("x", t, {2, 8, 40, 40})).pad({0, 0, 1, 1}, {0, 0, 1, 1}, -1000);
+       return padded.unfold(2, 3, 2).unfold(3, 3, 2).max({4, 5}) * 0.5;
+     }},
     {"interpolation_between_activations", 1,
      [](DType t) {
        const Tensor large = silu(input("x", t, {2, 6, 9, 8})).reshape({2, 6, 9, 1, 8, 1}).broadcast_to({2, 6, 9, 2, 8, 3}).reshape({2, 6, 18, 24});
@@ -130,6 +135,18 @@ const auto name_of_form = [](const auto& form) { return std::string(form.param.n
 INSTANTIATE_TEST_SUITE_P(Layers, Written, testing::ValuesIn(kLayers), name_of_form);
 INSTANTIATE_TEST_SUITE_P(Attention, Written, testing::ValuesIn(kAttention), name_of_form);
 INSTANTIATE_TEST_SUITE_P(Quantised, Written, testing::ValuesIn(kQuantised), name_of_form);
+
+/// Powers of 2 and 3, which GELU is written with, are products in the kernel: negative numbers have them, and so do infinities.
+TEST(Pointwise, WholePowersAreProducts) {
+  for (const DType type : {DType::f32, DType::f16}) {
+    const Tensor x = input("x", type, {5000});
+    const auto power = [&](double exponent) { return Tensor::apply("pow", {x, Tensor::scalar(type, exponent)}); };
+    const ir::Graph graph = graph_of({power(2), power(3)});
+    const Executable program = compile_graph(graph, Build{});
+    judge(program, graph, data_for({graph, {}, 91, false}), fmt::format("powers of {}", name_of(type)));
+    EXPECT_NE(must(program.explain(Stage::glsl)).find("in_x * in_x * in_x"), std::string::npos);
+  }
+}
 
 /// The step of an LSTM after its products: signs are copied in a kernel that divides positions by 3.
 TEST(Contractions, GatesCutOutOfOneTensor) {

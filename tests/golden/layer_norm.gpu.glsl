@@ -81,8 +81,8 @@ void pass0(float in_x, inout float v1) {
 // One element of pass 1.
 void pass1(float in_x, float v1, inout float v5) {
   precise float v3 = in_x - v1;
-  precise float v4 = v3 * v3;
-  v5_join(v5, v4);
+  precise float v5_more = fma(v3, v3, v5);
+  v5 = v5_more;
 }
 
 // One element of pass 2.

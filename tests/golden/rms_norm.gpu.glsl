@@ -73,8 +73,8 @@ void v4_join(inout float a, float b) {
 // One element of pass 0.
 void pass0(float in_residual, float in_x, inout float v4, out float out_sum_result) {
   precise float out_sum = in_residual + in_x;
-  precise float v3 = out_sum * out_sum;
-  v4_join(v4, v3);
+  precise float v4_more = fma(out_sum, out_sum, v4);
+  v4 = v4_more;
   out_sum_result = out_sum;
 }
 
