@@ -134,8 +134,8 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     const Choice& chosen = factor.along_k ? k : other;
     factor.elements = std::max(1, chosen.run.elements);
     factor.crosses = chosen.crosses;
-    if (chosen.run.bytes > 0) continue;
-    // Nothing lies side by side, as where a convolution skips positions: neighbours that are near each other share at least what it
+    if (factor.elements > 1) continue;
+    // No two lie side by side, as where a convolution skips positions: neighbours that are near each other share at least what it
     // takes to find them.
     const auto nearest = [&](int axis) {
       std::int64_t stride = kFarApart;
@@ -146,10 +146,17 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
       }
       return stride;
     };
-    factor.along_k = nearest(tile.k.back()) < nearest(own.back());
-    const int axis = factor.along_k ? tile.k.back() : own.back();
-    if (nearest(axis) == kFarApart) continue;
-    for (factor.elements = 4; loops.axes[static_cast<std::size_t>(axis)].size % factor.elements != 0;) factor.elements /= 2;
+    const auto neighbours = [&](int axis) {
+      int count = nearest(axis) < kFarApart ? 4 : 1;
+      while (loops.axes[static_cast<std::size_t>(axis)].size % count != 0) count /= 2;
+      return count;
+    };
+    const int along_k = neighbours(tile.k.back());
+    const int along_own = neighbours(own.back());
+    if (along_k == along_own && along_k == 1) continue;
+    factor.along_k = std::pair(along_k, -nearest(tile.k.back())) > std::pair(along_own, -nearest(own.back()));
+    factor.elements = std::max(along_k, along_own);
+    factor.crosses = false;
   }
   // A lane meets the same rows again and again where it reads along them.
   for (const MatrixTile::RowFold& fold : tile.row_folds) {
