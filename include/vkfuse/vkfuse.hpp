@@ -12,7 +12,9 @@
 #include "vkfuse/device.hpp"
 #include "vkfuse/dtype.hpp"
 #include "vkfuse/executable.hpp"
+#include "vkfuse/interop.hpp"
 #include "vkfuse/ops.hpp"
 #include "vkfuse/result.hpp"
 #include "vkfuse/shape.hpp"
+
 #include "vkfuse/tensor.hpp"
