@@ -185,6 +185,14 @@ void write_dims(const Shape& shape, vkf_dim* to, std::size_t capacity) {
 
 }  // namespace
 
+Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity, std::size_t* rank) {
+  VKF_TRY(place, list(shape, capacity, "dimensions"));
+  if (dtype != nullptr) *dtype = static_cast<vkf_dtype>(of);
+  if (rank != nullptr) *rank = dims.size();
+  write_dims(dims, shape, place.size());
+  return {};
+}
+
 }  // namespace vkfuse::c
 
 using namespace vkfuse;  // NOLINT: this file is the C side
@@ -261,12 +269,8 @@ vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value) {
 vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(graph, "graph"));
-    VKF_TRY(place, c::list(shape, capacity, "dimensions"));
     if (value >= graph->graph.size()) return invalid("The value {} does not exist: the graph has {} values.", value, graph->graph.size());
     const TensorType& type = graph->graph.node(value).type;
-    if (dtype != nullptr) *dtype = static_cast<vkf_dtype>(type.dtype);
-    if (rank != nullptr) *rank = type.shape.size();
-    c::write_dims(type.shape, shape, place.size());
-    return {};
+    return c::copy_type(type.dtype, type.shape, dtype, shape, capacity, rank);
   });
 }
