@@ -16,5 +16,5 @@
 #include "vkfuse/ops.hpp"
 #include "vkfuse/result.hpp"
 #include "vkfuse/shape.hpp"
-
+#include "vkfuse/stream.hpp"
 #include "vkfuse/tensor.hpp"

@@ -133,7 +133,9 @@ Result<std::shared_ptr<Ticket::State>> record_run(const std::shared_ptr<runtime:
   // What an earlier submission wrote may be read here, and what it reads may be written.
   commands.barrier(vulkan::Access::compute | vulkan::Access::transfer, vulkan::Access::compute);
   VKF_CHECK_OK(program->record(commands, *variant, ranges, timestamps));
-  commands.barrier(vulkan::Access::compute, vulkan::Access::transfer | vulkan::Access::host);
+  // Kernels of a later submission of ours are behind its first barrier; a host's own may be behind none.
+  const auto readers = vulkan::Access::transfer | vulkan::Access::host;
+  commands.barrier(vulkan::Access::compute, host_commands != nullptr ? readers | vulkan::Access::compute : readers);
   VKF_CHECK_OK(commands.end());
   state->commands = std::move(commands);
   return state;

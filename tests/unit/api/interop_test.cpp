@@ -4,6 +4,7 @@
 #include "vkfuse/vkfuse.hpp"
 #include "vulkan/query.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -321,6 +322,73 @@ TEST(Interop, MemoryComesFromTheHostsAllocatorAndGoesBack) {
     EXPECT_NE(refused.error().message.find("The host's allocator has no 4096 bytes"), std::string::npos) << refused.error().text();
   }
   EXPECT_TRUE(lent_blocks.empty());
+}
+
+/// What is recorded, as seen by an entry point of the host's that stands in front of the driver's.
+struct Seen {
+  struct Call {
+    bool barrier = false;
+    VkPipelineStageFlags before = 0, after = 0;
+    VkAccessFlags written = 0, read = 0;
+  };
+  std::vector<Call> calls;
+  PFN_vkGetInstanceProcAddr instance = nullptr;
+  PFN_vkGetDeviceProcAddr device = nullptr;
+  PFN_vkCmdDispatch dispatch = nullptr;
+  PFN_vkCmdPipelineBarrier barrier = nullptr;
+};
+Seen seen;
+
+VKAPI_ATTR void VKAPI_CALL see_dispatch(VkCommandBuffer commands, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  seen.calls.push_back({});
+  seen.dispatch(commands, x, y, z);
+}
+VKAPI_ATTR void VKAPI_CALL see_barrier(VkCommandBuffer commands, VkPipelineStageFlags before, VkPipelineStageFlags after, VkDependencyFlags flags,
+                                       std::uint32_t count, const VkMemoryBarrier* barriers, std::uint32_t buffers, const VkBufferMemoryBarrier* of_buffers,
+                                       std::uint32_t images, const VkImageMemoryBarrier* of_images) {
+  seen.calls.push_back({true, before, after, barriers->srcAccessMask, barriers->dstAccessMask});
+  seen.barrier(commands, before, after, flags, count, barriers, buffers, of_buffers, images, of_images);
+}
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL see_device(VkDevice device, const char* name) {
+  const PFN_vkVoidFunction found = seen.device(device, name);
+  if (std::strcmp(name, "vkCmdDispatch") == 0) {
+    seen.dispatch = reinterpret_cast<PFN_vkCmdDispatch>(found);
+    return reinterpret_cast<PFN_vkVoidFunction>(see_dispatch);
+  }
+  if (std::strcmp(name, "vkCmdPipelineBarrier") != 0) return found;
+  seen.barrier = reinterpret_cast<PFN_vkCmdPipelineBarrier>(found);
+  return reinterpret_cast<PFN_vkVoidFunction>(see_barrier);
+}
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL see_instance(VkInstance instance, const char* name) {
+  const PFN_vkVoidFunction found = seen.instance(instance, name);
+  if (std::strcmp(name, "vkGetDeviceProcAddr") != 0) return found;
+  seen.device = reinterpret_cast<PFN_vkGetDeviceProcAddr>(found);
+  return reinterpret_cast<PFN_vkVoidFunction>(see_device);
+}
+
+TEST(Interop, CallsGoThroughTheHostsEntryPointAndARecordingHasItsBarriers) {
+  Host host;
+  HostBuffer memory(host, 1024);
+  seen.instance = host_instance()->functions().get_instance_proc_addr;
+  HostDevice lent = host.lend();
+  lent.get_instance_proc_addr = reinterpret_cast<void (*)()>(see_instance);
+  const Device device = must(Device::adopt(lent, no_store()));
+  const Executable program = must(program_on(device, 45));
+  const Buffer in = must(device.wrap(memory.number(), 192, 256));
+  const Buffer out = must(device.wrap(memory.number(), 192, 512));
+  host.begin();
+  seen.calls.clear();
+  must(program.record(host.commands, {{{"x", in}}, {{"y", out}}, {}}));
+  const auto& calls = seen.calls;
+  constexpr VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT, of_host = VK_PIPELINE_STAGE_HOST_BIT;
+  ASSERT_GE(calls.size(), 5U);
+  EXPECT_TRUE(calls.front().barrier && calls.front().before == (compute | transfer) && calls.front().after == compute);
+  EXPECT_EQ(calls.front().written, VkAccessFlags{VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT});
+  EXPECT_EQ(calls.front().read, VkAccessFlags{VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT});
+  EXPECT_TRUE(calls.back().barrier && calls.back().before == compute && calls.back().after == (compute | transfer | of_host));
+  EXPECT_EQ(calls.back().written, VkAccessFlags{VK_ACCESS_SHADER_WRITE_BIT});
+  EXPECT_NE(calls.back().read & VK_ACCESS_HOST_READ_BIT, 0U);
+  EXPECT_EQ(std::count_if(calls.begin(), calls.end(), [](const Seen::Call& call) { return !call.barrier; }), program.kernel_count());
 }
 
 TEST(Interop, TwoWindowsOfOneBufferAreKnownToBeOne) {
