@@ -389,6 +389,60 @@ VKF_API vkf_status vkf_profile(const vkf_program* program, const vkf_binding* in
 VKF_API vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_kernel_time* times, size_t capacity,
                                     size_t* count);
 
+/* ---- lazy evaluation ---- */
+
+/* Tensors whose elements are on a device, and the ops on them as they are called. vkf_tensor_apply() records an op: it checks dtypes and shapes,
+ * and neither compiles nor waits. Evaluating compiles what has been recorded, hands it to the device, and gives the tensors values, which have
+ * then forgotten how they came about. Programs are kept by their structure, so the second pass of a loop compiles nothing; where only sizes of
+ * values differ from one pass to the next, they become symbols of a program for all sizes. A tensor that is alive and was not asked for is not
+ * computed; after four evaluations it is, along with the next, so that a loop that holds one of every pass does not hold all they were made from.
+ * A stream and its tensors are used by one thread at a time. */
+typedef struct vkf_stream vkf_stream;
+typedef struct vkf_tensor vkf_tensor;
+
+/* `options` may be null. */
+VKF_API vkf_status vkf_stream_create(const vkf_device* device, const vkf_compile_options* options, vkf_stream** made);
+VKF_API void vkf_stream_free(vkf_stream* stream);
+
+/* A tensor of these elements: `bytes` bytes at `data`, row-major, which are copied. */
+VKF_API vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const int64_t* sizes, size_t rank, const void* data, size_t bytes,
+                                     vkf_tensor** made);
+/* A tensor of what is in a buffer of the stream's device, which is read whenever it is computed with. */
+VKF_API vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, vkf_dtype dtype, const int64_t* sizes, size_t rank, vkf_tensor** made);
+/* One element, rounded to the dtype, for any stream: part of the programs that it is in. */
+VKF_API vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made);
+/* The op of vkf_apply() on tensors. Operands of two streams are an error. */
+VKF_API vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, size_t operand_count, const vkf_attribute* attributes,
+                                    size_t attribute_count, vkf_tensor** made);
+/* `tensor` with `rows` behind it, along axis 0; both get values. In time that goes with the rows, as long as `tensor` is appended to once: a cache. */
+VKF_API vkf_status vkf_tensor_append(const vkf_stream* stream, const vkf_tensor* tensor, const vkf_tensor* rows, vkf_tensor** made);
+VKF_API void vkf_tensor_free(vkf_tensor* tensor);
+/* Its dtype, its rank, and its first `capacity` sizes. Any of the results may be null. */
+VKF_API vkf_status vkf_tensor_type(const vkf_tensor* tensor, vkf_dtype* dtype, int64_t* sizes, size_t capacity, size_t* rank);
+
+/* Hands the computation of these tensors to the device without waiting for its end. */
+VKF_API vkf_status vkf_stream_eval(const vkf_stream* stream, const vkf_tensor* const* tensors, size_t count);
+/* Evaluates, waits, and copies `bytes` bytes to `data`: exactly the elements. */
+VKF_API vkf_status vkf_stream_read(const vkf_stream* stream, const vkf_tensor* tensor, void* data, size_t bytes);
+/* The program that evaluating these tensors would compile, in the text form of docs/text-ir.md. Nothing is evaluated. */
+VKF_API vkf_status vkf_stream_dump(const vkf_stream* stream, const vkf_tensor* const* tensors, size_t count, char** made);
+/* What the last evaluation computed, and what will become of tensors that were not asked for, a line each. */
+VKF_API vkf_status vkf_stream_explain(const vkf_stream* stream, char** made);
+
+typedef struct vkf_stream_report {
+  size_t size;
+  uint64_t evaluations;  /* that had something to compute */
+  uint64_t plans;        /* programs compiled; every other evaluation took one that was there */
+  uint64_t kept;         /* values computed because their tensor had been held for long */
+  uint64_t held;         /* tensors that are alive, were not asked for, and have no value */
+  uint64_t recorded;     /* tensors that have no value, those that only others need among them */
+  uint64_t kernels;      /* of the last evaluation, as the next */
+  uint64_t bytes;        /* that they read and write */
+  uint64_t buffer_bytes; /* device memory of values, and of buffers that wait for the next ones */
+} vkf_stream_report;
+
+VKF_API vkf_status vkf_stream_status(const vkf_stream* stream, vkf_stream_report* report);
+
 /* ---- inside a program that uses Vulkan itself ---- */
 
 /* Handles are Vulkan's: those that are pointers everywhere as void*, buffers and memory as 64-bit integers. */

@@ -7,6 +7,7 @@
 
 #include "api/program.hpp"
 #include "vkfuse/interop.hpp"
+#include "vkfuse/stream.hpp"
 #include "vkfuse/vkfuse.h"
 
 struct vkf_device {
@@ -36,6 +37,14 @@ struct vkf_buffer {
 
 struct vkf_ticket {
   vkfuse::Ticket ticket;
+};
+
+struct vkf_stream {
+  vkfuse::Stream stream;
+};
+
+struct vkf_tensor {
+  vkfuse::Tensor tensor;
 };
 
 namespace vkfuse::c {
@@ -112,6 +121,11 @@ Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* s
 Result<char*> copy_of(const std::string& text);
 /// The same through the caller's place for it.
 Result<void> hand_out(const std::string& text, char** made);
+
+/// An op that takes operands or attributes, by its name.
+Result<const ops::OpRow*> op_named(const char* op, std::size_t operands);
+/// A node of it with everything that the attributes say, but without operands.
+Result<ir::Node> to_node(const ops::OpRow* row, const vkf_attribute* attributes, std::size_t attribute_count);
 
 /// Appends an op by its name.
 Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count, const vkf_attribute* attributes,
