@@ -227,6 +227,7 @@ Result<StreamPlan> StreamPlans::compile(const Recorded& recorded, std::vector<Si
 Result<FittingPlan> StreamPlans::find_or_compile(const Recorded& recorded) {
   Family& family = families_[recorded.structure];
   family.used = ++clock_;
+  forget_oldest();
   std::vector<StreamPlan>& plans = family.plans;
   for (auto plan = plans.begin(); plan != plans.end(); ++plan) {
     auto symbols = match(plan->pattern, recorded.sizes);
@@ -252,7 +253,6 @@ Result<FittingPlan> StreamPlans::find_or_compile(const Recorded& recorded) {
   }
   plans.insert(plans.begin(), *std::move(made));
   if (plans.size() > kMostPlans) plans.pop_back();
-  forget_oldest();
   return FittingPlan{&plans.front().program, *match(plans.front().pattern, recorded.sizes)};
 }
 
