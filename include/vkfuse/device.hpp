@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "vkfuse/result.hpp"
@@ -32,6 +34,9 @@ struct DeviceDescription {
   std::map<std::string, double> costs;
 };
 
+/// Everything of a description as one JSON object.
+std::string to_json(const DeviceDescription& device);
+
 /// Compiled kernels are kept in a folder, so that the next process that needs them does not compile. The folder may be
 /// shared by any number of processes. It is never a source of errors: what cannot be read or is damaged is compiled
 /// again, what cannot be written is not kept, and Device::store() says why if nothing is kept at all. It is used only
@@ -54,6 +59,12 @@ struct StoreReport {
   std::uint64_t compiler_calls = 0; ///< shaders this process has compiled from GLSL, on any device
 };
 
+/// How much a message matters: debug for what was compiled and how long that took, info for what was opened, warning for
+/// what is not used because it does not work.
+enum class LogLevel : std::uint8_t { debug, info, warning };
+
+struct HostDevice;  // interop.hpp
+
 struct DeviceOptions {
   /// An index, a UUID, or a part of the name. Empty: $VKFUSE_DEVICE, else the best device (discrete
   /// before integrated before virtual before CPU).
@@ -63,6 +74,9 @@ struct DeviceOptions {
   /// Limits to lower, by name: {"max_invocations", 128}. Raising one is an error.
   std::map<std::string, std::uint64_t> limits;
   StoreOptions store;
+  /// Is told, one sentence at a time, what errors do not say. Called by any thread that uses the device, several at once
+  /// where kernels are compiled side by side; it must not call vkfuse. Empty: nobody is told.
+  std::function<void(LogLevel level, std::string_view sentence)> log;
 };
 
 /// Memory on a device. Copies share it; it is freed when the last one is gone. Not thread-safe.
@@ -75,6 +89,8 @@ class Buffer {
   Result<void> write(std::span<const std::byte> bytes, std::uint64_t offset = 0) const;
   /// Copies from the buffer to the host; waits for what was submitted before on this device.
   Result<void> read(std::span<std::byte> bytes, std::uint64_t offset = 0) const;
+  /// The VkBuffer, as a host program uses it beside vkfuse; 0 for an empty Buffer.
+  [[nodiscard]] std::uint64_t vulkan_handle() const;
 
   struct State;  // internal
   explicit Buffer(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -90,6 +106,10 @@ class Device {
   /// Opens a device; an error says which devices there are when none matches, or that there is no
   /// Vulkan loader.
   static Result<Device> open(const DeviceOptions& options = {});
+  /// Works on the device of a host program, which interop.hpp describes, and does not destroy it. `options.name` is not
+  /// looked at. When the last copy is gone, waits until the queue is idle. ErrorCode::invalid_argument for null handles
+  /// or a queue family that does not compute.
+  static Result<Device> adopt(const HostDevice& host, const DeviceOptions& options = {});
   /// Every Vulkan device of this machine. Self-tests of the rungs are run if `self_test`.
   static Result<std::vector<DeviceDescription>> list(bool self_test = false);
 
@@ -97,6 +117,12 @@ class Device {
   [[nodiscard]] StoreReport store() const;
   /// Device memory that lives as long as a copy of the Buffer does.
   [[nodiscard]] Result<Buffer> allocate(std::uint64_t bytes) const;
+  /// `bytes` of a host's VkBuffer from `offset`, a multiple of 256 (or of the device's minStorageBufferOffsetAlignment). The
+  /// buffer is of this VkDevice, with usage STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST, shared with the queue's family,
+  /// and stays the host's: it must live as long as the Buffer and what it is bound to. Kernels read and write whole 16
+  /// bytes, so a tensor bound to it takes its bytes rounded up to a multiple of 16, and what it leaves of the last is
+  /// overwritten.
+  [[nodiscard]] Result<Buffer> wrap(std::uint64_t vk_buffer, std::uint64_t bytes, std::uint64_t offset = 0) const;
 
   struct State;  // internal
   explicit Device(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -71,10 +71,11 @@ struct Bindings {
   std::map<std::string, std::int64_t, std::less<>> symbols;
 };
 
-/// Device time of one kernel of one run.
+/// Device time of one segment of a plan in one run.
 struct KernelTime {
   std::string kernel;
   double microseconds = 0;
+  std::uint64_t bytes = 0;  ///< that it reads and writes, each element once
 };
 
 /// Work handed to the device.
@@ -91,6 +92,8 @@ class Ticket {
  private:
   std::shared_ptr<State> state_;
 };
+
+class Recording;  // interop.hpp
 
 /// A named input or output of a program.
 struct Port {
@@ -110,6 +113,13 @@ class Executable {
   /// output may be the same buffer as an input of the same size that feeds it element by element. One that is a
   /// view of an input, in order, is copied unless it is bound to the input's buffer.
   [[nodiscard]] Result<Ticket> submit(const Bindings& bindings) const;
+  /// Appends one run to a host's VkCommandBuffer, which is recording, outside of a render pass, from a pool of the
+  /// adopted queue's family; the host submits it, as often as it likes. The compute pipeline, the descriptor set 0 of that
+  /// bind point and push constants are others afterwards. Two memory barriers are recorded: what compute shaders and
+  /// transfers wrote before, on this queue, is visible to the kernels (and their reads are over before kernels write);
+  /// what the kernels wrote is visible to compute shaders, transfers and the host after. Every other stage is the
+  /// host's to wait for. After an error the command buffer must be reset: it may have half of a run.
+  [[nodiscard]] Result<Recording> record(void* command_buffer, const Bindings& bindings) const;
   /// Device time per kernel of one run, in running order. Unsupported where the queue has no
   /// timestamps.
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Bindings& bindings) const;

@@ -82,6 +82,22 @@ VKF_API void vkf_string_free(char* string);
 
 typedef struct vkf_device vkf_device;
 
+/* A limit to lower, by one of the names that `vkfuse devices` lists. */
+typedef struct vkf_limit {
+  const char* name;
+  uint64_t value;
+} vkf_limit;
+
+typedef enum vkf_log_level {
+  VKF_LOG_DEBUG = 0,  /* what was compiled, and how long that took */
+  VKF_LOG_INFO = 1,   /* what was opened */
+  VKF_LOG_WARNING = 2 /* what is not used because it does not work */
+} vkf_log_level;
+
+/* Is told, one sentence at a time, what errors do not say. Called by any thread that uses the device, several at once; must
+ * not call vkfuse. The sentence is valid during the call. */
+typedef void (*vkf_log)(void* user, vkf_log_level level, const char* sentence);
+
 typedef struct vkf_device_options {
   size_t size;
   const char* name;           /* an index, a UUID or a part of the name; null: $VKFUSE_DEVICE, else the best device */
@@ -89,6 +105,10 @@ typedef struct vkf_device_options {
   size_t disable_count;
   const char* cache;          /* folder of compiled kernels, or "off"; null: $VKFUSE_CACHE, else the user's cache folder */
   uint64_t cache_limit;       /* bytes it may hold, about; 0: 256 MiB */
+  const vkf_limit* limits;    /* to lower */
+  size_t limit_count;
+  vkf_log log; /* null: nobody is told */
+  void* log_user;
 } vkf_device_options;
 
 /* Opens a Vulkan device. `options` may be null. */
@@ -96,6 +116,29 @@ VKF_API vkf_status vkf_device_open(const vkf_device_options* options, vkf_device
 VKF_API void vkf_device_free(vkf_device* device);
 /* "NVIDIA H200", as long as the device lives; null for null. */
 VKF_API const char* vkf_device_name(const vkf_device* device);
+/* Name, driver, limits, features and rungs as JSON: an object. The rungs of an open device are empty, those of a list are
+ * "yes" or say what is missing. */
+VKF_API vkf_status vkf_device_describe(const vkf_device* device, char** made);
+/* The same of every Vulkan device of this machine: an array. Not 0 for `self_test`: every device is opened, and its rungs are
+ * tested. */
+VKF_API vkf_status vkf_device_list(int self_test, char** made);
+/* One limit by its name. VKF_NOT_FOUND if there is none of that name. */
+VKF_API vkf_status vkf_device_limit(const vkf_device* device, const char* name, uint64_t* value);
+/* `has` becomes 1 or 0: whether the device has a feature of this name. */
+VKF_API vkf_status vkf_device_feature(const vkf_device* device, const char* name, int* has);
+
+/* What the folder of compiled kernels has done for this device so far. */
+typedef struct vkf_store_report {
+  size_t size;
+  uint64_t loaded;         /* files that were there and whole */
+  uint64_t missed;         /* files that were not */
+  uint64_t saved;          /* files written */
+  uint64_t compiler_calls; /* shaders this process has compiled from GLSL, on any device */
+  const char* folder;      /* as long as the device lives; empty if none could be named */
+  const char* off;         /* one sentence if nothing is kept, else empty; as long as the device lives */
+} vkf_store_report;
+
+VKF_API vkf_status vkf_device_store(const vkf_device* device, vkf_store_report* report);
 
 /* ---- graphs ---- */
 
@@ -214,6 +257,9 @@ typedef struct vkf_compile_options {
   size_t size;
   vkf_numerics numerics;
   int no_fusion; /* not 0: one kernel per op, for comparison */
+  const char* const* without; /* mechanisms of the planner to do without, by the names of docs/command-line.md */
+  size_t without_count;
+  const char* planner; /* "bytes", or for comparison "store-all", "recompute-all" or "greedy-io"; null: "bytes" */
 } vkf_compile_options;
 
 /* Compiles what the graph's outputs need; the graph may be changed or given back afterwards. `options` may be null. */
@@ -250,11 +296,17 @@ typedef enum vkf_stage {
   VKF_STAGE_GLSL = 3,
   VKF_STAGE_SPIRV = 4,
   VKF_STAGE_MSL = 5,
-  VKF_STAGE_HLSL = 6
+  VKF_STAGE_HLSL = 6,
+  VKF_STAGE_HTML = 7
 } vkf_stage;
 
-/* The graph as it was compiled, the plan as text or JSON, or the code of every kernel. */
+/* The graph as it was compiled, the plan as text, JSON or a page for a browser, or the code of every kernel. */
 VKF_API vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made);
+/* The code of one segment of the plan, counted from 0; of the stages that are code. */
+VKF_API vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage stage, size_t segment, char** made);
+/* The dtype of an input or output by its name, its rank, and its first `capacity` dimensions; names of symbols are valid as long
+ * as the program lives. Any of the results may be null. */
+VKF_API vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank);
 
 /* The size of a symbolic dimension for one run. */
 typedef struct vkf_symbol {
@@ -319,6 +371,134 @@ VKF_API vkf_status vkf_ticket_wait(const vkf_ticket* ticket);
 VKF_API vkf_status vkf_ticket_done(const vkf_ticket* ticket, int* done);
 /* Waits for the run. */
 VKF_API void vkf_ticket_free(vkf_ticket* ticket);
+
+/* ---- device time ---- */
+
+/* Of one segment of a plan, in running order. */
+typedef struct vkf_kernel_time {
+  char kernel[64]; /* its name */
+  double microseconds;
+  uint64_t bytes; /* that its kernels read and write, each element once */
+} vkf_kernel_time;
+
+/* Runs once, as vkf_submit() does, waits, and tells the device time of every segment: `count` of them, the first `capacity` at
+ * `times`. VKF_UNSUPPORTED where the queue has no timestamps. */
+VKF_API vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
+                               const vkf_symbol* symbols, size_t symbol_count, vkf_kernel_time* times, size_t capacity, size_t* count);
+/* The same with inputs from the host. */
+VKF_API vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_kernel_time* times, size_t capacity,
+                                    size_t* count);
+
+/* ---- lazy evaluation ---- */
+
+/* Tensors whose elements are on a device, and the ops on them as they are called. vkf_tensor_apply() records an op: it checks dtypes and shapes,
+ * and neither compiles nor waits. Evaluating compiles what has been recorded, hands it to the device, and gives the tensors values, which have
+ * then forgotten how they came about. Programs are kept by their structure, so the second pass of a loop compiles nothing; where only sizes of
+ * values differ from one pass to the next, they become symbols of a program for all sizes. A tensor that is alive and was not asked for is not
+ * computed; after four evaluations it is, along with the next, so that a loop that holds one of every pass does not hold all they were made from.
+ * A stream and its tensors are used by one thread at a time. */
+typedef struct vkf_stream vkf_stream;
+typedef struct vkf_tensor vkf_tensor;
+
+/* `options` may be null. */
+VKF_API vkf_status vkf_stream_create(const vkf_device* device, const vkf_compile_options* options, vkf_stream** made);
+VKF_API void vkf_stream_free(vkf_stream* stream);
+
+/* A tensor of these elements: `bytes` bytes at `data`, row-major, which are copied. */
+VKF_API vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const int64_t* sizes, size_t rank, const void* data, size_t bytes,
+                                     vkf_tensor** made);
+/* A tensor of what is in a buffer of the stream's device, which is read whenever it is computed with. */
+VKF_API vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, vkf_dtype dtype, const int64_t* sizes, size_t rank, vkf_tensor** made);
+/* One element, rounded to the dtype, for any stream: part of the programs that it is in. */
+VKF_API vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made);
+/* The op of vkf_apply() on tensors. Operands of two streams are an error. */
+VKF_API vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, size_t operand_count, const vkf_attribute* attributes,
+                                    size_t attribute_count, vkf_tensor** made);
+/* `tensor` with `rows` behind it, along axis 0; both get values. In time that goes with the rows, as long as `tensor` is appended to once: a cache. */
+VKF_API vkf_status vkf_tensor_append(const vkf_stream* stream, const vkf_tensor* tensor, const vkf_tensor* rows, vkf_tensor** made);
+VKF_API void vkf_tensor_free(vkf_tensor* tensor);
+/* Its dtype, its rank, and its first `capacity` sizes. Any of the results may be null. */
+VKF_API vkf_status vkf_tensor_type(const vkf_tensor* tensor, vkf_dtype* dtype, int64_t* sizes, size_t capacity, size_t* rank);
+
+/* Hands the computation of these tensors to the device without waiting for its end. */
+VKF_API vkf_status vkf_stream_eval(const vkf_stream* stream, const vkf_tensor* const* tensors, size_t count);
+/* Evaluates, waits, and copies `bytes` bytes to `data`: exactly the elements. */
+VKF_API vkf_status vkf_stream_read(const vkf_stream* stream, const vkf_tensor* tensor, void* data, size_t bytes);
+/* The program that evaluating these tensors would compile, in the text form of docs/text-ir.md. Nothing is evaluated. */
+VKF_API vkf_status vkf_stream_dump(const vkf_stream* stream, const vkf_tensor* const* tensors, size_t count, char** made);
+/* What the last evaluation computed, and what will become of tensors that were not asked for, a line each. */
+VKF_API vkf_status vkf_stream_explain(const vkf_stream* stream, char** made);
+
+typedef struct vkf_stream_report {
+  size_t size;
+  uint64_t evaluations;  /* that had something to compute */
+  uint64_t plans;        /* programs compiled; every other evaluation took one that was there */
+  uint64_t kept;         /* values computed because their tensor had been held for long */
+  uint64_t held;         /* tensors that are alive, were not asked for, and have no value */
+  uint64_t recorded;     /* tensors that have no value, those that only others need among them */
+  uint64_t kernels;      /* of the last evaluation, as the next */
+  uint64_t bytes;        /* that they read and write */
+  uint64_t buffer_bytes; /* device memory of values, and of buffers that wait for the next ones */
+} vkf_stream_report;
+
+VKF_API vkf_status vkf_stream_status(const vkf_stream* stream, vkf_stream_report* report);
+
+/* ---- inside a program that uses Vulkan itself ---- */
+
+/* Handles are Vulkan's: those that are pointers everywhere as void*, buffers and memory as 64-bit integers. */
+
+/* A block of memory that the host hands out. */
+typedef struct vkf_host_memory {
+  uint64_t memory; /* VkDeviceMemory; 0: none is left */
+  uint64_t offset; /* bytes from its start */
+  void* mapped;    /* the block's first byte, if the host has it mapped; memory is not mapped twice */
+} vkf_host_memory;
+
+/* What a host lends. Everything stays the host's, and must live until the device and all that was made with it are given back. */
+typedef struct vkf_host_device {
+  size_t size;
+  void (*get_instance_proc_addr)(void); /* PFN_vkGetInstanceProcAddr, cast; null: that of the machine's loader */
+  void* instance;                       /* VkInstance */
+  void* physical_device;                /* VkPhysicalDevice */
+  void* device;                         /* VkDevice */
+  void* queue;                          /* VkQueue of a family that computes */
+  uint32_t queue_family;
+  uint32_t api_version;    /* VkApplicationInfo.apiVersion, as the instance was made with; 0: 1.1 */
+  const void* create_info; /* the VkDeviceCreateInfo, with its chain, that the device was made with, read during the call alone: features
+                              and extensions that it does not enable are not used. Null: none is */
+  /* Called with `user` around each use of the queue. Both or neither: then the host does not use the queue while it calls vkfuse, and lets
+   * one thread at a time do so. */
+  void (*lock_queue)(void* user);
+  void (*unlock_queue)(void* user);
+  /* Device memory from the host instead of vkAllocateMemory, by any thread. Both or neither. `bytes` of memory type `type` at a multiple
+   * of `alignment`; if `mapped` is not 0 the block must be mapped, else it may be. */
+  vkf_host_memory (*allocate)(void* user, uint64_t bytes, uint64_t alignment, uint32_t type, int mapped);
+  void (*release)(void* user, const vkf_host_memory* block);
+  void* user;
+} vkf_host_device;
+
+/* Works on the device of a host program and does not destroy it. `options` may be null; its `name` is not looked at. vkf_device_free(), or
+ * giving back the last thing made with it, waits until the queue is idle. */
+VKF_API vkf_status vkf_device_adopt(const vkf_host_device* host, const vkf_device_options* options, vkf_device** made);
+
+/* `bytes` of a host's VkBuffer from `offset`, a multiple of 256 or of the device's minStorageBufferOffsetAlignment. The VkBuffer has usage
+ * STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST, and stays the host's. A tensor bound to it takes its bytes rounded up to a multiple of 16,
+ * and what it leaves of the last 16 is overwritten. */
+VKF_API vkf_status vkf_buffer_wrap(const vkf_device* device, uint64_t vk_buffer, uint64_t bytes, uint64_t offset, vkf_buffer** made);
+/* The VkBuffer; 0 for null. */
+VKF_API uint64_t vkf_buffer_vulkan_handle(const vkf_buffer* buffer);
+
+/* What was appended to a host's command buffer. */
+typedef struct vkf_recording vkf_recording;
+
+/* Appends one run to a VkCommandBuffer that is recording, outside of a render pass, from a pool of the adopted queue's family. The host
+ * submits it, as often as it likes, and gives the recording back when it has run for the last time. Two memory barriers are recorded: what
+ * compute shaders and transfers did before, on this queue, is done and visible to the kernels; what the kernels wrote is visible to compute
+ * shaders, transfers and the host after. Every other stage is the host's to wait for. The compute pipeline, its descriptor set 0 and push
+ * constants are others afterwards. After an error the command buffer must be reset. */
+VKF_API vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs,
+                              size_t output_count, const vkf_symbol* symbols, size_t symbol_count, vkf_recording** made);
+VKF_API void vkf_recording_free(vkf_recording* recording);
 
 #ifdef __cplusplus
 }

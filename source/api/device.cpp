@@ -36,14 +36,14 @@ Result<void> Buffer::write(std::span<const std::byte> bytes, std::uint64_t offse
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
     VKF_CHECK_OK(state_->context->device()->wait_idle());
-    return state_->context->upload(state_->buffer, offset, bytes);
+    return state_->context->upload(state_->buffer, state_->offset + offset, bytes);
   });
 }
 
 Result<void> Buffer::read(std::span<std::byte> bytes, std::uint64_t offset) const {
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(check_window(*this, offset, bytes.size()));
-    return state_->context->download(state_->buffer, offset, bytes);
+    return state_->context->download(state_->buffer, state_->offset + offset, bytes);
   });
 }
 
@@ -94,7 +94,7 @@ StoreReport Device::store() const {
 Result<Buffer> Device::allocate(std::uint64_t bytes) const {
   return api::guarded([&]() -> Result<Buffer> {
     VKF_TRY(buffer, vulkan::Buffer::create(state_->context->device(), bytes, vulkan::BufferKind::device));
-    return Buffer(std::make_shared<Buffer::State>(Buffer::State{state_->context, std::move(buffer), bytes}));
+    return Buffer(std::make_shared<Buffer::State>(Buffer::State{state_->context, std::move(buffer), bytes, 0}));
   });
 }
 

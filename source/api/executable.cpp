@@ -5,6 +5,7 @@
 #include "api/tensor_node.hpp"
 #include "spirv/reflect.hpp"
 #include "spirv/tools.hpp"
+#include "vkfuse/interop.hpp"
 
 namespace vkfuse {
 
@@ -97,7 +98,9 @@ Result<runtime::Ranges> bound_ranges(const runtime::Program& program, const Bind
       return invalid("The {} '{}' takes {} bytes, but its buffer has {}.", kind, name, bytes, given->second.size());
     }
     const std::uint64_t padded = (static_cast<std::uint64_t>(bytes) + 15) / 16 * 16;
-    ranges[id] = {&given->second.state()->buffer, 0, std::max<std::uint64_t>(padded, 16)};
+    const Buffer::State& buffer = *given->second.state();
+    if (buffer.context != program.context()) return invalid("The buffer that is bound to the {} '{}' is of another device than the program.", kind, name);
+    ranges[id] = {&buffer.buffer, buffer.offset, std::max<std::uint64_t>(padded, 16)};
     ticket.buffers.push_back(given->second.state());
     return {};
   };
@@ -108,9 +111,9 @@ Result<runtime::Ranges> bound_ranges(const runtime::Program& program, const Bind
   return ranges;
 }
 
-/// Everything of one submission, recorded but not yet submitted.
-Result<std::shared_ptr<Ticket::State>> record(const std::shared_ptr<runtime::Program>& program, const Bindings& bindings,
-                                              const vulkan::TimestampPool* timestamps) {
+/// Everything of one submission, recorded but not yet submitted, or appended to the command buffer of a host.
+Result<std::shared_ptr<Ticket::State>> record_run(const std::shared_ptr<runtime::Program>& program, const Bindings& bindings,
+                                              const vulkan::TimestampPool* timestamps, void* host_commands = nullptr) {
   auto state = std::make_shared<Ticket::State>();
   state->program = program;
   VKF_TRY(ranges, bound_ranges(*program, bindings, *state));
@@ -124,12 +127,15 @@ Result<std::shared_ptr<Ticket::State>> record(const std::shared_ptr<runtime::Pro
     runtime::add_arena(variant->memory, *state->arena, ranges);
   }
   VKF_CHECK_OK(program->check_sharing(*variant, ranges));
-  VKF_TRY(commands, vulkan::CommandBuffer::create(program->context()->device()));
+  const std::shared_ptr<vulkan::Device>& device = program->context()->device();
+  VKF_TRY(commands, host_commands != nullptr ? vulkan::CommandBuffer::adopt(device, host_commands) : vulkan::CommandBuffer::create(device));
   VKF_CHECK_OK(commands.begin());
   // What an earlier submission wrote may be read here, and what it reads may be written.
   commands.barrier(vulkan::Access::compute | vulkan::Access::transfer, vulkan::Access::compute);
   VKF_CHECK_OK(program->record(commands, *variant, ranges, timestamps));
-  commands.barrier(vulkan::Access::compute, vulkan::Access::transfer | vulkan::Access::host);
+  // Kernels of a later submission of ours are behind its first barrier; a host's own may be behind none.
+  const auto readers = vulkan::Access::transfer | vulkan::Access::host;
+  commands.barrier(vulkan::Access::compute, host_commands != nullptr ? readers | vulkan::Access::compute : readers);
   VKF_CHECK_OK(commands.end());
   state->commands = std::move(commands);
   return state;
@@ -137,7 +143,7 @@ Result<std::shared_ptr<Ticket::State>> record(const std::shared_ptr<runtime::Pro
 
 std::vector<KernelTime> public_times(const std::vector<runtime::StepTime>& steps) {
   std::vector<KernelTime> times;
-  for (const runtime::StepTime& step : steps) times.push_back({step.kernel, step.microseconds});
+  for (const runtime::StepTime& step : steps) times.push_back({step.kernel, step.microseconds, step.bytes});
   return times;
 }
 
@@ -187,10 +193,18 @@ Result<std::vector<KernelTime>> Executable::profile_host(const Inputs& inputs) c
 
 Result<Ticket> Executable::submit(const Bindings& bindings) const {
   return api::guarded([&]() -> Result<Ticket> {
-    VKF_TRY(state, record(state_->program, bindings, nullptr));
+    VKF_TRY(state, record_run(state_->program, bindings, nullptr));
     VKF_TRY(ticket, state_->program->context()->device()->submit(*state->commands));
     state->ticket = std::move(ticket);
     return Ticket(std::move(state));
+  });
+}
+
+Result<Recording> Executable::record(void* command_buffer, const Bindings& bindings) const {
+  return api::guarded([&]() -> Result<Recording> {
+    if (command_buffer == nullptr) return invalid("The command buffer to append to is null.");
+    VKF_TRY(state, record_run(state_->program, bindings, nullptr, command_buffer));
+    return Recording(std::move(state));
   });
 }
 
@@ -198,13 +212,13 @@ Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) co
   return api::guarded([&]() -> Result<std::vector<KernelTime>> {
     const std::size_t steps = state_->program->plan().steps.size();
     VKF_TRY(pool, vulkan::TimestampPool::create(state_->program->context()->device(), static_cast<std::uint32_t>(steps) + 1));
-    VKF_TRY(state, record(state_->program, bindings, &pool));
+    VKF_TRY(state, record_run(state_->program, bindings, &pool));
     VKF_TRY(ticket, state_->program->context()->device()->submit(*state->commands));
     state->ticket = ticket;
     VKF_CHECK_OK(ticket.wait());
     VKF_TRY(times, pool.nanoseconds());
     std::vector<KernelTime> result;
-    for (std::size_t i = 0; i < steps; ++i) result.push_back({state->variant->kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3});
+    for (std::size_t i = 0; i < steps; ++i) result.push_back({state->variant->kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3, state->variant->bytes_moved(i)});
     return result;
   });
 }

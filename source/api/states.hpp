@@ -13,6 +13,7 @@ struct Buffer::State {
   std::shared_ptr<runtime::Context> context;
   vulkan::Buffer buffer;
   std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  ///< where they begin, in a host's buffer
 };
 
 struct Device::State {

@@ -1,5 +1,7 @@
 #include "api/tensor_node.hpp"
 
+#include <algorithm>
+#include <array>
 #include <unordered_map>
 
 namespace vkfuse {
@@ -23,8 +25,32 @@ namespace {
 
 Tensor made(std::shared_ptr<Tensor::Node> node) { return Tensor(NodePtr(std::move(node))); }
 
-/// Checks one node with the graph builder's own rules, on stand-ins for its operands.
+/// The type of most nodes, found without a graph: elementwise ops are what programs are recorded with call by call.
+std::optional<TensorType> infer_quickly(const Tensor::Node& node) {
+  constexpr std::size_t kMostOperands = 4;
+  const bool elementwise = node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert;
+  const std::size_t count = node.operands.size();
+  if (!elementwise || count == 0 || count > kMostOperands || static_cast<int>(count) != node.op->arity) return std::nullopt;
+  std::array<DType, kMostOperands> dtypes{};
+  const Shape* shape = &node.operands[0].shape();
+  Shape joined;
+  for (std::size_t i = 0; i < count; ++i) {
+    dtypes[i] = node.operands[i].dtype();
+    const Shape& other = node.operands[i].shape();
+    if (other == *shape || other.empty()) continue;
+    auto both = broadcast(*shape, other);
+    if (!both) return std::nullopt;
+    joined = *std::move(both);
+    shape = &joined;
+  }
+  const auto dtype = ops::infer_dtype(*node.op, std::span(dtypes).first(count), node.op->cls == ops::OpClass::convert ? std::optional(node.type.dtype) : std::nullopt);
+  if (!dtype) return std::nullopt;
+  return TensorType{*dtype, *shape};
+}
+
+/// Checks one node with the graph builder's own rules, on stand-ins for its operands. What is refused, and why, is said there.
 Result<TensorType> infer(const Tensor::Node& node) {
+  if (auto quick = infer_quickly(node)) return *std::move(quick);
   ir::Graph scratch;
   std::vector<ir::NodeId> operands;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
@@ -55,7 +81,25 @@ Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorTy
   auto inferred = infer(*node);
   if (!inferred) return Tensor::failed(std::move(inferred).error());
   node->type = *std::move(inferred);
-  return made(std::move(node));
+  for (const Tensor& operand : node->operands) {
+    const std::shared_ptr<Recorder>& recorder = operand.node()->recorder;
+    if (recorder == nullptr || recorder == node->recorder) continue;
+    if (node->recorder != nullptr) return Tensor::failed(invalid("The operands of '{}' are of two streams: read one of them, and give it to the other.", node->op->name));
+    node->recorder = recorder;
+  }
+  if (node->recorder == nullptr) return made(std::move(node));
+  Recorder& recorder = *node->recorder;
+  const NodePtr recorded = std::move(node);
+  recorder.note(recorded);
+  return Tensor(recorded);
+}
+
+void Recorder::tidy() {
+  std::erase_if(live, [](const Entry& entry) {
+    const NodePtr node = entry.node.lock();
+    return node == nullptr || node->value != nullptr;
+  });
+  tidy_at = std::max<std::size_t>(tidy_at, 2 * live.size());
 }
 
 int counted_axis(int axis, std::size_t rank) {
@@ -165,6 +209,7 @@ class GraphBuilder {
         stack.pop_back();
         continue;
       }
+      if (node->value != nullptr) return invalid("A {} has its elements on a device: ask its Stream for what is computed with it.", to_text(node->type));
       bool ready = true;
       for (std::size_t i = node->operands.size(); i-- > 0;) {
         const Tensor::Node* operand = node->operands[i].node().get();

@@ -1,12 +1,37 @@
 // The node behind a Tensor handle, and the way from handles to a graph.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "ir/graph.hpp"
 #include "vkfuse/tensor.hpp"
 
 namespace vkfuse {
+
+namespace api {
+
+struct StreamValue;  // stream_memory.hpp
+
+/// Who wants to know which tensors of a stream there are. Used by one thread at a time.
+struct Recorder {
+  struct Entry {
+    std::weak_ptr<const Tensor::Node> node;
+    int passed = 0;  ///< evaluations that it was held through without being asked for
+  };
+  std::vector<Entry> live;        ///< tensors without a value, and some that are gone
+  std::size_t tidy_at = 1 << 12;  ///< entries from which on it is worth looking for those
+
+  void note(const std::shared_ptr<const Tensor::Node>& node) {
+    if (live.size() >= tidy_at) tidy();
+    live.push_back({node});
+  }
+  /// Forgets tensors that are gone or have a value.
+  void tidy();
+};
+
+}  // namespace api
 
 struct Tensor::Node {
   const ops::OpRow* op = nullptr;
@@ -14,6 +39,8 @@ struct Tensor::Node {
   TensorType type;
   ir::Payload payload;
   std::optional<Error> error;  ///< set: the tensor is invalid
+  std::shared_ptr<const api::StreamValue> value;  ///< set: its elements are on a device, and it has no operands
+  std::shared_ptr<api::Recorder> recorder;        ///< of the stream that it, or an operand, is of
 
   Node() = default;
   Node(const Node&) = delete;

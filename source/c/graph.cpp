@@ -136,19 +136,18 @@ class Attributes {
 
 }  // namespace
 
-Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count, const vkf_attribute* attributes,
-                         std::size_t attribute_count) {
+Result<const ops::OpRow*> op_named(const char* op, std::size_t operands) {
   VKF_CHECK_OK(need(op, "name of the op"));
   const ops::OpRow* row = ops::find(op);
   if (row == nullptr) return invalid("'{}' is not the name of an op.", op);
   if (row->cls == ops::OpClass::input || row->cls == ops::OpClass::constant) return invalid("An op '{}' has a function of its own, vkf_{}().", op, op);
-  VKF_TRY(values, list(operands, operand_count, "operands"));
+  if (row->arity == 0 && operands > 0) return invalid("'{}' takes no operands, but {} are given.", op, operands);
+  return row;
+}
+
+Result<ir::Node> to_node(const ops::OpRow* row, const vkf_attribute* attributes, std::size_t attribute_count) {
   VKF_TRY(given, list(attributes, attribute_count, "attributes"));
-  for (const vkf_value value : values) {
-    if (value >= graph.size()) return invalid("The operand {} of '{}' does not exist: the graph has {} values.", value, op, graph.size());
-  }
-  if (row->arity == 0 && !values.empty()) return invalid("'{}' takes no operands, but {} are given.", op, values.size());
-  Attributes reader(op, given);
+  Attributes reader(row->name, given);
   ir::Node node;
   node.op = row;
   VKF_TRY(payload, reader.payload(*row));
@@ -156,6 +155,17 @@ Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* oper
   VKF_TRY(type, reader.type(*row));
   node.type = std::move(type);
   VKF_CHECK_OK(reader.finish());
+  return node;
+}
+
+Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count, const vkf_attribute* attributes,
+                         std::size_t attribute_count) {
+  VKF_TRY(row, op_named(op, operand_count));
+  VKF_TRY(values, list(operands, operand_count, "operands"));
+  for (const vkf_value value : values) {
+    if (value >= graph.size()) return invalid("The operand {} of '{}' does not exist: the graph has {} values.", value, op, graph.size());
+  }
+  VKF_TRY(node, to_node(row, attributes, attribute_count));
   return ir::append_copy(graph, node, {values.begin(), values.end()});
 }
 
@@ -184,6 +194,14 @@ void write_dims(const Shape& shape, vkf_dim* to, std::size_t capacity) {
 }
 
 }  // namespace
+
+Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity, std::size_t* rank) {
+  VKF_TRY(place, list(shape, capacity, "dimensions"));
+  if (dtype != nullptr) *dtype = static_cast<vkf_dtype>(of);
+  if (rank != nullptr) *rank = dims.size();
+  write_dims(dims, shape, place.size());
+  return {};
+}
 
 }  // namespace vkfuse::c
 
@@ -261,12 +279,8 @@ vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value) {
 vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(graph, "graph"));
-    VKF_TRY(place, c::list(shape, capacity, "dimensions"));
     if (value >= graph->graph.size()) return invalid("The value {} does not exist: the graph has {} values.", value, graph->graph.size());
     const TensorType& type = graph->graph.node(value).type;
-    if (dtype != nullptr) *dtype = static_cast<vkf_dtype>(type.dtype);
-    if (rank != nullptr) *rank = type.shape.size();
-    c::write_dims(type.shape, shape, place.size());
-    return {};
+    return c::copy_type(type.dtype, type.shape, dtype, shape, capacity, rank);
   });
 }

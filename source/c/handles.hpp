@@ -6,11 +6,19 @@
 #include <string>
 
 #include "api/program.hpp"
+#include "vkfuse/interop.hpp"
+#include "vkfuse/stream.hpp"
 #include "vkfuse/vkfuse.h"
 
 struct vkf_device {
   vkfuse::Device device;
   std::string name;
+  std::string folder;  // of the store
+  std::string off;
+};
+
+struct vkf_recording {
+  vkfuse::Recording recording;
 };
 
 struct vkf_graph {
@@ -29,6 +37,14 @@ struct vkf_buffer {
 
 struct vkf_ticket {
   vkfuse::Ticket ticket;
+};
+
+struct vkf_stream {
+  vkfuse::Stream stream;
+};
+
+struct vkf_tensor {
+  vkfuse::Tensor tensor;
 };
 
 namespace vkfuse::c {
@@ -94,8 +110,22 @@ Result<Shape> to_shape(const vkf_dim* dims, std::size_t rank);
 Result<SymbolValues> to_symbols(const vkf_symbol* symbols, std::size_t count);
 Result<CompileOptions> to_options(const vkf_compile_options* options);
 
+Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count);
+Result<Bindings> to_bindings(const vkf_program& program, const vkf_binding* inputs, std::size_t input_count, const vkf_binding* outputs,
+                             std::size_t output_count, const vkf_symbol* symbols, std::size_t symbol_count);
+
+/// The answer to a question about a value's type: any place may be null, `shape` if its capacity is 0.
+Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity, std::size_t* rank);
+
 /// A string that vkf_string_free() takes.
 Result<char*> copy_of(const std::string& text);
+/// The same through the caller's place for it.
+Result<void> hand_out(const std::string& text, char** made);
+
+/// An op that takes operands or attributes, by its name.
+Result<const ops::OpRow*> op_named(const char* op, std::size_t operands);
+/// A node of it with everything that the attributes say, but without operands.
+Result<ir::Node> to_node(const ops::OpRow* row, const vkf_attribute* attributes, std::size_t attribute_count);
 
 /// Appends an op by its name.
 Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count, const vkf_attribute* attributes,

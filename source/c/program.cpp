@@ -1,5 +1,7 @@
-// Devices, programs and runs through C.
+// Programs and runs through C.
 #include <algorithm>
+#include <climits>
+#include <optional>
 
 #include "c/handles.hpp"
 
@@ -12,43 +14,18 @@ Result<CompileOptions> to_options(const vkf_compile_options* given) {
   CompileOptions made;
   made.numerics = numerics == VKF_NUMERICS_STRICT ? Numerics::strict : Numerics::standard;
   made.fusion = known.no_fusion == 0;
-  return made;
-}
-
-namespace {
-
-Result<DeviceOptions> to_device_options(const vkf_device_options* given) {
-  VKF_TRY(known, options(given, "device options"));
-  DeviceOptions made;
-  if (known.name != nullptr) made.name = known.name;
-  VKF_TRY(disable, list(known.disable, known.disable_count, "names to disable"));
-  for (const char* name : disable) {
-    VKF_CHECK_OK(need(name, "name to disable"));
-    made.disable.emplace_back(name);
+  VKF_TRY(without, list(known.without, known.without_count, "names to do without"));
+  for (const char* name : without) {
+    VKF_CHECK_OK(need(name, "name to do without"));
+    made.without.emplace_back(name);
   }
-  if (known.cache != nullptr) {
-    made.store.enabled = std::string_view(known.cache) != "off";
-    made.store.folder = known.cache;
-  }
-  if (known.cache_limit != 0) made.store.limit_bytes = known.cache_limit;
+  if (known.planner != nullptr) made.planner = known.planner;
   return made;
 }
 
 const Port* find(const std::vector<Port>& ports, std::string_view name) {
   const auto found = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.name == name; });
   return found == ports.end() ? nullptr : &*found;
-}
-
-Result<std::map<std::string, Buffer, std::less<>>> to_bindings(const vkf_binding* bindings, std::size_t count, const std::vector<Port>& ports, const char* kind) {
-  VKF_TRY(given, list(bindings, count, "bindings"));
-  std::map<std::string, Buffer, std::less<>> made;
-  for (const vkf_binding& binding : given) {
-    VKF_CHECK_OK(need(binding.name, "name of a binding"));
-    VKF_CHECK_OK(need(binding.buffer, "buffer of a binding"));
-    if (find(ports, binding.name) == nullptr) return invalid("The program has no {} '{}'.", kind, binding.name);
-    if (!made.emplace(binding.name, binding.buffer->buffer).second) return invalid("The {} '{}' is bound twice.", kind, binding.name);
-  }
-  return made;
 }
 
 Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count) {
@@ -63,6 +40,36 @@ Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count) {
   return made;
 }
 
+namespace {
+
+Result<std::map<std::string, Buffer, std::less<>>> to_buffers(const vkf_binding* bindings, std::size_t count, const std::vector<Port>& ports, const char* kind) {
+  VKF_TRY(given, list(bindings, count, "bindings"));
+  std::map<std::string, Buffer, std::less<>> made;
+  for (const vkf_binding& binding : given) {
+    VKF_CHECK_OK(need(binding.name, "name of a binding"));
+    VKF_CHECK_OK(need(binding.buffer, "buffer of a binding"));
+    if (find(ports, binding.name) == nullptr) return invalid("The program has no {} '{}'.", kind, binding.name);
+    if (!made.emplace(binding.name, binding.buffer->buffer).second) return invalid("The {} '{}' is bound twice.", kind, binding.name);
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<Bindings> to_bindings(const vkf_program& program, const vkf_binding* inputs, std::size_t input_count, const vkf_binding* outputs,
+                             std::size_t output_count, const vkf_symbol* symbols, std::size_t symbol_count) {
+  Bindings bindings;
+  VKF_TRY(bound_inputs, to_buffers(inputs, input_count, program.inputs, "input"));
+  VKF_TRY(bound_outputs, to_buffers(outputs, output_count, program.outputs, "output"));
+  VKF_TRY(values, to_symbols(symbols, symbol_count));
+  bindings.inputs = std::move(bound_inputs);
+  bindings.outputs = std::move(bound_outputs);
+  bindings.symbols = std::move(values);
+  return bindings;
+}
+
+namespace {
+
 Result<void> copy_output(const Outputs& results, vkf_host_output& output) {
   const HostTensor& result = results.find(output.name)->second;
   output.bytes = result.bytes.size();
@@ -72,6 +79,29 @@ Result<void> copy_output(const Outputs& results, vkf_host_output& output) {
   return {};
 }
 
+Result<const Port*> port_named(const vkf_program& program, const char* name) {
+  VKF_CHECK_OK(need(name, "name of the input or output"));
+  const Port* port = find(program.inputs, name);
+  if (port == nullptr) port = find(program.outputs, name);
+  if (port == nullptr) return make_error(ErrorCode::not_found, "The program has no input and no output '{}'.", name);
+  return port;
+}
+
+vkf_status explain(const vkf_program* program, vkf_stage stage, std::optional<std::size_t> segment, char** made) noexcept {
+  if (made != nullptr) *made = nullptr;
+  return guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(need(program, "program"));
+    VKF_CHECK_OK(need(made, "place for the text"));
+    const int number = static_cast<int>(stage);
+    if (number < VKF_STAGE_GRAPH || number > VKF_STAGE_HTML) return invalid("{} is not a stage: they are numbered from 0 to {}.", number, static_cast<int>(VKF_STAGE_HTML));
+    const bool code = number >= VKF_STAGE_GLSL && number <= VKF_STAGE_HLSL;
+    if (segment && !code) return invalid("Stage {} has no text of one segment: those of {} to {} have.", number, static_cast<int>(VKF_STAGE_GLSL), static_cast<int>(VKF_STAGE_HLSL));
+    if (segment && *segment > INT_MAX) return invalid("There is no segment {}.", *segment);
+    VKF_TRY(text, program->executable.explain(static_cast<Stage>(number), segment ? std::optional<int>(static_cast<int>(*segment)) : std::nullopt));
+    return hand_out(text, made);
+  });
+}
+
 const char* name_at(const std::vector<Port>* ports, std::size_t index) { return ports != nullptr && index < ports->size() ? (*ports)[index].name.c_str() : nullptr; }
 
 }  // namespace
@@ -79,19 +109,6 @@ const char* name_at(const std::vector<Port>* ports, std::size_t index) { return 
 }  // namespace vkfuse::c
 
 using namespace vkfuse;  // NOLINT: this file is the C side
-
-vkf_status vkf_device_open(const vkf_device_options* options, vkf_device** made) {
-  return c::make(made, "device", [&]() -> Result<vkf_device> {
-    VKF_TRY(wanted, c::to_device_options(options));
-    VKF_TRY(device, Device::open(wanted));
-    std::string name = device.description().name;
-    return vkf_device{std::move(device), std::move(name)};
-  });
-}
-
-void vkf_device_free(vkf_device* device) { delete device; }
-
-const char* vkf_device_name(const vkf_device* device) { return device == nullptr ? nullptr : device->name.c_str(); }
 
 vkf_status vkf_compile(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options, vkf_program** made) {
   return c::make(made, "program", [&]() -> Result<vkf_program> {
@@ -151,17 +168,17 @@ size_t vkf_program_kernel_count(const vkf_program* program) {
   return count;
 }
 
-vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made) {
-  if (made != nullptr) *made = nullptr;
+vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made) { return c::explain(program, stage, {}, made); }
+
+vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage stage, size_t segment, char** made) {
+  return c::explain(program, stage, segment, made);
+}
+
+vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
-    VKF_CHECK_OK(c::need(made, "place for the text"));
-    const int number = static_cast<int>(stage);
-    if (number < VKF_STAGE_GRAPH || number > VKF_STAGE_HLSL) return invalid("{} is not a stage: they are numbered from 0 to {}.", number, static_cast<int>(VKF_STAGE_HLSL));
-    VKF_TRY(text, program->executable.explain(static_cast<Stage>(number)));
-    VKF_TRY(copy, c::copy_of(text));
-    *made = copy;
-    return {};
+    VKF_TRY(port, c::port_named(*program, name));
+    return c::copy_type(port->dtype, port->shape, dtype, shape, capacity, rank);
   });
 }
 
@@ -169,11 +186,8 @@ vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const
                              size_t capacity, size_t* rank) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
-    VKF_CHECK_OK(c::need(name, "name of the input or output"));
     VKF_TRY(place, c::list(sizes, capacity, "sizes"));
-    const Port* port = c::find(program->inputs, name);
-    if (port == nullptr) port = c::find(program->outputs, name);
-    if (port == nullptr) return make_error(ErrorCode::not_found, "The program has no input and no output '{}'.", name);
+    VKF_TRY(port, c::port_named(*program, name));
     VKF_TRY(values, c::to_symbols(symbols, symbol_count));
     VKF_TRY(resolved, resolve(port->shape, values));
     VKF_TRY(total, byte_count(port->dtype, resolved));
@@ -231,13 +245,7 @@ vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, siz
                       const vkf_symbol* symbols, size_t symbol_count, vkf_ticket** made) {
   return c::make(made, "ticket", [&]() -> Result<vkf_ticket> {
     VKF_CHECK_OK(c::need(program, "program"));
-    Bindings bindings;
-    VKF_TRY(bound_inputs, c::to_bindings(inputs, input_count, program->inputs, "input"));
-    VKF_TRY(bound_outputs, c::to_bindings(outputs, output_count, program->outputs, "output"));
-    VKF_TRY(values, c::to_symbols(symbols, symbol_count));
-    bindings.inputs = std::move(bound_inputs);
-    bindings.outputs = std::move(bound_outputs);
-    bindings.symbols = std::move(values);
+    VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
     VKF_TRY(ticket, program->executable.submit(bindings));
     return vkf_ticket{std::move(ticket)};
   });

@@ -110,12 +110,19 @@ Result<char*> copy_of(const std::string& text) {
   return copy;
 }
 
+Result<void> hand_out(const std::string& text, char** made) {
+  VKF_CHECK_OK(need(made, "place for the text"));
+  VKF_TRY(copy, copy_of(text));
+  *made = copy;
+  return {};
+}
+
 }  // namespace vkfuse::c
 
 static_assert(static_cast<int>(vkfuse::DType::boolean) == VKF_BOOL && static_cast<int>(vkfuse::DType::f64) == VKF_F64 &&
                   static_cast<int>(vkfuse::DType::i8) == VKF_I8 && static_cast<int>(vkfuse::DType::u64) == VKF_U64,
               "dtypes have the same numbers in both languages");
-static_assert(static_cast<int>(vkfuse::Stage::graph) == VKF_STAGE_GRAPH && static_cast<int>(vkfuse::Stage::hlsl) == VKF_STAGE_HLSL,
+static_assert(static_cast<int>(vkfuse::Stage::graph) == VKF_STAGE_GRAPH && static_cast<int>(vkfuse::Stage::html) == VKF_STAGE_HTML,
               "stages have the same numbers in both languages");
 
 const char* vkf_last_error(void) {

@@ -108,6 +108,7 @@ Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
   if (!pipeline) return std::move(pipeline).error().within("creating the pipeline of " + kernel.name);
   if (!pipeline->cache_data().empty()) store_->save(store::Kind::pipeline, key, pipeline->cache_data());
   const double pipeline_ms = std::chrono::duration<double, std::milli>(pipeline->creation_time()).count();
+  log(LogLevel::debug, fmt::format("{}: {:.1f} ms to SPIR-V, {:.1f} ms in the driver.", kernel.name, compile_ms, pipeline_ms));
   return CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms};
 }
 

@@ -72,12 +72,25 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, con
   const char* environment = std::getenv("VKFUSE_DEVICE");
   if (wanted.empty() && environment != nullptr) wanted = environment;
   VKF_TRY(index, choose(instance->devices(), wanted));
-  auto context = std::shared_ptr<Context>(new Context());
-  context->index_ = static_cast<int>(index);
-  context->disabled_ = options.disable;
   Caps caps = instance->devices()[index].caps;
   VKF_CHECK_OK(restrict_caps(options, caps));
   VKF_TRY(device, vulkan::Device::create(instance, index, without));
+  return over(std::move(device), index, caps, options);
+}
+
+Result<std::shared_ptr<Context>> Context::adopt(std::shared_ptr<const vulkan::Instance> instance, const vulkan::LentDevice& lent, const DeviceOptions& options) {
+  VKF_TRY(index, instance->index_of(lent.physical_device));
+  VKF_TRY(device, vulkan::Device::adopt(std::move(instance), lent));
+  Caps caps = device->caps();
+  VKF_CHECK_OK(restrict_caps(options, caps));
+  return over(std::move(device), index, caps, options);
+}
+
+std::shared_ptr<Context> Context::over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options) {
+  auto context = std::shared_ptr<Context>(new Context());
+  context->index_ = static_cast<int>(index);
+  context->disabled_ = options.disable;
+  context->log_ = options.log;
   context->device_ = device;
   context->store_ = std::make_unique<store::Store>(options.store);
   context->shaders_ = std::make_unique<Shaders>(*context->store_);
@@ -89,7 +102,13 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, con
   context->base_.caps.keep_nan_f32 = caps.keep_nan_f32 && controls;
   context->base_.caps.keep_nan_f64 = caps.keep_nan_f64 && controls;
   context->base_.caps.int64 = caps.int64 && context->shaders_->can_compile(spirv::GlslExtension::arithmetic_int64);
+  context->log(LogLevel::info, fmt::format("The device '{}' is open ({}, Vulkan {}).", device->info().name, device->info().driver_info, device->info().api_version));
+  if (options.store.enabled && !context->store_->off().empty()) context->log(LogLevel::warning, "Compiled kernels are not kept: " + context->store_->off());
   return context;
+}
+
+void Context::log(LogLevel level, const std::string& sentence) const {
+  if (log_) log_(level, sentence);
 }
 
 Result<Target> Context::target(std::span<const Rung> wanted) {
@@ -170,6 +189,7 @@ Result<std::string> Context::missing(Rung rung) {
   if (reason.empty() && tested) {
     VKF_TRY(wrong, self_test(*this, rung));
     reason = wrong;
+    if (!wrong.empty()) log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(rung), base_.name, wrong));
   } else if (reason.empty() && rung != Rung::t0) {
     reason = "No kernel of this version uses it.";
   }

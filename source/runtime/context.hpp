@@ -32,6 +32,9 @@ class Context {
   /// Picks, opens and restricts a device. `without` is for tests: drivers without hardware lack what every device has.
   static Result<std::shared_ptr<Context>> open(const DeviceOptions& options, const vulkan::DeviceOptions& without = {});
 
+  /// On the device of a host program; `options.name` says nothing.
+  static Result<std::shared_ptr<Context>> adopt(std::shared_ptr<const vulkan::Instance> instance, const vulkan::LentDevice& lent, const DeviceOptions& options);
+
   /// Every device of this machine, in the order of their indices.
   static Result<std::vector<vulkan::DeviceInfo>> devices();
 
@@ -78,6 +81,9 @@ class Context {
 
  private:
   Context() = default;
+  /// What open() and adopt() have in common.
+  static std::shared_ptr<Context> over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options);
+  void log(LogLevel level, const std::string& sentence) const;
   Result<CompiledKernel> make_kernel(const codegen::Kernel& kernel);
   [[nodiscard]] std::string pipeline_key(const codegen::Kernel& kernel) const;
 
@@ -87,6 +93,7 @@ class Context {
   Target base_;  ///< T0 with the lowered limits
   std::vector<std::string> disabled_;
   int index_ = 0;
+  std::function<void(LogLevel, std::string_view)> log_;
   std::mutex mutex_;
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand

@@ -127,7 +127,7 @@ Result<std::vector<StepTime>> HostRun::profile() {
   VKF_CHECK_OK(ticket.wait());
   VKF_TRY(times, pool.nanoseconds());
   std::vector<StepTime> steps;
-  for (std::size_t i = 0; i < kernels.size(); ++i) steps.push_back({kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3});
+  for (std::size_t i = 0; i < kernels.size(); ++i) steps.push_back({kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3, variant_->bytes_moved(i)});
   return steps;
 }
 

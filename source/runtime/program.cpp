@@ -196,7 +196,7 @@ class Hazards {
  public:
   [[nodiscard]] bool conflict(const vulkan::BufferRange& range, bool write) const {
     const auto overlaps = [&](const vulkan::BufferRange& other) {
-      return other.buffer == range.buffer && other.offset < range.offset + range.bytes && range.offset < other.offset + other.bytes;
+      return other.buffer->number() == range.buffer->number() && other.offset < range.offset + range.bytes && range.offset < other.offset + other.bytes;
     };
     return std::any_of(written_.begin(), written_.end(), overlaps) || (write && std::any_of(read_.begin(), read_.end(), overlaps));
   }
@@ -237,7 +237,7 @@ bool Program::is_in_place(const Variant& variant, const Ranges& ranges, std::siz
   if (!alias) return false;
   const vulkan::BufferRange& own = ranges.at(plan_.steps[step].segment.stores[0]);
   const vulkan::BufferRange& behind = ranges.at(alias->of);
-  return own.buffer == behind.buffer && own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
+  return own.buffer->number() == behind.buffer->number() && own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
 }
 
 Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
@@ -293,7 +293,7 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
   const auto overlap = [&](ir::NodeId a, ir::NodeId b) {
     const vulkan::BufferRange& x = ranges.at(a);
     const vulkan::BufferRange& y = ranges.at(b);
-    return x.buffer == y.buffer && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+    return x.buffer->number() == y.buffer->number() && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
   };
   const auto name_of_output = [&](ir::NodeId id) {
     for (const ir::Output& output : plan_.graph.outputs()) {

@@ -30,6 +30,12 @@ struct Variant {
   std::vector<std::vector<std::shared_ptr<const CompiledKernel>>> compiled;
   plan::Memory memory;
 
+  /// That a step's kernels read and write.
+  [[nodiscard]] std::uint64_t bytes_moved(std::size_t step) const {
+    const schedule::Schedule& schedule = steps[step].schedule;
+    return steps[step].alias ? 0 : static_cast<std::uint64_t>(schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written);
+  }
+
   /// Of a run whose outputs are where the plan has them.
   [[nodiscard]] int dispatches() const {
     int count = 0;
@@ -45,6 +51,7 @@ using Ranges = std::map<ir::NodeId, vulkan::BufferRange>;
 struct StepTime {
   std::string kernel;
   double microseconds = 0;
+  std::uint64_t bytes = 0;
 };
 
 class Program {

@@ -80,12 +80,6 @@ Result<Executable> compile_model(const Common& common, const Device& device, ir:
   return api::compile_graph(device, std::move(graph), options);
 }
 
-nlohmann::ordered_json to_json(const DeviceDescription& device) {
-  return {{"index", device.index},   {"name", device.name},     {"uuid", device.uuid},     {"driver", device.driver},
-          {"api", device.api},       {"type", device.type},     {"memory_bytes", device.memory_bytes},
-          {"limits", device.limits}, {"rungs", device.rungs},   {"features", device.features}, {"costs", device.costs}};
-}
-
 void print_device(const DeviceDescription& device) {
   std::printf("%d: %s\n", device.index, device.name.c_str());
   std::printf("   %s device, %s, Vulkan %s\n", device.type.c_str(), device.driver.c_str(), device.api.c_str());
@@ -196,7 +190,7 @@ Result<int> list_devices(const Common& common, bool json) {
   VKF_TRY(devices, Device::list(true));
   if (json) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const DeviceDescription& device : devices) all.push_back(to_json(device));
+    for (const DeviceDescription& device : devices) all.push_back(nlohmann::ordered_json::parse(to_json(device)));
     std::printf("%s\n", all.dump(2).c_str());
     return 0;
   }
@@ -279,14 +273,6 @@ void say(const std::string& what) {
   if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "%s ...\n", what.c_str());
 }
 
-void print_times(const std::vector<KernelTime>& times) {
-  double all = 0;
-  for (const KernelTime& time : times) all += time.microseconds;
-  std::printf("  %-40s %12s %8s\n", "kernel", "device us", "share");
-  for (const KernelTime& time : times) std::printf("  %-40s %12.2f %7.1f%%\n", time.kernel.c_str(), time.microseconds, all > 0 ? 100 * time.microseconds / all : 0.0);
-  std::printf("  %-40s %12.2f\n", "all", all);
-}
-
 }  // namespace
 
 Result<int> run_model(const Common& common, const RunCommand& command) {
@@ -319,8 +305,10 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
     print_errors(outputs, wanted);
   }
   if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, command.output_dir));
-  if (command.profile) {
+  if (command.profile || !command.trace.empty()) {
     VKF_TRY(times, program.profile_host(views(inputs)));
+    if (!command.trace.empty()) VKF_CHECK_OK(write_file(command.trace, to_trace(times, graph.name, device.description().name)));
+    if (!command.profile) return 0;
     print_times(times);
     std::printf("%s\n", summary(device.store()).c_str());
   }

@@ -28,6 +28,7 @@ struct RunCommand {
   int top = 5;
   int repeat = 1;
   bool profile = false;
+  std::string trace;  ///< a file
 };
 
 struct PlanCommand {
@@ -58,6 +59,11 @@ Result<int> run_model(const Common& common, const RunCommand& command);
 Result<int> show_plan(const Common& common, const PlanCommand& command);
 Result<int> show_code(const Common& common, const CodeCommand& command);
 Result<int> validate_models(const Common& common, const ValidateCommand& command);
+
+/// A table of device times, bytes and rates.
+void print_times(const std::vector<KernelTime>& times);
+/// The same run as the JSON that Chrome's about:tracing and Perfetto read: one event per kernel, in microseconds.
+std::string to_trace(const std::vector<KernelTime>& times, const std::string& program, const std::string& device);
 
 /// What --device, --disable, --limit and --cache say.
 Result<DeviceOptions> device_options(const Common& common);

@@ -55,7 +55,8 @@ int main(int argc, char** argv) {
   run_app->add_option("--output-dir", run.output_dir, "Write every output there as NAME.npy");
   run_app->add_option("--top", run.top, "How many of the largest scores of a classifier are printed; 0 for none")->check(CLI::NonNegativeNumber);
   run_app->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
-  run_app->add_flag("--profile", run.profile, "Print the device time of every kernel");
+  run_app->add_flag("--profile", run.profile, "Print the device time of every kernel, the bytes it moves, and at which rate");
+  run_app->add_option("--trace", run.trace, "Write the device times of a run to a file that Chrome's about:tracing and Perfetto read");
   run_app->callback([&] { status = finish(run_model(common, run)); });
 
   PlanCommand plan;

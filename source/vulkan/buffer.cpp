@@ -87,7 +87,8 @@ Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, Buffe
   Error last = make_error(ErrorCode::out_of_memory, "The device '{}' has no memory type for such a buffer.",
                           device->info().name);
   for (std::uint32_t type : types) {
-    Result<void> allocated = allocate_type(device, needs.size, type);
+    Result<void> allocated = device->allocator().allocate ? borrow(device, needs.size, needs.alignment, type, kind != BufferKind::device)
+                                                          : allocate_type(device, needs.size, type);
     if (allocated.ok()) return attach(device, device->memory().memoryTypes[type].propertyFlags, kind);
     last = std::move(allocated).error();
     if (last.code != ErrorCode::out_of_memory) break;  // another type would not help
@@ -105,11 +106,29 @@ Result<void> Buffer::allocate_type(const std::shared_ptr<const Device>& device, 
   return {};
 }
 
+Result<void> Buffer::borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped) {
+  const LentMemory block = device->allocator().allocate(bytes, alignment, type, mapped);
+  if (block.memory == 0) return make_error(ErrorCode::out_of_memory, "The host's allocator has no {} bytes of memory type {}.", bytes, type);
+  block_ = std::shared_ptr<const LentMemory>(new LentMemory(block), [device](const LentMemory* lent) {
+    device->allocator().release(*lent);
+    delete lent;
+  });
+  if (mapped && block.mapped == nullptr) return invalid("The host's allocator gave {} bytes that are not mapped where mapped ones were asked for.", bytes);
+  if (block.offset % alignment != 0) return invalid("The host's allocator gave memory at offset {} where a multiple of {} was asked for.", block.offset, alignment);
+  return {};
+}
+
 Result<void> Buffer::attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind) {
   const DeviceFunctions& vk = device->functions();
-  VKF_CHECK_OK(vk.call(vk.BindBufferMemory, device->handle(), buffer_.get(), memory_.get(), VkDeviceSize{0}));
+  const VkDeviceMemory memory = block_ ? (VkDeviceMemory)block_->memory : memory_.get();  // a pointer or an integer, by platform
+  VKF_CHECK_OK(vk.call(vk.BindBufferMemory, device->handle(), buffer_.get(), memory, VkDeviceSize{block_ ? block_->offset : 0}));
   if ((flags & kMappable) != kMappable) return {};
   if (kind == BufferKind::device && !device->maps_device_memory()) return {};
+  if (block_) {
+    mapped_ = static_cast<std::byte*>(block_->mapped);
+    host_cached_ = (flags & kCached) != 0;
+    return {};
+  }
   void* view = nullptr;
   VKF_CHECK_OK(vk.call(vk.MapMemory, device->handle(), memory_.get(), VkDeviceSize{0}, VkDeviceSize{VK_WHOLE_SIZE},
                        VkMemoryMapFlags{0}, &view));

@@ -36,15 +36,19 @@ class Buffer {
   [[nodiscard]] bool host_cached() const { return host_cached_; }
 
   [[nodiscard]] VkBuffer handle() const { return handle_; }
+  /// The same as a number: which memory this is, for buffers that wrap one VkBuffer too.
+  [[nodiscard]] std::uint64_t number() const { return (std::uint64_t)handle_; }  // a pointer or an integer, by platform
 
  private:
   using Memory = Handle<VkDeviceMemory, &DeviceFunctions::FreeMemory>;
 
   Result<void> allocate(const std::shared_ptr<const Device>& device, BufferKind kind);
   Result<void> allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint32_t type);
+  Result<void> borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped);
   Result<void> attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind);
 
   Memory memory_;  // declared first: freed after the buffer is gone
+  std::shared_ptr<const LentMemory> block_;  // or the host's, given back likewise
   Handle<VkBuffer, &DeviceFunctions::DestroyBuffer> buffer_;
   VkBuffer handle_ = VK_NULL_HANDLE;  // buffer_'s, or the host's
   std::uint64_t size_ = 0;

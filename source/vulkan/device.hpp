@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -21,6 +22,21 @@ struct DeviceOptions {
   bool map_device_memory = true;  ///< false: device buffers are never mapped, so uploads are staged
 };
 
+/// Memory that a host program hands out: a VkDeviceMemory, where the block begins in it, and its first byte where the
+/// host has it mapped.
+struct LentMemory {
+  std::uint64_t memory = 0;
+  std::uint64_t offset = 0;
+  void* mapped = nullptr;
+};
+
+/// Where memory comes from when not from vkAllocateMemory. Called by any thread.
+struct Allocator {
+  /// Bytes, their alignment, the memory type, and whether the block must be mapped. A `memory` of 0: there is none left.
+  std::function<LentMemory(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped)> allocate;
+  std::function<void(const LentMemory& block)> release;
+};
+
 /// A device of the host program, lent for as long as anything made from the Device lives. Handles
 /// are Vulkan's, as void*.
 struct LentDevice {
@@ -28,11 +44,35 @@ struct LentDevice {
   void* device = nullptr;
   void* queue = nullptr;
   std::uint32_t queue_family = 0;  ///< one that computes
-  /// The host enabled what vkfuse's own Device would; else no optional feature is used (T0 and
-  /// subgroup arithmetic remain).
-  bool all_features = false;
-  /// Held around every use of the queue; null: the host uses the queue only while vkfuse does not.
-  std::mutex* queue_mutex = nullptr;
+  std::uint32_t api_version = 0;   ///< that the host's instance was made for; 0: 1.1
+  /// The VkDeviceCreateInfo that the device was made with, read during adopt(): features and extensions that it does
+  /// not enable are not used. Null: none is (T0 and subgroup arithmetic remain).
+  const void* create_info = nullptr;
+  /// Called around every use of the queue; empty: the host uses the queue only while vkfuse does not.
+  std::function<void()> lock_queue;
+  std::function<void()> unlock_queue;
+  Allocator allocator;  ///< empty: vkAllocateMemory
+};
+
+/// Guards a queue among vkfuse's threads, and then against its host.
+class QueueMutex {
+ public:
+  void lock() {
+    mutex_.lock();
+    if (lock_) lock_();
+  }
+  void unlock() {
+    if (unlock_) unlock_();
+    mutex_.unlock();
+  }
+  void with_host(std::function<void()> lock, std::function<void()> unlock) {
+    lock_ = std::move(lock);
+    unlock_ = std::move(unlock);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> lock_, unlock_;
 };
 
 /// Every useful feature the physical device has is enabled. Shared by everything made from it, so
@@ -74,6 +114,8 @@ class Device : public std::enable_shared_from_this<Device> {
   [[nodiscard]] std::uint32_t timestamp_bits() const { return timestamp_bits_; }
   [[nodiscard]] const VkPhysicalDeviceMemoryProperties& memory() const { return memory_; }
   [[nodiscard]] bool maps_device_memory() const { return map_device_memory_; }
+  /// The host's, or an empty one.
+  [[nodiscard]] const Allocator& allocator() const { return allocator_; }
 
  private:
   Device() = default;
@@ -95,9 +137,10 @@ class Device : public std::enable_shared_from_this<Device> {
   bool map_device_memory_ = true;
 
   bool owned_ = true;
+  Allocator allocator_;
 
-  mutable std::mutex own_mutex_;
-  std::mutex* queue_mutex_ = &own_mutex_;  // guards the queue and the value below
+  mutable QueueMutex own_mutex_;
+  QueueMutex* queue_mutex_ = &own_mutex_;  // guards the queue and the value below
   VkQueue queue_ = VK_NULL_HANDLE;
   std::uint64_t submitted_ = 0;
 };

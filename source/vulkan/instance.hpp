@@ -25,7 +25,7 @@ class Instance {
   static Result<std::shared_ptr<Instance>> create(const InstanceOptions& options = {});
   /// Uses the host's VkInstance and does not destroy it. `get_instance_proc_addr` may be null: the
   /// usual loader is then opened.
-  static Result<std::shared_ptr<Instance>> adopt(void* instance, void* get_instance_proc_addr = nullptr);
+  static Result<std::shared_ptr<Instance>> adopt(void* instance, void (*get_instance_proc_addr)() = nullptr);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
@@ -39,6 +39,8 @@ class Instance {
   [[nodiscard]] const InstanceFunctions& functions() const { return functions_; }
   [[nodiscard]] VkInstance handle() const { return instance_; }
   [[nodiscard]] VkPhysicalDevice physical_device(std::size_t index) const { return physical_devices_.at(index); }
+  /// Where it stands among the devices; invalid_argument if it does not.
+  [[nodiscard]] Result<std::size_t> index_of(void* physical_device) const;
 
  private:
   Instance() = default;

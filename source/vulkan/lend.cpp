@@ -1,27 +1,13 @@
 // Working on a device, and appending to command buffers, that belong to the host program.
+#include <algorithm>
+
 #include "vulkan/command_buffer.hpp"
 #include "vulkan/loader.hpp"
 #include "vulkan/query.hpp"
 
 namespace vkfuse::vulkan {
-namespace {
 
-// What a device is without any optional feature.
-void drop_features(Caps& caps) {
-  caps.subgroup_size_control = caps.full_subgroups = caps.subgroup_16bit = false;
-  caps.subgroup_size_min = caps.subgroup_size_max = caps.subgroup_size;
-  caps.storage_16bit = caps.storage_8bit = caps.float16 = false;
-  caps.round_to_even_f16 = caps.keep_denorms_f16 = false;
-  caps.dot_product_i8 = caps.dot_product_i8_accelerated = false;
-  caps.matrix_shapes.clear();
-  caps.matrix_bf16 = caps.matrix2_reductions = caps.matrix2_conversions = caps.matrix2_per_element = false;
-  caps.matrix2_tensor_addressing = caps.matrix2_workgroup_scope = caps.matrix2_flexible = false;
-  caps.int64 = caps.float64 = caps.int8 = caps.int16 = caps.executable_statistics = false;
-}
-
-}  // namespace
-
-Result<std::shared_ptr<Instance>> Instance::adopt(void* instance, void* get_instance_proc_addr) {
+Result<std::shared_ptr<Instance>> Instance::adopt(void* instance, void (*get_instance_proc_addr)()) {
   if (instance == nullptr) return invalid("A VkInstance to adopt is null.");
   std::shared_ptr<Instance> adopted(new Instance);
   auto lookup = reinterpret_cast<PFN_vkGetInstanceProcAddr>(get_instance_proc_addr);
@@ -38,10 +24,18 @@ Result<std::shared_ptr<Instance>> Instance::adopt(void* instance, void* get_inst
   return adopted;
 }
 
+Result<std::size_t> Instance::index_of(void* physical_device) const {
+  const auto found = std::find(physical_devices_.begin(), physical_devices_.end(), static_cast<VkPhysicalDevice>(physical_device));
+  if (found == physical_devices_.end()) return invalid("The physical device that is lent is none of its instance, or offers less than Vulkan 1.1.");
+  return static_cast<std::size_t>(found - physical_devices_.begin());
+}
+
 Result<std::shared_ptr<Device>> Device::adopt(std::shared_ptr<const Instance> instance, const LentDevice& lent) {
   if (!lent.physical_device || !lent.device || !lent.queue) {
     return invalid("A device is lent with a null physical device, device or queue.");
   }
+  if (!lent.lock_queue != !lent.unlock_queue) return invalid("A queue is lent with only one of the two functions that lock and unlock it.");
+  if (!lent.allocator.allocate != !lent.allocator.release) return invalid("Memory is lent with only one of the two functions that allocate and release it.");
   std::shared_ptr<Device> device(new Device);
   device->instance_ = std::move(instance);
   device->owned_ = false;
@@ -52,20 +46,21 @@ Result<std::shared_ptr<Device>> Device::adopt(std::shared_ptr<const Instance> in
 Result<void> Device::use(const LentDevice& lent) {
   const InstanceFunctions& vk = instance_->functions();
   const auto physical = static_cast<VkPhysicalDevice>(lent.physical_device);
-  VKF_TRY(info, describe_device(vk, physical));
+  const Enabled enabled{std::max(lent.api_version, VK_API_VERSION_1_1), static_cast<const VkDeviceCreateInfo*>(lent.create_info)};
+  VKF_TRY(info, describe_device(vk, physical, &enabled));
   info_ = std::move(info);
-  if (!lent.all_features) drop_features(info_.caps);
   VKF_TRY(family, queue_family_at(vk, physical, lent.queue_family));
   queue_family_ = family.index;
   timestamp_bits_ = family.timestamp_bits;
   device_ = static_cast<VkDevice>(lent.device);
   VKF_CHECK_OK(functions_.load(vk, device_));
   queue_ = static_cast<VkQueue>(lent.queue);
-  if (lent.queue_mutex) queue_mutex_ = lent.queue_mutex;
+  queue_mutex_->with_host(lent.lock_queue, lent.unlock_queue);
+  allocator_ = lent.allocator;
   FeatureChain features;
-  VKF_CHECK_OK(features.query(vk, physical));
-  push_descriptors_ = lent.all_features && features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
-  return finish_opening(physical, lent.all_features && features.timeline.timelineSemaphore);
+  VKF_CHECK_OK(features.query(vk, physical, &enabled));
+  push_descriptors_ = features.push_descriptors && functions_.CmdPushDescriptorSetKHR;
+  return finish_opening(physical, features.timeline.timelineSemaphore);
 }
 
 Result<CommandBuffer> CommandBuffer::adopt(const std::shared_ptr<const Device>& device, void* command_buffer) {

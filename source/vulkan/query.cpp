@@ -6,6 +6,8 @@
 #include <cstring>
 #include <optional>
 
+#include "vulkan/enabled.hpp"
+
 namespace vkfuse::vulkan {
 namespace {
 
@@ -37,9 +39,10 @@ struct Offer {
   }
 };
 
-Result<Offer> offer_of(const InstanceFunctions& vk, VkPhysicalDevice device) {
+Result<Offer> offer_of(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled) {
   VkPhysicalDeviceProperties properties{};
   vk.GetPhysicalDeviceProperties(device, &properties);
+  if (enabled != nullptr) return Offer{std::min({properties.apiVersion, enabled->api_version, VK_API_VERSION_1_3 | 0xFFFu}), enabled_extensions(*enabled)};
   VKF_TRY(extensions, vk.list(VkExtensionProperties{}, vk.EnumerateDeviceExtensionProperties, device,
                               static_cast<const char*>(nullptr)));
   return Offer{std::min(properties.apiVersion, VK_API_VERSION_1_3 | 0xFFFu), std::move(extensions)};
@@ -71,12 +74,13 @@ struct Properties {
   Properties(const Properties&) = delete;
   Properties& operator=(const Properties&) = delete;
 
-  void query(const InstanceFunctions& vk, VkPhysicalDevice device, const Offer& offer) {
+  /// `whole`: what the device has, though a host may not have enabled it; who made the driver is told anyway.
+  void query(const InstanceFunctions& vk, VkPhysicalDevice device, const Offer& offer, const Offer& whole) {
     Chain chain(core);
     chain.link(ids);
     chain.link(subgroup);
     chain.link(allocation);
-    if (offer.has(VK_API_VERSION_1_2, "VK_KHR_driver_properties")) chain.link(driver);
+    if (whole.has(VK_API_VERSION_1_2, "VK_KHR_driver_properties")) chain.link(driver);
     if (offer.has(VK_API_VERSION_1_2, "VK_KHR_shader_float_controls")) chain.link(floats);
     if (offer.has(VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control")) chain.link(subgroup_size);
     if (offer.has(VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product")) chain.link(dot_product);
@@ -156,7 +160,7 @@ std::optional<DType> dtype_of(VkComponentTypeKHR type) {
 }
 
 Result<void> fill_matrices(const InstanceFunctions& vk, VkPhysicalDevice device, const FeatureChain& features,
-                           Caps& caps) {
+                           std::uint32_t version, Caps& caps) {
   if (!features.matrix.cooperativeMatrix || !vk.GetPhysicalDeviceCooperativeMatrixPropertiesKHR) return {};
   VKF_TRY(shapes,
           vk.list(VkCooperativeMatrixPropertiesKHR{VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR, nullptr},
@@ -170,9 +174,7 @@ Result<void> fill_matrices(const InstanceFunctions& vk, VkPhysicalDevice device,
     caps.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, *a, *b, *c, *result});
   }
   caps.matrix_bf16 = features.bfloat16.shaderBFloat16CooperativeMatrix;
-  VkPhysicalDeviceProperties core{};
-  vk.GetPhysicalDeviceProperties(device, &core);
-  if (!features.maintenance4.maintenance4 || core.apiVersion < VK_API_VERSION_1_3) return {};  // kernels with what follows are SPIR-V 1.6
+  if (!features.maintenance4.maintenance4 || version < VK_API_VERSION_1_3) return {};  // kernels with what follows are SPIR-V 1.6
   caps.matrix2_reductions = features.matrix2.cooperativeMatrixReductions;
   caps.matrix2_conversions = features.matrix2.cooperativeMatrixConversions;
   caps.matrix2_per_element = features.matrix2.cooperativeMatrixPerElementOperations;
@@ -209,8 +211,8 @@ std::string version_text(std::uint32_t version) {
                      VK_API_VERSION_PATCH(version));
 }
 
-Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice device) {
-  VKF_TRY(offer, offer_of(vk, device));
+Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled) {
+  VKF_TRY(offer, offer_of(vk, device, enabled));
   Chain chain(core);
   const auto link = [&](std::uint32_t core_since, const char* extension, auto& structure) {
     if (!offer.has(core_since, extension)) return;
@@ -246,15 +248,17 @@ Result<void> FeatureChain::query(const InstanceFunctions& vk, VkPhysicalDevice d
   core.features.shaderInt16 = all.shaderInt16;
   core.features.shaderInt64 = all.shaderInt64;
   core.features.shaderFloat64 = all.shaderFloat64;
+  if (enabled != nullptr) keep_enabled(*enabled, *this);
   return {};
 }
 
-Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice device) {
-  VKF_TRY(offer, offer_of(vk, device));
+Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled) {
+  VKF_TRY(offer, offer_of(vk, device, enabled));
   Properties properties;
-  properties.query(vk, device, offer);
+  VKF_TRY(whole, offer_of(vk, device, nullptr));
+  properties.query(vk, device, offer, whole);
   FeatureChain features;
-  VKF_CHECK_OK(features.query(vk, device));
+  VKF_CHECK_OK(features.query(vk, device, enabled));
   const VkPhysicalDeviceProperties& core = properties.core.properties;
   DeviceInfo info;
   info.name = core.deviceName;
@@ -272,7 +276,7 @@ Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice
   apply_driver_limits(properties, info.caps);
   fill_subgroups(properties, features, info.caps);
   fill_features(properties, features, info.caps);
-  VKF_CHECK_OK(fill_matrices(vk, device, features, info.caps));
+  VKF_CHECK_OK(fill_matrices(vk, device, features, offer.version, info.caps));
   fill_memory(vk, device, properties, info);
   VKF_TRY(family, choose_queue_family(vk, device));
   info.caps.timestamp_period_ns = family.timestamp_bits > 0 ? core.limits.timestampPeriod : 0.0F;

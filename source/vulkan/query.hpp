@@ -13,8 +13,14 @@ bool has_extension(const std::vector<VkExtensionProperties>& extensions, const c
 /// "1.3.230".
 std::string version_text(std::uint32_t version);
 
-/// Name, limits and features.
-Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice device);
+/// What a host program has enabled on a device that it lends.
+struct Enabled {
+  std::uint32_t api_version = VK_API_VERSION_1_1;  ///< that its instance was made for
+  const VkDeviceCreateInfo* info = nullptr;        ///< null: no feature and no extension
+};
+
+/// Name, limits and features; of a device that is lent, those that its host has enabled.
+Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled = nullptr);
 
 struct QueueFamily {
   std::uint32_t index = 0;
@@ -63,8 +69,8 @@ struct FeatureChain {
   FeatureChain(const FeatureChain&) = delete;
   FeatureChain& operator=(const FeatureChain&) = delete;
 
-  /// Links, asks the device, and clears what vkfuse does not want (robustness costs speed).
-  Result<void> query(const InstanceFunctions& vk, VkPhysicalDevice device);
+  /// Links, asks the device, and clears what vkfuse does not want (robustness costs speed) and what is not enabled.
+  Result<void> query(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled = nullptr);
 };
 
 }  // namespace vkfuse::vulkan

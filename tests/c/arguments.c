@@ -7,6 +7,11 @@ static void test_null_handles(const vkf_device* device) {
   vkf_buffer* buffer = NULL;
   vkf_ticket* ticket = NULL;
   vkf_value value = 0;
+  vkf_recording* recording = NULL;
+  vkf_device* other = NULL;
+  vkf_store_report report = {0, 0, 0, 0, 0, NULL, NULL};
+  uint64_t bytes = 0;
+  size_t rank = 0;
   char* text = NULL;
   int done = 0;
   char byte = 0;
@@ -45,6 +50,29 @@ static void test_null_handles(const vkf_device* device) {
   REFUSED(vkf_buffer_read(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");
   REFUSED(vkf_ticket_wait(NULL), VKF_INVALID_ARGUMENT, "The ticket is null.");
   REFUSED(vkf_ticket_done(NULL, &done), VKF_INVALID_ARGUMENT, "The ticket is null.");
+  REFUSED(vkf_device_adopt(NULL, NULL, &other), VKF_INVALID_ARGUMENT, "The host's device is null.");
+  REFUSED(vkf_device_describe(NULL, &text), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_device_describe(device, NULL), VKF_INVALID_ARGUMENT, "The place for the text is null.");
+  REFUSED(vkf_device_list(0, NULL), VKF_INVALID_ARGUMENT, "The place for the text is null.");
+  REFUSED(vkf_device_limit(NULL, "storage_range", &bytes), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_device_limit(device, NULL, &bytes), VKF_INVALID_ARGUMENT, "The name of the limit is null.");
+  REFUSED(vkf_device_limit(device, "storage_range", NULL), VKF_INVALID_ARGUMENT, "The place for the limit is null.");
+  REFUSED(vkf_device_limit(device, "patience", &bytes), VKF_NOT_FOUND, "There is no limit named 'patience'");
+  REFUSED(vkf_device_feature(NULL, "int64", &done), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_device_feature(device, NULL, &done), VKF_INVALID_ARGUMENT, "The name of the feature is null.");
+  REFUSED(vkf_device_feature(device, "int64", NULL), VKF_INVALID_ARGUMENT, "The place for the answer is null.");
+  REFUSED(vkf_device_store(NULL, &report), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_device_store(device, NULL), VKF_INVALID_ARGUMENT, "The store report is null.");
+  REFUSED(vkf_device_store(device, &report), VKF_INVALID_ARGUMENT, "The members of the store report say that they have 0 bytes; set `size` to sizeof.");
+  REFUSED(vkf_buffer_wrap(NULL, 1, 16, 0, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_buffer_wrap(device, 0, 16, 0, &buffer), VKF_INVALID_ARGUMENT, "A VkBuffer to wrap is null");
+  REFUSED(vkf_record(NULL, NULL, NULL, 0, NULL, 0, NULL, 0, &recording), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_profile(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_profile_host(NULL, NULL, 0, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_program_type(NULL, "x", NULL, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_program_explain_segment(NULL, VKF_STAGE_GLSL, 0, &text), VKF_INVALID_ARGUMENT, "The program is null.");
+  CHECK(vkf_buffer_vulkan_handle(NULL) == 0);
+  vkf_recording_free(NULL);
   CHECK(vkf_device_name(NULL) == NULL && vkf_buffer_size(NULL) == 0 && vkf_program_kernel_count(NULL) == 0);
   CHECK(vkf_program_input_count(NULL) == 0 && vkf_program_output_count(NULL) == 0);
   CHECK(vkf_program_input_name(NULL, 0) == NULL && vkf_program_output_name(NULL, 0) == NULL);
@@ -57,12 +85,22 @@ static void test_null_handles(const vkf_device* device) {
   vkf_graph_free(graph);
 }
 
+static void hear(void* user, vkf_log_level level, const char* sentence) {
+  if (level == VKF_LOG_INFO && strstr(sentence, "is open") != NULL) ++*(int*)user;
+}
+
 static void test_options(const vkf_device* device) {
   vkf_device* other = NULL;
   vkf_program* program = NULL;
   vkf_graph* graph = NULL;
   const char* const names[] = {"T9"};
   const char* const missing[] = {NULL};
+  const char* const reorder[] = {"reorder"};
+  const vkf_limit nameless = {NULL, 1}, lower = {"max_invocations", 128};
+  vkf_store_report report = {sizeof report, 9, 9, 9, 9, NULL, NULL};
+  uint64_t bytes = 0;
+  char* text = NULL;
+  int heard = 0, has = 2;
   struct {
     vkf_compile_options known;
     char later;
@@ -87,7 +125,29 @@ static void test_options(const vkf_device* device) {
   CHECK(other == NULL);
   options.disable_count = 0;
   options.cache = "off";
+  options.limit_count = 1;
+  REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT, "The list of limits is null, but has a count of 1.");
+  options.limits = &nameless;
+  REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT, "The name of a limit is null.");
+  options.limits = &lower;
+  options.log = hear;
+  options.log_user = &heard;
   OK(vkf_device_open(&options, &other));
+  CHECK(heard == 1);
+  OK(vkf_device_list(0, &text));
+  CHECK(text != NULL && strstr(text, vkf_device_name(other)) != NULL && strstr(text, "\"storage_range\"") != NULL);
+  vkf_string_free(text);
+  OK(vkf_device_describe(other, &text));
+  CHECK(text != NULL && strstr(text, vkf_device_name(other)) != NULL && text[0] == '{');
+  vkf_string_free(text);
+  OK(vkf_device_limit(other, "max_invocations", &bytes));
+  CHECK(bytes >= 128);
+  OK(vkf_device_feature(other, "int64", &has));
+  CHECK(has == (strstr(vkf_device_name(other), "SwiftShader") == NULL));
+  OK(vkf_device_feature(other, "patience", &has));
+  CHECK(has == 0);
+  OK(vkf_device_store(other, &report));
+  CHECK(report.size == sizeof report && report.loaded == 0 && report.off != NULL && report.off[0] != '\0' && report.folder != NULL);
   vkf_device_free(other);
 
   OK(vkf_graph_parse("graph \"g\" {\n  %0 = input \"x\" : f32[4]\n  %1 = relu %0 : f32[4]\n  output \"y\" = %1\n}\n", &graph));
@@ -96,6 +156,17 @@ static void test_options(const vkf_device* device) {
   REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "7 is not a kind of numerics");
   compile.numerics = VKF_NUMERICS_STRICT;
   compile.no_fusion = 1;
+  OK(vkf_compile(device, graph, &compile, &program));
+  vkf_program_free(program);
+  compile.planner = "guess";
+  REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "There is no planner 'guess'");
+  compile.planner = "store-all";
+  compile.without = names;
+  compile.without_count = 1;
+  REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "'T9' is no mechanism to do without");
+  compile.without = missing;
+  REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "The name to do without is null.");
+  compile.without = reorder;
   OK(vkf_compile(device, graph, &compile, &program));
   vkf_program_free(program);
   /* A caller that is newer than the library may ask for nothing new. */

@@ -35,5 +35,6 @@ void check_refused(vkf_status got, vkf_status want, const char* words, const cha
 void test_arguments(const vkf_device* device);
 void test_graphs(void);
 void test_runs(const vkf_device* device);
+void test_streams(const vkf_device* device);
 
 #endif

@@ -34,6 +34,7 @@ int main(void) {
   test_arguments(device);
   test_graphs();
   test_runs(device);
+  test_streams(device);
   vkf_device_free(device);
   if (failures == 0) puts("everything is as it should be");
   return failures == 0 ? 0 : 1;

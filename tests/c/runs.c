@@ -127,6 +127,47 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
   REFUSED(vkf_buffer_create(device, UINT64_MAX, &x), VKF_OUT_OF_MEMORY, "18446744073709551615");
 }
 
+static void test_times(const vkf_device* device, const vkf_program* program) {
+  const int64_t sizes[2] = {2, 4};
+  vkf_host_input input;
+  vkf_kernel_time times[2];
+  size_t count = 9;
+  memset(&input, 0, sizeof input);
+  input.name = "x";
+  input.data = kX;
+  input.bytes = sizeof kX;
+  input.sizes = sizes;
+  input.rank = 2;
+  OK(vkf_profile_host(program, &input, 1, times, 2, &count));
+  CHECK(count == 1 && strcmp(times[0].kernel, "segment 0") == 0 && times[0].microseconds >= 0 && times[0].bytes == sizeof kX + sizeof kY + sizeof kZ);
+  OK(vkf_profile_host(program, &input, 1, NULL, 0, &count));
+  REFUSED(vkf_profile_host(program, &input, 1, NULL, 2, &count), VKF_INVALID_ARGUMENT, "The list of times is null, but has a count of 2.");
+  {
+    const vkf_symbol n = {"n", 2};
+    vkf_buffer* x = NULL;
+    vkf_buffer* y = NULL;
+    vkf_buffer* z = NULL;
+    OK(vkf_buffer_create(device, sizeof kX, &x));
+    OK(vkf_buffer_create(device, sizeof kY, &y));
+    OK(vkf_buffer_create(device, sizeof kZ, &z));
+    CHECK(vkf_buffer_vulkan_handle(x) != 0 && vkf_buffer_vulkan_handle(x) != vkf_buffer_vulkan_handle(y));
+    {
+      const vkf_binding in = {"x", x}, out[2] = {{"y", y}, {"z", z}};
+      float got[8] = {0};
+      OK(vkf_buffer_write(x, 0, kX, sizeof kX));
+      count = 9;
+      OK(vkf_profile(program, &in, 1, out, 2, &n, 1, times, 1, &count));
+      CHECK(count == 1 && times[0].bytes == sizeof kX + sizeof kY + sizeof kZ);
+      OK(vkf_buffer_read(y, 0, got, sizeof kY));
+      CHECK(memcmp(got, kY, sizeof kY) == 0);
+      REFUSED(vkf_profile(program, &in, 1, out, 1, &n, 1, times, 1, &count), VKF_INVALID_ARGUMENT, "'z'");
+    }
+    vkf_buffer_free(x);
+    vkf_buffer_free(y);
+    vkf_buffer_free(z);
+  }
+}
+
 static void test_questions(const vkf_device* device, const vkf_program* program) {
   uint64_t bytes = 0;
   int64_t sizes[2] = {0, 0};
@@ -147,6 +188,25 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   REFUSED(vkf_program_sizes(program, "y", twice, 2, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The symbol 'n' is given twice.");
   REFUSED(vkf_program_sizes(program, "y", &nameless, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The name of a symbol is null.");
   REFUSED(vkf_program_sizes(program, "y", &n, 1, &bytes, NULL, 2, NULL), VKF_INVALID_ARGUMENT, "The list of sizes is null");
+  {
+    vkf_dtype dtype = VKF_BOOL;
+    vkf_dim shape[2];
+    OK(vkf_program_type(program, "x", &dtype, shape, 2, &rank));
+    CHECK(dtype == VKF_F32 && rank == 2 && strcmp(shape[0].symbol, "n") == 0 && shape[1].size == 4);
+    OK(vkf_program_type(program, "z", NULL, NULL, 0, &rank));
+    CHECK(rank == 1);
+    REFUSED(vkf_program_type(program, "q", &dtype, NULL, 0, NULL), VKF_NOT_FOUND, "no input and no output 'q'.");
+    REFUSED(vkf_program_type(program, "x", NULL, NULL, 1, NULL), VKF_INVALID_ARGUMENT, "The list of dimensions is null");
+  }
+  OK(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, 0, &text));
+  CHECK(text != NULL && strstr(text, "OpEntryPoint") != NULL);
+  vkf_string_free(text);
+  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, 1, &text), VKF_INVALID_ARGUMENT, "There is no segment 1: the plan has 1.");
+  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, SIZE_MAX, &text), VKF_INVALID_ARGUMENT, "There is no segment 18446744073709551615.");
+  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_PLAN, 0, &text), VKF_INVALID_ARGUMENT, "Stage 1 has no text of one segment");
+  OK(vkf_program_explain(program, VKF_STAGE_HTML, &text));
+  CHECK(text != NULL && strstr(text, "<html") != NULL);
+  vkf_string_free(text);
   OK(vkf_program_explain(program, VKF_STAGE_GLSL, &text));
   CHECK(text != NULL && strstr(text, "void main()") != NULL);
   vkf_string_free(text);
@@ -182,5 +242,6 @@ void test_runs(const vkf_device* device) {
   test_host(program);
   test_device_memory(device, program);
   test_questions(device, program);
+  test_times(device, program);
   vkf_program_free(program);
 }

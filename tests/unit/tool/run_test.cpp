@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "support/device.hpp"
 #include "tool/commands.hpp"
@@ -79,11 +81,29 @@ TEST_F(RunModel, TakesArraysAndWritesThem) {
 
 TEST_F(RunModel, PrintsTheTimeOfEveryKernel) {
   command_.profile = true;
+  command_.trace = folder_ / "trace.json";
   const std::string text = printed(common_, command_);
-  EXPECT_NE(text.find("device us    share\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("device us    share          bytes       GB/s\n"), std::string::npos) << text;
   EXPECT_NE(text.find("segment 0"), std::string::npos) << text;
-  EXPECT_NE(text.find("100.0%\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("100.0%"), std::string::npos) << text;
   EXPECT_NE(text.find("Shaders compiled: "), std::string::npos) << text;
+  // 4 rows: x is 4 floats, the result 16, the weights 4 and the bias 4.
+  const auto trace = nlohmann::json::parse(std::ifstream(command_.trace));
+  double end = 0;
+  std::uint64_t bytes = 0;
+  int kernels = 0;
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    ++kernels;
+    EXPECT_GE(event.at("ts").get<double>(), end) << trace;
+    end = event.at("ts").get<double>() + event.at("dur").get<double>();
+    bytes += event.at("args").at("bytes").get<std::uint64_t>();
+  }
+  EXPECT_EQ(kernels, 1);
+  EXPECT_GT(end, 0);
+  EXPECT_EQ(bytes, 4U * (4 + 16 + 4 + 4));
+  command_.trace = folder_ / "no such folder" / "trace.json";
+  EXPECT_NE(refused(common_, command_).message.find("no such folder"), std::string::npos);
 }
 
 TEST_F(RunModel, DrawsTheSameNumbersFromASeed) {

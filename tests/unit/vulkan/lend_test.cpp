@@ -1,17 +1,22 @@
 // A host that already has Vulkan lends it.
 #include "unit/vulkan/fixture.hpp"
+#include "vulkan/query.hpp"
 
 namespace vkfuse::vulkan::test {
 namespace {
 
-LentDevice lend(const Device& host, bool all_features) {
+LentDevice lend(const Device& host, const VkDeviceCreateInfo* info) {
   VkQueue queue = VK_NULL_HANDLE;
   host.functions().GetDeviceQueue(host.handle(), host.queue_family(), 0u, &queue);
   return {.physical_device = host.instance()->physical_device(0),
           .device = host.handle(),
           .queue = queue,
           .queue_family = host.queue_family(),
-          .all_features = all_features};
+          .api_version = VK_API_VERSION_1_3,
+          .create_info = info,
+          .lock_queue = {},
+          .unlock_queue = {},
+          .allocator = {}};
 }
 
 class LendTest : public testing::TestWithParam<bool> {};
@@ -20,7 +25,13 @@ TEST_P(LendTest, KernelsRunOnALentDeviceWhichOutlivesThem) {
   const auto host = open_device();
   {
     const auto instance = must(Instance::adopt(host->instance()->handle()));
-    const auto device = must(Device::adopt(instance, lend(*host, GetParam())));
+    FeatureChain features;
+    must(features.query(host->instance()->functions(), host->instance()->physical_device(0)));
+    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+    info.pNext = &features.core;
+    info.enabledExtensionCount = static_cast<std::uint32_t>(features.extensions.size());
+    info.ppEnabledExtensionNames = features.extensions.data();
+    const auto device = must(Device::adopt(instance, lend(*host, GetParam() ? &info : nullptr)));
     EXPECT_EQ(device->has_timeline(), GetParam() && host->has_timeline());
     EXPECT_EQ(device->caps().int64, GetParam() && host->caps().int64);
     const auto add = must(VectorAdd::create(device));
@@ -57,7 +68,7 @@ TEST(LendingTest, NullsAreSentences) {
   EXPECT_EQ(Device::adopt(device->instance(), {}).error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(CommandBuffer::adopt(device, nullptr).error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(Buffer::wrap(device, 0, 16).error().code, ErrorCode::invalid_argument);
-  LentDevice lent = lend(*device, false);
+  LentDevice lent = lend(*device, nullptr);
   lent.queue_family = 77;
   EXPECT_EQ(Device::adopt(device->instance(), lent).error().code, ErrorCode::invalid_argument);
 }
