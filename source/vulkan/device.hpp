@@ -1,6 +1,8 @@
 // A logical device with one compute queue.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -74,6 +76,10 @@ class Device : public std::enable_shared_from_this<Device> {
   [[nodiscard]] std::uint32_t timestamp_bits() const { return timestamp_bits_; }
   [[nodiscard]] const VkPhysicalDeviceMemoryProperties& memory() const { return memory_; }
   [[nodiscard]] bool maps_device_memory() const { return map_device_memory_; }
+  /// The buffers of this device that are alive, by heap.
+  [[nodiscard]] std::uint64_t allocated(std::uint32_t heap) const { return allocated_[heap]; }
+  void count_allocated(std::uint32_t heap, std::uint64_t bytes) const { allocated_[heap] += bytes; }
+  void count_freed(std::uint32_t heap, std::uint64_t bytes) const { allocated_[heap] -= bytes; }
 
  private:
   Device() = default;
@@ -95,6 +101,7 @@ class Device : public std::enable_shared_from_this<Device> {
   bool map_device_memory_ = true;
 
   bool owned_ = true;
+  mutable std::array<std::atomic<std::uint64_t>, VK_MAX_MEMORY_HEAPS> allocated_{};
 
   mutable std::mutex own_mutex_;
   std::mutex* queue_mutex_ = &own_mutex_;  // guards the queue and the value below
