@@ -30,7 +30,7 @@ Result<BufferSets> make_sets(runtime::Context& context, const ir::Graph& graph, 
 struct Part {
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Variant> variant;
-  std::optional<vulkan::Buffer> arena;
+  runtime::Arena arena;
   std::vector<runtime::Ranges> sets;
 };
 

@@ -79,6 +79,8 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, con
   VKF_CHECK_OK(restrict_caps(options, caps));
   VKF_TRY(device, vulkan::Device::create(instance, index, without));
   context->device_ = device;
+  VKF_TRY(memory, restrict_memory(options, vulkan::expected_placement(*device, vulkan::BufferKind::device).heap_bytes));
+  context->memory_limit_ = memory;
   context->store_ = std::make_unique<store::Store>(options.store);
   context->shaders_ = std::make_unique<Shaders>(*context->store_);
   context->base_.name = device->info().name;
@@ -90,6 +92,13 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, con
   context->base_.caps.keep_nan_f64 = caps.keep_nan_f64 && controls;
   context->base_.caps.int64 = caps.int64 && context->shaders_->can_compile(spirv::GlslExtension::arithmetic_int64);
   return context;
+}
+
+std::uint64_t Context::memory_left(vulkan::BufferKind kind) const {
+  const vulkan::Placement main = vulkan::expected_placement(*device_, vulkan::BufferKind::device);
+  const vulkan::Placement place = vulkan::expected_placement(*device_, kind);
+  const std::uint64_t limit = place.heap == main.heap ? memory_limit_ : place.heap_bytes;
+  return limit - std::min(limit, device_->allocated(place.heap));
 }
 
 Result<Target> Context::target(std::span<const Rung> wanted) {

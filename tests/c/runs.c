@@ -147,6 +147,26 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   REFUSED(vkf_program_sizes(program, "y", twice, 2, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The symbol 'n' is given twice.");
   REFUSED(vkf_program_sizes(program, "y", &nameless, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The name of a symbol is null.");
   REFUSED(vkf_program_sizes(program, "y", &n, 1, &bytes, NULL, 2, NULL), VKF_INVALID_ARGUMENT, "The list of sizes is null");
+  {
+    vkf_memory memory = {0};
+    vkf_symbol more = n;
+    uint64_t inputs;
+    REFUSED(vkf_program_memory(program, &n, 1, &memory), VKF_INVALID_ARGUMENT, "The memory says that it has 0 bytes");
+    memory.size = sizeof memory;
+    OK(vkf_program_memory(program, &n, 1, &memory));
+    inputs = memory.inputs;
+    CHECK(memory.size == sizeof memory && inputs > 0 && memory.outputs > 0);
+    more.size = 100 * n.size;
+    OK(vkf_program_memory(program, &more, 1, &memory));
+    CHECK(memory.inputs == 100 * inputs);
+    memory.size = offsetof(vkf_memory, outputs); /* an older caller */
+    memory.outputs = 12345;
+    OK(vkf_program_memory(program, &n, 1, &memory));
+    CHECK(memory.inputs == inputs && memory.outputs == 12345);
+    REFUSED(vkf_program_memory(program, NULL, 0, &memory), VKF_INVALID_ARGUMENT, "'n'");
+    REFUSED(vkf_program_memory(program, &n, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the memory is null.");
+    REFUSED(vkf_program_memory(NULL, &n, 1, &memory), VKF_INVALID_ARGUMENT, "The program is null.");
+  }
   OK(vkf_program_explain(program, VKF_STAGE_GLSL, &text));
   CHECK(text != NULL && strstr(text, "void main()") != NULL);
   vkf_string_free(text);
