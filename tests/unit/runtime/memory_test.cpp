@@ -113,6 +113,28 @@ TEST(MemoryUse, AnArenaBeyondThatIsSeveralBuffers) {
   for (const float value : outputs.at("y").as<float>()) ASSERT_NEAR(value, (std::exp(2.0F) + 2.0F) * 2.0F, 1e-4);
 }
 
+TEST(StorageRange, IsOneErrorThatNamesTheLimit) {
+  DeviceOptions options;
+  options.limits["storage_range"] = 1 << 20;
+  const WatchedDevice watched(options);
+  // Values that no kernel binds may be as large as they like: the sum is one kernel.
+  const Tensor x = Tensor::input("x", DType::f32, {Dim::any("n"), 16});
+  const Tensor ones = Tensor::scalar(DType::f32, 1).broadcast_to({4096, 1024});
+  EXPECT_TRUE(compile(watched.device(), {(ones + 1.0F).sum()}).ok());
+  // Tensors within the range work, one row more does not.
+  const Executable program = must(compile(watched.device(), {x + 1.0F}));
+  const std::vector<float> fits = ramp(256 * 1024);
+  const Outputs outputs = must(program.run({{"x", HostView(fits)}}));
+  EXPECT_EQ(outputs.at("y").as<float>()[262143], fits[262143] + 1.0F);
+  const std::vector<float> beyond = ramp(16385 * 16);
+  WatchedDevice::counts().clear();
+  const auto run = program.run({{"x", HostView(beyond)}});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(run.error().message.find("takes 1048640 bytes, and one storage buffer of this device holds 1048576 (storage_range)."), std::string::npos) << run.error().text();
+  EXPECT_EQ(WatchedDevice::counts().allocations, 0);
+}
+
 TEST(Constants, AreSharedByTheProgramsOfADevice) {
   const WatchedDevice watched;
   const std::vector<float> weights = ramp(250000);
