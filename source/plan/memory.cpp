@@ -215,11 +215,8 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
     const std::int64_t bytes = steps[step].schedule.scratch_bytes;
     if (bytes > 0) rest.push_back({scratch_id(plan, step), step, step, ceil_to(bytes, alignment)});
   }
-  for (const Lifetime& value : rest) {
-    if (value.bytes <= memory.piece_bytes) continue;
-    return make_error(ErrorCode::out_of_memory, "An intermediate value of {} bytes is beyond the {} bytes that the device '{}' allocates at once (max_allocation).",
-                      value.bytes, plan.target.caps.max_allocation, plan.target.name);
-  }
+  // A value that no buffer of the device holds is no reason not to plan: who runs it is told.
+  for (const Lifetime& value : rest) memory.piece_bytes = std::max(memory.piece_bytes, value.bytes);
   memory.largest_live = largest_live(rest, steps.size());
   const auto packing = best_packing(rest, memory.piece_bytes, memory.largest_live);
   if (!packing) return invalid("The intermediate values of the graph '{}' need more than 2^63 bytes.", plan.graph.name);

@@ -54,10 +54,16 @@ Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
 
 Result<void> Program::check_memory(const Variant& variant, const plan::Memory& memory, bool ports) {
   VKF_TRY(use, memory_of(variant.symbols, variant.steps, memory));
+  for (const std::int64_t bytes : memory.pieces) VKF_CHECK_OK(check_size(plan_.target, "An intermediate value", static_cast<std::uint64_t>(bytes)));
   std::uint64_t missing = 0;  // constants that no program has uploaded
+  std::set<ir::NodeId> own;    // those of this one need not be looked for among those of all
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, constant] : constants_) own.insert(id);
+  }
   std::set<const void*> counted;
   for (const auto& [id, bytes] : constants_read()) {
-    if (!counted.insert(bytes.get()).second || context_->constants().has(bytes)) continue;
+    if (own.count(id) != 0 || !counted.insert(bytes.get()).second || context_->constants().has(bytes)) continue;
     VKF_CHECK_OK(check_size(plan_.target, fmt::format("The constant %{}", id), buffer_bytes(static_cast<std::int64_t>(bytes->size()))));
     missing += buffer_bytes(static_cast<std::int64_t>(bytes->size()));
   }

@@ -127,7 +127,7 @@ TEST(Donations, RandomGraphsAreRightWithEveryInputGivenAway) {
   options.caps = target().caps;
   options.max_ops = 12;
   const char* wanted = std::getenv("VKFUSE_FUZZ_CASES");
-  const std::uint64_t cases = wanted == nullptr ? 40 : std::strtoull(wanted, nullptr, 10);
+  const std::uint64_t cases = wanted == nullptr ? 25 : std::strtoull(wanted, nullptr, 10);
   int reused = 0;
   for (std::uint64_t seed = 1; seed <= cases; ++seed) {
     const Case one = random_case(seed, options);

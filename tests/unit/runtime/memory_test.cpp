@@ -79,8 +79,19 @@ TEST(MemoryUse, OneBufferMayNotBeLargerThanTheDeviceAllocates) {
   DeviceOptions options;
   options.limits["max_allocation"] = 300000;
   const WatchedDevice watched(options);
-  const auto unfused = compile_text(watched.device(), chain_text(100000, {"neg", "exp"}), one_kernel_per_op());
-  EXPECT_NE(unfused.error().message.find("beyond the 300000 bytes"), std::string::npos) << unfused.error().message;
+  const std::string text = R"(graph "narrow" {
+  %0 = input "x" : f32[100000]
+  %1 = neg %0 : f32[100000]
+  %2 = reduce_sum axes=[0] %1 : f32[]
+  output "y" = %2
+})";
+  std::vector<float> large = ramp(100000);
+  DeviceOptions narrow;
+  narrow.limits["max_allocation"] = 400000;  // what the input takes, and less than the intermediate value as it is padded
+  const WatchedDevice other(narrow);
+  const auto within = must(compile_text(other.device(), text, one_kernel_per_op())).run({{"x", HostView(large)}});
+  ASSERT_FALSE(within.ok());
+  EXPECT_NE(within.error().message.find("An intermediate value takes 400128 bytes"), std::string::npos) << within.error().message;
   const Executable program = chain(watched.device(), 100000, {"neg"});
   const std::vector<float> data = ramp(100000);
   const auto run = program.run({{"x", HostView(data)}});
