@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data.hpp"
-#include "runtime/program.hpp"
+#include "runtime/host_run.hpp"
 
 namespace vkfuse::bench {
 
