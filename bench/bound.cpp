@@ -118,12 +118,9 @@ Result<void> bind_part(const std::shared_ptr<runtime::Program>& program, const B
   VKF_TRY(variant, program->variant({}));
   part.variant = variant;
   VKF_TRY(constants, program->constant_ranges());
-  if (variant->memory.arena_bytes > 0) {
-    const auto bytes = static_cast<std::uint64_t>(variant->memory.arena_bytes);
-    VKF_TRY(arena, Buffer::create(program->context()->device(), bytes, BufferKind::device));
-    part.arena = std::move(arena);
-    runtime::add_arena(variant->memory, *part.arena, constants);
-  }
+  VKF_TRY(arena, runtime::make_arena(program->context()->device(), variant->memory));
+  part.arena = std::move(arena);
+  runtime::add_arena(variant->memory, part.arena, constants);
   const ir::Graph& graph = program->plan().graph;
   for (const ir::Output& output : graph.outputs()) {
     if (sets.sets.front().outputs.count(output.name) > 0) continue;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data.hpp"
-#include "runtime/program.hpp"
+#include "runtime/host_run.hpp"
 
 namespace vkfuse::bench {
 
@@ -30,7 +30,7 @@ Result<BufferSets> make_sets(runtime::Context& context, const ir::Graph& graph, 
 struct Part {
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Variant> variant;
-  std::optional<vulkan::Buffer> arena;
+  runtime::Arena arena;
   std::vector<runtime::Ranges> sets;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,11 +65,30 @@ struct HostTensor {
 using Inputs = std::map<std::string, HostView, std::less<>>;
 using Outputs = std::map<std::string, HostTensor, std::less<>>;
 
+/// Sizes of symbolic dimensions by name.
+using Symbols = std::map<std::string, std::int64_t, std::less<>>;
+
 /// Device buffers by input and output name, with the sizes of symbolic dimensions.
 struct Bindings {
   std::map<std::string, Buffer, std::less<>> inputs;
   std::map<std::string, Buffer, std::less<>> outputs;
-  std::map<std::string, std::int64_t, std::less<>> symbols;
+  Symbols symbols;
+  /// Inputs that nobody needs after the run: their buffers, each bound to this input alone, may take results and
+  /// intermediate values once the input has been read for the last time, and hold nothing in particular afterwards. Where
+  /// one is donated, outputs may be left unbound: they take such a buffer if one fits, else a new one; Ticket::outputs() has
+  /// them.
+  std::set<std::string, std::less<>> donated;
+};
+
+/// Memory of one run in bytes, as buffers are padded.
+struct MemoryUse {
+  std::uint64_t arena = 0;      ///< intermediate values, packed by lifetime; one arena per run in flight
+  std::uint64_t constants = 0;  ///< uploaded at the first run, and shared by the programs of a device that have equal ones
+  std::uint64_t inputs = 0;     ///< of run(): one set per run in flight; of submit(): what the caller has allocated
+  std::uint64_t outputs = 0;    ///< likewise; none for a result that lies inside an input or another result
+  std::uint64_t staging = 0;    ///< host memory that run() copies through; 0 where the device's memory is the host's
+
+  [[nodiscard]] std::uint64_t total() const { return arena + constants + inputs + outputs + staging; }
 };
 
 /// Device time of one segment of a plan in one run.
@@ -85,6 +105,8 @@ class Ticket {
   Result<void> wait() const;
   /// Whether it is done, without blocking.
   [[nodiscard]] bool done() const;
+  /// The buffer of every output by name: as bound, that of a donated input, or a new one. The result is at its start.
+  [[nodiscard]] const std::map<std::string, Buffer, std::less<>>& outputs() const;
 
   struct State;  // internal
   explicit Ticket(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -104,10 +126,12 @@ struct Port {
 
 enum class Stage : std::uint8_t { graph, plan, json, glsl, spirv, msl, hlsl, html };
 
-/// A compiled program. Immutable; copies share it; thread-safe (runs of one executable take turns).
+/// A compiled program. Immutable; copies share it; thread-safe: runs of several threads overlap, each with memory of its own,
+/// up to four at a time.
 class Executable {
  public:
-  /// Uploads, runs, downloads. Sizes that were not seen before only re-record.
+  /// Uploads, runs, downloads. Sizes that were not seen before only re-record. ErrorCode::out_of_memory, before anything is
+  /// allocated, if the device's memory does not hold what memory() says.
   [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;
   /// Runs on device buffers without waiting; the buffers stay alive until the ticket is done. An
   /// output may be the same buffer as an input of the same size that feeds it element by element. One that is a
@@ -120,6 +144,10 @@ class Executable {
   /// what the kernels wrote is visible to compute shaders, transfers and the host after. Every other stage is the
   /// host's to wait for. After an error the command buffer must be reset: it may have half of a run.
   [[nodiscard]] Result<Recording> record(void* command_buffer, const Bindings& bindings) const;
+  /// What a run at these sizes takes; every symbol has one. Nothing is compiled or allocated.
+  ///
+  ///     Result<MemoryUse> use = exe->memory({{"n", 4096}});
+  [[nodiscard]] Result<MemoryUse> memory(const Symbols& symbols = {}) const;
   /// Device time per kernel of one run, in running order. Unsupported where the queue has no
   /// timestamps.
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Bindings& bindings) const;

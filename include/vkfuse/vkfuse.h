@@ -319,6 +319,20 @@ typedef struct vkf_symbol {
 VKF_API vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols, size_t symbol_count, uint64_t* bytes,
                                      int64_t* sizes, size_t capacity, size_t* rank);
 
+/* Memory of one run in bytes, as buffers are padded. */
+typedef struct vkf_memory {
+  size_t size;        /* set to sizeof by the caller */
+  uint64_t arena;     /* intermediate values, packed by lifetime; one arena per run in flight */
+  uint64_t constants; /* uploaded at the first run, and shared by the programs of a device that have equal ones */
+  uint64_t inputs;    /* of vkf_run(): one set per run in flight; of vkf_submit(): what the caller has made */
+  uint64_t outputs;   /* likewise; none for a result that lies inside an input or another result */
+  uint64_t staging;   /* host memory that vkf_run() copies through; 0 where the device's memory is the host's */
+} vkf_memory;
+
+/* What a run takes when symbols have these sizes, every symbol one. Nothing is compiled or allocated. A run that the device's memory
+ * does not hold is VKF_OUT_OF_MEMORY before anything is allocated. */
+VKF_API vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count, vkf_memory* memory);
+
 /* ---- runs on host memory ---- */
 
 /* A dense input, read until vkf_run() returns. */

@@ -5,13 +5,10 @@
 #include "api/tensor_node.hpp"
 #include "spirv/reflect.hpp"
 #include "spirv/tools.hpp"
-#include "vkfuse/interop.hpp"
 
 namespace vkfuse {
 
 namespace {
-
-constexpr std::size_t kMaxHostRuns = 4;  // each holds device memory
 
 const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name; }
 
@@ -77,70 +74,6 @@ Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) 
   return prepared;
 }
 
-/// The run kept for these sizes, made on first use. The caller holds the mutex.
-Result<runtime::HostRun*> host_run(Executable::State& state, const SymbolValues& symbols) {
-  const auto known = state.runs.find(symbols);
-  if (known != state.runs.end()) return known->second.get();
-  VKF_TRY(variant, state.program->variant(symbols));
-  if (state.runs.size() >= kMaxHostRuns) state.runs.clear();
-  VKF_TRY(run, runtime::HostRun::create(state.program, std::move(variant)));
-  return state.runs.emplace(symbols, std::move(run)).first->second.get();
-}
-
-Result<runtime::Ranges> bound_ranges(const runtime::Program& program, const Bindings& bindings, Ticket::State& ticket) {
-  const ir::Graph& graph = program.plan().graph;
-  runtime::Ranges ranges;
-  const auto add = [&](const char* kind, const std::string& name, ir::NodeId id, const auto& buffers) -> Result<void> {
-    const auto given = buffers.find(name);
-    if (given == buffers.end() || given->second.state() == nullptr) return invalid("No buffer was bound to the {} '{}'.", kind, name);
-    VKF_TRY(bytes, program.bytes_of(id, bindings.symbols));
-    if (given->second.size() < static_cast<std::uint64_t>(bytes)) {
-      return invalid("The {} '{}' takes {} bytes, but its buffer has {}.", kind, name, bytes, given->second.size());
-    }
-    const std::uint64_t padded = (static_cast<std::uint64_t>(bytes) + 15) / 16 * 16;
-    const Buffer::State& buffer = *given->second.state();
-    if (buffer.context != program.context()) return invalid("The buffer that is bound to the {} '{}' is of another device than the program.", kind, name);
-    ranges[id] = {&buffer.buffer, buffer.offset, std::max<std::uint64_t>(padded, 16)};
-    ticket.buffers.push_back(given->second.state());
-    return {};
-  };
-  for (ir::NodeId id : program.inputs()) VKF_CHECK_OK(add("input", input_name(graph, id), id, bindings.inputs));
-  for (const ir::Output& output : graph.outputs()) {
-    if (ranges.count(output.value) == 0) VKF_CHECK_OK(add("output", output.name, output.value, bindings.outputs));
-  }
-  return ranges;
-}
-
-/// Everything of one submission, recorded but not yet submitted, or appended to the command buffer of a host.
-Result<std::shared_ptr<Ticket::State>> record_run(const std::shared_ptr<runtime::Program>& program, const Bindings& bindings,
-                                              const vulkan::TimestampPool* timestamps, void* host_commands = nullptr) {
-  auto state = std::make_shared<Ticket::State>();
-  state->program = program;
-  VKF_TRY(ranges, bound_ranges(*program, bindings, *state));
-  VKF_TRY(variant, program->variant(bindings.symbols));
-  state->variant = variant;
-  VKF_TRY(constants, program->constant_ranges());
-  ranges.insert(constants.begin(), constants.end());
-  if (!variant->memory.slots.empty()) {
-    VKF_TRY(arena, vulkan::Buffer::create(program->context()->device(), static_cast<std::uint64_t>(variant->memory.arena_bytes), vulkan::BufferKind::device));
-    state->arena = std::move(arena);
-    runtime::add_arena(variant->memory, *state->arena, ranges);
-  }
-  VKF_CHECK_OK(program->check_sharing(*variant, ranges));
-  const std::shared_ptr<vulkan::Device>& device = program->context()->device();
-  VKF_TRY(commands, host_commands != nullptr ? vulkan::CommandBuffer::adopt(device, host_commands) : vulkan::CommandBuffer::create(device));
-  VKF_CHECK_OK(commands.begin());
-  // What an earlier submission wrote may be read here, and what it reads may be written.
-  commands.barrier(vulkan::Access::compute | vulkan::Access::transfer, vulkan::Access::compute);
-  VKF_CHECK_OK(program->record(commands, *variant, ranges, timestamps));
-  // Kernels of a later submission of ours are behind its first barrier; a host's own may be behind none.
-  const auto readers = vulkan::Access::transfer | vulkan::Access::host;
-  commands.barrier(vulkan::Access::compute, host_commands != nullptr ? readers | vulkan::Access::compute : readers);
-  VKF_CHECK_OK(commands.end());
-  state->commands = std::move(commands);
-  return state;
-}
-
 std::vector<KernelTime> public_times(const std::vector<runtime::StepTime>& steps) {
   std::vector<KernelTime> times;
   for (const runtime::StepTime& step : steps) times.push_back({step.kernel, step.microseconds, step.bytes});
@@ -149,24 +82,14 @@ std::vector<KernelTime> public_times(const std::vector<runtime::StepTime>& steps
 
 }  // namespace
 
-Ticket::State::~State() {
-  if (commands) static_cast<void>(ticket.wait());
-}
-
-Result<void> Ticket::wait() const {
-  return api::guarded([&]() -> Result<void> { return state_->ticket.wait(); });
-}
-
-bool Ticket::done() const {
-  auto done = state_->ticket.done();
-  return !done || *done;
+Result<MemoryUse> Executable::memory(const Symbols& symbols) const {
+  return api::guarded([&]() -> Result<MemoryUse> { return state_->program->memory(symbols); });
 }
 
 Result<Outputs> Executable::run(const Inputs& inputs) const {
   return api::guarded([&]() -> Result<Outputs> {
     VKF_TRY(prepared, prepare(*state_->program, inputs));
-    const std::lock_guard<std::mutex> lock(state_->mutex);
-    VKF_TRY(run, host_run(*state_, prepared.symbols));
+    VKF_TRY(run, state_->runs.take(prepared.symbols));
     VKF_TRY(results, run->run(prepared.bytes));
     Outputs outputs;
     const ir::Graph& graph = state_->program->plan().graph;
@@ -182,44 +105,11 @@ Result<Outputs> Executable::run(const Inputs& inputs) const {
 Result<std::vector<KernelTime>> Executable::profile_host(const Inputs& inputs) const {
   return api::guarded([&]() -> Result<std::vector<KernelTime>> {
     VKF_TRY(prepared, prepare(*state_->program, inputs));
-    const std::lock_guard<std::mutex> lock(state_->mutex);
-    VKF_TRY(run, host_run(*state_, prepared.symbols));
+    VKF_TRY(run, state_->runs.take(prepared.symbols));
     VKF_TRY(ignored, run->run(prepared.bytes));
     static_cast<void>(ignored);
     VKF_TRY(steps, run->profile());
     return public_times(steps);
-  });
-}
-
-Result<Ticket> Executable::submit(const Bindings& bindings) const {
-  return api::guarded([&]() -> Result<Ticket> {
-    VKF_TRY(state, record_run(state_->program, bindings, nullptr));
-    VKF_TRY(ticket, state_->program->context()->device()->submit(*state->commands));
-    state->ticket = std::move(ticket);
-    return Ticket(std::move(state));
-  });
-}
-
-Result<Recording> Executable::record(void* command_buffer, const Bindings& bindings) const {
-  return api::guarded([&]() -> Result<Recording> {
-    if (command_buffer == nullptr) return invalid("The command buffer to append to is null.");
-    VKF_TRY(state, record_run(state_->program, bindings, nullptr, command_buffer));
-    return Recording(std::move(state));
-  });
-}
-
-Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) const {
-  return api::guarded([&]() -> Result<std::vector<KernelTime>> {
-    const std::size_t steps = state_->program->plan().steps.size();
-    VKF_TRY(pool, vulkan::TimestampPool::create(state_->program->context()->device(), static_cast<std::uint32_t>(steps) + 1));
-    VKF_TRY(state, record_run(state_->program, bindings, &pool));
-    VKF_TRY(ticket, state_->program->context()->device()->submit(*state->commands));
-    state->ticket = ticket;
-    VKF_CHECK_OK(ticket.wait());
-    VKF_TRY(times, pool.nanoseconds());
-    std::vector<KernelTime> result;
-    for (std::size_t i = 0; i < steps; ++i) result.push_back({state->variant->kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3, state->variant->bytes_moved(i)});
-    return result;
   });
 }
 
@@ -361,9 +251,7 @@ Result<Executable> compile_graph(const Device& device, ir::Graph graph, const Co
     VKF_TRY(how, program_options(options));
     auto program = runtime::Program::create(device.state()->context, graph, how);
     if (!program) return std::move(program).error().within(fmt::format("compiling the graph '{}'", graph.name));
-    auto state = std::make_shared<Executable::State>();
-    state->program = *std::move(program);
-    return Executable(std::move(state));
+    return Executable(std::make_shared<Executable::State>(*std::move(program)));
   });
 }
 

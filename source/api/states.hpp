@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "runtime/host_run.hpp"
+#include "runtime/run_pool.hpp"
 #include "runtime/program.hpp"
 #include "vkfuse/executable.hpp"
 
@@ -26,8 +26,11 @@ struct Ticket::State {
   std::vector<std::shared_ptr<Buffer::State>> buffers;
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Variant> variant;
-  std::optional<vulkan::Buffer> arena;
-  std::optional<vulkan::CommandBuffer> commands;
+  runtime::Arena arena;
+  std::vector<vulkan::CommandBuffer> commands;
+  std::map<std::string, Buffer, std::less<>> outputs;
+  std::optional<vulkan::TimestampPool> clock;  ///< at the start and the end, where nobody knows how long the run takes
+  std::once_flag read_clock;
 
   State() = default;
   State(const State&) = delete;
@@ -37,9 +40,10 @@ struct Ticket::State {
 };
 
 struct Executable::State {
+  explicit State(std::shared_ptr<runtime::Program> made) : program(std::move(made)), runs(program) {}
+
   std::shared_ptr<runtime::Program> program;
-  std::mutex mutex;  // guards the runs below
-  std::map<SymbolValues, std::unique_ptr<runtime::HostRun>> runs;
+  runtime::RunPool runs;
 };
 
 namespace api {

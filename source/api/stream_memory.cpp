@@ -75,8 +75,8 @@ Result<void> StreamMemory::copy(const Buffer& from, const Buffer& to, std::uint6
   commands.copy({&from.state()->buffer, from.state()->offset, bytes}, {&to.state()->buffer, to.state()->offset + to_offset, bytes});
   commands.barrier(Access::transfer, Access::compute | Access::transfer | Access::host);
   VKF_CHECK_OK(commands.end());
-  state->commands = std::move(commands);
-  VKF_TRY(ticket, device->submit(*state->commands));
+  state->commands.push_back(std::move(commands));
+  VKF_TRY(ticket, device->submit(state->commands.front()));
   state->ticket = std::move(ticket);
   return add(Ticket(std::move(state)));
 }

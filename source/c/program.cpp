@@ -198,6 +198,19 @@ vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const
   });
 }
 
+vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count, vkf_memory* memory) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(program, "program"));
+    VKF_CHECK_OK(c::need(memory, "place for the memory"));
+    if (memory->size < sizeof memory->size) return invalid("The memory says that it has {} bytes; set `size` to sizeof.", memory->size);
+    VKF_TRY(values, c::to_symbols(symbols, symbol_count));
+    VKF_TRY(use, program->executable.memory(values));
+    const vkf_memory known = {memory->size, use.arena, use.constants, use.inputs, use.outputs, use.staging};
+    std::memcpy(memory, &known, std::min(memory->size, sizeof known));  // what an older caller does not have is left out
+    return {};
+  });
+}
+
 vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_host_output* outputs, size_t output_count) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));

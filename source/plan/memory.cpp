@@ -1,9 +1,18 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "plan/plan.hpp"
 
 namespace vkfuse::plan {
+
+bool reads_own_place(const Scheduled& step, ir::NodeId read, ir::NodeId stored) {
+  if (step.schedule.kind == schedule::Template::rows) return false;
+  return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
+    if (value.kind != segment::Value::Kind::load || value.node != read) return true;
+    return std::any_of(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& store) { return store.node == stored && store.offset == value.offset; });
+  });
+}
 
 namespace {
 
@@ -14,19 +23,23 @@ struct Lifetime {
   std::int64_t bytes = 0;
 };
 
-std::vector<Lifetime> lifetimes(const Plan& plan) {
+constexpr std::size_t kForever = ~std::size_t{0};
+
+/// Of intermediate values, and of the outputs named, which live to the end.
+std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>& outputs) {
   std::vector<bool> is_output(plan.graph.size(), false);
   for (const ir::Output& output : plan.graph.outputs()) is_output[output.value] = true;
   std::vector<Lifetime> all;
   std::map<ir::NodeId, std::size_t> at;
   for (std::size_t step = 0; step < plan.steps.size(); ++step) {
     for (ir::NodeId value : plan.steps[step].segment.reads) {
-      if (at.count(value) != 0) all[at[value]].last = step;
+      if (at.count(value) != 0) all[at[value]].last = std::max(all[at[value]].last, step);
     }
     for (ir::NodeId value : plan.steps[step].segment.stores) {
-      if (is_output[value]) continue;
+      const bool wanted = is_output[value] && std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+      if (is_output[value] && !wanted) continue;
       at[value] = all.size();
-      all.push_back({value, step, step, 0});
+      all.push_back({value, step, wanted ? kForever : step, 0});
     }
   }
   return all;
@@ -34,11 +47,157 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
 
 std::int64_t ceil_to(std::int64_t bytes, std::int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
+/// Buffers of donated inputs, each with what is in it from step to step.
+class Given {
+ public:
+  Given(const Plan& plan, const std::vector<Scheduled>& steps, const Donations& donations) : plan_(plan), steps_(steps) {
+    for (const auto& [input, bytes] : donations.inputs) {
+      const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(), [&](const ir::Output& one) { return one.value == input; }) ||
+                        std::any_of(steps.begin(), steps.end(), [&](const Scheduled& step) { return step.alias && step.alias->of == input; });
+      if (kept) continue;  // a result is read there
+      Buffer buffer{input, bytes, {}, std::nullopt};
+      for (std::size_t step = 0; step < plan.steps.size(); ++step) {
+        const auto& reads = plan.steps[step].segment.reads;
+        if (std::find(reads.begin(), reads.end(), input) != reads.end()) buffer.last_read = step;
+      }
+      buffers_.push_back(std::move(buffer));
+    }
+    // A small value takes a small buffer.
+    std::stable_sort(buffers_.begin(), buffers_.end(), [](const Buffer& a, const Buffer& b) { return a.bytes < b.bytes; });
+  }
+
+  /// The input in whose buffer the value lies from now on, if there is one.
+  std::optional<ir::NodeId> take(const Lifetime& value, std::int64_t bytes) {
+    for (Buffer& buffer : buffers_) {
+      if (buffer.bytes < bytes || !is_free(buffer, value)) continue;
+      buffer.values.push_back(value);
+      return buffer.input;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Buffer {
+    ir::NodeId input = 0;
+    std::int64_t bytes = 0;
+    std::vector<Lifetime> values;
+    std::optional<std::size_t> last_read;
+  };
+
+  [[nodiscard]] bool is_free(const Buffer& buffer, const Lifetime& value) const {
+    const auto apart = [&](const Lifetime& a, const Lifetime& b) { return a.last < b.first || (a.last == b.first && replaces(b, a.value)); };
+    const bool among_values = std::all_of(buffer.values.begin(), buffer.values.end(), [&](const Lifetime& other) { return apart(other, value) || apart(value, other); });
+    const Lifetime input{buffer.input, 0, buffer.last_read.value_or(0), buffer.bytes};
+    return among_values && (!buffer.last_read || apart(input, value));
+  }
+
+  /// Whether the step that writes a value may write it over what it reads.
+  [[nodiscard]] bool replaces(const Lifetime& value, ir::NodeId read) const {
+    return size_of(plan_.graph.node(value.value).type.dtype) == size_of(plan_.graph.node(read).type.dtype) && reads_own_place(steps_[value.first], read, value.value);
+  }
+
+  const Plan& plan_;
+  const std::vector<Scheduled>& steps_;
+  std::vector<Buffer> buffers_;
+};
+
+/// Puts each value, in this order, into the lowest gap between values that are alive at the same time.
+class Packing {
+ public:
+  explicit Packing(std::int64_t piece) : piece_(piece) {}
+
+  /// False where offsets leave 63 bits.
+  bool place(const Lifetime& value) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      if (placed_[i].last < value.first || value.last < placed_[i].first) continue;
+      taken.emplace_back(slots_[i].offset, slots_[i].offset + slots_[i].bytes);
+    }
+    std::sort(taken.begin(), taken.end());
+    std::int64_t offset = 0;
+    for (const std::pair<std::int64_t, std::int64_t>& range : taken) {
+      offset = in_one_piece(offset, value.bytes);
+      if (range.first - offset >= value.bytes) break;
+      offset = std::max(offset, range.second);
+    }
+    offset = in_one_piece(offset, value.bytes);
+    const auto end = checked_add(offset, value.bytes);
+    if (!end) return false;
+    top_ = std::max(top_, *end);
+    slots_.push_back({value.value, offset, value.bytes});
+    placed_.push_back(value);
+    return true;
+  }
+
+  [[nodiscard]] std::int64_t top() const { return top_; }
+  [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }
+
+ private:
+  [[nodiscard]] std::int64_t in_one_piece(std::int64_t offset, std::int64_t bytes) const {
+    return offset % piece_ + bytes <= piece_ ? offset : ceil_to(offset, piece_);
+  }
+
+  std::int64_t piece_;
+  std::int64_t top_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<Lifetime> placed_;
+};
+
+std::int64_t largest_live(const std::vector<Lifetime>& values, std::size_t steps) {
+  std::int64_t most = 0;
+  for (std::size_t step = 0; step < steps; ++step) {
+    std::int64_t live = 0;
+    for (const Lifetime& value : values) live += value.first <= step && step <= value.last ? value.bytes : 0;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+/// No order is best for all graphs, and there are few values: the best of some.
+std::optional<Packing> best_packing(const std::vector<Lifetime>& values, std::int64_t piece, std::int64_t bound) {
+  using Before = std::function<bool(const Lifetime&, const Lifetime&)>;
+  const auto steps = [](const Lifetime& value) { return static_cast<double>(value.last - value.first + 1); };
+  const auto area = [&](const Lifetime& value) { return static_cast<double>(value.bytes) * steps(value); };
+  const Before orders[] = {
+      [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; },  // what is hard to place is placed while there is room
+      [&](const Lifetime& a, const Lifetime& b) { return area(a) > area(b); },
+      [&](const Lifetime& a, const Lifetime& b) { return steps(a) > steps(b); },
+      [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; },
+  };
+  std::optional<Packing> best;
+  for (const Before& before : orders) {
+    std::vector<Lifetime> sorted = values;
+    std::stable_sort(sorted.begin(), sorted.end(), before);  // ties keep running order
+    Packing packing(piece);
+    if (!std::all_of(sorted.begin(), sorted.end(), [&](const Lifetime& value) { return packing.place(value); })) continue;
+    if (!best || packing.top() < best->top()) best = std::move(packing);
+    if (best->top() == bound) break;
+  }
+  return best;
+}
+
+/// The arena as buffers of the device.
+void cut_into_pieces(Memory& memory) {
+  for (const Slot& slot : memory.slots) {
+    const auto piece = static_cast<std::size_t>(slot.offset / memory.piece_bytes);
+    if (memory.pieces.size() <= piece) memory.pieces.resize(piece + 1, 0);
+    memory.pieces[piece] = std::max(memory.pieces[piece], slot.offset % memory.piece_bytes + slot.bytes);
+  }
+  for (std::int64_t bytes : memory.pieces) memory.arena_bytes += bytes;
+}
+
 }  // namespace
 
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const std::vector<Scheduled>& steps) {
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const std::vector<Scheduled>& steps, const Donations& donations) {
   const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.offset_alignment);
-  std::vector<Lifetime> values = lifetimes(plan);
+  Memory memory;
+  const std::uint64_t most = std::min<std::uint64_t>(plan.target.caps.max_allocation, std::uint64_t{1} << 62);
+  memory.piece_bytes = std::max(static_cast<std::int64_t>(most) / alignment, std::int64_t{1}) * alignment;
+
+  std::vector<Lifetime> values = lifetimes(plan, donations.outputs);
+  std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return (a.last == kForever) > (b.last == kForever); });
+  Given given(plan, steps, donations);
+  std::vector<Lifetime> rest;
   for (Lifetime& value : values) {
     const TensorType& type = plan.graph.node(value.value).type;
     VKF_TRY(sizes, resolve(type.shape, symbols));
@@ -46,35 +205,23 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
     const auto padded = checked_add(bytes, alignment - 1);
     if (!padded) return invalid("The value %{} of type {} is too large.", value.value, to_text(type));
     value.bytes = *padded / alignment * alignment;
+    if (const auto input = given.take(value, bytes)) {
+      memory.in_inputs[value.value] = *input;
+    } else if (value.last != kForever) {
+      rest.push_back(value);
+    }
   }
   for (std::size_t step = 0; step < steps.size(); ++step) {
     const std::int64_t bytes = steps[step].schedule.scratch_bytes;
-    if (bytes > 0) values.push_back({scratch_id(plan, step), step, step, ceil_to(bytes, alignment)});
+    if (bytes > 0) rest.push_back({scratch_id(plan, step), step, step, ceil_to(bytes, alignment)});
   }
-  // Largest first: what is hard to place is placed while there is room; ties keep running order.
-  std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
-
-  Memory memory;
-  std::vector<Lifetime> placed;
-  for (const Lifetime& value : values) {
-    // The lowest gap between values that are alive at the same time.
-    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
-    for (std::size_t i = 0; i < placed.size(); ++i) {
-      if (placed[i].last < value.first || value.last < placed[i].first) continue;
-      taken.emplace_back(memory.slots[i].offset, memory.slots[i].offset + memory.slots[i].bytes);
-    }
-    std::sort(taken.begin(), taken.end());
-    std::int64_t offset = 0;
-    for (const std::pair<std::int64_t, std::int64_t>& range : taken) {
-      if (range.first - offset >= value.bytes) break;
-      offset = std::max(offset, range.second);
-    }
-    const auto end = checked_add(offset, value.bytes);
-    if (!end) return invalid("The intermediate values of the graph '{}' need more than 2^63 bytes.", plan.graph.name);
-    memory.arena_bytes = std::max(memory.arena_bytes, *end);
-    memory.slots.push_back({value.value, offset, value.bytes});
-    placed.push_back(value);
-  }
+  // A value that no buffer of the device holds is no reason not to plan: who runs it is told.
+  for (const Lifetime& value : rest) memory.piece_bytes = std::max(memory.piece_bytes, value.bytes);
+  memory.largest_live = largest_live(rest, steps.size());
+  const auto packing = best_packing(rest, memory.piece_bytes, memory.largest_live);
+  if (!packing) return invalid("The intermediate values of the graph '{}' need more than 2^63 bytes.", plan.graph.name);
+  memory.slots = packing->slots();
+  cut_into_pieces(memory);
   return memory;
 }
 

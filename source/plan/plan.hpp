@@ -1,6 +1,7 @@
 // The chosen segments in order, what they move, and where intermediate values live.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,14 +52,32 @@ struct Slot {
 /// Stands for the partial results of a step where a value's id is asked for.
 inline ir::NodeId scratch_id(const Plan& plan, std::size_t step) { return static_cast<ir::NodeId>(plan.graph.size() + step); }
 
-struct Memory {
-  std::vector<Slot> slots;       ///< values written by one step and read by a later one, not outputs; scratch of steps
-  std::int64_t arena_bytes = 0;
+/// What a run may write over, and what it has to find room for beside intermediate values.
+struct Donations {
+  std::map<ir::NodeId, std::int64_t> inputs;  ///< inputs that nobody needs afterwards, and the bytes of their buffers
+  std::vector<ir::NodeId> outputs;            ///< outputs that have no buffer of their own
 };
 
-/// Packs intermediate values by lifetime: a slot is free again after the last step that reads it.
+struct Memory {
+  std::vector<Slot> slots;       ///< values written by one step and read by a later one, not outputs; scratch of steps
+  std::int64_t arena_bytes = 0;  ///< of all pieces
+  /// The arena is one buffer, or several where the device allocates no more at once: the slot at `offset` is in the piece
+  /// offset / piece_bytes.
+  std::int64_t piece_bytes = 0;
+  std::vector<std::int64_t> pieces;
+  /// Bytes of the slots that are alive during the step with most of them: no arena can be smaller.
+  std::int64_t largest_live = 0;
+  /// Values that lie at the start of the buffer of a donated input instead.
+  std::map<ir::NodeId, ir::NodeId> in_inputs;
+};
+
+/// Packs intermediate values by lifetime: a slot is free again after the last step that reads it, a donated input's buffer
+/// after the last step that reads the input, or during it where each element is replaced by the invocation that read it.
 /// Offsets are multiples of max(256, the device's offset alignment).
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const std::vector<Scheduled>& steps);
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const std::vector<Scheduled>& steps, const Donations& donations = {});
+
+/// Whether every load of `read` is of an element that the same invocation stores to `stored`, after it has loaded all of its own.
+bool reads_own_place(const Scheduled& step, ir::NodeId read, ir::NodeId stored);
 
 /// What one run does, all kernels together.
 struct Totals {

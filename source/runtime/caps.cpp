@@ -24,6 +24,8 @@ constexpr Limit kLimits[] = {
     {"subgroup_size", &Caps::subgroup_size},
 };
 
+constexpr std::string_view kMemoryLimit = "memory_bytes";
+
 struct Feature {
   const char* name;
   bool Caps::*member;
@@ -70,6 +72,8 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
   made.type = std::string(name_of(info.type));
   made.memory_bytes = info.device_memory();
   for (const Limit& limit : kLimits) made.limits[limit.name] = value_of(caps, limit);
+  std::uint64_t& memory = made.limits[std::string(kMemoryLimit)];
+  for (const vulkan::MemoryHeap& heap : info.heaps) memory = heap.device_local ? std::max(memory, heap.bytes) : memory;
   for (const Feature& feature : kFeatures) {
     if (caps.*feature.member) made.features.emplace_back(feature.name);
   }
@@ -78,6 +82,7 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
 
 Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
   for (const auto& wanted : options.limits) {
+    if (wanted.first == kMemoryLimit) continue;
     const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits), [&](const Limit& one) { return wanted.first == one.name; });
     if (limit == std::end(kLimits)) return invalid("There is no limit named '{}'; 'vkfuse devices' lists them.", wanted.first);
     const std::uint64_t has = value_of(caps, *limit);
@@ -92,6 +97,13 @@ Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
     caps.*feature->member = false;
   }
   return {};
+}
+
+Result<std::uint64_t> restrict_memory(const DeviceOptions& options, std::uint64_t heap_bytes) {
+  const auto wanted = options.limits.find(std::string(kMemoryLimit));
+  if (wanted == options.limits.end()) return heap_bytes;
+  if (wanted->second > heap_bytes) return invalid("The limit {} is {} on this device and cannot be raised to {}.", kMemoryLimit, heap_bytes, wanted->second);
+  return wanted->second;
 }
 
 }  // namespace vkfuse::runtime

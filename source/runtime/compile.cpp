@@ -15,8 +15,8 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::string key_of(const codegen::Kernel& kernel) {
-  return fmt::format("{} {}\n{}", kernel.workgroup, kernel.subgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
+std::string key_of(const codegen::Kernel& kernel, bool any_base = false) {
+  return fmt::format("{}{} {}\n{}", any_base ? "any base " : "", kernel.workgroup, kernel.subgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
 }
 
 vulkan::PipelineInfo pipeline_info(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv, const Caps& caps) {
@@ -94,13 +94,14 @@ std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
                      vulkan::to_text(info.driver_uuid), fmt::join(info.pipeline_cache_uuid, ""), kernel.workgroup, kernel.subgroup, shader_key(kernel));
 }
 
-Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
+Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel, bool any_base) {
   const auto start = std::chrono::steady_clock::now();
   auto words = shaders_->compile(kernel);
   if (!words) return std::move(words).error().within("compiling " + kernel.name);
   const double compile_ms = milliseconds_since(start);
   vulkan::PipelineInfo info = pipeline_info(kernel, *words, device_->caps());
-  const std::string key = pipeline_key(kernel);
+  info.any_base = any_base;
+  const std::string key = (any_base ? "any base " : "") + pipeline_key(kernel);
   const auto kept = store_->load(store::Kind::pipeline, key);
   if (kept) info.cache = *kept;
   info.keep_cache = !kept && store_->off().empty();
@@ -112,14 +113,14 @@ Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
   return CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms};
 }
 
-Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
-  const std::string key = key_of(kernel);
+Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel, bool any_base) {
+  const std::string key = key_of(kernel, any_base);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = kernels_.find(key);
     if (known != kernels_.end()) return known->second;
   }
-  VKF_TRY(made, make_kernel(kernel));
+  VKF_TRY(made, make_kernel(kernel, any_base));
   auto compiled = std::make_shared<const CompiledKernel>(std::move(made));
   const std::lock_guard<std::mutex> lock(mutex_);
   return kernels_.emplace(key, std::move(compiled)).first->second;

@@ -86,12 +86,14 @@ Result<std::shared_ptr<Context>> Context::adopt(std::shared_ptr<const vulkan::In
   return over(std::move(device), index, caps, options);
 }
 
-std::shared_ptr<Context> Context::over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options) {
+Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options) {
   auto context = std::shared_ptr<Context>(new Context());
   context->index_ = static_cast<int>(index);
   context->disabled_ = options.disable;
   context->log_ = options.log;
   context->device_ = device;
+  VKF_TRY(memory, restrict_memory(options, vulkan::expected_placement(*device, vulkan::BufferKind::device).heap_bytes));
+  context->memory_limit_ = memory;
   context->store_ = std::make_unique<store::Store>(options.store);
   context->shaders_ = std::make_unique<Shaders>(*context->store_);
   context->base_.name = device->info().name;
@@ -109,6 +111,13 @@ std::shared_ptr<Context> Context::over(std::shared_ptr<vulkan::Device> device, s
 
 void Context::log(LogLevel level, const std::string& sentence) const {
   if (log_) log_(level, sentence);
+}
+
+std::uint64_t Context::memory_left(vulkan::BufferKind kind) const {
+  const vulkan::Placement main = vulkan::expected_placement(*device_, vulkan::BufferKind::device);
+  const vulkan::Placement place = vulkan::expected_placement(*device_, kind);
+  const std::uint64_t limit = place.heap == main.heap ? memory_limit_ : place.heap_bytes;
+  return limit - std::min(limit, device_->allocated(place.heap));
 }
 
 Result<Target> Context::target(std::span<const Rung> wanted) {

@@ -11,6 +11,7 @@
 
 #include "base/target.hpp"
 #include "codegen/kernel.hpp"
+#include "runtime/constants.hpp"
 #include "runtime/shaders.hpp"
 #include "vkfuse/device.hpp"
 #include "vulkan/buffer.hpp"
@@ -52,13 +53,18 @@ class Context {
   Result<std::string> missing(Rung rung);
 
   /// The compiled form of a kernel; equal keys on one device are compiled once, and what the store has of them is not
-  /// compiled at all. Thread-safe.
-  Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel);
+  /// compiled at all. `any_base`: for dispatches of a part of the workgroups. Thread-safe.
+  Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel, bool any_base = false);
   /// The same for several, on as many threads as the machine has; the first kernel's error where there are more.
   Result<std::vector<std::shared_ptr<const CompiledKernel>>> compile_all(const std::vector<const codegen::Kernel*>& kernels);
   /// What the driver says of a kernel: it is made once more, because drivers that keep what they need for this do not
   /// take pipelines from a cache.
   Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);
+
+  [[nodiscard]] Constants& constants() { return constants_; }
+  /// Bytes that buffers of a kind may still take: what the heap has, or the limit "memory_bytes", less the buffers that are
+  /// alive. What other programs hold is not known.
+  [[nodiscard]] std::uint64_t memory_left(vulkan::BufferKind kind) const;
 
   [[nodiscard]] store::Store& store() { return *store_; }
   /// The next compile() of any kernel starts from the store, as in a new process: for measuring that.
@@ -82,9 +88,9 @@ class Context {
  private:
   Context() = default;
   /// What open() and adopt() have in common.
-  static std::shared_ptr<Context> over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options);
+  static Result<std::shared_ptr<Context>> over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options);
   void log(LogLevel level, const std::string& sentence) const;
-  Result<CompiledKernel> make_kernel(const codegen::Kernel& kernel);
+  Result<CompiledKernel> make_kernel(const codegen::Kernel& kernel, bool any_base);
   [[nodiscard]] std::string pipeline_key(const codegen::Kernel& kernel) const;
 
   std::shared_ptr<vulkan::Device> device_;
@@ -94,6 +100,8 @@ class Context {
   std::vector<std::string> disabled_;
   int index_ = 0;
   std::function<void(LogLevel, std::string_view)> log_;
+  std::uint64_t memory_limit_ = 0;
+  Constants constants_;
   std::mutex mutex_;
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand
@@ -107,6 +115,9 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
 /// Lowers named limits and switches named features off; an error names what does not exist or what
 /// would be raised. Rung names are left to the caller.
 Result<void> restrict_caps(const DeviceOptions& options, Caps& caps);
+
+/// The limit "memory_bytes": of the main heap, lowered where the options say so.
+Result<std::uint64_t> restrict_memory(const DeviceOptions& options, std::uint64_t heap_bytes);
 
 /// The costs of the open device from its store, else measured and stored; nothing where that is impossible.
 Result<std::optional<CostModel>> calibrate(Context& context);

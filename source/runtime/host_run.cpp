@@ -1,15 +1,39 @@
 #include "runtime/host_run.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <set>
 
 namespace vkfuse::runtime {
 
-void add_arena(const plan::Memory& memory, const vulkan::Buffer& arena, Ranges& ranges) {
-  for (const plan::Slot& slot : memory.slots) {
-    ranges[slot.value] = {&arena, static_cast<std::uint64_t>(slot.offset), static_cast<std::uint64_t>(slot.bytes)};
+Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory) {
+  Arena arena;
+  for (const std::int64_t bytes : memory.pieces) {
+    VKF_TRY(piece, vulkan::Buffer::create(device, static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
+    arena.push_back(std::move(piece));
   }
+  return arena;
+}
+
+void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {
+  for (const plan::Slot& slot : memory.slots) {
+    const vulkan::Buffer& piece = arena[static_cast<std::size_t>(slot.offset / memory.piece_bytes)];
+    ranges[slot.value] = {&piece, static_cast<std::uint64_t>(slot.offset % memory.piece_bytes), static_cast<std::uint64_t>(slot.bytes)};
+  }
+}
+
+Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts) {
+  vulkan::Ticket last;
+  for (const vulkan::CommandBuffer& part : parts) {
+    auto ticket = device.submit(part);
+    if (!ticket) {
+      static_cast<void>(last.wait());  // the caller frees what the parts before use
+      return ticket;
+    }
+    last = *std::move(ticket);
+  }
+  return last;
 }
 
 Result<void> HostRun::add_port(ir::NodeId value, vulkan::BufferKind staging, std::vector<Port>& ports) {
@@ -29,6 +53,7 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   auto run = std::unique_ptr<HostRun>(new HostRun());
   run->program_ = std::move(program);
   run->variant_ = std::move(variant);
+  VKF_CHECK_OK(run->program_->check_memory(*run->variant_, run->variant_->memory, /*ports=*/true));
   const ir::Graph& graph = run->program_->plan().graph;
   for (ir::NodeId id : graph.inputs()) VKF_CHECK_OK(run->add_port(id, vulkan::BufferKind::upload, run->inputs_));
   VKF_CHECK_OK(run->add_windows());
@@ -39,11 +64,9 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   }
   VKF_TRY(constants, run->program_->constant_ranges());
   run->ranges_ = std::move(constants);
-  if (!run->variant_->memory.slots.empty()) {
-    VKF_TRY(arena, vulkan::Buffer::create(run->program_->context()->device(), static_cast<std::uint64_t>(run->variant_->memory.arena_bytes), vulkan::BufferKind::device));
-    run->arena_ = std::move(arena);
-    add_arena(run->variant_->memory, *run->arena_, run->ranges_);
-  }
+  VKF_TRY(arena, make_arena(run->program_->context()->device(), run->variant_->memory));
+  run->arena_ = std::move(arena);
+  add_arena(run->variant_->memory, run->arena_, run->ranges_);
   for (const Port& port : run->inputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
   for (const Port& port : run->outputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
   for (const Window& window : run->windows_) {
@@ -66,18 +89,18 @@ Result<void> HostRun::add_windows() {
   return {};
 }
 
-Result<void> HostRun::record() {
-  using vulkan::Access;
-  VKF_TRY(commands, vulkan::CommandBuffer::create(program_->context()->device()));
-  VKF_CHECK_OK(commands.begin());
+void HostRun::record_uploads(vulkan::CommandBuffer& commands) const {
   bool uploads = false;
   for (const Port& port : inputs_) {
     if (!port.staging || port.bytes == 0) continue;
     commands.copy({&*port.staging, 0, port.buffer.size()}, {&port.buffer, 0, port.buffer.size()});
     uploads = true;
   }
-  if (uploads) commands.barrier(Access::transfer, Access::compute);
-  VKF_CHECK_OK(program_->record(commands, *variant_, ranges_));
+  if (uploads) commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
+}
+
+void HostRun::record_downloads(vulkan::CommandBuffer& commands) const {
+  using vulkan::Access;
   commands.barrier(Access::compute, Access::transfer | Access::host);
   bool downloads = false;
   for (const Port& port : outputs_) {
@@ -86,19 +109,44 @@ Result<void> HostRun::record() {
     downloads = true;
   }
   if (downloads) commands.barrier(Access::transfer, Access::host);
-  VKF_CHECK_OK(commands.end());
-  commands_ = std::move(commands);
+}
+
+Result<void> HostRun::record() {
+  const std::vector<Part> parts = program_->parts(*variant_);
+  commands_.clear();
+  recorded_for_us_ = variant_->expected_us();
+  for (const Part& part : parts) {
+    VKF_TRY(commands, vulkan::CommandBuffer::create(program_->context()->device()));
+    VKF_CHECK_OK(commands.begin());
+    if (&part == &parts.front()) {
+      record_uploads(commands);
+    } else {
+      commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
+    }
+    VKF_CHECK_OK(program_->record_part(commands, *variant_, ranges_, part));
+    if (&part == &parts.back()) record_downloads(commands);
+    VKF_CHECK_OK(commands.end());
+    commands_.push_back(std::move(commands));
+  }
   return {};
 }
 
 Result<std::map<ir::NodeId, std::vector<std::byte>>> HostRun::run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs) {
+  // Cut anew where the runs so far show that it should have been cut otherwise.
+  const double limit = program_->options().longest_submission_us;
+  const double expected = variant_->expected_us();
+  const bool too_long = expected > limit && expected > 1.2 * recorded_for_us_;
+  const bool cut_for_nothing = commands_.size() > 1 && expected < 0.8 * recorded_for_us_;
+  if (too_long || cut_for_nothing) VKF_CHECK_OK(record());
   for (Port& port : inputs_) {
     const std::span<const std::byte> bytes = inputs.at(port.value);
     if (bytes.empty()) continue;
     std::memcpy(port.staging ? port.staging->mapped() : port.buffer.mapped(), bytes.data(), bytes.size());
   }
-  VKF_TRY(ticket, program_->context()->device()->submit(*commands_));
+  const auto start = std::chrono::steady_clock::now();
+  VKF_TRY(ticket, submit_all(*program_->context()->device(), commands_));
   VKF_CHECK_OK(ticket.wait());
+  variant_->pace.note(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
   std::map<ir::NodeId, std::vector<std::byte>> results;
   for (const Port& port : outputs_) {
     const std::byte* from = port.staging ? port.staging->mapped() : port.buffer.mapped();

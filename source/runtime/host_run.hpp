@@ -5,12 +5,22 @@
 
 namespace vkfuse::runtime {
 
+/// The pieces of an arena.
+using Arena = std::vector<vulkan::Buffer>;
+Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory);
+
+/// Adds the arena's values to `ranges`, which points into `arena`.
+void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges);
+
+/// A run's submissions, one after the other; the last one's ticket.
+Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts);
+
 class HostRun {
  public:
   /// Allocates everything and records it once.
   static Result<std::unique_ptr<HostRun>> create(std::shared_ptr<Program> program, std::shared_ptr<const Variant> variant);
 
-  /// Bytes of every input by node; the outputs' bytes by node come back. One run at a time.
+  /// Bytes of every input by node; the outputs' bytes by node come back. One run at a time: see RunPool.
   Result<std::map<ir::NodeId, std::vector<std::byte>>> run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs);
 
   /// Device time of each kernel of one run on what the last run uploaded.
@@ -34,18 +44,18 @@ class HostRun {
   Result<void> add_windows();
   Result<void> add_port(ir::NodeId value, vulkan::BufferKind staging, std::vector<Port>& ports);
   Result<void> record();
+  void record_uploads(vulkan::CommandBuffer& commands) const;
+  void record_downloads(vulkan::CommandBuffer& commands) const;
 
   std::shared_ptr<Program> program_;
   std::shared_ptr<const Variant> variant_;
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
   std::vector<Window> windows_;
-  std::optional<vulkan::Buffer> arena_;
+  Arena arena_;
   Ranges ranges_;
-  std::optional<vulkan::CommandBuffer> commands_;
+  std::vector<vulkan::CommandBuffer> commands_;  ///< one per submission
+  double recorded_for_us_ = 0;                   ///< what the run was expected to take when it was cut into those
 };
-
-/// Adds the arena's values to `ranges`.
-void add_arena(const plan::Memory& memory, const vulkan::Buffer& arena, Ranges& ranges);
 
 }  // namespace vkfuse::runtime

@@ -95,13 +95,20 @@ Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symb
   }
   VKF_TRY(made, make_variant(symbols));
   const std::lock_guard<std::mutex> lock(mutex_);
+  const auto [known, is_new] = variants_.emplace(symbols, made);
+  if (!is_new) return known->second;  // another thread was first, and may be running it
   recent_.push_front(symbols);
-  variants_[symbols] = made;
   if (recent_.size() > kMaxVariants) {
     variants_.erase(recent_.back());
     recent_.pop_back();
   }
   return made;
+}
+
+std::shared_ptr<const Variant> Program::known_variant(const SymbolValues& symbols) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = variants_.find(symbols);
+  return known == variants_.end() ? nullptr : known->second;
 }
 
 /// All at once, so that they are compiled side by side.
@@ -174,120 +181,27 @@ Result<std::int64_t> Program::bytes_of(ir::NodeId value, const SymbolValues& sym
 Result<Ranges> Program::constant_ranges() {
   const std::lock_guard<std::mutex> lock(mutex_);
   Ranges ranges;
-  for (const plan::Step& step : plan_.steps) {
-    for (ir::NodeId id : step.segment.reads) {
-      const auto* constant = std::get_if<ir::ConstantPayload>(&plan_.graph.node(id).payload);
-      if (constant == nullptr) continue;
-      if (constants_.count(id) == 0) {
-        VKF_TRY(buffer, vulkan::Buffer::create(context_->device(), constant->bytes->size(), vulkan::BufferKind::device));
-        VKF_CHECK_OK(context_->upload(buffer, 0, *constant->bytes));
-        constants_.emplace(id, std::move(buffer));
-      }
-      ranges[id] = {&constants_.at(id), 0, constants_.at(id).size()};
+  for (const auto& [id, bytes] : constants_read()) {
+    if (constants_.count(id) == 0) {
+      VKF_TRY(constant, context_->constants().get(*context_, bytes));
+      constants_.emplace(id, std::move(constant));
     }
+    const vulkan::Buffer& buffer = constants_.at(id)->buffer;
+    ranges[id] = {&buffer, 0, buffer.size()};
   }
   return ranges;
 }
 
-namespace {
-
-/// Ranges touched since the last barrier.
-class Hazards {
- public:
-  [[nodiscard]] bool conflict(const vulkan::BufferRange& range, bool write) const {
-    const auto overlaps = [&](const vulkan::BufferRange& other) {
-      return other.buffer->number() == range.buffer->number() && other.offset < range.offset + range.bytes && range.offset < other.offset + other.bytes;
-    };
-    return std::any_of(written_.begin(), written_.end(), overlaps) || (write && std::any_of(read_.begin(), read_.end(), overlaps));
-  }
-  void add(const vulkan::BufferRange& range, bool write) { (write ? written_ : read_).push_back(range); }
-  void clear() {
-    read_.clear();
-    written_.clear();
-  }
-
- private:
-  std::vector<vulkan::BufferRange> read_;
-  std::vector<vulkan::BufferRange> written_;
-};
-
-}  // namespace
-
-namespace {
-
-/// The scratch memory of a sort has two halves where one is read while the other is written.
-vulkan::BufferRange half_of(vulkan::BufferRange range, const schedule::Schedule& schedule, int half) {
-  const std::uint64_t bytes = static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.rounds.size() > 2 ? 2 : 1);
-  range.offset += bytes * static_cast<std::uint64_t>(half);
-  range.bytes = bytes;
-  return range;
-}
-
-}  // namespace
-
-Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Variant& variant, std::size_t step, std::size_t dispatch) const {
-  // The context keeps what it has compiled.
-  if (variant.compiled[step].empty()) return context_->compile(variant.kernels[step][dispatch]);
-  return variant.compiled[step][dispatch];
-}
-
-/// Whether a step's value is an alias, and bound to the very bytes that it stands for.
-bool Program::is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const {
-  const std::optional<plan::Alias>& alias = variant.steps[step].alias;
-  if (!alias) return false;
-  const vulkan::BufferRange& own = ranges.at(plan_.steps[step].segment.stores[0]);
-  const vulkan::BufferRange& behind = ranges.at(alias->of);
-  return own.buffer->number() == behind.buffer->number() && own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
-}
-
-Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
-                             const vulkan::TimestampPool* timestamps) const {
-  Hazards hazards;
-  if (timestamps != nullptr) {
-    commands.reset_timestamps(*timestamps);
-    commands.write_timestamp(*timestamps, 0);
-  }
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    bool first = timestamps != nullptr && i > 0;  // timed one by one
-    const bool idle = variant.steps[i].schedule.items == 0 || is_in_place(variant, ranges, i);
-    for (std::size_t k = 0; !idle && k < variant.kernels[i].size(); ++k) {
-      const codegen::Kernel& kernel = variant.kernels[i][k];
-      std::vector<vulkan::BufferRange> bound;
-      bool conflict = first;
-      first = false;
-      for (const codegen::Binding& binding : kernel.bindings) {
-        bound.push_back(ranges.at(binding.scratch ? plan::scratch_id(plan_, i) : binding.value));
-        if (binding.half) bound.back() = half_of(bound.back(), variant.steps[i].schedule, *binding.half);
-        conflict = conflict || hazards.conflict(bound.back(), binding.store);
-      }
-      if (conflict) {
-        commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
-        hazards.clear();
-      }
-      for (std::size_t b = 0; b < bound.size(); ++b) hazards.add(bound[b], kernel.bindings[b].store);
-      VKF_TRY(kept, compiled(variant, i, k));
-      commands.bind(kept->pipeline);
-      commands.bind_buffers(bound);
-      commands.push_constants(std::as_bytes(std::span(kernel.constants)));
-      commands.dispatch(kernel.groups_x, kernel.groups_y);
+std::map<ir::NodeId, ir::Bytes> Program::constants_read() const {
+  std::map<ir::NodeId, ir::Bytes> all;
+  for (const plan::Step& step : plan_.steps) {
+    for (ir::NodeId id : step.segment.reads) {
+      const auto* constant = std::get_if<ir::ConstantPayload>(&plan_.graph.node(id).payload);
+      if (constant != nullptr) all.emplace(id, constant->bytes);
     }
-    if (timestamps != nullptr) commands.write_timestamp(*timestamps, static_cast<std::uint32_t>(i) + 1);
   }
-  return {};
+  return all;
 }
-
-namespace {
-
-/// Whether every load of `read` is of an element that the same invocation stores to `stored`, after it has loaded all of its own.
-bool reads_own_place(const plan::Scheduled& step, ir::NodeId read, ir::NodeId stored) {
-  if (step.schedule.kind == schedule::Template::rows) return false;
-  return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
-    if (value.kind != segment::Value::Kind::load || value.node != read) return true;
-    return std::any_of(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& store) { return store.node == stored && store.offset == value.offset; });
-  });
-}
-
-}  // namespace
 
 Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges) const {
   const auto overlap = [&](ir::NodeId a, ir::NodeId b) {
@@ -312,7 +226,7 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
           if (k < i || !overlap(stored, segment.reads[r])) continue;
           const bool produced = std::find(plan_.steps[i].segment.stores.begin(), plan_.steps[i].segment.stores.end(), segment.reads[r]) !=
                                 plan_.steps[i].segment.stores.end();
-          const bool same_place = k == i && reads_own_place(variant.steps[k], segment.reads[r], stored) &&
+          const bool same_place = k == i && plan::reads_own_place(variant.steps[k], segment.reads[r], stored) &&
                                   ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
                                   size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
           if (same_place || (k > i && produced)) continue;

@@ -1,6 +1,7 @@
 // A plan bound to a device: kernels per size, buffers, recorded commands.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "runtime/context.hpp"
+#include "vkfuse/executable.hpp"
 #include "vulkan/command_buffer.hpp"
 
 namespace vkfuse::runtime {
@@ -19,6 +21,14 @@ struct ProgramOptions {
   partition::Options planning;  ///< but for `fusion`
   passes::Options passes;
   schedule::Tuning tuning;  ///< for sweeps and tests
+  /// What one submission may take: drivers reset a device after some seconds, and others wait meanwhile.
+  double longest_submission_us = 250e3;
+};
+
+/// The shortest time in which a variant has run; what else the machine did made the others longer. Thread-safe.
+struct Pace {
+  std::atomic<double> shortest_us = 0;  ///< 0: it has not run yet
+  void note(double microseconds);
 };
 
 /// What a run needs at one set of sizes; no device memory yet.
@@ -29,6 +39,7 @@ struct Variant {
   std::vector<std::vector<codegen::Kernel>> kernels;
   std::vector<std::vector<std::shared_ptr<const CompiledKernel>>> compiled;
   plan::Memory memory;
+  mutable Pace pace;
 
   /// That a step's kernels read and write.
   [[nodiscard]] std::uint64_t bytes_moved(std::size_t step) const {
@@ -36,6 +47,10 @@ struct Variant {
     return steps[step].alias ? 0 : static_cast<std::uint64_t>(schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written);
   }
 
+  /// Of a whole run.
+  [[nodiscard]] double modelled_us() const;
+  /// As measured; before the first run, as modelled.
+  [[nodiscard]] double expected_us() const;
   /// Of a run whose outputs are where the plan has them.
   [[nodiscard]] int dispatches() const {
     int count = 0;
@@ -43,6 +58,16 @@ struct Variant {
     return count;
   }
 };
+
+/// Workgroups of one dispatch: all of them, or a rectangle.
+struct Unit {
+  std::size_t step = 0;
+  std::size_t dispatch = 0;  ///< of the step
+  std::uint32_t base_x = 0, base_y = 0;
+  std::uint32_t groups_x = 0, groups_y = 0;
+};
+/// What is submitted at once, in running order.
+using Part = std::vector<Unit>;
 
 /// Where each value of a run lives.
 using Ranges = std::map<ir::NodeId, vulkan::BufferRange>;
@@ -87,8 +112,20 @@ class Program {
   Result<void> record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
                       const vulkan::TimestampPool* timestamps = nullptr) const;
 
-  /// The buffers of constants, uploaded on first use and shared by all runs.
+  /// A run as submissions that are expected to take no longer than the options say: one, as a rule.
+  [[nodiscard]] std::vector<Part> parts(const Variant& variant) const;
+  /// Records one of them. What the parts before wrote must be visible to its kernels.
+  Result<void> record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges, const Part& part,
+                           const vulkan::TimestampPool* timestamps = nullptr) const;
+
+  /// The buffers of constants, uploaded on first use and shared by all runs of all programs of the device.
   Result<Ranges> constant_ranges();
+
+  /// Bytes of one run at these sizes. Nothing is compiled or allocated.
+  Result<MemoryUse> memory(const SymbolValues& symbols);
+  /// One sentence with the bytes that are needed and those that there are, unless the run can get its memory: the arena and
+  /// the constants that are not on the device yet, and where `ports` all its inputs and outputs.
+  Result<void> check_memory(const Variant& variant, const plan::Memory& memory, bool ports);
 
   /// An output may share an input's buffer only if that is harmless: the same bytes, read at the same
   /// place by the kernel that writes them, and by none after it.
@@ -100,6 +137,9 @@ class Program {
  private:
   Program() = default;
   [[nodiscard]] bool is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const;
+  [[nodiscard]] std::map<ir::NodeId, ir::Bytes> constants_read() const;
+  [[nodiscard]] std::shared_ptr<const Variant> known_variant(const SymbolValues& symbols);
+  Result<MemoryUse> memory_of(const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps, const plan::Memory& memory) const;
   Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols) const;
   /// Plans; nothing is compiled.
   Result<void> prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options);
@@ -114,7 +154,7 @@ class Program {
   std::mutex mutex_;
   std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
   std::list<SymbolValues> recent_;  ///< most recently used first
-  std::map<ir::NodeId, vulkan::Buffer> constants_;
+  std::map<ir::NodeId, std::shared_ptr<const DeviceConstant>> constants_;
 };
 
 }  // namespace vkfuse::runtime

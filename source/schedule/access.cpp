@@ -304,7 +304,7 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
     // A load whose guards never hold may name positions before the buffer alone.
     const auto bytes = checked_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
     if (bytes && static_cast<std::uint64_t>(*bytes) <= target.caps.storage_buffer_range) return {};
-    return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {}.", id,
+    return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
                       to_text(graph.node(id).type), bytes.value_or(-1), target.caps.storage_buffer_range);
   };
   for (const Value& value : loops.values) {

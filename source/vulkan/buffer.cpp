@@ -58,6 +58,30 @@ std::vector<std::uint32_t> ranked_types(const Device& device, std::uint32_t allo
 
 }  // namespace
 
+HeapShare::HeapShare(std::shared_ptr<const Device> device, std::uint32_t heap, std::uint64_t bytes)
+    : device_(std::move(device)), heap_(heap), bytes_(bytes) {
+  device_->count_allocated(heap_, bytes_);
+}
+
+HeapShare::~HeapShare() {
+  if (device_) device_->count_freed(heap_, bytes_);
+}
+
+// Drivers rule out no type for plain storage buffers, as a rule; where one does, the estimate is of another heap.
+Placement expected_placement(const Device& device, BufferKind kind) {
+  const VkPhysicalDeviceMemoryProperties& memory = device.memory();
+  const std::vector<std::uint32_t> types = ranked_types(device, ~0u, kind);
+  Placement placement;
+  if (types.empty()) return placement;
+  const VkMemoryType& type = memory.memoryTypes[types.front()];
+  placement.heap = type.heapIndex;
+  placement.heap_bytes = memory.memoryHeaps[type.heapIndex].size;
+  placement.mapped = (type.propertyFlags & kMappable) == kMappable &&
+                     (kind != BufferKind::device || device.maps_device_memory());
+  placement.host_cached = placement.mapped && (type.propertyFlags & kCached) != 0;
+  return placement;
+}
+
 Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind) {
   const std::uint64_t limit = device->caps().max_allocation;
   if (bytes > limit) {
@@ -103,6 +127,7 @@ Result<void> Buffer::allocate_type(const std::shared_ptr<const Device>& device, 
   info.memoryTypeIndex = type;
   VKF_TRY(memory, Memory::create(device, device->functions().AllocateMemory, info));
   memory_ = std::move(memory);
+  share_ = HeapShare(device, device->memory().memoryTypes[type].heapIndex, bytes);
   return {};
 }
 

@@ -14,6 +14,35 @@ enum class BufferKind : std::uint8_t {
   readback,  ///< host memory, copied to by the device, read by the host
 };
 
+/// Where the buffers of a kind are expected to lie.
+struct Placement {
+  std::uint32_t heap = 0;
+  std::uint64_t heap_bytes = 0;
+  bool mapped = false;
+  bool host_cached = false;
+};
+Placement expected_placement(const Device& device, BufferKind kind);
+
+/// Memory of a heap that is counted as long as this lives.
+class HeapShare {
+ public:
+  HeapShare() = default;
+  HeapShare(std::shared_ptr<const Device> device, std::uint32_t heap, std::uint64_t bytes);
+  HeapShare(HeapShare&& other) noexcept : device_(std::move(other.device_)), heap_(other.heap_), bytes_(other.bytes_) {}
+  HeapShare& operator=(HeapShare&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(heap_, other.heap_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~HeapShare();
+
+ private:
+  std::shared_ptr<const Device> device_;
+  std::uint32_t heap_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
 /// A storage buffer that can be copied and filled, with memory of its own. Move-only. Must outlive
 /// the submissions that use it.
 class Buffer {
@@ -47,6 +76,7 @@ class Buffer {
   Result<void> borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped);
   Result<void> attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind);
 
+  HeapShare share_;
   Memory memory_;  // declared first: freed after the buffer is gone
   std::shared_ptr<const LentMemory> block_;  // or the host's, given back likewise
   Handle<VkBuffer, &DeviceFunctions::DestroyBuffer> buffer_;

@@ -144,18 +144,26 @@ void CommandBuffer::push_constants(std::span<const std::byte> bytes) {
                                                static_cast<std::uint32_t>(bytes.size()), bytes.data());
 }
 
-void CommandBuffer::dispatch(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
-  if (error_) return;
+bool CommandBuffer::may_dispatch(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  if (error_) return false;
   const std::uint32_t limit = pool_.device()->caps().max_groups_per_axis;
   if (pipeline_ == nullptr || !buffers_bound_) {
-    return fail(invalid("A dispatch needs a kernel to be bound, and then its buffers."));
+    fail(invalid("A dispatch needs a kernel to be bound, and then its buffers."));
+  } else if (std::max({x, y, z}) > limit) {
+    fail(unsupported("A dispatch of {} x {} x {} workgroups is beyond the {} per axis of the device '{}'.", x, y, z,
+                     limit, pool_.device()->info().name));
   }
-  if (std::max({x, y, z}) > limit) {
-    return fail(unsupported("A dispatch of {} x {} x {} workgroups is beyond the {} per axis of the device '{}'.", x, y,
-                            z, limit, pool_.device()->info().name));
-  }
-  if (x == 0 || y == 0 || z == 0) return;
-  pool_.device()->functions().CmdDispatch(commands_, x, y, z);
+  return !error_ && x != 0 && y != 0 && z != 0;
+}
+
+void CommandBuffer::dispatch(std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  if (may_dispatch(x, y, z)) pool_.device()->functions().CmdDispatch(commands_, x, y, z);
+}
+
+void CommandBuffer::dispatch_from(std::uint32_t base_x, std::uint32_t base_y, std::uint32_t x, std::uint32_t y) {
+  if (!may_dispatch(base_x + x, base_y + y, 1) || x == 0 || y == 0) return;
+  if (!pipeline_->any_base()) return fail(invalid("The bound kernel was not made to run from a base workgroup."));
+  pool_.device()->functions().CmdDispatchBase(commands_, base_x, base_y, 0u, x, y, 1u);
 }
 
 void CommandBuffer::barrier(Access before, Access after) {

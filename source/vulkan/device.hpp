@@ -1,6 +1,8 @@
 // A logical device with one compute queue.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -116,6 +118,10 @@ class Device : public std::enable_shared_from_this<Device> {
   [[nodiscard]] bool maps_device_memory() const { return map_device_memory_; }
   /// The host's, or an empty one.
   [[nodiscard]] const Allocator& allocator() const { return allocator_; }
+  /// The buffers of this device that are alive, by heap.
+  [[nodiscard]] std::uint64_t allocated(std::uint32_t heap) const { return allocated_[heap]; }
+  void count_allocated(std::uint32_t heap, std::uint64_t bytes) const { allocated_[heap] += bytes; }
+  void count_freed(std::uint32_t heap, std::uint64_t bytes) const { allocated_[heap] -= bytes; }
 
  private:
   Device() = default;
@@ -138,6 +144,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
   bool owned_ = true;
   Allocator allocator_;
+  mutable std::array<std::atomic<std::uint64_t>, VK_MAX_MEMORY_HEAPS> allocated_{};
 
   mutable QueueMutex own_mutex_;
   QueueMutex* queue_mutex_ = &own_mutex_;  // guards the queue and the value below

@@ -162,6 +162,7 @@ class Calls {
   X(CmdBindDescriptorSets)       \
   X(CmdPushConstants)            \
   X(CmdDispatch)                 \
+  X(CmdDispatchBase)             \
   X(CmdCopyBuffer)               \
   X(CmdFillBuffer)               \
   X(CmdPipelineBarrier)          \

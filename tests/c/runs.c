@@ -198,6 +198,26 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
     REFUSED(vkf_program_type(program, "q", &dtype, NULL, 0, NULL), VKF_NOT_FOUND, "no input and no output 'q'.");
     REFUSED(vkf_program_type(program, "x", NULL, NULL, 1, NULL), VKF_INVALID_ARGUMENT, "The list of dimensions is null");
   }
+  {
+    vkf_memory memory = {0};
+    vkf_symbol more = n;
+    uint64_t inputs;
+    REFUSED(vkf_program_memory(program, &n, 1, &memory), VKF_INVALID_ARGUMENT, "The memory says that it has 0 bytes");
+    memory.size = sizeof memory;
+    OK(vkf_program_memory(program, &n, 1, &memory));
+    inputs = memory.inputs;
+    CHECK(memory.size == sizeof memory && inputs > 0 && memory.outputs > 0);
+    more.size = 100 * n.size;
+    OK(vkf_program_memory(program, &more, 1, &memory));
+    CHECK(memory.inputs == 100 * inputs);
+    memory.size = offsetof(vkf_memory, outputs); /* an older caller */
+    memory.outputs = 12345;
+    OK(vkf_program_memory(program, &n, 1, &memory));
+    CHECK(memory.inputs == inputs && memory.outputs == 12345);
+    REFUSED(vkf_program_memory(program, NULL, 0, &memory), VKF_INVALID_ARGUMENT, "'n'");
+    REFUSED(vkf_program_memory(program, &n, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the memory is null.");
+    REFUSED(vkf_program_memory(NULL, &n, 1, &memory), VKF_INVALID_ARGUMENT, "The program is null.");
+  }
   OK(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, 0, &text));
   CHECK(text != NULL && strstr(text, "OpEntryPoint") != NULL);
   vkf_string_free(text);

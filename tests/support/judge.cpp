@@ -32,10 +32,10 @@ Executable compile_graph(const ir::Graph& graph, const Build& how) {
   options.tuning = how.tuning;
   // By hand: matrix units on a driver that would not use them by itself.
   if (std::getenv("VKFUSE_TEST_MATRIX_UNITS") != nullptr) options.tuning.matrix_units = true;
-  auto state = std::make_shared<Executable::State>();
-  state->program = must(api::guarded([&] { return runtime::Program::create(on.state()->context, graph, options); }));
-  count_proof(must(plan::totals(state->program->plan(), state->program->nominal())).proof);
-  return Executable(std::move(state));
+  if (how.longest_submission_us) options.longest_submission_us = *how.longest_submission_us;
+  const auto program = must(api::guarded([&] { return runtime::Program::create(on.state()->context, graph, options); }));
+  count_proof(must(plan::totals(program->plan(), program->nominal())).proof);
+  return Executable(std::make_shared<Executable::State>(program));
 }
 
 Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion) {

@@ -14,6 +14,7 @@ struct Build {
   Numerics numerics = Numerics::standard;
   bool fusion = true;
   schedule::Tuning tuning;
+  std::optional<double> longest_submission_us;  ///< nothing: the library's own
 };
 
 Executable compile_graph(const ir::Graph& graph, const Build& how);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "api/tensor_node.hpp"
 #include "golden/targets.hpp"
@@ -403,6 +404,37 @@ Written write(const Architecture& one, Net net) {
   return {test::must(api::to_graph(model.outputs, model.output_names, one.name)), most_kernels(net.model(), one.recurrent_products)};
 }
 
+/// Intermediate values and partial results that are alive during one step or another, at most; found in another way than
+/// by the planner of memory.
+std::int64_t largest_live_set(const plan::Plan& plan, const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps) {
+  std::vector<std::int64_t> live(steps.size(), 0);
+  const auto padded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    live[step] += padded(steps[step].schedule.scratch_bytes);
+    for (const ir::NodeId value : plan.steps[step].segment.stores) {
+      const bool output = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(), [&](const ir::Output& one) { return one.value == value; });
+      if (output) continue;
+      std::size_t last = step;
+      for (std::size_t later = step; later < steps.size(); ++later) {
+        const auto& reads = plan.steps[later].segment.reads;
+        if (std::find(reads.begin(), reads.end(), value) != reads.end()) last = later;
+      }
+      for (std::size_t at = step; at <= last; ++at) live[at] += padded(static_cast<std::int64_t>(test::bytes_of(plan.graph, value, symbols)));
+    }
+  }
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+}
+
+void expect_tight_arena(const std::string& name, const plan::Plan& plan, const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps) {
+  const plan::Memory memory = test::must(plan::plan_memory(plan, symbols, steps));
+  const std::int64_t bound = largest_live_set(plan, symbols, steps);
+  EXPECT_EQ(memory.largest_live, bound);
+  EXPECT_GE(memory.arena_bytes, bound);
+  const double ratio = bound == 0 ? 1.0 : static_cast<double>(memory.arena_bytes) / static_cast<double>(bound);
+  fmt::print("{}: arena {} bytes, {:.3f} of the largest live set\n", name, memory.arena_bytes, ratio);
+  EXPECT_LE(ratio, 1.15) << name;
+}
+
 void expect_few_kernels(const Written& one) {
   const ir::Graph prepared = test::must(passes::run_pipeline(one.graph));
   const plan::Plan made = test::must(plan::make_plan(prepared, test::discrete_gpu()));
@@ -413,11 +445,33 @@ void expect_few_kernels(const Written& one) {
   const auto kernels = std::count_if(steps.begin(), steps.end(), [](const plan::Scheduled& step) { return !step.alias && step.schedule.items > 0; });
   if (std::getenv("VKFUSE_LIST_CASES") != nullptr) fmt::print("{}: {} kernels, {} allowed\n", one.graph.name, kernels, one.most_kernels);
   EXPECT_LE(kernels, one.most_kernels) << test::must(plan::to_text(made, unfused, symbols));
+  expect_tight_arena(one.graph.name, made, symbols, steps);
 }
 
 TEST_P(OnnxArchitectures, TakeFewKernelsOnAGpu) { expect_few_kernels(write(GetParam(), Net())); }
 
 TEST_P(OnnxArchitectures, TakeFewKernelsOnAGpuWhereTheyAreLarge) { expect_few_kernels(write(GetParam(), large())); }
+
+/// By hand: the models in the folders of a folder, one kernel per op as well, where there is most to pack.
+TEST(OnnxModels, HaveTightArenas) {
+  const char* folder = std::getenv("VKFUSE_TEST_MODELS");
+  if (folder == nullptr) GTEST_SKIP() << "VKFUSE_TEST_MODELS names no folder of models.";
+  int models = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".onnx") continue;
+    ++models;
+    const OnnxModel model = test::must(load_onnx(entry.path().string()));
+    const ir::Graph prepared = test::must(passes::run_pipeline(test::must(api::to_graph(model.outputs, model.output_names, entry.path().parent_path().filename().string()))));
+    for (const bool fusion : {true, false}) {
+      partition::Options options;
+      options.fusion = fusion;
+      const plan::Plan made = test::must(plan::make_plan(prepared, test::discrete_gpu(), options));
+      const SymbolValues symbols = schedule::nominal_symbols(prepared);
+      expect_tight_arena(prepared.name + (fusion ? "" : ", one kernel per op"), made, symbols, test::must(plan::schedule_all(made, symbols)));
+    }
+  }
+  EXPECT_GT(models, 0) << "There is no model in " << folder;
+}
 
 /// Words of small numbers, floats in [-1.7, 1.7).
 test::Data data_for(const ir::Graph& graph) {

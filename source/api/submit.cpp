@@ -1,0 +1,232 @@
+// Runs on the caller's device buffers.
+#include <algorithm>
+
+#include "api/states.hpp"
+#include "vkfuse/interop.hpp"
+
+namespace vkfuse {
+
+namespace {
+
+const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name; }
+
+/// What one submission is made of, until it is recorded.
+class Submission {
+ public:
+  Submission(std::shared_ptr<runtime::Program> program, const Bindings& bindings)
+      : program_(std::move(program)), graph_(program_->plan().graph), bindings_(bindings), state_(std::make_shared<Ticket::State>()) {
+    state_->program = program_;
+  }
+
+  /// Buffers for everything, then the commands: ours, of one submission or of several, or what is appended to a host's.
+  Result<std::shared_ptr<Ticket::State>> record(const vulkan::TimestampPool* steps, void* host_commands = nullptr) {
+    VKF_CHECK_OK(bind());
+    VKF_TRY(donations, find_donations());
+    VKF_TRY(variant, program_->variant(bindings_.symbols));
+    state_->variant = variant;
+    std::optional<plan::Memory> own;
+    if (!donations.inputs.empty()) {
+      VKF_TRY(planned, plan::plan_memory(program_->plan(), bindings_.symbols, variant->steps, donations));
+      own = std::move(planned);
+    }
+    const plan::Memory& memory = own ? *own : variant->memory;
+    VKF_CHECK_OK(program_->check_memory(*variant, memory, /*ports=*/false));
+    VKF_CHECK_OK(place(memory, donations));
+    VKF_CHECK_OK(program_->check_sharing(*variant, ranges_));
+    if (steps != nullptr || host_commands != nullptr) {
+      VKF_CHECK_OK(record_part(nullptr, steps, true, true, host_commands));
+    } else {
+      VKF_CHECK_OK(record_parts());
+    }
+    return state_;
+  }
+
+ private:
+  Result<void> bind_one(const char* kind, const std::string& name, ir::NodeId id, const Buffer& buffer) {
+    if (buffer.state() == nullptr) return invalid("No buffer was bound to the {} '{}'.", kind, name);
+    VKF_TRY(bytes, program_->bytes_of(id, bindings_.symbols));
+    if (buffer.size() < static_cast<std::uint64_t>(bytes)) {
+      return invalid("The {} '{}' takes {} bytes, but its buffer has {}.", kind, name, bytes, buffer.size());
+    }
+    const Buffer::State& state = *buffer.state();
+    if (state.context != program_->context()) return invalid("The buffer that is bound to the {} '{}' is of another device than the program.", kind, name);
+    const std::uint64_t padded = (static_cast<std::uint64_t>(bytes) + 15) / 16 * 16;
+    ranges_[id] = {&state.buffer, state.offset, std::max<std::uint64_t>(padded, 16)};
+    state_->buffers.push_back(buffer.state());
+    return {};
+  }
+
+  static Buffer buffer_of(const std::map<std::string, Buffer, std::less<>>& buffers, const std::string& name) {
+    const auto given = buffers.find(name);
+    return given == buffers.end() ? Buffer() : given->second;
+  }
+
+  Result<void> bind() {
+    for (ir::NodeId id : program_->inputs()) VKF_CHECK_OK(bind_one("input", input_name(graph_, id), id, buffer_of(bindings_.inputs, input_name(graph_, id))));
+    for (const ir::Output& output : graph_.outputs()) {
+      const Buffer given = buffer_of(bindings_.outputs, output.name);
+      const bool free = given.state() == nullptr && !bindings_.donated.empty();
+      if (ranges_.count(output.value) == 0 && !free) VKF_CHECK_OK(bind_one("output", output.name, output.value, given));
+      if (given.state() != nullptr) state_->outputs[output.name] = given;
+    }
+    return {};
+  }
+
+  /// How many inputs and outputs are bound to a buffer.
+  [[nodiscard]] std::size_t uses_of(const Buffer& buffer) const {
+    std::size_t count = 0;
+    for (const auto* bound : {&bindings_.inputs, &bindings_.outputs}) {
+      count += static_cast<std::size_t>(std::count_if(bound->begin(), bound->end(), [&](const auto& one) { return one.second.state() == buffer.state(); }));
+    }
+    return count;
+  }
+
+  Result<plan::Donations> find_donations() const {
+    plan::Donations given;
+    for (const std::string& name : bindings_.donated) {
+      const std::vector<ir::NodeId>& inputs = program_->inputs();
+      const auto id = std::find_if(inputs.begin(), inputs.end(), [&](ir::NodeId one) { return input_name(graph_, one) == name; });
+      if (id == inputs.end()) return invalid("The input '{}' is donated, and the program '{}' has none of that name.", name, graph_.name);
+      const Buffer& buffer = bindings_.inputs.find(name)->second;
+      if (uses_of(buffer) > 1) return invalid("The input '{}' is donated, but its buffer is bound to something else, too.", name);
+      given.inputs[*id] = static_cast<std::int64_t>(buffer.size());
+    }
+    for (const ir::Output& output : graph_.outputs()) {
+      if (ranges_.count(output.value) == 0) given.outputs.push_back(output.value);
+    }
+    return given;
+  }
+
+  /// Constants, the arena, values in donated inputs, and outputs that have no buffer yet.
+  Result<void> place(const plan::Memory& memory, const plan::Donations& donations) {
+    VKF_TRY(constants, program_->constant_ranges());
+    ranges_.insert(constants.begin(), constants.end());
+    const std::shared_ptr<runtime::Context>& context = program_->context();
+    VKF_TRY(arena, runtime::make_arena(context->device(), memory));
+    state_->arena = std::move(arena);
+    runtime::add_arena(memory, state_->arena, ranges_);
+    std::map<ir::NodeId, Buffer> made;
+    for (const auto& [value, input] : memory.in_inputs) {
+      VKF_TRY(bytes, program_->bytes_of(value, bindings_.symbols));
+      const Buffer& buffer = bindings_.inputs.find(input_name(graph_, input))->second;
+      made[value] = buffer;
+      ranges_[value] = {&buffer.state()->buffer, buffer.state()->offset, std::max<std::uint64_t>((static_cast<std::uint64_t>(bytes) + 15) / 16 * 16, 16)};
+    }
+    for (ir::NodeId value : donations.outputs) {
+      if (made.count(value) != 0) continue;
+      VKF_TRY(bytes, program_->bytes_of(value, bindings_.symbols));
+      VKF_TRY(buffer, vulkan::Buffer::create(context->device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
+      made[value] = Buffer(std::make_shared<Buffer::State>(Buffer::State{context, std::move(buffer), static_cast<std::uint64_t>(bytes)}));
+      VKF_CHECK_OK(bind_one("output", "", value, made[value]));
+    }
+    for (const ir::Output& output : graph_.outputs()) {
+      if (made.count(output.value) != 0) state_->outputs[output.name] = made[output.value];
+    }
+    return {};
+  }
+
+  Result<void> record_parts() {
+    const runtime::Variant& variant = *state_->variant;
+    const double limit = program_->options().longest_submission_us;
+    // Measured once, and as long as it is too long: then two timestamps are no matter.
+    const double measured = variant.pace.shortest_us;
+    const std::shared_ptr<vulkan::Device>& device = program_->context()->device();
+    if ((measured == 0 || measured > limit) && device->timestamp_bits() > 0) {
+      VKF_TRY(clock, vulkan::TimestampPool::create(device, 2));
+      state_->clock = std::move(clock);
+    }
+    const std::vector<runtime::Part> parts = program_->parts(variant);
+    for (const runtime::Part& part : parts) VKF_CHECK_OK(record_part(&part, nullptr, &part == &parts.front(), &part == &parts.back()));
+    return {};
+  }
+
+  /// The whole run if no part is given.
+  Result<void> record_part(const runtime::Part* part, const vulkan::TimestampPool* steps, bool first, bool last, void* host_commands = nullptr) {
+    using vulkan::Access;
+    const std::shared_ptr<vulkan::Device>& device = program_->context()->device();
+    VKF_TRY(commands, host_commands != nullptr ? vulkan::CommandBuffer::adopt(device, host_commands) : vulkan::CommandBuffer::create(device));
+    VKF_CHECK_OK(commands.begin());
+    // What an earlier submission wrote may be read here, and what it reads may be written.
+    commands.barrier(Access::compute | Access::transfer, Access::compute);
+    if (first && state_->clock) {
+      commands.reset_timestamps(*state_->clock);
+      commands.write_timestamp(*state_->clock, 0);
+    }
+    VKF_CHECK_OK(part == nullptr ? program_->record(commands, *state_->variant, ranges_, steps) : program_->record_part(commands, *state_->variant, ranges_, *part));
+    if (last && state_->clock) commands.write_timestamp(*state_->clock, 1);
+    // Kernels of a later submission of ours are behind its first barrier; a host's own may be behind none.
+    const auto readers = Access::transfer | Access::host;
+    if (last) commands.barrier(Access::compute, host_commands != nullptr ? readers | Access::compute : readers);
+    VKF_CHECK_OK(commands.end());
+    state_->commands.push_back(std::move(commands));
+    return {};
+  }
+
+  std::shared_ptr<runtime::Program> program_;
+  const ir::Graph& graph_;
+  const Bindings& bindings_;
+  std::shared_ptr<Ticket::State> state_;
+  runtime::Ranges ranges_;
+};
+
+/// Records and submits.
+Result<std::shared_ptr<Ticket::State>> submit_now(const std::shared_ptr<runtime::Program>& program, const Bindings& bindings, const vulkan::TimestampPool* steps) {
+  VKF_TRY(state, Submission(program, bindings).record(steps));
+  VKF_TRY(ticket, runtime::submit_all(*program->context()->device(), state->commands));
+  state->ticket = std::move(ticket);
+  return state;
+}
+
+}  // namespace
+
+Ticket::State::~State() {
+  if (!commands.empty()) static_cast<void>(ticket.wait());
+}
+
+Result<void> Ticket::wait() const {
+  return api::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(state_->ticket.wait());
+    std::call_once(state_->read_clock, [&] {
+      if (!state_->clock) return;
+      if (const auto times = state_->clock->nanoseconds()) state_->variant->pace.note(times->back() * 1e-3);
+    });
+    return {};
+  });
+}
+
+bool Ticket::done() const {
+  auto done = state_->ticket.done();
+  return !done || *done;
+}
+
+const std::map<std::string, Buffer, std::less<>>& Ticket::outputs() const { return state_->outputs; }
+
+Result<Ticket> Executable::submit(const Bindings& bindings) const {
+  return api::guarded([&]() -> Result<Ticket> {
+    VKF_TRY(state, submit_now(state_->program, bindings, nullptr));
+    return Ticket(std::move(state));
+  });
+}
+
+Result<Recording> Executable::record(void* command_buffer, const Bindings& bindings) const {
+  return api::guarded([&]() -> Result<Recording> {
+    if (command_buffer == nullptr) return invalid("The command buffer to append to is null.");
+    VKF_TRY(state, Submission(state_->program, bindings).record(nullptr, command_buffer));
+    return Recording(std::move(state));
+  });
+}
+
+Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) const {
+  return api::guarded([&]() -> Result<std::vector<KernelTime>> {
+    const std::size_t steps = state_->program->plan().steps.size();
+    VKF_TRY(pool, vulkan::TimestampPool::create(state_->program->context()->device(), static_cast<std::uint32_t>(steps) + 1));
+    VKF_TRY(state, submit_now(state_->program, bindings, &pool));
+    VKF_CHECK_OK(state->ticket.wait());
+    VKF_TRY(times, pool.nanoseconds());
+    std::vector<KernelTime> result;
+    for (std::size_t i = 0; i < steps; ++i) result.push_back({state->variant->kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3, state->variant->bytes_moved(i)});
+    return result;
+  });
+}
+
+}  // namespace vkfuse

@@ -1,0 +1,185 @@
+// Dispatches and barriers of a run, and where it is cut so that no submission takes long.
+#include <algorithm>
+
+#include "runtime/program.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+/// Ranges touched since the last barrier.
+class Hazards {
+ public:
+  [[nodiscard]] bool conflict(const vulkan::BufferRange& range, bool write) const {
+    const auto overlaps = [&](const vulkan::BufferRange& other) {
+      return other.buffer->number() == range.buffer->number() && other.offset < range.offset + range.bytes && range.offset < other.offset + other.bytes;
+    };
+    return std::any_of(written_.begin(), written_.end(), overlaps) || (write && std::any_of(read_.begin(), read_.end(), overlaps));
+  }
+  void add(const vulkan::BufferRange& range, bool write) { (write ? written_ : read_).push_back(range); }
+  void clear() {
+    read_.clear();
+    written_.clear();
+  }
+
+ private:
+  std::vector<vulkan::BufferRange> read_;
+  std::vector<vulkan::BufferRange> written_;
+};
+
+/// The scratch memory of a sort has two halves where one is read while the other is written.
+vulkan::BufferRange half_of(vulkan::BufferRange range, const schedule::Schedule& schedule, int half) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.rounds.size() > 2 ? 2 : 1);
+  range.offset += bytes * static_cast<std::uint64_t>(half);
+  range.bytes = bytes;
+  return range;
+}
+
+Unit whole(const Variant& variant, std::size_t step, std::size_t dispatch) {
+  const codegen::Kernel& kernel = variant.kernels[step][dispatch];
+  return {step, dispatch, 0, 0, kernel.groups_x, kernel.groups_y};
+}
+
+/// The workgroups of a dispatch in about `pieces` rectangles.
+std::vector<Unit> cut(const Unit& all, std::uint32_t pieces) {
+  std::vector<Unit> made;
+  const auto ranges = [](std::uint32_t count, std::uint32_t parts) {
+    const std::uint32_t each = (count + parts - 1) / parts;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> some;
+    for (std::uint32_t first = 0; first < count; first += each) some.emplace_back(first, std::min(each, count - first));
+    return some;
+  };
+  const std::uint32_t rows = std::min(pieces, all.groups_y);
+  const std::uint32_t columns = std::min((pieces + rows - 1) / rows, all.groups_x);
+  for (const auto& [y, height] : ranges(all.groups_y, rows)) {
+    for (const auto& [x, width] : ranges(all.groups_x, columns)) made.push_back({all.step, all.dispatch, x, y, width, height});
+  }
+  return made;
+}
+
+}  // namespace
+
+void Pace::note(double microseconds) {
+  double known = shortest_us;
+  while ((known == 0 || microseconds < known) && !shortest_us.compare_exchange_weak(known, microseconds)) {
+  }
+}
+
+double Variant::modelled_us() const {
+  double sum = 0;
+  for (const plan::Scheduled& step : steps) sum += step.alias ? 0 : step.schedule.modelled_us;
+  return sum;
+}
+
+double Variant::expected_us() const {
+  const double measured = pace.shortest_us;
+  return measured > 0 ? measured : modelled_us();
+}
+
+std::vector<Part> Program::parts(const Variant& variant) const {
+  const double limit = options_.longest_submission_us;
+  const double modelled = variant.modelled_us();
+  const double expected = variant.expected_us();
+  const double scale = modelled > 0 ? expected / modelled : 1;
+  const bool whole_run = expected <= limit;
+  std::vector<Part> parts(1);
+  double filled = 0;
+  for (std::size_t step = 0; step < variant.kernels.size(); ++step) {
+    const std::size_t dispatches = variant.kernels[step].size();
+    for (std::size_t k = 0; k < dispatches; ++k) {
+      const Unit all = whole(variant, step, k);
+      if (whole_run) {
+        parts[0].push_back(all);
+        continue;
+      }
+      // Less than what is allowed, because the parts of a run are not equally far off.
+      const double room = 0.8 * limit;
+      const double us = variant.steps[step].schedule.modelled_us * scale / static_cast<double>(dispatches);
+      const double groups = static_cast<double>(all.groups_x) * all.groups_y;
+      const double pieces = std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
+      const std::vector<Unit> units = pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));
+      for (const Unit& unit : units) {
+        const double own = us / static_cast<double>(units.size());
+        if (filled > 0 && filled + own > room) {
+          parts.emplace_back();
+          filled = 0;
+        }
+        parts.back().push_back(unit);
+        filled += own;
+      }
+    }
+  }
+  return parts;
+}
+
+Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Variant& variant, std::size_t step, std::size_t dispatch) const {
+  // The context keeps what it has compiled.
+  if (variant.compiled[step].empty()) return context_->compile(variant.kernels[step][dispatch]);
+  return variant.compiled[step][dispatch];
+}
+
+/// Whether a step's value is an alias, and bound to the very bytes that it stands for.
+bool Program::is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const {
+  const std::optional<plan::Alias>& alias = variant.steps[step].alias;
+  if (!alias) return false;
+  const vulkan::BufferRange& own = ranges.at(plan_.steps[step].segment.stores[0]);
+  const vulkan::BufferRange& behind = ranges.at(alias->of);
+  return own.buffer->number() == behind.buffer->number() && own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
+}
+
+Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
+                             const vulkan::TimestampPool* timestamps) const {
+  Part all;
+  for (std::size_t step = 0; step < variant.kernels.size(); ++step) {
+    for (std::size_t k = 0; k < variant.kernels[step].size(); ++k) all.push_back(whole(variant, step, k));
+  }
+  return record_part(commands, variant, ranges, all, timestamps);
+}
+
+Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges, const Part& part,
+                                  const vulkan::TimestampPool* timestamps) const {
+  Hazards hazards;
+  std::size_t stamped = 0;  // steps whose end has a timestamp
+  bool alone = false;       // the next dispatch waits for all before: steps are timed one by one
+  const auto stamp_up_to = [&](std::size_t step) {
+    for (; timestamps != nullptr && stamped < step; alone = true) commands.write_timestamp(*timestamps, static_cast<std::uint32_t>(++stamped));
+  };
+  if (timestamps != nullptr) {
+    commands.reset_timestamps(*timestamps);
+    commands.write_timestamp(*timestamps, 0);
+  }
+  for (const Unit& unit : part) {
+    stamp_up_to(unit.step);
+    const plan::Scheduled& step = variant.steps[unit.step];
+    if (step.schedule.items == 0 || is_in_place(variant, ranges, unit.step)) continue;
+    const codegen::Kernel& kernel = variant.kernels[unit.step][unit.dispatch];
+    // Pieces of a dispatch are as independent as its workgroups.
+    const bool continued = &unit != part.data() && (&unit)[-1].step == unit.step && (&unit)[-1].dispatch == unit.dispatch;
+    std::vector<vulkan::BufferRange> bound;
+    bool conflict = std::exchange(alone, false);
+    for (const codegen::Binding& binding : kernel.bindings) {
+      bound.push_back(ranges.at(binding.scratch ? plan::scratch_id(plan_, unit.step) : binding.value));
+      if (binding.half) bound.back() = half_of(bound.back(), step.schedule, *binding.half);
+      conflict = conflict || (!continued && hazards.conflict(bound.back(), binding.store));
+    }
+    if (conflict) {
+      commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
+      hazards.clear();
+    }
+    for (std::size_t b = 0; b < bound.size(); ++b) hazards.add(bound[b], kernel.bindings[b].store);
+    const bool complete = unit.groups_x == kernel.groups_x && unit.groups_y == kernel.groups_y;
+    VKF_TRY(kept, complete ? compiled(variant, unit.step, unit.dispatch) : context_->compile(kernel, /*any_base=*/true));
+    commands.bind(kept->pipeline);
+    commands.bind_buffers(bound);
+    commands.push_constants(std::as_bytes(std::span(kernel.constants)));
+    if (complete) {
+      commands.dispatch(kernel.groups_x, kernel.groups_y);
+    } else {
+      commands.dispatch_from(unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
+    }
+  }
+  stamp_up_to(variant.kernels.size());
+  return {};
+}
+
+}  // namespace vkfuse::runtime

@@ -1,0 +1,140 @@
+// Inputs whose buffers are given away: results and intermediate values take them, and nothing is read after it is written over.
+#include <gtest/gtest.h>
+
+#include "support/cases.hpp"
+#include "support/judge.hpp"
+#include "unit/runtime/watched_device.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+Buffer filled(const Device& device, std::span<const std::byte> bytes) {
+  Buffer buffer = must(device.allocate(bytes.size()));
+  must(buffer.write(bytes));
+  return buffer;
+}
+
+TEST(Donations, AChainRunsInItsInput) {
+  const WatchedDevice watched;
+  CompileOptions options;
+  options.fusion = false;
+  const Executable program = must(compile_text(watched.device(), chain_text(10000, {"neg", "abs", "neg", "relu"}), options));
+  const std::vector<float> data = ramp(10000);
+  Bindings bindings;
+  bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
+  bindings.donated = {"x"};
+  WatchedDevice::counts().clear();
+  const Ticket ticket = must(program.submit(bindings));
+  must(ticket.wait());
+  EXPECT_EQ(WatchedDevice::counts().allocations, 0);
+  EXPECT_EQ(ticket.outputs().at("y").state(), bindings.inputs.at("x").state());
+  std::vector<float> result(10000, 1.0F);
+  must(ticket.outputs().at("y").read(std::as_writable_bytes(std::span(result))));
+  for (const float value : result) ASSERT_EQ(value, 0.0F);
+}
+
+TEST(Donations, WhatIsReadAgainIsKept) {
+  // x is read by the last kernel, at other places than the one it writes: the results get memory of their own.
+  const std::string text = R"(graph "late" {
+  %0 = input "x" : f32[100, 100]
+  %1 = neg %0 : f32[100, 100]
+  %2 = permute axes=[1, 0] %0 : f32[100, 100]
+  %3 = add %1 %2 : f32[100, 100]
+  output "y" = %3
+})";
+  const WatchedDevice watched;
+  for (const bool fusion : {true, false}) {
+    CompileOptions options;
+    options.fusion = fusion;
+    const Executable program = must(compile_text(watched.device(), text, options));
+    const std::vector<float> data = ramp(10000);
+    Bindings bindings;
+    bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
+    bindings.donated = {"x"};
+    const Ticket ticket = must(program.submit(bindings));
+    must(ticket.wait());
+    EXPECT_NE(ticket.outputs().at("y").state(), bindings.inputs.at("x").state());
+    std::vector<float> result(10000);
+    must(ticket.outputs().at("y").read(std::as_writable_bytes(std::span(result))));
+    for (std::size_t i = 0; i < 10000; ++i) ASSERT_EQ(result[i], data[i % 100 * 100 + i / 100] - data[i]) << i;
+  }
+}
+
+TEST(Donations, SmallerResultsFitAndLargerOnesDoNot) {
+  const WatchedDevice watched;
+  const Tensor x = Tensor::input("x", DType::f32, {1000});
+  const Executable narrow = must(compile(watched.device(), {(x * 2.0F).sum({0}), (x * 3.0F).cast(DType::f16)}));
+  const Executable wide = must(compile(watched.device(), {x.unsqueeze(0).broadcast_to({4, 1000}) + 1.0F}));
+  const std::vector<float> data(1000, 1.0F);
+  for (const Executable* program : {&narrow, &wide}) {
+    Bindings bindings;
+    bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
+    bindings.donated = {"x"};
+    const Ticket ticket = must(program->submit(bindings));
+    must(ticket.wait());
+    if (program == &wide) {
+      EXPECT_NE(ticket.outputs().at("y").state(), bindings.inputs.at("x").state());
+      continue;
+    }
+    float sum = 0;
+    must(ticket.outputs().at("y").read(std::as_writable_bytes(std::span(&sum, 1))));
+    EXPECT_EQ(sum, 2000.0F);
+  }
+}
+
+TEST(Donations, AreRefusedWhereTheyMeanNothing) {
+  const WatchedDevice watched;
+  const Tensor x = Tensor::input("x", DType::f32, {100});
+  const Executable program = must(compile(watched.device(), {x + Tensor::input("z", DType::f32, {100})}));
+  const std::vector<float> data = ramp(100);
+  Bindings bindings;
+  bindings.inputs["x"] = bindings.inputs["z"] = filled(watched.device(), std::as_bytes(std::span(data)));
+  bindings.donated = {"x"};
+  EXPECT_EQ(program.submit(bindings).error().message, "The input 'x' is donated, but its buffer is bound to something else, too.");
+  bindings.donated = {"w"};
+  EXPECT_EQ(program.submit(bindings).error().message, "The input 'w' is donated, and the program 'graph' has none of that name.");
+  bindings.donated.clear();
+  EXPECT_EQ(program.submit(bindings).error().message, "No buffer was bound to the output 'y'.");
+}
+
+/// Runs with every input given away and no output bound. The number of results that lie in inputs.
+int judge_donated(const ir::Graph& graph, const Data& data, bool fusion, const std::string& what) {
+  const Executable program = compile_graph(graph, Numerics::standard, fusion);
+  Bindings bindings;
+  bindings.symbols.insert(data.symbols.begin(), data.symbols.end());
+  for (const auto& [name, bytes] : data.inputs) {
+    bindings.inputs[name] = must(device().allocate(std::max<std::size_t>(bytes.size(), 1)));
+    must(bindings.inputs[name].write(bytes));
+    bindings.donated.insert(name);
+  }
+  const Ticket ticket = must(program.submit(bindings));
+  must(ticket.wait());
+  NamedBytes outputs;
+  int reused = 0;
+  for (const ir::Output& output : graph.outputs()) {
+    std::vector<std::byte>& bytes = outputs[output.name];
+    bytes.resize(bytes_of(graph, output.value, data.symbols));
+    const Buffer& buffer = ticket.outputs().at(output.name);
+    must(buffer.read(bytes));
+    reused += std::any_of(bindings.inputs.begin(), bindings.inputs.end(), [&](const auto& input) { return input.second.state() == buffer.state(); }) ? 1 : 0;
+  }
+  EXPECT_EQ(check_outputs(graph, data, outputs).wrong, "") << what << "\n" << ir::print(graph);
+  return reused;
+}
+
+TEST(Donations, RandomGraphsAreRightWithEveryInputGivenAway) {
+  CaseOptions options;
+  options.caps = target().caps;
+  options.max_ops = 12;
+  const char* wanted = std::getenv("VKFUSE_FUZZ_CASES");
+  const std::uint64_t cases = wanted == nullptr ? 25 : std::strtoull(wanted, nullptr, 10);
+  int reused = 0;
+  for (std::uint64_t seed = 1; seed <= cases; ++seed) {
+    const Case one = random_case(seed, options);
+    reused += judge_donated(one.graph, data_for(one), seed % 3 != 0, fmt::format("pointwise case {}", seed));
+  }
+  EXPECT_GT(reused, static_cast<int>(cases / 5));
+}
+
+}  // namespace
+}  // namespace vkfuse::test

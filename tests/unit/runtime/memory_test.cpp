@@ -1,0 +1,193 @@
+// What a run takes is known, checked, and shared where it can be.
+#include <gtest/gtest.h>
+
+#include "unit/runtime/watched_device.hpp"
+#include "vkfuse/ops.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+CompileOptions one_kernel_per_op() {
+  CompileOptions options;
+  options.fusion = false;
+  return options;
+}
+
+Executable chain(const Device& device, std::int64_t elements, const std::vector<std::string>& ops) {
+  return must(compile_text(device, chain_text(elements, ops), one_kernel_per_op()));
+}
+
+TEST(MemoryUse, IsWhatIsAllocated) {
+  const WatchedDevice watched;
+  const std::vector<float> weights = ramp(3000);
+  const Tensor x = Tensor::input("x", DType::f32, {Dim::any("n"), 1000});
+  const Tensor w = Tensor::constant(DType::f32, {3, 1000}, std::as_bytes(std::span(weights))).slice(0, 1, 2);
+  const Executable program = must(compile(watched.device(), {relu(exp(x) * w) + x}, one_kernel_per_op()));
+  WatchedDevice::counts().clear();  // of self-tests
+  const MemoryUse use = must(program.memory({{"n", 7}}));
+  EXPECT_EQ(use.inputs, 28000u);
+  EXPECT_EQ(use.outputs, 28000u);
+  EXPECT_EQ(use.constants % 16, 0u);
+  EXPECT_GT(use.constants, 0u);
+  EXPECT_EQ(use.arena % 256, 0u);
+  EXPECT_EQ(use.total(), use.arena + use.constants + use.inputs + use.outputs + use.staging);
+  EXPECT_EQ(WatchedDevice::counts().allocations, 0) << "to be asked is to allocate nothing";
+  const std::uint64_t before = watched.allocated();
+  const std::vector<float> data = ramp(7000);
+  must(program.run({{"x", HostView(data)}}));
+  EXPECT_GE(watched.allocated() - before, use.total()) << "drivers may round up";
+  EXPECT_LE(watched.allocated() - before, use.total() + 5 * 4096);
+  EXPECT_GT(must(program.memory({{"n", 70}})).arena, use.arena * 9);
+}
+
+TEST(MemoryUse, NeedsEverySymbol) {
+  const WatchedDevice watched;
+  const Executable program = must(compile(watched.device(), {exp(Tensor::input("x", DType::f32, {Dim::any("rows")}))}));
+  const auto use = program.memory();
+  ASSERT_FALSE(use.ok());
+  EXPECT_EQ(use.error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(use.error().message.find("rows"), std::string::npos) << use.error().message;
+}
+
+TEST(MemoryUse, TooMuchIsRefusedBeforeAnythingIsAllocated) {
+  DeviceOptions options;
+  options.limits["memory_bytes"] = 1 << 20;
+  const WatchedDevice watched(options);
+  const Executable program = chain(watched.device(), 100000, {"neg", "exp", "abs"});
+  const std::vector<float> data = ramp(100000);
+  WatchedDevice::counts().clear();
+  const auto run = program.run({{"x", HostView(data)}});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code, ErrorCode::out_of_memory);
+  EXPECT_EQ(WatchedDevice::counts().allocations, 0);
+  EXPECT_NE(run.error().message.find(std::to_string(must(program.memory()).total())), std::string::npos) << run.error().message;
+  EXPECT_NE(run.error().message.find("has 1048576 left."), std::string::npos) << run.error().message;
+
+  // On the caller's buffers it is the arena that does not fit beside them.
+  Bindings bindings;
+  bindings.inputs["x"] = must(watched.device().allocate(400000));
+  bindings.outputs["y"] = must(watched.device().allocate(400000));
+  const auto ticket = program.submit(bindings);
+  ASSERT_FALSE(ticket.ok());
+  EXPECT_EQ(ticket.error().code, ErrorCode::out_of_memory);
+  bindings = {};
+  const std::vector<float> less = ramp(20000);
+  must(chain(watched.device(), 20000, {"neg", "exp", "abs"}).run({{"x", HostView(less)}}));  // what is freed counts no more
+}
+
+TEST(MemoryUse, OneBufferMayNotBeLargerThanTheDeviceAllocates) {
+  DeviceOptions options;
+  options.limits["max_allocation"] = 300000;
+  const WatchedDevice watched(options);
+  const std::string text = R"(graph "narrow" {
+  %0 = input "x" : f32[100000]
+  %1 = neg %0 : f32[100000]
+  %2 = reduce_sum axes=[0] %1 : f32[]
+  output "y" = %2
+})";
+  std::vector<float> large = ramp(100000);
+  DeviceOptions narrow;
+  narrow.limits["max_allocation"] = 400000;  // what the input takes, and less than the intermediate value as it is padded
+  const WatchedDevice other(narrow);
+  const auto within = must(compile_text(other.device(), text, one_kernel_per_op())).run({{"x", HostView(large)}});
+  ASSERT_FALSE(within.ok());
+  EXPECT_NE(within.error().message.find("An intermediate value takes 400128 bytes"), std::string::npos) << within.error().message;
+  const Executable program = chain(watched.device(), 100000, {"neg"});
+  const std::vector<float> data = ramp(100000);
+  const auto run = program.run({{"x", HostView(data)}});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(run.error().message.find("at most 300000 at once (max_allocation)."), std::string::npos) << run.error().message;
+  EXPECT_FALSE(Device::open({.limits = {{"memory_bytes", ~std::uint64_t{0}}}}).ok());
+}
+
+TEST(MemoryUse, AnArenaBeyondThatIsSeveralBuffers) {
+  DeviceOptions options;
+  options.limits["max_allocation"] = 65536;
+  const WatchedDevice watched(options);
+  // Four values of 40,000 bytes are alive at a time, and no two fit one allocation.
+  const std::string text = R"(graph "wide" {
+  %0 = input "x" : f32[10000]
+  %1 = neg %0 : f32[10000]
+  %2 = exp %1 : f32[10000]
+  %3 = abs %1 : f32[10000]
+  %4 = add %2 %3 : f32[10000]
+  %5 = mul %4 %1 : f32[10000]
+  output "y" = %5
+})";
+  const Executable program = must(compile_text(watched.device(), text, one_kernel_per_op()));
+  const auto variant = must(program.state()->program->variant({}));
+  EXPECT_GT(variant->memory.pieces.size(), 1u);
+  for (const std::int64_t bytes : variant->memory.pieces) EXPECT_LE(bytes, 65536);
+  std::vector<float> data(10000, -2.0F);
+  const Outputs outputs = must(program.run({{"x", HostView(data)}}));
+  for (const float value : outputs.at("y").as<float>()) ASSERT_NEAR(value, (std::exp(2.0F) + 2.0F) * 2.0F, 1e-4);
+}
+
+TEST(StorageRange, IsOneErrorThatNamesTheLimit) {
+  DeviceOptions options;
+  options.limits["storage_range"] = 1 << 20;
+  const WatchedDevice watched(options);
+  // Values that no kernel binds may be as large as they like: the sum is one kernel.
+  const Tensor x = Tensor::input("x", DType::f32, {Dim::any("n"), 16});
+  const Tensor ones = Tensor::scalar(DType::f32, 1).broadcast_to({4096, 1024});
+  EXPECT_TRUE(compile(watched.device(), {(ones + 1.0F).sum()}).ok());
+  // Tensors within the range work, one row more does not.
+  const Executable program = must(compile(watched.device(), {x + 1.0F}));
+  const std::vector<float> fits = ramp(256 * 1024);
+  const Outputs outputs = must(program.run({{"x", HostView(fits)}}));
+  EXPECT_EQ(outputs.at("y").as<float>()[262143], fits[262143] + 1.0F);
+  const std::vector<float> beyond = ramp(16385 * 16);
+  WatchedDevice::counts().clear();
+  const auto run = program.run({{"x", HostView(beyond)}});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(run.error().message.find("takes 1048640 bytes, and one storage buffer of this device holds 1048576 (storage_range)."), std::string::npos) << run.error().text();
+  EXPECT_EQ(WatchedDevice::counts().allocations, 0);
+}
+
+TEST(Constants, AreSharedByTheProgramsOfADevice) {
+  const WatchedDevice watched;
+  const std::vector<float> weights = ramp(250000);
+  std::vector<float> other = weights;
+  other.back() += 1;
+  const std::vector<float> data(250000, 3.0F);
+  const auto program = [&](const std::vector<float>& values, bool negated) {
+    const Tensor x = Tensor::input("x", DType::f32, {250000});
+    const Tensor w = Tensor::constant(DType::f32, {250000}, std::as_bytes(std::span(values)));
+    return must(compile(watched.device(), {negated ? -(x * w) : x + w}));
+  };
+  const auto grown_by = [&](const Executable& one) {
+    const std::uint64_t before = watched.allocated();
+    const Outputs outputs = must(one.run({{"x", HostView(data)}}));
+    EXPECT_EQ(outputs.at("y").as<float>().size(), data.size());
+    return watched.allocated() - before;
+  };
+  std::optional<Executable> first = program(weights, false);
+  const std::uint64_t with_constant = grown_by(*first);
+  EXPECT_GE(with_constant, 3000000u);
+  const Executable second = program(weights, true);
+  EXPECT_LT(grown_by(second), with_constant - 900000) << "equal bytes are there already";
+  const Executable third = program(other, true);
+  EXPECT_GT(grown_by(third), with_constant - 900000) << "one byte differs";
+  const std::uint64_t before = watched.allocated();
+  first.reset();
+  EXPECT_LT(watched.allocated(), before);
+  const Outputs still = must(second.run({{"x", HostView(data)}}));  // the constant lives as long as a program that reads it
+  EXPECT_EQ(still.at("y").as<float>()[7], -3.0F * weights[7]);
+}
+
+TEST(Constants, GoWithTheirLastProgram) {
+  const WatchedDevice watched;
+  const std::vector<float> data = ramp(5000);
+  {
+    const Tensor x = Tensor::input("x", DType::f32, {5000});
+    const Executable program = must(compile(watched.device(), {x + Tensor::constant(DType::f32, {5000}, std::as_bytes(std::span(data)))}));
+    must(program.run({{"x", HostView(data)}}));
+    EXPECT_GT(watched.allocated(), 0u);
+  }
+  EXPECT_EQ(watched.allocated(), 0u);
+}
+
+}  // namespace
+}  // namespace vkfuse::test

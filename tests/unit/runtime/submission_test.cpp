@@ -1,0 +1,142 @@
+// What reaches the queue: one submission a run, several where one would take too long, and nothing recorded twice.
+#include <gtest/gtest.h>
+
+#include "support/judge.hpp"
+#include "unit/runtime/watched_device.hpp"
+#include "vkfuse/contractions.hpp"
+#include "vkfuse/ops.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+TEST(Replay, IsOneSubmissionWithNothingRecorded) {
+  const WatchedDevice watched;
+  CompileOptions options;
+  options.fusion = false;
+  const Executable program = must(compile_text(watched.device(), chain_text(500, {"neg", "exp", "abs"}), options));
+  const std::vector<float> data = ramp(500);
+  CallCounts& counts = WatchedDevice::counts();
+  counts.clear();  // of self-tests
+  must(program.run({{"x", HostView(data)}}));
+  EXPECT_EQ(counts.submits, 1);
+  EXPECT_EQ(counts.dispatches, 3);
+  EXPECT_EQ(counts.barriers, 3) << "two between three kernels that wait for each other, and one for the host";
+  counts.clear();
+  for (int i = 0; i < 5; ++i) must(program.run({{"x", HostView(data)}}));
+  EXPECT_EQ(counts.submits, 5);
+  EXPECT_EQ(counts.dispatches, 0);
+  EXPECT_EQ(counts.barriers, 0);
+  EXPECT_EQ(counts.allocations, 0);
+}
+
+/// A graph for each template, of some dozens of workgroups.
+struct Kind {
+  const char* name;
+  ir::Graph (*build)();
+  friend std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
+};
+
+Tensor input(Shape shape) { return Tensor::input("x", DType::f32, std::move(shape)); }
+
+const Kind kKinds[] = {
+    {"pointwise", [] { return graph_of({exp(input({70000})) + 1.0F}); }},
+    {"rows", [] {
+       const Tensor x = input({300, 700});
+       return graph_of({x - x.mean({1}, true)});
+     }},
+    {"long_rows", [] { return graph_of({input({3, 400000}).sum({1})}); }},
+    {"sort", [] { return graph_of({input({5, 3000}).argsort(1).cast(DType::f32)}); }},
+    {"matrix", [] { return graph_of({matmul(input({150, 70}), Tensor::input("w", DType::f32, {70, 90}))}); }},
+    {"transpose", [] { return graph_of({input({300, 500}).transpose() * 2.0F}); }},
+    {"scan", [] { return graph_of({input({200, 900}).cumsum(1)}); }},
+    {"attention", [] {
+       const auto part = [](const char* name) { return Tensor::input(name, DType::f32, {2, 4, 70, 16}); };
+       return graph_of({attention(part("q"), part("k"), part("v"), {})});
+     }},
+};
+
+class Submissions : public testing::TestWithParam<Kind> {};
+
+TEST_P(Submissions, AreCutWhereOneWouldTakeTooLong) {
+  const WatchedDevice watched;
+  const ir::Graph graph = GetParam().build();
+  const Data data = data_for({graph, {}, 5, false});
+  CallCounts& counts = WatchedDevice::counts();
+  for (const double share : {0.4, 0.03}) {
+    Build how;
+    how.device = &watched.device();
+    const double modelled = variant_of(compile_graph(graph, how))->modelled_us();
+    how.longest_submission_us = modelled * share;
+    const Executable program = compile_graph(graph, how);
+    const auto variant = variant_of(program);
+    const std::vector<runtime::Part> parts = program.state()->program->parts(*variant);
+    EXPECT_GT(parts.size(), 1u) << share;
+    // Every workgroup is in one part.
+    std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> groups;
+    for (const runtime::Part& part : parts) {
+      double us = 0;
+      for (const runtime::Unit& unit : part) {
+        const codegen::Kernel& kernel = variant->kernels[unit.step][unit.dispatch];
+        const double all = static_cast<double>(kernel.groups_x) * kernel.groups_y;
+        const double own = static_cast<double>(unit.groups_x) * unit.groups_y;
+        groups[{unit.step, unit.dispatch}] += std::uint64_t{unit.groups_x} * unit.groups_y;
+        us += variant->steps[unit.step].schedule.modelled_us / static_cast<double>(variant->kernels[unit.step].size()) * own / all;
+      }
+      EXPECT_TRUE(us <= *how.longest_submission_us || (part.size() == 1 && part[0].groups_x * part[0].groups_y == 1)) << us << " of " << *how.longest_submission_us;
+    }
+    for (const auto& [at, count] : groups) {
+      const codegen::Kernel& kernel = variant->kernels[at.first][at.second];
+      EXPECT_EQ(count, std::uint64_t{kernel.groups_x} * kernel.groups_y);
+    }
+    counts.clear();
+    judge(program, graph, data, fmt::format("{} in pieces of {}", GetParam().name, share));
+    EXPECT_EQ(counts.submits, static_cast<int>(parts.size()));
+    EXPECT_TRUE(share > 0.1 || counts.partial_dispatches > 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtime, Submissions, testing::ValuesIn(kKinds), [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST(SubmissionPace, FollowsWhatRunsTake) {
+  const WatchedDevice watched;
+  const ir::Graph graph = must(ir::parse(chain_text(100000, {"exp", "neg", "exp"})));
+  Build how;
+  how.device = &watched.device();
+  how.fusion = false;
+  const Executable program = compile_graph(graph, how);
+  const auto variant = variant_of(program);
+  const std::vector<float> data(100000, 0.0F);
+  const auto submits = [&] {
+    WatchedDevice::counts().clear();
+    const Outputs outputs = must(program.run({{"x", HostView(data)}}));
+    for (const float value : outputs.at("y").as<float>()) EXPECT_NEAR(value, std::exp(-1.0F), 1e-6);
+    return WatchedDevice::counts().submits.load();
+  };
+  EXPECT_EQ(submits(), 1);
+  EXPECT_GT(variant->pace.shortest_us, 0) << "the run was timed";
+  variant->pace.shortest_us = 3e6;  // as if it had taken three seconds
+  EXPECT_GE(submits(), 12) << "none longer than 250 ms";
+  EXPECT_LT(variant->pace.shortest_us, 3e6) << "it took less";
+  EXPECT_EQ(submits(), 1);
+
+  // On the caller's buffers: the first run is timed by the device.
+  const Executable again = compile_graph(graph, how);
+  Bindings bindings;
+  bindings.inputs["x"] = must(watched.device().allocate(400000));
+  bindings.outputs["y"] = must(watched.device().allocate(400000));
+  must(bindings.inputs["x"].write(std::as_bytes(std::span(data))));
+  must(must(again.submit(bindings)).wait());
+  const double measured = variant_of(again)->pace.shortest_us;
+  EXPECT_GT(measured, 0);
+  EXPECT_LT(measured, 1e7);
+  variant_of(again)->pace.shortest_us = 3e6;
+  WatchedDevice::counts().clear();
+  must(must(again.submit(bindings)).wait());
+  EXPECT_GE(WatchedDevice::counts().submits, 12);
+  std::vector<float> result(100000);
+  must(bindings.outputs["y"].read(std::as_writable_bytes(std::span(result))));
+  for (const float value : result) ASSERT_NEAR(value, std::exp(-1.0F), 1e-6);
+}
+
+}  // namespace
+}  // namespace vkfuse::test
