@@ -301,6 +301,9 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers, target.caps.storage_buffers);
   }
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
+    // Loops know no zeros: of nothing they count the other dimensions.
+    const Shape& shape = graph.node(id).type.shape;
+    if (std::find(shape.begin(), shape.end(), Dim(0)) != shape.end()) return {};
     // A load whose guards never hold may name positions before the buffer alone.
     const auto bytes = checked_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
     if (bytes && static_cast<std::uint64_t>(*bytes) <= target.caps.storage_buffer_range) return {};
