@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/mutations.hpp"
 #include "plan/plan.hpp"
 
 namespace vkfuse::plan {
@@ -21,7 +22,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan) {
   std::map<ir::NodeId, std::size_t> at;
   for (std::size_t step = 0; step < plan.steps.size(); ++step) {
     for (ir::NodeId value : plan.steps[step].segment.reads) {
-      if (at.count(value) != 0) all[at[value]].last = step;
+      if (at.count(value) != 0) all[at[value]].last = VKF_PLANT(short_lifetime, step, all[at[value]].first);
     }
     for (ir::NodeId value : plan.steps[step].segment.stores) {
       if (is_output[value]) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "passes/passes.hpp"
 
 namespace vkfuse::runtime {
@@ -249,7 +250,7 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
   }
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     bool first = timestamps != nullptr && i > 0;  // timed one by one
-    const bool idle = variant.steps[i].schedule.items == 0 || is_in_place(variant, ranges, i);
+    const bool idle = VKF_PLANT(dropped_last_kernel, false, i > 0 && i + 1 == plan_.steps.size()) || variant.steps[i].schedule.items == 0 || is_in_place(variant, ranges, i);
     for (std::size_t k = 0; !idle && k < variant.kernels[i].size(); ++k) {
       const codegen::Kernel& kernel = variant.kernels[i][k];
       std::vector<vulkan::BufferRange> bound;
@@ -260,7 +261,7 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
         if (binding.half) bound.back() = half_of(bound.back(), variant.steps[i].schedule, *binding.half);
         conflict = conflict || hazards.conflict(bound.back(), binding.store);
       }
-      if (conflict) {
+      if (VKF_PLANT(missing_barrier, conflict, false)) {
         commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
         hazards.clear();
       }
@@ -315,7 +316,7 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
           const bool same_place = k == i && reads_own_place(variant.steps[k], segment.reads[r], stored) &&
                                   ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
                                   size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
-          if (same_place || (k > i && produced)) continue;
+          if (VKF_PLANT(shared_output, same_place, true) || (k > i && produced)) continue;
           return invalid("Output '{}' shares memory with %{}, which is still read when the output is written.", output, segment.reads[r]);
         }
       }
