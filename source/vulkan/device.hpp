@@ -19,6 +19,7 @@ struct DeviceOptions {
   bool timeline = true;           ///< false: submissions signal fences
   bool push_descriptors = true;   ///< false: descriptor pools
   bool map_device_memory = true;  ///< false: device buffers are never mapped, so uploads are staged
+  FaultPlan* faults = nullptr;    ///< of the device's calls; null: those of the instance
 };
 
 /// A device of the host program, lent for as long as anything made from the Device lives. Handles
