@@ -78,6 +78,14 @@ const Found kFound[] = {
   output "y" = %4
   output "y1" = %2
 })"},
+    // The second of two stores used a name that the first one's block had.
+    {"TwoStoresOfOnePosition", R"(graph "g" {
+  %0 = iota axis=1 : i64[5, 5]
+  %1 = unfold axes=[0, 1] sizes=[3, 2] strides=[2, 1] dilations=[1, 1] %0 : i64[2, 4, 3, 2]
+  %2 = cummax axis=1 exclusive=false reverse=false %1 : i64[2, 4, 3, 2]
+  output "y" = %2
+  output "y1" = %1
+})"},
     // Positions in rows of nothing had the type of what they are positions of.
     {"PositionsOfNothing", R"(graph "g" {
   %0 = input "x" : i64[0, 2, 1, 1]
