@@ -80,7 +80,8 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   if (schedule.vector_axis < 0) return {AccessKind::element, word};
   // Items of one element that is a word of its own: wherever it is, it is a vector of one.
   if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0) return {AccessKind::vector, element_bytes};
-  const int widest = std::min(tuning.vector_bytes.value_or(16), count * element_bytes);
+  // However narrow accesses are asked for, an element is loaded in one.
+  const int widest = std::min(std::max(tuning.vector_bytes.value_or(16), element_bytes), count * element_bytes);
   if (schedule.straddles) {
     // Only what runs along with the items; anything else needs coordinates per element.
     const Expr rest = offset - flat_position(loops);
