@@ -11,8 +11,8 @@
 #define VKF_MUTATIONS(X)                                                                    \
   X(dropped_tail_mask, fuzz, "Fuzz.Strict")                                                 \
   X(one_item_too_many, fuzz, "Fuzz.Strict")                                                 \
-  X(lost_row_of_workgroups, fuzz, "Fuzz.Graphs")                                            \
-  X(stores_behind_the_end, fuzz, "*FoundByFuzzing.*Tail*")                                  \
+  X(lost_row_of_workgroups, differential, "Differential.MoreWorkgroupsThanOneAxisHas")      \
+  X(stores_behind_the_end, fuzz, "*FoundGraphs*Tail*")                                     \
   X(identity_of_max, differential, "*Reductions.*")                                         \
   X(seed_of_random, differential, "Dropout.*")                                              \
   X(swapped_choice, differential, "*Views.*")                                               \
@@ -26,7 +26,7 @@
   X(last_of_equals, differential, "*Reductions.*")                                          \
   X(nan_is_not_first, differential, "Rows.InfinitiesAndNaN*")                               \
   X(lost_carry, differential, "*Scans.*")                                                   \
-  X(bits_not_cleared, fuzz, "*FoundByFuzzing.*Tail*")                                       \
+  X(bits_not_cleared, fuzz, "*FoundGraphs*Tail*")                                          \
   X(window_stride, differential, "*Pools.*")                                                \
   X(window_dilation, fuzz, "Fuzz.Graphs")                                                   \
   X(pad_before, differential, "*Views.*")                                                   \
@@ -34,15 +34,14 @@
   X(slice_step, differential, "*Views.*")                                                   \
   X(reverse_by_one, differential, "*Views.*")                                               \
   X(permute_inverse, differential, "*Views.*")                                              \
-  X(assignment_without_steps, fuzz, "*FoundByFuzzing.*Choice*")                             \
+  X(assignment_without_steps, fuzz, "*FoundGraphs*Choice*")                                \
   X(scan_direction, differential, "*Scans.*")                                               \
-  X(choice_inside_a_fold, fuzz, "*FoundByFuzzing.*Choice*")                                 \
+  X(choice_inside_a_fold, fuzz, "*FoundGraphs*Choice*")                                    \
   X(remainder_bound, unit, "Index*")                                                        \
   X(short_lifetime, unit, "Memory.*")                                                       \
   X(alias_offset, differential, "*Alias*")                                                  \
-  X(stale_store_key, unit, "Store.AnotherEntryUnderItsNameIsAMiss")                         \
   X(unchecked_store_hash, unit, "Store.TenThousandDamagedFilesAreMisses")                   \
-  X(equal_payloads, fuzz, "Fuzz.Graphs")                                                    \
+  X(equal_payloads, differential, "*Scans.*:*Sorts.*")                                      \
   X(inexact_literal, fuzz, "Fuzz.Standard:Fuzz.Strict")                                     \
   X(missing_barrier, unit, "Barriers.*")                                                    \
   X(dropped_last_kernel, fuzz, "Fuzz.Graphs")                                               \

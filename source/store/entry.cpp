@@ -98,7 +98,7 @@ std::optional<std::span<const std::byte>> decode(Kind kind, std::string_view key
   if (header.key_bytes != key.size() || header.key_bytes > rest.size()) return std::nullopt;
   const std::span<const std::byte> payload = rest.subspan(key.size());
   if (header.payload_bytes != payload.size()) return std::nullopt;
-  if (VKF_PLANT(stale_store_key, std::memcmp(rest.data(), key.data(), key.size()), 0) != 0) return std::nullopt;
+  if (std::memcmp(rest.data(), key.data(), key.size()) != 0) return std::nullopt;
   if (VKF_PLANT(unchecked_store_hash, header.hash, hash_of(header, key, payload)) != hash_of(header, key, payload)) return std::nullopt;
   return payload;
 }
