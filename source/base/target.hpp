@@ -97,7 +97,6 @@ struct CostModel {
   double launch_us = 5;           ///< of a kernel that waits for the one before
   double gflops = 500;            ///< fused multiply-adds of f32, in thousands of millions a second
   double accesses_per_us = 50e3;  ///< loads and stores executed, from near caches
-  double matrix_gflops = 0;       ///< the same with matrix units, f16 factors and f32 sums; 0: not measured
 };
 
 /// Known bugs that the generated code steps around, each named after what goes wrong.

@@ -1,5 +1,7 @@
 #include "codegen/combine.hpp"
 
+#include "base/mutations.hpp"
+
 namespace vkfuse::codegen {
 
 using ops::Lane;
@@ -17,7 +19,7 @@ std::string better(const FoldText& fold, const Dialect& dialect, const std::stri
   const auto nan = [&](const std::string& x) {
     return ops::expression(ops::row("is_nan"), fold.operand, dialect.native(), std::vector<std::string>{x});
   };
-  return fmt::format("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b));
+  return VKF_PLANT(nan_is_not_first, fmt::format("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b)), compare(a, b));
 }
 
 }  // namespace
@@ -93,7 +95,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("bool better = {};", better(fold, dialect_, "b", "a"));
       functions.line("bool worse = {};", better(fold, dialect_, "a", "b"));
-      functions.line("if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 < a1))) {{ a = b; a1 = b1; }}");
+      functions.line("if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 {} a1))) {{ a = b; a1 = b1; }}", VKF_PLANT(last_of_equals, "<", ">"));
       break;
     case FoldText::Kind::softmax:
       fold.fours ? four_elements_softmax(fold, functions) : one_element_softmax(fold, functions);
@@ -102,7 +104,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
       functions.line("precise float own_scale = a == most ? 1.0 : {};", apply("exp", fold.operand, {"(a - most)"}));
       functions.line("precise float other_scale = b == most ? 1.0 : {};", apply("exp", fold.operand, {"(b - most)"}));
-      functions.line("a1 = fma(a1, own_scale, b1 * other_scale);");
+      functions.line("{}", VKF_PLANT(softmax_not_rescaled, "a1 = fma(a1, own_scale, b1 * other_scale);", "a1 = a1 + b1;"));
       functions.line("a = most;");
       break;
     case FoldText::Kind::moments:
@@ -153,7 +155,7 @@ void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& ma
   const int subgroup = schedule_.subgroup;
   const int inside = std::min(schedule_.column_lanes, subgroup);
   const auto butterfly = [&](int lanes) {
-    main.open("for (uint mask = {}u; mask > 0u; mask >>= 1) {{", lanes / 2);
+    main.open("for (uint mask = {}u; mask > {}u; mask >>= 1) {{", lanes / 2, VKF_PLANT(skipped_lane, 0, 1));
     for (const FoldText& fold : folds) {
       if (fold.stage == stage) main.line("{}", join(fold, 0, [&](const FoldField& field) { return shuffled(field.dtype, field.name, "mask"); }));
     }

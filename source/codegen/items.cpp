@@ -54,17 +54,24 @@ Result<void> Items::element_function() {
   for (ValueId id : feeds_) scope.names[id] = value_names_[id];
   body.indent();
   VKF_CHECK_OK(emit_values(scope, per_element_));
+  bool stores_single = false;
+  for (std::size_t i = 0; i < loops_.stores.size(); ++i) stores_single = stores_single || !is_stored_whole(i);
+  const bool from_vectors = std::any_of(feeds_.begin(), feeds_.end(), [&](ValueId id) { return is_loaded_whole(id); });
+  takes_existence_ = stores_single && from_vectors && elements_ > 1 && !existence(1).empty();
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     const std::string value = use(scope, loops_.stores[i].value);
     if (is_stored_whole(i)) {
       body.line("{} = {};", result_name(i), value);
-    } else {
-      store_scalar(scope, i, value);
+      continue;
     }
+    if (takes_existence_) body.open("if (exists) {{");
+    store_scalar(scope, i, value);
+    if (takes_existence_) body.close();
   }
   const std::string text = body.take();
   std::string parameters;
   const auto add = [&](const std::string& parameter) { parameters += (parameters.empty() ? "" : ", ") + parameter; };
+  if (takes_existence_) add("bool exists");
   for (const auto& axis : own_axes()) {
     if (!mentions(text, axis.second)) continue;
     add("uint " + axis.second);
@@ -104,6 +111,7 @@ void Items::compute(Scope& scope, const std::string& slot) {
     for (int i = 0; i < group_; ++i) {
       std::string arguments;
       const auto pass = [&](const std::string& text) { arguments += (arguments.empty() ? "" : ", ") + text; };
+      if (takes_existence_) pass(existence(g * group_ + i));
       for (const std::string& name : coordinates_) pass(argument(name, g * group_ + i));
       for (ValueId id : feeds_) pass(is_loaded_whole(id) ? element_of(groups[id], i, group_) : use(scope, id));
       for (std::size_t k = 0; k < loops_.stores.size(); ++k) {

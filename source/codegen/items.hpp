@@ -22,6 +22,8 @@ class Items : public Emitter {
   [[nodiscard]] virtual AxisNames own_axes() const = 0;
   /// What main() passes for one of these names to the function of an item's element.
   [[nodiscard]] virtual std::string argument(const std::string& name, int element) const = 0;
+  /// Whether an element of an item is one of the tensor's, as a condition in main(); empty where all are.
+  [[nodiscard]] virtual std::string existence(int /*element*/) const { return {}; }
   /// One group of a load that main() does for the whole item, as a value of group_type_of().
   virtual std::string loaded_group(ValueId id, int group, const std::string& slot) { return unpacked(id, group, slot); }
 
@@ -37,6 +39,9 @@ class Items : public Emitter {
   [[nodiscard]] Scope item_scope();
   /// Whether the element function has that parameter.
   [[nodiscard]] bool takes(std::string_view name) const { return std::find(coordinates_.begin(), coordinates_.end(), name) != coordinates_.end(); }
+  /// Whether the element function is told if its element exists: of those behind the end that share a vector with the
+  /// last one, each has an operand of its own, and must not store what it computes at the last one's place.
+  [[nodiscard]] bool takes_existence() const { return takes_existence_; }
   /// Unpacks the groups of an item and calls the function for each element; values of the item are known.
   void compute(Scope& scope, const std::string& slot);
   /// Stores the vectors of an item; see Emitter::store_vectors.
@@ -53,6 +58,7 @@ class Items : public Emitter {
   std::vector<ValueId> per_element_;
   std::vector<ValueId> feeds_;             ///< parameters of the element function
   std::vector<std::string> coordinates_;   ///< axes that are parameters too
+  bool takes_existence_ = false;
 };
 
 }  // namespace vkfuse::codegen

@@ -1,6 +1,7 @@
 // Loads and stores.
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "codegen/emitter.hpp"
 
 namespace vkfuse::codegen {
@@ -190,7 +191,7 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
   const std::string mask = unique(block + "_mask");
   scope.out->line("uint {} = {};", name, at);
   scope.out->line("uint {} = {} << (({} & {}u) * {}u);", mask, size == 2 ? "0xffffu" : "0xffu", name, (1 << shift) - 1, 8 * size);
-  scope.out->line("atomicAnd({}.w[{} >> {}], ~{});", block, name, shift, mask);
+  scope.out->line("atomicAnd({}.w[{} >> {}], {}{});", block, name, shift, VKF_PLANT(bits_not_cleared, "~", "0xffffffffu | "), mask);
   scope.out->line("atomicOr({}.w[{} >> {}], {} & {});", block, name, shift, parenthesised(bits), mask);
 }
 

@@ -1,6 +1,7 @@
 // The pointwise template: main() moves items, a function computes one element.
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "codegen/items.hpp"
 
 namespace vkfuse::codegen {
@@ -40,6 +41,11 @@ class Pointwise : public Items {
     return schedule_.exact || element == 0 ? at : fmt::format("min({}, end)", at);
   }
 
+  [[nodiscard]] std::string existence(int element) const override {
+    if (schedule_.exact) return {};
+    return VKF_PLANT(stores_behind_the_end, element == 0, true) ? "true" : fmt::format("start + {}u <= end", element);
+  }
+
   /// Loop axes in terms of the item, or of one element's position.
   void set_axes(Scope& scope, bool element) const override {
     Sizes sizes;
@@ -65,13 +71,13 @@ class Pointwise : public Items {
   Result<void> main_function() {
     const int in_flight = schedule_.items_in_flight;
     main_.open("void main() {{");
-    main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
+    main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", VKF_PLANT(lost_row_of_workgroups, groups_x_, "0u"));
     Scope scope = item_scope();
-    const bool by_position = takes("position");
+    const bool by_position = takes("position") || takes_existence();
     if (by_position && !schedule_.exact) main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", items_, elements_, last_);
     if (in_flight == 1) {
       main_.line("uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
-      main_.line("if (item >= {}) return;", items_);
+      main_.line("if (item {} {}) return;", VKF_PLANT(one_item_too_many, ">=", ">"), items_);
       if (by_position) main_.line("uint start = item * {}u;", elements_);
       VKF_CHECK_OK(emit_values(scope, per_item_));
       for (ValueId id : vectors_) load_vectors(scope, id, "");
@@ -104,7 +110,8 @@ class Pointwise : public Items {
   }
 
   void store_items(Scope& scope) {
-    store(scope, schedule_.exact ? "" : fmt::format("item + 1u < {} || {} == {}u", items_, last_, elements_), schedule_.exact ? "" : last_);
+    const bool whole = VKF_PLANT(dropped_tail_mask, schedule_.exact, true);
+    store(scope, whole ? "" : fmt::format("item + 1u < {} || {} == {}u", items_, last_, elements_), whole ? "" : last_);
   }
 
   std::string items_, last_, groups_x_;

@@ -1,6 +1,7 @@
 // Index expressions as text.
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "codegen/emitter.hpp"
 
 namespace vkfuse::codegen {
@@ -21,7 +22,7 @@ std::string Emitter::data_index(Scope& scope, int data, std::int64_t size) {
   std::string text;
   switch (ops::lane_of(dtype_of(loops_.values[id]))) {
     case ops::Lane::u32: text = fmt::format("min({}, {})", value, last); break;
-    case ops::Lane::i32: text = fmt::format("min(uint(max({}, 0)), {})", value, last); break;
+    case ops::Lane::i32: text = VKF_PLANT(unclamped_position, fmt::format("min(uint(max({}, 0)), {})", value, last), fmt::format("uint({})", value)); break;
     case ops::Lane::i64:
       text = dialect_.native_int64 ? fmt::format("i64_index({}, {})", value, last) : fmt::format("i64p_index({}, {})", value, last);
       break;

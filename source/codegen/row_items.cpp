@@ -317,7 +317,8 @@ void Rows::store_items(const Pass& pass, Scope& scope) {
   for (std::size_t i : pass.bodies.back().stores) {
     if (schedule_.stores[i].kind != AccessKind::vector) continue;
     main_.open("if (inside{}) {{", may_be_idle(pass) ? " && live" : "");
-    store_vectors(scope, i, is_ragged() ? fmt::format("valid == {}u", elements_) : "", is_ragged() ? "valid" : "");
+    Scope inner = scope;  // what a store needs of positions is named inside its own block
+    store_vectors(inner, i, is_ragged() ? fmt::format("valid == {}u", elements_) : "", is_ragged() ? "valid" : "");
     main_.close();
   }
 }

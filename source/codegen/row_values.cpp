@@ -32,6 +32,10 @@ void Rows::find_varying() {
     varies_.push_back(varies || depth_[id] > 0);
   }
   for_columns_.assign(loops_.values.size(), false);
+  for (const segment::Store& store : loops_.stores) {
+    // A row's value that is the result at every column.
+    if ((store.axes & loops_.columns()) != 0) for_columns_[store.value] = true;
+  }
   for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
     const Value& value = loops_.values[id];
     if (!for_columns_[id] && !loops_.per_element(value) && value.kind != Value::Kind::fold) continue;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/mutations.hpp"
+
 namespace vkfuse::codegen {
 
 using ops::Lane;
@@ -73,8 +75,8 @@ void Sort::order_function() {
   functions_.blank();
   functions_.line("// Whether the pair (a, i) belongs after (b, k).");
   functions_.open("bool belongs_after({} a, uint i, {} b, uint k) {{", type_, type_);
-  functions_.line("if ({}) return true;", descending_ ? "key_less(a, b)" : "key_less(b, a)");
-  functions_.line("return i > k && !{};", descending_ ? "key_less(b, a)" : "key_less(a, b)");
+  functions_.line("if ({}) return true;", VKF_PLANT(ascending_for_descending, descending_, false) ? "key_less(a, b)" : "key_less(b, a)");
+  functions_.line("return i {} k && !{};", VKF_PLANT(unstable_sort, ">", "<"), descending_ ? "key_less(b, a)" : "key_less(a, b)");
   functions_.close();
   functions_.blank();
 }

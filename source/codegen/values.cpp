@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/mutations.hpp"
 #include "codegen/emitter.hpp"
 
 namespace vkfuse::codegen {
@@ -34,13 +35,14 @@ std::string identity_text(DType type, double identity, const Dialect& dialect) {
 }  // namespace
 
 std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect) {
-  return identity_text(graph.node(node.operands[0]).type.dtype, node.op->fold.identity, dialect);
+  return identity_text(graph.node(node.operands[0]).type.dtype, VKF_PLANT(identity_of_max, node.op->fold.identity, std::isinf(node.op->fold.identity) ? 0.0 : node.op->fold.identity), dialect);
 }
 
 std::string Emitter::literal_text(ValueId id) const {
   const ir::NodeId node = loops_.values[id].node;
   const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(node).payload);
   if (constant == nullptr) {
+    if (graph_.node(node).op->fold.kind == ops::Fold::Kind::arg) return "0";  // of nothing: no element has it
     if (graph_.node(node).op->fold.kind == ops::Fold::Kind::mean) return "uintBitsToFloat(0x7fc00000u)";
     return fold_identity(graph_, graph_.node(node), dialect_);
   }
@@ -143,7 +145,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         // The block's number as an expression of its own: four neighbours of an item are seen to share it.
         const std::string block = position(scope, index::floor_div(value.offset, 4));
         const std::string word = position(scope, index::floor_mod(value.offset, 4));
-        text = fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]", random->seed & 0xffffffffu, random->seed >> 32, block, word);
+        text = fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]", VKF_PLANT(seed_of_random, random->seed, random->seed + 1) & 0xffffffffu, random->seed >> 32, block, word);
       } else {
         const std::string at = position(scope, value.offset);
         const DType type = node.type.dtype;
@@ -154,7 +156,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       break;
     }
     case Value::Kind::choose:
-      text = fmt::format("{} ? {} : {}", condition(scope, value.guards), use(scope, value.operands[0]), use(scope, value.operands[1]));
+      text = fmt::format("{} ? {} : {}", condition(scope, value.guards), use(scope, value.operands[VKF_PLANT(swapped_choice, 0U, 1U)]), use(scope, value.operands[VKF_PLANT(swapped_choice, 1U, 0U)]));
       break;
     case Value::Kind::compute: {
       const ops::OpRow* op = &ops::element_row(*node.op);
@@ -203,7 +205,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,
                            name_of(operand_dtype(graph_, node)), name_of(operand_dtype(graph_, node)));
       }
-      if (rounds) text = ops::narrow(node.type.dtype, text);
+      if (VKF_PLANT(no_rounding_in_strict, rounds, rounds && !is_float(node.type.dtype))) text = ops::narrow(node.type.dtype, text);
       break;
     }
     default: return invalid("'{}' is not a value of one element.", node.op->name);

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "base/mutations.hpp"
 #include "index/arithmetic.hpp"
 #include "index/index.hpp"
 #include "index/rules.hpp"
@@ -41,7 +42,7 @@ Parts take_multiples(const Expr& expr, std::int64_t divisor) {
 /// in that range and the interval of every atom contains 0. A saturated end says no, as it must.
 bool is_remainder(const Expr& rest, std::int64_t divisor) {
   const auto [low, high] = interval_of(rest);
-  return low >= 0 && high < divisor;
+  return low >= 0 && high < VKF_PLANT(remainder_bound, divisor, divisor + 1);
 }
 
 /// Numbers worth trying as a common factor of the divisor and some of the terms, largest first.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/mutations.hpp"
 #include "ir/structured.hpp"
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
@@ -41,7 +42,7 @@ class Ranks {
       if (levels.size() <= level[id]) levels.resize(level[id] + 1);
       levels[level[id]].push_back(id);
       const bool plain = graph.node(id).op->cls != ops::OpClass::input && graph.node(id).op->cls != ops::OpClass::constant;
-      if (plain) words_[id] = words_of(graph.node(id).payload);
+      if (VKF_PLANT(equal_payloads, plain, false)) words_[id] = words_of(graph.node(id).payload);
       shapes_[id] = to_text(graph.node(id).type.shape);
     }
     for (std::vector<NodeId>& nodes : levels) rank(nodes);

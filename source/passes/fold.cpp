@@ -1,3 +1,4 @@
+#include "base/mutations.hpp"
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
 #include "reference/elementwise.hpp"
@@ -35,7 +36,7 @@ std::optional<ir::Bytes> folded(const ir::Graph& graph, const ir::Node& node, co
   if (std::isinf(result.bound)) return std::nullopt;
   auto bytes = std::make_shared<std::vector<std::byte>>();
   if (is_float(node.type.dtype)) {
-    ir::encode(node.type.dtype, result.real, *bytes);
+    ir::encode(node.type.dtype, VKF_PLANT(inexact_literal, result.real, result.real * 1.01), *bytes);
   } else {
     ir::encode_int(node.type.dtype, result.integer, *bytes);
   }

@@ -2,6 +2,7 @@
 #include <functional>
 #include <map>
 
+#include "base/mutations.hpp"
 #include "plan/plan.hpp"
 
 namespace vkfuse::plan {
@@ -33,7 +34,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
   std::map<ir::NodeId, std::size_t> at;
   for (std::size_t step = 0; step < plan.steps.size(); ++step) {
     for (ir::NodeId value : plan.steps[step].segment.reads) {
-      if (at.count(value) != 0) all[at[value]].last = std::max(all[at[value]].last, step);
+      if (at.count(value) != 0) all[at[value]].last = VKF_PLANT(short_lifetime, std::max(all[at[value]].last, step), all[at[value]].first);
     }
     for (ir::NodeId value : plan.steps[step].segment.stores) {
       const bool wanted = is_output[value] && std::find(outputs.begin(), outputs.end(), value) != outputs.end();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/mutations.hpp"
+
 namespace vkfuse::plan {
 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
@@ -35,7 +37,7 @@ class Aliases {
     if (!window) return std::nullopt;
     const ir::NodeId value = loops.stores[0].node;
     if (!is_output_[value] || !(segment::is_resident(plan_.graph, window->of) || is_output_[window->of])) return std::nullopt;
-    Alias alias{window->of, window->first * size_of(plan_.graph.node(value).type.dtype)};
+    Alias alias{window->of, VKF_PLANT(alias_offset, window->first, 0) * size_of(plan_.graph.node(value).type.dtype)};
     const auto behind = known_.find(window->of);
     if (behind != known_.end()) alias = {behind->second.of, alias.offset + behind->second.offset};
     // A kernel that reads it binds it: only where a device lets buffers begin.

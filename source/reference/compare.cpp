@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "reference/reference.hpp"
 
@@ -22,6 +23,27 @@ double float_ratio(DType dtype, double got, double want, double bound, double& e
 }
 
 }  // namespace
+
+void Histogram::add(double ratio) {
+  const double half_octaves = std::max(0.0, std::floor(-2 * std::log2(ratio)));
+  ++counts_[std::min(counts_.size() - 1, static_cast<std::size_t>(half_octaves))];
+}
+
+void Histogram::add(const Histogram& other) {
+  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+}
+
+std::int64_t Histogram::count() const { return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}); }
+
+double Histogram::quantile(double q) const {
+  const auto above = static_cast<double>(count()) * (1 - q);
+  std::int64_t seen = 0;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    seen += counts_[i];
+    if (seen > 0 && static_cast<double>(seen) > above) return std::exp2(-static_cast<double>(i) / 2);
+  }
+  return 0;
+}
 
 Comparison compare(DType dtype, std::span<const std::byte> got, const Column& want, std::span<const std::int64_t> offsets) {
   Comparison result;
@@ -51,6 +73,7 @@ Comparison compare(DType dtype, std::span<const std::byte> got, const Column& wa
       continue;
     }
     result.max_error = std::max(result.max_error, error);
+    if (ratio > 0) result.ratios.add(ratio);
     if (ratio > result.max_ratio) {
       result.max_ratio = ratio;
       if (result.first_wrong.empty()) result.worst = static_cast<std::int64_t>(i);

@@ -2,6 +2,7 @@
 // far a correct device may be from the value.
 #pragma once
 
+#include <array>
 #include <map>
 #include <span>
 #include <string>
@@ -32,6 +33,20 @@ Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<c
 /// Every element of a value.
 Result<Column> evaluate(const ir::Graph& graph, ir::NodeId value, const Feeds& feeds);
 
+/// How errors are spread below their bounds, in half octaves: whether bounds mean something.
+class Histogram {
+ public:
+  /// A ratio of error over bound, above 0 and up to 1.
+  void add(double ratio);
+  void add(const Histogram& other);
+  /// The ratio that a part `q` of those that were added does not exceed, rounded up to a half octave; 0 of none.
+  [[nodiscard]] double quantile(double q) const;
+  [[nodiscard]] std::int64_t count() const;
+
+ private:
+  std::array<std::int64_t, 128> counts_ = {};  // [i]: of ratios in (2^(-(i+1)/2), 2^(-i/2)]; the last one has all below
+};
+
 /// What a comparison found.
 struct Comparison {
   std::int64_t elements = 0;
@@ -39,6 +54,7 @@ struct Comparison {
   std::int64_t wrong = 0;
   double max_ratio = 0;         ///< of error / bound over decided elements; 0 where both are 0
   double max_error = 0;         ///< absolute
+  Histogram ratios;             ///< of error / bound, where there is an error
   std::int64_t worst = -1;      ///< position in the column of the largest ratio, or of a wrong element
   std::string first_wrong;      ///< one sentence, empty if nothing is wrong
   [[nodiscard]] bool ok() const { return wrong == 0 && undecided * 100 <= elements; }

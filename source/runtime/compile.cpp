@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "base/mutations.hpp"
 #include "runtime/context.hpp"
 
 namespace vkfuse::runtime {
@@ -16,7 +17,8 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 std::string key_of(const codegen::Kernel& kernel, bool any_base = false) {
-  return fmt::format("{}{} {}\n{}", any_base ? "any base " : "", kernel.workgroup, kernel.subgroup, kernel.key.empty() ? kernel.glsl : kernel.key);
+  return fmt::format("{}{} {}\n{}", any_base ? "any base " : "", kernel.workgroup, kernel.subgroup,
+                     VKF_PLANT(stale_kernel, kernel.key.empty() ? kernel.glsl : kernel.key, std::to_string(kernel.bindings.size())));
 }
 
 vulkan::PipelineInfo pipeline_info(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv, const Caps& caps) {

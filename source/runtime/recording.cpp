@@ -1,6 +1,7 @@
 // Dispatches and barriers of a run, and where it is cut so that no submission takes long.
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "runtime/program.hpp"
 
 namespace vkfuse::runtime {
@@ -151,6 +152,7 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
   for (const Unit& unit : part) {
     stamp_up_to(unit.step);
     const plan::Scheduled& step = variant.steps[unit.step];
+    if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == variant.kernels.size())) continue;
     if (step.schedule.items == 0 || is_in_place(variant, ranges, unit.step)) continue;
     const codegen::Kernel& kernel = variant.kernels[unit.step][unit.dispatch];
     // Pieces of a dispatch are as independent as its workgroups.
@@ -162,7 +164,7 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
       if (binding.half) bound.back() = half_of(bound.back(), step.schedule, *binding.half);
       conflict = conflict || (!continued && hazards.conflict(bound.back(), binding.store));
     }
-    if (conflict) {
+    if (VKF_PLANT(missing_barrier, conflict, false)) {
       commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
       hazards.clear();
     }

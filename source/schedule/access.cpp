@@ -80,7 +80,8 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
   if (schedule.vector_axis < 0) return {AccessKind::element, word};
   // Items of one element that is a word of its own: wherever it is, it is a vector of one.
   if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0) return {AccessKind::vector, element_bytes};
-  const int widest = std::min(tuning.vector_bytes.value_or(16), count * element_bytes);
+  // However narrow accesses are asked for, an element is loaded in one.
+  const int widest = std::min(std::max(tuning.vector_bytes.value_or(16), element_bytes), count * element_bytes);
   if (schedule.straddles) {
     // Only what runs along with the items; anything else needs coordinates per element.
     const Expr rest = offset - flat_position(loops);
@@ -301,6 +302,9 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers, target.caps.storage_buffers);
   }
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
+    // Loops know no zeros: of nothing they count the other dimensions.
+    const Shape& shape = graph.node(id).type.shape;
+    if (std::find(shape.begin(), shape.end(), Dim(0)) != shape.end()) return {};
     // A load whose guards never hold may name positions before the buffer alone.
     const auto bytes = checked_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
     if (bytes && static_cast<std::uint64_t>(*bytes) <= target.caps.storage_buffer_range) return {};

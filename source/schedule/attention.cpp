@@ -236,7 +236,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   std::vector<ValueId> stops;
   if (tile.contract) stops.push_back(*tile.contract);
   const double score = cost_of(graph, loops, cone_of(loops, tile.score, stops));
-  const double compute = batch * m * k * ((d + n) / (tile.unit ? unit_speedup(costs) : 1) + kExponential + score) + batch * m * n * cost_of(graph, loops, cone_of_results(loops));
+  const double compute = batch * m * k * ((d + n) / (tile.unit ? kUnitSpeedup : 1) + kExponential + score) + batch * m * n * cost_of(graph, loops, cone_of_results(loops));
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   double loads = 0;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {

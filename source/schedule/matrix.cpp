@@ -235,7 +235,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const auto sums = static_cast<double>(tile.sums.size());
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   const double products = batch * m * n * k * sums;
-  double compute = tile.unit ? products / unit_speedup(costs) : products;
+  double compute = tile.unit ? products / kUnitSpeedup : products;
   double accesses = 0;
   for (const Factor& factor : tile.factors) {
     const double elements = batch * k * (factor.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));

@@ -152,9 +152,4 @@ bool is_half(const ir::Graph& graph, const Loops& loops, ValueId id, bool unscal
   return value.kind == Value::Kind::compute && ops::element_row(*node.op).name == "cast" && node.type.dtype == DType::f32 && is_half(graph, loops, value.operands[0], unscaled);
 }
 
-double unit_speedup(const CostModel& costs) {
-  constexpr double kOfH200 = 12;  // fitted like the cost of fragments
-  return costs.matrix_gflops > 0 ? costs.matrix_gflops / costs.gflops : kOfH200;
-}
-
 }  // namespace vkfuse::schedule

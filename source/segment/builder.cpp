@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "segment/views.hpp"
 
 namespace vkfuse::segment {
@@ -95,6 +96,28 @@ std::vector<Guard> Builder::guards_of(int context) const {
   for (int at = context; at > 0; at = contexts_[static_cast<std::size_t>(at)].parent) guards.push_back(contexts_[static_cast<std::size_t>(at)].guard);
   std::reverse(guards.begin(), guards.end());
   return guards;
+}
+
+bool Builder::changes_along_columns(const Expr& expr) const {
+  const std::vector<AxisId> used = index::axes_of(expr);
+  if (std::any_of(used.begin(), used.end(), [&](AxisId axis) { return columns_.count(axis) != 0; })) return true;
+  const std::vector<index::DataId> picked = index::data_of(expr);
+  return std::any_of(picked.begin(), picked.end(), [&](index::DataId data) {
+    const Coordinates& coordinates = demands_[static_cast<ValueId>(data)].coordinates;
+    return std::any_of(coordinates.begin(), coordinates.end(), [&](const Expr& one) { return changes_along_columns(one); });
+  });
+}
+
+int Builder::of_whole_rows(int context) {
+  int made = VKF_PLANT(choice_inside_a_fold, 0, context);
+  for (Guard guard : guards_of(context)) {
+    const auto changes = [&](const Guard::Range& range) { return changes_along_columns(range.value); };
+    // "Not all of these" is not known of the rest of them.
+    if (guard.negated && std::any_of(guard.ranges.begin(), guard.ranges.end(), changes)) continue;
+    std::erase_if(guard.ranges, changes);
+    made = guarded(made, std::move(guard));
+  }
+  return made;
 }
 
 Result<void> Builder::run() {
@@ -279,7 +302,9 @@ Result<void> Builder::process_gather(ValueId id) {
   const Coordinates coordinates = demands_[id].coordinates;
   const int context = demands_[id].context;
   const auto real = resolve(graph_.node(data).type.shape, symbols_);
-  if (product(*real) == 0) {
+  const auto picked_of = resolve(node.type.shape, symbols_);
+  // Nothing picked out of nothing is no mistake.
+  if (product(*real) == 0 && product(*picked_of) != 0) {
     return invalid("'{}' %{} picks elements of %{}, which is empty.", node.op->name, demands_[id].node, data);
   }
   Coordinates position;
@@ -298,8 +323,8 @@ Result<void> Builder::process_gather(ValueId id) {
     wanted = broadcast_coordinates(coordinates, index_sizes);
     position = broadcast_coordinates(coordinates, sizes);
   }
-  const ValueId picked = demand(node.operands[1], std::move(wanted), context);
-  position[axis] = sizes[axis] == 1 ? Expr(0) : Expr::data(static_cast<int>(picked), sizes[axis]);
+  // Of one element there is nothing to choose, and a position that nobody asks for would stand in the kernel.
+  position[axis] = sizes[axis] == 1 ? Expr(0) : Expr::data(static_cast<int>(demand(node.operands[1], std::move(wanted), context)), sizes[axis]);
   demands_[id].alias = demand(data, std::move(position), context);
   return {};
 }
@@ -388,6 +413,10 @@ Result<void> Builder::process_fold(ValueId id) {
   }
   VKF_CHECK_OK(settle_columns(node_id, rows, product(folded)));
   if (wanted_split_) return {};
+  if (const int whole = of_whole_rows(context); whole != context) {
+    demands_[id].alias = demand(node_id, rows, whole);
+    return {};
+  }
   const Folded folds[] = {{operand, with}};
   const Coordinates columns = columns_of_fold(folded, context, folds);
   demands_[id].value.kind = Value::Kind::fold;
@@ -464,6 +493,10 @@ Result<void> Builder::process_contraction(ValueId id) {
   } else if (folds) {
     VKF_CHECK_OK(settle_columns(node_id, rows, product(contracted)));
     if (wanted_split_) return {};
+    if (const int whole = of_whole_rows(context); whole != context) {
+      demands_[id].alias = demand(node_id, rows, whole);
+      return {};
+    }
     const Folded operands[] = {{node.operands[0], [&](const Coordinates& along) { return place(false, along); }},
                                {node.operands[1], [&](const Coordinates& along) { return place(true, along); }}};
     columns = columns_of_fold(contracted, context, operands);
@@ -509,11 +542,15 @@ Result<void> Builder::process_scan(ValueId id) {
   if (!mirrored && !(along == forward)) {
     return unsupported("%{} runs along an axis that the other members of the kernel read in another order.", node_id);
   }
-  const bool backwards = scan.reverse != mirrored;
+  const bool backwards = VKF_PLANT(scan_direction, scan.reverse, !scan.reverse) != mirrored;
   if (backwards_.value_or(backwards) != backwards) {
     return unsupported("%{} runs over its axis in the opposite direction of another scan of the kernel.", node_id);
   }
   backwards_ = backwards;
+  if (const int whole = of_whole_rows(demands_[id].context); whole != demands_[id].context) {
+    demands_[id].alias = demand(node_id, coordinates, whole);
+    return {};
+  }
   demands_[id].value.kind = Value::Kind::scan;
   demands_[id].value.offset = along;
   const ValueId made = demand(operand, coordinates, demands_[id].context);

@@ -87,6 +87,10 @@ class Builder {
   ValueId demand(ir::NodeId node, Coordinates coordinates, int context);
   int guarded(int context, Guard guard);
   [[nodiscard]] std::vector<Guard> guards_of(int context) const;
+  /// The guards that choose rows. What is folded or scanned is needed at all columns, also by an element of the result that
+  /// a choice needs at some of them only.
+  int of_whole_rows(int context);
+  [[nodiscard]] bool changes_along_columns(const index::Expr& expr) const;
 
   Result<void> process(ValueId id);
   void process_elementwise(ValueId id);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/mutations.hpp"
+
 namespace vkfuse::segment {
 
 namespace {
@@ -37,7 +39,7 @@ std::vector<Expr> reshaped(Coordinates coordinates, const Sizes& from, const Siz
 
 Place sliced(const ir::SlicePayload& slice, Coordinates coordinates) {
   Place place;
-  for (std::size_t i = 0; i < coordinates.size(); ++i) place.coordinates.push_back(coordinates[i] * slice.steps[i] + Expr(slice.starts[i]));
+  for (std::size_t i = 0; i < coordinates.size(); ++i) place.coordinates.push_back(coordinates[i] * VKF_PLANT(slice_step, slice.steps[i], slice.steps[i] > 0 ? 1 : -1) + Expr(slice.starts[i]));
   return place;
 }
 
@@ -49,7 +51,7 @@ Place covered(const ir::SlicePayload& slice, Coordinates coordinates, const Size
     const std::int64_t step = slice.steps[i];
     const Expr offset = step > 0 ? coordinates[i] - Expr(slice.starts[i]) : Expr(slice.starts[i]) - coordinates[i];
     const std::int64_t stride = step > 0 ? step : -step;
-    if (stride > 1) guard.ranges.push_back({index::floor_mod(offset, stride), 1});
+    if (VKF_PLANT(assignment_without_steps, stride > 1, false)) guard.ranges.push_back({index::floor_mod(offset, stride), 1});
     place.coordinates.push_back(stride > 1 ? index::floor_div(offset, stride) : offset);
     guard.ranges.push_back({place.coordinates.back(), update[i]});
   }
@@ -61,7 +63,7 @@ Place padded(const ir::PadPayload& pad, Coordinates coordinates, const Sizes& op
   Place place;
   Guard guard;
   for (std::size_t i = 0; i < coordinates.size(); ++i) {
-    place.coordinates.push_back(coordinates[i] - Expr(pad.low[i]));
+    place.coordinates.push_back(coordinates[i] - Expr(VKF_PLANT(pad_before, pad.low[i], pad.high[i])));
     if (pad.low[i] != 0 || pad.high[i] != 0) guard.ranges.push_back({place.coordinates.back(), operand[i]});
   }
   place.guard = std::move(guard);
@@ -74,7 +76,7 @@ Place windowed(const ir::WindowPayload& window, Coordinates coordinates) {
   place.coordinates.assign(coordinates.begin(), coordinates.begin() + static_cast<std::ptrdiff_t>(rank));
   for (std::size_t i = 0; i < window.axes.size(); ++i) {
     Expr& coordinate = place.coordinates[static_cast<std::size_t>(window.axes[i])];
-    coordinate = coordinate * window.strides[i] + coordinates[rank + i] * window.dilations[i];
+    coordinate = coordinate * VKF_PLANT(window_stride, window.strides[i], 1) + coordinates[rank + i] * VKF_PLANT(window_dilation, window.dilations[i], 1);
   }
   return place;
 }
@@ -94,13 +96,13 @@ Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Size
     Place place;
     if (view.op->name == "permute") {
       place.coordinates.resize(coordinates.size());
-      for (std::size_t i = 0; i < axes->axes.size(); ++i) place.coordinates[static_cast<std::size_t>(axes->axes[i])] = coordinates[i];
+      for (std::size_t i = 0; i < axes->axes.size(); ++i) place.coordinates[VKF_PLANT(permute_inverse, static_cast<std::size_t>(axes->axes[i]), i)] = coordinates[VKF_PLANT(permute_inverse, i, static_cast<std::size_t>(axes->axes[i]))];
       return place;
     }
     place.coordinates.assign(coordinates.begin(), coordinates.end());
     for (int axis : axes->axes) {
       const auto i = static_cast<std::size_t>(axis);
-      place.coordinates[i] = Expr(operand_sizes[i] - 1) - place.coordinates[i];
+      place.coordinates[i] = Expr(operand_sizes[i] - VKF_PLANT(reverse_by_one, 1, 2)) - place.coordinates[i];
     }
     return place;
   }
@@ -114,7 +116,7 @@ Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Size
   if (const auto* axis = std::get_if<ir::AxisPayload>(&view.payload)) {  // concat
     Place place{{coordinates.begin(), coordinates.end()}, Guard{}};
     const auto i = static_cast<std::size_t>(axis->axis);
-    place.coordinates[i] = place.coordinates[i] - Expr(begin);
+    place.coordinates[i] = place.coordinates[i] - Expr(VKF_PLANT(concat_begin, begin, begin == 0 ? 0 : begin - 1));
     place.guard->ranges.push_back({place.coordinates[i], operand_sizes[i]});
     return place;
   }

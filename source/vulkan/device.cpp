@@ -42,6 +42,7 @@ Result<void> Device::open(std::size_t index, const DeviceOptions& options) {
   VKF_CHECK_OK(vk.call(vk.CreateDevice, physical, &info, nullptr, &device));
   device_ = device;
   VKF_CHECK_OK(functions_.load(vk, device_));
+  if (options.faults != nullptr) functions_.faults = options.faults;
   functions_.GetDeviceQueue(device_, queue_family_, 0u, &queue_);
 
   push_descriptors_ = options.push_descriptors && features.push_descriptors && functions_.CmdPushDescriptorSetKHR;

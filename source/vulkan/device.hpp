@@ -22,6 +22,7 @@ struct DeviceOptions {
   bool timeline = true;           ///< false: submissions signal fences
   bool push_descriptors = true;   ///< false: descriptor pools
   bool map_device_memory = true;  ///< false: device buffers are never mapped, so uploads are staged
+  FaultPlan* faults = nullptr;    ///< of the device's calls; null: those of the instance
 };
 
 /// Memory that a host program hands out: a VkDeviceMemory, where the block begins in it, and its first byte where the

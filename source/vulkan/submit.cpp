@@ -1,4 +1,5 @@
 // Submitting, and waiting for what was submitted.
+#include "base/mutations.hpp"
 #include "vulkan/command_buffer.hpp"
 #include "vulkan/handle.hpp"
 
@@ -24,7 +25,7 @@ Result<Ticket> Device::submit(const CommandBuffer& commands) {
 }
 
 Result<Ticket> Device::submit(std::span<const CommandBuffer* const> commands) {
-  if (lost()) return lost_before();
+  if (VKF_PLANT(lost_device_forgotten, lost(), false)) return lost_before();
   if (commands.empty()) return Ticket();
   std::vector<VkCommandBuffer> buffers;
   buffers.reserve(commands.size());

@@ -18,6 +18,9 @@ bool lies_between(double got, double low, double high, double largest) {
   return got >= low && got <= high;
 }
 
+constexpr std::int64_t kEnough = 100;  // errors to say something of a bound
+constexpr double kLoosest = 100;       // bound/error of the median operand that has an error
+
 bool allowed(DType dtype, double got, Expected want) {
   if (std::isnan(want.bound) || std::isinf(want.bound)) return true;  // undecided
   if (std::isnan(want.value)) return std::isnan(got);
@@ -37,6 +40,7 @@ void Judge::expect_float(std::size_t i, Expected want) {
   const double flush = job_.result_dtype == DType::f64 ? 0x1p-1021 : 0x1p-125;  // as the bounds allow
   const double excess = std::abs(got - want.value) - flush;
   if (!std::isfinite(got) || !std::isfinite(excess) || std::isinf(want.bound) || excess <= 0) return;
+  if (want.bound > 0) ratios_.add(std::min(1.0, std::abs(got - want.value) / want.bound));
   // In the units that bounds are stated in, unit * |value|, which are half to one times an ulp.
   const double units = excess / (unit(job_.result_dtype) * std::abs(want.value));
   if (units <= worst_units_) return;
@@ -64,7 +68,12 @@ void Judge::mistake(std::size_t i, const std::string& want) {
 
 void Judge::report() const {
   if (std::getenv("VKFUSE_SWEEP_ELEMENTS") != nullptr && is_float(job_.result_dtype)) {
-    fmt::print("{:24} worst {:8.3f} units at {:a}\n", job_.name, worst_units_, worst_at_);
+    fmt::print("{:24} worst {:8.3f} units at {:a}; error/bound p50 {:.3g}, p99 {:.3g} of {}\n", job_.name, worst_units_, worst_at_, ratios_.quantile(0.5),
+               ratios_.quantile(0.99), ratios_.count());
+  }
+  // A bound that nothing comes near shows nothing.
+  if (ratios_.count() >= kEnough) {
+    EXPECT_LE(1 / ratios_.quantile(0.5), kLoosest) << job_.name << ": the median of bound/error";
   }
   EXPECT_EQ(mistakes_, 0u) << job_.name << ": " << mistakes_ << " of " << job_.results.size()
                            << " results are wrong; worst " << worst_units_ << " units at " << worst_at_ << "\n"

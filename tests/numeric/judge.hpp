@@ -4,6 +4,7 @@
 #include <string>
 
 #include "numeric/run.hpp"
+#include "reference/reference.hpp"
 
 namespace vkfuse::numeric {
 
@@ -30,6 +31,7 @@ class Judge {
   const Job& job_;
   double worst_units_ = 0;
   double worst_at_ = 0;
+  reference::Histogram ratios_;  ///< error over bound, of what has an error that is no flushed subnormal
   std::size_t mistakes_ = 0;
   std::string first_;
 };

@@ -1,4 +1,4 @@
-// Random pointwise graphs that are valid by construction, their data, and the way to the smallest
+// Random graphs that are valid by construction, their data, and the way to the smallest
 // graph that still fails.
 #pragma once
 
@@ -23,6 +23,11 @@ struct CaseOptions {
   /// Only f16 and f32 values of at least 4,096 elements, and only ops whose errors are small: for
   /// comparing accuracies.
   bool large_half = false;
+  /// Ops of every class, each value of a shape of its own; else elementwise ops over one space of positions.
+  bool every_class = false;
+  /// SwiftShader's compiler takes gigabytes and minutes for the tile of a product whose computed factor is rounded to bf16.
+  bool bf16_products = true;
+  bool symbols = true;  ///< plans are made for sizes of symbols that are larger than any run's
 };
 
 Case random_case(std::uint64_t seed, const CaseOptions& options);

@@ -1,5 +1,7 @@
 #include "support/device.hpp"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -7,6 +9,22 @@
 #include "api/states.hpp"
 
 namespace vkfuse::test {
+
+namespace {
+
+/// After all tests: where the validation layer is on, it has said nothing.
+class SilentLayers : public testing::Environment {
+ public:
+  void TearDown() override {
+    if (std::getenv("VKFUSE_VALIDATE") == nullptr) return;
+    const int messages = device().state()->context->device()->instance()->validation_errors();
+    std::printf("The validation layer has said %d things.\n", messages);
+    EXPECT_EQ(messages, 0);
+  }
+};
+const testing::Environment* const registered = testing::AddGlobalTestEnvironment(new SilentLayers);
+
+}  // namespace
 
 const Device& device() {
   static const Device opened = [] {

@@ -1,6 +1,7 @@
 #include "support/run.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "api/states.hpp"
 #include "support/device.hpp"
@@ -21,11 +22,16 @@ Buffer filled(const Device& on, std::size_t bytes, std::span<const std::byte> co
   return buffer;
 }
 
-/// A buffer whose first `bytes` hold `content`, then guard words.
-Buffer guarded(const Device& on, std::size_t bytes, std::span<const std::byte> content) {
+/// `content` in so many bytes of poison, then guard words.
+std::vector<std::byte> padded(std::size_t bytes, std::span<const std::byte> content) {
   std::vector<std::byte> all(whole_words(bytes) + kGuardBytes, kGuard);
   std::fill_n(all.begin(), whole_words(bytes), kPoison);
   std::copy(content.begin(), content.end(), all.begin());
+  return all;
+}
+
+Buffer guarded(const Device& on, std::size_t bytes, std::span<const std::byte> content) {
+  const std::vector<std::byte> all = padded(bytes, content);
   return filled(on, all.size(), all);
 }
 
@@ -58,6 +64,14 @@ GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const 
   must(must(program.submit(bindings)).wait());
 
   GuardedRun run;
+  std::set<std::string> written;
+  for (const auto& entry : in_place) written.insert(entry.second);
+  for (const auto& [name, bytes] : data.inputs) {
+    if (written.contains(name) || !bindings.inputs.contains(name)) continue;
+    std::vector<std::byte> all(whole_words(bytes.size()) + kGuardBytes);
+    must(bindings.inputs.at(name).read(all));
+    if (all != padded(bytes.size(), bytes) && run.broken.empty()) run.broken = fmt::format("The buffer of input '{}' was written.", name);
+  }
   for (const ir::Output& output : graph.outputs()) {
     const std::size_t bytes = bytes_of(graph, output.value, data.symbols);
     std::vector<std::byte> all(whole_words(bytes) + kGuardBytes);
@@ -96,6 +110,7 @@ Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes
     const reference::Comparison found = reference::compare(type.dtype, got, columns.at(output.name));
     verdict.elements += found.elements;
     verdict.undecided += found.undecided;
+    verdict.ratios.add(found.ratios);
     verdict.max_ratio = std::max(verdict.max_ratio, found.max_ratio);
     if (found.wrong != 0 && verdict.wrong.empty()) {
       verdict.wrong = fmt::format("Output '{}' of type {}: {} ({} of {} elements are wrong.)", output.name, to_text(type),

@@ -27,7 +27,7 @@ Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion)
 
 struct GuardedRun {
   NamedBytes outputs;
-  std::string broken;  ///< one sentence if a byte beyond an output's last word changed; else empty
+  std::string broken;  ///< one sentence if a byte beyond an output's last word, or of an input, changed; else empty
 };
 
 /// Runs on device buffers. Outputs hold poison before, and guard words follow the last word of each.
@@ -41,6 +41,7 @@ struct Verdict {
   std::int64_t elements = 0;
   std::int64_t undecided = 0;
   double max_ratio = 0;  ///< of error over bound
+  reference::Histogram ratios;
 };
 
 Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes& outputs);

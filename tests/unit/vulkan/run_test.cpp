@@ -1,4 +1,6 @@
 // A kernel runs and its result comes back, on every path through the layer.
+#include <cstdlib>
+
 #include "unit/vulkan/fixture.hpp"
 
 namespace vkfuse::vulkan::test {
@@ -56,6 +58,26 @@ TEST(VulkanTest, PathsAreThoseAskedFor) {
   const auto best = open_device();
   EXPECT_TRUE(best->has_timeline());
   EXPECT_NE(must(Buffer::create(best, 64, BufferKind::device)).mapped(), nullptr);
+}
+
+// That the layer is silent about everything else shows nothing unless it sees this. scripts/deep.sh sets what it needs.
+TEST(LayerTest, SynchronisationValidationSeesAMissingBarrier) {
+  if (std::getenv("VK_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC") == nullptr) GTEST_SKIP() << "synchronisation validation is off";
+  const auto device = open_device();
+  const auto add = must(VectorAdd::create(device));
+  CommandBuffer& commands = add->commands;
+  must(commands.begin());
+  commands.bind(add->pipeline);
+  commands.push_constants(std::as_bytes(std::span(&kCount, 1)));
+  const BufferRange once[] = {{&add->a}, {&add->b}, {&add->c}};
+  const BufferRange again[] = {{&add->c}, {&add->b}, {&add->a}};
+  commands.bind_buffers(once);
+  commands.dispatch(16);
+  commands.bind_buffers(again);  // reads what the dispatch before writes
+  commands.dispatch(16);
+  must(commands.end());
+  must(must(device->submit(commands)).wait());
+  EXPECT_GT(device->instance()->validation_errors(), 0);
 }
 
 TEST(VulkanTest, TimestampsAreOrderedAndPlausible) {

@@ -1,0 +1,73 @@
+// Known faults that a build for it (VKFUSE_MUTATIONS) plants at run time, one at a time, to show that a test catches each:
+// scripts/mutations.sh. In every other build a switch is the right expression and nothing else.
+#pragma once
+
+#ifdef VKFUSE_MUTATIONS
+#include <cstdlib>
+#include <string_view>
+#endif
+
+// X(fault, program of the tests, filter of the tests that must fail)
+#define VKF_MUTATIONS(X)                                                                    \
+  X(dropped_tail_mask, fuzz, "Fuzz.Strict")                                                 \
+  X(one_item_too_many, fuzz, "Fuzz.Strict")                                                 \
+  X(lost_row_of_workgroups, differential, "Differential.MoreWorkgroupsThanOneAxisHas")      \
+  X(stores_behind_the_end, fuzz, "*FoundGraphs*Tail*")                                     \
+  X(identity_of_max, differential, "*Reductions.*")                                         \
+  X(seed_of_random, differential, "Dropout.*")                                              \
+  X(swapped_choice, differential, "*Views.*")                                               \
+  X(no_rounding_in_strict, fuzz, "Fuzz.Strict")                                             \
+  X(unclamped_position, differential, "ViewChains.PositionsOutOfRange*")                    \
+  X(unstable_sort, differential, "*Sorts.*")                                                \
+  X(ascending_for_descending, differential, "*Sorts.*")                                     \
+  X(skipped_lane, differential, "*Reductions.*")                                            \
+  X(skipped_lane_without_subgroups, differential, "Rows.WithoutSubgroups*")                 \
+  X(softmax_not_rescaled, differential, "*Forced.*")                                        \
+  X(last_of_equals, differential, "*Reductions.*")                                          \
+  X(nan_is_not_first, differential, "Rows.InfinitiesAndNaN*")                               \
+  X(lost_carry, differential, "*Scans.*")                                                   \
+  X(bits_not_cleared, fuzz, "*FoundGraphs*Tail*")                                          \
+  X(window_stride, differential, "*Pools.*")                                                \
+  X(window_dilation, fuzz, "Fuzz.Graphs")                                                   \
+  X(pad_before, differential, "*Views.*")                                                   \
+  X(concat_begin, differential, "*Views.*:Parts.*")                                         \
+  X(slice_step, differential, "*Views.*")                                                   \
+  X(reverse_by_one, differential, "*Views.*")                                               \
+  X(permute_inverse, differential, "*Views.*")                                              \
+  X(assignment_without_steps, fuzz, "*FoundGraphs*Choice*")                                \
+  X(scan_direction, differential, "*Scans.*")                                               \
+  X(choice_inside_a_fold, fuzz, "*FoundGraphs*Choice*")                                    \
+  X(remainder_bound, unit, "Index*")                                                        \
+  X(short_lifetime, unit, "Memory.*")                                                       \
+  X(alias_offset, differential, "*Alias*")                                                  \
+  X(unchecked_store_hash, unit, "Store.TenThousandDamagedFilesAreMisses")                   \
+  X(equal_payloads, differential, "*Scans.*:*Sorts.*")                                      \
+  X(inexact_literal, fuzz, "Fuzz.Standard:Fuzz.Strict")                                     \
+  X(missing_barrier, unit, "Barriers.*")                                                    \
+  X(dropped_last_kernel, fuzz, "Fuzz.Graphs")                                               \
+  X(stale_kernel, fuzz, "Fuzz.Graphs")                                                      \
+  X(lost_device_forgotten, unit, "LostTest.*")                                              \
+  X(mask_reaches_too_far, differential, "*Written*:Attention.*")                            \
+  X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")
+
+#ifdef VKFUSE_MUTATIONS
+namespace vkfuse {
+
+#define VKF_NAME_OF(fault, program, filter) fault,
+enum class Mutation : int { VKF_MUTATIONS(VKF_NAME_OF) };
+#undef VKF_NAME_OF
+
+/// Whether VKFUSE_MUTATION names it.
+inline bool planted(Mutation mutation) {
+#define VKF_TEXT_OF(fault, program, filter) #fault,
+  static constexpr std::string_view names[] = {VKF_MUTATIONS(VKF_TEXT_OF)};
+#undef VKF_TEXT_OF
+  const char* const wanted = std::getenv("VKFUSE_MUTATION");
+  return wanted != nullptr && names[static_cast<int>(mutation)] == wanted;
+}
+
+}  // namespace vkfuse
+#define VKF_PLANT(fault, right, wrong) (::vkfuse::planted(::vkfuse::Mutation::fault) ? (wrong) : (right))
+#else
+#define VKF_PLANT(fault, right, wrong) (right)
+#endif

@@ -1,0 +1,130 @@
+// Graphs that random ones were shrunk to, each of which was wrong once.
+#include <gtest/gtest.h>
+
+#include "support/judge.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+struct Found {
+  const char* name;  ///< what was wrong
+  const char* text;
+};
+
+const Found kFound[] = {
+    // Elements behind the end share a vector with the last one, and stored what they computed from it in its place.
+    {"TailOfATransposedStore", R"(graph "g" {
+  %0 = input "x" : u8[2, 2]
+  %1 = permute axes=[1, 0] %0 : u8[2, 2]
+  %2 = shift_right %0 %0 : u8[2, 2]
+  output "y" = %1
+  output "y1" = %2
+})"},
+    {"TailOfATransposedStoreOfWords", R"(graph "g" {
+  %0 = input "x" : f32[31, 3]
+  %1 = permute axes=[1, 0] %0 : f32[3, 31]
+  %2 = neg %0 : f32[31, 3]
+  output "y" = %1
+  output "y1" = %2
+})"},
+    // A fold left out the elements of its row that an assignment covers behind it.
+    {"FoldUnderAChoiceOfColumns", R"(graph "g" {
+  %0 = input "x" : f32[7, 40]
+  %1 = reduce_max axes=[1] %0 : f32[7]
+  %2 = reshape %1 : f32[7, 1]
+  %3 = sub %0 %2 : f32[7, 40]
+  %4 = input "u" : f32[7, 10]
+  %5 = slice_assign starts=[0, 13] steps=[1, 2] %3 %4 : f32[7, 40]
+  output "y" = %5
+})"},
+    {"FoldUnderAChoiceOfRowsAndColumns", R"(graph "g" {
+  %0 = input "x" : f32[7, 40]
+  %1 = reduce_sum axes=[1] %0 : f32[7]
+  %2 = reshape %1 : f32[7, 1]
+  %3 = mul %0 %2 : f32[7, 40]
+  %4 = input "u" : f32[3, 10]
+  %5 = slice_assign starts=[2, 13] steps=[1, 2] %3 %4 : f32[7, 40]
+  output "y" = %5
+})"},
+    {"ScanUnderAChoice", R"(graph "g" {
+  %0 = input "x" : i64[1, 2, 2, 1]
+  %1 = cumsum axis=2 exclusive=false reverse=true %0 : i64[1, 2, 2, 1]
+  %2 = input "u" : i64[1, 1, 1, 1]
+  %3 = slice_assign starts=[0, 1, 1, 0] steps=[1, 2, 1, -2] %1 %2 : i64[1, 2, 2, 1]
+  output "y" = %3
+})"},
+    {"ScanOfPartsOfRows", R"(graph "g" {
+  %0 = input "x" : f32[5, 33]
+  %1 = cumsum axis=1 exclusive=false reverse=false %0 : f32[5, 33]
+  %2 = input "u" : f32[2, 33]
+  %3 = concat axis=0 %1 %2 : f32[7, 33]
+  output "y" = %3
+})"},
+    // One number, stored at every column of a scan's kernel, was not known where it was stored.
+    {"ANumberBesideAScan", R"(graph "g" {
+  %0 = input "x" : f32[1]
+  %1 = input "u" : i32[2]
+  %2 = broadcast %0 : f32[2]
+  %3 = cummin axis=0 exclusive=false reverse=false %1 : i32[2]
+  output "y" = %3
+  output "y1" = %2
+})"},
+    {"OneElementGatheredBesideAScan", R"(graph "g" {
+  %0 = input "x" : f32[1]
+  %1 = input "index1 2" : i32[2]
+  %2 = gather axis=0 %0 %1 : f32[2]
+  %3 = cummin axis=0 exclusive=false reverse=true %1 : i32[2]
+  %4 = bitcast %3 : f32[2]
+  output "y" = %4
+  output "y1" = %2
+})"},
+    // The second of two stores used a name that the first one's block had.
+    {"TwoStoresOfOnePosition", R"(graph "g" {
+  %0 = iota axis=1 : i64[5, 5]
+  %1 = unfold axes=[0, 1] sizes=[3, 2] strides=[2, 1] dilations=[1, 1] %0 : i64[2, 4, 3, 2]
+  %2 = cummax axis=1 exclusive=false reverse=false %1 : i64[2, 4, 3, 2]
+  output "y" = %2
+  output "y1" = %1
+})"},
+    // Positions in rows of nothing had the type of what they are positions of.
+    {"PositionsOfNothing", R"(graph "g" {
+  %0 = input "x" : i64[0, 2, 1, 1]
+  %1 = argmax axes=[2] %0 : i32[0, 2, 1]
+  output "y" = %1
+})"},
+    // Nothing picked out of nothing was refused.
+    {"GatherOfNothing", R"(graph "g" {
+  %0 = input "x" : f32[5, 0]
+  %1 = input "index5" : i32[3]
+  %2 = gather axis=0 %0 %1 : f32[3, 0]
+  output "y" = %2
+})"},
+};
+
+// Nothing, along symbols for which large sizes stand until a run, was refused as too large for a buffer.
+TEST(FoundByFuzzing, NothingIsNotTooLarge) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  dim n min=0 max=9223372036854775807 multiple=1
+  dim m min=0 max=9223372036854775807 multiple=1
+  %0 = input "x" : u64[n, m, 64, 0]
+  %1 = bit_not %0 : u64[n, m, 64, 0]
+  output "y" = %1
+})"));
+  const SymbolValues sizes = {{"n", 3}, {"m", 4}};
+  judge(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing");
+}
+
+class FoundGraphs : public testing::TestWithParam<Found> {};
+
+TEST_P(FoundGraphs, AreRight) {
+  const ir::Graph graph = must(ir::parse(GetParam().text));
+  for (const bool fusion : {true, false}) {
+    const Executable program = compile_graph(graph, {.fusion = fusion});
+    for (const std::uint64_t seed : {1, 2, 3}) judge(program, graph, data_for({graph, {}, seed, false}), GetParam().name);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(FoundByFuzzing, FoundGraphs, testing::ValuesIn(kFound), [](const auto& found) { return std::string(found.param.name); });
+
+}  // namespace
+}  // namespace vkfuse::test

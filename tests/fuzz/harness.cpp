@@ -1,0 +1,176 @@
+#include "fuzz/harness.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+
+#include "spirv/tools.hpp"
+#include "support/fuzz.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+constexpr int kMostFailures = 5;
+constexpr std::size_t kEnough = 20;     // cases to say something of a suite
+constexpr std::int64_t kDecided = 100;  // one element in so many may be undecided
+constexpr double kSlow = 5;             // seconds of one case that are worth a line
+constexpr double kLoosest = 10'000;     // bound/error of the median graph
+
+/// Which fault a run shows, as one sentence; empty if none.
+std::string check_kernels(const Executable& program, const SymbolValues& symbols) {
+  const auto variant = must(program.state()->program->variant(symbols));
+  for (std::size_t i = 0; i < variant->compiled.size(); ++i) {
+    for (const auto& kernel : variant->compiled[i]) {
+      const Result<void> valid = spirv::validate(kernel->spirv);
+      if (!valid) return fmt::format("Kernel {} is not valid SPIR-V: {}", i, valid.error().text());
+    }
+  }
+  return {};
+}
+
+std::string check_traffic(const Executable& fused, const SymbolValues& symbols) {
+  const runtime::Program& program = *fused.state()->program;
+  const plan::Totals one = must(plan::totals(program.plan(), symbols));
+  const plan::Totals many = must(plan::totals(must(program.unfused_plan()), symbols));
+  if (one.bytes > many.bytes) return fmt::format("The fused plan moves {} bytes, the unfused one {}.", one.bytes, many.bytes);
+  return {};
+}
+
+std::string first_difference(const ir::Graph& graph, const NamedBytes& fused, const NamedBytes& unfused) {
+  for (const ir::Output& output : graph.outputs()) {
+    const std::vector<std::byte>& a = fused.at(output.name);
+    const std::vector<std::byte>& b = unfused.at(output.name);
+    const DType dtype = graph.node(output.value).type.dtype;
+    const auto width = static_cast<std::size_t>(size_of(dtype));
+    for (std::size_t at = 0; at < a.size(); at += width) {
+      if (std::equal(a.begin() + at, a.begin() + at + width, b.begin() + at)) continue;
+      const double x = ir::decode(dtype, a.data() + at);
+      const double y = ir::decode(dtype, b.data() + at);
+      // Which bits a NaN has is nobody's promise: a driver's own conversion to f16 and ours differ.
+      if (std::isnan(x) && std::isnan(y)) continue;
+      return fmt::format("Strict numerics: element {} of output '{}' is {} fused and {} unfused.", at / width, output.name, x, y);
+    }
+  }
+  return {};
+}
+
+/// Whether fused and unfused runs with strict numerics have the same bits: no fold adds up in an order of its own.
+bool keeps_bits(const ir::Graph& graph) {
+  using ops::OpClass;
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
+    return node.op->cls != OpClass::reduce && node.op->cls != OpClass::scan && node.op->cls != OpClass::contraction && node.op->cls != OpClass::scatter;
+  });
+}
+
+/// Both runs of a program on its own buffers; a sentence if they differ or wrote where they should not.
+std::string run_twice(const Executable& program, const Case& one, const Data& data, NamedBytes& outputs) {
+  const std::string invalid = check_kernels(program, one.symbols);
+  if (!invalid.empty()) return invalid;
+  GuardedRun run = run_guarded(program, one.graph, data);
+  if (!run.broken.empty()) return run.broken;
+  const GuardedRun again = run_guarded(program, one.graph, data);
+  for (const ir::Output& output : one.graph.outputs()) {
+    if (run.outputs.at(output.name) != again.outputs.at(output.name)) return fmt::format("A second run gives other bits for output '{}'.", output.name);
+  }
+  outputs = std::move(run.outputs);
+  return {};
+}
+
+/// Everything that must hold of one case; the first sentence that does not.
+std::string fault_of(const Case& one, const Way& way, Tally& tally) try {
+  const Data data = data_for(one);
+  NamedBytes outputs[2];
+  Build plain = way.how;
+  plain.fusion = false;
+  plain.tuning = {};
+  const Executable fused = compile_graph(one.graph, way.how);
+  tally.kernels_fused += fused.kernel_count();
+  for (int i = 0; i < (way.unfused ? 2 : 1); ++i) {
+    const Executable program = i == 0 ? fused : compile_graph(one.graph, plain);
+    const char* const which = i == 0 ? "Fused: " : "Unfused: ";
+    if (i == 1) tally.kernels_unfused += program.kernel_count();
+    const std::string fault = run_twice(program, one, data, outputs[i]);
+    if (!fault.empty()) return which + fault;
+    const Verdict verdict = check_outputs(one.graph, data, outputs[i]);
+    tally.elements += verdict.elements;
+    tally.undecided += verdict.undecided;
+    tally.max_ratio = std::max(tally.max_ratio, verdict.max_ratio);
+    tally.ratios.add(verdict.ratios);
+    if (verdict.max_ratio > 0) tally.graph_ratios.push_back(verdict.max_ratio);
+    if (!verdict.wrong.empty()) return which + verdict.wrong;
+  }
+  if (way.unfused && way.how.numerics == Numerics::strict && keeps_bits(one.graph)) {
+    const std::string differs = first_difference(one.graph, outputs[0], outputs[1]);
+    if (!differs.empty()) return differs;
+  }
+  return way.fewer_bytes ? check_traffic(fused, one.symbols) : std::string();
+} catch (const std::exception& error) {
+  return error.what();
+}
+
+/// The kind of a fault: a shrunken case must show the same kind, not merely any.
+std::string kind_of(const std::string& fault) { return fault.substr(0, fault.find_first_of("0123456789'", 1)); }
+
+void report(const Case& one, const Way& way, const std::string& fault, const char* test) {
+  const std::string kind = kind_of(fault);
+  Tally ignored;
+  const auto fails = [&](const Case& smaller) { return kind_of(fault_of(smaller, way, ignored)) == kind; };
+  const Case smallest = std::getenv("VKFUSE_NO_SHRINKING") == nullptr ? shrink(one, fails) : one;
+  std::string symbols;
+  for (const auto& symbol : smallest.symbols) symbols += fmt::format(" {}={}", symbol.first, symbol.second);
+  ADD_FAILURE() << fault << (way.text.empty() ? "" : "\nForced:" + way.text) << "\nSmallest graph with such a fault"
+                << (symbols.empty() ? "" : ", with" + symbols) << ":\n"
+                << ir::print(smallest.graph) << fault_of(smallest, way, ignored)
+                << fmt::format("\nREPLAY: VKFUSE_SEED={} vkfuse-test-fuzz --gtest_filter={}\n", one.seed, test);
+}
+
+/// Of error/bound, over graphs that have an error: the larger, the tighter the bounds.
+double median(std::vector<double> ratios) {
+  if (ratios.empty()) return 1;
+  std::nth_element(ratios.begin(), ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2), ratios.end());
+  return ratios[ratios.size() / 2];
+}
+
+void summarise(const Tally& tally, std::size_t cases) {
+  std::printf("%zu cases: %lld kernels fused, %lld unfused; %lld elements, %lld undecided; largest error/bound %.3f\n", cases,
+              static_cast<long long>(tally.kernels_fused), static_cast<long long>(tally.kernels_unfused),
+              static_cast<long long>(tally.elements), static_cast<long long>(tally.undecided), tally.max_ratio);
+  std::printf("error/bound of %lld elements with an error: p50 %.2g, p99 %.2g; median bound/error of %zu graphs: %.1f\n",
+              static_cast<long long>(tally.ratios.count()), tally.ratios.quantile(0.5), tally.ratios.quantile(0.99), tally.graph_ratios.size(),
+              1 / median(tally.graph_ratios));
+}
+
+}  // namespace
+
+Tally run_cases(const CaseSuite& suite) {
+  Tally tally;
+  const std::vector<std::uint64_t> all = seeds_from(suite.first, suite.cases);
+  int failures = 0;
+  for (const std::uint64_t seed : all) {
+    const auto [one, way] = suite.draw(seed);
+    if (all.size() == 1) {  // a driver that dies leaves the graph behind
+      std::printf("%s%s\n", ir::print(one.graph).c_str(), way.text.c_str());
+      std::fflush(stdout);
+    }
+    const auto begun = std::chrono::steady_clock::now();
+    for (const ir::Node& node : one.graph.nodes()) ++tally.ops[node.op->name];
+    const std::string fault = fault_of(one, way, tally);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    if (took.count() > kSlow) std::printf("Seed %llu took %.0f s.\n", static_cast<unsigned long long>(seed), took.count()), std::fflush(stdout);
+    if (fault.empty()) continue;
+    report(one, way, fault, suite.test);
+    if (++failures == kMostFailures) break;
+  }
+  summarise(tally, all.size());
+  if (all.size() > kEnough) {
+    // A reference that decides nothing would pass everything, and so would bounds that no error comes near.
+    EXPECT_LE(tally.undecided * kDecided, tally.elements);
+    EXPECT_LE(1 / median(tally.graph_ratios), kLoosest);
+  }
+  return tally;
+}
+
+}  // namespace vkfuse::test

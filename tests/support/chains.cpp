@@ -1,0 +1,69 @@
+// The chains of ops that people write, in random graphs: what the planner finds by structure.
+#include "support/structured.hpp"
+
+namespace vkfuse::test {
+
+namespace {
+
+/// A shape with one axis of size 1, as a fold that keeps its axis would leave.
+Shape with_one(Shape shape, int axis) {
+  shape[static_cast<std::size_t>(axis)] = Dim(1);
+  return shape;
+}
+
+}  // namespace
+
+NodeId AnyGenerator::softmax(NodeId from, int axis) {
+  if (size(shape(from)[static_cast<std::size_t>(axis)]) == 0 || shape(from)[static_cast<std::size_t>(axis)].is_symbol()) return from;
+  const Known number{1, false, false};
+  const auto folded = [&](const char* op, NodeId x) {
+    const auto sum = attempt(ops::row(op), {x}, ir::AxesPayload{{axis}}, {kWild, false, false});
+    return *attempt(ops::row("reshape"), {*sum}, ir::NoPayload{}, {kWild, false, false}, with_one(shape(x), axis));
+  };
+  const NodeId largest = folded("reduce_max", from);
+  const NodeId weights = derived("exp", {derived("sub", {from, largest}, number)}, number);
+  return derived("div", {weights, folded("reduce_sum", weights)}, number);
+}
+
+void AnyGenerator::normalise(NodeId from) {
+  const int axis = any_axis(from);
+  const Dim& along = shape(from)[static_cast<std::size_t>(axis)];
+  if (along.is_symbol() || along.size() == 0) return;
+  const DType type = dtype(from);
+  const Known tame_value{8, false, false};
+  const auto mean = [&](NodeId x) {
+    const auto made = attempt(ops::row("reduce_mean"), {x}, ir::AxesPayload{{axis}}, {64, false, false});
+    return *attempt(ops::row("reshape"), {*made}, ir::NoPayload{}, {64, false, false}, with_one(shape(x), axis));
+  };
+  NodeId x = tamed(ops::row("sin"), from);
+  if (random_.chance(50)) x = derived("sub", {x, mean(x)}, tame_value);
+  const NodeId epsilon = note(graph_.add_scalar(type, 0.125), {0.125, true, true});
+  const NodeId variance = derived("add", {mean(derived("mul", {x, x}, {64, false, false})), epsilon}, {64, false, false});
+  const NodeId y = derived("mul", {x, derived("rsqrt", {variance}, {4, false, false})}, tame_value);
+  if (random_.chance(50)) return;
+  Shape weights(shape(y).size() - static_cast<std::size_t>(axis), Dim(1));
+  weights[0] = along;
+  derived("mul", {y, new_input(type, weights)}, {32, false, false});
+}
+
+void AnyGenerator::attention(NodeId from) {
+  if (dtype(from) == DType::bf16 && !options_.bf16_products) return;
+  const std::vector<int> sizes = {1, 2, 3, 7, 8, 16, 17, 31};
+  const DType type = dtype(from);
+  const Dim heads(1 + static_cast<std::int64_t>(random_.below(3)));
+  const Dim queries(random_.pick(sizes));
+  const Dim keys(random_.pick(sizes));
+  const Dim width(random_.pick(sizes));
+  const Dim value_width(random_.pick(sizes));
+  const NodeId q = new_input(type, {heads, queries, width});
+  const NodeId k = new_input(type, {heads, keys, width});
+  const NodeId v = new_input(type, {heads, keys, value_width});
+  const auto scores = attempt(ops::row("dot"), {q, k}, ir::DotPayload{{0}, {0}, {2}, {2}}, {64, false, false});
+  const double scale = 1 / std::sqrt(static_cast<double>(width.size()));
+  NodeId scaled = derived("mul", {*scores, note(graph_.add_scalar(type, scale), {1, true, true})}, {16, false, false});
+  if (random_.chance(30)) scaled = derived("add", {scaled, new_input(type, {queries, keys})}, {20, false, false});
+  const NodeId weights = softmax(scaled, 2);
+  attempt(ops::row("dot"), {weights, v}, ir::DotPayload{{0}, {0}, {2}, {1}}, {8, false, false});
+}
+
+}  // namespace vkfuse::test
