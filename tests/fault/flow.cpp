@@ -54,9 +54,7 @@ Result<NamedBytes> whole_flow(const ir::Graph& graph, const Data& data, const st
     VKF_TRY(context, runtime::Context::open(options, without));
     const Device device(std::make_shared<Device::State>(Device::State{context}));
     VKF_TRY(program, runtime::Program::create(context, graph, {}));
-    auto state = std::make_shared<Executable::State>();
-    state->program = program;
-    const Executable executable(std::move(state));
+    const Executable executable(std::make_shared<Executable::State>(program));
 
     Inputs inputs;
     Bindings bindings;
