@@ -48,10 +48,14 @@ CONTRACTIONS = {
     "attention f16": "attention, f16 [2,32,4096,128]",
     "attention causal f16": "the same, causal",
     "attention softcap f16": "the same, softcap",
+    "conv 3x3 f16": "convolution 3 x 3 + bias + ReLU, f16 [64,128,56,56]",
 }
 MATVECS = {
     "matvec f16": "matvec, f16 [1,8192] x [8192,28672]",
     "matvec transposed f16": "matvec, f16 [1,8192] x [28672,8192] transposed",
+    "int8 matvec f16": "int8 weights in groups of 128, f16 [1,4096] x [14336,4096] transposed",
+    "int4 matvec f16": "int4 weights in groups of 128, f16 [1,4096] x [14336,4096] transposed",
+    "conv depthwise f16": "depthwise convolution 3 x 3 + hard swish, f16 [64,128,56,56]",
 }
 OPPONENTS = {
     "textbook f32": "chain/scale_relu_add_f32", "textbook f16": "chain/scale_relu_add_f16", "bias+gelu tanh f16": "chain/gelu_tanh_bias_f16",
