@@ -45,7 +45,7 @@ std::vector<schedule::Tuning> row_tunings(const Session& session, int standard) 
       }
     }
     for (bool online : {true, false}) {
-      for (int items : {1, 2, 3, 4, 5}) all.push_back({.items_in_flight = items, .column_lanes = lanes, .online = online, .persistent = false});
+      for (int items : {1, 2, 4}) all.push_back({.items_in_flight = items, .column_lanes = lanes, .online = online, .persistent = false});
       all.push_back({.column_lanes = lanes, .online = online, .persistent = true});
     }
   }

@@ -1,6 +1,7 @@
 // Groups of nodes, each a kernel, and the moves that change them. partition.cpp says in which order they are tried.
 #pragma once
 
+#include <algorithm>
 #include <map>
 
 #include "partition/partition.hpp"
@@ -10,6 +11,15 @@ namespace vkfuse::partition {
 
 using GroupId = std::uint32_t;
 inline constexpr GroupId kNoGroup = ~GroupId{0};
+
+inline void sort_unique(std::vector<ir::NodeId>& nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+}
+
+inline bool contains(const std::vector<ir::NodeId>& sorted, ir::NodeId id) { return std::binary_search(sorted.begin(), sorted.end(), id); }
+
+inline bool is_among(std::span<const GroupId> groups, GroupId group) { return std::find(groups.begin(), groups.end(), group) != groups.end(); }
 
 struct Group {
   std::vector<ir::NodeId> members;  ///< sorted; empty where the group is no more

@@ -1,0 +1,203 @@
+// Two kernels, or three, become one: a producer and who reads it, readers of one value, kernels of one size.
+#include "partition/search.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace vkfuse::partition {
+
+using ir::NodeId;
+
+/// Whether a path leads from one of the groups to another through a third: merging them would then make a kernel
+/// that waits for itself.
+bool Search::connected_outside(std::span<const GroupId> groups) {
+  NodeId last = 0;
+  for (GroupId group : groups) last = std::max(last, groups_[group].members.back());
+  const bool ends = !leads_back_below(last);
+  std::vector<GroupId> stack;
+  seen_.resize(groups_.size(), 0);
+  const int walk = ++walks_;
+  bool back = false;
+  const auto push_readers = [&](GroupId group) {
+    for (NodeId id : groups_[group].price.segment.stores) {
+      if (ends && id >= last) break;
+      for (GroupId next : readers_[id]) {
+        if (next == group) continue;
+        if (is_among(groups, next)) {
+          back = back || !is_among(groups, group);
+        } else if (seen_[next] != walk) {
+          seen_[next] = walk;
+          stack.push_back(next);
+        }
+      }
+    }
+  };
+  for (GroupId group : groups) push_readers(group);
+  while (!stack.empty() && !back) {
+    const GroupId group = stack.back();
+    stack.pop_back();
+    push_readers(group);
+  }
+  return back;
+}
+
+/// What a kernel may take longer by the model: times are modelled to some tenth, from constants of the device's type
+/// more roughly than from measured ones; bytes are known. That a value need not exist is worth it.
+double Search::slack(std::int64_t bytes, std::int64_t before) const {
+  constexpr double kRounding = 1.001, kMeasured = 1.05, kTenth = 1.15;
+  if (target_.costs) return bytes * 2 <= before ? kMeasured : kRounding;
+  return bytes < before ? kTenth : kRounding;
+}
+
+/// Merges the groups into the first if that is possible and pays; otherwise says why not.
+Result<void> Search::try_merge(std::vector<GroupId> groups) {
+  outside_ = connected_outside(groups);
+  if (outside_) return unsupported("Another kernel must run between the two.");
+  const std::size_t count = groups.size();
+  std::vector<std::vector<NodeId>> members(count);
+  for (GroupId group : groups) members[0].insert(members[0].end(), groups_[group].members.begin(), groups_[group].members.end());
+  VKF_TRY(change, priced(std::move(groups), std::move(members)));
+  if (change.bytes > change.bytes_before) return unsupported("One kernel would move {} bytes instead of {}.", change.bytes, change.bytes_before);
+  const bool slow = change.microseconds > change.microseconds_before * slack(change.bytes, change.bytes_before);
+  if (slow && options_.policy != Policy::greedy_io) {
+    return unsupported("One kernel is modelled at {:.1f} us and the {} at {:.1f} us.", change.microseconds, count == 2 ? "two" : "three", change.microseconds_before);
+  }
+  apply(std::move(change));
+  return {};
+}
+
+/// Where two groups do not pay as one, they may together with one that computes what the first reads: a softmax
+/// before a product gains only if its scores need not be stored.
+Result<void> Search::try_with_producer(GroupId from, GroupId to) {
+  Result<void> outcome = try_merge({from, to});
+  if (outcome.ok() || outside_ || !options_.has(Mechanism::triples) || options_.policy == Policy::greedy_io) return outcome;
+  std::set<GroupId> producers;
+  for (NodeId value : groups_[from].price.segment.reads) {
+    if (owner_[value] != kNoGroup && owner_[value] != to) producers.insert(owner_[value]);
+  }
+  for (GroupId producer : producers) {
+    if (try_merge({producer, from, to}).ok()) {
+      outside_ = false;
+      return {};
+    }
+  }
+  outside_ = false;
+  return outcome;
+}
+
+bool Search::merge_producer(NodeId value, GroupId to) {
+  const GroupId from = owner_[value];
+  if (from == kNoGroup || from == to) return false;
+  if (options_.policy == Policy::store_all && facts_.users[value].size() > 1) {
+    reasons_[value] = "Several ops read it.";
+    return false;
+  }
+  // Nothing has changed since the last refusal.
+  const auto refused = refused_.find({from, to});
+  if (refused != refused_.end() && refused->second == std::pair(groups_[from].version, groups_[to].version)) return false;
+  const Result<void> outcome = try_with_producer(from, to);
+  if (outcome.ok()) {
+    reasons_.erase(value);
+    return true;
+  }
+  if (!outside_) refused_[{from, to}] = {groups_[from].version, groups_[to].version};
+  reasons_[value] = outcome.error().message;
+  return false;
+}
+
+/// Again and again: a merge refused because a third kernel stands between may be possible once that one is merged as
+/// well.
+bool Search::merge_producers() {
+  constexpr int kMostRounds = 8;
+  bool any = false;
+  for (int round = 0; round < kMostRounds; ++round) {
+    bool changed = false;
+    for (NodeId id = 0; id < facts_.graph.size(); ++id) {
+      for (std::size_t i = 0; i < computing_[id].size(); ++i) {
+        for (NodeId operand : facts_.operands[id]) {
+          if (i >= computing_[id].size()) break;
+          const GroupId to = computing_[id][i];
+          if (!contains(groups_[to].members, operand)) changed = merge_producer(operand, to) || changed;
+        }
+      }
+    }
+    any = any || changed;
+    if (!changed) return any;
+  }
+  return any;
+}
+
+/// Kernels that read the same value read it once when they are one.
+bool Search::merge_siblings() {
+  constexpr std::size_t kMostTogether = 6;
+  bool changed = false;
+  for (NodeId id = 0; id < facts_.graph.size(); ++id) {
+    if (segment::is_literal(facts_.graph, id)) continue;
+    std::vector<GroupId> kernels;  // an alias reads nothing
+    for (NodeId user : facts_.users[id]) {
+      if (facts_.is_alias[user]) continue;
+      for (GroupId group : computing_[user]) {
+        if (!is_among(kernels, group)) kernels.push_back(group);
+      }
+    }
+    for (std::size_t i = 1; i < kernels.size(); ++i) {
+      const GroupId a = std::min(kernels[0], kernels[i]);
+      const GroupId b = std::max(kernels[0], kernels[i]);
+      if (groups_[a].members.empty() || groups_[b].members.empty()) continue;
+      if (!try_merge({a, b}).ok()) continue;
+      changed = true;
+      kernels[0] = a;
+      kernels[i] = b;  // which is empty now
+    }
+    // Two may not pay where all of them do.
+    std::erase_if(kernels, [&](GroupId group) { return groups_[group].members.empty(); });
+    if (kernels.size() > 2 && kernels.size() <= kMostTogether) changed = try_merge(kernels).ok() || changed;
+  }
+  return changed;
+}
+
+/// Positions that the loops of a group run over: those of its largest member or of what that folds.
+std::int64_t Search::positions_of(const Group& group) const {
+  std::int64_t most = 0;
+  const auto count = [&](NodeId id) {
+    const auto sizes = resolve(facts_.graph.node(id).type.shape, facts_.symbols);
+    const auto elements = sizes ? element_count(*sizes) : Result<std::int64_t>(0);
+    return elements ? *elements : 0;
+  };
+  for (NodeId id : group.members) {
+    const ir::Node& node = facts_.graph.node(id);
+    most = std::max(most, count(id));
+    if (node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan) most = std::max(most, count(node.operands[0]));
+    if (node.op->cls != ops::OpClass::contraction) continue;
+    std::int64_t contracted = 1;
+    for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) {
+      const auto sizes = resolve(facts_.graph.node(node.operands[0]).type.shape, facts_.symbols);
+      contracted *= sizes ? (*sizes)[static_cast<std::size_t>(axis)] : 1;
+    }
+    most = std::max(most, count(id) * contracted);
+  }
+  return most;
+}
+
+/// Kernels that run over as many positions, one of which may be the other's as well, are launched once.
+bool Search::merge_unrelated() {
+  constexpr double kLaunchBound = 0.1;   // of the time of two kernels that one launch takes
+  constexpr std::size_t kMostTried = 4;  // of as many positions
+  const double launch = schedule::costs_of(target_).launch_us;
+  bool changed = false;
+  std::map<std::int64_t, std::vector<GroupId>> tried;
+  for (GroupId group = 0; group < groups_.size(); ++group) {
+    if (groups_[group].members.empty() || groups_[group].price.microseconds == 0 || groups_[group].price.microseconds * kLaunchBound > launch) continue;
+    std::vector<GroupId>& others = tried[positions_of(groups_[group])];
+    bool merged = false;
+    for (std::size_t i = 0; i < others.size() && !merged; ++i) {
+      const double both = groups_[others[i]].price.microseconds + groups_[group].price.microseconds;
+      merged = launch >= kLaunchBound * both && try_merge({others[i], group}).ok();
+    }
+    changed = changed || merged;
+    if (!merged && others.size() < kMostTried) others.push_back(group);
+  }
+  return changed;
+}
+
+}  // namespace vkfuse::partition
