@@ -107,6 +107,8 @@ class Emitter {
   // --- the file (interface.cpp) ----------------------------------------------------------------------
   [[nodiscard]] std::string head(const std::string& body, const std::string& summary, bool comments) const;
   [[nodiscard]] std::string interface(bool comments) const;
+  /// The bytes of an element of a buffer that is written element by element by stores of that size; 0 for others.
+  [[nodiscard]] int narrow_bytes(const Binding& binding) const;
   /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
   Result<Kernel> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);
   /// The only kernel, of as many workgroups as the schedule says.

@@ -3,6 +3,7 @@
 
 #include "codegen/emitter.hpp"
 #include "codegen/names.hpp"
+#include "schedule/access.hpp"
 
 namespace vkfuse::codegen {
 
@@ -93,6 +94,10 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
     out.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
   }
   if (has("f16x2_values_native") || has("f16x2_bits_native") || has("float16_t")) out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
+  for (const int bytes : {2, 1}) {
+    const auto narrow = [&](const Binding& binding) { return narrow_bytes(binding) == bytes; };
+    if (std::any_of(bindings_.begin(), bindings_.end(), narrow)) out.line("#extension GL_EXT_shader_{}bit_storage : require", 8 * bytes);
+  }
   if (has("gl_Subgroup")) out.line("#extension GL_KHR_shader_subgroup_basic : require");
   if (has("coopmat<")) {
     out.line("#extension GL_KHR_memory_scope_semantics : require");
@@ -113,6 +118,11 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   if (keeps_nan_.f64 && has("double")) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of f64");
   out.blank();
   return out.take();
+}
+
+int Emitter::narrow_bytes(const Binding& binding) const {
+  const bool value = binding.store && !binding.scratch && !binding.half;
+  return value && schedule::stores_narrow(graph_, loops_, target_, schedule_, binding.value) ? size_of(dtype(binding.value)) : 0;
 }
 
 std::string Emitter::interface(bool comments) const {
@@ -136,14 +146,17 @@ std::string Emitter::interface(bool comments) const {
       continue;
     }
     if (binding.scratch) {
-      out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ uint w[]; }} partials;{}", i, i, comments ? "  // of the workgroups that share a row" : "");
+      const bool matrix = schedule_.kind == schedule::Template::matrix;
+      out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ {} w[]; }} partials;{}", i, i, matrix ? "uvec4" : "uint",
+               comments ? fmt::format("  // of the workgroups that share a {}", matrix ? "tile" : "row") : "");
       continue;
     }
     const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(), [&](const segment::Store& s) { return s.node == binding.value; });
-    const bool joins = binding.store && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
+    const int narrow = narrow_bytes(binding);
+    const bool joins = binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
                        schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
-    out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ {} w[]; }} {};{}", i, !binding.store ? "readonly " : joins ? "" : "writeonly ", i,
-             word_type(buffer_bytes(binding.value)), node_names_[binding.value],
+    const std::string_view word = narrow == 0 ? word_type(buffer_bytes(binding.value)) : narrow == 2 ? "uint16_t" : "uint8_t";
+    out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ {} w[]; }} {};{}", i, !binding.store ? "readonly " : joins ? "" : "writeonly ", i, word, node_names_[binding.value],
              comments ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type))) : "");
   }
   out.blank();

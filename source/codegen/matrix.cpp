@@ -11,10 +11,11 @@ namespace {
 
 class Matrix : public Factors {
  public:
+  /// `dispatch` 1 is there where several workgroups share a tile: it joins what they have left.
   Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-         const Target& target, const EmitOptions& options, const std::vector<std::string>& names);
+         const Target& target, const EmitOptions& options, const std::vector<std::string>& names, int dispatch);
 
-  Result<std::vector<Kernel>> run();
+  Result<Kernel> run();
 
  private:
   /// A fold over k of what a factor's rows are computed from.
@@ -31,6 +32,12 @@ class Matrix : public Factors {
   void locate_tile();
   void declare();
   Result<void> main_function();
+  Result<void> joining_main();
+  [[nodiscard]] std::int64_t results_in_items() const { return count(tile_.batch) * count(tile_.m) * (count(tile_.n) / tile_.elements); }
+  /// Of a part of sum `sum`: where the four at (batch, m, item / `per_four`) is in device memory.
+  std::string partial_at(const std::string& part, std::size_t sum, int per_four);
+  Result<void> leave_partial(const std::function<std::string(std::size_t sum)>& four_of);
+  [[nodiscard]] bool leaves_parts() const { return schedule_.parts > 1 && dispatch_ == 0; }
   [[nodiscard]] std::string across(const Factor& factor) const { return factor.across == kN ? "tile_n" : "tile_m"; }
   void join_rows(std::size_t factor, const std::string& inside);
   void finish_rows();
@@ -38,7 +45,7 @@ class Matrix : public Factors {
   Result<void> store_results();
   /// Stores the item that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
   Result<void> store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of);
-  [[nodiscard]] std::string limits_of_results();
+  [[nodiscard]] std::string limits_of_results(int elements);
 
   // --- with matrix units: what lanes own otherwise, subgroups do ---
   [[nodiscard]] int unit_rows() const { return shape_.lane_m / static_cast<int>(tile_.unit->m); }
@@ -55,11 +62,12 @@ class Matrix : public Factors {
   std::vector<RowFold> row_folds_;
   std::vector<std::string> strips_;  ///< with matrix units: where rows of the results cross shared memory
   Part results_;
+  int dispatch_ = 0;
 };
 
 Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-               const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
-    : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.matrix), shape_(schedule.matrix.shape) {
+               const Target& target, const EmitOptions& options, const std::vector<std::string>& names, int dispatch)
+    : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.matrix), shape_(schedule.matrix.shape), dispatch_(dispatch) {
   counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}};
   for (const schedule::MatrixTile::RowFold& fold : tile_.row_folds) {
     const std::string& name = value_names_[fold.fold];
@@ -92,17 +100,24 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
   results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted, known);
 }
 
-Result<std::vector<Kernel>> Matrix::run() {
+Result<Kernel> Matrix::run() {
   for (const std::int64_t own : {std::int64_t{shape_.m}, std::int64_t{shape_.n}, std::int64_t{shape_.k}}) numbers_.keep(own);
-  numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of all matrices");
-  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+  const std::int64_t joins = schedule::ceil_div(results_in_items(), schedule_.workgroup);
+  const std::int64_t workgroups = dispatch_ == 0 ? schedule_.workgroups * schedule_.parts : joins;
+  const std::int64_t workgroups_x = std::min<std::int64_t>(workgroups, target_.caps.max_groups_per_axis);
+  numbers_.named("items", static_cast<std::uint32_t>(workgroups), dispatch_ != 0 ? "workgroups" : schedule_.parts > 1 ? "parts of tiles of all matrices" : "tiles of all matrices");
+  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x, 1)), "workgroups in one row of the dispatch");
   find_products();
-  join_functions();
-  for (Factor& factor : factors_) VKF_CHECK_OK(factor_function(factor));
-  VKF_CHECK_OK(result_function(results_));
-  VKF_CHECK_OK(main_function());
+  if (dispatch_ == 0) {
+    join_functions();
+    for (Factor& factor : factors_) VKF_CHECK_OK(factor_function(factor));
+  }
+  if (!leaves_parts()) VKF_CHECK_OK(result_function(results_));
+  VKF_CHECK_OK(dispatch_ == 0 ? main_function() : joining_main());
+  if (dispatch_ != 0) return finish(fmt::format("joins {} parts of every sum, dispatch 2 of 2", schedule_.parts), workgroups, workgroups_x);
   const std::string owner = tile_.unit ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.lanes, tile_.unit->m, tile_.unit->n, tile_.unit->k) : "lane";
-  return finish_one(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per {}", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n, owner));
+  const std::string shared = schedule_.parts > 1 ? fmt::format("; {} workgroups share a tile, dispatch 1 of 2", schedule_.parts) : "";
+  return finish(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per {}{}", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n, owner, shared), workgroups, workgroups_x);
 }
 
 void Matrix::join_functions() {
@@ -149,6 +164,10 @@ void Matrix::locate_tile() {
   constexpr std::int64_t kStrip = 8;
   locate_workgroup();
   const std::int64_t per_matrix = tile_.tiles_m * tile_.tiles_n;
+  if (schedule_.parts > 1) {
+    main_.line("uint part = {};", numbers_.quotient("workgroup", schedule_.workgroups, false));
+    main_.line("workgroup = {};", numbers_.remainder("workgroup", schedule_.workgroups, false));
+  }
   std::string at = "workgroup";
   if (!tile_.batch.empty()) {
     main_.line("uint batch = {};", numbers_.quotient("workgroup", per_matrix, false));
@@ -175,14 +194,21 @@ Result<void> Matrix::main_function() {
   main_.open("void main() {{");
   locate_tile();
   declare();
-  const std::string steps = numbers_.size(schedule::ceil_div(count(tile_.k), shape_.k));
+  const std::int64_t all_steps = schedule::ceil_div(count(tile_.k), shape_.k);
+  std::string first, steps = numbers_.size(all_steps);
+  if (schedule_.parts > 1) {
+    main_.line("uint first_step = part * {};", numbers_.size(schedule::ceil_div(all_steps, schedule_.parts)));
+    main_.line("uint end = min(first_step + {}, {});", numbers_.size(schedule::ceil_div(all_steps, schedule_.parts)), steps);
+    first = "first_step";
+    steps = "end";
+  }
   const bool ahead = std::any_of(factors_.begin(), factors_.end(), [](const Factor& factor) { return factor.ahead; });
   for (const Factor& factor : factors_) {
     if (!factor.ahead) continue;
     declare_ahead(factor);
-    VKF_CHECK_OK(fetch(factor, across(factor), ""));
+    VKF_CHECK_OK(fetch(factor, across(factor), first));
   }
-  main_.open("for (uint step = 0u; step < {}; ++step) {{", steps);
+  main_.open("for (uint step = {}; step < {}; ++step) {{", first.empty() ? "0u" : first, steps);
   for (std::size_t i = 0; i < factors_.size(); ++i) {
     const auto after = [&](const std::string& inside) { join_rows(i, inside); };
     VKF_CHECK_OK(hand_over(factors_[i], across(factors_[i]), "step", after));
@@ -316,16 +342,16 @@ void Matrix::multiply_units() {
 }
 
 /// The condition under which `m` and `item` are in the matrix; empty where they always are.
-std::string Matrix::limits_of_results() {
-  const std::int64_t items_n = count(tile_.n) / tile_.elements;
+std::string Matrix::limits_of_results(int elements) {
+  const std::int64_t items_n = schedule::ceil_div(count(tile_.n), elements);
   std::string inside;
   if (count(tile_.m) % shape_.m != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (items_n % (shape_.n / tile_.elements) != 0) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  if (items_n % (shape_.n / elements) != 0) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
   return inside;
 }
 
 Result<void> Matrix::store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of) {
-  const std::string inside = limits_of_results();
+  const std::string inside = limits_of_results(tile_.elements);
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
     std::vector<std::string> all;
@@ -337,6 +363,59 @@ Result<void> Matrix::store_one(const std::string& row, const std::function<std::
   return {};
 }
 
+std::string Matrix::partial_at(const std::string& part, std::size_t sum, int per_four) {
+  const std::int64_t fours = schedule::ceil_div(count(tile_.n), 4);
+  const std::int64_t matrix = count(tile_.m) * fours;
+  std::string at = fmt::format("m * {} + item{}", numbers_.size(fours), per_four == 1 ? "" : fmt::format(" / {}u", per_four));
+  if (!tile_.batch.empty()) at = fmt::format("batch * {} + {}", numbers_.size(matrix), at);
+  const auto sums = static_cast<std::int64_t>(sums_.size());
+  const std::string number = sums == 1 ? part : sum == 0 ? fmt::format("{} * {}u", part, sums) : fmt::format("({} * {}u + {}u)", part, sums, sum);
+  return fmt::format("partials.w[{} * {} + {}]", number, numbers_.size(count(tile_.batch) * matrix), at);
+}
+
+/// `m` and `item`, a four, are known.
+Result<void> Matrix::leave_partial(const std::function<std::string(std::size_t sum)>& four_of) {
+  const std::string inside = limits_of_results(4);
+  if (!inside.empty()) main_.open("if ({}) {{", inside);
+  for (std::size_t s = 0; s < sums_.size(); ++s) {
+    const bool floats = four(tile_.sums[s].fold)[0] == 'v';
+    main_.line("{} = {}({});", partial_at("part", s, 1), floats ? "floatBitsToUint" : "uvec4", four_of(s));
+  }
+  if (!inside.empty()) main_.close();
+  return {};
+}
+
+/// Every invocation joins the parts of an item's sums, in their order.
+Result<void> Matrix::joining_main() {
+  use_items_of(results_);
+  const std::int64_t items_n = count(tile_.n) / tile_.elements;
+  const int per_four = 4 / tile_.elements;
+  main_.open("void main() {{");
+  locate_workgroup();
+  main_.line("uint unit = workgroup * {}u + lane;", schedule_.workgroup);
+  main_.line("if (unit >= {}) return;", numbers_.size(results_in_items()));
+  main_.line("uint item = {};", numbers_.remainder("unit", items_n, false));
+  main_.line("uint row = {};", numbers_.quotient("unit", items_n, false));
+  main_.line("uint m = {};", tile_.batch.empty() ? "row" : numbers_.remainder("row", count(tile_.m), false));
+  if (!tile_.batch.empty()) main_.line("uint batch = {};", numbers_.quotient("row", count(tile_.m), false));
+  for (std::size_t s = 0; s < sums_.size(); ++s) {
+    const std::string type = four(tile_.sums[s].fold);
+    const std::string open = type[0] == 'v' ? "uintBitsToFloat(" : type + "(";
+    main_.line("{} {} = {}{});", type, sums_[s], open, partial_at("0u", s, per_four));
+    main_.line("[[unroll]] for (uint part = 1u; part < {}u; ++part) {} += {}{});", schedule_.parts, sums_[s], open, partial_at("part", s, per_four));
+  }
+  VKF_CHECK_OK(store_item(results_, [&](int e) {
+    std::vector<std::string> all;
+    for (const std::string& sum : sums_) {
+      const std::string within = tile_.elements == 1 ? fmt::format("[item % {}u]", per_four) : fmt::format("[item % {}u * {}u + {}u]", per_four, tile_.elements, e);
+      all.push_back(per_four == 1 ? fmt::format("{}.{}", sum, "xyzw"[e]) : sum + within);
+    }
+    return all;
+  }));
+  main_.close();
+  return {};
+}
+
 Result<void> Matrix::store_results() {
   use_items_of(results_);
   const int columns = shape_.lane_n / 4;
@@ -344,6 +423,14 @@ Result<void> Matrix::store_results() {
   const int per_four = 4 / tile_.elements;
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", shape_.lane_m);
   main_.line("uint m = tile_m * {}u + lane_m * {}u + i;", shape_.m, shape_.lane_m);
+  if (leaves_parts()) {
+    main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", columns);
+    main_.line("uint item = tile_n * {}u + g * {}u + lane_n;", shape_.n / 4, lanes_n);
+    VKF_CHECK_OK(leave_partial([&](std::size_t s) { return fmt::format("{}[i * {}u + g]", sums_[s], columns); }));
+    main_.close();
+    main_.close();
+    return {};
+  }
   main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", shape_.lane_n / tile_.elements);
   main_.line("uint item = {};", per_four == 1 ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, lanes_n)
                                               : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + lane_n) * {1}u + g % {1}u", shape_.n / tile_.elements, per_four, lanes_n));
@@ -365,7 +452,8 @@ Result<void> Matrix::store_strips() {
   const auto un = static_cast<int>(tile_.unit->n);
   const int per_strip = tile_.strip / un;  // fragments
   const int strips = shape_.lane_n / tile_.strip;
-  const int items = tile_.strip / tile_.elements;  // of a row
+  const int elements = leaves_parts() ? 4 : tile_.elements;
+  const int items = tile_.strip / elements;  // of a row
   const int all = um * items;
   main_.line("uint own = subgroup * {}u;", um * strip_fours());
   // One loop, whose counter alone numbers the fragments: what a compiler does not unroll lives in memory.
@@ -384,18 +472,19 @@ Result<void> Matrix::store_strips() {
   const std::string strip_row = strips > 1 ? fmt::format("i / {}u", strips) : "i";
   main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m, unit_rows() > 1 ? fmt::format("{} * {}u + ", strip_row, um) : "");
   main_.line("uint m = tile_m * {}u + in_tile;", shape_.m);
-  main_.line("uint item = tile_n * {}u + subgroup_n * {}u + {}column;", shape_.n / tile_.elements, shape_.lane_n / tile_.elements,
+  main_.line("uint item = tile_n * {}u + subgroup_n * {}u + {}column;", shape_.n / elements, shape_.lane_n / elements,
              strips > 1 ? fmt::format("i % {}u * {}u + ", strips, items) : "");
-  const int per_four = 4 / tile_.elements;
+  const int per_four = 4 / elements;
   std::vector<std::string> fours;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     fours.push_back(unique(value_names_[tile_.sums[s].fold] + "_four"));
     main_.line("vec4 {} = {}[own + row * {}u + column{}];", fours.back(), strips_[s], strip_fours(), per_four == 1 ? "" : fmt::format(" / {}u", per_four));
   }
-  VKF_CHECK_OK(store_one("in_tile", [&](std::size_t s, int e) {
+  const auto sum_of = [&](std::size_t s, int e) {
     if (per_four == 1) return fmt::format("{}.{}", fours[s], "xyzw"[e]);
     return fmt::format("{}[column % {}u{}]", fours[s], per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
-  }));
+  };
+  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; }) : store_one("in_tile", sum_of));
   main_.close();
   main_.line("{}", kSubgroupBarrier);
   if (rounds > 1) main_.close();
@@ -407,7 +496,12 @@ Result<void> Matrix::store_strips() {
 Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                         const std::vector<std::string>& names) {
-  return Matrix(graph, segment, loops, schedule, target, options, names).run();
+  std::vector<Kernel> kernels;
+  for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {
+    VKF_TRY(kernel, Matrix(graph, segment, loops, schedule, target, options, names, dispatch).run());
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
 }
 
 }  // namespace vkfuse::codegen

@@ -3,6 +3,7 @@
 
 #include "base/mutations.hpp"
 #include "codegen/emitter.hpp"
+#include "schedule/access.hpp"
 
 namespace vkfuse::codegen {
 
@@ -181,6 +182,10 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
     return;
   }
   const std::string bits = element_bits(type, value, dialect_);
+  if (schedule::stores_narrow(graph_, loops_, target_, schedule_, target.node)) {
+    scope.out->line("{}.w[{}] = {}({});", block, at, size == 2 ? "uint16_t" : "uint8_t", bits);
+    return;
+  }
   if (size == 4 || target.buffer_elements == 1) {
     scope.out->line("{}.w[{}] = {};", block, at, bits);
     return;

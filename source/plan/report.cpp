@@ -106,11 +106,12 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
   json["stores"] = schedule.stores_executed;
   json["transactions"] = schedule.transactions;
   json["workgroup"] = schedule.workgroup;
-  json["workgroups"] = schedule.workgroups;
+  json["workgroups"] = schedule.workgroups * (schedule.kind == schedule::Template::matrix ? schedule.parts : 1);
   json["elements_per_item"] = schedule.elements_per_item;
   json["items_per_lane"] = schedule.items_in_flight;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
+  if (schedule.kind == schedule::Template::matrix) json["parts"] = schedule.parts;
   if (schedule.kind == schedule::Template::tiled) json["tile"] = schedule.tile.extents;
   if (schedule.kind == schedule::Template::rows) {
     json["column_lanes"] = schedule.column_lanes;
@@ -178,8 +179,9 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
       if (schedule.parts > 1) all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
       continue;
     }
-    all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n", schedule.workgroups, schedule.workgroup,
+    all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n", schedule.workgroups * schedule.parts, schedule.workgroup,
                        schedule.elements_per_item, schedule.items_in_flight);
+    if (schedule.kind == schedule::Template::matrix && schedule.parts > 1) all += fmt::format("          {} of them share a tile: {} dispatches\n", schedule.parts, schedule.dispatches);
     if (schedule.kind != schedule::Template::tiled) continue;
     all += fmt::format("          tiles of [{}], {} bytes of shared memory\n", fmt::join(schedule.tile.extents, ", "), schedule.shared_bytes);
   }

@@ -252,7 +252,7 @@ double run_overhead(const Tile& tile, std::size_t value, int element_bytes) {
 /// Two atomic operations store each element that shares a word with another lane's.
 constexpr double kSharedWordOverhead = 8;
 
-double cached_bytes(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   double all = 0;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& load = loops.values[i];
@@ -269,7 +269,8 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Schedule& 
     const segment::Store& store = loops.stores[i];
     const int bytes = size_of(graph.node(store.node).type.dtype);
     double overhead = access_overhead(loops, schedule, store.offset, schedule.stores[i], bytes);
-    if (schedule.stores[i].kind == AccessKind::element && bytes < 4) overhead = std::max(overhead, kSharedWordOverhead);
+    const bool shares_words = schedule.stores[i].kind == AccessKind::element && bytes < 4 && !stores_narrow(graph, loops, target, schedule, store.node);
+    if (shares_words) overhead = std::max(overhead, kSharedWordOverhead);
     all += static_cast<double>(element_count_of(loops, store.offset)) * bytes * overhead;
   }
   return all;
@@ -282,7 +283,18 @@ double traffic(const ir::Graph& graph, const Loops& loops, const Target& target,
   // by one, wherever they are.
   constexpr double kCacheSpeed = 1.5;
   const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
-  return target.type == DeviceType::cpu ? moved : std::max(moved, cached_bytes(graph, loops, schedule) / kCacheSpeed);
+  return target.type == DeviceType::cpu ? moved : std::max(moved, cached_bytes(graph, loops, target, schedule) / kCacheSpeed);
+}
+
+bool stores_narrow(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule, ir::NodeId node) {
+  const int bytes = size_of(graph.node(node).type.dtype);
+  const bool offered = target.has(Rung::t2) && (bytes == 2 ? target.caps.storage_16bit : bytes == 1 && target.caps.storage_8bit);
+  const auto reads = [&](const Value& value) { return value.kind == Value::Kind::load && value.node == node; };
+  if (!offered || std::any_of(loops.values.begin(), loops.values.end(), reads)) return false;
+  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
+    if (loops.stores[i].node == node && schedule.stores[i].kind == AccessKind::vector) return false;
+  }
+  return true;
 }
 
 std::vector<ir::NodeId> buffers_read(const Loops& loops) {

@@ -37,6 +37,10 @@ std::vector<int> memory_order(const segment::Loops& loops, const index::Expr& of
 /// Limits that every template has: buffers, their sizes, axes.
 Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
 
+/// Whether elements of a buffer, of fewer than 4 bytes and not stored as vectors, are written by stores of their own size: the
+/// device has them, and the kernel does not read the buffer too. Otherwise two atomic operations write each.
+bool stores_narrow(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule, ir::NodeId node);
+
 /// Bytes of loads and stores, each element once per load.
 void count_bytes(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
 

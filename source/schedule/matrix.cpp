@@ -40,6 +40,8 @@ constexpr double kUnitLanesWanted = 256;
 /// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
 constexpr int kRoomyRegisters = 80;
 constexpr double kCrowding = 0.01;
+/// Steps along the sum that a part of it has at least: fewer do not pay for its first loads.
+constexpr std::int64_t kFewestSteps = 8;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
 constexpr std::int64_t kFarApart = 16;  ///< elements: neighbours in memory that share no sector
 
@@ -273,13 +275,18 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   // Where no second workgroup fits beside one, nobody multiplies while its lanes wait for each other.
   constexpr int kProcessorRegisters = 65536;
   constexpr double kAlone = 1.1;
-  double share = cpu ? 1 : std::min(1.0, static_cast<double>(schedule.workgroups) / kProcessors);
-  if (!cpu && tile.unit) share = std::min(share, static_cast<double>(schedule.workgroups * schedule.workgroup) / (kProcessors * kUnitLanesWanted));
+  const auto workgroups = static_cast<double>(schedule.workgroups * schedule.parts);
+  double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
+  if (!cpu && tile.unit) share = std::min(share, workgroups * schedule.workgroup / (kProcessors * kUnitLanesWanted));
   if (!cpu && tile.unit && 2 * schedule.registers * shape.workgroup() > kProcessorRegisters) share /= kAlone;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
   // Each step waits for its loads and at its barriers: of 43 pairs of tiles on an H200, twice as many steps took 8 % longer in the median.
   if (tile.unit) share /= 1 + 3.2 / shape.k;
-  schedule.modelled_us = modelled_us(costs, 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
+  // Parts of sums are written and read once, from near caches where these hold them.
+  const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);
+  traffic += 2 * partial_bytes / (partial_bytes < kCacheBytes ? kCacheSpeed : 1);
+  accesses += partial_bytes / 8;
+  schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
 }
 
 /// Whether the tile, a subgroup's part of it and the rows of results are made of whole products of the unit; gives the
@@ -294,8 +301,21 @@ bool fits_unit(const Target& target, const TileShape& shape, MatrixTile& tile) {
   return false;
 }
 
+/// What parts of the sums take in device memory, in fours.
+std::int64_t partial_fours(const Loops& loops, const MatrixTile& tile) {
+  return static_cast<std::int64_t>(tile.sums.size()) * count_along(loops, tile.batch) * count_along(loops, tile.m) * ceil_div(count_along(loops, tile.n), 4);
+}
+
+/// Whether sums can be left in parts, of which each has steps of its own: they are words, and nothing else is folded.
+bool splits(const ir::Graph& graph, const Loops& loops, const Target& target, const MatrixTile& tile, int parts) {
+  const bool words = std::all_of(tile.sums.begin(), tile.sums.end(), [&](const MatrixTile::Sum& sum) { return size_of(graph.node(loops.values[sum.fold].node).type.dtype) <= 4; });
+  const std::int64_t steps = ceil_div(count_along(loops, tile.k), tile.shape.k);
+  const bool fits = static_cast<std::uint64_t>(16 * parts * partial_fours(loops, tile)) <= target.caps.storage_buffer_range;
+  return words && fits && tile.row_folds.empty() && !loops.empty && ceil_div(steps, parts) * (parts - 1) < steps;
+}
+
 std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, MatrixTile tile,
-                                   const TileShape& shape) {
+                                   const TileShape& shape, int parts = 1) {
   tile.shape = shape;
   // Every lane has something to bring.
   for (Factor& factor : tile.factors) {
@@ -312,9 +332,12 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   }
   if (tile.unit && !fits_unit(target, shape, tile)) return std::nullopt;
   if (!whole || shape.workgroup() > limit || shared_bytes(tile) > target.caps.shared_memory_bytes) return std::nullopt;
+  if (parts > 1 && !splits(graph, loops, target, tile, parts)) return std::nullopt;
   tile.tiles_m = ceil_div(count_along(loops, tile.m), shape.m);
   tile.tiles_n = ceil_div(count_along(loops, tile.n), shape.n);
   Schedule schedule;
+  schedule.parts = parts;
+  schedule.dispatches = parts > 1 ? 2 : 1;
   schedule.kind = Template::matrix;
   schedule.elements = loops.empty ? 0 : loops.row_count();
   schedule.wide = loops.count() >= (std::int64_t{1} << 31);
@@ -327,6 +350,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   schedule.shared_bytes = shared_bytes(tile);
   if (tile.unit) schedule.subgroup = shape.lanes;
+  if (parts > 1) schedule.scratch_bytes = 16 * parts * partial_fours(loops, tile);
   schedule.matrix = std::move(tile);
   plan_all(graph, loops, tuning, schedule);
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
@@ -364,23 +388,40 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
   if (!tile) return std::nullopt;
   choose_vectors(graph, loops, tuning, *tile);
   std::optional<Schedule> best;
+  const auto consider = [&](std::optional<Schedule> one) {
+    if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+  };
+  // Where tiles are fewer than what keeps a device busy, several workgroups share one.
+  const auto consider_shape = [&](const TileShape& shape) {
+    auto forced = tuning.parts.value_or(1) > 1 ? with_shape(graph, loops, target, tuning, *tile, shape, *tuning.parts) : std::nullopt;
+    if (forced) return consider(std::move(forced));
+    auto whole = with_shape(graph, loops, target, tuning, *tile, shape);
+    if (!whole) return;
+    const std::int64_t tiles = whole->workgroups;
+    const std::int64_t steps = ceil_div(count_along(loops, tile->k), shape.k);
+    consider(std::move(whole));
+    if (tuning.parts || target.type == DeviceType::cpu) return;
+    for (const int parts : {2, 3, 4, 6, 8, 12, 16}) {
+      if (static_cast<double>(tiles * (parts - 1)) >= 2 * kProcessors || steps < kFewestSteps * parts) break;
+      consider(with_shape(graph, loops, target, tuning, *tile, shape, parts));
+    }
+  };
   tile->unit = unit_for(graph, loops, target, tuning, *tile, factors_after_sums);
   if (tile->unit) {
     for (TileShape shape : kUnitShapes) {
       if (tuning.tile) shape = *tuning.tile;
       shape.lanes = static_cast<int>(target.caps.subgroup_size);
-      auto one = with_shape(graph, loops, target, tuning, *tile, shape);
-      if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+      consider_shape(shape);
       if (tuning.tile) return best;
     }
     if (best && tuning.matrix_units.value_or(false)) return best;
     tile->unit.reset();
   }
-  if (tuning.tile) return with_shape(graph, loops, target, tuning, *tile, *tuning.tile);
-  for (const TileShape& shape : target.type == DeviceType::cpu ? std::span<const TileShape>(kCpuShapes) : std::span<const TileShape>(kGpuShapes)) {
-    auto one = with_shape(graph, loops, target, tuning, *tile, shape);
-    if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+  if (tuning.tile) {
+    consider_shape(*tuning.tile);
+    return best;
   }
+  for (const TileShape& shape : target.type == DeviceType::cpu ? std::span<const TileShape>(kCpuShapes) : std::span<const TileShape>(kGpuShapes)) consider_shape(shape);
   return best;
 }
 

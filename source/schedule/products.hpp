@@ -15,6 +15,8 @@ bool has_vectors(DType dtype);
 inline constexpr double kProcessors = 132;
 /// Caches hand out what several tiles read some times faster than memory does.
 inline constexpr double kCacheSpeed = 4;
+/// What such a cache holds beside what else is on its way.
+inline constexpr double kCacheBytes = 32e6;
 
 /// Whether the fold adds up products that nobody else reads, in registers of which there are vectors.
 bool sums_own_products(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& fold);

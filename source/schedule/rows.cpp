@@ -278,7 +278,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   // What is read again comes from cache if the rows in flight fit there.
   const double row_bytes = static_cast<double>(schedule.bytes_read) / static_cast<double>(std::max<std::int64_t>(1, loops.row_count()));
   const double rows_in_flight = std::min<double>(static_cast<double>(loops.row_count()), target.type == DeviceType::cpu ? 16 : 264);
-  const double again = row_bytes * rows_in_flight < (target.type == DeviceType::cpu ? 8e6 : 32e6) ? 0.25 : 1.0;
+  const double again = row_bytes * rows_in_flight < (target.type == DeviceType::cpu ? 8e6 : kCacheBytes) ? 0.25 : 1.0;
   const auto executed = [&](segment::AxisSet axes) { return (axes & loops.columns()) != 0 ? element_items : schedule.row_items; };
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];

@@ -57,7 +57,7 @@ struct Tuning {
   std::optional<int> column_lanes;  ///< rows: lanes that share a row, a power of two
   std::optional<bool> online;       ///< rows: pairs of folds in one pass where rows do not stay in registers
   std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
-  std::optional<int> parts;         ///< rows: workgroups that share a row
+  std::optional<int> parts;         ///< rows: workgroups that share a row; matrix: a tile
   std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
   std::optional<bool> matrix;       ///< the matrix template wherever there is a sum of products, or nowhere
   std::optional<TileShape> tile;    ///< matrix
@@ -189,7 +189,7 @@ struct Schedule {
   bool online = false;       ///< a maximum and the sum of exponentials below it are one pass
   int merged_columns = 1;    ///< the innermost so many column axes are counted as one
   int block = 0;             ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
-  int parts = 1;             ///< workgroups per row; more than 1: one dispatch per pass
+  int parts = 1;             ///< workgroups per row, or per tile of a matrix; more than 1: one dispatch per pass, and one for the results
   int passes = 1;            ///< over the columns
   int dispatches = 1;
   int subgroup = 0;          ///< lanes of a subgroup that shuffles serve; 0: shared memory alone

@@ -163,6 +163,9 @@ class DotCase {
 /// Of every shape of a lane's own tile, and workgroups of 8 to 128.
 constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4}, {64, 32, 32, 4, 8}, {64, 64, 16, 8, 8}, {16, 128, 32, 4, 4}, {128, 32, 16, 8, 8}};
 
+/// Workgroups that share a tile, where it has so many steps along the sum.
+constexpr int kParts[] = {1, 2, 1, 3, 7};
+
 void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
   RandomSuite suite{test, cases, schedule::Template::matrix, false, {}, {}};
   suite.draw = [&](std::uint64_t seed) {
@@ -173,6 +176,7 @@ void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
     // Small sizes are left to rows by default.
     how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
     if (seed % 5 == 2) how.tuning.tile = kTiles[seed / 5 % std::size(kTiles)];
+    if (seed % 5 < 3 && !low_limits) how.tuning.parts = kParts[seed / 3 % std::size(kParts)];
     return how;
   };
   run_random(suite);
@@ -195,6 +199,7 @@ TEST(Dot, RandomContractionsWithMatrixUnits) {
     how.tuning.matrix = true;
     how.tuning.matrix_units = true;
     if (seed % 3 != 0) how.tuning.tile = kUnitTiles[seed / 3 % std::size(kUnitTiles)];
+    how.tuning.parts = kParts[seed / 4 % std::size(kParts)];
     return how;
   };
   run_random(suite);
