@@ -27,12 +27,16 @@ class AttentionBase : public Factors {
   Walk find_blocks();
 
   const schedule::AttentionTile& tile_;
+  /// What is loaded for each position of the scores, as a bias or a mask is: with matrix units in matrices of its own, ahead
+  /// of the product. The score's function is passed it after the product.
+  std::vector<ValueId> beside_;
   std::optional<Factor> first_, second_;
   Factor third_;
   Part score_, weight_, results_;
   std::string sums_, most_, total_;
 
  private:
+  [[nodiscard]] bool lies_beside(ValueId id) const;
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);
 };

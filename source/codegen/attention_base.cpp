@@ -23,6 +23,10 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
   }
   third_ = make(tile_.third, kN, kK, tile_.extent_n(loops), tile_.tile_k());
   std::vector<ValueId> cone = schedule::cone_of(loops, tile_.score, known);
+  for (ValueId id : cone) {
+    if (tile_.unit && lies_beside(id)) beside_.push_back(id);
+  }
+  known.insert(known.end(), beside_.begin(), beside_.end());
   score_ = make_part("score", kK, segment::AxisSet{1} << tile_.k.back(), 1, cone, {tile_.score}, known);
   const ValueId from[] = {tile_.exponential};
   weight_ = make_part("weight", kK, segment::AxisSet{1} << tile_.k.back(), 1, schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
@@ -35,6 +39,15 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
   for (const int own : {tile_.tile_m(), tile_.tile_k()}) numbers_.keep(own);
   numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
   numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+}
+
+/// Its elements are told apart by the position of k, wait for no other load, and are numbers that f32 holds.
+bool AttentionBase::lies_beside(ValueId id) const {
+  const Value& value = loops_.values[id];
+  if (value.kind != Value::Kind::load || !value.data.empty()) return false;
+  const DType type = dtype_of(value);
+  const auto along_k = [&](int axis) { return ((value.axes >> axis) & 1u) != 0; };
+  return (type == DType::f32 || type == DType::boolean || size_of(type) <= 2) && std::any_of(tile_.k.begin(), tile_.k.end(), along_k);
 }
 
 Result<void> AttentionBase::functions() {

@@ -25,6 +25,7 @@ class AttentionUnits : public AttentionBase {
     }
     deep_ = first_ ? first_->deep / static_cast<int>(unit_.k) : 0;
     wide_ = third_.extent / static_cast<int>(unit_.n);
+    for (ValueId id : beside_) loads_beside_.push_back(make_beside(id));
   }
 
   Result<std::vector<Kernel>> run();
@@ -34,6 +35,18 @@ class AttentionUnits : public AttentionBase {
   /// A function that a matrix is taken through element by element; `body` writes what it returns.
   Result<void> of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body);
   Result<void> element_functions();
+  /// A load beside the scores: matrices, one for each fragment of k, which hold what it reads as f16 or f32.
+  struct Beside {
+    ValueId id = 0;
+    std::string matrices;
+    Part part;
+    std::int64_t stride = 0;  ///< between rows in memory, in elements, where fragments are loaded as they lie there; else 0
+    bool halves = false;
+  };
+  [[nodiscard]] Beside make_beside(ValueId id);
+  [[nodiscard]] std::int64_t stride_of_fragments(ValueId id) const;
+  Result<void> beside_function(Beside& beside, const std::string& where, const std::function<void()>& locate);
+  Result<void> load_beside();
   /// The score or the weight at (m, item), from what the function is passed.
   Result<void> call(const Part& part, const std::string& name, const std::vector<std::string>& known);
   Result<void> main_function();
@@ -44,6 +57,7 @@ class AttentionUnits : public AttentionBase {
   [[nodiscard]] std::string place() const { return tile_.batch.empty() ? "" : "batch, "; }
 
   const MatrixShape& unit_;
+  std::vector<Beside> loads_beside_;
   std::string tiles_, scores_, weights_;
   int deep_ = 0;  ///< fragments along d
   int wide_ = 0;  ///< fragments along n
@@ -83,8 +97,9 @@ Result<void> AttentionUnits::call(const Part& part, const std::string& name, con
 
 Result<void> AttentionUnits::element_functions() {
   functions_.line("// What matrices are taken through: `row` and `column` are those of a fragment.");
+  functions_.line("// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.");
   functions_.open("float larger(const in float a, const in float b) {{");
-  functions_.line("return {};", apply("max", {"a", "b"}));
+  functions_.line("return max(a, b);");
   functions_.close();
   functions_.blank();
   functions_.open("float added(const in float a, const in float b) {{");
@@ -92,12 +107,16 @@ Result<void> AttentionUnits::element_functions() {
   functions_.close();
   functions_.blank();
   VKF_CHECK_OK(of_element("larger_of", "const in float a, const in float b", [&]() -> Result<void> {
-    main_.line("return {};", apply("max", {"a", "b"}));
+    main_.line("return max(a, b);");
     return {};
   }));
   functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
-  VKF_CHECK_OK(of_element("power_of", "const in float score, const in float top", [&]() -> Result<void> {
-    main_.line("precise float fallen = score - (top == uintBitsToFloat(0xff800000u) ? 0.0 : top);");
+  VKF_CHECK_OK(of_element("base_of", "const in float top", [&]() -> Result<void> {
+    main_.line("return top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
+    return {};
+  }));
+  VKF_CHECK_OK(of_element("power_of", "const in float score, const in float base", [&]() -> Result<void> {
+    main_.line("precise float fallen = score - base;");
     main_.line("return {};", apply("exp", {"fallen"}));
     return {};
   }));
@@ -111,11 +130,22 @@ Result<void> AttentionUnits::element_functions() {
     locate();
     std::vector<std::string> known;
     if (tile_.contract) known.emplace_back("product");
+    for (const Beside& beside : loads_beside_) {
+      const DType type = dtype_of(loops_.values[beside.id]);
+      const std::string type_name = scalar_type(loops_.values[beside.id].node);
+      const std::string& name = value_names_[beside.id];
+      known.push_back(type == DType::boolean ? name + " != 0.0" : type_name == "float" && !beside.halves ? name : fmt::format("{}({})", type_name, name));
+    }
     VKF_CHECK_OK(call(score_, "score", known));
     main_.line("return {}score;", positions % tile_.tile_k() == 0 ? "" : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ", numbers_.size(positions)));
     return {};
   };
-  VKF_CHECK_OK(of_element("score_at", "const in float product, " + where, score));
+  std::string given = "const in float product, ";
+  for (Beside& beside : loads_beside_) {
+    VKF_CHECK_OK(beside_function(beside, where, locate));
+    given += fmt::format("const in {} {}, ", beside.halves ? "float16_t" : "float", value_names_[beside.id]);
+  }
+  VKF_CHECK_OK(of_element("score_at", given + where, score));
   if (!changes_weight()) return {};
   return of_element("weight_at", "const in float power, " + where, [&]() -> Result<void> {
     locate();
@@ -123,6 +153,72 @@ Result<void> AttentionUnits::element_functions() {
     main_.line("return weight;");
     return {};
   });
+}
+
+AttentionUnits::Beside AttentionUnits::make_beside(ValueId id) {
+  Beside beside;
+  beside.id = id;
+  beside.matrices = unique(value_names_[id] + "_beside");
+  beside.part = make_part(beside.matrices, kK, segment::AxisSet{1} << tile_.k.back(), 1, {id}, {id});
+  beside.stride = stride_of_fragments(id);
+  beside.halves = beside.stride != 0 && dtype_of(loops_.values[id]) == DType::f16;
+  return beside;
+}
+
+/// Of rows in memory whose fragments a matrix can be loaded from: they are whole, lie side by side along k and begin at
+/// multiples of 16 bytes. 0 where that is not so.
+std::int64_t AttentionUnits::stride_of_fragments(ValueId id) const {
+  const Value& load = loops_.values[id];
+  const DType type = dtype_of(load);
+  const int last_m = tile_.m.back();
+  const std::int64_t rows = loops_.axes[static_cast<std::size_t>(last_m)].size;
+  const std::int64_t positions = count(tile_.k);
+  if ((type != DType::f16 && type != DType::f32) || !load.guards.empty() || tile_.k.size() != 1) return 0;
+  if (positions % tile_.tile_k() != 0 || count(tile_.m) % tile_.tile_m() != 0 || rows % unit_.m != 0) return 0;
+  const auto stride = index::stride_of(load.offset, last_m);
+  if (!stride || *stride <= 0 || index::stride_of(load.offset, tile_.k.back()) != 1) return 0;
+  const std::int64_t aligned = 16 / size_of(type);
+  const index::Expr corner = index::substitute(load.offset, {{last_m, index::Expr::axis(last_m, rows / unit_.m) * unit_.m},
+                                                             {tile_.k.back(), index::Expr::axis(tile_.k.back(), positions / unit_.n) * unit_.n}});
+  return *stride % aligned == 0 && index::alignment_of(corner, aligned) >= aligned ? *stride : 0;
+}
+
+/// What is loaded element by element: a function that gives one.
+Result<void> AttentionUnits::beside_function(Beside& beside, const std::string& where, const std::function<void()>& locate) {
+  if (beside.stride != 0) return {};
+  return of_element(beside.matrices + "_at", "const in float before, " + where, [&]() -> Result<void> {
+    locate();
+    use_items_of(beside.part);
+    Scope scope = part_scope(beside.part);
+    VKF_CHECK_OK(emit_values(scope, beside.part.per_item));
+    VKF_CHECK_OK(emit_values(scope, beside.part.per_element));
+    for (ValueId id : beside.part.vectors) load_vectors(scope, id, "");
+    const std::map<ValueId, std::string> groups = unpack_group(beside.part, 0, "");
+    main_.line("return float({});", groups.empty() ? use(scope, beside.id) : element_of(groups.at(beside.id), 0, group_));
+    return {};
+  });
+}
+
+/// Of the block: on its way while factors cross shared memory and are multiplied.
+Result<void> AttentionUnits::load_beside() {
+  for (const Beside& beside : loads_beside_) {
+    main_.line("{} {}[{}];", fragment(beside.halves ? "float16_t" : "float", unit_.m, unit_.n, "Accumulator"), beside.matrices, tile_.unit_keys);
+    main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
+    if (beside.stride == 0) {
+      main_.line("coopMatPerElementNV({0}[j], {1}, {0}_at, {2}first_m, block * {3}u + j * {4}u);", beside.matrices, most_, place(), tile_.tile_k(), unit_.n);
+    } else {
+      const Value& load = loops_.values[beside.id];
+      const int per_word = buffer_bytes(load.node) / size_of(dtype(load.node));
+      main_.line("uint m = first_m;");
+      main_.line("uint item = block * {}u + j * {}u;", tile_.tile_k(), unit_.n);
+      use_items_of(beside.part);
+      Scope scope = part_scope(beside.part);
+      const std::string at = scoped(scope, item_vector(scope, load.offset, per_word));
+      main_.line("coopMatLoad({}[j], {}.w, {}, {}, gl_CooperativeMatrixLayoutRowMajor);", beside.matrices, node_names_[load.node], at, numbers_.size(beside.stride / per_word));
+    }
+    main_.close();
+  }
+  return {};
 }
 
 Result<void> AttentionUnits::main_function() {
@@ -158,6 +254,7 @@ Result<void> AttentionUnits::main_function() {
     VKF_CHECK_OK(fetch_next());
   }
   main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
+  VKF_CHECK_OK(load_beside());
   if (second_) VKF_CHECK_OK(hand_over(*second_, "block", ""));
   VKF_CHECK_OK(hand_over(third_, "", "block"));
   main_.line("barrier();");
@@ -191,7 +288,9 @@ void AttentionUnits::find_scores() {
   }
   main_.line("{} highest = {};", sum_type(), most_);
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
-  main_.line("coopMatPerElementNV({0}[j], {0}[j], score_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n);
+  std::string given;
+  for (const Beside& beside : loads_beside_) given += beside.matrices + "[j], ";
+  main_.line("coopMatPerElementNV({0}[j], {0}[j], score_at, {4}{1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n, given);
   main_.line("coopMatPerElementNV(highest, highest, larger_of, {}[j]);", scores_);
   main_.close();
   main_.line("coopMatReduceNV(highest, highest, gl_CooperativeMatrixReduceRowNV, larger);");
@@ -199,8 +298,10 @@ void AttentionUnits::find_scores() {
 
 /// Everything so far falls by what the largest score has risen.
 void AttentionUnits::weigh() {
+  main_.line("{} base;", sum_type());
+  main_.line("coopMatPerElementNV(base, highest, base_of);");
   main_.line("{} fallen;", sum_type());
-  main_.line("coopMatPerElementNV(fallen, {}, power_of, highest);", most_);
+  main_.line("coopMatPerElementNV(fallen, {}, power_of, base);", most_);
   main_.line("{} = highest;", most_);
   main_.line("{0} = {0} * fallen;", total_);
   main_.line("[[unroll]] for (uint i = 0u; i < {0}u; ++i) {1}[i] = {1}[i] * fallen;", wide_, sums_);
@@ -208,7 +309,7 @@ void AttentionUnits::weigh() {
 
 void AttentionUnits::add_up() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
-  main_.line("coopMatPerElementNV({0}[j], {0}[j], power_of, {1});", scores_, most_);
+  main_.line("coopMatPerElementNV({0}[j], {0}[j], power_of, base);", scores_);
   main_.line("{0} = {0} + {1}[j];", total_, scores_);
   if (changes_weight()) main_.line("coopMatPerElementNV({0}[j], {0}[j], weight_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n);
   main_.line("{0} {1} = {0}({2}[j]);", fragment("float16_t", unit_.m, unit_.k, "A"), weights_, scores_);

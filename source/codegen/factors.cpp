@@ -440,11 +440,13 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
 
 // Results. ------------------------------------------------------------------------------------------------
 
-Result<void> Factors::store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known) {
+Result<void> Factors::store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known, const std::string& loaded) {
   Scope scope = part_scope(part);
   VKF_CHECK_OK(emit_values(scope, part.per_item));
-  for (ValueId id : part.vectors) load_vectors(scope, id, "");
-  const std::map<ValueId, std::string> groups = unpack_group(part, 0, "");
+  for (ValueId id : part.vectors) {
+    if (loaded.empty()) load_vectors(scope, id, "");
+  }
+  const std::map<ValueId, std::string> groups = unpack_group(part, 0, loaded);
   for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
     if (schedule_.stores[s].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[s].node), result_group(s, 0));
   }

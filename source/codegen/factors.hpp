@@ -87,8 +87,8 @@ class Factors : public Emitter {
   Result<void> hand_over(const Factor& factor, const std::string& across, const std::string& depth, const AfterItem& after = {});
 
   /// Computes and stores the item that `item` and the other positions name. `known` is what main() passes for the
-  /// part's known values of an element.
-  Result<void> store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known);
+  /// part's known values of an element. With `loaded` its vectors are in registers already, in slots of that number.
+  Result<void> store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known, const std::string& loaded = {});
 
   [[nodiscard]] const Counted& counted(index::AxisId id) const;
   [[nodiscard]] std::int64_t count(const std::vector<int>& axes) const { return schedule::count_along(loops_, axes); }

@@ -9,6 +9,9 @@ namespace vkfuse::codegen {
 
 namespace {
 
+/// Items of results whose loads a lane has on their way at a time.
+constexpr int kMostItemsTogether = 8;
+
 class Matrix : public Factors {
  public:
   /// `dispatch` 1 is there where several workgroups share a tile: it joins what they have left.
@@ -44,7 +47,7 @@ class Matrix : public Factors {
   void multiply();
   Result<void> store_results();
   /// Stores the item that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
-  Result<void> store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of);
+  Result<void> store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of, const std::string& loaded = {});
   [[nodiscard]] std::string limits_of_results(int elements);
 
   // --- with matrix units: what lanes own otherwise, subgroups do ---
@@ -350,7 +353,7 @@ std::string Matrix::limits_of_results(int elements) {
   return inside;
 }
 
-Result<void> Matrix::store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of) {
+Result<void> Matrix::store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of, const std::string& loaded) {
   const std::string inside = limits_of_results(tile_.elements);
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
@@ -358,7 +361,7 @@ Result<void> Matrix::store_one(const std::string& row, const std::function<std::
     for (const RowFold& fold : row_folds_) all.push_back(fmt::format("{}[{}]", fold.finished, row));
     for (std::size_t s = 0; s < sums_.size(); ++s) all.push_back(sum_of(s, e));
     return all;
-  }));
+  }, loaded));
   if (!inside.empty()) main_.close();
   return {};
 }
@@ -459,6 +462,33 @@ Result<void> Matrix::store_strips() {
   // One loop, whose counter alone numbers the fragments: what a compiler does not unroll lives in memory.
   const int rounds = unit_rows() * strips;
   if (rounds > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", rounds);
+  // What results are computed from besides sums is on its way while fragments cross shared memory, a few items at a time: loads
+  // that wait for the stores before them would leave memory idle.
+  const int together = std::min(all / shape_.lanes, kMostItemsTogether);
+  const bool ahead = !leaves_parts() && !results_.vectors.empty() && all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
+  const std::string strip_row = strips > 1 ? fmt::format("i / {}u", strips) : "i";
+  const auto locate = [&](bool stays_inside) {
+    main_.line("uint row = g / {}u;", items);
+    main_.line("uint column = g % {}u;", items);
+    main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m, unit_rows() > 1 ? fmt::format("{} * {}u + ", strip_row, um) : "");
+    const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
+    const std::string item = fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / elements, shape_.lane_n / elements, strips > 1 ? fmt::format("i % {}u * {}u + ", strips, items) : "");
+    main_.line("uint m = {};", stays_inside ? limited(m, count(tile_.m), shape_.m) : m);
+    main_.line("uint item = {};", stays_inside ? limited(item, count(tile_.n) / elements, shape_.n / elements) : item);
+  };
+  const auto load_ahead = [&](const std::string& start) {
+    for (ValueId id : results_.vectors) {
+      for (const std::string& name : raw_names(id)) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, together);
+    }
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", together);
+    main_.line("uint g = {} + u * {}u;", start, shape_.lanes);
+    locate(true);
+    Scope scope = part_scope(results_);
+    for (ValueId id : results_.vectors) load_vectors(scope, id, "[u]");
+    main_.close();
+  };
+  const bool at_once = together * shape_.lanes == all;
+  if (ahead && at_once) load_ahead("gl_SubgroupInvocationID");
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     for (int f = 0; f < per_strip; ++f) {
       main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f, strips_[s],
@@ -466,14 +496,17 @@ Result<void> Matrix::store_strips() {
     }
   }
   main_.line("{}", kSubgroupBarrier);
-  main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", all, shape_.lanes);
-  main_.line("uint row = g / {}u;", items);
-  main_.line("uint column = g % {}u;", items);
-  const std::string strip_row = strips > 1 ? fmt::format("i / {}u", strips) : "i";
-  main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m, unit_rows() > 1 ? fmt::format("{} * {}u + ", strip_row, um) : "");
-  main_.line("uint m = tile_m * {}u + in_tile;", shape_.m);
-  main_.line("uint item = tile_n * {}u + subgroup_n * {}u + {}column;", shape_.n / elements, shape_.lane_n / elements,
-             strips > 1 ? fmt::format("i % {}u * {}u + ", strips, items) : "");
+  if (ahead && !at_once) {
+    main_.open("for (uint start = gl_SubgroupInvocationID; start < {}u; start += {}u) {{", all, together * shape_.lanes);
+    load_ahead("start");
+  }
+  if (ahead) {
+    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", together);
+    main_.line("uint g = {} + u * {}u;", at_once ? "gl_SubgroupInvocationID" : "start", shape_.lanes);
+  } else {
+    main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", all, shape_.lanes);
+  }
+  locate(false);
   const int per_four = 4 / elements;
   std::vector<std::string> fours;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
@@ -484,8 +517,9 @@ Result<void> Matrix::store_strips() {
     if (per_four == 1) return fmt::format("{}.{}", fours[s], "xyzw"[e]);
     return fmt::format("{}[column % {}u{}]", fours[s], per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
   };
-  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; }) : store_one("in_tile", sum_of));
+  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; }) : store_one("in_tile", sum_of, ahead ? "[u]" : ""));
   main_.close();
+  if (ahead && !at_once) main_.close();
   main_.line("{}", kSubgroupBarrier);
   if (rounds > 1) main_.close();
   return {};

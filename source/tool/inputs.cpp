@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <cmath>
+#include <future>
+#include <thread>
 
 #include "tool/model.hpp"
 
@@ -12,6 +15,8 @@ class Stream {
   Stream(std::uint64_t seed, std::string_view name) : key_(seed) {
     for (char c : name) key_ = key_ * 1099511628211ULL + static_cast<unsigned char>(c);
   }
+  /// Goes on from word number `counter`.
+  void seek(std::uint64_t counter) { counter_ = counter; }
   std::uint32_t word() { return ops::philox(key_, counter_++); }
   /// In (0, 1).
   double uniform() { return (word() + 0.5) * 0x1p-32; }
@@ -35,14 +40,31 @@ HostTensor random_tensor(DType dtype, std::vector<std::int64_t> sizes, std::uint
   HostTensor tensor{dtype, std::move(sizes), {}};
   std::int64_t count = 1;
   for (std::int64_t size : tensor.sizes) count *= size;
-  Stream stream(seed, name);
-  tensor.bytes.reserve(static_cast<std::size_t>(count * size_of(dtype)));
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (is_float(dtype)) {
-      ir::encode(dtype, stream.normal(), tensor.bytes);
-    } else {
-      ir::encode_int(dtype, stream.word() & (dtype == DType::boolean ? 1 : 3), tensor.bytes);
+  // Every part of the stream can be made by itself: weights of large models take a minute on one core.
+  const auto draw = [&](std::int64_t begin, std::int64_t end) {
+    Stream stream(seed, name);
+    stream.seek(static_cast<std::uint64_t>(is_float(dtype) ? 2 * begin : begin));
+    std::vector<std::byte> bytes;
+    bytes.reserve(static_cast<std::size_t>((end - begin) * size_of(dtype)));
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (is_float(dtype)) {
+        ir::encode(dtype, stream.normal(), bytes);
+      } else {
+        ir::encode_int(dtype, stream.word() & (dtype == DType::boolean ? 1 : 3), bytes);
+      }
     }
+    return bytes;
+  };
+  constexpr std::int64_t kPart = 1 << 18;
+  const std::int64_t parts = std::clamp<std::int64_t>(count / kPart, 1, std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::future<std::vector<std::byte>>> drawn;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    drawn.push_back(std::async(parts > 1 ? std::launch::async : std::launch::deferred, draw, count * i / parts, count * (i + 1) / parts));
+  }
+  tensor.bytes.reserve(static_cast<std::size_t>(count * size_of(dtype)));
+  for (auto& part : drawn) {
+    const std::vector<std::byte> bytes = part.get();
+    tensor.bytes.insert(tensor.bytes.end(), bytes.begin(), bytes.end());
   }
   return tensor;
 }

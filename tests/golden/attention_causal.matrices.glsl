@@ -36,11 +36,6 @@ bool f32_is_nan(float x) {
   return f32_magnitude_bits(x) > 0x7f800000u;
 }
 
-// NaN if either operand is.
-float f32_max(float x, float y) {
-  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
-}
-
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -80,8 +75,9 @@ void result_element(float v14, float v18, float v23_v, out float out_y_result) {
 }
 
 // What matrices are taken through: `row` and `column` are those of a fragment.
+// A NaN may get lost here: its exponential is NaN, too, and so is the row's sum.
 float larger(const in float a, const in float b) {
-  return f32_max(a, b);
+  return max(a, b);
 }
 
 float added(const in float a, const in float b) {
@@ -89,12 +85,16 @@ float added(const in float a, const in float b) {
 }
 
 float larger_of(const in uint row, const in uint column, const in float a, const in float b) {
-  return f32_max(a, b);
+  return max(a, b);
 }
 
 // A row without a score above -infinity so far has nothing to be compared with.
-float power_of(const in uint row, const in uint column, const in float score, const in float top) {
-  precise float fallen = score - (top == uintBitsToFloat(0xff800000u) ? 0.0 : top);
+float base_of(const in uint row, const in uint column, const in float top) {
+  return top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
+}
+
+float power_of(const in uint row, const in uint column, const in float score, const in float base) {
+  precise float fallen = score - base;
   return f32_exp(fallen);
 }
 
@@ -221,13 +221,15 @@ void main() {
       coopMatPerElementNV(highest, highest, larger_of, scores[j]);
     }
     coopMatReduceNV(highest, highest, gl_CooperativeMatrixReduceRowNV, larger);
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> base;
+    coopMatPerElementNV(base, highest, base_of);
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> fallen;
-    coopMatPerElementNV(fallen, most, power_of, highest);
+    coopMatPerElementNV(fallen, most, power_of, base);
     most = highest;
     total = total * fallen;
     [[unroll]] for (uint i = 0u; i < 2u; ++i) sums[i] = sums[i] * fallen;
     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-      coopMatPerElementNV(scores[j], scores[j], power_of, most);
+      coopMatPerElementNV(scores[j], scores[j], power_of, base);
       total = total + scores[j];
       coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> weights = coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA>(scores[j]);
       [[unroll]] for (uint i = 0u; i < 2u; ++i) {
