@@ -224,6 +224,19 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
   return registers;
 }
 
+/// Of what all matrix units could do: workgroups come in waves of as many as registers hold, the last of which may be small, and
+/// a processor with few lanes waits.
+double unit_share(const Schedule& schedule, double workgroups) {
+  constexpr double kProcessorRegisters = 65536, kProcessorLanes = 2048;
+  constexpr double kAlone = 1.1;  // where no second workgroup fits beside one, nobody multiplies while its lanes wait for each other
+  const double lanes = schedule.workgroup;
+  const double fit = std::max(1.0, std::floor(std::min(kProcessorRegisters / (schedule.registers * lanes), kProcessorLanes / lanes)));
+  const double resident = std::min(fit, std::ceil(workgroups / kProcessors));
+  const double slots = resident * kProcessors;
+  const double busy = workgroups / (std::ceil(workgroups / slots) * slots);
+  return busy * std::min(1.0, resident * lanes / kUnitLanesWanted) / (fit < 2 ? kAlone : 1);
+}
+
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   const MatrixTile& tile = schedule.matrix;
   const TileShape& shape = tile.shape;
@@ -272,13 +285,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   // registers per lane leave each waiting for its operands.
   schedule.registers = estimated_registers(graph, loops, schedule);
   if (!cpu && !tile.unit && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
-  // Where no second workgroup fits beside one, nobody multiplies while its lanes wait for each other.
-  constexpr int kProcessorRegisters = 65536;
-  constexpr double kAlone = 1.1;
   const auto workgroups = static_cast<double>(schedule.workgroups * schedule.parts);
   double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
-  if (!cpu && tile.unit) share = std::min(share, workgroups * schedule.workgroup / (kProcessors * kUnitLanesWanted));
-  if (!cpu && tile.unit && 2 * schedule.registers * shape.workgroup() > kProcessorRegisters) share /= kAlone;
+  if (!cpu && tile.unit) share = unit_share(schedule, workgroups);
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
   // Each step waits for its loads and at its barriers: of 43 pairs of tiles on an H200, twice as many steps took 8 % longer in the median.
   if (tile.unit) share /= 1 + 3.2 / shape.k;

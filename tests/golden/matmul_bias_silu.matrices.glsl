@@ -6,7 +6,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul, bias, silu": dot, add, sigmoid, mul
-// tiles of 128 x 128, 32 at a time along the sum; 64 x 32 per subgroup of 32, in products of 16 x 16 x 16; 3 workgroups share a tile, dispatch 1 of 2
+// tiles of 128 x 128, 32 at a time along the sum; 64 x 64 per subgroup of 32, in products of 16 x 16 x 16; 4 workgroups share a tile, dispatch 1 of 2
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -22,7 +22,7 @@ layout(set = 0, binding = 4) buffer Buffer4 { uvec4 w[]; } partials;  // of the 
 
 shared uvec4 in_x_e_tile[640];
 shared uvec4 in_w_tile[544];
-shared vec4 v2_v_strips[1152];
+shared vec4 v2_v_strips[1088];
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
@@ -33,24 +33,24 @@ void main() {
   uint tile_m = workgroup % 8u;
   uint tile_n = workgroup / 8u;
   uint subgroup = gl_SubgroupID;
-  uint subgroup_m = subgroup / 4u;
-  uint subgroup_n = subgroup % 4u;
-  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v2_v_sums[8];
-  [[unroll]] for (uint i = 0u; i < 8u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
-  uint first_step = part * 11u;
-  uint end = min(first_step + 11u, 32u);
-  uvec4 in_x_e_w0[2];
-  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 256u + lane;
+  uint subgroup_m = subgroup / 2u;
+  uint subgroup_n = subgroup % 2u;
+  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v2_v_sums[16];
+  [[unroll]] for (uint i = 0u; i < 16u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  uint first_step = part * 8u;
+  uint end = min(first_step + 8u, 32u);
+  uvec4 in_x_e_w0[4];
+  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+    uint unit = u * 128u + lane;
     uint row = unit / 4u;
     uint column = unit % 4u;
     uint m = min(tile_m * 128u + row, 1000u - 1u);
     uint item = first_step * 4u + column;
     in_x_e_w0[u] = in_x.w[m * 128u + item];
   }
-  uvec4 in_w_w0[2];
-  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 256u + lane;
+  uvec4 in_w_w0[4];
+  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+    uint unit = u * 128u + lane;
     uint row = unit % 16u;
     uint column = unit / 16u;
     uint item = tile_n * 16u + row;
@@ -58,16 +58,16 @@ void main() {
     in_w_w0[u] = in_w.w[item + k * 96u];
   }
   for (uint step = first_step; step < end; ++step) {
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 256u + lane;
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint unit = u * 128u + lane;
       uint row = unit / 4u;
       uint column = unit % 4u;
       uint m = min(tile_m * 128u + row, 1000u - 1u);
       uint item = step * 4u + column;
       in_x_e_tile[row * 5u + column] = in_x_e_w0[u];
     }
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 256u + lane;
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint unit = u * 128u + lane;
       uint row = unit % 16u;
       uint column = unit / 16u;
       uint item = tile_n * 16u + row;
@@ -77,16 +77,16 @@ void main() {
     barrier();
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, end - 1u);
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 256u + lane;
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint unit = u * 128u + lane;
       uint row = unit / 4u;
       uint column = unit % 4u;
       uint m = min(tile_m * 128u + row, 1000u - 1u);
       uint item = next * 4u + column;
       in_x_e_w0[u] = in_x.w[m * 128u + item];
     }
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 256u + lane;
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint unit = u * 128u + lane;
       uint row = unit % 16u;
       uint column = unit / 16u;
       uint item = tile_n * 16u + row;
@@ -98,28 +98,30 @@ void main() {
       [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         coopMatLoad(in_x_e_factor[i], in_x_e_tile, (subgroup_m * 64u + i * 16u) * 5u + k / 8u, 5u, gl_CooperativeMatrixLayoutRowMajor);
       }
-      [[unroll]] for (uint j = 0u; j < 2u; ++j) {
+      [[unroll]] for (uint j = 0u; j < 4u; ++j) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> in_w_factor;
-        coopMatLoad(in_w_factor, in_w_tile, (k) * 17u + (subgroup_n * 32u + j * 16u) / 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(in_w_factor, in_w_tile, (k) * 17u + (subgroup_n * 64u + j * 16u) / 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-          v2_v_sums[i * 2u + j] = coopMatMulAdd(in_x_e_factor[i], in_w_factor, v2_v_sums[i * 2u + j]);
+          v2_v_sums[i * 4u + j] = coopMatMulAdd(in_x_e_factor[i], in_w_factor, v2_v_sums[i * 4u + j]);
         }
       }
     }
     barrier();
   }
-  uint own = subgroup * 144u;
+  uint own = subgroup * 272u;
   [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    coopMatStore(v2_v_sums[i * 2u + 0u], v2_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatStore(v2_v_sums[i * 2u + 1u], v2_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 4u + 0u], v2_v_strips, own + 0u, 17u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 4u + 1u], v2_v_strips, own + 4u, 17u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 4u + 2u], v2_v_strips, own + 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 4u + 3u], v2_v_strips, own + 12u, 17u, gl_CooperativeMatrixLayoutRowMajor);
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    for (uint g = gl_SubgroupInvocationID; g < 128u; g += 32u) {
-      uint row = g / 8u;
-      uint column = g % 8u;
+    for (uint g = gl_SubgroupInvocationID; g < 256u; g += 32u) {
+      uint row = g / 16u;
+      uint column = g % 16u;
       uint in_tile = subgroup_m * 64u + i * 16u + row;
       uint m = tile_m * 128u + in_tile;
-      uint item = tile_n * 32u + subgroup_n * 8u + column;
-      vec4 v2_v_four = v2_v_strips[own + row * 9u + column];
+      uint item = tile_n * 32u + subgroup_n * 16u + column;
+      vec4 v2_v_four = v2_v_strips[own + row * 17u + column];
       if (m < 1000u) {
         partials.w[part * 192000u + m * 192u + item] = floatBitsToUint(v2_v_four);
       }
