@@ -134,7 +134,7 @@ Result<void> AttentionUnits::element_functions() {
       const DType type = dtype_of(loops_.values[beside.id]);
       const std::string type_name = scalar_type(loops_.values[beside.id].node);
       const std::string& name = value_names_[beside.id];
-      known.push_back(type == DType::boolean ? name + " != 0.0" : type_name == "float" && !beside.halves ? name : fmt::format("{}({})", type_name, name));
+      known.push_back(type == DType::boolean ? name + " != 0.0" : type_name == "float" ? name : fmt::format("{}({})", type_name, name));
     }
     VKF_CHECK_OK(call(score_, "score", known));
     main_.line("return {}score;", positions % tile_.tile_k() == 0 ? "" : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ", numbers_.size(positions)));
@@ -143,7 +143,7 @@ Result<void> AttentionUnits::element_functions() {
   std::string given = "const in float product, ";
   for (Beside& beside : loads_beside_) {
     VKF_CHECK_OK(beside_function(beside, where, locate));
-    given += fmt::format("const in {} {}, ", beside.halves ? "float16_t" : "float", value_names_[beside.id]);
+    given += fmt::format("const in float {}, ", value_names_[beside.id]);
   }
   VKF_CHECK_OK(of_element("score_at", given + where, score));
   if (!changes_weight()) return {};
@@ -289,7 +289,8 @@ void AttentionUnits::find_scores() {
   main_.line("{} highest = {};", sum_type(), most_);
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
   std::string given;
-  for (const Beside& beside : loads_beside_) given += beside.matrices + "[j], ";
+  // NVIDIA's compiler (580) fails where a matrix of another component type is passed.
+  for (const Beside& beside : loads_beside_) given += beside.halves ? fmt::format("{}({}[j]), ", sum_type(), beside.matrices) : beside.matrices + "[j], ";
   main_.line("coopMatPerElementNV({0}[j], {0}[j], score_at, {4}{1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n, given);
   main_.line("coopMatPerElementNV(highest, highest, larger_of, {}[j]);", scores_);
   main_.close();
