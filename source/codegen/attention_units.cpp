@@ -170,6 +170,7 @@ AttentionUnits::Beside AttentionUnits::make_beside(ValueId id) {
 std::int64_t AttentionUnits::stride_of_fragments(ValueId id) const {
   const Value& load = loops_.values[id];
   const DType type = dtype_of(load);
+  if (tile_.m.empty()) return 0;
   const int last_m = tile_.m.back();
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(last_m)].size;
   const std::int64_t positions = count(tile_.k);

@@ -6,11 +6,11 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul, bias, silu": dot, add, sigmoid, mul
-// tiles of 128 x 128, 32 at a time along the sum; 64 x 64 per subgroup of 32, in products of 16 x 16 x 16; 4 workgroups share a tile, dispatch 1 of 2
+// tiles of 64 x 128, 64 at a time along the sum; 32 x 32 per subgroup of 32, in products of 16 x 16 x 16
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
-  uint items;  // parts of tiles of all matrices
+  uint items;  // tiles of all matrices
   uint row;    // workgroups in one row of the dispatch
 } p;
 
@@ -18,112 +18,157 @@ layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_w;  // %1 : f16[1024, 768]
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec2 w[]; } in_bias;  // %3 : f16[768]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %6 : f16[1000, 768]
-layout(set = 0, binding = 4) buffer Buffer4 { uvec4 w[]; } partials;  // of the workgroups that share a tile
 
-shared uvec4 in_x_e_tile[640];
-shared uvec4 in_w_tile[544];
-shared vec4 v2_v_strips[1088];
+// The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
+uint f32_magnitude_bits(float x) {
+  return floatBitsToUint(x) & 0x7fffffffu;
+}
+
+bool f32_is_nan(float x) {
+  return f32_magnitude_bits(x) > 0x7f800000u;
+}
+
+// e^-x is held below 2^126, where Vulkan bounds the division.
+float f16_sigmoid(float x) {
+  precise float power = exp2(min(x * -1.442695, 125.0));
+  precise float result = 1.0 / (1.0 + power);
+  return f32_is_nan(x) ? x : result;
+}
+
+// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+vec2 f16x2_values_native(uint word) {
+  return vec2(unpackFloat2x16(word));
+}
+
+uint f16x2_bits_native(vec2 v) {
+  return packFloat2x16(f16vec2(v));
+}
+
+shared uvec4 in_x_e_tile[576];
+shared uvec4 in_w_tile[1088];
+shared vec4 v2_v_strips[1152];
+
+// One element of the results.
+void result_element(float in_bias, float v2_v, out float out_y_result) {
+  precise float v4 = v2_v + in_bias;
+  precise float v5 = f16_sigmoid(v4);
+  precise float out_y = v5 * v4;
+  out_y_result = out_y;
+}
 
 void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.items) return;
   uint lane = gl_LocalInvocationID.x;
-  uint part = workgroup / 48u;
-  workgroup = workgroup % 48u;
-  uint tile_m = workgroup % 8u;
-  uint tile_n = workgroup / 8u;
+  uint strip = workgroup / 48u;
+  uint in_strip = workgroup % 48u;
+  uint tile_m = strip * 8u + in_strip % 8u;
+  uint tile_n = in_strip / 8u;
   uint subgroup = gl_SubgroupID;
-  uint subgroup_m = subgroup / 2u;
-  uint subgroup_n = subgroup % 2u;
-  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v2_v_sums[16];
-  [[unroll]] for (uint i = 0u; i < 16u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
-  uint first_step = part * 8u;
-  uint end = min(first_step + 8u, 32u);
-  uvec4 in_x_e_w0[4];
-  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 128u + lane;
-    uint row = unit / 4u;
-    uint column = unit % 4u;
-    uint m = min(tile_m * 128u + row, 1000u - 1u);
-    uint item = first_step * 4u + column;
+  uint subgroup_m = subgroup / 4u;
+  uint subgroup_n = subgroup % 4u;
+  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v2_v_sums[4];
+  [[unroll]] for (uint i = 0u; i < 4u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  uvec4 in_x_e_w0[2];
+  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+    uint unit = u * 256u + lane;
+    uint row = unit / 8u;
+    uint column = unit % 8u;
+    uint m = min(tile_m * 64u + row, 1000u - 1u);
+    uint item = column;
     in_x_e_w0[u] = in_x.w[m * 128u + item];
   }
   uvec4 in_w_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 128u + lane;
+    uint unit = u * 256u + lane;
     uint row = unit % 16u;
     uint column = unit / 16u;
     uint item = tile_n * 16u + row;
-    uint k = first_step * 32u + column;
+    uint k = column;
     in_w_w0[u] = in_w.w[item + k * 96u];
   }
-  for (uint step = first_step; step < end; ++step) {
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + lane;
-      uint row = unit / 4u;
-      uint column = unit % 4u;
-      uint m = min(tile_m * 128u + row, 1000u - 1u);
-      uint item = step * 4u + column;
-      in_x_e_tile[row * 5u + column] = in_x_e_w0[u];
+  for (uint step = 0u; step < 16u; ++step) {
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint unit = u * 256u + lane;
+      uint row = unit / 8u;
+      uint column = unit % 8u;
+      uint m = min(tile_m * 64u + row, 1000u - 1u);
+      uint item = step * 8u + column;
+      in_x_e_tile[row * 9u + column] = in_x_e_w0[u];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + lane;
+      uint unit = u * 256u + lane;
       uint row = unit % 16u;
       uint column = unit / 16u;
       uint item = tile_n * 16u + row;
-      uint k = step * 32u + column;
+      uint k = step * 64u + column;
       in_w_tile[column * 17u + row] = in_w_w0[u];
     }
     barrier();
     // The next piece is on its way while this one is multiplied.
-    uint next = min(step + 1u, end - 1u);
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + lane;
-      uint row = unit / 4u;
-      uint column = unit % 4u;
-      uint m = min(tile_m * 128u + row, 1000u - 1u);
-      uint item = next * 4u + column;
+    uint next = min(step + 1u, 16u - 1u);
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint unit = u * 256u + lane;
+      uint row = unit / 8u;
+      uint column = unit % 8u;
+      uint m = min(tile_m * 64u + row, 1000u - 1u);
+      uint item = next * 8u + column;
       in_x_e_w0[u] = in_x.w[m * 128u + item];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 128u + lane;
+      uint unit = u * 256u + lane;
       uint row = unit % 16u;
       uint column = unit / 16u;
       uint item = tile_n * 16u + row;
-      uint k = next * 32u + column;
+      uint k = next * 64u + column;
       in_w_w0[u] = in_w.w[item + k * 96u];
     }
-    [[unroll]] for (uint k = 0u; k < 32u; k += 16u) {
-      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_x_e_factor[4];
-      [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        coopMatLoad(in_x_e_factor[i], in_x_e_tile, (subgroup_m * 64u + i * 16u) * 5u + k / 8u, 5u, gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {
+      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_x_e_factor[2];
+      [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        coopMatLoad(in_x_e_factor[i], in_x_e_tile, (subgroup_m * 32u + i * 16u) * 9u + k / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
       }
-      [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+      [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> in_w_factor;
-        coopMatLoad(in_w_factor, in_w_tile, (k) * 17u + (subgroup_n * 64u + j * 16u) / 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-          v2_v_sums[i * 4u + j] = coopMatMulAdd(in_x_e_factor[i], in_w_factor, v2_v_sums[i * 4u + j]);
+        coopMatLoad(in_w_factor, in_w_tile, (k) * 17u + (subgroup_n * 32u + j * 16u) / 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+          v2_v_sums[i * 2u + j] = coopMatMulAdd(in_x_e_factor[i], in_w_factor, v2_v_sums[i * 2u + j]);
         }
       }
     }
     barrier();
   }
-  uint own = subgroup * 272u;
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-    coopMatStore(v2_v_sums[i * 4u + 0u], v2_v_strips, own + 0u, 17u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatStore(v2_v_sums[i * 4u + 1u], v2_v_strips, own + 4u, 17u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatStore(v2_v_sums[i * 4u + 2u], v2_v_strips, own + 8u, 17u, gl_CooperativeMatrixLayoutRowMajor);
-    coopMatStore(v2_v_sums[i * 4u + 3u], v2_v_strips, own + 12u, 17u, gl_CooperativeMatrixLayoutRowMajor);
+  uint own = subgroup * 144u;
+  [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+    uvec2 in_bias_w0[4];
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint g = gl_SubgroupInvocationID + u * 32u;
+      uint row = g / 8u;
+      uint column = g % 8u;
+      uint in_tile = subgroup_m * 32u + i * 16u + row;
+      uint m = min(tile_m * 64u + in_tile, 1000u - 1u);
+      uint item = tile_n * 32u + subgroup_n * 8u + column;
+      in_bias_w0[u] = in_bias.w[item];
+    }
+    coopMatStore(v2_v_sums[i * 2u + 0u], v2_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 2u + 1u], v2_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    for (uint g = gl_SubgroupInvocationID; g < 256u; g += 32u) {
-      uint row = g / 16u;
-      uint column = g % 16u;
-      uint in_tile = subgroup_m * 64u + i * 16u + row;
-      uint m = tile_m * 128u + in_tile;
-      uint item = tile_n * 32u + subgroup_n * 16u + column;
-      vec4 v2_v_four = v2_v_strips[own + row * 17u + column];
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint g = gl_SubgroupInvocationID + u * 32u;
+      uint row = g / 8u;
+      uint column = g % 8u;
+      uint in_tile = subgroup_m * 32u + i * 16u + row;
+      uint m = tile_m * 64u + in_tile;
+      uint item = tile_n * 32u + subgroup_n * 8u + column;
+      vec4 v2_v_four = v2_v_strips[own + row * 9u + column];
       if (m < 1000u) {
-        partials.w[part * 192000u + m * 192u + item] = floatBitsToUint(v2_v_four);
+        vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0[u].x), f16x2_values_native(in_bias_w0[u].y));
+        vec4 out_y_0;
+        result_element(in_bias_0[0], v2_v_four.x, out_y_0[0]);
+        result_element(in_bias_0[1], v2_v_four.y, out_y_0[1]);
+        result_element(in_bias_0[2], v2_v_four.z, out_y_0[2]);
+        result_element(in_bias_0[3], v2_v_four.w, out_y_0[3]);
+        out_y.w[m * 192u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
       }
     }
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
