@@ -16,15 +16,6 @@ std::string hidden(DType type, const std::string& text, const std::string& bit) 
   return fmt::format("uintBitsToFloat(floatBitsToUint({}) | {})", text, bit);
 }
 
-/// An integer below 2^22 as a float, by writing it into the last bits of 2^23: conversions run at half the rate of what this takes,
-/// or less.
-std::string float_of_small(const std::string& x, bool is_signed, const IntegerRange& range) {
-  constexpr std::int64_t kUnit = std::int64_t{1} << 23;  // neighbours of this float are 1 apart
-  const std::int64_t below = std::max<std::int64_t>(0, -range.low);
-  const std::string counted = below > 0 ? fmt::format("{} + {}", x, below) : x;
-  return fmt::format("uintBitsToFloat(0x4b000000u | {}) - {}.0", is_signed ? fmt::format("uint({})", counted) : below > 0 ? fmt::format("({})", counted) : counted, kUnit + below);
-}
-
 /// What a fold starts from, in its accumulator's type.
 std::string identity_text(DType type, double identity, const Dialect& dialect) {
   if (type == DType::boolean) return identity != 0 ? "true" : "false";
@@ -192,7 +183,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         const bool casts = node.op->name == "cast" && is_integer(from);
         const auto range = casts ? range_of(value.operands[0]) : std::nullopt;
         if (range && exact > 0 && -exact <= range->low && range->high <= exact) {
-          text = float_of_small(operands[0], is_signed_integer(from), *range);
+          text = fmt::format("float({})", operands[0]);
         } else if (casts && is_integer(node.type.dtype) && size_of(node.type.dtype) < 4 && stays_inside(value.operands[0], node.type.dtype)) {
           text = ops::cast_expression(from, is_signed_integer(node.type.dtype) ? DType::i32 : DType::u32, dialect_.native_int64, operands[0]);
         } else if (node.op->name == "bitcast") {

@@ -56,7 +56,7 @@ void element(uint position, float in_x, out float out_y_result) {
   float in_scale_e = f16x2_values(in_scale.w[q >> 1])[q & 1u];
   uint r = position % 31u;
   int v3 = int(r);
-  precise float v4 = uintBitsToFloat(0x4b000000u | uint(v3)) - 8388608.0;
+  precise float v4 = float(v3);
   precise float out_y = fma(in_x, in_scale_e, v4);
   out_y_result = out_y;
 }
