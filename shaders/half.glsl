@@ -6,11 +6,26 @@ bool f16_keeps(float x) {
   return f32_magnitude_bits(x) - 0x3c800000u > 0x43000000u;
 }
 
-// tanh is x up to x^3/3 for a small x.
+// tanh(x) / x is a function of x^2, here of that brought to [-1, 1]: a minimax polynomial, a little too large, so that beyond 4.65 as
+// well it is within 0.87 * 2^-12. No exponential: devices compute a quarter as many of them, and no two alike.
 float f16_tanh(float x) {
-  precise float power = exp2(min(abs(x) * 2.88539, 32.0));
-  precise float far = fma(-2.0, 1.0 / (power + 1.0), 1.0);
-  return f16_keeps(x) ? x : f32_copy_sign(far, x);
+  float held = clamp(x, -4.65, 4.65);
+  precise float z = fma(held * held, 0.0924962386, -1.0);
+  precise float p = fma(-0.343452334, z, 0.360423505);
+  p = fma(p, z, 0.759011149);
+  p = fma(p, z, -0.732592523);
+  p = fma(p, z, -0.751911521);
+  p = fma(p, z, 0.673892498);
+  p = fma(p, z, 0.297943175);
+  p = fma(p, z, -0.216064945);
+  p = fma(p, z, -0.128524467);
+  p = fma(p, z, 0.114564866);
+  p = fma(p, z, -0.0764834732);
+  p = fma(p, z, 0.103919655);
+  p = fma(p, z, -0.149064407);
+  p = fma(p, z, 0.303347349);
+  p = p * held;
+  return f32_is_nan(x) ? x : p;
 }
 
 // The exponent is a minimax log2(1 - erf(a)), good to 2^-20 of erf; a small x has erf 2/sqrt(pi) x.
@@ -37,11 +52,4 @@ float f16_sigmoid_native(float x) {
   precise float root = inversesqrt(1.0 + exp2(x * -1.442695));
   precise float result = root * root;
   return result;
-}
-
-// The same of tanh.
-float f16_tanh_native(float x) {
-  precise float root = inversesqrt(1.0 + exp2(min(abs(x) * 2.88539, 32.0)));
-  precise float far = fma(-2.0, root * root, 1.0);
-  return f16_keeps(x) ? x : f32_copy_sign(far, x);
 }
