@@ -18,6 +18,8 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
     : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), target_(target), options_(options), dialect_(dialect_of(target)),
       numbers_(options.hoist_sizes, push_words(target)), node_names_(std::move(node_names)),
       hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
+  // Few subgroups share a processor there, and each waits for its own.
+  dialect_.few_exponentials = schedule.kind == schedule::Template::matrix || schedule.kind == schedule::Template::attention;
   keeps_nan_ = {target.caps.keep_nan_f32, target.caps.keep_nan_f32 && target.caps.keep_nan_f64};
   elements_ = schedule.elements_per_item;
   group_ = std::min(4, elements_);

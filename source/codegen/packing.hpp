@@ -14,7 +14,12 @@ struct Dialect {
   bool native_int64 = false;
   bool native_f16 = false;  ///< T2: float16 conversion instructions
   bool native_exp = false;  ///< exponentials of NaN are NaN
-  [[nodiscard]] ops::Native native() const { return {native_int64, native_exp}; }
+  bool few_exponentials = false;  ///< see ops::Native
+  [[nodiscard]] ops::Native native() const {
+    ops::Native native(native_int64, native_exp);
+    native.few_exponentials = few_exponentials;
+    return native;
+  }
 };
 
 Dialect dialect_of(const Target& target);

@@ -173,6 +173,7 @@ std::string expression(const OpRow& row, DType dtype, Native native, std::span<c
   std::string_view pattern = half ? row.glsl.half : text_for(row.glsl, register_of(dtype, native.int64));
   const std::string_view plain = half ? row.glsl.native_half : lane_of(dtype) == Lane::f32 ? row.glsl.native_f32 : std::string_view();
   if (native.exp_of_nan && !plain.empty()) pattern = plain;
+  if (half && native.few_exponentials && !row.glsl.arithmetic_half.empty()) pattern = row.glsl.arithmetic_half;
   return substitute(pattern, lane_name(lane_of(dtype)), 8 * size_of(dtype), operands);
 }
 

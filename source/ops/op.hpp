@@ -106,15 +106,17 @@ inline constexpr int kVariadic = -1;
 /// `i64` and `u64` are for native 64-bit ints.
 /// `half` serves f16 and bf16, which are held as f32, where something cheaper than `f32` is exact
 /// enough: within kHalfError of the result. Where it is empty, `f32` does.
-/// `native_f32` and `native_half` are for devices whose exponentials keep NaN: what takes no care of it.
+/// `native_f32` and `native_half` are for devices whose exponentials keep NaN: what takes no care of it. `arithmetic_half` is made of
+/// multiply-adds alone, for kernels that would wait for exponentials.
 struct Glsl {
-  std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64, half, native_f32, native_half;
+  std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64, half, native_f32, native_half, arithmetic_half;
 };
 
 /// What a device does by itself that expressions would otherwise spell out.
 struct Native {
   bool int64 = false;     ///< 64-bit integers in one register, else pairs of words
   bool exp_of_nan = false;  ///< NaN and infinities go through exp and exp2 as IEEE has it
+  bool few_exponentials = false;  ///< not of the device but of the kernel: multiply-adds cost it less than exponentials do
   Native(bool native_int64 = false, bool native_exp = false) : int64(native_int64), exp_of_nan(native_exp) {}  // NOLINT(google-explicit-constructor)
 };
 

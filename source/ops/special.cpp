@@ -132,7 +132,7 @@ constexpr OpRow kRows[] = {
     {.name = "cosh", .types = kSingles, .glsl = {.f32 = "f32_cosh({0})"},
      .real = [](Reals x) { return std::cosh(x[0]); }, .own_error = ulps<4>, .cost = 20,
      .doc = "Hyperbolic cosine."},
-    {.name = "tanh", .types = kSingles, .glsl = {.f32 = "f32_tanh({0})", .half = "f16_tanh({0})"},
+    {.name = "tanh", .types = kSingles, .glsl = {.f32 = "f32_tanh({0})", .half = "f16_tanh({0})", .native_half = "f16_tanh_native({0})", .arithmetic_half = "f16_tanh({0})"},
      .real = [](Reals x) { return std::tanh(x[0]); }, .own_error = ulps<10>, .cost = 12,
      .doc = "Hyperbolic tangent; +-1 at the infinities."},
     {.name = "asinh", .types = kSingles, .glsl = {.f32 = "f32_asinh({0})"},
