@@ -9,6 +9,7 @@ cmake --preset coverage >/dev/null
 cmake --build --preset coverage -j "$jobs" --target vkfuse-test-{unit,golden,error,differential,fuzz} >/dev/null
 find build/coverage -name '*.gcda' -delete
 icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
+export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
 export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=lavapipe VKFUSE_CACHE=off
 for kind in unit golden error differential fuzz; do
   build/coverage/tests/vkfuse-test-$kind >/dev/null || echo "vkfuse-test-$kind fails in this build." >&2

@@ -35,7 +35,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 declare -A sound  # the tests that pass without a fault
 # The shell's own word about a test that dies would stand between the lines.
-run() { { timeout 120 "build/mutations/tests/vkfuse-test-$1" "--gtest_filter=$2" >"$log" 2>&1; } 2>/dev/null; }
+run() { { timeout 300 "build/mutations/tests/vkfuse-test-$1" "--gtest_filter=$2" >"$log" 2>&1; } 2>/dev/null; }
 
 # What came of a fault that is planted: missed, or how it showed.
 verdict() {
@@ -43,7 +43,7 @@ verdict() {
   failed=$(grep -c '^\[  FAILED  \] .* (' "$log" || true)
   case $status in
     0) echo missed ;;
-    124) echo "no end in 120 s" ;;
+    124) echo "no end in 300 s" ;;
     1) [ "$failed" -gt 0 ] && echo "$failed failed" || echo "status 1 and no test failed" ;;
     *) echo "died with status $status" ;;
   esac
@@ -56,7 +56,7 @@ while read -r fault program tests; do
   if [ -z "${sound[$program $tests]-}" ]; then
     status=0
     run "$program" "$tests" || status=$?
-    [ $status != 124 ] || { echo "Without a fault, vkfuse-test-$program --gtest_filter=$tests does not end in 120 s." && exit 1; }
+    [ $status != 124 ] || { echo "Without a fault, vkfuse-test-$program --gtest_filter=$tests does not end in 300 s." && exit 1; }
     [ $status = 0 ] || { tail -20 "$log" && echo "Without a fault, vkfuse-test-$program --gtest_filter=$tests fails already: $fault was not tried." && exit 1; }
     grep -q '^\[  PASSED  \] [1-9]' "$log" || { echo "vkfuse-test-$program has no test $tests." && exit 1; }
     ! grep -q '^\[  SKIPPED \]' "$log" || { echo "vkfuse-test-$program --gtest_filter=$tests skips: $fault would go unseen." && exit 1; }
