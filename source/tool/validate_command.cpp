@@ -10,11 +10,15 @@ namespace {
 
 constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped"};
 
-/// The one that --device names, or all.
-Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, const DeviceOptions& options) {
-  if (common.device == "all") return Device::list();
+/// The one that --device names, or all; with what self-tests say of each where that is written down.
+Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, const DeviceOptions& options, bool self_test) {
+  if (common.device == "all") return Device::list(self_test);
   VKF_TRY(device, Device::open(options));
-  return std::vector<DeviceDescription>{device.description()};
+  const DeviceDescription wanted = device.description();
+  if (!self_test) return std::vector{wanted};
+  VKF_TRY(all, Device::list(true));
+  std::erase_if(all, [&](const DeviceDescription& one) { return one.index != wanted.index; });
+  return std::move(all);
 }
 
 }  // namespace
@@ -25,7 +29,7 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   options.numerics = common.strict ? Numerics::strict : Numerics::standard;
   options.seed = command.seed;
   VKF_TRY(device_wanted, device_options(common));
-  VKF_TRY(found, wanted_devices(common, device_wanted));
+  VKF_TRY(found, wanted_devices(common, device_wanted, !command.report.empty()));
   std::vector<DeviceReport> reports;
   ValidateReport all;
   std::optional<Error> usage;
@@ -40,7 +44,6 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
       std::printf("not opened: %s\n", one.refused.c_str());
       continue;
     }
-    one.device = device->description();  // with what its self-tests say
     for (const std::string& path : command.paths) {
       auto report = validate_path(*device, path, options, [&](const CaseResult& result) {
         std::printf("%s %s: %s\n", kWords[static_cast<int>(result.verdict)], result.name.c_str(), result.detail.c_str());

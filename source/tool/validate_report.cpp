@@ -69,7 +69,8 @@ std::string summary(const std::vector<DeviceReport>& devices) {
         continue;
       }
       const char* const word = word_of(found->verdict);
-      html += fmt::format("<td class=\"{}\">{}{}</td>", word, word, found->outputs.empty() ? std::string() : fmt::format(", error / bound {}", ratio_text(found->max_ratio)));
+      const bool judged = found->verdict == Verdict::passed && !found->outputs.empty();
+      html += fmt::format("<td class=\"{}\">{}{}</td>", word, word, judged ? fmt::format(", error / bound {}", ratio_text(found->max_ratio)) : std::string());
     }
     html += "</tr>\n";
   }
@@ -117,9 +118,10 @@ std::string section(const DeviceReport& one) {
   std::string html = fmt::format("<h2>{}</h2>\n<p>{} device, {}, Vulkan {}, uuid {}</p>\n", escaped(title_of(one)), escaped(one.device.type), escaped(one.device.driver),
                                  escaped(one.device.api), escaped(one.device.uuid));
   if (!one.refused.empty()) return html + fmt::format("<p class=\"failed\">It was not opened: {}</p>\n", escaped(one.refused));
-  html += "<table><tr><th>rung</th><th>used</th></tr>\n";
+  if (!one.device.rungs.empty()) html += "<table><tr><th>rung</th><th>in use</th></tr>\n";
   for (const auto& [rung, sentence] : one.device.rungs) html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(rung), escaped(sentence));
-  html += "</table>\n<table><tr><th>case</th><th></th><th>output</th><th>type</th><th class=\"n\">compared</th><th class=\"n\">largest error / bound</th><th>at</th>"
+  html += one.device.rungs.empty() ? "" : "</table>\n";
+  html += "<table><tr><th>case</th><th></th><th>output</th><th>type</th><th class=\"n\">compared</th><th class=\"n\">largest error / bound</th><th>at</th>"
           "<th class=\"n\">median</th><th class=\"n\">99 %</th><th class=\"n\">undecided</th><th class=\"n\">kernels</th><th class=\"n\">s</th></tr>\n";
   for (const CaseResult& result : one.report.cases) html += rows_of(result);
   html += "</table>\n";

@@ -83,6 +83,7 @@ TEST_F(Validation, OnEveryDeviceIsAPageAndJson) {
   EXPECT_NE(page.find(fmt::format("<h2>0: {}", name)), std::string::npos);
   EXPECT_NE(page.find("f32[9, 130]"), std::string::npos);
   EXPECT_EQ(occurrences(page, "class=\"failed\""), 0);
+  EXPECT_EQ(occurrences(page, "<tr><td>T0</td>"), static_cast<int>(devices));  // self-tests have been run
 }
 
 TEST_F(Validation, OfWhatIsNotThereIsAnErrorAfterTheRest) {
