@@ -18,7 +18,7 @@ Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, cons
   if (!self_test) return std::vector{wanted};
   VKF_TRY(all, Device::list(true));
   std::erase_if(all, [&](const DeviceDescription& one) { return one.index != wanted.index; });
-  return std::move(all);
+  return all;
 }
 
 }  // namespace
