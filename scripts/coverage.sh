@@ -1,23 +1,33 @@
 #!/usr/bin/env bash
-# Lines of each folder that the tests of the compiler run, as gcov counts them.
+# Lines of each folder that the tests of the compiler run on lavapipe, as gcov counts them, and the files of which they run the least.
+#   usage: scripts/coverage.sh [--report]      --report: only count what earlier runs left
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 need "${build_packages[@]}" libgtest-dev mesa-vulkan-drivers
 
-cmake --preset coverage >/dev/null
-cmake --build --preset coverage -j "$jobs" --target vkfuse-test-{unit,golden,error,differential,fuzz} >/dev/null
-find build/coverage -name '*.gcda' -delete
-icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
-export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=lavapipe VKFUSE_CACHE=off
-for kind in unit golden error differential fuzz; do
-  build/coverage/tests/vkfuse-test-$kind >/dev/null || echo "vkfuse-test-$kind fails in this build." >&2
-done
+if [ "${1-}" != --report ]; then
+  cmake --preset coverage >/dev/null
+  cmake --build --preset coverage -j "$jobs" --target vkfuse-test-{unit,golden,error,differential,fuzz} >/dev/null
+  find build/coverage -name '*.gcda' -delete
+  icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json
+  export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=lavapipe VKFUSE_CACHE=off
+  export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
+  # Side by side, the longest first: KIND and a part of it.
+  part() { GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$2 "build/coverage/tests/vkfuse-test-$1" >/dev/null || echo "vkfuse-test-$1, part $2 of 4, fails in this build." >&2; }
+  export -f part
+  printf '%s\n' {differential,fuzz,unit,golden,error}' '{0..3} | xargs -P "$jobs" -L 1 bash -c 'part "$@"' part
+fi
 
 objects=build/coverage/CMakeFiles/vkfuse.dir/source
+files=$(mktemp)
+trap 'rm -f "$files"' EXIT
 for folder in index ir passes partition schedule segment codegen plan ops reference runtime store; do
   find "$objects/$folder" -name '*.gcda' -print0 | xargs -0 gcov --no-output 2>/dev/null |
-    awk -v folder="$folder" '/^File/ { own = index($0, "source/" folder "/") > 0 && /\.cpp/ }
-      /^Lines executed/ && own { split($2, part, ":"); sub("%", "", part[2]); lines += $4; run += part[2] * $4 / 100; own = 0 }
+    awk -v folder="$folder" -v files="$files" '/^File/ { own = match($0, "source/" folder "/[^\x27]*\\.cpp") > 0; name = substr($0, RSTART, RLENGTH) }
+      /^Lines executed/ && own { split($2, part, ":"); sub("%", "", part[2]); lines += $4; run += part[2] * $4 / 100; own = 0
+        printf "%6.1f %% of %4d lines  %s\n", part[2], $4, name >> files }
       END { if (lines) printf "%-10s %5.1f %% of %d lines\n", folder, 100 * run / lines, lines }'
 done
+echo
+sort -n "$files" | head -20

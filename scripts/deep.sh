@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
-#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers layers limits faults graphs mutations portability; all of them without one
+#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers layers limits faults graphs mutations portability, all of them without one; or
+#     sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -21,47 +22,39 @@ on() {
 release() { cmake --preset release >/dev/null && cmake --build --preset release -j "$jobs" --target all >/dev/null; }
 
 # Address and undefined-behaviour sanitizers; leaks too, but for one of 128 bytes inside lavapipe.
-sanitizers() {
-  cmake --preset asan >/dev/null && cmake --build --preset asan -j "$jobs" >/dev/null
+sanitized() {
+  cmake --preset asan >/dev/null && cmake --build --preset asan -j "$jobs" --target "${@/#/vkfuse-test-}" >/dev/null
   local suppressions
   suppressions=$(mktemp)
   echo "leak:libvulkan_lvp" >"$suppressions"
   export LSAN_OPTIONS=suppressions=$suppressions UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+}
+sanitizers() {
+  sanitized unit error golden numeric fuzz fault
   for driver in swiftshader lavapipe; do
     for kind in unit error golden numeric fuzz fault; do on $driver "build/asan/tests/vkfuse-test-$kind"; done
   done
 }
-
-# Chromium's layer dies at the end of a process, after the verdict: what counts is what was printed.
-silent() {
-  local program=$1 log
-  shift
-  log=$(stdbuf -oL "build/release/tests/$program" "$@" 2>&1) || true
-  if grep -q 'FAILED' <<<"$log" || ! grep -q 'PASSED' <<<"$log"; then
-    tail -50 <<<"$log"
-    return 1
-  fi
+# As much of that as a change waits for: calls and allocations that fail, what is refused, a few random graphs.
+sanitizers-quick() {
+  sanitized error fault fuzz
+  for driver in swiftshader lavapipe; do
+    for kind in error fault; do on $driver "build/asan/tests/vkfuse-test-$kind"; done
+    VKFUSE_FUZZ_CASES=12 on $driver build/asan/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Graphs:FoundByFuzzing*
+  done
 }
 
-# The Khronos layer of this system: core checks, then GPU-assisted validation. Chromium's, which is newer: synchronisation
-# validation, which sees a missing barrier between two dispatches only with the second of its settings; a test proves it.
+# The Khronos layer of this system: core checks. Chromium's, which is newer (tests/layers.sh): core checks and synchronisation
+# validation, then GPU-assisted validation.
 layers() {
   release
   export VKFUSE_VALIDATE=1
   for kind in unit golden differential fuzz; do on swiftshader "build/release/tests/vkfuse-test-$kind"; done
-  VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT on lavapipe build/release/tests/vkfuse-test-differential
-  local folder
-  folder=$(mktemp -d)
-  cat >"$folder/layer.json" <<'LAYER'
-{"file_format_version": "1.1.2", "layer": {"name": "VK_LAYER_KHRONOS_validation", "type": "GLOBAL",
- "library_path": "/usr/lib/chromium/libVkLayer_khronos_validation.so", "api_version": "1.3.260", "implementation_version": "1",
- "description": "Chromium's", "instance_extensions": [{"name": "VK_EXT_debug_utils", "spec_version": "1"},
- {"name": "VK_EXT_debug_report", "spec_version": "9"}, {"name": "VK_EXT_validation_features", "spec_version": "2"}]}}
-LAYER
-  export VK_LAYER_PATH=$folder VK_VALIDATION_VALIDATE_SYNC=1 VK_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC=1
-  on lavapipe silent vkfuse-test-unit --gtest_filter=LayerTest.*
-  for kind in differential fuzz golden; do on lavapipe silent "vkfuse-test-$kind"; done
-  unset VKFUSE_VALIDATE VK_LAYER_PATH VK_VALIDATION_VALIDATE_SYNC VK_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC
+  unset VKFUSE_VALIDATE
+  for driver in lavapipe swiftshader; do
+    for kind in unit golden differential fuzz; do on $driver tests/layers.sh sync "build/release/tests/vkfuse-test-$kind"; done
+  done
+  on lavapipe tests/layers.sh gpu build/release/tests/vkfuse-test-differential
 }
 
 # What every device of Vulkan 1.1 has and nothing else.
@@ -98,7 +91,7 @@ portability() { release && ctest --preset release -L portability || failed+=(por
 for tier in "$@"; do
   SECONDS=0
   case $tier in
-    sanitizers | layers | limits | faults | graphs | mutations | portability) "$tier" ;;
+    sanitizers | sanitizers-quick | layers | limits | faults | graphs | mutations | portability) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

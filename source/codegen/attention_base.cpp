@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/mutations.hpp"
+
 namespace vkfuse::codegen {
 
 AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
@@ -90,7 +92,7 @@ AttentionBase::Walk AttentionBase::find_blocks() {
     const std::string scaled = reach.slope == 1 ? row : reach.slope == 0 ? "0" : fmt::format("{} * {}", row, reach.slope);
     return reach.constant == 0 ? scaled : fmt::format("{} {} {}", scaled, reach.constant > 0 ? "+" : "-", std::abs(reach.constant));
   };
-  main_.line("int last = int({}) - 1;", numbers_.size(count(tile_.k)));
+  main_.line("int last = int({}) - {};", numbers_.size(count(tile_.k)), VKF_PLANT(mask_reaches_too_far, 1, 1 + tile_.tile_k()));
   for (const auto& reach : tile_.last) main_.line("last = min(last, {});", position(reach, true));
   main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
   std::string begin = "0u";

@@ -204,7 +204,7 @@ void Combine::by_memory(std::span<const FoldText> folds, int stage, Writer& main
     for (int j = 0; j < width_; ++j) write(fold, j);
   }
   main.line("barrier();");
-  main.open("for (uint reach = {}u; reach > 0u; reach >>= 1) {{", schedule_.column_lanes / 2);
+  main.open("for (uint reach = {}u; reach > {}u; reach >>= 1) {{", schedule_.column_lanes / 2, VKF_PLANT(skipped_lane_without_subgroups, 0, 1));
   main.open("if (column_lane < reach) {{");
   const std::string other = step == 1 ? "lane + reach" : fmt::format("lane + reach * {}u", step);
   for (const FoldText& fold : folds) {

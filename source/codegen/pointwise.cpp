@@ -99,7 +99,7 @@ class Pointwise : public Items {
       main_.close();
       main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
       main_.line("uint item = first + u * gl_WorkGroupSize.x;");
-      main_.line("if (item >= {}) return;", items_);
+      main_.line("if (item {} {}) return;", VKF_PLANT(one_item_too_many, ">=", ">"), items_);
       VKF_CHECK_OK(emit_values(scope, per_item_));
       compute(scope, "[u]");
       store_items(scope);

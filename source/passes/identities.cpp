@@ -27,7 +27,6 @@ bool is_identity(const ir::Graph& graph, const ir::Node& node, std::span<const N
   }
   const auto* axes = std::get_if<ir::AxesPayload>(&node.payload);
   if (axes == nullptr) return false;
-  if (op == "reverse") return axes->axes.empty();
   return op == "permute" && std::is_sorted(axes->axes.begin(), axes->axes.end());
 }
 

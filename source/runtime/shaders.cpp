@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/mutations.hpp"
 #include "spirv/reflect.hpp"
 #include "spirv/tools.hpp"
 
@@ -41,7 +42,9 @@ std::optional<spirv::Module> to_words(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::string shader_key(const std::string& text) { return fmt::format("vkfuse {}\n{}\n{}", VKFUSE_VERSION, spirv::compiler_identity(), text); }
+std::string shader_key(const std::string& text) {
+  return fmt::format("vkfuse {}\n{}\n{}", VKFUSE_VERSION, spirv::compiler_identity(), VKF_PLANT(stale_store_key, text, text.substr(0, text.find("void "))));
+}
 
 std::string shader_key(const codegen::Kernel& kernel) { return shader_key(kernel.key.empty() ? kernel.glsl : kernel.key); }
 

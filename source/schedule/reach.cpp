@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/mutations.hpp"
 #include "schedule/products.hpp"
 
 namespace vkfuse::schedule {
@@ -87,7 +86,7 @@ Blocks blocks_of(const Loops& loops, const AttentionTile& tile, std::int64_t til
   const std::int64_t rows = loops.axes[static_cast<std::size_t>(tile.m.back())].size;
   const std::int64_t lowest = tile_m * tile.tile_m() % rows;
   const std::int64_t highest = std::min(lowest + tile.tile_m(), rows) - 1;
-  std::int64_t last = count_along(loops, tile.k) - VKF_PLANT(mask_reaches_too_far, 1, 1 + tile.tile_k());
+  std::int64_t last = count_along(loops, tile.k) - 1;
   std::int64_t first = 0;
   for (const AttentionTile::Reach& reach : tile.last) last = std::min(last, reach.slope * (reach.slope > 0 ? highest : lowest) + reach.constant);
   for (const AttentionTile::Reach& reach : tile.first_position) first = std::max(first, reach.slope * (reach.slope > 0 ? lowest : highest) + reach.constant);

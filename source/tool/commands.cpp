@@ -11,7 +11,6 @@
 #include "api/program.hpp"
 #include "store/store.hpp"
 #include "tool/model.hpp"
-#include "tool/validate.hpp"
 
 namespace vkfuse::tool {
 
@@ -353,39 +352,6 @@ Result<int> show_code(const Common& common, const CodeCommand& command) {
     }
   }
   return 0;
-}
-
-Result<int> validate_models(const Common& common, const ValidateCommand& command) {
-  VKF_TRY(device, open_device(common));
-  ValidateOptions options;
-  options.fusion = command.fusion == "on";
-  options.numerics = common.strict ? Numerics::strict : Numerics::standard;
-  options.seed = command.seed;
-  constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped"};
-  ValidateReport all;
-  std::optional<Error> usage;
-  for (const std::string& path : command.paths) {
-    auto report = validate_path(device, path, options, [&](const CaseResult& result) {
-      std::printf("%s %s: %s\n", kWords[static_cast<int>(result.verdict)], result.name.c_str(), result.detail.c_str());
-      std::fflush(stdout);
-    });
-    if (!report) {
-      usage = std::move(report).error();
-      continue;
-    }
-    all.cases.insert(all.cases.end(), report->cases.begin(), report->cases.end());
-  }
-  if (!command.json.empty()) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::array();
-    for (const CaseResult& result : all.cases) {
-      json.push_back({{"name", result.name}, {"verdict", kWords[static_cast<int>(result.verdict)]}, {"detail", result.detail}, {"max_error_over_bound", result.max_ratio}, {"kernels", result.kernels}});
-    }
-    VKF_CHECK_OK(write_file(command.json, json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
-  }
-  std::printf("%d passed, %d failed, %d skipped\n", all.count(Verdict::passed), all.count(Verdict::failed), all.count(Verdict::skipped));
-  if (all.count(Verdict::failed) > 0) return 1;
-  if (usage) return *std::move(usage);
-  return all.count(Verdict::passed) > 0 ? 0 : 2;
 }
 
 }  // namespace vkfuse::tool

@@ -48,6 +48,7 @@ struct CodeCommand {
 struct ValidateCommand {
   std::vector<std::string> paths;
   std::string json;
+  std::string report;  ///< a file
   std::string fusion = "on";
   std::uint64_t seed = 0;
 };

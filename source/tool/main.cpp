@@ -96,6 +96,7 @@ int main(int argc, char** argv) {
   add_common(*validate_app, common);
   validate_app->add_option("path", validate.paths, "Models, case folders or folders of cases")->required();
   validate_app->add_option("--json", validate.json, "Write the results as JSON");
+  validate_app->add_option("--report", validate.report, "Write the results as an HTML page");
   validate_app->add_option("--fusion", validate.fusion, "on or off")->check(CLI::IsMember({"on", "off"}));
   validate_app->add_option("--seed", validate.seed, "Of random inputs");
   validate_app->callback([&] { status = finish(validate_models(common, validate)); });

@@ -1,6 +1,7 @@
 #include "tool/validate.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -108,6 +109,34 @@ std::string compare_unbounded(const HostTensor& got, const reference::Column& co
   return {};
 }
 
+std::vector<std::int64_t> position_of(std::int64_t element, const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> position(sizes.size());
+  for (std::size_t axis = sizes.size(); axis-- > 0; element /= sizes[axis]) position[axis] = element % sizes[axis];
+  return position;
+}
+
+TileMap map_of_wrong(const HostTensor& got, const reference::Column& column, const std::vector<std::int64_t>& indices) {
+  const std::int64_t across = got.sizes.empty() ? 1 : got.sizes.back();
+  std::int64_t down = 1;
+  for (std::size_t axis = 0; axis + 1 < got.sizes.size(); ++axis) down *= got.sizes[axis];
+  TileMap map;
+  map.rows = std::min(down, TileMap::kMost);
+  map.columns = std::min(across, TileMap::kMost);
+  map.compared.assign(static_cast<std::size_t>(map.rows * map.columns), 0);
+  map.wrong = map.compared;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    reference::Column one;
+    if (!column.value.empty()) one.value.push_back(column.value[i]);
+    if (!column.integer.empty()) one.integer.push_back(column.integer[i]);
+    one.bound.push_back(column.bound[i]);
+    const std::int64_t row = indices[i] / across * map.rows / down;
+    const std::int64_t at = row * map.columns + indices[i] % across * map.columns / across;
+    ++map.compared[static_cast<std::size_t>(at)];
+    map.wrong[static_cast<std::size_t>(at)] += reference::compare(got.dtype, got.bytes, one, std::span(&indices[i], 1)).wrong;
+  }
+  return map;
+}
+
 /// One sentence about what is wrong with an output, or nothing.
 std::string compare_with_reference(const ir::Graph& graph, const ir::Output& output, const HostTensor& got, const RunInputs& inputs,
                                    CaseResult& result) {
@@ -116,10 +145,15 @@ std::string compare_with_reference(const ir::Graph& graph, const ir::Output& out
   const std::vector<std::int64_t> indices = sample_indices(count);
   auto column = reference::evaluate_at(graph, output.value, indices, feeds_of(inputs));
   if (!column) return column.error().message;
-  const reference::Comparison found = reference::compare(got.dtype, got.bytes, *column, indices);
+  OutputResult& one = result.outputs.emplace_back(OutputResult{output.name, got.dtype, got.sizes, {}, 0, {}, {}});
+  one.found = reference::compare(got.dtype, got.bytes, *column, indices);
+  const reference::Comparison& found = one.found;
+  if (found.worst >= 0) one.worst = position_of(indices[static_cast<std::size_t>(found.worst)], got.sizes);
+  if (found.wrong > 0) one.tiles = map_of_wrong(got, *column, indices);
   result.max_ratio = std::max(result.max_ratio, found.max_ratio);
+  const std::string wrong = compare_unbounded(got, *column, indices, one.unbounded);
+  result.unbounded += one.unbounded;
   if (found.wrong > 0) return fmt::format("Output '{}': {} of {} elements are wrong. {}", output.name, found.wrong, found.elements, found.first_wrong);
-  const std::string wrong = compare_unbounded(got, *column, indices, result.unbounded);
   if (!wrong.empty()) return fmt::format("Output '{}': {}", output.name, wrong);
   if (!found.ok() && !is_float(got.dtype)) return fmt::format("Output '{}': {} of {} elements are undecided.", output.name, found.undecided, found.elements);
   return {};
@@ -243,10 +277,12 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
   result.kernels = program->kernel_count();
   auto outputs = program->run(views(*inputs));
   if (!outputs) return stopped(std::move(result), outputs.error());
+  std::string first_wrong;
   for (const ir::Output& output : graph->outputs()) {
-    std::string wrong = compare_with_reference(*graph, output, outputs->at(output.name), *inputs, result);
-    if (!wrong.empty()) return failed(std::move(result), std::move(wrong));
+    const std::string wrong = compare_with_reference(*graph, output, outputs->at(output.name), *inputs, result);
+    if (first_wrong.empty()) first_wrong = wrong;
   }
+  if (!first_wrong.empty()) return failed(std::move(result), std::move(first_wrong));
   result.detail = fmt::format("largest error / bound {:.3f}, {} kernel{}", result.max_ratio, result.kernels, result.kernels == 1 ? "" : "s");
   if (result.unbounded > 0) result.detail += fmt::format("; {} elements without a bound agree with the reference", result.unbounded);
   return result;
@@ -274,7 +310,11 @@ CaseResult validate_case(const Device& device, const fs::path& folder, const Val
 Result<ValidateReport> validate_path(const Device& device, const fs::path& path, const ValidateOptions& options,
                                      const std::function<void(const CaseResult&)>& each) {
   ValidateReport report;
+  auto begun = std::chrono::steady_clock::now();
   const auto add = [&](CaseResult result) {
+    const auto now = std::chrono::steady_clock::now();
+    result.seconds = std::chrono::duration<double>(now - begun).count();
+    begun = now;
     each(result);
     report.cases.push_back(std::move(result));
   };

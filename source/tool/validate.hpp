@@ -6,11 +6,32 @@
 #include <string>
 #include <vector>
 
+#include "reference/reference.hpp"
 #include "tool/model.hpp"
 
 namespace vkfuse::tool {
 
 enum class Verdict : std::uint8_t { passed, failed, skipped };
+
+/// Where wrong elements of an output lie: its last axis across, all others down, in tiles.
+struct TileMap {
+  static constexpr std::int64_t kMost = 32;  ///< tiles across and down
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::vector<std::int64_t> compared;  ///< elements of each tile, row by row
+  std::vector<std::int64_t> wrong;     ///< how many of them are wrong
+};
+
+/// One output of a model against the reference.
+struct OutputResult {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<std::int64_t> sizes;
+  reference::Comparison found;
+  std::int64_t unbounded = 0;           ///< elements whose error has no bound
+  std::vector<std::int64_t> worst;      ///< the position of the largest error / bound, or of a wrong element; empty without an error
+  TileMap tiles;                        ///< empty if nothing is wrong
+};
 
 struct CaseResult {
   std::string name;
@@ -19,6 +40,8 @@ struct CaseResult {
   double max_ratio = 0;         ///< of error over bound
   std::int64_t unbounded = 0;   ///< elements whose error has no bound
   int kernels = 0;
+  double seconds = 0;           ///< of compiling, running and comparing
+  std::vector<OutputResult> outputs;  ///< of a model; a case of files has none
 };
 
 struct ValidateOptions {
@@ -32,6 +55,13 @@ struct ValidateReport {
   [[nodiscard]] int count(Verdict verdict) const;
 };
 
+/// What one device did.
+struct DeviceReport {
+  DeviceDescription device;
+  std::string refused;  ///< why it could not be opened; empty if it could
+  ValidateReport report;
+};
+
 /// Random inputs through the device and the reference.
 CaseResult validate_model(const Device& device, const std::filesystem::path& path, const ValidateOptions& options);
 
@@ -42,5 +72,11 @@ CaseResult validate_case(const Device& device, const std::filesystem::path& fold
 /// if the path is none of these.
 Result<ValidateReport> validate_path(const Device& device, const std::filesystem::path& path, const ValidateOptions& options,
                                      const std::function<void(const CaseResult&)>& each);
+
+/// A page of its own: every case on every device, each output's largest error over its bound and where it is, and a map of
+/// what is wrong.
+std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOptions& options);
+/// An array with an object for every case on every device.
+std::string to_json(const std::vector<DeviceReport>& devices);
 
 }  // namespace vkfuse::tool

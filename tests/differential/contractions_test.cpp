@@ -157,6 +157,21 @@ TEST(Contractions, GatesCutOutOfOneTensor) {
   judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 67, false}), "gates of 3");
 }
 
+/// Blocks of keys that the mask leaves nothing of are not walked through, and all others are. On CPU drivers small ones are cheaper
+/// otherwise, so the kernel is forced.
+TEST(Attention, WalksThroughWhatTheMaskLeaves) {
+  const std::pair<const char*, AttentionOptions> all[] = {{"causal", {.causal = true}},
+                                                          {"causal after a cache", {.causal = true, .first_query = 90}},
+                                                          {"through a window", {.causal = true, .window_before = 35, .first_query = 90}}};
+  for (const auto& [name, options] : all) {
+    const ir::Graph graph = graph_of({heads(DType::f32, options, 70, 160, 4)});
+    const Executable program = compile_graph(graph, {.tuning = {.matrix = true}});
+    const std::string text = must(program.explain(Stage::glsl));
+    EXPECT_NE(text.find("// Blocks in which the mask leaves some row something."), std::string::npos) << name;
+    judge(program, graph, data_for({graph, {}, 62, false}), name);
+  }
+}
+
 /// What weights a product in place of the probabilities is part of the walk only where it is linear in the exponential,
 /// which is what has been added up is rescaled by.
 TEST(Attention, OfOtherWeightsIsRight) {

@@ -1,11 +1,12 @@
 // Fixed graphs whose shapes, dtypes or buffers have once been somebody's bug.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <limits>
 #include <thread>
 
 #include "support/cases.hpp"
-#include "support/device.hpp"
+#include "support/judge.hpp"
 #include "vkfuse/vkfuse.hpp"
 
 namespace vkfuse::test {
@@ -308,6 +309,31 @@ TEST(Differential, MoreWorkgroupsThanOneAxisHas) {
   const Outputs outputs = must(program.run({{"x", data}}));
   const auto got = outputs.at("y").as<std::uint8_t>();
   for (std::size_t i = 0; i < data.size(); ++i) ASSERT_EQ(got[i], static_cast<std::uint8_t>(data[i] + 3)) << i;
+}
+
+// The devices under test have 65,535 workgroups along an axis.
+TEST(Differential, MoreWorkgroupsThanTheDeviceHasAlongAnAxis) {
+  constexpr std::int64_t kElements = 65'540 * 32 + 5;
+  const ir::Graph graph = graph_of({Tensor::input("x", DType::u32, {kElements}) * 3.0 + 7.0});
+  const Executable program = compile_graph(graph, {.tuning = {.workgroup = 32, .vector_bytes = 4}});
+  const codegen::Kernel& kernel = variant_of(program)->kernels[0][0];
+  EXPECT_LE(kernel.groups_x, target().caps.max_groups_per_axis);
+  EXPECT_GT(kernel.groups_y, 1u);
+  EXPECT_GT(std::int64_t{kernel.groups_x} * kernel.groups_y, 65'535);
+  Data data;
+  std::vector<std::byte>& x = data.inputs["x"];
+  x.resize(kElements * 4);
+  for (std::int64_t i = 0; i < kElements; ++i) {
+    const auto value = static_cast<std::uint32_t>(i * 2'654'435'761);
+    std::memcpy(x.data() + i * 4, &value, 4);
+  }
+  const GuardedRun run = run_guarded(program, graph, data);
+  EXPECT_EQ(run.broken, "");
+  for (std::int64_t i = 0; i < kElements; ++i) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, run.outputs.at("y").data() + i * 4, 4);
+    ASSERT_EQ(value, static_cast<std::uint32_t>(i * 2'654'435'761) * 3 + 7) << i;
+  }
 }
 
 TEST(Differential, FewestInvocationsAndBuffers) {

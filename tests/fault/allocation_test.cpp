@@ -27,8 +27,13 @@ void* allocate(std::size_t bytes) {
 
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }
+// As the standard library's would; a sanitizer has its own, whose memory must not come back through ours.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept try { return allocate(bytes); } catch (const std::bad_alloc&) { return nullptr; }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept try { return allocate(bytes); } catch (const std::bad_alloc&) { return nullptr; }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 

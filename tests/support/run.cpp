@@ -16,12 +16,6 @@ constexpr std::byte kGuard{0xc3};
 
 std::size_t whole_words(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-Buffer filled(const Device& on, std::size_t bytes, std::span<const std::byte> content) {
-  Buffer buffer = must(on.allocate(std::max<std::size_t>(bytes, 1)));
-  must(buffer.write(content));
-  return buffer;
-}
-
 /// `content` in so many bytes of poison, then guard words.
 std::vector<std::byte> padded(std::size_t bytes, std::span<const std::byte> content) {
   std::vector<std::byte> all(whole_words(bytes) + kGuardBytes, kGuard);
@@ -30,10 +24,72 @@ std::vector<std::byte> padded(std::size_t bytes, std::span<const std::byte> cont
   return all;
 }
 
-Buffer guarded(const Device& on, std::size_t bytes, std::span<const std::byte> content) {
-  const std::vector<std::byte> all = padded(bytes, content);
-  return filled(on, all.size(), all);
-}
+/// Tensors between guards: each in a buffer of its own, or all of them in one, at offsets.
+class Placed {
+ public:
+  Placed(const Device& on, Placement placement) : on_(on), one_buffer_(placement == Placement::one_buffer) {
+    if (one_buffer_) bytes_.assign(kFirstOffset, kGuard);
+  }
+
+  /// A tensor of so many bytes; what `content` leaves of them is poison.
+  void add(const std::string& name, std::size_t bytes, std::span<const std::byte> content) {
+    Region& region = regions_[name];
+    region.size = padded(bytes, content).size();
+    region.offset = bytes_.size();
+    const std::vector<std::byte> all = padded(bytes, content);
+    bytes_.insert(bytes_.end(), all.begin(), all.end());
+    if (one_buffer_) bytes_.resize((bytes_.size() + kAlignment - 1) / kAlignment * kAlignment, kGuard);
+  }
+  void share(const std::string& name, const std::string& with) { regions_[name] = regions_.at(with); }
+
+  void upload() {
+    if (one_buffer_) whole_ = filled(std::span(bytes_));
+    std::map<std::size_t, Buffer> made;
+    for (auto& [name, region] : regions_) {
+      Buffer& buffer = made[region.offset];
+      if (buffer.state() == nullptr) {
+        buffer = one_buffer_ ? must(on_.wrap(whole_.vulkan_handle(), region.size, region.offset))
+                             : filled(std::span(bytes_).subspan(region.offset, region.size));
+      }
+      region.buffer = buffer;
+    }
+  }
+  [[nodiscard]] const Buffer& buffer(const std::string& name) const { return regions_.at(name).buffer; }
+  /// A tensor with the guard behind it, as the device has it now.
+  [[nodiscard]] std::vector<std::byte> read(const std::string& name) const {
+    std::vector<std::byte> all(regions_.at(name).size);
+    must(regions_.at(name).buffer.read(all));
+    return all;
+  }
+  /// Whether what stands before the first tensor and between the others is as it was.
+  [[nodiscard]] bool gaps_are_whole() const {
+    if (!one_buffer_) return true;
+    std::vector<std::byte> now(bytes_.size());
+    must(whole_.read(now));
+    for (const auto& entry : regions_) std::fill_n(now.begin() + static_cast<std::ptrdiff_t>(entry.second.offset), entry.second.size, kGuard);
+    return std::all_of(now.begin(), now.end(), [](std::byte b) { return b == kGuard; });
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 256;         // what every device takes
+  static constexpr std::size_t kFirstOffset = 3 * kAlignment;
+  struct Region {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    Buffer buffer;
+  };
+  [[nodiscard]] Buffer filled(std::span<const std::byte> content) const {
+    Buffer buffer = must(on_.allocate(content.size()));
+    must(buffer.write(content));
+    return buffer;
+  }
+
+  const Device& on_;
+  bool one_buffer_;
+  std::vector<std::byte> bytes_;
+  Buffer whole_;
+  std::map<std::string, Region> regions_;
+};
 
 const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
   return std::get<ir::InputPayload>(graph.node(id).payload).name;
@@ -47,20 +103,27 @@ std::size_t bytes_of(const ir::Graph& graph, ir::NodeId value, const SymbolValue
 }
 
 GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const Data& data,
-                       const std::map<std::string, std::string>& in_place) {
+                       const std::map<std::string, std::string>& in_place, Placement placement) {
   // The device that the program was compiled for, whichever that is.
   const Device on(std::make_shared<Device::State>(Device::State{program.state()->program->context()}));
-  Bindings bindings;
-  bindings.symbols.insert(data.symbols.begin(), data.symbols.end());
+  Placed placed(on, placement);
   for (ir::NodeId id : graph.inputs()) {
     const std::vector<std::byte>& bytes = data.inputs.at(input_name(graph, id));
-    bindings.inputs[input_name(graph, id)] = guarded(on, bytes.size(), bytes);
+    placed.add("in " + input_name(graph, id), bytes.size(), bytes);
   }
   for (const ir::Output& output : graph.outputs()) {
     const auto shared = in_place.find(output.name);
-    bindings.outputs[output.name] =
-        shared != in_place.end() ? bindings.inputs.at(shared->second) : guarded(on, bytes_of(graph, output.value, data.symbols), {});
+    if (shared != in_place.end()) {
+      placed.share("out " + output.name, "in " + shared->second);
+    } else {
+      placed.add("out " + output.name, bytes_of(graph, output.value, data.symbols), {});
+    }
   }
+  placed.upload();
+  Bindings bindings;
+  bindings.symbols.insert(data.symbols.begin(), data.symbols.end());
+  for (ir::NodeId id : graph.inputs()) bindings.inputs[input_name(graph, id)] = placed.buffer("in " + input_name(graph, id));
+  for (const ir::Output& output : graph.outputs()) bindings.outputs[output.name] = placed.buffer("out " + output.name);
   must(must(program.submit(bindings)).wait());
 
   GuardedRun run;
@@ -68,14 +131,11 @@ GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const 
   for (const auto& entry : in_place) written.insert(entry.second);
   for (const auto& [name, bytes] : data.inputs) {
     if (written.contains(name) || !bindings.inputs.contains(name)) continue;
-    std::vector<std::byte> all(whole_words(bytes.size()) + kGuardBytes);
-    must(bindings.inputs.at(name).read(all));
-    if (all != padded(bytes.size(), bytes) && run.broken.empty()) run.broken = fmt::format("The buffer of input '{}' was written.", name);
+    if (placed.read("in " + name) != padded(bytes.size(), bytes) && run.broken.empty()) run.broken = fmt::format("The buffer of input '{}' was written.", name);
   }
   for (const ir::Output& output : graph.outputs()) {
     const std::size_t bytes = bytes_of(graph, output.value, data.symbols);
-    std::vector<std::byte> all(whole_words(bytes) + kGuardBytes);
-    must(bindings.outputs.at(output.name).read(all));
+    std::vector<std::byte> all = placed.read("out " + output.name);
     const auto touched = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(whole_words(bytes)), all.end(),
                                       [](std::byte b) { return b != kGuard; });
     if (touched != all.end() && run.broken.empty()) {
@@ -84,6 +144,7 @@ GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const 
     all.resize(bytes);
     run.outputs[output.name] = std::move(all);
   }
+  if (run.broken.empty() && !placed.gaps_are_whole()) run.broken = "What stands between the tensors of one buffer was written.";
   return run;
 }
 

@@ -27,13 +27,19 @@ Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion)
 
 struct GuardedRun {
   NamedBytes outputs;
-  std::string broken;  ///< one sentence if a byte beyond an output's last word, or of an input, changed; else empty
+  std::string broken;  ///< one sentence if a byte changed that is no output's, nor behind one in its last word; else empty
+};
+
+/// Where the tensors of a guarded run lie.
+enum class Placement {
+  own_buffers,  ///< each at the start of its own
+  one_buffer,   ///< all in one, at multiples of 256 bytes that are not 0
 };
 
 /// Runs on device buffers. Outputs hold poison before, and guard words follow the last word of each.
 /// `in_place` names an input for an output whose buffer it shares. Throws on an error value.
 GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const Data& data,
-                       const std::map<std::string, std::string>& in_place = {});
+                       const std::map<std::string, std::string>& in_place = {}, Placement placement = Placement::own_buffers);
 
 /// What the outputs of a run are worth.
 struct Verdict {

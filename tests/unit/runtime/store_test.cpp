@@ -83,6 +83,16 @@ TEST(ProgramStoreDeathTest, AFreshProcessWithAWarmStoreDoesNotCallTheCompiler) {
   std::filesystem::remove_all(options.folder);
 }
 
+TEST(ProgramStore, AnotherProgramWithTheSameBuffersIsNotWhatIsKept) {
+  const ScratchFolder folder;
+  for (const float factor : {2.0F, 3.0F, 2.0F}) {
+    const Device device = open_with(folder.options());
+    const Executable executable = must(compile(device, {Tensor::input("x", DType::f32, {64}) * factor}));
+    const Outputs outputs = must(executable.run({{"x", HostView(std::vector<float>(64, 5.0F))}}));
+    EXPECT_EQ(outputs.at("y").as<float>()[63], 5.0F * factor);
+  }
+}
+
 TEST(ProgramStore, SwitchedOffEverythingIsCompiledAndNothingKept) {
   const ScratchFolder folder;
   StoreOptions options = folder.options();

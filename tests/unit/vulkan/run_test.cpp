@@ -60,7 +60,7 @@ TEST(VulkanTest, PathsAreThoseAskedFor) {
   EXPECT_NE(must(Buffer::create(best, 64, BufferKind::device)).mapped(), nullptr);
 }
 
-// That the layer is silent about everything else shows nothing unless it sees this. scripts/deep.sh sets what it needs.
+// That the layer is silent about everything else shows nothing unless it sees this and the next. tests/layers.sh sets what they need.
 TEST(LayerTest, SynchronisationValidationSeesAMissingBarrier) {
   if (std::getenv("VK_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC") == nullptr) GTEST_SKIP() << "synchronisation validation is off";
   const auto device = open_device();
@@ -74,6 +74,22 @@ TEST(LayerTest, SynchronisationValidationSeesAMissingBarrier) {
   commands.bind_buffers(once);
   commands.dispatch(16);
   commands.bind_buffers(again);  // reads what the dispatch before writes
+  commands.dispatch(16);
+  must(commands.end());
+  must(must(device->submit(commands)).wait());
+  EXPECT_GT(device->instance()->validation_errors(), 0);
+}
+
+TEST(LayerTest, GpuAssistedValidationSeesAWriteBehindTheEnd) {
+  if (std::getenv("VK_VALIDATION_GPUAV_ENABLE") == nullptr) GTEST_SKIP() << "GPU-assisted validation is off";
+  const auto device = open_device();
+  const auto add = must(VectorAdd::create(device));
+  CommandBuffer& commands = add->commands;
+  must(commands.begin());
+  commands.bind(add->pipeline);
+  commands.push_constants(std::as_bytes(std::span(&kCount, 1)));
+  const BufferRange ranges[] = {{&add->a}, {&add->b}, {&add->c, 0, 256}};  // the buffer goes on where the binding ends
+  commands.bind_buffers(ranges);
   commands.dispatch(16);
   must(commands.end());
   must(must(device->submit(commands)).wait());

@@ -1,0 +1,68 @@
+// vkfuse validate: every case on one device, or on every one.
+#include <cstdio>
+
+#include "tool/commands.hpp"
+#include "tool/validate.hpp"
+
+namespace vkfuse::tool {
+
+namespace {
+
+constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped"};
+
+/// The one that --device names, or all; with what self-tests say of each where that is written down.
+Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, const DeviceOptions& options, bool self_test) {
+  if (common.device == "all") return Device::list(self_test);
+  VKF_TRY(device, Device::open(options));
+  const DeviceDescription wanted = device.description();
+  if (!self_test) return std::vector{wanted};
+  VKF_TRY(all, Device::list(true));
+  std::erase_if(all, [&](const DeviceDescription& one) { return one.index != wanted.index; });
+  return all;
+}
+
+}  // namespace
+
+Result<int> validate_models(const Common& common, const ValidateCommand& command) {
+  ValidateOptions options;
+  options.fusion = command.fusion == "on";
+  options.numerics = common.strict ? Numerics::strict : Numerics::standard;
+  options.seed = command.seed;
+  VKF_TRY(device_wanted, device_options(common));
+  VKF_TRY(found, wanted_devices(common, device_wanted, !command.report.empty()));
+  std::vector<DeviceReport> reports;
+  ValidateReport all;
+  std::optional<Error> usage;
+  for (DeviceDescription& description : found) {
+    if (common.device == "all") std::printf("%d: %s, %s\n", description.index, description.name.c_str(), description.driver.c_str());
+    device_wanted.name = description.uuid;
+    const Result<Device> device = Device::open(device_wanted);
+    DeviceReport& one = reports.emplace_back(DeviceReport{std::move(description), {}, {}});
+    if (!device) {
+      one.refused = device.error().text();
+      usage = device.error();
+      std::printf("not opened: %s\n", one.refused.c_str());
+      continue;
+    }
+    for (const std::string& path : command.paths) {
+      auto report = validate_path(*device, path, options, [&](const CaseResult& result) {
+        std::printf("%s %s: %s\n", kWords[static_cast<int>(result.verdict)], result.name.c_str(), result.detail.c_str());
+        std::fflush(stdout);
+      });
+      if (!report) {
+        usage = std::move(report).error();
+        continue;
+      }
+      one.report.cases.insert(one.report.cases.end(), report->cases.begin(), report->cases.end());
+    }
+    all.cases.insert(all.cases.end(), one.report.cases.begin(), one.report.cases.end());
+  }
+  if (!command.json.empty()) VKF_CHECK_OK(write_file(command.json, to_json(reports)));
+  if (!command.report.empty()) VKF_CHECK_OK(write_file(command.report, to_html(reports, options)));
+  std::printf("%d passed, %d failed, %d skipped\n", all.count(Verdict::passed), all.count(Verdict::failed), all.count(Verdict::skipped));
+  if (all.count(Verdict::failed) > 0) return 1;
+  if (usage) return *std::move(usage);
+  return all.count(Verdict::passed) > 0 ? 0 : 2;
+}
+
+}  // namespace vkfuse::tool

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# One command, every driver of the machine: each case on each, as a page and as JSON.
+#   usage: validate.sh VKFUSE GRAPHS DRIVERS      GRAPHS: a folder; DRIVERS: how many there are
+set -euo pipefail
+vkfuse=$1 graphs=$2 drivers=$3
+files=$(mktemp -d)
+trap 'rm -rf "$files"' EXIT
+fail() { echo "$1" >&2; cat "$files/printed" >&2; exit 1; }
+count() { grep -o -- "$1" "$2" | wc -l; }
+
+# An odd length: its last vector is one of a part.
+cat > "$files/odd.vkf" <<'GRAPH'
+graph "odd" {
+  %0 = input "x" : f32[7, 33]
+  %1 = exp %0 : f32[7, 33]
+  %2 = reduce_sum axes=[0] %1 : f32[33]
+  output "y" = %1
+  output "sums" = %2
+}
+GRAPH
+"$vkfuse" validate --device all "$graphs/bias_gelu.vkf" "$files/odd.vkf" --report "$files/page.html" --json "$files/results.json" > "$files/printed" || fail "It ended with $?."
+grep -qx "$((2 * drivers)) passed, 0 failed, 0 skipped" "$files/printed" || fail "Not every case passed on every driver."
+[ "$(count '<h2>' "$files/page.html")" = "$drivers" ] || fail "The page has $(count '<h2>' "$files/page.html") devices."
+[ "$(count '"verdict": "passed"' "$files/results.json")" = $((2 * drivers)) ] || fail "The JSON has other verdicts."
+[ "$(grep -o '"uuid": "[0-9a-f]*"' "$files/results.json" | sort -u | wc -l)" = "$drivers" ] || fail "The JSON has other devices."
+
+"$vkfuse" validate --device all --report /nowhere/page.html "$files/odd.vkf" > "$files/printed" 2>&1 && fail "A page that cannot be written is no error."
+grep -q '/nowhere/page.html' "$files/printed" || fail "The error does not name the file."
