@@ -19,12 +19,14 @@ struct CaseResult {
   double max_ratio = 0;         ///< of error over bound
   std::int64_t unbounded = 0;   ///< elements whose error has no bound
   int kernels = 0;
+  int host_steps = 0;
 };
 
 struct ValidateOptions {
   bool fusion = true;
   Numerics numerics = Numerics::standard;
   std::uint64_t seed = 0;
+  bool host = true;  ///< operators may run on the host
 };
 
 struct ValidateReport {
