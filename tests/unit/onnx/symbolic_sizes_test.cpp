@@ -54,7 +54,7 @@ TEST(OnnxSymbolicSizes, ArePricedByNobodyWhoDoesNotReadThem) {
 /// Attention with heads as torch.onnx.export writes it where batch and length are dynamic.
 class Exported {
  public:
-  explicit Exported(std::int64_t opset = 17) : net(opset) {}
+  explicit Exported(std::int64_t opset = 18) : net(opset) {}
 
   Net net;
   const std::int64_t heads = 2, size = 4, width = 8;
