@@ -170,12 +170,13 @@ Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const
       continue;
     }
     bool again = false;
+    std::optional<ir::NodeId> lost;  // unless another store, once it is a root, leads to it
     for (ir::NodeId id : segment.stores) {
       if (builder.has_store(id)) continue;
       const auto found = builder.find_place(id, [&](const Expr& offset, std::int64_t count) { return is_complete(builder, offset, count); });
       if (!found) {
-        return unsupported("%{} of shape {} is stored, and the kernel runs over {} where no position of its own is known.", id,
-                           to_text(graph.node(id).type.shape), to_text(graph.node(base.node).type.shape));
+        if (!lost) lost = id;
+        continue;
       }
       if (found->demanded) {
         builder.add_store(id, found->coordinates);
@@ -185,6 +186,10 @@ Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const
       }
     }
     if (again) continue;
+    if (lost) {
+      return unsupported("%{} of shape {} is stored, and the kernel runs over {} where no position of its own is known.", *lost,
+                         to_text(graph.node(*lost).type.shape), to_text(graph.node(base.node).type.shape));
+    }
     return builder.finish();
   }
   return unsupported("Its positions did not settle after {} rounds of splitting axes.", kMaxRuns);
