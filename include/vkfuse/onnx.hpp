@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "vkfuse/dtype.hpp"
+#include "vkfuse/executable.hpp"
 #include "vkfuse/result.hpp"
 #include "vkfuse/tensor.hpp"
 
@@ -61,6 +62,42 @@ struct OnnxModel {
 ///     Result<onnx::OnnxModel> model = onnx::load_onnx("model.onnx");
 ///     if (model) Result<Executable> program = compile(*device, model->outputs, {});
 Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions& options = {});
+
+/// A model compiled for a device in parts, with steps of the host between them. Operators whose results have shapes that depend on
+/// data (NonZero, Unique, Compress, NonMaxSuppression, TfIdfVectorizer) run on the host; what follows them is compiled when a
+/// run has told its sizes, and kept for runs that come to the same. A model whose import needs the sizes of its
+/// inputs is compiled for each that it is run with. Of either, what the last 16 sizes took is kept. Values
+/// between parts stay on the device but for those that the host reads. Copies share the program; thread-safe: runs overlap, but one
+/// compiles at a time.
+///
+///     Result<onnx::OnnxProgram> program = onnx::compile_onnx(*device, "detector.onnx");
+///     if (program) Result<Outputs> boxes = program->run({{"image", HostView(pixels, {1, 3, 640, 640})}});
+class OnnxProgram {
+ public:
+  /// Uploads, runs, downloads. Inputs with symbolic dimensions state their sizes. Errors: those of load_onnx and compile()
+  /// for what could not be looked at before, and of Executable::run.
+  [[nodiscard]] Result<vkfuse::Outputs> run(const Inputs& inputs) const;
+  /// Time of every kernel and every step of the host ("host NonZero") in one run, in running order, with the bytes that each
+  /// reads and writes.
+  [[nodiscard]] Result<std::vector<KernelTime>> profile(const Inputs& inputs) const;
+  /// The plan, as text (Stage::plan) or JSON (Stage::json), of a run with inputs of these sizes, by name; those without
+  /// symbolic dimensions need none. What follows a step of the host is planned for the most elements that can come of it.
+  [[nodiscard]] Result<std::string> explain(Stage stage, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes = {}) const;
+  /// In the model's order.
+  [[nodiscard]] std::vector<Port> inputs() const;
+  [[nodiscard]] std::vector<std::string> output_names() const;
+
+  struct State;  // internal
+  explicit OnnxProgram(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  [[nodiscard]] const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// Imports a .onnx file and compiles what does not depend on data, or on sizes that only a run tells. Errors as load_onnx and
+/// compile().
+Result<OnnxProgram> compile_onnx(const Device& device, const std::filesystem::path& path, const OnnxOptions& options = {}, const CompileOptions& compile_options = {});
 
 /// Reads a file that holds one TensorProto, as the test data of ONNX does ("input_0.pb").
 /// Errors as load_onnx; a sequence or an optional is not a tensor and is refused.

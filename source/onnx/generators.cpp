@@ -8,6 +8,7 @@
 #include "onnx/operands.hpp"
 #include "onnx/operators.hpp"
 #include "onnx/packed_integers.hpp"
+#include "onnx/symbolic_sizes.hpp"
 #include "onnx/tensor_proto.hpp"
 #include "onnx/text.hpp"
 
@@ -90,6 +91,17 @@ Result<TensorData> known_scalar(const NodeContext& node, int i, std::string_view
   return data;
 }
 
+/// n, where the range is 0, 1, ... up to a symbol n.
+std::optional<Dim> counted_length(const NodeContext& node) {
+  const auto is = [&](int i, std::int64_t wanted) {
+    const auto& known = node.value(i).known;
+    return known && element_count(*known) == 1 && is_integer(known->dtype) && element_int(*known, 0) == wanted;
+  };
+  if (node.value(1).known || !is(0, 0) || !is(2, 1) || node.dtype(1) != node.dtype(0)) return std::nullopt;
+  const auto limit = symbolic_elements(node.tensor(1));
+  return limit.size() == 1 && limit[0] && limit[0]->is_symbol() ? limit[0] : std::nullopt;
+}
+
 }  // namespace
 
 Result<Outputs> import_constant(const NodeContext& node) {
@@ -105,7 +117,7 @@ Result<Outputs> import_constant(const NodeContext& node) {
 }
 
 Result<Outputs> import_constant_of_shape(const NodeContext& node) {
-  VKF_TRY(sizes, known_sizes(node, 0));
+  VKF_TRY(shape, known_shape(node, 0));
   const float zero = 0;
   TensorData value = float_data({}, &zero, 1);
   if (const pb::AttributeProto* attribute = node.attributes().find("value")) {
@@ -114,7 +126,7 @@ Result<Outputs> import_constant_of_shape(const NodeContext& node) {
     stated.sizes.clear();
     value = std::move(stated);
   }
-  return Outputs{filled(to_shape(sizes), constant_value(std::move(value)).tensor)};
+  return Outputs{filled(shape, constant_value(std::move(value)).tensor)};
 }
 
 Result<Outputs> import_dropout_6(const NodeContext& node) {
@@ -158,6 +170,7 @@ Result<Outputs> import_eye_like(const NodeContext& node) {
 Result<Outputs> import_identity(const NodeContext& node) { return Outputs{node.value(0)}; }
 
 Result<Outputs> import_range(const NodeContext& node) {
+  if (const std::optional<Dim> length = counted_length(node)) return Outputs{Tensor::iota(node.dtype(), {*length}, 0)};
   VKF_TRY(start, known_scalar(node, 0, "start"));
   VKF_TRY(limit, known_scalar(node, 1, "limit"));
   VKF_TRY(delta, known_scalar(node, 2, "delta"));
@@ -177,16 +190,25 @@ Result<Outputs> import_shape(const NodeContext& node) {
   const auto clipped = [rank](std::int64_t axis) {
     return std::clamp<std::int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
   };
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t axis = clipped(stated_start); axis < clipped(stated_end); ++axis) {
-    VKF_TRY(size, static_size(shape, static_cast<std::size_t>(axis)));
-    sizes.push_back(size);
+  const std::int64_t begin = clipped(stated_start), end = clipped(stated_end);
+  const Shape dims(shape.begin() + begin, shape.begin() + std::max(begin, end));
+  if (std::ranges::any_of(dims, &Dim::is_symbol)) {
+    std::vector<Tensor> sizes;
+    for (const Dim& dim : dims) sizes.push_back(size_tensor(dim).unsqueeze(0));
+    return Outputs{sizes.size() == 1 ? sizes[0] : concat(sizes, 0)};
   }
+  std::vector<std::int64_t> sizes;
+  for (const Dim& dim : dims) sizes.push_back(dim.size());
   return Outputs{constant_value(int64_data({static_cast<std::int64_t>(sizes.size())}, sizes))};
 }
 
 Result<Outputs> import_size(const NodeContext& node) {
   const Shape& shape = node.tensor(0).shape();
+  if (std::ranges::any_of(shape, &Dim::is_symbol)) {
+    Tensor count = Tensor::scalar_int(DType::i64, 1);
+    for (const Dim& dim : shape) count = count * size_tensor(dim);
+    return Outputs{std::move(count)};
+  }
   VKF_TRY(count, static_count(shape, 0, shape.size()));
   return Outputs{constant_value(int64_data({}, {count}))};
 }

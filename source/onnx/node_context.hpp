@@ -38,10 +38,15 @@ class NodeContext {
   [[nodiscard]] const Tensor& tensor(int i) const { return value(i).tensor; }
   [[nodiscard]] DType dtype(int i = 0) const { return tensor(i).dtype(); }
 
+  /// The elements of an operand that is known. Precondition: value(i).known.
+  [[nodiscard]] const TensorData& data(int i) const { return *value(i).known; }
   /// The operand's elements; an error that names it when they are only known when the program runs.
   [[nodiscard]] Result<TensorData> known(int i, std::string_view what) const;
   /// The same for a list of sizes or axes (integers of rank 0 or 1).
   [[nodiscard]] Result<std::vector<std::int64_t>> known_list(int i, std::string_view what) const;
+
+  /// The same where sizes of inputs that are symbols may stand among the numbers; nothing for what is neither.
+  [[nodiscard]] Result<std::vector<std::optional<Dim>>> known_dims(int i, std::string_view what) const;
 
   /// Every operand, for variadic operators.
   [[nodiscard]] std::vector<Tensor> tensors() const;

@@ -115,14 +115,26 @@ Result<Tensor> along_axis(const NodeContext& node, int operand, int axis) {
 }
 
 Result<Sizes> known_sizes(const NodeContext& node, int operand) {
-  VKF_TRY(sizes, node.known_list(operand, "shape"));
-  for (const std::int64_t size : sizes) {
-    if (size < 0) return invalid("The shape operand holds {}; sizes are not negative.", size);
+  VKF_TRY(shape, known_shape(node, operand));
+  return static_sizes(shape);
+}
+
+Result<Shape> known_shape(const NodeContext& node, int operand) {
+  VKF_TRY(dims, node.known_dims(operand, "shape"));
+  Shape shape;
+  Sizes numbers;
+  for (const std::optional<Dim>& dim : dims) {
+    if (!dim) return unsupported("Entry {} of the shape operand is only known when the program runs.", shape.size());
+    if (!dim->is_symbol()) {
+      if (dim->size() < 0) return invalid("The shape operand holds {}; sizes are not negative.", dim->size());
+      numbers.push_back(dim->size());
+    }
+    shape.push_back(*dim);
   }
-  if (!byte_count(DType::f64, sizes)) {
-    return invalid("The shape operand is [{}], more elements than fit 64 bits.", fmt::join(sizes, ", "));
+  if (!byte_count(DType::f64, numbers)) {
+    return invalid("The shape operand is {}, more elements than fit 64 bits.", to_text(shape));
   }
-  return sizes;
+  return shape;
 }
 
 }  // namespace vkfuse::onnx

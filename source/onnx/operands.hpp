@@ -43,6 +43,9 @@ Result<Tensor> along_axis(const NodeContext& node, int operand, int axis);
 /// Sizes from a shape operand, refused where they cannot be sizes.
 Result<Sizes> known_sizes(const NodeContext& node, int operand);
 
+/// The same where symbols may stand among the sizes.
+Result<Shape> known_shape(const NodeContext& node, int operand);
+
 inline Shape to_shape(const Sizes& sizes) { return {sizes.begin(), sizes.end()}; }
 
 }  // namespace vkfuse::onnx

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "onnx/host_operators.hpp"
 #include "onnx/operators.hpp"
 
 namespace vkfuse::onnx {
@@ -16,6 +17,7 @@ constexpr std::string_view kLegacyBroadcast = "broadcast axis";
 constexpr std::string_view kTraining = "ai.onnx.preview.training";
 constexpr std::string_view kContrib = "com.microsoft";
 constexpr std::string_view kStaticSizes = "sizes known at import";
+constexpr std::string_view kOnHost = "on the host where the operands are not known at import";
 
 // clang-format off
 constexpr OperatorRow kRows[] = {
@@ -53,7 +55,7 @@ constexpr OperatorRow kRows[] = {
     {"Clip", kOld, 10, kUnary, Takes::floats, import_clip_6, "", "max min"},
     {"Clip", 11, kNew, {1, 3}, Takes::numbers, import_clip_11},
     {"Col2Im", 18, kNew, kTernary, Takes::numbers, import_col2im, "", "dilations pads strides", "shapes known at import"},
-    {"Compress", 9, kNew, kBinary, Takes::anything, import_compress, "", "axis", "condition known at import"},
+    {"Compress", 9, kNew, kBinary, Takes::anything, import_compress, "", "axis", kOnHost, kOnnxDomain, compress, most_of_compress},
     {"Concat", kOld, kNew, kMany, Takes::anything, import_concat, "", "axis"},
     {"ConcatFromSequence", 11, kNew, kUnary, Takes::sequences, import_concat_from_sequence, "", "axis new_axis"},
     {"Constant", kOld, kNew, {0, 0}, Takes::anything, import_constant, "", "value value_float value_floats value_int value_ints", "dense numbers"},
@@ -106,6 +108,7 @@ constexpr OperatorRow kRows[] = {
     {"HardSwish", 14, kNew, kUnary, Takes::floats, import_hard_swish},
     {"Hardmax", 1, kNew, kUnary, Takes::floats, import_hardmax, "", "axis"},
     {"Identity", 1, kNew, kUnary, Takes::anything, import_identity},
+    {"If", 1, kNew, kUnary, Takes::booleans, nullptr, "", "else_branch then_branch", "condition known at import", kOnnxDomain, nullptr, nullptr, Control::branch},
     {"InstanceNormalization", kOld, kNew, kTernary, Takes::floats, import_instance_normalization, "", "epsilon"},
     {"IsInf", 10, kNew, kUnary, Takes::floats, import_is_inf, "", "detect_negative detect_positive"},
     {"IsNaN", 9, kNew, kUnary, Takes::floats, apply_primitive, "is_nan"},
@@ -118,6 +121,7 @@ constexpr OperatorRow kRows[] = {
     {"LessOrEqual", 12, kNew, kBinary, Takes::numbers, apply_primitive, "le"},
     {"Log", kOld, kNew, kUnary, Takes::floats, apply_primitive, "log"},
     {"LogSoftmax", 1, kNew, kUnary, Takes::floats, import_log_softmax, "", "axis"},
+    {"Loop", 1, kNew, {2, kVariadic}, Takes::anything, nullptr, "", "body", "trip count and conditions known at import, 1024 iterations at most", kOnnxDomain, nullptr, nullptr, Control::loop},
     {"LpNormalization", 1, kNew, kUnary, Takes::floats, import_lp_normalization, "", "axis p"},
     {"LpPool", 2, kNew, kUnary, Takes::floats, import_lp_pool, "", "auto_pad ceil_mode dilations kernel_shape pads strides p", kStaticSizes},
     {"MatMul", 1, kNew, kBinary, Takes::numbers, import_matmul},
@@ -137,6 +141,8 @@ constexpr OperatorRow kRows[] = {
     {"MultiHeadAttention", 1, 1, {1, 8}, Takes::floats, import_multi_head_attention, "", "mask_filter_value num_heads scale unidirectional", "keys and values apart from queries", kContrib},
     {"Neg", kOld, kNew, kUnary, Takes::numbers, apply_primitive, "neg"},
     {"NegativeLogLikelihoodLoss", 12, kNew, {2, 3}, Takes::floats, import_negative_log_likelihood, "", "ignore_index reduction"},
+    {"NonMaxSuppression", 10, kNew, {2, 5}, Takes::floats, nullptr, "", "center_point_box", kOnHost, kOnnxDomain, non_max_suppression, most_of_non_max_suppression},
+    {"NonZero", 9, kNew, kUnary, Takes::anything, nullptr, "", "", kOnHost, kOnnxDomain, non_zero, most_of_non_zero},
     {"Not", 1, kNew, kUnary, Takes::booleans, apply_primitive, "not"},
     {"OneHot", 9, kNew, kTernary, Takes::numbers, import_one_hot, "", "axis", "depth known at import"},
     {"Or", kOld, 6, kBinary, Takes::booleans, apply_primitive_6, "or", kLegacyBroadcast},
@@ -183,6 +189,8 @@ constexpr OperatorRow kRows[] = {
     {"RotaryEmbedding", 1, 1, {4, 4}, Takes::floats, import_contrib_rotary_embedding, "", "interleaved is_packed_batching num_heads rotary_embedding_dim scale", "scale 1", kContrib},
     {"RotaryEmbedding", 23, kNew, {3, 4}, Takes::floats, import_rotary_embedding, "", "interleaved num_heads rotary_embedding_dim"},
     {"Round", 11, kNew, kUnary, Takes::floats, apply_primitive, "round"},
+    {"Scan", 8, 8, {2, kVariadic}, Takes::anything, nullptr, "", "body directions num_scan_inputs", "sizes known at import, 1024 iterations at most", kOnnxDomain, nullptr, nullptr, Control::scan},
+    {"Scan", 9, kNew, kMany, Takes::anything, nullptr, "", "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes scan_output_directions", "sizes known at import, 1024 iterations at most", kOnnxDomain, nullptr, nullptr, Control::scan},
     {"Scatter", 9, 10, kTernary, Takes::anything, import_scatter_elements, "", "axis", kStaticSizes},
     {"ScatterElements", 11, kNew, kTernary, Takes::anything, import_scatter_elements, "", "axis reduction", kStaticSizes},
     {"ScatterND", 11, kNew, kTernary, Takes::anything, import_scatter_nd, "", "reduction", kStaticSizes},
@@ -222,12 +230,14 @@ constexpr OperatorRow kRows[] = {
     {"Swish", 24, kNew, kUnary, Takes::floats, import_swish, "", "alpha"},
     {"Tan", 7, kNew, kUnary, Takes::floats, apply_primitive, "tan"},
     {"Tanh", kOld, kNew, kUnary, Takes::floats, apply_primitive, "tanh"},
+    {"TfIdfVectorizer", 9, kNew, kUnary, Takes::integers, nullptr, "", "max_gram_length max_skip_count min_gram_length mode ngram_counts ngram_indexes pool_int64s pool_strings weights", kOnHost, kOnnxDomain, tf_idf_vectorizer, most_of_tf_idf_vectorizer},
     {"ThresholdedRelu", 10, kNew, kUnary, Takes::floats, import_thresholded_relu, "", "alpha"},
     {"Tile", kOld, kNew, kBinary, Takes::anything, import_tile, "", "", "repeats known at import"},
     {"TopK", 1, 9, kUnary, Takes::numbers, import_top_k, "", "axis k"},
     {"TopK", 10, kNew, kBinary, Takes::numbers, import_top_k, "", "axis largest sorted", "count known at import"},
     {"Transpose", 1, kNew, kUnary, Takes::anything, import_transpose, "", "perm"},
     {"Trilu", 14, kNew, {1, 2}, Takes::anything, import_trilu, "", "upper"},
+    {"Unique", 11, kNew, kUnary, Takes::anything, nullptr, "", "axis sorted", kOnHost, kOnnxDomain, unique, most_of_unique},
     {"Unsqueeze", 1, 12, kUnary, Takes::anything, import_unsqueeze, "", "axes"},
     {"Unsqueeze", 13, kNew, kBinary, Takes::anything, import_unsqueeze, "", "", "axes known at import"},
     {"Upsample", 7, 8, kUnary, Takes::numbers, import_upsample, "", "mode scales"},
@@ -249,7 +259,18 @@ What `load_onnx` imports. Written by `operator_table_markdown()`; a test compare
 
 Opsets up to {} are known. *First operand* is what dtypes it may have. Strings, complex numbers, floats of 8 and 4 bits,
 inputs and outputs of 4-bit integers, optionals and sparse tensors are not supported. Sequences are, inside a model, where their lengths
-are known at import. Model-local functions are inlined.
+are known at import. Model-local functions are inlined; so are the branch of an If that its condition takes, and the iterations of Loop and Scan.
+
+*Known at import* is what is a constant, is given as one, or is computed from such and from sizes. Sizes that are symbols are known as symbols where
+they are copied, picked, put together, and multiplied, divided or compared so that a number or one symbol comes of it: shapes that
+exporters write for dynamic axes stay symbolic, and one program serves all sizes. Where more is asked of a symbol, `load_onnx` says so, and
+`compile_onnx` (the command, too) compiles the model for the sizes of each run. A table that is cut to a symbolic length (positions)
+bounds the symbol, and a run beyond it is refused.
+
+Operators *on the host* have results whose shapes depend on data. `compile_onnx` cuts the model there: the kernels before run, the host
+reads the operands and computes, and what follows is compiled for the sizes that came of it, and kept for the next run with them. Values that
+only later kernels need stay on the device. `vkfuse plan` shows each such step as `host`, with the bytes that cross and the time that takes.
+`load_onnx`, and the command with `--no-host`, refuse them unless their operands are known at import.
 
 | operator | opset | first operand | attributes | taken |
 | --- | --- | --- | --- | --- |

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/shape.hpp"
 #include "onnx/node_context.hpp"
 
 namespace vkfuse::onnx {
@@ -32,6 +34,16 @@ inline constexpr int kVariadic = 1 << 30;
 using Outputs = std::vector<Value>;
 using ImportFunction = Result<Outputs> (*)(const NodeContext&);
 
+/// What the host makes of operands whose elements are known.
+using HostResults = std::vector<TensorData>;
+using HostFunction = Result<HostResults> (*)(const NodeContext&);
+/// The dtypes and sizes of the largest results that operands of these sizes can have.
+using HostTypes = std::vector<std::pair<DType, Sizes>>;
+using HostBound = Result<HostTypes> (*)(const NodeContext&);
+
+/// Operators that have graphs as attributes: those are imported in their place.
+enum class Control : std::uint8_t { none, branch, loop, scan };
+
 struct OperatorRow {
   std::string_view name;
   std::int64_t since = kOldestOpset, until = kNewestOpset;  ///< opsets in which this row holds
@@ -42,6 +54,9 @@ struct OperatorRow {
   std::string_view attributes;  ///< the attributes it reads, separated by spaces; others are refused
   std::string_view note;        ///< what part of the operator is taken, for the documentation
   std::string_view domain = kOnnxDomain;
+  HostFunction host = nullptr;  ///< set: computed between compiled parts where `import` is null or says "unsupported"
+  HostBound most = nullptr;     ///< set where `host` is
+  Control control = Control::none;
 };
 
 /// All rows, sorted by name and opset.

@@ -11,8 +11,12 @@
 namespace vkfuse::onnx {
 namespace {
 
-/// One entry of Reshape's operand: 0 copies the input's dimension, -1 takes what remains.
-Result<Dim> reshaped_dim(const Shape& input, std::size_t axis, std::int64_t size, bool zero_is_size) {
+/// One entry of Reshape's operand: 0 copies the input's dimension, -1 takes what remains. So does what is neither a number nor a
+/// symbol: the model is sound only if it comes to that.
+Result<Dim> reshaped_dim(const Shape& input, std::size_t axis, const std::optional<Dim>& stated, bool zero_is_size) {
+  if (!stated) return Dim(-1);
+  if (stated->is_symbol()) return *stated;
+  const std::int64_t size = stated->size();
   if (size < -1) return invalid("The shape operand holds {}; sizes are not negative, except for one -1.", size);
   if (size != 0 || zero_is_size) return Dim(size);
   if (axis < input.size()) return input[axis];
@@ -42,15 +46,16 @@ Result<std::int64_t> divided(const Shape& shape, std::size_t axis, std::int64_t 
 }  // namespace
 
 Result<Outputs> import_reshape(const NodeContext& node) {
-  VKF_TRY(sizes, node.known_list(1, "shape"));
+  VKF_TRY(sizes, node.known_dims(1, "shape"));
   VKF_TRY(allow_zero, node.attributes().integer("allowzero", 0));
   Shape shape;
   for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
     VKF_TRY(dim, reshaped_dim(node.tensor(0).shape(), axis, sizes[axis], allow_zero != 0));
     shape.push_back(std::move(dim));
   }
-  if (std::ranges::count(sizes, -1) > 1) {
-    return invalid("The shape operand is [{}]; only one entry may be -1.", fmt::join(sizes, ", "));
+  if (std::ranges::count(shape, Dim(-1)) > 1) {
+    if (std::ranges::any_of(sizes, [](const std::optional<Dim>& dim) { return !dim; })) return unsupported("The shape operand is only known when the program runs, but for {}.", to_text(shape));
+    return invalid("The shape operand is {}; only one entry may be -1.", to_text(shape));
   }
   return Outputs{node.tensor(0).reshape(std::move(shape))};
 }
@@ -108,8 +113,8 @@ Result<Outputs> import_transpose(const NodeContext& node) {
 }
 
 Result<Outputs> import_expand(const NodeContext& node) {
-  VKF_TRY(sizes, known_sizes(node, 1));
-  VKF_TRY(shape, broadcast(node.tensor(0).shape(), to_shape(sizes)));
+  VKF_TRY(wanted, known_shape(node, 1));
+  VKF_TRY(shape, broadcast(node.tensor(0).shape(), wanted));
   return Outputs{node.tensor(0).broadcast_to(std::move(shape))};
 }
 

@@ -13,9 +13,9 @@ namespace {
 
 using List = std::vector<std::int64_t>;
 
-Result<void> check_length(std::string_view what, const List& list, std::size_t length) {
-  if (list.size() == length) return {};
-  return invalid("The list of {} has {} entries; it must have {}.", what, list.size(), length);
+Result<void> check_length(std::string_view what, std::size_t count, std::size_t length) {
+  if (count == length) return {};
+  return invalid("The list of {} has {} entries; it must have {}.", what, count, length);
 }
 
 /// Axes 0, 1, ... where none are stated.
@@ -23,6 +23,27 @@ Result<std::vector<int>> axes_or_first(const std::optional<List>& stated, std::s
   List axes;
   for (std::size_t i = 0; i < count; ++i) axes.push_back(static_cast<std::int64_t>(i));
   return checked_axes(stated.value_or(axes), rank, "An axis");
+}
+
+/// Slice's ends: numbers, symbols, and nothing for what is neither.
+Result<std::optional<std::vector<std::optional<Dim>>>> slice_ends(const NodeContext& node) {
+  using Ends = std::optional<std::vector<std::optional<Dim>>>;
+  if (node.has(2) && !node.attributes().has("ends")) {
+    VKF_TRY(ends, node.known_dims(2, "ends"));
+    return Ends(std::move(ends));
+  }
+  VKF_TRY(ends, stated_list(node, "ends", 2));
+  return ends ? Ends(std::vector<std::optional<Dim>>(ends->begin(), ends->end())) : Ends();
+}
+
+/// The first elements of an axis, as many as a symbol says: no more than there are, which becomes a promise of the symbol.
+Tensor begin_of(const Tensor& x, int axis, const Dim& count) {
+  const Dim& size = x.shape()[static_cast<std::size_t>(axis)];
+  if (size == count) return x;
+  if (size.is_symbol()) return Tensor::failed(unsupported("A slice of {} elements of {} is only known when the program runs.", count.text(), size.text()));
+  DimFacts facts = count.facts();
+  facts.max = std::min(facts.max, size.size());
+  return x.gather(Tensor::iota(DType::i32, {Dim::any(count.name(), facts)}, 0), axis);
 }
 
 /// The sizes of Split's parts: stated, or as equal as the opset allows.
@@ -71,7 +92,7 @@ Result<std::vector<Padding>> paddings(const NodeContext& node) {
   const std::size_t rank = node.tensor(0).shape().size();
   VKF_TRY(stated, stated_list(node, "axes", 3));
   VKF_TRY(axes, axes_or_first(stated, rank, rank));
-  VKF_CHECK_OK(check_length("pads", *amounts, 2 * axes.size()));
+  VKF_CHECK_OK(check_length("pads", amounts->size(), 2 * axes.size()));
   constexpr std::int64_t kFar = std::int64_t{1} << 48;  // sums of sizes stay far from overflow
   std::vector<Padding> result;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -168,19 +189,26 @@ Result<Outputs> import_concat(const NodeContext& node) {
 
 Result<Outputs> import_slice(const NodeContext& node) {
   VKF_TRY(starts, stated_list(node, "starts", 1));
-  VKF_TRY(ends, stated_list(node, "ends", 2));
+  VKF_TRY(ends, slice_ends(node));
   VKF_TRY(stated_axes, stated_list(node, "axes", 3));
   VKF_TRY(steps, stated_list(node, "steps", 4));
   if (!starts || !ends) return invalid("The list of {} is missing.", !starts ? "starts" : "ends");
   VKF_TRY(axes, axes_or_first(stated_axes, starts->size(), node.tensor(0).shape().size()));
-  VKF_CHECK_OK(check_length("starts", *starts, axes.size()));
-  VKF_CHECK_OK(check_length("ends", *ends, axes.size()));
+  VKF_CHECK_OK(check_length("starts", starts->size(), axes.size()));
+  VKF_CHECK_OK(check_length("ends", ends->size(), axes.size()));
   if (!steps) steps = List(axes.size(), 1);
-  VKF_CHECK_OK(check_length("steps", *steps, axes.size()));
+  VKF_CHECK_OK(check_length("steps", steps->size(), axes.size()));
   Tensor result = node.tensor(0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if ((*steps)[i] == 0) return invalid("The step of axis {} is 0.", axes[i]);
-    result = result.slice(axes[i], (*starts)[i], (*ends)[i], (*steps)[i]);
+    const std::optional<Dim>& end = (*ends)[i];
+    if (end && !end->is_symbol()) {
+      result = result.slice(axes[i], (*starts)[i], end->size(), (*steps)[i]);
+    } else if (end && (*starts)[i] == 0 && (*steps)[i] == 1) {
+      result = begin_of(result, axes[i], *end);
+    } else {
+      return unsupported("The end of the slice along axis {} is only known when the program runs.", axes[i]);
+    }
   }
   return Outputs{std::move(result)};
 }
@@ -219,7 +247,7 @@ Result<Outputs> import_center_crop_pad(const NodeContext& node) {
   VKF_TRY(listed, node.attributes().integers("axes"));
   const std::optional<List> stated = node.attributes().has("axes") ? std::optional(listed) : std::nullopt;
   VKF_TRY(axes, axes_or_first(stated, shape.size(), shape.size()));
-  VKF_CHECK_OK(check_length("target sizes", target, axes.size()));
+  VKF_CHECK_OK(check_length("target sizes", target.size(), axes.size()));
   std::vector<Padding> amounts;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     VKF_TRY(size, static_size(shape, static_cast<std::size_t>(axes[i])));

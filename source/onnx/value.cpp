@@ -1,8 +1,15 @@
 #include "onnx/value.hpp"
 
+#include "base/error.hpp"
 #include "onnx/host_tensor.hpp"
 
 namespace vkfuse::onnx {
+
+Value pending_value() {
+  Value value(Tensor::failed(make_error(ErrorCode::internal, "A value that waits for the host is used as a tensor.")));
+  value.pending = true;
+  return value;
+}
 
 Value constant_value(TensorData data) {
   Tensor tensor = Tensor::constant(data.dtype, Shape(data.sizes.begin(), data.sizes.end()), data.bytes);

@@ -17,12 +17,18 @@ inline constexpr std::size_t kMaxKnownElements = 1 << 16;
 /// megabytes. Shapes, axes and bounds are far smaller.
 inline constexpr std::size_t kMaxComputedElements = 1024;
 
+/// Not of one part: constants are wherever they are read.
+inline constexpr int kFixed = -1;
+
 /// A tensor of the program, and its elements where they are known at import: initialisers,
 /// Constant nodes, static shapes and what is computed from them. Shape operands are read from there.
 struct Value {
   Tensor tensor;
   std::shared_ptr<const TensorData> known;
   bool is_int4 = false;  ///< of 4 bits in the model; held as i8 or u8
+  bool pending = false;  ///< waits for what the host computes; `tensor` is then invalid
+  /// The part of the model whose kernels compute the tensor; kFixed for what depends on no input.
+  int part = kFixed;
   /// The elements, where the name stands for a sequence; `tensor` is then invalid.
   std::shared_ptr<const std::vector<Value>> sequence;
 
@@ -35,6 +41,9 @@ struct Value {
 /// A sequence of tensors; an error where one of them is none, or where there are too many.
 Result<Value> sequence_value(std::vector<Value> elements);
 Result<void> check_sequence_length(std::size_t length);
+
+/// What stands for a value that only comes to be once the host has run.
+Value pending_value();
 
 /// A constant as a value; its elements stay known unless there are too many.
 Value constant_value(TensorData data);

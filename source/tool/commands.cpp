@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/program.hpp"
+#include "onnx/program_watcher.hpp"
 #include "store/store.hpp"
 #include "tool/model.hpp"
 
@@ -272,6 +273,68 @@ void say(const std::string& what) {
   if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "%s ...\n", what.c_str());
 }
 
+/// What the model makes of its inputs, in a line on stdout for each output.
+void print_outputs(const Outputs& outputs, int top) {
+  for (const auto& entry : outputs) std::printf("  %s : %s\n", entry.first.c_str(), summary(entry.second).c_str());
+  for (const auto& entry : outputs) print_top(entry.first, entry.second, top);
+}
+
+Result<void> show_times(const RunCommand& command, const Device& device, const std::string& model, const std::vector<KernelTime>& times) {
+  if (!command.trace.empty()) VKF_CHECK_OK(write_file(command.trace, to_trace(times, model, device.description().name)));
+  if (!command.profile) return {};
+  print_times(times);
+  std::printf("%s\n", summary(device.store()).c_str());
+  return {};
+}
+
+/// A model that runs on the host too, or for each size by itself.
+Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelOptions how, const GivenInputs& given) {
+  VKF_TRY(device, open_device(common));
+  VKF_TRY(options, compile_options(common));
+  say("Compiling");
+  VKF_TRY(program, load_in_parts(device, command.model, how, options));
+  VKF_TRY(graph, graph_of(program.inputs()));
+  VKF_TRY(inputs, inputs_for(graph, given));
+  onnx::Watcher watcher;
+  Outputs outputs;
+  for (int i = 0; i < command.repeat; ++i) {
+    watcher = {};
+    VKF_TRY(made, onnx::run_program(program, views(inputs), watcher));
+    outputs = std::move(made);
+  }
+  const std::string name = fs::path(command.model).stem().string();
+  std::printf("%s on %s: %d kernel%s, %d step%s of the host\n", name.c_str(), device.description().name.c_str(), watcher.kernels, watcher.kernels == 1 ? "" : "s",
+              watcher.host_steps, watcher.host_steps == 1 ? "" : "s");
+  print_outputs(outputs, command.top);
+  if (how.floats) {
+    how.floats.reset();
+    VKF_TRY(plain, load_in_parts(device, command.model, how, options));
+    VKF_TRY(plain_graph, graph_of(plain.inputs()));
+    VKF_TRY(plain_inputs, inputs_for(plain_graph, given));
+    VKF_TRY(wanted, plain.run(views(plain_inputs)));
+    print_errors(outputs, wanted);
+  }
+  if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, command.output_dir));
+  if (!command.profile && command.trace.empty()) return 0;
+  VKF_TRY(times, program.profile(views(inputs)));
+  VKF_CHECK_OK(show_times(command, device, name, times));
+  return 0;
+}
+
+Result<std::string> plan_whole(const Common& common, const PlanCommand& command, ir::Graph graph) {
+  VKF_TRY(device, open_device(common));
+  VKF_TRY(program, compile_model(common, device, std::move(graph)));
+  return program.explain(command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan);
+}
+
+/// The plan of such a model, for inputs of the sizes that --dim says.
+Result<std::string> plan_in_parts(const Common& common, const PlanCommand& command, const ModelOptions& how) {
+  VKF_TRY(device, open_device(common));
+  VKF_TRY(options, compile_options(common));
+  VKF_TRY(program, load_in_parts(device, command.model, how, options));
+  return program.explain(command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan);
+}
+
 }  // namespace
 
 Result<int> run_model(const Common& common, const RunCommand& command) {
@@ -281,7 +344,10 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
     if (entry.second.tensor) how.input_sizes[entry.first] = entry.second.tensor->sizes;
   }
   say(fmt::format("Reading {}", command.model));
-  VKF_TRY(graph, load_model(command.model, how));
+  auto loaded = load_model(command.model, how);
+  if (!loaded && !common.no_host && may_load_in_parts(command.model, loaded.error())) return run_in_parts(common, command, std::move(how), given);
+  if (!loaded) return std::move(loaded).error();
+  ir::Graph graph = *std::move(loaded);
   VKF_TRY(inputs, inputs_for(graph, given));
   VKF_TRY(device, open_device(common));
   say("Compiling");
@@ -293,8 +359,7 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   }
   std::printf("%s on %s: %d kernel%s\n", graph.name.c_str(), device.description().name.c_str(), program.kernel_count(),
               program.kernel_count() == 1 ? "" : "s");
-  for (const auto& entry : outputs) std::printf("  %s : %s\n", entry.first.c_str(), summary(entry.second).c_str());
-  for (const auto& entry : outputs) print_top(entry.first, entry.second, command.top);
+  print_outputs(outputs, command.top);
   if (how.floats) {
     how.floats.reset();
     VKF_TRY(plain, load_model(command.model, how));
@@ -306,20 +371,17 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   if (!command.output_dir.empty()) VKF_CHECK_OK(write_outputs(outputs, command.output_dir));
   if (command.profile || !command.trace.empty()) {
     VKF_TRY(times, program.profile_host(views(inputs)));
-    if (!command.trace.empty()) VKF_CHECK_OK(write_file(command.trace, to_trace(times, graph.name, device.description().name)));
-    if (!command.profile) return 0;
-    print_times(times);
-    std::printf("%s\n", summary(device.store()).c_str());
+    VKF_CHECK_OK(show_times(command, device, graph.name, times));
   }
   return 0;
 }
 
 Result<int> show_plan(const Common& common, const PlanCommand& command) {
   VKF_TRY(how, model_options(common));
-  VKF_TRY(graph, load_model(command.model, how));
-  VKF_TRY(device, open_device(common));
-  VKF_TRY(program, compile_model(common, device, std::move(graph)));
-  VKF_TRY(text, program.explain(command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan));
+  auto graph = load_model(command.model, how);
+  const bool in_parts = !graph && !common.no_host && may_load_in_parts(command.model, graph.error());
+  if (!graph && !in_parts) return std::move(graph).error();
+  VKF_TRY(text, in_parts ? plan_in_parts(common, command, how) : plan_whole(common, command, *std::move(graph)));
   if (command.output.empty()) {
     std::fputs(text.c_str(), stdout);
   } else {

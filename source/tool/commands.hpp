@@ -19,6 +19,7 @@ struct Common {
   std::string cache;  ///< a folder, "off", or empty
   std::vector<std::string> dims;  ///< NAME=NUMBER
   std::string dtype;              ///< "f16", "bf16" or empty
+  bool no_host = false;           ///< operators that run on the host are errors
 };
 
 struct RunCommand {

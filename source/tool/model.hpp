@@ -10,6 +10,7 @@
 
 #include "ir/graph.hpp"
 #include "vkfuse/executable.hpp"
+#include "vkfuse/onnx.hpp"
 
 namespace vkfuse::tool {
 
@@ -22,6 +23,13 @@ struct ModelOptions {
 
 /// A model file as a graph: .vkf is the text form, .onnx goes through the importer.
 Result<ir::Graph> load_model(const std::filesystem::path& path, const ModelOptions& options = {});
+
+/// A model whose import asks for the host, or for the sizes of its inputs, as a program in parts.
+Result<onnx::OnnxProgram> load_in_parts(const Device& device, const std::filesystem::path& path, const ModelOptions& options, const CompileOptions& how);
+/// Whether load_in_parts may take what load_model gave this error for.
+bool may_load_in_parts(const std::filesystem::path& path, const Error& error);
+/// A graph with these inputs alone, for the functions below.
+Result<ir::Graph> graph_of(const std::vector<Port>& inputs);
 
 /// A whole file as text.
 Result<std::string> read_text(const std::filesystem::path& path);

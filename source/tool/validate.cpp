@@ -7,6 +7,7 @@
 
 #include "api/program.hpp"
 #include "api/tensor_node.hpp"
+#include "onnx/program_watcher.hpp"
 #include "reference/reference.hpp"
 #include "reference/tolerance.hpp"
 #include "vkfuse/onnx.hpp"
@@ -189,26 +190,30 @@ Result<std::vector<onnx::TensorData>> read_tensors(const fs::path& folder, std::
   return all;
 }
 
-/// A model with the test data's inputs: scalars and vectors are given as constants only where the
-/// import needs their values, because they decide shapes.
-Result<onnx::OnnxModel> load_case(const fs::path& model, const fs::path& data) {
-  auto plain = onnx::load_onnx(model);
-  if (plain || plain.error().code != ErrorCode::unsupported) return plain;
-  auto inputs = read_tensors(data, "input_");
-  if (!inputs) return plain;  // what the model itself lacks says more
-  // Sizes that only the program would know are those of the data.
+/// Sizes that only the program would know are those of the data.
+onnx::OnnxOptions sizes_of(const std::vector<onnx::TensorData>& inputs) {
   onnx::OnnxOptions options;
-  for (const onnx::TensorData& tensor : *inputs) {
+  for (const onnx::TensorData& tensor : inputs) {
     if (!tensor.name.empty()) options.input_sizes.emplace(tensor.name, tensor.sizes);
   }
-  auto sized = onnx::load_onnx(model, options);
-  if (sized || sized.error().code != ErrorCode::unsupported) return sized;
-  for (const onnx::TensorData& tensor : *inputs) {
+  return options;
+}
+
+Result<onnx::OnnxModel> load_sized(const fs::path& model, const std::vector<onnx::TensorData>& inputs) {
+  auto plain = onnx::load_onnx(model);
+  if (plain || !may_load_in_parts(model, plain.error())) return plain;
+  return onnx::load_onnx(model, sizes_of(inputs));
+}
+
+/// The same where the import needs values, because they decide shapes: scalars and vectors are given as constants.
+Result<onnx::OnnxModel> load_informed(const fs::path& model, const std::vector<onnx::TensorData>& inputs, Result<onnx::OnnxModel> otherwise) {
+  onnx::OnnxOptions options = sizes_of(inputs);
+  for (const onnx::TensorData& tensor : inputs) {
     if (!tensor.name.empty() && tensor.sizes.size() <= 1) options.known_inputs.emplace(tensor.name, tensor);
   }
-  if (options.known_inputs.empty()) return plain;
+  if (options.known_inputs.empty()) return otherwise;
   auto informed = onnx::load_onnx(model, options);
-  return informed ? std::move(informed) : std::move(plain);
+  return informed ? std::move(informed) : std::move(otherwise);
 }
 
 /// The test data stores bfloat16 as u16: the graph says which it is.
@@ -224,12 +229,97 @@ DType input_dtype(const ir::Graph& graph, const std::string& name) {
   return DType::f32;
 }
 
+/// A column that says what the elements are, exactly.
+reference::Column exact_column(const HostTensor& tensor) {
+  reference::Column column;
+  for (std::size_t at = 0; at < tensor.bytes.size(); at += static_cast<std::size_t>(size_of(tensor.dtype))) {
+    column.value.push_back(is_float(tensor.dtype) ? ir::decode(tensor.dtype, tensor.bytes.data() + at) : 0);
+    column.integer.push_back(is_float(tensor.dtype) ? 0 : ir::decode_int(tensor.dtype, tensor.bytes.data() + at));
+    column.bound.push_back(0);
+  }
+  return column;
+}
+
+/// Runs a program in parts and compares what each part stores with the reference, which reads what the device has read.
+/// Leaves in `columns` what the last part's results should be, by the names of the model's outputs.
+Result<Outputs> run_parts(const onnx::OnnxProgram& program, const Inputs& inputs, CaseResult& result, std::map<std::string, reference::Column>& columns,
+                          std::string& wrong) {
+  onnx::Watcher watcher;
+  std::map<std::string, reference::Column> by_place;
+  std::vector<std::pair<std::string, std::string>> results;
+  watcher.part = [&](const onnx::PartRun& part) -> Result<void> {
+    RunInputs given;
+    for (const auto& entry : part.inputs) given.tensors.emplace(entry.first, entry.second);
+    VKF_TRY(symbols, symbols_of(part.graph, given.tensors));
+    given.symbols = symbols;
+    for (const ir::Output& output : part.graph.outputs()) {
+      if (wrong.empty()) wrong = compare_with_reference(part.graph, output, part.outputs.at(output.name), given, result);
+      if (!part.is_last) continue;
+      VKF_TRY(column, reference::evaluate(part.graph, output.value, feeds_of(given)));
+      by_place.insert_or_assign(output.name, std::move(column));
+    }
+    results = part.results;
+    return {};
+  };
+  VKF_TRY(outputs, onnx::run_program(program, inputs, watcher));
+  result.kernels = watcher.kernels;
+  result.host_steps = watcher.host_steps;
+  for (const auto& [name, tensor] : outputs) columns.insert_or_assign(name, exact_column(tensor));
+  for (const auto& [name, place] : results) {
+    if (const auto found = by_place.find(place); found != by_place.end()) columns.insert_or_assign(name, found->second);
+  }
+  return outputs;
+}
+
+std::string kernels_text(const CaseResult& result) {
+  std::string text = fmt::format("{} kernel{}", result.kernels, result.kernels == 1 ? "" : "s");
+  if (result.host_steps > 0) text += fmt::format(", {} step{} of the host", result.host_steps, result.host_steps == 1 ? "" : "s");
+  return text;
+}
+
+/// A data set of a model that runs on the host too.
+Result<std::string> run_data_set_in_parts(const Device& device, const fs::path& model, std::vector<onnx::TensorData> inputs,
+                                          const std::vector<onnx::TensorData>& expected, const ValidateOptions& options, CaseResult& result) {
+  VKF_TRY(program, onnx::compile_onnx(device, model, sizes_of(inputs), compile_options(options)));
+  const std::vector<Port> ports = program.inputs();
+  std::map<std::string, HostTensor> tensors;
+  for (std::size_t i = 0; i < inputs.size() && i < ports.size(); ++i) {
+    const std::string name = inputs[i].name.empty() ? ports[i].name : inputs[i].name;
+    const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& one) { return one.name == name; });
+    if (port != ports.end()) tensors[name] = host_tensor(std::move(inputs[i]), port->dtype);
+  }
+  Inputs given;
+  for (const auto& entry : tensors) given.emplace(entry.first, HostView(entry.second.bytes, entry.second.sizes));
+  std::map<std::string, reference::Column> columns;
+  std::string wrong;
+  VKF_TRY(outputs, run_parts(program, given, result, columns, wrong));
+  const std::vector<std::string> names = program.output_names();
+  for (std::size_t i = 0; wrong.empty() && i < expected.size() && i < names.size(); ++i) {
+    const HostTensor& got = outputs.at(names[i]);
+    wrong = compare_with_file(got, host_tensor(expected[i], got.dtype), columns.at(names[i]));
+    if (!wrong.empty()) wrong = fmt::format("Output '{}': {}", names[i], wrong);
+  }
+  return wrong;
+}
+
 /// Runs one data set; an empty sentence means that everything agrees.
 Result<std::string> run_data_set(const Device& device, const fs::path& folder, const fs::path& data, const ValidateOptions& options,
                                  CaseResult& result) {
-  VKF_TRY(model, load_case(folder / "model.onnx", data));
-  VKF_TRY(inputs, read_tensors(data, "input_"));
-  VKF_TRY(expected, read_tensors(data, "output_"));
+  const fs::path path = folder / "model.onnx";
+  auto read = read_tensors(data, "input_");
+  auto loaded = load_sized(path, read ? *read : std::vector<onnx::TensorData>());
+  if (!loaded && !read) return std::move(loaded).error();  // what the model itself lacks says more
+  VKF_TRY(inputs, std::move(read));
+  auto files = read_tensors(data, "output_");
+  if (!files && !loaded) return std::move(loaded).error();
+  VKF_TRY(expected, std::move(files));
+  if (!loaded && options.host && loaded.error().code == ErrorCode::unsupported) {
+    auto in_parts = run_data_set_in_parts(device, path, inputs, expected, options, result);
+    if (in_parts || in_parts.error().code != ErrorCode::unsupported) return in_parts;
+  }
+  if (!loaded && loaded.error().code == ErrorCode::unsupported) loaded = load_informed(path, inputs, std::move(loaded));
+  if (!loaded) return std::move(loaded).error();
+  onnx::OnnxModel model = *std::move(loaded);
   VKF_TRY(graph, api::to_graph(model.outputs, model.output_names, folder.filename().string()));
   RunInputs run_inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -265,10 +355,41 @@ int ValidateReport::count(Verdict verdict) const {
   return static_cast<int>(std::count_if(cases.begin(), cases.end(), [&](const CaseResult& one) { return one.verdict == verdict; }));
 }
 
+namespace {
+
+/// The sentence of a model that is right.
+std::string figures_of(const CaseResult& result) {
+  std::string text = fmt::format("largest error / bound {:.3f}, {}", result.max_ratio, kernels_text(result));
+  if (result.unbounded > 0) text += fmt::format("; {} elements without a bound agree with the reference", result.unbounded);
+  return text;
+}
+
+/// A model that runs on the host too, on random inputs.
+CaseResult validate_in_parts(const Device& device, const fs::path& path, const ValidateOptions& options) {
+  CaseResult result;
+  result.name = path.filename().string();
+  auto program = load_in_parts(device, path, {}, compile_options(options));
+  if (!program) return stopped(std::move(result), program.error());
+  auto graph = graph_of(program->inputs());
+  if (!graph) return stopped(std::move(result), graph.error());
+  auto inputs = random_inputs(*graph, options.seed);
+  if (!inputs) return stopped(std::move(result), inputs.error());
+  std::map<std::string, reference::Column> columns;
+  std::string wrong;
+  auto outputs = run_parts(*program, views(*inputs), result, columns, wrong);
+  if (!outputs) return stopped(std::move(result), outputs.error());
+  if (!wrong.empty()) return failed(std::move(result), std::move(wrong));
+  result.detail = figures_of(result);
+  return result;
+}
+
+}  // namespace
+
 CaseResult validate_model(const Device& device, const fs::path& path, const ValidateOptions& options) {
   CaseResult result;
   result.name = path.filename().string();
   auto graph = load_model(path);
+  if (!graph && options.host && may_load_in_parts(path, graph.error())) return validate_in_parts(device, path, options);
   if (!graph) return stopped(std::move(result), graph.error());
   auto inputs = random_inputs(*graph, options.seed);
   if (!inputs) return stopped(std::move(result), inputs.error());
@@ -283,8 +404,7 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
     if (first_wrong.empty()) first_wrong = wrong;
   }
   if (!first_wrong.empty()) return failed(std::move(result), std::move(first_wrong));
-  result.detail = fmt::format("largest error / bound {:.3f}, {} kernel{}", result.max_ratio, result.kernels, result.kernels == 1 ? "" : "s");
-  if (result.unbounded > 0) result.detail += fmt::format("; {} elements without a bound agree with the reference", result.unbounded);
+  result.detail = figures_of(result);
   return result;
 }
 
@@ -303,7 +423,7 @@ CaseResult validate_case(const Device& device, const fs::path& folder, const Val
     result.detail = "The folder has no test_data_set_*.";
     return result;
   }
-  result.detail = fmt::format("{} kernel{}", result.kernels, result.kernels == 1 ? "" : "s");
+  result.detail = kernels_text(result);
   return result;
 }
 

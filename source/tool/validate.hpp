@@ -42,12 +42,14 @@ struct CaseResult {
   int kernels = 0;
   double seconds = 0;           ///< of compiling, running and comparing
   std::vector<OutputResult> outputs;  ///< of a model; a case of files has none
+  int host_steps = 0;
 };
 
 struct ValidateOptions {
   bool fusion = true;
   Numerics numerics = Numerics::standard;
   std::uint64_t seed = 0;
+  bool host = true;  ///< operators may run on the host
 };
 
 struct ValidateReport {

@@ -28,6 +28,7 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   options.fusion = command.fusion == "on";
   options.numerics = common.strict ? Numerics::strict : Numerics::standard;
   options.seed = command.seed;
+  options.host = !common.no_host;
   VKF_TRY(device_wanted, device_options(common));
   VKF_TRY(found, wanted_devices(common, device_wanted, !command.report.empty()));
   std::vector<DeviceReport> reports;

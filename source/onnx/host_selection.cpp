@@ -1,0 +1,188 @@
+// Elements picked by their values: NonZero, Compress, Unique.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "onnx/host_operators.hpp"
+#include "onnx/host_tensor.hpp"
+#include "onnx/operands.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+bool is_non_zero(const TensorData& x, std::size_t i) {
+  return is_float(x.dtype) ? element_real(x, i) != 0 : element_int(x, i) != 0;
+}
+
+std::int64_t product(const Sizes& sizes, std::size_t first, std::size_t last) {
+  std::int64_t count = 1;
+  for (std::size_t i = first; i < last; ++i) count *= sizes[i];
+  return count;
+}
+
+/// A tensor as slices along one axis: [outer, count, inner]. Without an axis, as a list of elements.
+struct Slices {
+  std::int64_t outer = 1, count = 1, inner = 1;
+  std::size_t axis = 0;
+  bool flat = false;
+};
+
+Result<Slices> slices_of(const NodeContext& node, const Sizes& sizes) {
+  Slices slices;
+  if (!node.attributes().has("axis")) {
+    slices.flat = true;
+    slices.count = product(sizes, 0, sizes.size());
+    return slices;
+  }
+  VKF_TRY(axis, axis_attribute(node, 0));
+  slices.axis = static_cast<std::size_t>(axis);
+  slices.outer = product(sizes, 0, slices.axis);
+  slices.count = sizes[slices.axis];
+  slices.inner = product(sizes, slices.axis + 1, sizes.size());
+  return slices;
+}
+
+Sizes with_count(const Sizes& sizes, const Slices& slices, std::int64_t count) {
+  if (slices.flat) return {count};
+  Sizes result = sizes;
+  result[slices.axis] = count;
+  return result;
+}
+
+TensorData picked(const TensorData& x, const Slices& slices, const std::vector<std::int64_t>& wanted) {
+  TensorData result{{}, x.dtype, with_count(x.sizes, slices, static_cast<std::int64_t>(wanted.size())), {}};
+  const auto run = static_cast<std::size_t>(slices.inner * size_of(x.dtype));
+  result.bytes.resize(static_cast<std::size_t>(slices.outer) * wanted.size() * run);
+  std::byte* to = result.bytes.data();
+  if (run == 0) return result;
+  for (std::int64_t outer = 0; outer < slices.outer; ++outer) {
+    for (const std::int64_t at : wanted) {
+      std::memcpy(to, x.bytes.data() + static_cast<std::size_t>(outer * slices.count + at) * run, run);
+      to += run;
+    }
+  }
+  return result;
+}
+
+/// A number that orders elements as their values do: zeros are equal, and NaNs, which come last.
+std::uint64_t order_of(const TensorData& x, std::size_t i) {
+  constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
+  if (!is_float(x.dtype)) {
+    const auto bits = static_cast<std::uint64_t>(element_int(x, i));
+    return x.dtype == DType::u64 ? bits : bits ^ kSign;
+  }
+  const double value = element_real(x, i);
+  if (std::isnan(value)) return UINT64_MAX;
+  const auto bits = std::bit_cast<std::uint64_t>(value == 0 ? 0.0 : value);
+  return (bits & kSign) != 0 ? ~bits : bits | kSign;
+}
+
+Result<const TensorData*> condition_of(const NodeContext& node, const Slices& slices) {
+  const TensorData& condition = node.data(1);
+  if (condition.dtype != DType::boolean || condition.sizes.size() != 1) {
+    return invalid("The condition (operand 1) is {} of rank {}; it must be a list of bool.", name_of(condition.dtype), condition.sizes.size());
+  }
+  if (condition.sizes[0] > slices.count) return invalid("The condition has {} elements; the axis has {}.", condition.sizes[0], slices.count);
+  return &condition;
+}
+
+}  // namespace
+
+Result<HostResults> non_zero(const NodeContext& node) {
+  const TensorData& x = node.data(0);
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < element_count(x); ++i) {
+    if (is_non_zero(x, i)) found.push_back(i);
+  }
+  // One row of positions per axis; a scalar has none.
+  std::vector<std::int64_t> positions;
+  positions.reserve(x.sizes.size() * found.size());
+  for (std::size_t axis = 0; axis < x.sizes.size(); ++axis) {
+    const std::int64_t inner = product(x.sizes, axis + 1, x.sizes.size());
+    for (const std::size_t i : found) positions.push_back(static_cast<std::int64_t>(i) / inner % x.sizes[axis]);
+  }
+  return HostResults{int64_data({static_cast<std::int64_t>(x.sizes.size()), static_cast<std::int64_t>(found.size())}, positions)};
+}
+
+Result<HostTypes> most_of_non_zero(const NodeContext& node) {
+  VKF_TRY(sizes, static_sizes(node.tensor(0).shape()));
+  VKF_TRY(count, vkfuse::element_count(sizes));
+  return HostTypes{{DType::i64, {static_cast<std::int64_t>(sizes.size()), count}}};
+}
+
+Result<HostResults> compress(const NodeContext& node) {
+  const TensorData& x = node.data(0);
+  VKF_TRY(slices, slices_of(node, x.sizes));
+  VKF_TRY(condition, condition_of(node, slices));
+  std::vector<std::int64_t> wanted;
+  for (std::size_t i = 0; i < element_count(*condition); ++i) {
+    if (is_non_zero(*condition, i)) wanted.push_back(static_cast<std::int64_t>(i));
+  }
+  return HostResults{picked(x, slices, wanted)};
+}
+
+Result<HostTypes> most_of_compress(const NodeContext& node) {
+  VKF_TRY(sizes, static_sizes(node.tensor(0).shape()));
+  VKF_TRY(slices, slices_of(node, sizes));
+  VKF_TRY(condition, static_sizes(node.tensor(1).shape()));
+  VKF_TRY(asked, vkfuse::element_count(condition));
+  return HostTypes{{node.dtype(), with_count(sizes, slices, std::min(slices.count, asked))}};
+}
+
+Result<HostResults> unique(const NodeContext& node) {
+  const TensorData& x = node.data(0);
+  VKF_TRY(sorted, node.attributes().integer("sorted", 1));
+  VKF_TRY(slices, slices_of(node, x.sizes));
+  // What each slice is compared by, element by element.
+  const auto count = static_cast<std::size_t>(slices.count);
+  const auto inner = static_cast<std::size_t>(slices.inner), length = static_cast<std::size_t>(slices.outer) * inner;
+  std::vector<std::uint64_t> keys(count * length);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::size_t outer = i / inner / count, at = i / inner % count;
+    keys[at * length + outer * inner + i % inner] = order_of(x, i);
+  }
+  const auto key = [&](std::size_t slice) { return std::span(keys).subspan(slice * length, length); };
+  const auto before = [&](std::size_t a, std::size_t b) { return std::ranges::lexicographical_compare(key(a), key(b)); };
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), before);
+  // Groups of equal slices, each by its first.
+  std::vector<std::int64_t> first, inverse(count), counts;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i == 0 || before(order[i - 1], order[i])) {
+      first.push_back(static_cast<std::int64_t>(order[i]));
+      counts.push_back(0);
+    }
+    inverse[order[i]] = static_cast<std::int64_t>(first.size()) - 1;
+    ++counts.back();
+  }
+  if (sorted == 0) {
+    std::vector<std::int64_t> groups(first.size()), place(first.size());
+    std::iota(groups.begin(), groups.end(), 0);
+    const auto at = [](auto& list, std::int64_t i) -> auto& { return list[static_cast<std::size_t>(i)]; };
+    std::ranges::sort(groups, {}, [&](std::int64_t group) { return at(first, group); });
+    for (std::size_t i = 0; i < groups.size(); ++i) at(place, groups[i]) = static_cast<std::int64_t>(i);
+    std::vector<std::int64_t> first_seen, counts_seen;
+    for (const std::int64_t group : groups) {
+      first_seen.push_back(at(first, group));
+      counts_seen.push_back(at(counts, group));
+    }
+    for (std::int64_t& group : inverse) group = at(place, group);
+    first = std::move(first_seen);
+    counts = std::move(counts_seen);
+  }
+  const auto found = static_cast<std::int64_t>(first.size());
+  return HostResults{picked(x, slices, first), int64_data({found}, first), int64_data({slices.count}, inverse), int64_data({found}, counts)};
+}
+
+Result<HostTypes> most_of_unique(const NodeContext& node) {
+  VKF_TRY(sizes, static_sizes(node.tensor(0).shape()));
+  VKF_TRY(slices, slices_of(node, sizes));
+  const std::pair<DType, Sizes> list{DType::i64, {slices.count}};
+  return HostTypes{{node.dtype(), with_count(sizes, slices, slices.count)}, list, list, list};
+}
+
+}  // namespace vkfuse::onnx

@@ -1,0 +1,443 @@
+#include "onnx/node_import.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "api/tensor_node.hpp"
+#include "onnx/host_tensor.hpp"
+#include "onnx/known_values.hpp"
+#include "onnx/text.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+/// Functions calling functions, and graphs in graphs, may not nest deeper: a sound model does not recurse.
+constexpr int kMaxCallDepth = 32;
+/// Inlining can square the size of a model, or worse; this many bytes of nodes may be inlined.
+constexpr std::size_t kMaxInlinedBytes = std::size_t{1} << 28;
+/// Every operator on a sequence makes a list of its own: this many elements may be in all of them.
+constexpr std::size_t kMaxSequenceElements = std::size_t{1} << 18;
+/// What the host may compute during import: larger operands wait for the run.
+constexpr std::size_t kMostFoldedOnHost = 4096;
+
+std::string describe(const pb::NodeProto& node) {
+  if (!node.name().empty()) return fmt::format("node {}", in_quotes(node.name()));
+  // Exporters may leave nodes unnamed; the first output names one as well.
+  return node.output_size() > 0 ? fmt::format("the node that computes {}", in_quotes(node.output(0)))
+                                : "an unnamed node";
+}
+
+/// Whether the space-separated list holds the name.
+bool lists(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    if (list.substr(0, end) == name) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
+/// An attribute the row does not read could change the result: better no answer than a wrong one.
+Result<void> check_attributes(const OperatorRow& row, const Attributes& attributes) {
+  for (std::string_view name : attributes.names()) {
+    if (!lists(row.attributes, name)) {
+      return unsupported("Attribute {} of operator {} is not supported.", in_quotes(name), in_quotes(row.name));
+    }
+  }
+  return {};
+}
+
+Result<void> check_operands(const OperatorRow& row, std::span<const Value* const> operands) {
+  const auto count = static_cast<std::int64_t>(operands.size());
+  if (count < row.operands.least || count > row.operands.most) {
+    return invalid("Operator {} has {} operands; it takes {}.", in_quotes(row.name), count,
+                   row.operands.least == row.operands.most ? fmt::format("{}", row.operands.least)
+                   : row.operands.most == kVariadic        ? fmt::format("at least {}", row.operands.least)
+                                                    : fmt::format("{} to {}", row.operands.least, row.operands.most));
+  }
+  // Which operands of these may be left out, and what they are, is said where they are entered.
+  if (row.control == Control::loop || row.control == Control::scan) return {};
+  // A list has no gaps.
+  const std::int64_t required = row.operands.most == kVariadic ? count : row.operands.least;
+  for (std::int64_t i = 0; i < required; ++i) {
+    if (operands[static_cast<std::size_t>(i)] == nullptr) {
+      return invalid("Operand {} of operator {} is left out, but is not optional.", i, in_quotes(row.name));
+    }
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const bool wanted = row.takes == Takes::sequences && i == 0;
+    if (operands[i] == nullptr || (operands[i]->sequence != nullptr) == wanted) continue;
+    return invalid("Operand {} of operator {} is a {}; it must be a {}.", i, in_quotes(row.name),
+                   wanted ? "tensor" : "sequence", wanted ? "sequence" : "tensor");
+  }
+  if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype())) return {};
+  return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),
+                 name_of(operands[0]->tensor.dtype()), name_of(row.takes));
+}
+
+/// Whether elements only come to be when the program runs.
+bool varies(const Value& value) {
+  if (value.sequence) return std::ranges::any_of(*value.sequence, varies);
+  return value.part != kFixed && !value.known;
+}
+
+/// A result as one of a part: an element of a sequence that came from elsewhere stays of its own.
+Value of_part(Value value, int part) {
+  if (value.sequence) {
+    std::vector<Value> elements = *value.sequence;
+    for (Value& element : elements) element = element.part == kFixed ? of_part(std::move(element), part) : element;
+    value.sequence = std::make_shared<const std::vector<Value>>(std::move(elements));
+  } else if (!value.known) {
+    value.part = part;
+  }
+  return value;
+}
+
+void names_in(const pb::NodeProto& node, std::vector<std::string>& names) {
+  names.insert(names.end(), node.input().begin(), node.input().end());
+  const auto of_graph = [&](const pb::GraphProto& graph) {
+    for (const pb::NodeProto& inner : graph.node()) names_in(inner, names);
+    for (const pb::ValueInfoProto& output : graph.output()) names.push_back(output.name());
+  };
+  for (const pb::AttributeProto& attribute : node.attribute()) {
+    if (attribute.has_g()) of_graph(attribute.g());
+    for (const pb::GraphProto& graph : attribute.graphs()) of_graph(graph);
+  }
+}
+
+}  // namespace
+
+Result<void> check_node(const OperatorRow& row, const Attributes& attributes, std::span<const Value* const> operands) {
+  VKF_CHECK_OK(check_attributes(row, attributes));
+  return check_operands(row, operands);
+}
+
+std::string_view normalised(std::string_view domain) { return domain.empty() ? kOnnxDomain : domain; }
+
+Opsets::Opsets(const OpsetImports& imports) {
+  for (const pb::OperatorSetIdProto& import : imports) {
+    versions_[std::string(normalised(import.domain()))] = import.version();
+  }
+}
+
+std::int64_t Opsets::of(std::string_view domain) const {
+  const auto found = versions_.find(normalised(domain));
+  return found != versions_.end() ? found->second : 0;
+}
+
+const pb::FunctionProto* Library::find(const pb::NodeProto& node) const {
+  const auto found = functions.find({normalised(node.domain()), node.op_type()});
+  return found != functions.end() ? found->second : nullptr;
+}
+
+Result<Library> index_functions(const pb::ModelProto& model) {
+  Library library;
+  for (const pb::FunctionProto& function : model.functions()) {
+    const std::pair<std::string_view, std::string_view> key{normalised(function.domain()), function.name()};
+    if (!library.functions.emplace(key, &function).second) {
+      return invalid("Function {} of domain {} is defined twice.", in_quotes(key.second), in_quotes(key.first));
+    }
+  }
+  return library;
+}
+
+Value in_dtype(Value value, const std::optional<DType>& floats) {
+  if (floats && !value.sequence && value.tensor.valid() && value.tensor.dtype() == DType::f32) value.tensor = value.tensor.cast(*floats);
+  return value;
+}
+
+Result<int> NodeImport::open(Frame frame) {
+  if (frame.depth > kMaxCallDepth) {
+    return invalid("Operator {} is {} levels deep: it calls itself, or nests too deeply.", in_quotes(frame.node->op_type()), kMaxCallDepth);
+  }
+  frames_.push_back(std::move(frame));
+  return static_cast<int>(frames_.size()) - 1;
+}
+
+Result<void> NodeImport::define(int frame, const std::string& name, std::optional<Value> value) {
+  if (name.empty()) return invalid("A value without a name cannot be used.");
+  auto& values = frames_[static_cast<std::size_t>(frame)].values;
+  const auto [entry, is_new] = values.try_emplace(name);
+  if (!is_new && !(entry->second && entry->second->pending)) {
+    return invalid("The name {} is given to two values; in ONNX each name has one.", in_quotes(name));
+  }
+  entry->second = std::move(value);
+  return {};
+}
+
+Result<const Value*> NodeImport::find(int frame, const std::string& name, const std::string& reader) const {
+  for (int at = frame; at >= 0; at = frames_[static_cast<std::size_t>(at)].parent) {
+    const auto& values = frames_[static_cast<std::size_t>(at)].values;
+    if (const auto found = values.find(name); found != values.end()) return found->second ? &*found->second : nullptr;
+  }
+  for (int at = frame; at >= 0; at = frames_[static_cast<std::size_t>(at)].parent) {
+    const Nodes* nodes = frames_[static_cast<std::size_t>(at)].nodes;
+    const bool computed_later = nodes != nullptr && std::ranges::any_of(*nodes, [&](const pb::NodeProto& node) {
+      return std::ranges::find(node.output(), name) != node.output().end();
+    });
+    if (!computed_later) continue;
+    return invalid("{} reads {} before the node that computes it: the nodes are not sorted, or form a cycle.", reader,
+                   in_quotes(name));
+  }
+  return invalid("{} reads {}, which is not an input, an initialiser or the output of a node.", reader,
+                 in_quotes(name));
+}
+
+void NodeImport::push_nodes(int frame) {
+  const Nodes& nodes = *frames_[static_cast<std::size_t>(frame)].nodes;
+  for (int i = nodes.size(); i-- > 0;) {
+    Step step;
+    step.node = &nodes.Get(i);
+    step.frame = frame;
+    left_.push_back(std::move(step));
+  }
+}
+
+Result<void> NodeImport::proceed() {
+  while (!left_.empty()) {
+    Step step = std::move(left_.back());
+    left_.pop_back();
+    const pb::NodeProto* node = step.node;
+    int frame = step.frame;
+    Result<void> taken = take(std::move(step));
+    if (taken) continue;
+    Error error = std::move(taken).error();
+    while (node != nullptr) {
+      error = std::move(error).within(fmt::format("importing {} ({})", describe(*node), node->op_type()));
+      node = frames_[static_cast<std::size_t>(frame)].node;
+      frame = frames_[static_cast<std::size_t>(frame)].caller;
+    }
+    return error;
+  }
+  return {};
+}
+
+Result<void> NodeImport::take(Step step) {
+  if (step.kind == Step::Kind::leave) return leave(std::move(step));
+  if (step.kind == Step::Kind::iterate) return iterate(std::move(step));
+  return take_node(std::move(step));
+}
+
+Result<void> NodeImport::take_node(Step step) {
+  const pb::NodeProto& node = *step.node;
+  const std::string_view domain = normalised(node.domain());
+  const std::int64_t opset = opset_of(step);
+  const pb::FunctionProto* function = library_.find(node);
+  const OperatorRow* row = function == nullptr ? find_operator(domain, node.op_type(), opset) : nullptr;
+  if (function == nullptr && row == nullptr) {
+    return unsupported("Operator {} (domain {}, opset {}), {}, is not supported.", in_quotes(node.op_type()),
+                       in_quotes(domain), opset, describe(node));
+  }
+  std::deque<Value> held;
+  std::vector<const Value*> operands;
+  for (const std::string& name : node.input()) {
+    operands.push_back(nullptr);
+    if (name.empty()) continue;
+    VKF_TRY(found, find(step.frame, name, fmt::format("Operator {}", in_quotes(node.op_type()))));
+    if (found == nullptr) continue;
+    if (found->pending) return put_off(std::move(step));
+    held.push_back(here(*found));
+    operands.back() = &held.back();
+  }
+  if (function != nullptr) return call(*function, step, operands);
+  if (row->control != Control::none) return enter(*row, step, operands);
+  VKF_TRY(outputs, apply(*row, step, operands));
+  VKF_CHECK_OK(check_outputs(outputs));
+  return bind(step, std::move(outputs));
+}
+
+Result<void> NodeImport::check_outputs(const Outputs& outputs) {
+  for (const Value& output : outputs) {
+    if (output.sequence) {
+      library_.sequence_elements += output.sequence->size();
+    } else if (!output.pending) {
+      if (!output.tensor.valid()) return Error(output.tensor.error());
+      note_promises(output.tensor);
+    }
+  }
+  if (library_.sequence_elements > kMaxSequenceElements) {
+    return unsupported("The sequences of the model have more than {} elements together.", kMaxSequenceElements);
+  }
+  return {};
+}
+
+void NodeImport::note_promises(const Tensor& tensor) {
+  for (const Dim& dim : tensor.shape()) {
+    if (!dim.is_symbol() || dim.facts().max == DimFacts().max) continue;
+    std::int64_t& most = largest_.try_emplace(dim.name(), dim.facts().max).first->second;
+    most = std::min(most, dim.facts().max);
+  }
+}
+
+Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, const std::vector<const Value*>& operands) {
+  Attributes attributes(*step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get());
+  VKF_CHECK_OK(check_node(row, attributes, operands));
+  Result<Outputs> outputs = Outputs();
+  if (row.import != nullptr) outputs = row.import(NodeContext(row, opset_of(step), step.node->output_size(), attributes, operands));
+  const bool waits = row.host != nullptr && (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported));
+  if (waits) outputs = on_host(row, step, std::move(attributes), operands);
+  if (!outputs) return outputs;
+  const bool is_fixed = std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
+  for (Value& output : *outputs) {
+    if (output.pending) continue;
+    output = in_dtype(folded(std::move(output), operands), library_.floats);
+    if (!is_fixed) output = of_part(std::move(output), part_);
+  }
+  return outputs;
+}
+
+Result<Outputs> NodeImport::on_host(const OperatorRow& row, const Step& step, Attributes attributes, const std::vector<const Value*>& operands) {
+  const auto is_small = [](const Value* operand) { return operand == nullptr || (operand->known && element_count(*operand->known) <= kMostFoldedOnHost); };
+  if (std::ranges::all_of(operands, is_small)) {
+    VKF_TRY(results, row.host(NodeContext(row, opset_of(step), step.node->output_size(), std::move(attributes), operands)));
+    Outputs outputs;
+    for (TensorData& result : results) outputs.push_back(constant_value(std::move(result)));
+    return outputs;
+  }
+  if (!library_.host_allowed) {
+    return unsupported("The shape that operator {} computes depends on data, so that it runs on the host between kernels, which is not allowed here.", in_quotes(row.name));
+  }
+  HostStep waiting{&row, opset_of(step), std::move(attributes), describe(*step.node), {}, step.node, step.frame};
+  for (const Value* operand : operands) waiting.operands.push_back(operand != nullptr ? std::optional(*operand) : std::nullopt);
+  host_steps_.push_back(std::move(waiting));
+  return Outputs(static_cast<std::size_t>(step.node->output_size()), pending_value());
+}
+
+Result<void> NodeImport::call(const pb::FunctionProto& function, const Step& step, const std::vector<const Value*>& operands) {
+  library_.inlined_bytes += function.ByteSizeLong();
+  if (library_.inlined_bytes > kMaxInlinedBytes) {
+    return unsupported("Inlining function {} makes the model larger than {} bytes.", in_quotes(function.name()),
+                       kMaxInlinedBytes);
+  }
+  if (static_cast<int>(operands.size()) > function.input_size()) {
+    return invalid("Function {} has {} operands; it takes {}.", in_quotes(function.name()), operands.size(),
+                   function.input_size());
+  }
+  const Frame& caller = frames_[static_cast<std::size_t>(step.frame)];
+  Frame body;
+  body.caller = step.frame;
+  body.node = step.node;
+  body.depth = caller.depth + 1;
+  body.nodes = &function.node();
+  body.opsets = std::make_shared<const Opsets>(function.opset_import());
+  body.attributes = std::make_shared<const Attributes>(*step.node, caller.attributes.get());
+  VKF_TRY(frame, open(std::move(body)));
+  for (int i = 0; i < function.input_size(); ++i) {
+    const Value* given = i < static_cast<int>(operands.size()) ? operands[static_cast<std::size_t>(i)] : nullptr;
+    VKF_CHECK_OK(define(frame, function.input(i), given != nullptr ? std::optional(*given) : std::nullopt));
+  }
+  Step after = step;
+  after.kind = Step::Kind::leave;
+  after.body = frame;
+  after.results.assign(function.output().begin(), function.output().end());
+  left_.push_back(std::move(after));
+  push_nodes(frame);
+  return {};
+}
+
+Result<void> NodeImport::leave(Step step) {
+  Outputs outputs;
+  for (const std::string& name : step.results) {
+    const bool is_call = frames_[static_cast<std::size_t>(step.body)].parent < 0;
+    VKF_TRY(value, find(step.body, name, fmt::format("The end of {} {}", is_call ? "function" : "a branch of operator", in_quotes(step.node->op_type()))));
+    if (value == nullptr) {
+      return invalid("Function {} returns {}, which its caller left out.", in_quotes(step.node->op_type()), in_quotes(name));
+    }
+    if (value->pending) return put_off(std::move(step));
+    outputs.push_back(*value);
+  }
+  // Nobody can read the names of the body any more, unless something in it was put off.
+  if (put_off_.empty()) frames_[static_cast<std::size_t>(step.body)].values.clear();
+  return bind(step, std::move(outputs));
+}
+
+Result<void> NodeImport::put_off(Step step) {
+  for (const std::string& name : step.node->output()) {
+    if (!name.empty() && step.frame >= 0) VKF_CHECK_OK(define(step.frame, name, pending_value()));
+  }
+  put_off_.push_back(std::move(step));
+  return {};
+}
+
+Result<void> NodeImport::bind(const Step& step, Outputs outputs) {
+  const pb::NodeProto& node = *step.node;
+  for (int i = 0; i < node.output_size(); ++i) {
+    if (node.output(i).empty()) continue;  // nobody reads it
+    if (i >= static_cast<int>(outputs.size())) {
+      return unsupported("Output {} ({}) of operator {} is not supported.", i, in_quotes(node.output(i)),
+                         in_quotes(node.op_type()));
+    }
+    VKF_CHECK_OK(define(step.frame, node.output(i), std::move(outputs[static_cast<std::size_t>(i)])));
+  }
+  return {};
+}
+
+Result<void> NodeImport::define_results(const HostStep& step, const std::vector<Value>& results) {
+  Step bound;
+  bound.node = step.node;
+  bound.frame = step.frame;
+  return bind(bound, results);
+}
+
+void NodeImport::begin_next_part() {
+  ++part_;
+  host_steps_.clear();
+  left_.assign(std::make_move_iterator(put_off_.rbegin()), std::make_move_iterator(put_off_.rend()));
+  put_off_.clear();
+}
+
+void NodeImport::bring(const Value& value, const Tensor& as) { brought_.insert_or_assign(value.tensor.node().get(), Brought{value.tensor, as}); }
+
+Value NodeImport::here(const Value& value) const {
+  if (value.sequence) {
+    std::vector<Value> elements;
+    for (const Value& element : *value.sequence) elements.push_back(here(element));
+    Value result = value;
+    result.sequence = std::make_shared<const std::vector<Value>>(std::move(elements));
+    return result;
+  }
+  if (!varies(value) || value.part == part_ || std::holds_alternative<ir::InputPayload>(value.tensor.node()->payload)) return value;
+  const auto found = brought_.find(value.tensor.node().get());
+  check(found != brought_.end(), "a value of an earlier part was not kept");
+  Value result = value;
+  result.tensor = found->second.as;
+  result.part = part_;
+  return result;
+}
+
+void NodeImport::look_up(const std::vector<std::string>& names, int frame, std::vector<Value>& found) const {
+  for (const std::string& name : names) {
+    for (int at = frame; at >= 0; at = frames_[static_cast<std::size_t>(at)].parent) {
+      const auto& values = frames_[static_cast<std::size_t>(at)].values;
+      const auto value = values.find(name);
+      if (value == values.end()) continue;
+      if (value->second && !value->second->pending) found.push_back(*value->second);
+      break;
+    }
+  }
+}
+
+std::vector<Value> NodeImport::read_later() const {
+  std::vector<Value> found;
+  for (const Step& step : put_off_) {
+    std::vector<std::string> names;
+    if (step.kind != Step::Kind::leave) names_in(*step.node, names);
+    look_up(names, step.frame, found);
+    look_up(step.results, step.body, found);
+    if (!step.iterations) continue;
+    const Iterations& loop = *step.iterations;
+    const auto add = [&](const std::vector<Value>& values) { found.insert(found.end(), values.begin(), values.end()); };
+    add(loop.state);
+    add(loop.scanned);
+    add(loop.first_state);
+    for (const auto& values : loop.collected) add(values);
+    for (const auto& values : loop.last_states) add(values);
+  }
+  return found;
+}
+
+std::int64_t NodeImport::opset_of(const Step& step) const {
+  return frames_[static_cast<std::size_t>(step.frame)].opsets->of(normalised(step.node->domain()));
+}
+
+}  // namespace vkfuse::onnx

@@ -1,0 +1,350 @@
+#include "onnx/onnx_program.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "api/program.hpp"
+#include "api/tensor_node.hpp"
+#include "onnx/host_tensor.hpp"
+#include "onnx/operands.hpp"
+#include "onnx/proto_file.hpp"
+#include "onnx/text.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+/// Of how many sizes the programs are kept.
+constexpr std::size_t kMostSizes = 16;
+
+using State = OnnxProgram::State;
+using Part = std::shared_ptr<ProgramPart>;
+using Kept = std::vector<std::pair<std::vector<std::int64_t>, Part>>;
+
+Part find_kept(Kept& kept, const std::vector<std::int64_t>& sizes) {
+  const auto found = std::ranges::find(kept, sizes, &Kept::value_type::first);
+  if (found == kept.end()) return nullptr;
+  std::rotate(found, found + 1, kept.end());
+  return kept.back().second;
+}
+
+void keep(Kept& kept, std::vector<std::int64_t> sizes, Part part) {
+  if (kept.size() == kMostSizes) kept.erase(kept.begin());
+  kept.emplace_back(std::move(sizes), std::move(part));
+}
+
+Result<void> make_graph(const State& state, ProgramPart& part) {
+  std::vector<Tensor> outputs;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : part.import.part().outputs) {
+    names.push_back(name);
+    outputs.push_back(tensor);
+  }
+  if (outputs.empty()) return {};
+  VKF_TRY(graph, api::to_graph(outputs, names, state.weights.model().name));
+  part.graph = std::move(graph);
+  return {};
+}
+
+Result<void> compile_part(const State& state, ProgramPart& part) {
+  if (!part.graph || part.program) return {};
+  VKF_TRY(program, api::compile_graph(state.device, *part.graph, state.compile_options));
+  part.program = std::move(program);
+  return {};
+}
+
+/// What a name stands for during a run: elements on the host, on the device, or on both.
+struct Held {
+  DType dtype = DType::f32;
+  Sizes sizes;
+  std::optional<std::vector<std::byte>> host;
+  std::optional<std::span<const std::byte>> given;  ///< of an input
+  std::optional<Buffer> device;
+
+  [[nodiscard]] std::uint64_t bytes() const {
+    std::uint64_t count = static_cast<std::uint64_t>(size_of(dtype));
+    for (const std::int64_t size : sizes) count *= static_cast<std::uint64_t>(size);
+    return count;
+  }
+};
+
+class Run {
+ public:
+  Run(const State& state, Watcher& watcher) : state_(state), watcher_(watcher) {}
+
+  Result<void> give(const Port& port, const Inputs& inputs);
+  [[nodiscard]] const std::map<std::string, Held, std::less<>>& held() const { return held_; }
+  Result<void> run_kernels(const ProgramPart& part);
+  /// The dtypes and sizes of what the host has made.
+  Result<std::vector<HostTypes>> run_host(const ProgramPart& part);
+  Result<HostTensor> on_host(const std::string& name);
+
+ private:
+  Result<Buffer> on_device(const std::string& name);
+
+  const State& state_;
+  Watcher& watcher_;
+  std::map<std::string, Held, std::less<>> held_;
+};
+
+Result<void> Run::give(const Port& port, const Inputs& inputs) {
+  const auto found = inputs.find(port.name);
+  if (found == inputs.end()) return invalid("Input {} is not given.", in_quotes(port.name));
+  Held held{port.dtype, found->second.sizes, {}, found->second.bytes, {}};
+  if (held.sizes.empty() && !port.shape.empty()) {
+    for (const Dim& dim : port.shape) {
+      if (dim.is_symbol()) return invalid("Input {} is {}{}: its sizes must be given with its elements.", in_quotes(port.name), name_of(port.dtype), to_text(port.shape));
+      held.sizes.push_back(dim.size());
+    }
+  }
+  bool agrees = held.sizes.size() == port.shape.size();
+  for (std::size_t i = 0; agrees && i < port.shape.size(); ++i) agrees = port.shape[i].is_symbol() || port.shape[i].size() == held.sizes[i];
+  const Result<std::int64_t> bytes = byte_count(port.dtype, held.sizes);
+  if (!agrees || !bytes || *bytes != static_cast<std::int64_t>(found->second.bytes.size())) {
+    return invalid("Input {} is [{}] in {} bytes; the model takes {}{}.", in_quotes(port.name), fmt::join(held.sizes, ", "), found->second.bytes.size(), name_of(port.dtype),
+                   to_text(port.shape));
+  }
+  held_.insert_or_assign(port.name, std::move(held));
+  return {};
+}
+
+Result<Buffer> Run::on_device(const std::string& name) {
+  Held& held = held_.at(name);
+  if (held.device) return *held.device;
+  VKF_TRY(buffer, state_.device.allocate(std::max<std::uint64_t>(held.bytes(), 16)));
+  const std::span<const std::byte> bytes = held.given ? *held.given : std::span<const std::byte>(*held.host);
+  if (!bytes.empty()) VKF_CHECK_OK(buffer.write(bytes));
+  held.device = buffer;
+  return buffer;
+}
+
+Result<HostTensor> Run::on_host(const std::string& name) {
+  Held& held = held_.at(name);
+  if (held.given) return HostTensor{held.dtype, held.sizes, {held.given->begin(), held.given->end()}};
+  if (!held.host) {
+    std::vector<std::byte> bytes(held.bytes());
+    if (!bytes.empty()) VKF_CHECK_OK(held.device->read(bytes));
+    held.host = std::move(bytes);
+  }
+  return HostTensor{held.dtype, held.sizes, *held.host};
+}
+
+Result<void> Run::run_kernels(const ProgramPart& part) {
+  if (!part.program) return {};
+  Bindings bindings;
+  vkfuse::Outputs read, stored;
+  for (const Port& port : part.program->inputs()) {
+    VKF_TRY(buffer, on_device(port.name));
+    bindings.inputs.emplace(port.name, buffer);
+    const Sizes& sizes = held_.at(port.name).sizes;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (port.shape[i].is_symbol() && bindings.symbols.emplace(port.shape[i].name(), sizes[i]).first->second != sizes[i]) {
+        return invalid("Input {} is [{}], but {} is {} of another input.", in_quotes(port.name), fmt::join(sizes, ", "), port.shape[i].name(), bindings.symbols.at(port.shape[i].name()));
+      }
+    }
+  }
+  for (const Port& port : part.program->outputs()) {
+    VKF_TRY(sizes, resolve(port.shape, bindings.symbols));
+    Held held{port.dtype, std::move(sizes), {}, {}, {}};
+    VKF_TRY(buffer, state_.device.allocate(std::max<std::uint64_t>(held.bytes(), 16)));
+    bindings.outputs.emplace(port.name, buffer);
+    held.device = buffer;
+    held_.insert_or_assign(port.name, std::move(held));
+  }
+  VKF_TRY(ticket, part.program->submit(bindings));
+  VKF_CHECK_OK(ticket.wait());
+  watcher_.kernels += part.program->kernel_count();
+  if (watcher_.times) {
+    VKF_TRY(times, part.program->profile(bindings));
+    watcher_.measured.insert(watcher_.measured.end(), times.begin(), times.end());
+  }
+  if (!watcher_.part) return {};
+  for (const Port& port : part.program->inputs()) {
+    VKF_TRY(tensor, on_host(port.name));
+    read.emplace(port.name, std::move(tensor));
+  }
+  for (const Port& port : part.program->outputs()) {
+    VKF_TRY(tensor, on_host(port.name));
+    stored.emplace(port.name, std::move(tensor));
+  }
+  return watcher_.part({*part.graph, read, stored, part.import.is_finished(), part.import.part().results});
+}
+
+Result<std::vector<HostTypes>> Run::run_host(const ProgramPart& part) {
+  std::vector<HostTypes> types;
+  const std::vector<PlacedStep>& steps = part.import.part().steps;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const HostStep& step = steps[i].step;
+    const auto begin = std::chrono::steady_clock::now();
+    KernelTime time{fmt::format("host {}", step.row->name), 0, 0};
+    std::vector<Value> values;
+    values.reserve(step.operands.size());
+    std::vector<const Value*> operands;
+    for (std::size_t k = 0; k < step.operands.size(); ++k) {
+      operands.push_back(nullptr);
+      if (!step.operands[k]) continue;
+      Value value = *step.operands[k];
+      if (!value.known) {
+        VKF_TRY(tensor, on_host(steps[i].operands[k]));
+        time.bytes += tensor.bytes.size();
+        value.known = std::make_shared<const TensorData>(TensorData{{}, tensor.dtype, std::move(tensor.sizes), std::move(tensor.bytes)});
+      }
+      values.push_back(std::move(value));
+      operands.back() = &values.back();
+    }
+    auto results = step.row->host(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands));
+    if (!results) return std::move(results).error().within(fmt::format("running {} ({}) on the host", step.label, step.row->name));
+    types.emplace_back();
+    for (std::size_t k = 0; k < results->size(); ++k) {
+      TensorData& result = (*results)[k];
+      time.bytes += result.bytes.size();
+      types.back().emplace_back(result.dtype, result.sizes);
+      Held held{result.dtype, result.sizes, std::move(result.bytes), {}, {}};
+      held_.insert_or_assign(part.import.result_name(static_cast<int>(i), static_cast<int>(k)), std::move(held));
+    }
+    time.microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    ++watcher_.host_steps;
+    if (watcher_.times) watcher_.measured.push_back(time);
+  }
+  return types;
+}
+
+std::vector<std::int64_t> sizes_in(const std::vector<HostTypes>& types) {
+  std::vector<std::int64_t> all;
+  for (const HostTypes& step : types) {
+    for (const auto& [dtype, sizes] : step) all.insert(all.end(), sizes.begin(), sizes.end());
+  }
+  return all;
+}
+
+/// The first part of a run with what is held, compiled.
+Result<Part> first_part_of(State& state, const std::map<std::string, Held, std::less<>>& held) {
+  const std::scoped_lock lock(state.mutex);
+  if (state.whole) return state.whole;
+  std::map<std::string, Sizes, std::less<>> sizes;
+  std::vector<std::int64_t> key;
+  for (const Port& port : state.inputs) {
+    const Sizes& of_input = held.at(port.name).sizes;
+    sizes.emplace(port.name, of_input);
+    key.insert(key.end(), of_input.begin(), of_input.end());
+  }
+  if (Part kept = find_kept(state.by_sizes, key)) return kept;
+  VKF_TRY(part, first_part(state, sizes));
+  VKF_CHECK_OK(compile_part(state, *part));
+  keep(state.by_sizes, std::move(key), part);
+  return part;
+}
+
+Result<Part> part_after(State& state, ProgramPart& part, const std::vector<HostTypes>& types) {
+  const std::scoped_lock lock(state.mutex);
+  std::vector<std::int64_t> key = sizes_in(types);
+  if (Part kept = find_kept(part.next, key)) return kept;
+  VKF_TRY(next, next_part(state, part, types));
+  VKF_CHECK_OK(compile_part(state, *next));
+  keep(part.next, std::move(key), next);
+  return next;
+}
+
+/// Whatever is thrown inside comes out as an error.
+template <typename Body>
+auto guarded(const char* doing, Body body) -> decltype(body()) try {
+  return body();
+} catch (const std::bad_alloc&) {
+  return make_error(ErrorCode::out_of_memory, "There is not enough host memory for {}.", doing);
+} catch (const std::exception& failure) {
+  return make_error(ErrorCode::internal, "There is a defect in {}: {}.", doing, failure.what());
+}
+
+}  // namespace
+
+Result<Part> first_part(const OnnxProgram::State& state, const std::map<std::string, Sizes, std::less<>>& sizes) {
+  auto part = std::make_shared<ProgramPart>(state.weights);
+  VKF_CHECK_OK(part->import.begin(sizes));
+  VKF_CHECK_OK(make_graph(state, *part));
+  return part;
+}
+
+Result<Part> next_part(const OnnxProgram::State& state, const ProgramPart& before, const std::vector<HostTypes>& results) {
+  auto part = std::make_shared<ProgramPart>(before.import);
+  VKF_CHECK_OK(part->import.resume(results));
+  VKF_CHECK_OK(make_graph(state, *part));
+  return part;
+}
+
+Result<vkfuse::Outputs> run_program(const OnnxProgram& program, const Inputs& inputs, Watcher& watcher) {
+  State& state = *program.state();
+  Run run(state, watcher);
+  for (const Port& port : state.inputs) VKF_CHECK_OK(run.give(port, inputs));
+  VKF_TRY(part, first_part_of(state, run.held()));
+  for (;;) {
+    VKF_CHECK_OK(run.run_kernels(*part));
+    if (part->import.is_finished()) break;
+    VKF_TRY(types, run.run_host(*part));
+    VKF_TRY(next, part_after(state, *part, types));
+    part = next;
+  }
+  vkfuse::Outputs outputs;
+  for (const auto& [name, place] : part->import.part().results) {
+    VKF_TRY(tensor, run.on_host(place));
+    outputs.emplace(name, std::move(tensor));
+  }
+  return outputs;
+}
+
+Result<vkfuse::Outputs> OnnxProgram::run(const Inputs& inputs) const {
+  return guarded("a run", [&]() -> Result<vkfuse::Outputs> {
+    Watcher nobody;
+    return run_program(*this, inputs, nobody);
+  });
+}
+
+Result<std::vector<KernelTime>> OnnxProgram::profile(const Inputs& inputs) const {
+  return guarded("a run", [&]() -> Result<std::vector<KernelTime>> {
+    Watcher watcher;
+    watcher.times = true;
+    VKF_TRY(outputs, run_program(*this, inputs, watcher));
+    static_cast<void>(outputs);
+    return watcher.measured;
+  });
+}
+
+std::vector<Port> OnnxProgram::inputs() const { return state_->inputs; }
+std::vector<std::string> OnnxProgram::output_names() const { return state_->output_names; }
+
+Result<std::string> OnnxProgram::explain(Stage stage, const std::map<std::string, Sizes, std::less<>>& sizes) const {
+  return guarded("a plan", [&] { return explain_program(*this, stage, sizes); });
+}
+
+Result<OnnxProgram> compile_onnx(const Device& device, const std::filesystem::path& path, const OnnxOptions& options, const CompileOptions& compile_options) {
+  return guarded("the import of a model", [&]() -> Result<OnnxProgram> {
+    VKF_TRY(read, read_model_file(path));
+    Result<OnnxProgram> made = compile_model(device, std::make_unique<const pb::ModelProto>(std::move(read)), path.has_parent_path() ? path.parent_path() : ".", options, compile_options);
+    if (made) return made;
+    return std::move(made).error().within(fmt::format("importing {}", in_quotes(path.string())));
+  });
+}
+
+Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb::ModelProto> model, const std::filesystem::path& folder, const OnnxOptions& options,
+                                  const CompileOptions& compile_options) {
+  VKF_TRY(weights, ModelImport::load(*model, folder, options, true));
+  // Sizes that the options state decide the symbols of every run.
+  VKF_CHECK_OK(weights.take_input_sizes());
+  auto state = std::make_shared<State>(device, std::move(model), std::move(weights), compile_options);
+  VKF_TRY(inputs, state->weights.stated_inputs());
+  state->inputs = std::move(inputs);
+  for (const pb::ValueInfoProto& output : state->model->graph().output()) state->output_names.push_back(output.name());
+  const bool has_symbols = std::ranges::any_of(state->inputs, [](const Port& port) { return std::ranges::any_of(port.shape, &Dim::is_symbol); });
+  Result<Part> whole = first_part(*state, {});
+  if (!whole) {
+    // A run tells sizes, and more may be sound and supported then.
+    const bool may_be_sized = whole.error().code == ErrorCode::unsupported || whole.error().code == ErrorCode::invalid_argument;
+    if (has_symbols && may_be_sized) return OnnxProgram(std::move(state));
+    return std::move(whole).error();
+  }
+  if (!has_symbols || (*whole)->import.is_finished()) {
+    VKF_CHECK_OK(compile_part(*state, **whole));
+    state->whole = *std::move(whole);
+  }
+  return OnnxProgram(std::move(state));
+}
+
+}  // namespace vkfuse::onnx

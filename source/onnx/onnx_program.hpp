@@ -1,0 +1,53 @@
+// What is behind an OnnxProgram, its parts and what is kept of them.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "ir/graph.hpp"
+#include "onnx/graph_import.hpp"
+#include "onnx/program_watcher.hpp"
+#include "vkfuse/onnx.hpp"
+
+namespace vkfuse::onnx {
+
+/// Kernels between two rounds of the host, at given sizes.
+struct ProgramPart {
+  explicit ProgramPart(ModelImport made) : import(std::move(made)) {}
+
+  ModelImport import;  ///< as it stopped
+  std::optional<ir::Graph> graph;     ///< nothing where no kernel has to run
+  std::optional<Executable> program;  ///< of the graph, once it is compiled
+  /// What follows, by the sizes of the host's results; what was used last comes last.
+  std::vector<std::pair<std::vector<std::int64_t>, std::shared_ptr<ProgramPart>>> next;
+};
+
+struct OnnxProgram::State {
+  State(Device on, std::unique_ptr<const pb::ModelProto> read, ModelImport import, CompileOptions how)
+      : device(std::move(on)), model(std::move(read)), weights(std::move(import)), compile_options(std::move(how)) {}
+
+  Device device;
+  std::unique_ptr<const pb::ModelProto> model;  ///< the imports refer to it
+  ModelImport weights;                          ///< before inputs have sizes
+  CompileOptions compile_options;
+  std::vector<Port> inputs;
+  std::vector<std::string> output_names;
+  std::shared_ptr<ProgramPart> whole;  ///< set: one program serves all sizes
+  std::mutex mutex;                    ///< over what is kept, here and in parts
+  std::vector<std::pair<std::vector<std::int64_t>, std::shared_ptr<ProgramPart>>> by_sizes;
+};
+
+/// The program of a parsed model; `folder` is where external data may lie, empty refuses it.
+Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb::ModelProto> model, const std::filesystem::path& folder, const OnnxOptions& options,
+                                  const CompileOptions& compile_options);
+
+/// The first part for inputs of these sizes, and what follows a part for results of these types; not yet compiled.
+Result<std::shared_ptr<ProgramPart>> first_part(const OnnxProgram::State& state, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
+Result<std::shared_ptr<ProgramPart>> next_part(const OnnxProgram::State& state, const ProgramPart& before, const std::vector<HostTypes>& results);
+
+/// The parts of a run with inputs of these sizes, up to the last; results of the host are as large as they can be.
+Result<std::vector<std::shared_ptr<ProgramPart>>> largest_parts(const OnnxProgram& program, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
+
+Result<std::string> explain_program(const OnnxProgram& program, Stage stage, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
+
+}  // namespace vkfuse::onnx

@@ -1,0 +1,207 @@
+// If, Loop and Scan whose conditions and counts are known while the model is imported.
+#include "api/tensor_node.hpp"
+#include "unit/onnx/one_node.hpp"
+
+namespace vkfuse::onnx {
+namespace {
+
+using pb::GraphProto;
+using pb::ModelProto;
+using pb::TensorProto;
+
+GraphProto& graph_of(pb::NodeProto& node, const std::string& name) { return *add_attribute(node, name, pb::AttributeProto::GRAPH).mutable_g(); }
+
+void add_number(ModelProto& model, const std::string& name, std::int64_t value, TensorProto::DataType type = TensorProto::INT64) {
+  TensorProto& tensor = add_initialiser(model, name, {}, type);
+  if (type == TensorProto::INT64) tensor.add_int64_data(value);
+  else if (type == TensorProto::BOOL) tensor.add_int32_data(static_cast<std::int32_t>(value));
+  else tensor.add_float_data(static_cast<float>(value));
+}
+
+/// What the reference computes for the outputs.
+std::vector<List> values_of(const ModelProto& model, const std::map<std::string, std::vector<float>>& inputs) {
+  const Result<OnnxModel> imported = import(model);
+  EXPECT_TRUE(imported.ok()) << imported.error().text();
+  if (!imported) return {};
+  const Result<ir::Graph> graph = api::to_graph(imported->outputs, imported->output_names, "test");
+  EXPECT_TRUE(graph.ok()) << graph.error().text();
+  reference::Feeds feeds;
+  for (const auto& [name, values] : inputs) feeds.inputs.emplace(name, std::as_bytes(std::span(values)));
+  std::vector<List> all;
+  for (const ir::Output& output : graph->outputs()) {
+    const auto column = reference::evaluate(*graph, output.value, feeds);
+    EXPECT_TRUE(column.ok()) << column.error().text();
+    if (is_float(graph->node(output.value).type.dtype)) all.push_back(column->value);
+    else all.emplace_back(column->integer.begin(), column->integer.end());
+  }
+  return all;
+}
+
+/// y = x doubled or negated; the branches read x from outside.
+ModelProto branching(const std::string& condition) {
+  ModelProto model = empty_model(17);
+  add_input(model, "x", {2});
+  pb::NodeProto& node = add_node(model, "If", {condition}, {"y"});
+  GraphProto& yes = graph_of(node, "then_branch");
+  fill_node(*yes.add_node(), "Add", {"x", "x"}, {"inner"});
+  yes.add_output()->set_name("inner");
+  GraphProto& no = graph_of(node, "else_branch");
+  fill_node(*no.add_node(), "Neg", {"x"}, {"inner"});
+  no.add_output()->set_name("inner");
+  add_output(model, "y");
+  return model;
+}
+
+TEST(OnnxControlFlow, TakesTheBranchThatIsKnown) {
+  for (const int condition : {1, 0}) {
+    ModelProto model = branching("c");
+    add_number(model, "c", condition, TensorProto::BOOL);
+    EXPECT_EQ(values_of(model, {{"x", {3, 4}}})[0], condition == 1 ? (List{6, 8}) : (List{-3, -4}));
+  }
+}
+
+TEST(OnnxControlFlow, TakesTheBranchThatShapesDecide) {
+  // Exporters squeeze an axis only if it has one element.
+  ModelProto model = branching("is_one");
+  ModelProto sorted = empty_model(17);
+  *sorted.mutable_graph()->mutable_input() = model.graph().input();
+  add_int64s(sorted, "one", {1});
+  add_node(sorted, "Shape", {"x"}, {"shape"});
+  add_node(sorted, "Equal", {"shape", "one"}, {"is_one"});
+  *sorted.mutable_graph()->add_node() = model.graph().node(0);
+  add_output(sorted, "y");
+  EXPECT_EQ(values_of(sorted, {{"x", {3, 4}}})[0], (List{-3, -4}));
+}
+
+TEST(OnnxControlFlow, RefusesConditionsOfTheRun) {
+  ModelProto model = branching("c");
+  add_input(model, "c", {}, TensorProto::BOOL);
+  const auto refused = import(model);
+  ASSERT_FALSE(refused.ok());
+  expect_unsupported(refused.error(), "The condition of operator 'If' is only known when the program runs");
+  EXPECT_FALSE(refused.error().context.empty());
+}
+
+/// s = s * 2 + i, from x; the state of each iteration is collected. Stops where `go` is false.
+ModelProto looping(const std::string& count, const std::string& condition) {
+  ModelProto model = empty_model(17);
+  add_input(model, "x", {2});
+  pb::NodeProto& node = add_node(model, "Loop", {count, condition, "x"}, {"last", "all"});
+  GraphProto& body = graph_of(node, "body");
+  for (const char* name : {"i", "go", "s"}) body.add_input()->set_name(name);
+  TensorProto& three = *body.add_initializer();
+  three.set_name("three");
+  three.set_data_type(TensorProto::INT64);
+  three.add_int64_data(3);
+  fill_node(*body.add_node(), "Less", {"i", "three"}, {"goes_on"});
+  add_int(fill_node(*body.add_node(), "Cast", {"i"}, {"f"}), "to", TensorProto::FLOAT);
+  fill_node(*body.add_node(), "Add", {"s", "s"}, {"twice"});
+  fill_node(*body.add_node(), "Add", {"twice", "f"}, {"next"});
+  fill_node(*body.add_node(), "Identity", {"next"}, {"copy"});
+  for (const char* name : {"goes_on", "next", "copy"}) body.add_output()->set_name(name);
+  add_output(model, "last");
+  add_output(model, "all");
+  return model;
+}
+
+TEST(OnnxControlFlow, UnrollsLoops) {
+  ModelProto model = looping("count", "");
+  add_number(model, "count", 2);
+  const auto values = values_of(model, {{"x", {1, 10}}});
+  EXPECT_EQ(values[0], (List{5, 41}));
+  EXPECT_EQ(values[1], (List{2, 20, 5, 41}));
+}
+
+TEST(OnnxControlFlow, StopsWhereTheConditionSays) {
+  // Without a count: i = 0, 1, 2, and after i = 3 it is false.
+  ModelProto model = looping("", "go");
+  add_number(model, "go", 1, TensorProto::BOOL);
+  EXPECT_EQ(values_of(model, {{"x", {0, 0}}})[1], (List{0, 0, 1, 1, 4, 4, 11, 11}));
+}
+
+TEST(OnnxControlFlow, LeavesLoopsThatNeverRun) {
+  ModelProto model = looping("", "go");
+  add_number(model, "go", 0, TensorProto::BOOL);
+  auto& type = *model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->mutable_g()->mutable_output(2)->mutable_type()->mutable_tensor_type();
+  type.set_elem_type(TensorProto::FLOAT);
+  type.mutable_shape()->add_dim()->set_dim_value(2);
+  const auto values = values_of(model, {{"x", {7, 8}}});
+  EXPECT_EQ(values[0], (List{7, 8}));
+  EXPECT_TRUE(values[1].empty());
+}
+
+TEST(OnnxControlFlow, BoundsLoops) {
+  ModelProto model = looping("count", "");
+  add_number(model, "count", INT64_MAX);
+  EXPECT_EQ(values_of(model, {{"x", {1, 1}}}).size(), 2U);  // the condition ends it after four
+  auto& body = *model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->mutable_g();
+  body.mutable_output(0)->set_name("go");
+  const auto refused = import(model);
+  ASSERT_FALSE(refused.ok());
+  expect_unsupported(refused.error(), "Operator 'Loop' has more than 1024 iterations.");
+  ModelProto counted = looping("count", "");
+  add_input(counted, "count", {}, TensorProto::INT64);
+  const auto unknown = import(counted);
+  ASSERT_FALSE(unknown.ok());
+  expect_unsupported(unknown.error(), "The trip count of operator 'Loop' is only known when the program runs");
+}
+
+TEST(OnnxControlFlow, RefusesConditionsThatDependOnData) {
+  ModelProto model = looping("count", "");
+  add_number(model, "count", 5);
+  auto& body = *model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->mutable_g();
+  fill_node(*body.add_node(), "ReduceMax", {"next"}, {"largest"});
+  add_int(body.mutable_node()->rbegin()[0], "keepdims", 0);
+  fill_node(*body.add_node(), "Less", {"largest", "largest"}, {"small"});
+  body.mutable_output(0)->set_name("small");
+  const auto refused = import(model);
+  ASSERT_FALSE(refused.ok());
+  expect_unsupported(refused.error(), "The condition of operator 'Loop' after 1 iterations is only known when the program runs");
+}
+
+/// Running sums of rows, forwards or backwards.
+TEST(OnnxControlFlow, UnrollsScans) {
+  for (const std::int64_t reversed : {0, 1}) {
+    ModelProto model = empty_model(17);
+    add_input(model, "x", {2, 3});
+    add_input(model, "start", {2});
+    pb::NodeProto& node = add_node(model, "Scan", {"start", "x"}, {"last", "sums"});
+    add_int(node, "num_scan_inputs", 1);
+    for (const auto& [name, value] : {std::pair{"scan_input_axes", std::int64_t{1}}, {"scan_output_axes", std::int64_t{-1}}, {"scan_input_directions", reversed}, {"scan_output_directions", reversed}}) {
+      add_attribute(node, name, pb::AttributeProto::INTS).add_ints(value);
+    }
+    GraphProto& body = graph_of(node, "body");
+    for (const char* name : {"sum", "column"}) body.add_input()->set_name(name);
+    fill_node(*body.add_node(), "Add", {"sum", "column"}, {"next"});
+    fill_node(*body.add_node(), "Identity", {"next"}, {"copy"});
+    for (const char* name : {"next", "copy"}) body.add_output()->set_name(name);
+    add_output(model, "last");
+    add_output(model, "sums");
+    const auto values = values_of(model, {{"x", {1, 2, 3, 10, 20, 30}}, {"start", {0, 100}}});
+    EXPECT_EQ(values[0], (List{6, 160}));
+    EXPECT_EQ(values[1], reversed == 0 ? (List{1, 3, 6, 110, 130, 160}) : (List{6, 5, 3, 160, 150, 130}));
+  }
+}
+
+TEST(OnnxControlFlow, BoundsWhatLoopsInLoopsMake) {
+  ModelProto model = looping("count", "");
+  add_number(model, "count", 1000);
+  auto& body = *model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->mutable_g();
+  body.mutable_output(0)->set_name("go");
+  GraphProto inner = body;
+  for (auto& node : *inner.mutable_node()) {
+    for (auto& name : *node.mutable_output()) name += "_inner";
+    for (auto& name : *node.mutable_input()) name += "_inner";
+  }
+  for (auto& input : *inner.mutable_input()) input.set_name(input.name() + "_inner");
+  for (auto& output : *inner.mutable_output()) output.set_name(output.name() + "_inner");
+  inner.mutable_initializer(0)->set_name("three_inner");
+  pb::NodeProto& nested = fill_node(*body.add_node(), "Loop", {"count", "", "next"}, {"deep", "deep_all"});
+  *add_attribute(nested, "body", pb::AttributeProto::GRAPH).mutable_g() = inner;
+  const auto refused = import(model);
+  ASSERT_FALSE(refused.ok());
+  expect_unsupported(refused.error(), "and others in it make more than 65536 nodes");
+}
+
+}  // namespace
+}  // namespace vkfuse::onnx
