@@ -48,7 +48,9 @@
   X(stale_kernel, fuzz, "Fuzz.Graphs")                                                      \
   X(lost_device_forgotten, unit, "LostTest.*")                                              \
   X(mask_reaches_too_far, differential, "*Written*:Attention.*")                            \
-  X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")
+  X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")                        \
+  X(unchecked_plan_digest, unit, "PlanFile.*")                                              \
+  X(unchecked_plan_schedule, unit, "PlanFile.*")
 
 #ifdef VKFUSE_MUTATIONS
 namespace vkfuse {

@@ -44,8 +44,8 @@ nlohmann::ordered_json values_json(const Plan& plan, const SymbolValues& symbols
 }  // namespace
 
 Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures,
-                            const std::vector<std::string>& code) {
-  VKF_TRY(text, to_json(plan, unfused, symbols, figures));
+                            const std::vector<std::string>& code, const Measured& measured) {
+  VKF_TRY(text, to_json(plan, unfused, symbols, figures, measured));
   auto json = nlohmann::ordered_json::parse(text);
   json["values"] = values_json(plan, symbols);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {

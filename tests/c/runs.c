@@ -168,6 +168,32 @@ static void test_times(const vkf_device* device, const vkf_program* program) {
   }
 }
 
+/* A plan is saved, and compiled with. */
+static void test_plans(const vkf_device* device, const vkf_graph* graph, const vkf_program* program) {
+  vkf_compile_options planned = {0};
+  vkf_program* again = NULL;
+  char* plan = NULL;
+  char* glsl = NULL;
+  char* same = NULL;
+  planned.size = sizeof planned;
+  REFUSED(vkf_program_save_plan(program, NULL), VKF_INVALID_ARGUMENT, "The place for the text is null.");
+  OK(vkf_program_save_plan(program, &plan));
+  planned.plan = plan;
+  OK(vkf_compile(device, graph, &planned, &again));
+  OK(vkf_program_explain(program, VKF_STAGE_GLSL, &glsl));
+  OK(vkf_program_explain(again, VKF_STAGE_GLSL, &same));
+  CHECK(strcmp(glsl, same) == 0);
+  vkf_program_free(again);
+  vkf_string_free(glsl);
+  vkf_string_free(same);
+  planned.planner = "greedy-io";
+  REFUSED(vkf_compile(device, graph, &planned, &again), VKF_INVALID_ARGUMENT, "A plan that is given leaves nothing to decide");
+  planned.planner = NULL;
+  *strstr(plan, "members") = 'M';
+  REFUSED(vkf_compile(device, graph, &planned, &again), VKF_INVALID_ARGUMENT, "The plan was changed after it was saved");
+  vkf_string_free(plan);
+}
+
 static void test_questions(const vkf_device* device, const vkf_program* program) {
   uint64_t bytes = 0;
   int64_t sizes[2] = {0, 0};
@@ -252,6 +278,7 @@ void test_runs(const vkf_device* device) {
   vkf_program* none = NULL;
   OK(vkf_supports(device, graph, NULL));
   OK(vkf_compile(device, graph, NULL, &program));
+  if (program != NULL) test_plans(device, graph, program);
   vkf_graph_free(graph); /* the program keeps what it needs */
   OK(vkf_graph_create("empty", &empty));
   REFUSED(vkf_compile(device, empty, NULL, &none), VKF_INVALID_ARGUMENT, "has no outputs.");
