@@ -206,13 +206,13 @@ static inline vkf_attribute vkf_attribute_text(const char* name, const char* val
   made.text = value;
   return made;
 }
-/* Of the ops cast and bitcast, and of iota: `dtype`. */
+/* Of the ops cast and bitcast, of iota, and of custom and custom_kernel, whose GLSL is the text attribute `code`: `dtype`. */
 static inline vkf_attribute vkf_attribute_dtype(vkf_dtype value) {
   vkf_attribute made = {"dtype", VKF_ATTRIBUTE_DTYPE, 0, NULL, NULL, NULL, 0};
   made.integer = (int64_t)value;
   return made;
 }
-/* Of the ops reshape, broadcast, slice, iota and random: `shape`, that of the result. */
+/* Of the ops reshape, broadcast, slice, iota, random and custom_kernel: `shape`, that of the result. */
 static inline vkf_attribute vkf_attribute_shape(const vkf_dim* shape, size_t rank) {
   vkf_attribute made = {"shape", VKF_ATTRIBUTE_SHAPE, 0, NULL, NULL, NULL, 0};
   made.shape = shape;

@@ -32,7 +32,7 @@ nlohmann::ordered_json values_json(const Plan& plan, const SymbolValues& symbols
   for (ir::NodeId id = 0; id < plan.graph.size(); ++id) {
     if (!shown[id]) continue;
     const ir::Node& node = plan.graph.node(id);
-    nlohmann::ordered_json value{{"op", node.op->name}, {"type", vkfuse::to_text(node.type)}, {"bytes", bytes_of(plan, id, symbols)}, {"operands", node.operands}};
+    nlohmann::ordered_json value{{"op", op_text(node)}, {"type", vkfuse::to_text(node.type)}, {"bytes", bytes_of(plan, id, symbols)}, {"operands", node.operands}};
     if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) value["input"] = input->name;
     if (outputs.count(id) != 0) value["output"] = outputs.at(id);
     if (node.op->cls == ops::OpClass::view || node.op->cls == ops::OpClass::generate) value["free"] = true;

@@ -97,6 +97,9 @@ struct KernelFigures {
   std::optional<std::int64_t> registers, spills, code_bytes;
 };
 
+/// The name of an op; of the user's own with what the user calls it.
+std::string op_text(const ir::Node& node);
+
 /// Device times of one run, where somebody has measured them.
 struct Measured {
   std::vector<double> steps_us;      ///< of each step, those without a kernel included; empty: nobody has

@@ -9,7 +9,7 @@ namespace {
 
 std::string ops_of(const Plan& plan, const segment::Segment& segment) {
   std::string all;
-  for (ir::NodeId id : segment.members) all += (all.empty() ? "" : ", ") + std::string(plan.graph.node(id).op->name);
+  for (ir::NodeId id : segment.members) all += (all.empty() ? "" : ", ") + op_text(plan.graph.node(id));
   return all;
 }
 
@@ -17,7 +17,7 @@ std::string ops_of(const Plan& plan, const segment::Segment& segment) {
 std::string label(const Plan& plan, ir::NodeId id) {
   const ir::Node& node = plan.graph.node(id);
   if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) return fmt::format("%{} \"{}\"", id, input->name);
-  return fmt::format("%{} {}", id, node.op->name);
+  return fmt::format("%{} {}", id, op_text(node));
 }
 
 /// Wraps a list of names at 80 columns under a label.
@@ -99,7 +99,7 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
   json["loops"] = space_of(scheduled.loops);
   json["dispatches"] = schedule.dispatches;
   json["ops"] = nlohmann::ordered_json::array();
-  for (ir::NodeId id : step.segment.members) json["ops"].push_back(plan.graph.node(id).op->name);
+  for (ir::NodeId id : step.segment.members) json["ops"].push_back(op_text(plan.graph.node(id)));
   json["bytes_read"] = schedule.bytes_read;
   if (schedule.bytes_read_again > 0) json["bytes_read_again"] = schedule.bytes_read_again;
   json["bytes_written"] = schedule.bytes_written;
@@ -135,6 +135,12 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
 }
 
 }  // namespace
+
+std::string op_text(const ir::Node& node) {
+  if (const auto* custom = std::get_if<ir::CustomPayload>(&node.payload)) return fmt::format("{} '{}'", node.op->name, custom->name);
+  if (const auto* kernel = std::get_if<ir::KernelPayload>(&node.payload)) return fmt::format("{} '{}'", node.op->name, kernel->name);
+  return std::string(node.op->name);
+}
 
 std::optional<double> Measured::fused_us() const {
   if (steps_us.empty()) return std::nullopt;

@@ -70,6 +70,7 @@ Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> contex
   auto program = std::shared_ptr<Program>(new Program());
   VKF_CHECK_OK(program->prepare(*context, graph, options));
   program->context_ = std::move(context);
+  VKF_CHECK_OK(program->context_->check_custom_code(program->plan_.graph));
   VKF_TRY(first, program->variant(program->nominal()));
   static_cast<void>(first);
   return program;

@@ -33,10 +33,10 @@ for planner in bytes recompute-all; do
 done
 [ "$(kernels --planner store-all)" -gt 1 ] || fail "Storing all that several ops read leaves one kernel."
 [ "$(kernels --without fusion)" = 7 ] || fail "Without fusion the program is $(kernels --without fusion) kernels instead of 7."
-for name in identities reorder triples siblings horizontal moves exact recompute memo; do
+for name in identities reorder triples siblings horizontal moves windows exact cut recompute memo; do
   [ "$(kernels --without $name)" = 1 ] || fail "Without $name the program is $(kernels --without $name) kernels."
 done
-[ "$(kernels --without vertical,triples,siblings,horizontal,moves,exact,recompute)" = 7 ] || fail "Without all that merges, something is merged."
+[ "$(kernels --without vertical,triples,siblings,horizontal,moves,windows,exact,cut,recompute)" = 7 ] || fail "Without all that merges, something is merged."
 "$vkfuse" plan "$files/seed.vkf" --without magic 2> "$files/error" && fail "An unknown mechanism is no error."
 grep -q "'magic' is no mechanism to do without; there are: fusion, identities, reorder, vertical, " "$files/error" || fail "It says: $(cat "$files/error")"
 "$vkfuse" plan "$files/seed.vkf" --planner magic 2> "$files/error" && fail "An unknown planner is no error."
