@@ -76,9 +76,14 @@ Result<void> run(const Session& session, const Request& request, PlannersResult&
 
 }  // namespace
 
-const PlannerPoint* PlannersResult::faster_by_model() const {
-  const auto best = std::min_element(points.begin(), points.end(), [](const PlannerPoint& a, const PlannerPoint& b) { return a.modelled_us < b.modelled_us; });
-  return best != points.end() && best->modelled_us < 0.99 * points.front().modelled_us ? &*best : nullptr;
+const PlannerPoint* PlannersResult::better_by_model() const {
+  constexpr double kRounding = 1.001, kPercent = 1.01, kForFewerBytes = 1.15;
+  const auto better = std::find_if(points.begin(), points.end(), [&](const PlannerPoint& other) {
+    const PlannerPoint& own = points.front();
+    return (other.bytes < own.bytes && other.modelled_us <= kRounding * own.modelled_us) || (other.bytes <= own.bytes && other.modelled_us * kPercent < own.modelled_us) ||
+           other.modelled_us * kForFewerBytes < own.modelled_us;
+  });
+  return better == points.end() ? nullptr : &*better;
 }
 
 const PlannerPoint* PlannersResult::faster_measured() const {

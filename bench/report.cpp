@@ -198,7 +198,7 @@ std::string table_line(const PlannersResult& result) {
     all += fmt::format("{}{:<36} {:<14} {:>8} {:>14} {:>12.1f} {:>10}", all.empty() ? "" : "\n", all.empty() ? result.name_of_case : "", name_of(point.policy), point.kernels, point.bytes,
                        point.modelled_us, point.same_as ? fmt::format("= {}", name_of(*point.same_as)) : time);
   }
-  if (const PlannerPoint* other = result.faster_by_model()) all += fmt::format("  MODELLED FASTER by {}", name_of(other->policy));
+  if (const PlannerPoint* other = result.better_by_model()) all += fmt::format("  BETTER by {}", name_of(other->policy));
   if (const PlannerPoint* other = result.faster_measured()) all += fmt::format("  MEASURED FASTER by {}", name_of(other->policy));
   return all;
 }

@@ -140,7 +140,7 @@ class Suite {
       report[key].push_back(to_json(result));
       read_sensors(session, report[key].back());
       good_ = good_ && result.outcome != Outcome::wrong && result.outcome != Outcome::failed;
-      if constexpr (requires { result.faster_by_model(); }) good_ = good_ && result.faster_by_model() == nullptr;
+      if constexpr (requires { result.better_by_model(); }) good_ = good_ && result.better_by_model() == nullptr;
       // After every row: a run that is cut off leaves what it has.
       VKF_CHECK_OK(keep(false));
     }

@@ -84,7 +84,7 @@ TEST(PlanFile, WhatIsReadIsWhatWasWritten) {
 
 TEST(PlanFile, TheProgramIsTheSameAndNothingIsPlanned) {
   CompileOptions options;
-  options.without = {"vertical"};
+  options.fusion = false;
   const Executable first = must(api::compile_graph(device(), graph(), options));
   const Executable planned = must(api::compile_graph(device(), graph()));
   CompileOptions loaded;
