@@ -126,6 +126,7 @@ void add_measuring(CLI::App& app, Arguments& arguments) {
   app.add_flag("--list", arguments.list, "List the rows with their sizes on a data-centre GPU");
   auto* check = app.add_flag("--check", arguments.run.check, "Compare every row with the reference; time nothing");
   app.add_flag("--sweep", arguments.run.sweep, "Compare the default schedule with every other")->excludes(check);
+  app.add_flag("--planners", arguments.run.planners, "Plan, check and time every row by each planner; exit status 1 if another one does better by the model");
   app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
   app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
   app.add_option("--limit", arguments.limits, "Lower a limit: NAME=VALUE");

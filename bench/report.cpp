@@ -188,4 +188,31 @@ json to_json(const SweepResult& result) {
   return object;
 }
 
+std::string planners_head() { return fmt::format("{:<36} {:<14} {:>8} {:>14} {:>12} {:>10}", "case", "planner", "kernels", "bytes", "modelled us", "us"); }
+
+std::string table_line(const PlannersResult& result) {
+  if (result.outcome != Outcome::measured && result.outcome != Outcome::checked) return not_measured(result.row->name, result.outcome, result.detail);
+  std::string all;
+  for (const PlannerPoint& point : result.points) {
+    const std::string time = point.times.n() > 0 ? microseconds(point.times.median) : "";
+    all += fmt::format("{}{:<36} {:<14} {:>8} {:>14} {:>12.1f} {:>10}", all.empty() ? "" : "\n", all.empty() ? result.name_of_case : "", name_of(point.policy), point.kernels, point.bytes,
+                       point.modelled_us, point.same_as ? fmt::format("= {}", name_of(*point.same_as)) : time);
+  }
+  if (const PlannerPoint* other = result.better_by_model()) all += fmt::format("  BETTER by {}", name_of(other->policy));
+  if (const PlannerPoint* other = result.faster_measured()) all += fmt::format("  MEASURED FASTER by {}", name_of(other->policy));
+  return all;
+}
+
+json to_json(const PlannersResult& result) {
+  json object = {{"name", result.row->name}, {"case", result.name_of_case}, {"outcome", name_of(result.outcome)}, {"detail", result.detail}};
+  object["planners"] = json::array();
+  for (const PlannerPoint& point : result.points) {
+    json one = {{"planner", name_of(point.policy)}, {"kernels", point.kernels}, {"bytes", point.bytes}, {"modelled_us", point.modelled_us}};
+    if (point.same_as) one["same_as"] = name_of(*point.same_as);
+    if (point.times.n() > 0) one["us"] = {{"median", point.times.median}, {"p10", point.times.p10}, {"p90", point.times.p90}, {"n", point.times.n()}};
+    object["planners"].push_back(std::move(one));
+  }
+  return object;
+}
+
 }  // namespace vkfuse::bench

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench_row.hpp"
+#include "planners.hpp"
 #include "sweep.hpp"
 
 namespace vkfuse::bench {
@@ -20,6 +21,11 @@ nlohmann::json to_json(const RowResult& result);
 std::string sweep_head();
 std::string table_line(const SweepResult& result);
 nlohmann::json to_json(const SweepResult& result);
+
+std::string planners_head();
+/// Four lines: one per planner.
+std::string table_line(const PlannersResult& result);
+nlohmann::json to_json(const PlannersResult& result);
 
 /// One line per row of every device of a report, and a head; fields as in the JSON, empty where a row has none.
 std::string to_csv(const nlohmann::json& report);

@@ -87,7 +87,7 @@ class Suite {
     Session session;
     VKF_TRY(store, ScratchFolder::create());
     DeviceOptions options = device;
-    options.store = {.enabled = !options_.check && !options_.sweep, .folder = store->path()};
+    options.store = {.enabled = !options_.check && !options_.sweep && !options_.planners, .folder = store->path()};
     session.store = std::move(store);
     VKF_TRY(context, runtime::Context::open(options));
     session.context = std::move(context);
@@ -99,7 +99,8 @@ class Suite {
     about["flags"] = options_.flags;
     reports_.push_back({{"environment", about}});
     fmt::print("{}, {}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), options_.quick ? "quick" : "full");
-    fmt::print("{}\n", options_.sweep ? sweep_head() : table_head(options_.check));
+    fmt::print("{}\n", options_.planners ? planners_head() : options_.sweep ? sweep_head() : table_head(options_.check));
+    if (options_.planners) return measure_all(session, "rows", [&](const Request& request) { return planners_row(session, request); });
     if (options_.sweep) return measure_all(session, "sweep", [&](const Request& request) { return sweep_row(session, *request.row); });
     VKF_TRY(before, rows_before(about));
     return measure_all(session, "rows", [&](const Request& request) { return bench_row(session, request); }, before);
@@ -139,6 +140,7 @@ class Suite {
       report[key].push_back(to_json(result));
       read_sensors(session, report[key].back());
       good_ = good_ && result.outcome != Outcome::wrong && result.outcome != Outcome::failed;
+      if constexpr (requires { result.better_by_model(); }) good_ = good_ && result.better_by_model() == nullptr;
       // After every row: a run that is cut off leaves what it has.
       VKF_CHECK_OK(keep(false));
     }

@@ -12,6 +12,7 @@ struct SuiteOptions {
   bool quick = true;
   bool check = false;  ///< compare every row with the reference; time nothing
   bool sweep = false;  ///< the default schedule beside every other
+  bool planners = false;  ///< the planner beside those that it can be compared with
   bool all_devices = false;
   DeviceOptions device;
   std::vector<Request> requests;

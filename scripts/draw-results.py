@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What README.md, docs/performance.md and the chart beside them show of the H200, from the files in bench/results.
+"""What README.md, docs/performance.md and the chart beside them show of the H200, and of planners on lavapipe, from the files in bench/results.
 usage: scripts/draw-results.py            rewrites what stands between the markers <!-- results: NAME --> and <!-- end -->, and the chart
        scripts/draw-results.py --check    writes nothing; exit status 1 if something would change"""
 import json
@@ -119,6 +119,28 @@ def against(rows, opponents):
             f"least {ratios[least]:.2f} ({least}), most {ratios[most]:.2f} ({most}).")
 
 
+PLANNERS = ["bytes", "store-all", "recompute-all", "greedy-io"]
+
+
+def of_planner(one):
+    """Kernels, bytes, modelled and, where there is one, measured time."""
+    us = one.get("us")
+    us = us["p10"] if isinstance(us, dict) else us
+    return f'{one["kernels"]} / {one["bytes"] / 1e6:.2f} / {one["modelled_us"]:.0f}' + ("" if us is None else f" / {us:.0f}")
+
+
+def planners(rows):
+    differ = [row for row in rows if any("same_as" not in one for one in row["planners"][1:])]
+    lines = [[row["case"]] + ["=" if one.get("same_as") == "bytes" else of_planner(one) for one in row["planners"]] for row in differ]
+    others = f"In the other {len(rows) - len(differ)} of {len(rows)} rows all four make the same kernels."
+    return table(["row", *PLANNERS], lines) + "\n\n" + others
+
+
+def planners_of_models(models):
+    lines = [[model["name"]] + [of_planner(one) for one in model["planners"]] + [of_planner(model["none"])] for model in models]
+    return table(["model", *PLANNERS, "one kernel per node"], lines)
+
+
 def bar(y, percent, colour, label):
     length = WIDTH * min(percent, 115) / 115
     return (f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>'
@@ -163,7 +185,8 @@ def main():
     rows, opponents = rows_of("h200-full.json"), best_times("h200-pytorch-full.jsonl", "h200-xla-full.jsonl")
     environment = json.loads((RESULTS / "h200-full.json").read_text())["environment"]
     parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS), "contractions": contractions(rows),
-             "against": against(rows, opponents)}
+             "against": against(rows, opponents), "planners": planners(json.loads((RESULTS / "lavapipe-planners.json").read_text())["rows"]),
+             "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"])}
     wanted = {ROOT / name: filled(ROOT / name, parts) for name in ("README.md", "docs/performance.md")}
     wanted[ROOT / "docs/chain-h200.svg"] = chart(environment, [rows[name] for name in CHAINS])
     shown = {name for path in wanted for name in re.findall(r"<!-- results: (\w+) -->", wanted[path])}

@@ -31,6 +31,10 @@ struct CompileOptions {
   std::vector<std::string> without;
   /// Who decides what is stored: "bytes", or for comparison "store-all", "recompute-all" or "greedy-io".
   std::string planner = "bytes";
+  /// What Executable::save_plan() gave: the program is made as it says, and nothing is planned. It must be of an equal graph
+  /// (weights may be others) that was compiled with the same `identities` and `reorder`, on a device of equal limits and
+  /// features; else compile() says in one sentence what is not so. Text that was changed is refused, too.
+  std::string plan;
   std::string name = "graph";             ///< appears in plans and shaders
   std::vector<std::string> output_names;  ///< default "y", "y1", ...
 };
@@ -115,6 +119,13 @@ class Ticket {
   std::shared_ptr<State> state_;
 };
 
+/// Device times for plans to show beside the modelled ones, as profile() and profile_host() give them; a plan that symbols are
+/// part of is shown at sizes that stand for them, whatever sizes these were measured at.
+struct MeasuredTimes {
+  std::vector<KernelTime> fused;     ///< of this program
+  std::vector<KernelTime> unfused;   ///< of the same program compiled without fusion; may be empty
+};
+
 class Recording;  // interop.hpp
 
 /// A named input or output of a program.
@@ -157,6 +168,12 @@ class Executable {
 
   /// The graph, the plan (text, JSON, or a page for a browser), or the code of every kernel, or of segment `segment`.
   [[nodiscard]] Result<std::string> explain(Stage stage, std::optional<int> segment = {}) const;
+  /// The plan (text, JSON, or a page) with times that were measured. ErrorCode::invalid_argument if `times.fused` are not as
+  /// many as the plan has segments.
+  [[nodiscard]] Result<std::string> explain(Stage stage, const MeasuredTimes& times) const;
+  /// The plan as JSON, for CompileOptions::plan of another process or another machine with such a device: its segments, how
+  /// each is scheduled, and the costs that decided it. Shaders are not part of it; the kernel store keeps those.
+  [[nodiscard]] Result<std::string> save_plan() const;
   /// In the order in which the program was written down.
   [[nodiscard]] std::vector<Port> inputs() const;
   [[nodiscard]] std::vector<Port> outputs() const;

@@ -206,13 +206,13 @@ static inline vkf_attribute vkf_attribute_text(const char* name, const char* val
   made.text = value;
   return made;
 }
-/* Of the ops cast and bitcast, and of iota: `dtype`. */
+/* Of the ops cast and bitcast, of iota, and of custom and custom_kernel, whose GLSL is the text attribute `code`: `dtype`. */
 static inline vkf_attribute vkf_attribute_dtype(vkf_dtype value) {
   vkf_attribute made = {"dtype", VKF_ATTRIBUTE_DTYPE, 0, NULL, NULL, NULL, 0};
   made.integer = (int64_t)value;
   return made;
 }
-/* Of the ops reshape, broadcast, slice, iota and random: `shape`, that of the result. */
+/* Of the ops reshape, broadcast, slice, iota, random and custom_kernel: `shape`, that of the result. */
 static inline vkf_attribute vkf_attribute_shape(const vkf_dim* shape, size_t rank) {
   vkf_attribute made = {"shape", VKF_ATTRIBUTE_SHAPE, 0, NULL, NULL, NULL, 0};
   made.shape = shape;
@@ -260,6 +260,7 @@ typedef struct vkf_compile_options {
   const char* const* without; /* mechanisms of the planner to do without, by the names of docs/command-line.md */
   size_t without_count;
   const char* planner; /* "bytes", or for comparison "store-all", "recompute-all" or "greedy-io"; null: "bytes" */
+  const char* plan; /* what vkf_program_save_plan() gave for an equal graph and such a device: nothing is planned; null: it is */
 } vkf_compile_options;
 
 /* Compiles what the graph's outputs need; the graph may be changed or given back afterwards. `options` may be null. */
@@ -304,6 +305,9 @@ typedef enum vkf_stage {
 VKF_API vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made);
 /* The code of one segment of the plan, counted from 0; of the stages that are code. */
 VKF_API vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage stage, size_t segment, char** made);
+/* The plan as JSON, for `plan` of vkf_compile_options in another process: its segments and how each is scheduled. A text that was changed,
+ * or is of another graph or device, is one sentence of an error when it is compiled with, and never a wrong result. */
+VKF_API vkf_status vkf_program_save_plan(const vkf_program* program, char** made);
 /* The dtype of an input or output by its name, its rank, and its first `capacity` dimensions; names of symbols are valid as long
  * as the program lives. Any of the results may be null. */
 VKF_API vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "vkfuse/contractions.hpp"
+#include "vkfuse/custom.hpp"
 #include "vkfuse/device.hpp"
 #include "vkfuse/dtype.hpp"
 #include "vkfuse/executable.hpp"

@@ -3,6 +3,7 @@
 #include "api/program.hpp"
 #include "api/states.hpp"
 #include "api/tensor_node.hpp"
+#include "plan/file.hpp"
 #include "spirv/reflect.hpp"
 #include "spirv/tools.hpp"
 
@@ -140,21 +141,21 @@ Result<std::string> code_of(Stage stage, const codegen::Kernel& kernel, const ru
   }
 }
 
-Result<std::string> explain_plan(runtime::Program& program, Stage stage) {
+Result<std::string> explain_plan(runtime::Program& program, Stage stage, const plan::Measured& measured = {}) {
   VKF_TRY(unfused, program.unfused_plan());
   const SymbolValues symbols = program.nominal();
-  if (stage == Stage::plan) return plan::to_text(program.plan(), unfused, symbols);
+  if (stage == Stage::plan) return plan::to_text(program.plan(), unfused, symbols, measured);
   VKF_TRY(variant, program.variant(symbols));
   std::vector<plan::KernelFigures> figures;
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
     figures.push_back(variant->steps[i].alias ? plan::KernelFigures{} : figures_of(*program.context(), variant->kernels[i].back()));
   }
-  if (stage == Stage::json) return plan::to_json(program.plan(), unfused, symbols, figures);
+  if (stage == Stage::json) return plan::to_json(program.plan(), unfused, symbols, figures, measured);
   std::vector<std::string> code(variant->kernels.size());
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
     for (const codegen::Kernel& kernel : variant->kernels[i]) code[i] += (code[i].empty() ? "" : "\n") + kernel.glsl;
   }
-  return plan::to_html(program.plan(), unfused, symbols, figures, code);
+  return plan::to_html(program.plan(), unfused, symbols, figures, code, measured);
 }
 
 }  // namespace
@@ -179,6 +180,24 @@ Result<std::string> Executable::explain(Stage stage, std::optional<int> segment)
     }
     return all;
   });
+}
+
+Result<std::string> Executable::explain(Stage stage, const MeasuredTimes& times) const {
+  return api::guarded([&]() -> Result<std::string> {
+    runtime::Program& program = *state_->program;
+    if (stage != Stage::plan && stage != Stage::json && stage != Stage::html) return invalid("Measured times are part of plans, and of no other stage.");
+    if (times.fused.size() != program.plan().steps.size()) {
+      return invalid("{} times are given for the {} segments of the plan.", times.fused.size(), program.plan().steps.size());
+    }
+    plan::Measured measured;
+    for (const KernelTime& time : times.fused) measured.steps_us.push_back(time.microseconds);
+    for (const KernelTime& time : times.unfused) measured.unfused_us = measured.unfused_us.value_or(0) + time.microseconds;
+    return explain_plan(program, stage, measured);
+  });
+}
+
+Result<std::string> Executable::save_plan() const {
+  return api::guarded([&]() -> Result<std::string> { return plan::to_file(state_->program->plan()); });
 }
 
 int Executable::kernel_count() const {
@@ -228,8 +247,13 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   const auto policy = partition::policy_named(options.planner);
   if (!policy) return invalid("There is no planner '{}'; there are: {}.", options.planner, names_of(partition::kPolicies));
   made.planning.policy = *policy;
+  made.plan = options.plan;
   made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
   made.fusion = options.fusion && std::find(options.without.begin(), options.without.end(), "fusion") == options.without.end();
+  const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;
+  if (!options.plan.empty() && plans) {
+    return invalid("A plan that is given leaves nothing to decide: no planner, and no mechanism of the planner to do without, can be named beside it.");
+  }
   return made;
 }
 

@@ -26,6 +26,10 @@ class Text {
     add(values.size());
     text_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
   }
+  void add(const std::string& value) {
+    add(value.size());
+    text_ += value;
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -64,6 +68,10 @@ void add_payload(Text& text, const ir::Payload& payload) {
           add(one.mode);
         } else if constexpr (std::is_same_v<T, ir::DotPayload>) {
           add(one.batch_a, one.batch_b, one.contract_a, one.contract_b);
+        } else if constexpr (std::is_same_v<T, ir::CustomPayload>) {
+          add(one.name, one.code, one.ulps, one.cost);
+        } else if constexpr (std::is_same_v<T, ir::KernelPayload>) {
+          add(one.name, one.code, one.workgroup, one.tile);
         } else {
           static_assert(std::is_same_v<T, ir::NoPayload> || std::is_same_v<T, ir::InputPayload>, "a payload of every kind is part of the structure");
         }

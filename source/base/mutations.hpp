@@ -49,7 +49,9 @@
   X(stale_kernel, differential, "ViewChains.ViewsOfViews*")                                                   \
   X(lost_device_forgotten, unit, "LostTest.*")                                                                \
   X(mask_reaches_too_far, differential, "Attention.WalksThrough*")                                            \
-  X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")
+  X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")                                          \
+  X(unchecked_plan_digest, unit, "PlanFile.*")                                                                \
+  X(unchecked_plan_schedule, unit, "PlanFile.*")
 
 #ifdef VKFUSE_MUTATIONS
 namespace vkfuse {

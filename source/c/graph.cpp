@@ -32,7 +32,7 @@ class Attributes {
   Result<TensorType> type(const ops::OpRow& op) {
     TensorType type;
     const bool generates = op.cls == ops::OpClass::generate;
-    if (op.cls == ops::OpClass::convert || op.name == "iota") {
+    if (op.cls == ops::OpClass::convert || op.name == "iota" || op.signature == ops::Signature::stated) {
       VKF_TRY(given, required("dtype", VKF_ATTRIBUTE_DTYPE));
       VKF_TRY(dtype, to_dtype(given->integer));
       type.dtype = dtype;
@@ -115,6 +115,15 @@ class Attributes {
       VKF_TRY(value, narrowed<T>(name, number));
       values.push_back(value);
     }
+    return {};
+  }
+
+  Result<void> fill(std::string_view name, std::string& text) {
+    const vkf_attribute* given = find(name);
+    if (given == nullptr) return {};
+    VKF_CHECK_OK(check_kind(*given, VKF_ATTRIBUTE_TEXT));
+    VKF_CHECK_OK(need(given->text, "text of an attribute"));
+    text = given->text;
     return {};
   }
 

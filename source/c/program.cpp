@@ -20,6 +20,7 @@ Result<CompileOptions> to_options(const vkf_compile_options* given) {
     made.without.emplace_back(name);
   }
   if (known.planner != nullptr) made.planner = known.planner;
+  if (known.plan != nullptr) made.plan = known.plan;
   return made;
 }
 
@@ -169,6 +170,16 @@ size_t vkf_program_kernel_count(const vkf_program* program) {
 }
 
 vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made) { return c::explain(program, stage, {}, made); }
+
+vkf_status vkf_program_save_plan(const vkf_program* program, char** made) {
+  if (made != nullptr) *made = nullptr;
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(program, "program"));
+    VKF_CHECK_OK(c::need(made, "place for the text"));
+    VKF_TRY(text, program->executable.save_plan());
+    return c::hand_out(text, made);
+  });
+}
 
 vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage stage, size_t segment, char** made) {
   return c::explain(program, stage, segment, made);

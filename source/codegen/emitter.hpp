@@ -52,6 +52,8 @@ class Emitter {
   [[nodiscard]] int whole_power(ValueId exponent) const;
   /// The value's name in the scope, or the literal itself.
   [[nodiscard]] std::string use(const Scope& scope, ValueId id) const;
+  /// The call of the user's function of one element, which the text has from now on.
+  Result<std::string> custom_call(const ir::Node& node, const std::vector<std::string>& operands);
   /// The lines that give a value its name in the scope; its operands have theirs.
   Result<void> emit_value(Scope& scope, ValueId id);
   /// All of them, in order.
@@ -143,6 +145,7 @@ class Emitter {
   std::vector<Binding> bindings_;
   std::string hidden_bit_ = "(p.items & 0x80000000u)";
   Writer shared_;     ///< shared arrays
+  std::map<std::string, std::string> custom_functions_;  ///< by name
   Writer functions_;
   Writer main_;
 };
@@ -152,6 +155,9 @@ std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Di
 
 /// Names of a segment's values in the order it mentions them: equal kernels then have equal text.
 std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Loops& loops, const segment::Segment& segment);
+
+/// A kernel of the user's, as it is.
+Result<std::vector<Kernel>> emit_custom(const ir::Graph& graph, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);
 
 /// The templates: one kernel per dispatch.
 Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,

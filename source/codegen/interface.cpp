@@ -172,7 +172,9 @@ Result<Kernel> Emitter::finish(std::string_view summary, std::int64_t groups, st
   kernel.bindings = bindings_;
   for (const Numbers::Word& word : numbers_.words()) kernel.constants.push_back(word.value);
   const std::string shared = shared_.take();
-  const std::string body = shared + (shared.empty() ? "" : "\n") + functions_.take() + main_.take();
+  std::string customs;
+  for (const auto& function : custom_functions_) customs += function.second + "\n";
+  const std::string body = shared + (shared.empty() ? "" : "\n") + customs + functions_.take() + main_.take();
   const std::string prelude = ops::prelude_for(body);
   kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
   // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the calls,
@@ -205,6 +207,7 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
 
 Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned,
                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+  if (planned.opaque) return emit_custom(graph, planned, schedule, target, options);
   const segment::Loops loops = schedule::scheduled_loops(graph, planned, schedule);
   const auto with_names = [&](const std::vector<std::string>& names) {
     switch (schedule.kind) {

@@ -37,6 +37,7 @@ struct Kernel {
   int subgroup = 0;  ///< the size that the text relies on, with full subgroups; 0: none
   std::uint32_t groups_x = 0;
   std::uint32_t groups_y = 1;
+  std::string user;  ///< the name of the user's kernel, if its text is that
 };
 
 struct EmitOptions {

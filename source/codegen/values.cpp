@@ -193,6 +193,10 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         }
         // Whole numbers are where constants hide: x ^ x, x != x.
         if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
+      } else if (std::holds_alternative<ir::CustomPayload>(node.payload)) {
+        VKF_TRY(call, custom_call(node, operands));
+        text = std::move(call);
+        rounds = !is_float(node.type.dtype) || options_.numerics == Numerics::strict;
       } else {
         const std::string reciprocal = op->name == "div" ? reciprocal_of(value.operands[1]) : "";
         const int power = op->name == "pow" ? whole_power(value.operands[1]) : 0;

@@ -83,6 +83,7 @@ NodeId Graph::add_scalar(DType dtype, double value) {
 Result<NodeId> Graph::add(const ops::OpRow& op, std::vector<NodeId> operands, std::optional<DType> dtype) {
   const bool computes = op.cls == ops::OpClass::elementwise || op.cls == ops::OpClass::convert;
   if (!computes) return invalid("'{}' is not an elementwise op, and cannot be applied to operands.", op.name);
+  if (op.signature == ops::Signature::stated) return invalid("'{}' is nothing without its code.", op.name);
   if (static_cast<int>(operands.size()) != op.arity) {
     return invalid("'{}' takes {} operands, but {} were given.", op.name, op.arity, operands.size());
   }
@@ -141,6 +142,9 @@ Result<void> verify(const Graph& graph) {
 }
 
 Result<NodeId> append_copy(Graph& graph, const Node& node, std::vector<NodeId> operands) {
+  if (node.op->signature == ops::Signature::stated) {
+    return graph.add_structured(*node.op, std::move(operands), node.payload, node.op->shape_is_attribute ? node.type.shape : Shape{}, node.type.dtype);
+  }
   switch (node.op->cls) {
     case ops::OpClass::input: return graph.add_input(std::get<InputPayload>(node.payload).name, node.type);
     case ops::OpClass::constant: return graph.add_constant(node.type, std::get<ConstantPayload>(node.payload).bytes);

@@ -263,6 +263,14 @@ class Parser {
     return {};
   }
 
+  Result<void> read_attribute(Line& line, std::string_view key, std::string& value) {
+    VKF_CHECK_OK(key_of(line, key));
+    auto text = line.quoted();
+    if (!text) return fail("expected quoted text for '{}', found '{}'", key, line.rest());
+    value = *std::move(text);
+    return {};
+  }
+
   Result<void> read_attribute(Line& line, std::string_view key, ScatterMode& value) {
     VKF_CHECK_OK(key_of(line, key));
     const std::string token = line.word();

@@ -81,6 +81,7 @@ template <typename T>
 std::string value_text(const std::vector<T>& list) {
   return fmt::format("[{}]", fmt::join(list, ", "));
 }
+std::string value_text(const std::string& text) { return quoted(text); }
 std::string value_text(ScatterMode mode) { return std::string(name_of(mode)); }
 
 std::string attributes(const Node& node) {

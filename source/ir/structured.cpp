@@ -203,6 +203,8 @@ const std::map<std::string_view, Rule>& rules() {
         {"argsort", {argsort_shape, SortPayload{}}},
         {"scatter", {scatter_shape, ScatterPayload{}}},
         {"dot", {dot_shape, DotPayload{}}},
+        {"custom", {custom_shape, CustomPayload{}}},
+        {"custom_kernel", {kernel_shape, KernelPayload{}}},
     };
     for (const ops::OpRow& op : ops::table()) {
       if (op.cls == ops::OpClass::reduce) made[op.name] = {reduce_shape, AxesPayload{}};
@@ -257,7 +259,7 @@ const Payload* payload_form(const ops::OpRow& op) {
   return found == rules().end() ? nullptr : &found->second.form;
 }
 
-Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape) {
+Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape, std::optional<DType> stated) {
   const auto rule = rules().find(op.name);
   if (rule == rules().end()) return invalid("'{}' is not a view, gather, reduction, contraction, scan, sort or scatter.", op.name);
   if (payload.index() != rule->second.form.index())
@@ -272,7 +274,7 @@ Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> o
     types.push_back(nodes_[operand].type);
     dtypes.push_back(nodes_[operand].type.dtype);
   }
-  VKF_TRY(dtype, ops::infer_dtype(op, dtypes, {}));
+  VKF_TRY(dtype, ops::infer_dtype(op, dtypes, stated));
   const std::string what = fmt::format("'{}'", op.name);
   VKF_CHECK_OK(check_dims(what, shape));
   VKF_TRY(result, rule->second.shape({op, types, payload, shape}));

@@ -49,6 +49,16 @@ void each_attribute(Payload& payload, Visit&& visit) {
     visit("axis", iota->axis);
   } else if (auto* random = std::get_if<RandomPayload>(&payload)) {
     visit("seed", random->seed);
+  } else if (auto* custom = std::get_if<CustomPayload>(&payload)) {
+    visit("name", custom->name);
+    visit("code", custom->code);
+    visit("ulps", custom->ulps);
+    visit("cost", custom->cost);
+  } else if (auto* kernel = std::get_if<KernelPayload>(&payload)) {
+    visit("name", kernel->name);
+    visit("code", kernel->code);
+    visit("workgroup", kernel->workgroup);
+    visit("tile", kernel->tile);
   }
 }
 
@@ -81,5 +91,11 @@ Result<Shape> pad_shape(const Call& call);
 Result<Shape> concat_shape(const Call& call);
 Result<Shape> unfold_shape(const Call& call);
 Result<Shape> slice_assign_shape(const Call& call);
+
+// Of ops whose code the user gives, in custom.cpp.
+Result<Shape> custom_shape(const Call& call);
+Result<Shape> kernel_shape(const Call& call);
+/// Whether the code of `custom` is the body of a function and not an expression: it has a `return`.
+bool is_function_body(const std::string& code);
 
 }  // namespace vkfuse::ir

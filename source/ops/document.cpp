@@ -42,6 +42,7 @@ const char* signature_text(const OpRow& row) {
     case Signature::generate: return "the dtype given";
     case Signature::indexed: return row.arity == 3 ? "T, positions, T to T" : "T, positions to T";
     case Signature::position: return "T to i32";
+    case Signature::stated: return "any to the dtype stated";
   }
   return "";
 }
@@ -93,6 +94,11 @@ std::string table_markdown() {
       text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, arity_text(row.arity), types_text(row.types),
                           signature_text(row), row.doc);
     }
+  }
+  text += "\n## Of the user's own\n\nTheir GLSL is given with them; include/vkfuse/custom.hpp says what it may be.\n\n"
+          "| op | operands | T | types | meaning |\n| --- | --- | --- | --- | --- |\n";
+  for (const OpRow& row : custom_rows()) {
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, arity_text(row.arity), types_text(row.types), signature_text(row), row.doc);
   }
   return text;
 }

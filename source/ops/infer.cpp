@@ -75,7 +75,7 @@ Result<DType> infer_convert(const OpRow& row, DType from, DType to) {
 
 Result<DType> infer_dtype(const OpRow& row, std::span<const DType> operands, std::optional<DType> attribute) {
   VKF_CHECK_OK(check_count(row, operands.size()));
-  const bool needs_attribute = row.signature == Signature::convert || row.signature == Signature::generate;
+  const bool needs_attribute = row.signature == Signature::convert || row.signature == Signature::generate || row.signature == Signature::stated;
   if (needs_attribute && !attribute) return invalid("'{}' needs a dtype attribute.", row.name);
   if (!needs_attribute && attribute) {
     return invalid("'{}' takes its dtype from its operands, but the attribute {} was given.", row.name,
@@ -93,6 +93,7 @@ Result<DType> infer_dtype(const OpRow& row, std::span<const DType> operands, std
       VKF_CHECK_OK(check_offered(row, *attribute));
       return *attribute;
     }
+    case Signature::stated: return *attribute;  // and operands are what they are
     case Signature::indexed: return infer_indexed(row, operands);
     case Signature::position: {
       VKF_CHECK_OK(infer_same(row, operands));

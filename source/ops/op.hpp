@@ -27,6 +27,7 @@ enum class OpClass : std::uint8_t {
   scan,         ///< running fold along one axis
   sort,         ///< order along one axis
   scatter,      ///< writes rows at positions that are data
+  opaque,       ///< whatever a kernel that the user wrote does with whole operands
 };
 
 /// How a reduction or scan folds: the elementwise row that joins two partial results, and what it starts
@@ -92,6 +93,7 @@ enum class Signature : std::uint8_t {
   generate, ///< () -> the dtype attribute
   indexed,  ///< (T, positions) -> T and (T, positions, T) -> T; positions are i32, u32 or i64
   position, ///< T -> i32
+  stated,   ///< (any, ...) -> the dtype that is stated: of ops whose code the user gives
 };
 
 /// The dtypes that positions in data may have.
@@ -181,7 +183,10 @@ struct OpRow {
 /// All rows, in a stable order. A `const OpRow*` identifies an op.
 std::span<const OpRow> table();
 
-/// The row of that name, or null.
+/// Rows of ops whose meaning is in their nodes: code that the user gives. They are in no sweep, and so not in table().
+std::span<const OpRow> custom_rows();
+
+/// The row of that name, those of custom_rows() too, or null.
 const OpRow* find(std::string_view name);
 
 /// The row of that name; a broken invariant if there is none. For names written in our own code.

@@ -1,5 +1,5 @@
-// Graphs of few ops: the best of all partitions. A partition is put together kernel by kernel, producers first: what is
-// done is closed under operands, and so is what is done with one more kernel.
+// Few ops: the best of all partitions. A partition is put together kernel by kernel, producers first: what is done is closed under
+// operands, and so is what is done with one more kernel. Graphs of few ops are searched whole, others window by window.
 #include <algorithm>
 #include <limits>
 
@@ -14,6 +14,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 using Set = std::uint32_t;  // of nodes, one bit each
 
+/// The best way to what is done.
 struct Best {
   double microseconds = kNever;
   std::int64_t bytes = 0;
@@ -22,23 +23,22 @@ struct Best {
 
 }  // namespace
 
-bool Search::search_all() {
-  constexpr std::size_t kMostNodes = 8;  // some milliseconds
-  constexpr double kNoMore = 0.97, kMore = 0.87;  // of the time of what was found, for as many bytes, and for more
-  std::vector<NodeId> nodes;
-  for (NodeId id = 0; id < facts_.graph.size(); ++id) {
-    if (facts_.is_computed[id]) nodes.push_back(id);
-  }
-  if (nodes.size() < 3 || nodes.size() > kMostNodes) return false;
-  const auto bits_of = [&](const std::vector<NodeId>& ids) {
-    Set set = 0;
-    for (std::size_t i = 0; i < nodes.size(); ++i) set |= std::find(ids.begin(), ids.end(), nodes[i]) != ids.end() ? Set{1} << i : 0;
-    return set;
+/// The fastest partition of these nodes that takes less than `limit`; no kernels where there is none. What other nodes read of
+/// them is stored.
+Search::Redivided Search::best_of_all(const std::vector<NodeId>& nodes, double limit) {
+  const auto bit_of = [&](NodeId id) {
+    const auto at = std::lower_bound(nodes.begin(), nodes.end(), id);
+    return at != nodes.end() && *at == id ? Set{1} << (at - nodes.begin()) : Set{0};
   };
-  std::vector<Set> operands, users;
-  for (NodeId id : nodes) {
-    operands.push_back(bits_of(facts_.operands[id]));
-    users.push_back(bits_of(facts_.users[id]));
+  std::vector<Set> operands(nodes.size(), 0), users(nodes.size(), 0);
+  std::vector<bool> leaves(nodes.size(), false);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    leaves[i] = facts_.is_output[nodes[i]];
+    for (NodeId operand : facts_.operands[nodes[i]]) operands[i] |= bit_of(operand);
+    for (NodeId user : facts_.users[nodes[i]]) {
+      users[i] |= bit_of(user);
+      leaves[i] = leaves[i] || bit_of(user) == 0;
+    }
   }
   const auto is_closed = [&](Set set) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -53,12 +53,13 @@ bool Search::search_all() {
     }
     return members;
   };
-  const auto price_of = [&](Set set) {
-    return pricer_(members_of(set), [&](NodeId id) {
+  const auto is_stored_by = [&](Set set) {
+    return [&, set](NodeId id) {
       const auto i = static_cast<std::size_t>(std::lower_bound(nodes.begin(), nodes.end(), id) - nodes.begin());
-      return facts_.is_output[id] || (users[i] & ~set) != 0;
-    });
+      return leaves[i] || (users[i] & ~set) != 0;
+    };
   };
+  const double launch = schedule::costs_of(target_).launch_us;
   const Set all = (Set{1} << nodes.size()) - 1;
   std::vector<std::optional<std::pair<double, std::int64_t>>> prices(all + 1);
   std::vector<Best> best(all + 1);
@@ -68,36 +69,72 @@ bool Search::search_all() {
     const Set left = all & ~done;
     for (Set next = left; next != 0; next = (next - 1) & left) {
       if (!is_closed(done | next)) continue;
+      // No kernel takes less than its launch, and what is left after it takes another one.
+      const double least = best[done].microseconds + launch * (next == left ? 1 : 2);
+      Best& other = best[done | next];
+      if (least >= limit || least >= other.microseconds) continue;
       if (!prices[next]) {
-        const auto price = price_of(next);
+        const auto price = pricer_(members_of(next), is_stored_by(next));
         prices[next] = price.ok() ? std::pair(price->microseconds, price->bytes) : std::pair(kNever, std::int64_t{0});
       }
-      Best& other = best[done | next];
       const double microseconds = best[done].microseconds + prices[next]->first;
-      if (microseconds < other.microseconds) other = {microseconds, best[done].bytes + prices[next]->second, next};
+      if (microseconds < other.microseconds && microseconds < limit) other = {microseconds, best[done].bytes + prices[next]->second, next};
     }
   }
+  Redivided found;
+  if (best[all].microseconds == kNever) return found;
+  found.microseconds = best[all].microseconds;
+  found.bytes = best[all].bytes;
+  for (Set set = all; set != 0; set &= ~best[set].last) found.kernels.push_back(members_of(best[set].last));
+  return found;
+}
+
+bool Search::search_all() {
+  constexpr std::size_t kMostNodes = 8;  // some milliseconds
+  constexpr double kNoMore = 0.97, kMore = 0.87;  // of the time of what was found, for as many bytes, and for more
+  std::vector<NodeId> nodes;
+  for (NodeId id = 0; id < facts_.graph.size(); ++id) {
+    if (facts_.is_computed[id]) nodes.push_back(id);
+  }
+  if (nodes.size() < 3 || nodes.size() > kMostNodes) return false;
   double microseconds = 0;
   std::int64_t bytes = 0;
   for (const Group& group : groups_) {
     microseconds += group.price.microseconds;
     bytes += group.price.bytes;
   }
-  const double enough = best[all].bytes <= bytes ? kNoMore : kMore;
-  if (best[all].microseconds > microseconds * enough) return false;
-  std::vector<std::vector<NodeId>> kernels;
-  for (Set set = all; set != 0; set &= ~best[set].last) kernels.push_back(members_of(best[set].last));
-  while (groups_.size() < kernels.size()) groups_.emplace_back();
+  Redivided best = best_of_all(nodes, kNever);
+  const double enough = best.bytes <= bytes ? kNoMore : kMore;
+  if (best.kernels.empty() || best.microseconds > microseconds * enough) return false;
   std::vector<GroupId> groups;
   for (GroupId group = 0; group < groups_.size(); ++group) groups.push_back(group);
-  kernels.resize(groups.size());
-  // Where kernels computed something twice, one of them owns it now.
-  for (NodeId id : nodes) owner_[id] = owner_[id] == kNoGroup ? 0 : owner_[id];
-  auto change = priced(std::move(groups), std::move(kernels));
-  if (!change.ok()) return false;
-  apply(*std::move(change));
+  if (!redivide(std::move(groups), std::move(best.kernels))) return false;
   looked_at_all_ = true;
   return true;
+}
+
+/// Other kernels in place of these, unless a kernel would wait for itself.
+bool Search::redivide(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> kernels) {
+  const std::size_t before = groups_.size();
+  while (groups.size() < kernels.size()) {
+    groups.push_back(static_cast<GroupId>(groups_.size()));
+    groups_.emplace_back();
+  }
+  kernels.resize(groups.size());
+  // Where kernels computed something twice, one of them owns it now.
+  std::vector<NodeId> owned;
+  for (const std::vector<NodeId>& kernel : kernels) {
+    std::copy_if(kernel.begin(), kernel.end(), std::back_inserter(owned), [&](NodeId id) { return owner_[id] == kNoGroup; });
+  }
+  for (NodeId id : owned) owner_[id] = groups[0];
+  auto change = priced(std::move(groups), std::move(kernels));
+  if (change.ok() && is_acyclic(*change)) {
+    apply(*std::move(change));
+    return true;
+  }
+  for (NodeId id : owned) owner_[id] = kNoGroup;
+  groups_.resize(before);
+  return false;
 }
 
 }  // namespace vkfuse::partition

@@ -181,7 +181,6 @@ std::int64_t Search::positions_of(const Group& group) const {
 
 /// Kernels that run over as many positions, one of which may be the other's as well, are launched once.
 bool Search::merge_unrelated() {
-  constexpr double kLaunchBound = 0.1;   // of the time of two kernels that one launch takes
   constexpr std::size_t kMostTried = 4;  // of as many positions
   const double launch = schedule::costs_of(target_).launch_us;
   bool changed = false;

@@ -16,25 +16,37 @@ auto named(const List& list, std::string_view name) -> std::optional<typename Li
 
 constexpr int kMostRounds = 8;
 
+void join_producers(Search& search, const Options& options) {
+  if (options.has(Mechanism::vertical)) search.merge_producers();
+}
+
+/// What is stored and what is computed again, until nothing changes any more. Cuts look at all values of a kernel together, and
+/// come when kernels are what they will be.
+void settle(Search& search, const Options& options, bool cuts) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    bool changed = options.has(Mechanism::recompute) && search.recompute_values(false);
+    if (cuts && options.has(Mechanism::cut)) changed = search.cut_reads() || changed;
+    if (options.has(Mechanism::vertical) && changed) changed = search.merge_producers() || changed;
+    if (!changed) return;
+  }
+}
+
 /// What moves fewer bytes and is modelled no slower.
 void by_bytes(Search& search, const Options& options) {
-  const bool vertical = options.has(Mechanism::vertical);
-  if (vertical) search.merge_producers();
-  const auto settle = [&] {
-    for (int round = 0; round < kMostRounds; ++round) {
-      bool changed = options.has(Mechanism::recompute) && search.recompute_values(false);
-      if (vertical && changed) changed = search.merge_producers() || changed;
-      if (!changed) break;
-    }
-  };
-  settle();
-  if (options.has(Mechanism::siblings) && search.merge_siblings() && vertical) search.merge_producers();
+  join_producers(search, options);
+  settle(search, options, false);
+  if (options.has(Mechanism::siblings) && search.merge_siblings()) join_producers(search, options);
   for (int round = 0; options.has(Mechanism::moves) && round < kMostRounds && search.move_parts(); ++round) {
-    if (vertical) search.merge_producers();
-    settle();
+    join_producers(search, options);
+    settle(search, options, false);
   }
-  if (options.has(Mechanism::exact) && search.search_all()) return;
-  if (options.has(Mechanism::horizontal) && search.merge_unrelated() && vertical) search.merge_producers();
+  if (options.has(Mechanism::exact) && search.search_all()) return settle(search, options, true);
+  for (int round = 0; round < kMostRounds; ++round) {
+    if (options.has(Mechanism::horizontal) && search.merge_unrelated()) join_producers(search, options);
+    settle(search, options, true);
+    if (!options.has(Mechanism::windows) || !search.redivide_windows()) return;
+    join_producers(search, options);
+  }
 }
 
 }  // namespace

@@ -20,14 +20,17 @@ enum class Mechanism : std::uint8_t {
   siblings,   ///< kernels that read the same become one
   horizontal, ///< kernels that have nothing in common do, where their launches cost much of their time
   moves,      ///< parts of a kernel go to another one, or become one
+  windows,    ///< neighbouring kernels of few ops are divided anew, in the best of all ways
   exact,      ///< graphs of few ops: all partitions are looked at
+  cut,        ///< what a kernel reads, and what it computes again, is the cheapest of all ways
   recompute,  ///< a value is computed where it is read instead of being stored
   memo,       ///< kernels of equal structure are priced once; plans are the same without
 };
-inline constexpr std::array<Mechanism, 8> kMechanisms = {Mechanism::vertical, Mechanism::triples, Mechanism::siblings,  Mechanism::horizontal,
-                                                     Mechanism::moves,    Mechanism::exact,   Mechanism::recompute, Mechanism::memo};
+inline constexpr std::array<Mechanism, 10> kMechanisms = {Mechanism::vertical, Mechanism::triples, Mechanism::siblings,  Mechanism::horizontal,
+                                                     Mechanism::moves,    Mechanism::windows, Mechanism::exact,   Mechanism::cut,
+                                                     Mechanism::recompute, Mechanism::memo};
 constexpr std::string_view name_of(Mechanism mechanism) {
-  constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves", "exact", "recompute", "memo"};
+  constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves", "windows", "exact", "cut", "recompute", "memo"};
   return names[static_cast<int>(mechanism)];
 }
 std::optional<Mechanism> mechanism_named(std::string_view name);

@@ -24,6 +24,9 @@ class Pricer {
   /// Bytes of all that the kernel would read and store, whole: what it moves at least where nothing is sliced.
   std::int64_t estimate(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
 
+  /// Of a whole value.
+  [[nodiscard]] std::int64_t bytes_of(ir::NodeId id) const { return bytes_[id]; }
+
   /// Kernels priced so far that were not known.
   [[nodiscard]] int priced() const { return priced_; }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "partition/partition.hpp"
 #include "partition/price.hpp"
@@ -42,13 +43,18 @@ class Search {
   bool move_parts();
   /// The fastest of all partitions of a few ops, where that is clearly faster.
   bool search_all();
+  /// Neighbouring kernels of few ops become the fastest of all partitions of those.
+  bool redivide_windows();
   /// Values that are stored are computed where they are read instead, where that pays; in any case if `always`.
   bool recompute_values(bool always);
+  /// Each kernel reads what together has the fewest bytes, and computes the rest.
+  bool cut_reads();
 
   [[nodiscard]] Result<void> check_sizes() const;
   [[nodiscard]] Partition finish() const;
 
  private:
+  static constexpr double kLaunchBound = 0.05;  ///< of the time of kernels that a launch takes, where saving one is worth a try
   /// What groups become: some are replaced by as many others, of which some may be empty.
   struct Change {
     std::vector<GroupId> groups;
@@ -73,11 +79,28 @@ class Search {
   void apply(Change change);
   [[nodiscard]] double slack(std::int64_t bytes, std::int64_t before) const;
 
+  /// Nodes as kernels, and what those move and take.
+  struct Redivided {
+    std::vector<std::vector<ir::NodeId>> kernels;
+    double microseconds = 0;
+    std::int64_t bytes = 0;
+  };
+  Redivided best_of_all(const std::vector<ir::NodeId>& nodes, double limit);
+  bool redivide(std::vector<GroupId> groups, std::vector<std::vector<ir::NodeId>> kernels);
+  using Unrelated = std::map<std::int64_t, std::vector<GroupId>>;
+  [[nodiscard]] Unrelated launch_bound() const;
+  [[nodiscard]] std::vector<GroupId> window_around(GroupId first, GroupId second, const Unrelated& unrelated) const;
+  bool redivide_window(const std::vector<GroupId>& window);
+
   [[nodiscard]] bool connected_outside(std::span<const GroupId> groups);
   Result<void> try_merge(std::vector<GroupId> groups);
   Result<void> try_with_producer(GroupId from, GroupId to);
   bool merge_producer(ir::NodeId value, GroupId to);
   Result<void> try_recompute(ir::NodeId value, bool always);
+  [[nodiscard]] std::vector<ir::NodeId> fixed_members(const Group& group) const;
+  [[nodiscard]] std::optional<std::vector<ir::NodeId>> cheapest_reads(GroupId group) const;
+  [[nodiscard]] std::int64_t cost_of_reading(ir::NodeId id, GroupId reader) const;
+  Result<void> try_cut(GroupId group);
   [[nodiscard]] Result<std::vector<ir::NodeId>> cone_of(ir::NodeId value, const Group& group) const;
   [[nodiscard]] std::vector<ir::NodeId> closure_of(std::vector<ir::NodeId> roots, const std::vector<ir::NodeId>& members) const;
   [[nodiscard]] std::int64_t positions_of(const Group& group) const;
@@ -101,7 +124,11 @@ class Search {
   std::map<GroupId, std::pair<ir::NodeId, ir::NodeId>> backwards_;
   std::vector<int> seen_;  ///< of each group, the last walk of connected_outside that came to it
   int walks_ = 0;
+  std::map<GroupId, int> cuts_tried_;   ///< at this version of it and of who stores what it reads
   std::map<GroupId, int> moves_tried_;  ///< at this version of it and its neighbours
+  std::set<std::pair<std::vector<GroupId>, std::vector<int>>> windows_tried_;  ///< at these versions
+  int windows_priced_ = 0;
+  int cuts_priced_ = 0;
   int moves_estimated_ = 0;
   int moves_priced_ = 0;
   int version_ = 0;

@@ -1,3 +1,4 @@
+#include <map>
 #include <set>
 
 #include "passes/passes.hpp"
@@ -16,6 +17,33 @@ Result<ir::Graph> remove_dead(const ir::Graph& graph) {
   Rewriter rewriter(graph);
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     if (live[id]) VKF_CHECK_OK(rewriter.keep(id));
+  }
+  return rewriter.finish();
+}
+
+Result<ir::Graph> store_operands(const ir::Graph& graph) {
+  Rewriter rewriter(graph);
+  std::map<ir::NodeId, ir::NodeId> copies;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.node(id);
+    if (node.op->cls != ops::OpClass::opaque) {
+      VKF_CHECK_OK(rewriter.keep(id));
+      continue;
+    }
+    std::vector<ir::NodeId> operands;
+    for (ir::NodeId operand : node.operands) {
+      const ir::Node& read = graph.node(operand);
+      const auto* constant = std::get_if<ir::ConstantPayload>(&read.payload);
+      const bool literal = constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(read.type.dtype));
+      const bool free = read.op->cls == ops::OpClass::view || read.op->cls == ops::OpClass::generate || literal;
+      if (free && copies.count(operand) == 0) {
+        VKF_TRY(copy, rewriter.graph().add(ops::row("copy"), {rewriter.at(operand)}));
+        copies[operand] = copy;
+      }
+      operands.push_back(free ? copies.at(operand) : rewriter.at(operand));
+    }
+    VKF_TRY(made, ir::append_copy(rewriter.graph(), node, std::move(operands)));
+    rewriter.alias(id, made);
   }
   return rewriter.finish();
 }

@@ -23,7 +23,8 @@ std::optional<reference::Element> literal_of(const ir::Node& node) {
 /// The constant that an op on literals is, unless a rounding error decides which one.
 std::optional<ir::Bytes> folded(const ir::Graph& graph, const ir::Node& node, const std::vector<ir::NodeId>& operands) {
   const bool computes = node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert;
-  if (!computes) return std::nullopt;
+  // What the user's code gives only the device knows.
+  if (!computes || node.op->signature == ops::Signature::stated) return std::nullopt;
   std::vector<DType> dtypes;
   std::vector<reference::Element> elements;
   for (ir::NodeId operand : operands) {

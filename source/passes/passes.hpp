@@ -22,6 +22,9 @@ Result<ir::Graph> drop_identities(const ir::Graph& graph);
 /// the same from inputs of the same names. Inputs are moved too. Without `reorder` everything stays where it is, and equal nodes are still one.
 Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder = true);
 
+/// Operands of kernels that the user wrote are buffers: a view, a position or a literal among them is copied into one.
+Result<ir::Graph> store_operands(const ir::Graph& graph);
+
 /// An output that is an input, a constant or the value of an earlier output becomes a view of it: every output is a
 /// node of its own, and the plan decides whether a kernel writes it.
 Result<ir::Graph> separate_outputs(const ir::Graph& graph);

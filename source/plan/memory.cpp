@@ -8,7 +8,7 @@
 namespace vkfuse::plan {
 
 bool reads_own_place(const Scheduled& step, ir::NodeId read, ir::NodeId stored) {
-  if (step.schedule.kind == schedule::Template::rows) return false;
+  if (step.schedule.kind == schedule::Template::rows || step.loops.opaque) return false;
   return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
     if (value.kind != segment::Value::Kind::load || value.node != read) return true;
     return std::any_of(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& store) { return store.node == stored && store.offset == value.offset; });

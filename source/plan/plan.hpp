@@ -97,14 +97,24 @@ struct KernelFigures {
   std::optional<std::int64_t> registers, spills, code_bytes;
 };
 
+/// The name of an op; of the user's own with what the user calls it.
+std::string op_text(const ir::Node& node);
+
+/// Device times of one run, where somebody has measured them.
+struct Measured {
+  std::vector<double> steps_us;      ///< of each step, those without a kernel included; empty: nobody has
+  std::optional<double> unfused_us;  ///< of a run with one kernel per op
+  [[nodiscard]] std::optional<double> fused_us() const;
+};
+
 /// The plan as a person reads it, and as JSON with the fields of docs/command-line.md. `unfused` is the
 /// plan of the same graph with one kernel per op; `figures` has one entry per step, or is empty.
-Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols);
+Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const Measured& measured = {});
 Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
-                            const std::vector<KernelFigures>& figures);
+                            const std::vector<KernelFigures>& figures, const Measured& measured = {});
 /// The same as one page for a browser, which needs nothing else: the graph as a drawing with a box for each kernel. `code`
 /// has the shaders of each step, or is empty.
 Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures,
-                            const std::vector<std::string>& code);
+                            const std::vector<std::string>& code, const Measured& measured = {});
 
 }  // namespace vkfuse::plan

@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "plan/plan.hpp"
 
@@ -8,7 +9,7 @@ namespace {
 
 std::string ops_of(const Plan& plan, const segment::Segment& segment) {
   std::string all;
-  for (ir::NodeId id : segment.members) all += (all.empty() ? "" : ", ") + std::string(plan.graph.node(id).op->name);
+  for (ir::NodeId id : segment.members) all += (all.empty() ? "" : ", ") + op_text(plan.graph.node(id));
   return all;
 }
 
@@ -16,7 +17,7 @@ std::string ops_of(const Plan& plan, const segment::Segment& segment) {
 std::string label(const Plan& plan, ir::NodeId id) {
   const ir::Node& node = plan.graph.node(id);
   if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) return fmt::format("%{} \"{}\"", id, input->name);
-  return fmt::format("%{} {}", id, node.op->name);
+  return fmt::format("%{} {}", id, op_text(node));
 }
 
 /// Wraps a list of names at 80 columns under a label.
@@ -98,7 +99,7 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
   json["loops"] = space_of(scheduled.loops);
   json["dispatches"] = schedule.dispatches;
   json["ops"] = nlohmann::ordered_json::array();
-  for (ir::NodeId id : step.segment.members) json["ops"].push_back(plan.graph.node(id).op->name);
+  for (ir::NodeId id : step.segment.members) json["ops"].push_back(op_text(plan.graph.node(id)));
   json["bytes_read"] = schedule.bytes_read;
   if (schedule.bytes_read_again > 0) json["bytes_read_again"] = schedule.bytes_read_again;
   json["bytes_written"] = schedule.bytes_written;
@@ -136,7 +137,18 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
 
 }  // namespace
 
-Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols) {
+std::string op_text(const ir::Node& node) {
+  if (const auto* custom = std::get_if<ir::CustomPayload>(&node.payload)) return fmt::format("{} '{}'", node.op->name, custom->name);
+  if (const auto* kernel = std::get_if<ir::KernelPayload>(&node.payload)) return fmt::format("{} '{}'", node.op->name, kernel->name);
+  return std::string(node.op->name);
+}
+
+std::optional<double> Measured::fused_us() const {
+  if (steps_us.empty()) return std::nullopt;
+  return std::accumulate(steps_us.begin(), steps_us.end(), 0.0);
+}
+
+Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const Measured& measured) {
   VKF_TRY(schedules, schedule_all(plan, symbols));
   VKF_TRY(fused_totals, totals(plan, symbols));
   VKF_TRY(unfused_totals, totals(unfused, symbols));
@@ -151,6 +163,9 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   row("128-byte transactions", fused_totals.transactions, unfused_totals.transactions);
   row("arena bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
   all += fmt::format("  {:<22}{:>16.1f}{:>16.1f}   (constants of the device type)\n", "modelled us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  if (measured.fused_us()) {
+    all += fmt::format("  {:<22}{:>16.1f}{:>16}\n", "measured us", *measured.fused_us(), measured.unfused_us ? fmt::format("{:.1f}", *measured.unfused_us) : "");
+  }
   all += fmt::format("  {:<22}{:>11} of {:>4}   (proven to stay inside their buffers; the others are clamped)\n", "accesses proven", fused_totals.proof.proven,
                      fused_totals.proof.accesses);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
@@ -163,6 +178,7 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
     }
     all += fmt::format("\nsegment {}: {} over {}\n", i, name_of(schedule.kind), space_of(schedules[i].loops));
     all += wrapped("  ops:    ", ops_of(plan, segment));
+    if (i < measured.steps_us.size()) all += fmt::format("  time:   {:.1f} us measured, {:.1f} us modelled\n", measured.steps_us[i], schedule.modelled_us);
     for (const Read& read : reads_of(schedules[i])) {
       all += fmt::format("  reads:  {} : {}, {}, {} bytes per load\n", label(plan, read.value), vkfuse::to_text(plan.graph.node(read.value).type),
                          name_of(read.plan.kind), read.plan.vector_bytes);
@@ -192,7 +208,7 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   return all;
 }
 
-Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures) {
+Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures, const Measured& measured) {
   VKF_TRY(schedules, schedule_all(plan, symbols));
   VKF_TRY(fused_totals, totals(plan, symbols));
   VKF_TRY(unfused_totals, totals(unfused, symbols));
@@ -213,12 +229,15 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
   both("transactions", fused_totals.transactions, unfused_totals.transactions);
   both("arena_bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
   both("modelled_us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  if (measured.fused_us()) json["measured_us_fused"] = *measured.fused_us();
+  if (measured.unfused_us) json["measured_us_unfused"] = *measured.unfused_us;
   json["accesses"] = fused_totals.proof.accesses;
   json["accesses_proven"] = fused_totals.proof.proven;
   json["constants"] = fmt::format("defaults of the device type {}", name_of(plan.target.type));
   json["segments"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     json["segments"].push_back(segment_json(plan, plan.steps[i], schedules[i]));
+    if (i < measured.steps_us.size() && !schedules[i].alias) json["segments"][i]["measured_us"] = measured.steps_us[i];
     if (i >= figures.size()) continue;
     if (figures[i].registers) json["segments"][i]["registers"] = *figures[i].registers;
     if (figures[i].spills) json["segments"][i]["spills"] = *figures[i].spills;

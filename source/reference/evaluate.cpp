@@ -92,6 +92,12 @@ Result<void> Evaluator::look_at(ir::NodeId root) {
   sizes_.resize(root + 1);
   for (ir::NodeId id = root + 1; id-- > 0;) {
     if (!reached[id]) continue;
+    if (const auto* custom = std::get_if<ir::CustomPayload>(&graph_.node(id).payload); custom != nullptr && custom->function == nullptr) {
+      return unsupported("The custom op '{}' has no host function, so that what is computed from it has no reference and is not validated.", custom->name);
+    }
+    if (const auto* kernel = std::get_if<ir::KernelPayload>(&graph_.node(id).payload)) {
+      return unsupported("The custom kernel '{}' is known to the device alone, so that what is computed from it has no reference and is not validated.", kernel->name);
+    }
     VKF_TRY(resolved, resolve(graph_.node(id).type.shape, feeds_.symbols));
     sizes_[id] = std::move(resolved);
     for (ir::NodeId operand : graph_.node(id).operands) reached[operand] = true;

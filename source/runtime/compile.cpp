@@ -98,7 +98,18 @@ std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
 
 Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel, bool any_base) {
   const auto start = std::chrono::steady_clock::now();
-  auto words = shaders_->compile(kernel);
+  auto words = [&] {
+    if (kernel.user.empty()) return shaders_->compile(kernel);
+    // Not ours: that its interface is another one is no defect.
+    try {
+      return shaders_->compile(kernel);
+    } catch (const InternalError& other) {
+      return Result<spirv::Module>(invalid("The custom kernel '{}' has not the interface that its operands ask for: {}.", kernel.user, other.what()));
+    }
+  }();
+  if (!words && !kernel.user.empty() && words.error().code == ErrorCode::internal) {
+    return error_in_user_code(fmt::format("The custom kernel '{}'", kernel.user), kernel.name, kernel.glsl, 1, words.error());
+  }
   if (!words) return std::move(words).error().within("compiling " + kernel.name);
   const double compile_ms = milliseconds_since(start);
   vulkan::PipelineInfo info = pipeline_info(kernel, *words, device_->caps());

@@ -28,6 +28,9 @@ struct CompiledKernel {
   double pipeline_ms = 0;  ///< in the driver
 };
 
+/// What the compiler says about the first line that is wrong, counted from where the user's code begins in the file.
+Error error_in_user_code(const std::string& what, const std::string& file, const std::string& code, int code_begins, const Error& error);
+
 class Context {
  public:
   /// Picks, opens and restricts a device. `without` is for tests: drivers without hardware lack what every device has.
@@ -57,6 +60,9 @@ class Context {
   Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel, bool any_base = false);
   /// The same for several, on as many threads as the machine has; the first kernel's error where there are more.
   Result<std::vector<std::shared_ptr<const CompiledKernel>>> compile_all(const std::vector<const codegen::Kernel*>& kernels);
+  /// An error that names the op and its line unless the code of every `custom` node of the graph is a function by itself; what
+  /// compiled once is not compiled again.
+  Result<void> check_custom_code(const ir::Graph& graph);
   /// What the driver says of a kernel: it is made once more, because drivers that keep what they need for this do not
   /// take pipelines from a cache.
   Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);

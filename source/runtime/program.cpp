@@ -4,6 +4,7 @@
 
 #include "base/mutations.hpp"
 #include "passes/passes.hpp"
+#include "plan/file.hpp"
 
 namespace vkfuse::runtime {
 
@@ -60,7 +61,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   inputs_ = inputs_as_written(graph, prepared);
   partition::Options planning = options.planning;
   planning.fusion = options.fusion;
-  VKF_TRY(plan, plan::make_plan(std::move(prepared), target, planning));
+  VKF_TRY(plan, options.plan.empty() ? plan::make_plan(std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
   plan_ = std::move(plan);
   return {};
 }
@@ -69,6 +70,7 @@ Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> contex
   auto program = std::shared_ptr<Program>(new Program());
   VKF_CHECK_OK(program->prepare(*context, graph, options));
   program->context_ = std::move(context);
+  VKF_CHECK_OK(program->context_->check_custom_code(program->plan_.graph));
   VKF_TRY(first, program->variant(program->nominal()));
   static_cast<void>(first);
   return program;

@@ -20,6 +20,7 @@ struct ProgramOptions {
   bool fusion = true;
   partition::Options planning;  ///< but for `fusion`
   passes::Options passes;
+  std::string plan;         ///< of a file: nothing is planned, and `planning` is not looked at
   schedule::Tuning tuning;  ///< for sweeps and tests
   /// What one submission may take: drivers reset a device after some seconds, and others wait meanwhile.
   double longest_submission_us = 250e3;

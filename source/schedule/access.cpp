@@ -10,12 +10,12 @@ using segment::Loops;
 using segment::Value;
 
 std::string_view name_of(Template kind) {
-  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "matrix", "attention", "tiled"};
+  constexpr std::string_view names[] = {"pointwise", "rows", "sort", "matrix", "attention", "tiled", "custom"};
   return names[static_cast<int>(kind)];
 }
 
 std::string_view name_of(AccessKind kind) {
-  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element", "transposed", "shifted"};
+  constexpr std::string_view names[] = {"vector", "scalar", "uniform", "element", "transposed", "shifted", "opaque"};
   return names[static_cast<int>(kind)];
 }
 
@@ -365,6 +365,11 @@ void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule)
   }
 }
 
+double cost_of(const ir::Node& node) {
+  const auto* custom = std::get_if<ir::CustomPayload>(&node.payload);
+  return custom != nullptr ? custom->cost : static_cast<double>(node.op->cost);
+}
+
 double compute_cost(const ir::Graph& graph, const Loops& loops) {
   double cost = 0;
   for (const Value& value : loops.values) {
@@ -376,7 +381,7 @@ double compute_cost(const ir::Graph& graph, const Loops& loops) {
     const ops::OpRow& op = *graph.node(value.node).op;
     // A product and its sum are one multiply-add.
     if (value.kind == Value::Kind::compute && !op.fold.of.empty()) continue;
-    cost += evaluations * static_cast<double>(op.cost);
+    cost += evaluations * cost_of(graph.node(value.node));
   }
   return cost;
 }

@@ -59,6 +59,9 @@ AxisCounts count_axes(const segment::Loops& loops);
 
 std::int64_t element_count_of(const segment::Loops& loops, const index::Expr& offset);
 
+/// Of one element of an op, in fused multiply-adds.
+double cost_of(const ir::Node& node);
+
 /// Modelled cost of computing every value once per element that it varies with, in fused multiply-adds.
 double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
 
@@ -77,6 +80,8 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops
 /// Nothing where there is no softmax whose weights are multiplied and added up. The loops have been through
 /// with_factors_after_sums and with_online_folds.
 std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums);
+/// A kernel of the user's.
+Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops, const Target& target);
 /// Nothing where no load runs along another axis than the stores.
 std::optional<Schedule> best_tiled(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 

@@ -111,7 +111,7 @@ void PartAccesses::write(Schedule& schedule) {
 double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> values) {
   double cost = 0;
   for (ValueId id : values) {
-    if (loops.values[id].kind == Value::Kind::compute) cost += static_cast<double>(graph.node(loops.values[id].node).op->cost);
+    if (loops.values[id].kind == Value::Kind::compute) cost += cost_of(graph.node(loops.values[id].node));
   }
   return cost;
 }

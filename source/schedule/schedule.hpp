@@ -19,6 +19,7 @@ enum class Template : std::uint8_t {
   matrix,     ///< a workgroup owns a tile of sums of products; both factors cross shared memory, tile by tile
   attention,  ///< products weighted by a softmax, which need not exist as a whole, nor what it is of
   tiled,      ///< a workgroup owns a box of positions: what is read along other axes than stored crosses shared memory
+  custom,     ///< a kernel of the user's, in workgroups and over tiles as the user says
 };
 std::string_view name_of(Template kind);
 
@@ -30,6 +31,7 @@ enum class AccessKind : std::uint8_t {
   element,     ///< addressed element by element
   transposed,  ///< tiled: vectors along its own axes, handed to the items through shared memory
   shifted,     ///< the words around a run of 16-bit elements that may begin in the middle of one, those outside the buffer replaced
+  opaque,      ///< however the user's kernel does
 };
 std::string_view name_of(AccessKind kind);
 

@@ -204,9 +204,43 @@ Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const
   return unsupported("Its positions did not settle after {} rounds of splitting axes.", kMaxRuns);
 }
 
+/// A kernel that the user wrote: its operands, each once, and its result.
+Result<Loops> loops_of_kernel(const ir::Graph& graph, ir::NodeId id, const SymbolValues& symbols) {
+  Loops loops;
+  loops.opaque = true;
+  Value result;
+  result.kind = Value::Kind::compute;
+  result.node = id;
+  result.offset = Expr(0);
+  for (ir::NodeId operand : graph.node(id).operands) {
+    VKF_TRY(sizes, resolve(graph.node(operand).type.shape, symbols));
+    VKF_TRY(count, element_count(sizes));
+    loops.opaque_sizes.insert(loops.opaque_sizes.end(), sizes.begin(), sizes.end());
+    Value load;
+    load.kind = Value::Kind::load;
+    load.node = operand;
+    load.offset = Expr(0);
+    load.buffer_elements = count;
+    result.operands.push_back(add_once(loops.values, std::move(load)));
+  }
+  VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
+  VKF_TRY(count, element_count(sizes));
+  loops.opaque_sizes.insert(loops.opaque_sizes.end(), sizes.begin(), sizes.end());
+  for (std::int64_t size : sizes) loops.axes.push_back({std::max<std::int64_t>(size, 1), Role::row});
+  loops.empty = count == 0;
+  loops.values.push_back(std::move(result));
+  loops.stores.push_back({static_cast<ValueId>(loops.values.size() - 1), id, Expr(0), count, 0});
+  return loops;
+}
+
 }  // namespace
 
 Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
+  const auto own = std::find_if(segment.members.begin(), segment.members.end(), [&](ir::NodeId id) { return graph.node(id).op->cls == ops::OpClass::opaque; });
+  if (own != segment.members.end()) {
+    if (segment.members.size() == 1) return loops_of_kernel(graph, *own, symbols);
+    return unsupported("'{}' is a kernel of the user's, in which nothing else is computed.", std::get<ir::KernelPayload>(graph.node(*own).payload).name);
+  }
   VKF_TRY(base, choose_base(graph, segment, symbols));
   return place_stores(graph, segment, symbols, std::move(base));
 }

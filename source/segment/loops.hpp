@@ -91,6 +91,8 @@ struct Loops {
   bool backwards = false;  ///< scans walk the columns from the last to the first
   /// Several workgroups share a row: a scan is first folded part by part, in the pass before it runs.
   bool scans_in_parts = false;
+  bool opaque = false;  ///< a kernel of the user's: what is read and stored, and nothing about where
+  Sizes opaque_sizes;   ///< with it: those of every operand, in order, and of the result
   bool empty = false;  ///< no elements: nothing is launched, and sizes of 0 are 1 here
   /// Passes over the columns: one per stage whose values some fold or store needs; at least 1.
   int passes = 1;

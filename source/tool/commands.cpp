@@ -10,6 +10,7 @@
 
 #include "api/program.hpp"
 #include "onnx/program_watcher.hpp"
+#include "schedule/schedule.hpp"
 #include "store/store.hpp"
 #include "tool/model.hpp"
 
@@ -75,9 +76,16 @@ Result<Device> open_device(const Common& common) {
   return Device::open(options);
 }
 
-Result<Executable> compile_model(const Common& common, const Device& device, ir::Graph graph) {
+/// `plan` is the file of a plan, or empty.
+Result<Executable> compile_model(const Common& common, const Device& device, ir::Graph graph, const std::string& plan = "") {
   VKF_TRY(options, compile_options(common));
-  return api::compile_graph(device, std::move(graph), options);
+  if (plan.empty()) return api::compile_graph(device, std::move(graph), options);
+  VKF_TRY(text, read_text(plan));
+  if (text.empty()) return invalid("The plan '{}' is an empty file.", plan);
+  options.plan = std::move(text);
+  auto program = api::compile_graph(device, std::move(graph), options);
+  if (!program) return std::move(program).error().within(fmt::format("following the plan '{}'", plan));
+  return program;
 }
 
 void print_device(const DeviceDescription& device) {
@@ -321,14 +329,11 @@ Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelO
   return 0;
 }
 
-Result<std::string> plan_whole(const Common& common, const PlanCommand& command, ir::Graph graph) {
-  VKF_TRY(device, open_device(common));
-  VKF_TRY(program, compile_model(common, device, std::move(graph)));
-  return program.explain(command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan);
-}
-
 /// The plan of such a model, for inputs of the sizes that --dim says.
 Result<std::string> plan_in_parts(const Common& common, const PlanCommand& command, const ModelOptions& how) {
+  if (!command.save.empty() || !command.plan.empty() || command.profile) {
+    return unsupported("'{}' runs in parts with the host between them, and --save, --plan and --profile are about one program.", command.model);
+  }
   VKF_TRY(device, open_device(common));
   VKF_TRY(options, compile_options(common));
   VKF_TRY(program, load_in_parts(device, command.model, how, options));
@@ -351,7 +356,7 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   VKF_TRY(inputs, inputs_for(graph, given));
   VKF_TRY(device, open_device(common));
   say("Compiling");
-  VKF_TRY(program, compile_model(common, device, graph));
+  VKF_TRY(program, compile_model(common, device, graph, command.plan));
   Outputs outputs;
   for (int i = 0; i < command.repeat; ++i) {
     VKF_TRY(made, program.run(views(inputs)));
@@ -376,12 +381,46 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   return 0;
 }
 
+namespace {
+
+/// Times of the program and of the same without fusion, on random inputs, with symbols as the plan shows them.
+Result<MeasuredTimes> measured(const Common& common, const Device& device, const Executable& program, const ir::Graph& graph) {
+  VKF_TRY(inputs, random_inputs(graph, 0, schedule::nominal_symbols(graph)));
+  VKF_TRY(options, compile_options(common));
+  options.planner = "bytes";
+  options.fusion = false;
+  say("Compiling without fusion");
+  VKF_TRY(unfused, api::compile_graph(device, graph, options));
+  say("Measuring");
+  MeasuredTimes times;
+  VKF_TRY(fused_times, program.profile_host(views(inputs)));
+  VKF_TRY(unfused_times, unfused.profile_host(views(inputs)));
+  times.fused = std::move(fused_times);
+  times.unfused = std::move(unfused_times);
+  return times;
+}
+
+Result<std::string> plan_whole(const Common& common, const PlanCommand& command, const ir::Graph& graph) {
+  VKF_TRY(device, open_device(common));
+  VKF_TRY(program, compile_model(common, device, graph, command.plan));
+  if (!command.save.empty()) {
+    VKF_TRY(plan, program.save_plan());
+    VKF_CHECK_OK(write_file(command.save, plan));
+  }
+  const Stage stage = command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan;
+  if (!command.profile) return program.explain(stage);
+  VKF_TRY(times, measured(common, device, program, graph));
+  return program.explain(stage, times);
+}
+
+}  // namespace
+
 Result<int> show_plan(const Common& common, const PlanCommand& command) {
   VKF_TRY(how, model_options(common));
   auto graph = load_model(command.model, how);
   const bool in_parts = !graph && !common.no_host && may_load_in_parts(command.model, graph.error());
   if (!graph && !in_parts) return std::move(graph).error();
-  VKF_TRY(text, in_parts ? plan_in_parts(common, command, how) : plan_whole(common, command, *std::move(graph)));
+  VKF_TRY(text, in_parts ? plan_in_parts(common, command, how) : plan_whole(common, command, *graph));
   if (command.output.empty()) {
     std::fputs(text.c_str(), stdout);
   } else {

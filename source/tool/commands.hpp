@@ -30,12 +30,16 @@ struct RunCommand {
   int repeat = 1;
   bool profile = false;
   std::string trace;  ///< a file
+  std::string plan;   ///< a file
 };
 
 struct PlanCommand {
   std::string model;
   std::string format = "text";
   std::string output;
+  std::string plan;  ///< a file that is read
+  std::string save;  ///< a file that is written
+  bool profile = false;
 };
 
 struct CodeCommand {

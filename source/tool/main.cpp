@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   run_app->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
   run_app->add_flag("--profile", run.profile, "Print the device time of every kernel, the bytes it moves, and at which rate");
   run_app->add_option("--trace", run.trace, "Write the device times of a run to a file that Chrome's about:tracing and Perfetto read");
+  run_app->add_option("--plan", run.plan, "Run as this file says, which plan --save wrote");
   run_app->callback([&] { status = finish(run_model(common, run)); });
 
   PlanCommand plan;
@@ -66,6 +67,9 @@ int main(int argc, char** argv) {
   plan_app->add_option("model", plan.model, "A .onnx or .vkf file")->required();
   plan_app->add_option("--format", plan.format, "text, json or html")->check(CLI::IsMember({"text", "json", "html"}));
   plan_app->add_option("-o,--output", plan.output, "Write to a file");
+  plan_app->add_option("--save", plan.save, "Write the plan to a file that run --plan reads");
+  plan_app->add_option("--plan", plan.plan, "Show the plan of a file instead of planning");
+  plan_app->add_flag("--profile", plan.profile, "Run on random inputs, and show measured times beside the modelled ones");
   plan_app->callback([&] { status = finish(show_plan(common, plan)); });
 
   CodeCommand code;

@@ -160,7 +160,7 @@ std::string to_json(const std::vector<DeviceReport>& devices) {
       nlohmann::ordered_json outputs = nlohmann::ordered_json::array();
       for (const OutputResult& output : result.outputs) outputs.push_back(to_json(output));
       json.push_back({{"device", one.device.name}, {"uuid", one.device.uuid}, {"name", result.name}, {"verdict", word_of(result.verdict)}, {"detail", result.detail},
-                      {"max_error_over_bound", result.max_ratio}, {"kernels", result.kernels}, {"seconds", result.seconds}, {"outputs", std::move(outputs)}});
+                      {"max_error_over_bound", result.max_ratio}, {"kernels", result.kernels}, {"host_steps", result.host_steps}, {"seconds", result.seconds}, {"outputs", std::move(outputs)}});
     }
   }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

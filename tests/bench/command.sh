@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the benchmark's command line does with files and signals.
-#   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case|store
+#   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case|store|planners
 set -euo pipefail
 program=$1
 files=$(mktemp -d)
@@ -53,6 +53,13 @@ PLANT
     fi
     grep -q 'law_unary_2_small:f32:65536 .*SLOWER' "$files/out" || fail "Another row is called slower."
     [ "$(status "$program" compare "$files/a.json" "$files/none.json")" = 2 ] || fail "A missing file has not status 2." ;;
+  planners)
+    "$program" --planners --filter '^(sums of four|law unary 2 small)' --json "$files/a.json" > "$files/out" || fail "Another planner is better: $(cat "$files/out")"
+    [ "$(json "$files/a.json" "[p['planner'] for p in d['rows'][0]['planners']]")" = "['bytes', 'store-all', 'recompute-all', 'greedy-io']" ] || fail "The planners are others: $(cat "$files/out")"
+    json "$files/a.json" "1 / all(p['kernels'] > 0 and p['bytes'] > 0 and p['modelled_us'] > 0 and p['us']['n'] > 4 for r in d['rows'] for p in r['planners'])" > /dev/null || fail "A planner has no figures: $(cat "$files/out")"
+    # By name, and not by the order of rows.
+    json "$files/a.json" "1 / all(r['planners'][1]['bytes'] > r['planners'][0]['bytes'] for r in d['rows'] if r['name'].startswith('sums'))" > /dev/null || fail "Storing everything moves no more bytes: $(cat "$files/out")"
+    json "$files/a.json" "1 / all(p.get('same_as') == 'bytes' for r in d['rows'] if r['name'].startswith('law') for p in r['planners'][1:])" > /dev/null || fail "Planners make different kernels of a chain: $(cat "$files/out")" ;;
   report)
     "$program" --filter '^(law unary 2 small|arithmetic)' --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > /dev/null
     "$program" report "$files/a.json" "$files/a.json" -o "$files/b.html"

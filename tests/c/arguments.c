@@ -70,6 +70,7 @@ static void test_null_handles(const vkf_device* device) {
   REFUSED(vkf_profile(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_profile_host(NULL, NULL, 0, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_program_type(NULL, "x", NULL, NULL, 0, &rank), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_program_save_plan(NULL, &text), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_program_explain_segment(NULL, VKF_STAGE_GLSL, 0, &text), VKF_INVALID_ARGUMENT, "The program is null.");
   CHECK(vkf_buffer_vulkan_handle(NULL) == 0);
   vkf_recording_free(NULL);

@@ -168,6 +168,32 @@ static void test_times(const vkf_device* device, const vkf_program* program) {
   }
 }
 
+/* A plan is saved, and compiled with. */
+static void test_plans(const vkf_device* device, const vkf_graph* graph, const vkf_program* program) {
+  vkf_compile_options planned = {0};
+  vkf_program* again = NULL;
+  char* plan = NULL;
+  char* glsl = NULL;
+  char* same = NULL;
+  planned.size = sizeof planned;
+  REFUSED(vkf_program_save_plan(program, NULL), VKF_INVALID_ARGUMENT, "The place for the text is null.");
+  OK(vkf_program_save_plan(program, &plan));
+  planned.plan = plan;
+  OK(vkf_compile(device, graph, &planned, &again));
+  OK(vkf_program_explain(program, VKF_STAGE_GLSL, &glsl));
+  OK(vkf_program_explain(again, VKF_STAGE_GLSL, &same));
+  CHECK(strcmp(glsl, same) == 0);
+  vkf_program_free(again);
+  vkf_string_free(glsl);
+  vkf_string_free(same);
+  planned.planner = "greedy-io";
+  REFUSED(vkf_compile(device, graph, &planned, &again), VKF_INVALID_ARGUMENT, "A plan that is given leaves nothing to decide");
+  planned.planner = NULL;
+  *strstr(plan, "members") = 'M';
+  REFUSED(vkf_compile(device, graph, &planned, &again), VKF_INVALID_ARGUMENT, "The plan was changed after it was saved");
+  vkf_string_free(plan);
+}
+
 static void test_questions(const vkf_device* device, const vkf_program* program) {
   uint64_t bytes = 0;
   int64_t sizes[2] = {0, 0};
@@ -245,6 +271,46 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   }
 }
 
+/* An element of the user's own, fused with what follows; and code that is wrong. */
+static void test_custom(const vkf_device* device) {
+  static const char* const kCode[2] = {"x0 * x0 + x1", "x0 * y0"};
+  const float x[4] = {1, 2, 3, 4}, offset = 0.5f;
+  int i;
+  for (i = 0; i < 2; ++i) {
+    const vkf_dim four = vkf_size(4);
+    const vkf_attribute about[3] = {vkf_attribute_text("name", "square_and_add"), vkf_attribute_text("code", kCode[i]), vkf_attribute_dtype(VKF_F32)};
+    vkf_graph* graph = NULL;
+    vkf_program* program = NULL;
+    vkf_value in = 0, half = 0, squared = 0, twice = 0, operands[2];
+    OK(vkf_graph_create("custom", &graph));
+    OK(vkf_input(graph, "x", VKF_F32, &four, 1, &in));
+    OK(vkf_scalar(graph, VKF_F32, offset, &half));
+    operands[0] = in;
+    operands[1] = half;
+    OK(vkf_apply(graph, "custom", operands, 2, about, 3, &squared));
+    REFUSED(vkf_apply(graph, "custom", operands, 2, about, 2, &twice), VKF_INVALID_ARGUMENT, "The op 'custom' needs the attribute 'dtype'.");
+    operands[0] = operands[1] = squared;
+    OK(vkf_apply(graph, "add", operands, 2, NULL, 0, &twice));
+    OK(vkf_output(graph, "y", twice));
+    if (i == 1) {
+      REFUSED(vkf_compile(device, graph, NULL, &program), VKF_INVALID_ARGUMENT,
+              "The code of the custom op 'square_and_add' does not compile: line 1, 'x0 * y0': 'y0' : undeclared identifier.");
+    } else {
+      float got[4] = {0, 0, 0, 0};
+      vkf_host_input input = {"x", NULL, sizeof x, NULL, 0};
+      vkf_host_output output = {"y", NULL, sizeof got, 0};
+      input.data = x;
+      output.data = got;
+      OK(vkf_compile(device, graph, NULL, &program));
+      CHECK(vkf_program_kernel_count(program) == 1);
+      OK(vkf_run(program, &input, 1, &output, 1));
+      CHECK(got[0] == 3.0f && got[1] == 9.0f && got[2] == 19.0f && got[3] == 33.0f);
+    }
+    vkf_program_free(program);
+    vkf_graph_free(graph);
+  }
+}
+
 void test_runs(const vkf_device* device) {
   vkf_graph* graph = rows_graph();
   vkf_graph* empty = NULL;
@@ -252,6 +318,7 @@ void test_runs(const vkf_device* device) {
   vkf_program* none = NULL;
   OK(vkf_supports(device, graph, NULL));
   OK(vkf_compile(device, graph, NULL, &program));
+  if (program != NULL) test_plans(device, graph, program);
   vkf_graph_free(graph); /* the program keeps what it needs */
   OK(vkf_graph_create("empty", &empty));
   REFUSED(vkf_compile(device, empty, NULL, &none), VKF_INVALID_ARGUMENT, "has no outputs.");
@@ -264,4 +331,5 @@ void test_runs(const vkf_device* device) {
   test_questions(device, program);
   test_times(device, program);
   vkf_program_free(program);
+  test_custom(device);
 }

@@ -53,6 +53,18 @@ for graph in "$graphs"/*.vkf "$files/large.vkf"; do
   ! perl -0pe 's/<(script|pre)>.*?<\/\1>//gs' "$files/$name.dom" | grep -q 'undefined\|NaN' || fail "The page of $name shows a value that is none."
 done
 
+# Measured times, of a graph that takes no time to run: in the totals, on every box, and in the panel.
+"$vkfuse" plan "$graphs/bias_gelu.vkf" --format html -o "$files/timed.html" --profile --cache off
+draw timed "" ""
+for what in '<th>measured</th>' 'class="share measured"' 'class="share modelled"' '<li>measured [0-9.]* [um]s, [0-9]'; do
+  grep -q "$what" "$files/timed.dom" || fail "The page with --profile shows no $what."
+done
+[ "$(count timed 'class="share measured"')" = "$(count timed 'data-segment="[0-9]*"')" ] || fail "Not every kernel has a measured time."
+grep -o '<tbody>.*</tbody>' "$files/timed.dom" | head -1 | grep -q 'fused</th>.*[0-9.]* [um]s</td></tr><tr><th>one kernel per op</th>.*[0-9.]* [um]s</td></tr>' || fail "The totals have no measured times."
+grep -q 'class="share measured"\|<th>measured</th>' "$files/large.dom" && fail "A page without --profile shows measured times."
+"$vkfuse" plan "$graphs/bias_gelu.vkf" --profile --cache off > "$files/timed.txt"
+grep -q '^  measured us  *[0-9.]*  *[0-9.]*$' "$files/timed.txt" || fail "The text with --profile shows no measured times: $(head -12 "$files/timed.txt")"
+
 [ "$(count large 'data-segment=')" -ge 100 ] || fail "The large graph has only $(count large 'data-segment=') kernels: it shows little."
 [ "$(count large 'class="edge')" -ge 100 ] || fail "Only $(count large 'class="edge') values go from kernel to kernel."
 [ "$(count large 'class="op stored')" -ge 100 ] || fail "Only $(count large 'class="op stored') values are marked as stored."

@@ -33,14 +33,36 @@ for planner in bytes recompute-all; do
 done
 [ "$(kernels --planner store-all)" -gt 1 ] || fail "Storing all that several ops read leaves one kernel."
 [ "$(kernels --without fusion)" = 7 ] || fail "Without fusion the program is $(kernels --without fusion) kernels instead of 7."
-for name in identities reorder triples siblings horizontal moves exact recompute memo; do
+for name in identities reorder triples siblings horizontal moves windows exact cut recompute memo; do
   [ "$(kernels --without $name)" = 1 ] || fail "Without $name the program is $(kernels --without $name) kernels."
 done
-[ "$(kernels --without vertical,triples,siblings,horizontal,moves,exact,recompute)" = 7 ] || fail "Without all that merges, something is merged."
+[ "$(kernels --without vertical,triples,siblings,horizontal,moves,windows,exact,cut,recompute)" = 7 ] || fail "Without all that merges, something is merged."
 "$vkfuse" plan "$files/seed.vkf" --without magic 2> "$files/error" && fail "An unknown mechanism is no error."
 grep -q "'magic' is no mechanism to do without; there are: fusion, identities, reorder, vertical, " "$files/error" || fail "It says: $(cat "$files/error")"
 "$vkfuse" plan "$files/seed.vkf" --planner magic 2> "$files/error" && fail "An unknown planner is no error."
 grep -q "There is no planner 'magic'; there are: bytes, store-all, recompute-all, greedy-io." "$files/error" || fail "It says: $(cat "$files/error")"
+
+# A plan goes to a file and comes back: kernels are those of the planner that made it, and not of the one here.
+"$vkfuse" plan "$files/seed.vkf" --planner store-all --save "$files/plan.json" > "$files/saved.txt"
+"$vkfuse" plan "$files/seed.vkf" --plan "$files/plan.json" > "$files/loaded.txt"
+cmp "$files/saved.txt" "$files/loaded.txt" || fail "The plan that is read is not the one that was saved."
+"$vkfuse" run "$files/seed.vkf" --plan "$files/plan.json" > "$files/out" || fail "The plan that was saved does not run."
+grep -q ": $(kernels --planner store-all) kernels" "$files/out" || fail "It runs otherwise than planned: $(head -1 "$files/out")"
+"$vkfuse" run "$files/seed.vkf" > "$files/planned"
+[ "$(tail -n +2 "$files/out")" = "$(tail -n +2 "$files/planned")" ] || fail "By the plan that was saved, other numbers come out: $(diff "$files/out" "$files/planned")"
+# refused WHAT SENTENCE: the file is one sentence about it, and nothing runs.
+refused() {
+  "$vkfuse" run "$files/seed.vkf" --plan "$files/bad.json" > "$files/out" 2> "$files/error" && fail "A plan that is $1 runs."
+  [ "$(wc -l < "$files/error")" -le 3 ] && grep -q "$2" "$files/error" || fail "Of a plan that is $1 it says: $(cat "$files/error")"
+}
+sed 's/"workgroup": [0-9]*/"workgroup": 1/' "$files/plan.json" > "$files/bad.json"; refused changed "The plan was changed after it was saved"
+head -c 300 "$files/plan.json" > "$files/bad.json"; refused "cut off" "This is not a plan that vkfuse has saved: it is not JSON."
+: > "$files/bad.json"; refused empty "is an empty file."
+rm "$files/bad.json"; refused missing "There is no file"
+sed 's/tanh/sin/' "$files/seed.vkf" > "$files/other.vkf"
+"$vkfuse" plan "$files/other.vkf" --save "$files/bad.json" > "$files/out"; refused "of another graph" "The plan is of the graph 'seed'"
+"$vkfuse" plan "$files/seed.vkf" --limit max_invocations=64 --save "$files/bad.json" > "$files/out"; refused "of another device" "The plan is for the device"
+
 for planner in bytes store-all recompute-all greedy-io; do
   "$vkfuse" run "$files/seed.vkf" --planner $planner > "$files/out" || fail "What the planner $planner makes does not run."
 done

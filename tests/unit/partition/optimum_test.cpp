@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdio>
 #include <limits>
+#include <set>
 
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
@@ -150,12 +151,12 @@ TEST(Optimum, SmallGraphsAreNearTheBestPartition) {
   EXPECT_LE(gaps.worst, 0.15) << "seed " << gaps.worst_seed;
 }
 
-TEST(Optimum, TheyAreWithoutThatButForOneInTwoHundred) {
+TEST(Optimum, TheyAreWithoutThatToo) {
   partition::Options options;
   options.without = {partition::Mechanism::exact};
   const Gaps gaps = gaps_of(1, 2000, 8, discrete_gpu(), options);
   EXPECT_LE(gaps.sum / gaps.count, 0.03);
-  EXPECT_LE(gaps.above, 10);
+  EXPECT_LE(gaps.worst, 0.15) << "seed " << gaps.worst_seed;
 }
 
 TEST(Optimum, GraphsOfTwelveOpsToo) {
@@ -164,6 +165,149 @@ TEST(Optimum, GraphsOfTwelveOpsToo) {
   const Gaps gaps = gaps_of(100001, 50, 12, discrete_gpu(), options);
   EXPECT_LE(gaps.sum / gaps.count, 0.03);
   EXPECT_LE(gaps.worst, 0.15) << "seed " << gaps.worst_seed;
+}
+
+/// Store or compute again, all else being as it is: every kernel keeps what only it computes (folds, products, results), and of the
+/// values that are computed element by element any set may be stored and read, while all others are computed where they are needed.
+class StoreOrRecompute {
+ public:
+  struct Cost {
+    std::int64_t bytes = 0;
+    double microseconds = 0;
+  };
+
+  StoreOrRecompute(const plan::Plan& plan, const Target& target) : graph_(plan.graph), target_(target), is_result_(graph_.size(), false) {
+    for (const ir::Output& output : graph_.outputs()) is_result_[output.value] = true;
+    std::set<NodeId> free;
+    for (const plan::Step& step : plan.steps) {
+      std::set<NodeId> own;
+      for (NodeId id : step.segment.members) {
+        if (is_view(id)) continue;
+        is_pointwise(id) ? free.insert(id) : own.insert(id);
+      }
+      for (NodeId id : step.segment.stores) {
+        if (is_result_[id]) own.insert(id);
+      }
+      own_.push_back(std::move(own));
+    }
+    free_.assign(free.begin(), free.end());
+    for (const plan::Scheduled& step : must(plan::schedule_all(plan, {}))) add(step.schedule, found);
+  }
+
+  /// Views that are results, or too many choices, are no question for this.
+  [[nodiscard]] bool may_ask() const {
+    const auto views = [&](const ir::Output& output) { return is_view(output.value); };
+    return !free_.empty() && free_.size() <= 10 && std::none_of(graph_.outputs().begin(), graph_.outputs().end(), views);
+  }
+
+  /// The fewest bytes of all choices that take no longer than what was found.
+  Cost best() {
+    Cost least = found;
+    for (Set read = 0; read < Set{1} << free_.size(); ++read) {
+      const auto cost = cost_of(read);
+      if (cost && cost->bytes < least.bytes && cost->microseconds <= found.microseconds * 1.001) least = *cost;
+    }
+    return least;
+  }
+
+  Cost found;
+
+ private:
+  [[nodiscard]] bool is_view(NodeId id) const {
+    const ops::OpClass cls = graph_.node(id).op->cls;
+    return cls == ops::OpClass::view || cls == ops::OpClass::generate;
+  }
+  [[nodiscard]] bool is_pointwise(NodeId id) const {
+    const ops::OpClass cls = graph_.node(id).op->cls;
+    return cls == ops::OpClass::elementwise || cls == ops::OpClass::convert;
+  }
+  static void add(const schedule::Schedule& schedule, Cost& cost) {
+    cost.bytes += schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written;
+    cost.microseconds += schedule.modelled_us;
+  }
+
+  /// A value that is read is stored by the first kernel that computes it. Nothing where a kernel would read what a later one
+  /// stores, or where there is no such kernel.
+  std::optional<Cost> cost_of(Set read) {
+    std::vector<int> home(graph_.size(), -1);
+    for (std::size_t k = 0; k < own_.size(); ++k) {
+      for (NodeId id : own_[k]) home[id] = static_cast<int>(k);
+    }
+    const auto is_read = [&](NodeId id) {
+      const auto at = std::lower_bound(free_.begin(), free_.end(), id);
+      return !is_pointwise(id) || (at != free_.end() && *at == id && ((read >> (at - free_.begin())) & 1u) != 0);
+    };
+    std::vector<std::set<NodeId>> members(own_.size());
+    std::vector<bool> leaves(graph_.size(), false);
+    for (std::size_t k = 0; k < own_.size(); ++k) {
+      std::vector<NodeId> wanted(own_[k].begin(), own_[k].end());
+      while (!wanted.empty()) {
+        const NodeId id = wanted.back();
+        wanted.pop_back();
+        if (!members[k].insert(id).second) continue;
+        if (is_read(id) && home[id] < 0) home[id] = static_cast<int>(k);
+        for (NodeId operand : graph_.node(id).operands) {
+          if (segment::is_resident(graph_, operand) || segment::is_literal(graph_, operand)) continue;
+          const bool elsewhere = !is_view(operand) && is_read(operand) && home[operand] >= 0 && home[operand] != static_cast<int>(k);
+          if (elsewhere && home[operand] > static_cast<int>(k)) return std::nullopt;
+          if (elsewhere) leaves[operand] = true;
+          if (!elsewhere) wanted.push_back(operand);
+        }
+      }
+    }
+    Cost cost;
+    for (std::size_t k = 0; k < members.size(); ++k) {
+      std::vector<bool> escapes(graph_.size(), false);
+      for (NodeId id : members[k]) escapes[id] = home[id] == static_cast<int>(k) && (is_result_[id] || leaves[id]);
+      const segment::Segment segment = segment::build_segment(graph_, {members[k].begin(), members[k].end()}, escapes);
+      if (segment.stores.empty()) continue;
+      const auto loops = segment::build_loops(graph_, segment, {});
+      if (!loops) return std::nullopt;
+      const auto schedule = schedule::best(graph_, *loops, target_);
+      if (!schedule) return std::nullopt;
+      add(*schedule, cost);
+    }
+    return cost;
+  }
+
+  const ir::Graph& graph_;
+  const Target& target_;
+  std::vector<bool> is_result_;
+  std::vector<std::set<NodeId>> own_;  ///< of each kernel
+  std::vector<NodeId> free_;           ///< computed element by element
+};
+
+/// How many plans of random graphs move more bytes than they need to, as far as storing and computing again decides.
+int plans_with_bytes_to_spare(int graphs, const partition::Options& options, int* asked = nullptr) {
+  int count = 0;
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(graphs); ++seed) {
+    const ir::Graph graph = must(passes::run_pipeline(random_planner_graph(seed, 2 + static_cast<int>(seed % 7))));
+    const Target target = discrete_gpu();
+    const plan::Plan plan = must(plan::make_plan(graph, target, options));
+    StoreOrRecompute choices(plan, target);
+    if (!choices.may_ask()) continue;
+    if (asked != nullptr) ++*asked;
+    const StoreOrRecompute::Cost best = choices.best();
+    if (best.bytes == choices.found.bytes) continue;
+    ++count;
+    if (std::getenv("VKFUSE_GAPS") != nullptr) {
+      std::printf("seed %d: %lld bytes in %.2f us, could be %lld in %.2f us\n", static_cast<int>(seed), static_cast<long long>(choices.found.bytes), choices.found.microseconds,
+                  static_cast<long long>(best.bytes), best.microseconds);
+    }
+  }
+  return count;
+}
+
+TEST(Optimum, WhatIsStoredAndWhatIsComputedAgainMovesTheFewestBytes) {
+  int asked = 0;
+  EXPECT_EQ(plans_with_bytes_to_spare(500, {}, &asked), 0);
+  EXPECT_GT(asked, 450);
+  partition::Options options;
+  options.without = {partition::Mechanism::exact};
+  EXPECT_EQ(plans_with_bytes_to_spare(1300, options), 0);
+  // One value at a time does not come there.
+  options.without.insert(partition::Mechanism::cut);
+  EXPECT_GT(plans_with_bytes_to_spare(1300, options), 5);
 }
 
 }  // namespace

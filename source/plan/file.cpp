@@ -1,0 +1,279 @@
+#include "plan/file.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/mutations.hpp"
+#include "ir/structured.hpp"
+
+namespace vkfuse::plan {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+/// Of text that nobody has a reason to forge: what is read is checked whatever its digest says.
+std::string digest_of(std::string_view text) {
+  std::uint64_t a = 0xcbf29ce484222325ULL, b = 0x9e3779b97f4a7c15ULL;
+  for (const char c : text) {
+    a = (a ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+    b = (b ^ (static_cast<unsigned char>(c) + 0x51ULL)) * 0xff51afd7ed558ccdULL;
+    b ^= b >> 29;
+  }
+  return fmt::format("{:016x}{:016x}", a, b);
+}
+
+/// The graph's text, in which tensors of constants are their types alone: other weights have the same plan.
+std::string digest_of(const ir::Graph& graph) {
+  std::string all;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.node(id);
+    all += fmt::format("%{} {} {} [{}]", id, node.op->name, vkfuse::to_text(node.type), fmt::join(node.operands, ","));
+    for (const Dim& dim : node.type.shape) {
+      if (dim.is_symbol()) all += fmt::format(" {}..{} by {}", dim.facts().min, dim.facts().max, dim.facts().multiple_of);
+    }
+    if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) all += " \"" + input->name + "\"";
+    if (segment::is_literal(graph, id)) {
+      for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes) all += fmt::format(" {:02x}", std::to_integer<int>(byte));
+    }
+    ir::Payload payload = node.payload;
+    ir::each_attribute(payload, [&](const char* name, auto& member) {
+      all += fmt::format(" {}=", name);
+      if constexpr (requires { member.begin(); }) {
+        for (const auto one : member) all += fmt::format("{},", static_cast<std::int64_t>(one));
+      } else {
+        all += fmt::format("{}", static_cast<std::int64_t>(member));
+      }
+    });
+    all += '\n';
+  }
+  for (const ir::Output& output : graph.outputs()) all += fmt::format("{}={}\n", output.name, output.value);
+  return digest_of(all);
+}
+
+/// All of a device that schedules and kernels depend on, but for what work costs there.
+std::string digest_of(const Target& target) {
+  const Caps& caps = target.caps;
+  std::string all = fmt::format("{} {} ", name_of(target.type), target.quirks.folds_nan_away);
+  for (const bool rung : target.rungs) all += rung ? '1' : '0';
+  all += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {}", caps.max_invocations, caps.max_workgroup_x, caps.max_groups_per_axis, caps.shared_memory_bytes,
+                     caps.storage_buffers, caps.push_constant_bytes, caps.storage_buffer_range, caps.max_allocation, caps.offset_alignment, caps.subgroup_size,
+                     caps.subgroup_size_min, caps.subgroup_size_max);
+  for (const bool feature : {caps.subgroup_arithmetic, caps.subgroup_shuffle, caps.subgroup_size_control, caps.full_subgroups, caps.subgroup_16bit, caps.storage_16bit,
+                             caps.storage_8bit, caps.float16, caps.round_to_even_f16, caps.keep_nan_f32, caps.keep_nan_f64, caps.exp_of_nan, caps.keep_denorms_f16,
+                             caps.dot_product_i8, caps.dot_product_i8_accelerated, caps.matrix_bf16, caps.matrix2_reductions, caps.matrix2_conversions,
+                             caps.matrix2_per_element, caps.matrix2_tensor_addressing, caps.matrix2_workgroup_scope, caps.matrix2_flexible, caps.int64, caps.float64,
+                             caps.int8, caps.int16}) {
+    all += feature ? '1' : '0';
+  }
+  for (const MatrixShape& shape : caps.matrix_shapes) {
+    all += fmt::format(" {}x{}x{} {} {} {} {}", shape.m, shape.n, shape.k, name_of(shape.a), name_of(shape.b), name_of(shape.c), name_of(shape.result));
+  }
+  return digest_of(all);
+}
+
+/// What a schedule has chosen, as far as a reader of the file wants to know and a kernel's text depends on.
+Json chosen(const Scheduled& step) {
+  const schedule::Schedule& schedule = step.schedule;
+  Json json;
+  json["kind"] = schedule::name_of(schedule.kind);
+  json["workgroup"] = schedule.workgroup;
+  json["workgroups"] = schedule.workgroups;
+  json["dispatches"] = schedule.dispatches;
+  json["elements_per_item"] = schedule.elements_per_item;
+  json["items_per_lane"] = schedule.items_in_flight;
+  json["shared_bytes"] = schedule.shared_bytes;
+  json["scratch_bytes"] = schedule.scratch_bytes;
+  json["bytes_read"] = schedule.bytes_read;
+  json["bytes_written"] = schedule.bytes_written;
+  json["column_lanes"] = schedule.column_lanes;
+  json["row_lanes"] = schedule.row_lanes;
+  json["parts"] = schedule.parts;
+  json["passes"] = schedule.passes;
+  json["persistent"] = schedule.persistent;
+  json["online"] = schedule.online;
+  json["factors_after_sums"] = schedule.factors_after_sums;
+  json["tile"] = schedule.tile.extents;
+  const schedule::TileShape& shape = schedule.matrix.shape;
+  json["matrix"] = {shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n, shape.lanes};
+  json["attention"] = {schedule.attention.tile_m(), schedule.attention.tile_k(), schedule.attention.unit.has_value() ? 1 : 0};
+  json["loads"] = Json::array();
+  for (std::size_t i = 0; i < schedule.loads.size(); ++i) {
+    if (step.loops.values[i].kind == segment::Value::Kind::load) json["loads"].push_back(fmt::format("{} {} {}", name_of(schedule.loads[i].kind), schedule.loads[i].vector_bytes, schedule.loads[i].repeat));
+  }
+  json["stores"] = Json::array();
+  for (const schedule::AccessPlan& store : schedule.stores) json["stores"].push_back(fmt::format("{} {}", name_of(store.kind), store.vector_bytes));
+  return json;
+}
+
+Error broken(std::string_view what) { return invalid("This is not a plan that vkfuse has saved: {}.", what); }
+
+/// A member of an object, of the type that is asked for.
+template <typename T>
+Result<T> member(const Json& object, const char* name) {
+  if (!object.is_object() || !object.contains(name)) return broken(fmt::format("it has no '{}'", name));
+  const Json& value = object[name];
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (value.is_string()) return value.template get<std::string>();
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (value.is_number()) return value.template get<double>();
+  } else {
+    if (value.is_number_integer() && value >= 0 && value <= (1 << 30)) return static_cast<T>(value.template get<std::int64_t>());
+  }
+  return broken(fmt::format("its '{}' is {}", name, value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
+}
+
+/// Nodes of the graph in ascending order.
+Result<std::vector<ir::NodeId>> nodes_in(const Json& object, const char* name, const ir::Graph& graph) {
+  if (!object.is_object() || !object.contains(name) || !object[name].is_array()) return broken(fmt::format("a segment has no list '{}'", name));
+  std::vector<ir::NodeId> ids;
+  for (const Json& one : object[name]) {
+    const bool is_node = one.is_number_integer() && one >= 0 && one < static_cast<std::int64_t>(graph.size());
+    if (!is_node || (!ids.empty() && one <= static_cast<std::int64_t>(ids.back()))) {
+      return broken(fmt::format("the list '{}' of a segment is not nodes of the graph in ascending order", name));
+    }
+    ids.push_back(one.get<ir::NodeId>());
+  }
+  return ids;
+}
+
+Result<segment::Segment> segment_in(const Json& object, const ir::Graph& graph) {
+  VKF_TRY(members, nodes_in(object, "members", graph));
+  VKF_TRY(stores, nodes_in(object, "stores", graph));
+  std::vector<bool> escapes(graph.size(), false);
+  for (ir::NodeId id : stores) {
+    if (!std::binary_search(members.begin(), members.end(), id)) return broken(fmt::format("a segment stores %{} and does not compute it", id));
+    escapes[id] = true;
+  }
+  for (ir::NodeId id : members) {
+    if (segment::is_resident(graph, id) || segment::is_literal(graph, id)) return broken(fmt::format("a segment computes %{}, which is an input or a constant", id));
+  }
+  if (stores.empty()) return broken("a segment stores nothing");
+  return segment::build_segment(graph, std::move(members), escapes);
+}
+
+/// Every value that is read is there by then, and every result is stored, once.
+Result<void> check_order(const ir::Graph& graph, const std::vector<Step>& steps) {
+  std::set<ir::NodeId> stored;
+  for (const Step& step : steps) {
+    for (ir::NodeId id : step.segment.reads) {
+      if (!segment::is_resident(graph, id) && stored.count(id) == 0) return broken(fmt::format("a segment reads %{}, which none before it stores", id));
+    }
+    for (ir::NodeId id : step.segment.stores) {
+      if (!stored.insert(id).second) return broken(fmt::format("two segments store %{}", id));
+    }
+  }
+  for (const ir::Output& output : graph.outputs()) {
+    if (stored.count(output.value) == 0) return broken(fmt::format("no segment stores the output '{}'", output.name));
+  }
+  return {};
+}
+
+/// What the file says of a schedule, and what is chosen here.
+Result<void> check_schedule(const Json& stated, const Json& here, std::size_t at) {
+  if (VKF_PLANT(unchecked_plan_schedule, stated == here, true)) return {};
+  for (const auto& [name, value] : here.items()) {
+    const std::string old = stated.is_object() && stated.contains(name) ? stated[name].dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60) : "nothing";
+    if (old != value.dump().substr(0, 60)) return invalid("The plan is stale: its segment {} has {} for '{}', where this version of vkfuse chooses {}.", at, old, name, value.dump().substr(0, 60));
+  }
+  return invalid("The plan is stale: its segment {} is scheduled otherwise by this version of vkfuse.", at);
+}
+
+}  // namespace
+
+std::string file_digest(std::string_view others) { return digest_of(others); }
+
+Result<std::string> to_file(const Plan& plan) {
+  const SymbolValues symbols = schedule::nominal_symbols(plan.graph);
+  VKF_TRY(scheduled, schedule_all(plan, symbols));
+  Json json;
+  json["vkfuse_plan"] = kFormat;
+  json["version"] = VKFUSE_VERSION;
+  json["graph"] = plan.graph.name;
+  json["nodes"] = plan.graph.size();
+  json["graph_digest"] = digest_of(plan.graph);
+  json["device"] = plan.target.name;
+  json["device_digest"] = digest_of(plan.target);
+  if (plan.target.costs) {
+    const CostModel& costs = *plan.target.costs;
+    json["costs"] = {{"copy_gb_per_s", costs.copy_gb_per_s}, {"launch_us", costs.launch_us}, {"gflops", costs.gflops}, {"accesses_per_us", costs.accesses_per_us}};
+  }
+  json["symbols"] = Json::object();
+  for (const auto& symbol : symbols) json["symbols"][symbol.first] = symbol.second;
+  json["segments"] = Json::array();
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const segment::Segment& segment = plan.steps[i].segment;
+    Json one{{"members", segment.members}, {"stores", segment.stores}, {"schedule", chosen(scheduled[i])}};
+    one["ops"] = Json::array();  // for who reads the file
+    for (ir::NodeId id : segment.members) one["ops"].push_back(plan.graph.node(id).op->name);
+    json["segments"].push_back(std::move(one));
+  }
+  json["boundaries"] = Json::array();
+  for (const partition::Boundary& boundary : plan.boundaries) json["boundaries"].push_back({{"value", boundary.value}, {"reason", boundary.reason}});
+  // Names come from users and files and may not be UTF-8: the digest is of what is written.
+  json = Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  json["digest"] = digest_of(json.dump());
+  return json.dump(1) + "\n";
+}
+
+Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& target) {
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return broken("it is not JSON");
+  if (!json.is_object() || !json.contains("vkfuse_plan")) return broken("it has no 'vkfuse_plan'");
+  VKF_TRY(format, member<int>(json, "vkfuse_plan"));
+  if (format != kFormat) return unsupported("The plan has the format {}; this version of vkfuse reads {}.", format, kFormat);
+  VKF_TRY(digest, member<std::string>(json, "digest"));
+  json.erase("digest");
+  if (VKF_PLANT(unchecked_plan_digest, digest, digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace))) != digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace))) {
+    return invalid("The plan was changed after it was saved: its digest is {}, and that of its content is not.", digest.substr(0, 32));
+  }
+  VKF_TRY(name, member<std::string>(json, "graph"));
+  VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
+  VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
+  if (graph_digest != digest_of(graph)) {
+    return invalid("The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two differ.", name, nodes, graph.name, graph.size());
+  }
+  VKF_TRY(device, member<std::string>(json, "device"));
+  VKF_TRY(device_digest, member<std::string>(json, "device_digest"));
+  if (device_digest != digest_of(target)) return invalid("The plan is for the device '{}', whose limits and features are not those of '{}' as it is used here.", device, target.name);
+  Plan plan;
+  plan.target = target;
+  plan.target.costs.reset();
+  if (json.contains("costs")) {
+    CostModel costs;
+    for (const auto& [what, value] : {std::pair("copy_gb_per_s", &costs.copy_gb_per_s), {"launch_us", &costs.launch_us}, {"gflops", &costs.gflops}, {"accesses_per_us", &costs.accesses_per_us}}) {
+      VKF_TRY(cost, member<double>(json["costs"], what));
+      if (!(cost > 0 && cost < 1e12)) return broken(fmt::format("its cost '{}' is {}", what, cost));
+      *value = cost;
+    }
+    plan.target.costs = costs;
+  }
+  if (!json.contains("segments") || !json["segments"].is_array()) return broken("it has no list 'segments'");
+  for (const Json& one : json["segments"]) {
+    VKF_TRY(segment, segment_in(one, graph));
+    plan.steps.push_back({std::move(segment)});
+  }
+  VKF_CHECK_OK(check_order(graph, plan.steps));
+  if (!json.contains("boundaries") || !json["boundaries"].is_array()) return broken("it has no list 'boundaries'");
+  for (const Json& one : json["boundaries"]) {
+    VKF_TRY(value, member<ir::NodeId>(one, "value"));
+    VKF_TRY(reason, member<std::string>(one, "reason"));
+    if (value >= graph.size()) return broken(fmt::format("it gives a reason for %{}, which does not exist", value));
+    plan.boundaries.push_back({value, std::move(reason)});
+  }
+  plan.graph = std::move(graph);
+  auto scheduled = schedule_all(plan, schedule::nominal_symbols(plan.graph));
+  if (!scheduled) return std::move(scheduled).error().within("reading a plan");
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const Json& one = json["segments"][i];
+    if (!one.contains("schedule")) return broken(fmt::format("its segment {} has no schedule", i));
+    VKF_CHECK_OK(check_schedule(one["schedule"], chosen((*scheduled)[i]), i));
+  }
+  return plan;
+}
+
+}  // namespace vkfuse::plan
