@@ -48,6 +48,7 @@
   X(stale_kernel, fuzz, "Fuzz.Graphs")                                                      \
   X(lost_device_forgotten, unit, "LostTest.*")                                              \
   X(mask_reaches_too_far, differential, "*Written*:Attention.*")                            \
+  X(number_of_other_sizes, unit, "Numbers.*")                                               \
   X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")
 
 #ifdef VKFUSE_MUTATIONS

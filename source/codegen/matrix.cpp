@@ -14,7 +14,7 @@ class Matrix : public Factors {
   Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
          const Target& target, const EmitOptions& options, const std::vector<std::string>& names);
 
-  Result<std::vector<Kernel>> run();
+  Result<std::vector<Draft>> run();
 
  private:
   /// A fold over k of what a factor's rows are computed from.
@@ -92,8 +92,7 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
   results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted, known);
 }
 
-Result<std::vector<Kernel>> Matrix::run() {
-  for (const std::int64_t own : {std::int64_t{shape_.m}, std::int64_t{shape_.n}, std::int64_t{shape_.k}}) numbers_.keep(own);
+Result<std::vector<Draft>> Matrix::run() {
   numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of all matrices");
   numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
   find_products();
@@ -155,7 +154,8 @@ void Matrix::locate_tile() {
     main_.line("uint tile = {};", numbers_.remainder("workgroup", per_matrix, false));
     at = "tile";
   }
-  if (tile_.tiles_m >= 2 * kStrip && tile_.tiles_m % kStrip == 0) {
+  const std::int64_t decided = like_.schedule->matrix.tiles_m;
+  if (decided >= 2 * kStrip && divides(kStrip, {tile_.tiles_m, decided})) {
     main_.line("uint strip = {};", numbers_.quotient(at, kStrip * tile_.tiles_n, false));
     main_.line("uint in_strip = {};", numbers_.remainder(at, kStrip * tile_.tiles_n, false));
     main_.line("uint tile_m = strip * {0}u + in_strip % {0}u;", kStrip);
@@ -317,10 +317,10 @@ void Matrix::multiply_units() {
 
 /// The condition under which `m` and `item` are in the matrix; empty where they always are.
 std::string Matrix::limits_of_results() {
-  const std::int64_t items_n = count(tile_.n) / tile_.elements;
+  const Extent items_n = extent(tile_.n) / tile_.elements;
   std::string inside;
-  if (count(tile_.m) % shape_.m != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (items_n % (shape_.n / tile_.elements) != 0) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  if (!divides(shape_.m, extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
+  if (!divides(shape_.n / tile_.elements, items_n)) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n.count));
   return inside;
 }
 
@@ -404,7 +404,7 @@ Result<void> Matrix::store_strips() {
 
 }  // namespace
 
-Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                         const std::vector<std::string>& names) {
   return Matrix(graph, segment, loops, schedule, target, options, names).run();

@@ -62,6 +62,9 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   planning.fusion = options.fusion;
   VKF_TRY(plan, plan::make_plan(std::move(prepared), target, planning));
   plan_ = std::move(plan);
+  codegen::EmitOptions emitting;
+  emitting.numerics = options.numerics;
+  forms_ = std::make_unique<Forms>(plan_, options.tuning, emitting);
   return {};
 }
 
@@ -132,18 +135,23 @@ Result<void> Program::compile_kernels(Variant& variant) const {
 Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols) const {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
-  VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning));
-  VKF_TRY(memory, plan::plan_memory(plan_, symbols, steps));
-  variant->memory = std::move(memory);
-  codegen::EmitOptions emitting;
-  emitting.numerics = options_.numerics;
-  emitting.hoist_sizes = !symbols.empty();
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    emitting.name = fmt::format("segment {}", i);
-    VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, steps[i].loops, steps[i].schedule, plan_.target, emitting));
-    variant->kernels.push_back(std::move(kernels));
+  if (!symbols.empty()) {
+    VKF_TRY(written, forms_->write(symbols));
+    variant->steps = std::move(written.steps);
+    variant->kernels = std::move(written.kernels);
+  } else {
+    VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning));
+    variant->steps = std::move(steps);
+    codegen::EmitOptions emitting;
+    emitting.numerics = options_.numerics;
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      emitting.name = fmt::format("segment {}", i);
+      VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, variant->steps[i].loops, variant->steps[i].schedule, plan_.target, emitting));
+      variant->kernels.push_back(std::move(kernels));
+    }
   }
-  variant->steps = std::move(steps);
+  VKF_TRY(memory, plan::plan_memory(plan_, symbols, variant->steps));
+  variant->memory = std::move(memory);
   return variant;
 }
 

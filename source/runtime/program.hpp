@@ -10,6 +10,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "runtime/context.hpp"
+#include "runtime/forms.hpp"
 #include "vkfuse/executable.hpp"
 #include "vulkan/command_buffer.hpp"
 
@@ -150,6 +151,7 @@ class Program {
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
   plan::Plan plan_;
+  std::unique_ptr<Forms> forms_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;
   std::mutex mutex_;
   std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
