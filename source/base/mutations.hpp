@@ -49,6 +49,8 @@
   X(lost_device_forgotten, unit, "LostTest.*")                                              \
   X(mask_reaches_too_far, differential, "*Written*:Attention.*")                            \
   X(number_of_other_sizes, unit, "Numbers.*")                                               \
+  X(noise_adopted, unit, "Tuning.*")                                                        \
+  X(wrong_candidate, unit, "Tuning.*")                                                      \
   X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")
 
 #ifdef VKFUSE_MUTATIONS

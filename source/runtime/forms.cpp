@@ -84,23 +84,20 @@ Result<std::vector<codegen::Draft>> Forms::draft(std::size_t step, const plan::S
   return codegen::draft(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target, options);
 }
 
-std::optional<Forms::Form> Forms::form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other) const {
+std::optional<Forms::Form> Forms::form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other, const schedule::Tuning& tuning) const {
   const segment::Segment& segment = plan_.steps[step].segment;
   auto loops = segment::build_loops(plan_.graph, segment, one);
   auto other_loops = segment::build_loops(plan_.graph, segment, other);
   if (!loops || !other_loops) return std::nullopt;
-  auto schedule = schedule::best(plan_.graph, *loops, plan_.target, tuning_);
+  auto schedule = schedule::best(plan_.graph, *loops, plan_.target, tuning);
   if (!schedule) return std::nullopt;
   Form form;
   form.model.loops = schedule::scheduled_loops(plan_.graph, *loops, *schedule);
   form.model.schedule = *std::move(schedule);
-  plan::Scheduled second;
-  second.loops = schedule::scheduled_loops(plan_.graph, *other_loops, form.model.schedule);
-  auto alike = schedule::like(plan_.graph, second.loops, plan_.target, tuning_, form.model.schedule);
-  if (!alike) return std::nullopt;
-  second.schedule = *std::move(alike);
+  const auto second = schedule_like(form, *other_loops);
+  if (!second) return std::nullopt;
   auto drafts = draft(step, form.model, nullptr);
-  auto others = draft(step, second, &form.model);
+  auto others = draft(step, *second, &form.model);
   if (!drafts || !others || drafts->size() != others->size()) return std::nullopt;
   for (std::size_t i = 0; i < drafts->size(); ++i) {
     const codegen::Draft& a = (*drafts)[i];
@@ -116,7 +113,33 @@ std::optional<Forms::Form> Forms::form_at(std::size_t step, const SymbolValues& 
   return form;
 }
 
-std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& classes) const {
+std::optional<plan::Scheduled> Forms::schedule_like(const Form& form, const segment::Loops& loops) const {
+  plan::Scheduled scheduled;
+  scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, form.model.schedule);
+  auto alike = schedule::like(plan_.graph, scheduled.loops, plan_.target, tuning_, form.model.schedule);
+  if (!alike) return std::nullopt;
+  scheduled.schedule = *std::move(alike);
+  return scheduled;
+}
+
+bool Forms::varies(const Classes& classes) {
+  return std::any_of(classes.begin(), classes.end(), [](const auto& one) { return one.second.kind != SizeClass::Kind::one; });
+}
+
+schedule::Tuning Forms::tuning_of(const Key& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto tuned = tuned_.find(key);
+  return tuned == tuned_.end() ? tuning_ : tuned->second;
+}
+
+void Forms::tune(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) {
+  const Key key(step, classes_of(step, symbols));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  tuned_[key] = tuning;
+  forms_.erase(key);
+}
+
+std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const {
   const std::int64_t run = widest_run(plan_, step);
   const std::map<std::string, DimFacts> facts = facts_of(plan_.graph);
   // A tensor at the end of a class may be larger than a buffer can be, and smaller ones of the class not.
@@ -140,21 +163,20 @@ std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& cla
       other[name] = *b;
       ++skip;
     }
-    if (auto form = form_at(step, one, other)) return form;
+    if (auto form = form_at(step, one, other, tuning)) return form;
   }
   return std::nullopt;
 }
 
 std::shared_ptr<const Forms::Form> Forms::form_of(std::size_t step, const SymbolValues& symbols) {
-  const std::pair key(step, classes_of(step, symbols));
-  const bool varies = std::any_of(key.second.begin(), key.second.end(), [](const auto& one) { return one.second.kind != SizeClass::Kind::one; });
-  if (!varies) return nullptr;
+  const Key key(step, classes_of(step, symbols));
+  if (!varies(key.second)) return nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = forms_.find(key);
     if (known != forms_.end()) return known->second;
   }
-  auto made = make_form(step, key.second);
+  auto made = make_form(step, key.second, tuning_of(key));
   const std::lock_guard<std::mutex> lock(mutex_);
   return forms_.emplace(key, made ? std::make_shared<const Form>(*std::move(made)) : nullptr).first->second;
 }
@@ -187,17 +209,13 @@ Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols
   used.assign(plan_.steps.size(), nullptr);
   const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
     used[step] = form_of(step, symbols);
-    if (!used[step]) return std::nullopt;
-    const schedule::Schedule& model = used[step]->model.schedule;
-    plan::Scheduled scheduled;
-    scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, model);
-    auto alike = schedule::like(plan_.graph, scheduled.loops, plan_.target, tuning_, model);
-    if (!alike) {
-      used[step] = nullptr;
-      return std::nullopt;
-    }
-    scheduled.schedule = *std::move(alike);
-    return scheduled;
+    auto scheduled = used[step] ? schedule_like(*used[step], loops) : std::nullopt;
+    if (scheduled) return scheduled;
+    used[step] = nullptr;
+    auto own = schedule::best(plan_.graph, loops, plan_.target, tuning_of({step, classes_of(step, symbols)}));
+    if (!own) return std::nullopt;  // said again where it is an error
+    segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *own);
+    return plan::Scheduled{std::move(run), *std::move(own), std::nullopt};
   };
   return plan::schedule_all(plan_, symbols, tuning_, choose);
 }
@@ -205,6 +223,28 @@ Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols
 Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols) {
   std::vector<std::shared_ptr<const Form>> used;
   return schedule(symbols, used);
+}
+
+Result<Forms::WrittenStep> Forms::write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const {
+  VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, symbols));
+  WrittenStep written;
+  const Classes classes = classes_of(step, symbols);
+  const auto form = varies(classes) ? make_form(step, classes, tuning) : std::nullopt;
+  auto alike = form ? schedule_like(*form, loops) : std::nullopt;
+  auto kernels = alike ? fill(step, *form, *alike) : std::nullopt;
+  if (alike) {
+    written.scheduled = *std::move(alike);
+  } else {
+    VKF_TRY(own, schedule::best(plan_.graph, loops, plan_.target, tuning));
+    written.scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, own);
+    written.scheduled.schedule = std::move(own);
+  }
+  if (!kernels) {
+    VKF_TRY(own, own_text(step, written.scheduled));
+    kernels = std::move(own);
+  }
+  written.kernels = *std::move(kernels);
+  return written;
 }
 
 Result<Forms::Written> Forms::write(const SymbolValues& symbols) {

@@ -36,6 +36,15 @@ class Forms {
   /// The schedules alone.
   Result<std::vector<plan::Scheduled>> schedule(const SymbolValues& symbols);
 
+  struct WrittenStep {
+    plan::Scheduled scheduled;
+    std::vector<codegen::Kernel> kernels;
+  };
+  /// One step as it would be with another tuning, which is forgotten again.
+  Result<WrittenStep> write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const;
+  /// From now on the step has this tuning at all sizes of the class of these.
+  void tune(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning);
+
  private:
   /// What the sizes of a class share in one step.
   struct Form {
@@ -50,8 +59,12 @@ class Forms {
   Result<std::vector<plan::Scheduled>> schedule(const SymbolValues& symbols, std::vector<std::shared_ptr<const Form>>& used);
   std::shared_ptr<const Form> form_of(std::size_t step, const SymbolValues& symbols);
   [[nodiscard]] Classes classes_of(std::size_t step, const SymbolValues& symbols) const;
-  [[nodiscard]] std::optional<Form> make_form(std::size_t step, const Classes& classes) const;
-  [[nodiscard]] std::optional<Form> form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other) const;
+  using Key = std::pair<std::size_t, Classes>;
+  [[nodiscard]] schedule::Tuning tuning_of(const Key& key);
+  [[nodiscard]] static bool varies(const Classes& classes);
+  [[nodiscard]] std::optional<Form> make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const;
+  [[nodiscard]] std::optional<Form> form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other, const schedule::Tuning& tuning) const;
+  [[nodiscard]] std::optional<plan::Scheduled> schedule_like(const Form& form, const segment::Loops& loops) const;
   [[nodiscard]] Result<std::vector<codegen::Draft>> draft(std::size_t step, const plan::Scheduled& scheduled, const plan::Scheduled* like) const;
   /// The form's kernels with the numbers of a step at other sizes, if that is what its text would be.
   [[nodiscard]] std::optional<std::vector<codegen::Kernel>> fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const;
@@ -61,7 +74,8 @@ class Forms {
   schedule::Tuning tuning_;
   codegen::EmitOptions options_;
   std::mutex mutex_;
-  std::map<std::pair<std::size_t, Classes>, std::shared_ptr<const Form>> forms_;  ///< null: there is none
+  std::map<Key, std::shared_ptr<const Form>> forms_;  ///< null: there is none
+  std::map<Key, schedule::Tuning> tuned_;
 };
 
 }  // namespace vkfuse::runtime

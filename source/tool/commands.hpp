@@ -29,6 +29,7 @@ struct RunCommand {
   int repeat = 1;
   bool profile = false;
   std::string trace;  ///< a file
+  double tune_ms = 0;
 };
 
 struct PlanCommand {
