@@ -298,7 +298,9 @@ class Tuner {
     // A candidate may take some times as long, and is one submission.
     if (standard_us > program_.options().longest_submission_us / 4) return std::optional<Found>(Found());
     std::vector<Candidate> all;
-    for (Candidate& one : candidates(variant, step, tunings)) {
+    std::vector<Candidate> others = candidates(variant, step, tunings);
+    if (is_over()) return std::optional<Found>();  // there may be more
+    for (Candidate& one : others) {
       if (is_over()) return std::optional<Found>();
       VKF_TRY(right, is_right(bench, one, expected));
       ++progress_.candidates;

@@ -278,13 +278,20 @@ void say(const std::string& what) {
 namespace {
 
 /// One line on a terminal, written over again and again; the last one stays, wherever it goes.
-Result<void> tune_model(const Executable& program, double budget_ms) {
+Result<void> tune_model(const Executable& program, const Inputs& inputs, double budget_ms) {
+  Symbols symbols;
+  for (const Port& port : program.inputs()) {
+    const auto given = inputs.find(port.name);
+    for (std::size_t i = 0; given != inputs.end() && i < given->second.sizes.size(); ++i) {
+      if (port.shape[i].is_symbol()) symbols[port.shape[i].name()] = given->second.sizes[i];
+    }
+  }
   const bool watched = ::isatty(STDERR_FILENO) != 0;
   const auto line = [](const TuneProgress& so_far) {
     return fmt::format("Tuning: {} of {} kernels, {} schedules measured, {} kernels faster, {:.0f} of {:.0f} ms", so_far.segment, so_far.segments, so_far.candidates,
                        so_far.adopted, so_far.spent_ms, so_far.budget_ms);
   };
-  VKF_TRY(end, program.tune(budget_ms, {}, [&](const TuneProgress& so_far) {
+  VKF_TRY(end, program.tune(budget_ms, symbols, [&](const TuneProgress& so_far) {
     if (watched) std::fprintf(stderr, "\r%s", line(so_far).c_str());
   }));
   if (watched) std::fprintf(stderr, "\n");
@@ -306,7 +313,7 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   VKF_TRY(device, open_device(common));
   say("Compiling");
   VKF_TRY(program, compile_model(common, device, graph));
-  if (command.tune_ms > 0) VKF_CHECK_OK(tune_model(program, command.tune_ms));
+  if (command.tune_ms > 0) VKF_CHECK_OK(tune_model(program, views(inputs), command.tune_ms));
   Outputs outputs;
   for (int i = 0; i < command.repeat; ++i) {
     VKF_TRY(made, program.run(views(inputs)));

@@ -72,7 +72,7 @@ Outputs run_checked(const Executable& program, std::int64_t n, bool rows = false
   inputs.emplace("x", HostView(std::span<const std::byte>(data.inputs.at("x")), {n, 64}));
   inputs.emplace("w", HostView(std::span<const std::byte>(data.inputs.at("w")), {64, 48}));
   Outputs outputs = must(program.run(inputs));
-  std::map<std::string, std::vector<std::byte>> bytes;
+  NamedBytes bytes;
   for (const auto& entry : outputs) bytes[entry.first] = entry.second.bytes;
   EXPECT_EQ(check_outputs(graph, data, bytes).wrong, "") << n;
   return outputs;
@@ -120,6 +120,20 @@ TEST(Tuning, TheBudgetEndsIt) {
   const TuneProgress none = must(program.tune(0));
   EXPECT_EQ(none.candidates, 0);
   EXPECT_EQ(none.segment, 0);
+  // A kernel whose search was cut off is searched again, not taken for the best.
+  const store::test::ScratchFolder folder;
+  DeviceOptions options;
+  options.store = folder.options();
+  const Device own = must(Device::open(options));
+  const Executable cut = must(compile(own, rows_of(Dim(80))));
+  for (const double budget : {0.01, 1.0, 3.0, 10.0, 30.0}) {
+    const TuneProgress some = must(cut.tune(budget));
+    const TuneProgress more = must(cut.tune(20000));
+    if (some.candidates == 0 && some.segment > 0) {
+      EXPECT_GT(more.candidates, 0) << budget;
+    }
+    if (more.candidates > 0) break;
+  }
   EXPECT_FALSE(program.tune(-1).ok());
   EXPECT_FALSE(program.tune(1, {{"m", 3}}).ok());
 }
