@@ -4,7 +4,7 @@
 #include <set>
 
 #include "api/states.hpp"
-#include "base/numerics.hpp"
+#include "schedule/candidates.hpp"
 #include "verify.hpp"
 
 namespace vkfuse::bench {
@@ -12,46 +12,6 @@ namespace vkfuse::bench {
 namespace {
 
 using Steps = std::vector<plan::Scheduled>;
-
-int largest_workgroup(const Session& session) {
-  const Caps& caps = session.context->device()->caps();
-  return static_cast<int>(std::min({caps.max_invocations, caps.max_workgroup_x, 1024u}));
-}
-
-std::vector<schedule::Tuning> pointwise_tunings(const Session& session) {
-  std::vector<schedule::Tuning> all;
-  for (int workgroup = 64; workgroup <= largest_workgroup(session); workgroup *= 2) {
-    for (int vector_bytes : {4, 8, 16}) {
-      for (int items : {1, 2, 4}) {
-        all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .items_in_flight = items, .tiled = false});
-      }
-      all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .tiled = true});
-    }
-  }
-  return all;
-}
-
-/// Around the lanes of the default: lanes and workgroups with rows kept or read again, at the two wider accesses; loads in
-/// flight, with folds in one pass and without; then parts.
-std::vector<schedule::Tuning> row_tunings(const Session& session, int standard) {
-  std::vector<schedule::Tuning> all;
-  const int largest = largest_workgroup(session);
-  for (int lanes = std::max(1, standard / 4); lanes <= std::min(4 * standard, largest); lanes *= 2) {
-    for (int workgroup = std::max(64, lanes); workgroup <= std::min(largest, std::max(512, lanes)); workgroup *= 2) {
-      for (int vector_bytes : {8, 16}) {
-        for (bool persistent : {true, false}) {
-          all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .column_lanes = lanes, .persistent = persistent});
-        }
-      }
-    }
-    for (bool online : {true, false}) {
-      for (int items : {1, 2, 4}) all.push_back({.items_in_flight = items, .column_lanes = lanes, .online = online, .persistent = false});
-      all.push_back({.column_lanes = lanes, .online = online, .persistent = true});
-    }
-  }
-  for (int parts = 1; parts <= 512; parts *= 2) all.push_back({.parts = parts});
-  return all;
-}
 
 SweepPoint point_of(const Steps& steps) {
   const auto weight = [](const plan::Scheduled& step) {
@@ -78,6 +38,8 @@ SweepPoint point_of(const Steps& steps) {
   return point;
 }
 
+bool keeps_chains_short(const plan::Scheduled& step) { return schedule::keeps_chains_short(step.loops, step.schedule); }
+
 /// What tells the schedules of a program from those of another one.
 std::string identity(const Steps& steps) {
   std::string all;
@@ -86,58 +48,6 @@ std::string identity(const Steps& steps) {
     all += fmt::format("{} {} {}; ", point_of({step}).text, schedule.elements_per_item, schedule.workgroup);
   }
   return all;
-}
-
-/// The bounds of the reference count on it (base/numerics.hpp); only a tuning can break it.
-bool keeps_chains_short(const plan::Scheduled& step) {
-  const schedule::Schedule& schedule = step.schedule;
-  if (schedule.kind != schedule::Template::rows) return true;
-  const std::int64_t per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
-  return schedule.trips / schedule.parts * per_item <= longest_sum_chain(step.loops.column_count());
-}
-
-/// Every tile of a few sizes, and what computes one result per group of lanes.
-std::vector<schedule::Tuning> matrix_tunings(const Session& session) {
-  std::vector<schedule::Tuning> all = {{.matrix = false}};
-  for (int lane_m : {4, 8}) {
-    for (int lane_n : {4, 8}) {
-      for (int m : {16, 32, 64, 128, 256}) {
-        for (int n : {16, 32, 64, 128, 256}) {
-          for (int k : {16, 32}) {
-            const schedule::TileShape shape{m, n, k, lane_m, lane_n};
-            if (shape.workgroup() >= 8 && shape.workgroup() <= largest_workgroup(session)) all.push_back({.matrix = true, .tile = shape});
-          }
-        }
-      }
-    }
-  }
-  return all;
-}
-
-/// Parts of a subgroup of 16 x 16 products, which are most of what matrix units offer.
-std::vector<schedule::Tuning> unit_tunings(const Session& session, int lanes) {
-  std::vector<schedule::Tuning> all = {{.matrix_units = false}};
-  for (int own_m : {32, 64, 128}) {
-    for (int own_n : {32, 64, 128}) {
-      for (int m : {64, 128, 256}) {
-        for (int n : {64, 128, 256}) {
-          for (int k : {32, 64}) {
-            const schedule::TileShape shape{m, n, k, own_m, own_n, lanes};
-            const bool whole = m % own_m == 0 && n % own_n == 0 && own_m * own_n <= 8192;
-            if (whole && shape.owners() >= 4 && shape.owners() <= 8 && shape.workgroup() <= largest_workgroup(session)) all.push_back({.matrix = true, .tile = shape, .matrix_units = true});
-          }
-        }
-      }
-    }
-  }
-  return all;
-}
-
-std::vector<schedule::Tuning> tunings(const Session& session, const Steps& steps) {
-  const schedule::Schedule main = point_of(steps).schedule;
-  if (main.kind == schedule::Template::matrix && main.matrix.unit) return unit_tunings(session, main.matrix.shape.lanes);
-  if (main.kind == schedule::Template::matrix) return matrix_tunings(session);
-  return main.kind == schedule::Template::rows ? row_tunings(session, main.column_lanes) : pointwise_tunings(session);
 }
 
 /// Prepares, checks and files one tuning. False: the row is wrong.
@@ -163,7 +73,8 @@ Result<std::vector<Prepared>> candidates(const Session& session, const Case& one
   if (!right) return std::vector<Prepared>();
   const Bound& standard = *all.front().bound;
   std::set<std::string> known = {identity(standard.parts.front().variant->steps)};
-  for (const schedule::Tuning& tuning : tunings(session, standard.parts.front().variant->steps)) {
+  const schedule::Schedule main = point_of(standard.parts.front().variant->steps).schedule;
+  for (const schedule::Tuning& tuning : schedule::tunings_near(main, session.context->device()->caps())) {
     // Asked before anything is compiled: most tunings say what another one does.
     const auto steps = plan::schedule_all(standard.parts.front().program->plan(), {}, tuning);
     if (!steps || !std::all_of(steps->begin(), steps->end(), keeps_chains_short)) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,24 @@ enum class Numerics : std::uint8_t {
   strict,    ///< every op rounds to its dtype; fused and unfused runs are bit-identical
 };
 
+/// How far a search for faster schedules has come.
+struct TuneProgress {
+  int segment = 0;     ///< kernels that have been looked at; of those that repeat, one
+  int segments = 0;    ///< that there are
+  int candidates = 0;  ///< schedules that were compiled and checked
+  int adopted = 0;     ///< of `segment`, those that run another way from now on
+  double spent_ms = 0;
+  double budget_ms = 0;
+};
+
+/// When schedules are measured, instead of the model being believed. What was found is kept in the device's store: the next process
+/// that may tune takes it from there, whatever its budget is.
+enum class Tune : std::uint8_t {
+  off,         ///< never; what the store knows is not used either
+  on,          ///< in compile(), which takes up to `tune_ms` longer
+  background,  ///< beside the runs that follow the first one, which begins at once; what is faster serves the runs after it was found
+};
+
 struct CompileOptions {
   Numerics numerics = Numerics::standard;
   bool fusion = true;  ///< off: one kernel per op, for comparison
@@ -37,6 +56,9 @@ struct CompileOptions {
   std::string plan;
   std::string name = "graph";             ///< appears in plans and shaders
   std::vector<std::string> output_names;  ///< default "y", "y1", ...
+  Tune tune = Tune::off;
+  double tune_ms = 1000;  ///< what measuring may take, about, compilation of candidates included
+  std::function<void(const TuneProgress&)> on_tune;  ///< told after each kernel, in the background by another thread; must not call vkfuse
 };
 
 /// A dense tensor in host memory that somebody else owns; it must stay alive until the run returns.
@@ -165,6 +187,12 @@ class Executable {
   /// The same with inputs from the host: medians of up to 99 runs, after 0.3 s of them (a device that was idle runs
   /// slower), the queue kept full, for 2 s at most unless one run takes longer.
   [[nodiscard]] Result<std::vector<KernelTime>> profile_host(const Inputs& inputs) const;
+
+  /// Measures other schedules of the kernels for these sizes (nominal ones if none are given), those that take longest first, and
+  /// runs what is faster beyond noise from now on. Each is checked first: a schedule whose results are not those of the kernel it would
+  /// replace is never used. Ends after `budget_ms`, about; what was not reached stays as it is. Runs of other threads go on meanwhile, and
+  /// disturb the measurement. ErrorCode::unsupported where the queue has no timestamps.
+  [[nodiscard]] Result<TuneProgress> tune(double budget_ms, const Symbols& symbols = {}, const std::function<void(const TuneProgress&)>& progress = {}) const;
 
   /// The graph, the plan (text, JSON, or a page for a browser), or the code of every kernel, or of segment `segment`.
   [[nodiscard]] Result<std::string> explain(Stage stage, std::optional<int> segment = {}) const;

@@ -253,6 +253,22 @@ typedef enum vkf_numerics {
   VKF_NUMERICS_STRICT = 1    /* every op rounds to its dtype: fused and unfused runs are bit-identical */
 } vkf_numerics;
 
+/* How far a search for faster schedules has come. */
+typedef struct vkf_tune_progress {
+  size_t size;    /* of what vkf_program_tune() fills at its end: set to sizeof by the caller */
+  int segment;    /* kernels that have been looked at; of those that repeat, one */
+  int segments;   /* that there are */
+  int candidates; /* schedules that were compiled and checked */
+  int adopted;    /* kernels that run another way from now on */
+  double spent_ms, budget_ms;
+} vkf_tune_progress;
+
+typedef enum vkf_tune {
+  VKF_TUNE_OFF = 0,        /* schedules are what the model chooses */
+  VKF_TUNE_ON = 1,         /* measured by vkf_compile() */
+  VKF_TUNE_BACKGROUND = 2, /* measured beside the runs that follow the first one */
+} vkf_tune;
+
 typedef struct vkf_compile_options {
   size_t size;
   vkf_numerics numerics;
@@ -261,6 +277,8 @@ typedef struct vkf_compile_options {
   size_t without_count;
   const char* planner; /* "bytes", or for comparison "store-all", "recompute-all" or "greedy-io"; null: "bytes" */
   const char* plan; /* what vkf_program_save_plan() gave for an equal graph and such a device: nothing is planned; null: it is */
+  vkf_tune tune;
+  double tune_ms; /* what measuring may take, about; 0: a second */
 } vkf_compile_options;
 
 /* Compiles what the graph's outputs need; the graph may be changed or given back afterwards. `options` may be null. */
@@ -336,6 +354,12 @@ typedef struct vkf_memory {
 /* What a run takes when symbols have these sizes, every symbol one. Nothing is compiled or allocated. A run that the device's memory
  * does not hold is VKF_OUT_OF_MEMORY before anything is allocated. */
 VKF_API vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count, vkf_memory* memory);
+
+/* Measures other schedules of the kernels at these sizes (nominal ones for no symbols) for about `budget_ms`, checks their results against the
+ * kernels' own, and runs what is faster from now on; the device's store keeps it. `progress` is called after each kernel, with `user`, and must
+ * not call vkfuse; it and `end` may be null. VKF_UNSUPPORTED where the queue has no timestamps. */
+VKF_API vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_symbol* symbols, size_t symbol_count,
+                                    void (*progress)(void* user, const vkf_tune_progress* so_far), void* user, vkf_tune_progress* end);
 
 /* ---- runs on host memory ---- */
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <system_error>
 
 #include "api/program.hpp"
 #include "api/states.hpp"
@@ -87,11 +88,57 @@ Result<MemoryUse> Executable::memory(const Symbols& symbols) const {
   return api::guarded([&]() -> Result<MemoryUse> { return state_->program->memory(symbols); });
 }
 
+Executable::State::~State() {
+  stop = true;
+  if (tuner.joinable()) tuner.join();
+}
+
+void Executable::State::tune_later(const SymbolValues& symbols) {
+  if (background.budget_ms <= 0) return;
+  std::call_once(begun, [&] {
+    const auto search = [this, symbols] {
+      // Nobody waits for it: what goes wrong leaves the kernels as they are.
+      const auto done = api::guarded([&]() -> Result<TuneProgress> { return runtime::tune(*program, symbols, background); });
+      static_cast<void>(done);
+    };
+    try {
+      tuner = std::thread(search);
+    } catch (const std::system_error&) {
+      // No thread is to be had.
+    }
+  });
+}
+
+namespace {
+
+Result<TuneProgress> tune_now(runtime::Program& program, const Symbols& symbols, const runtime::TuneOptions& options) {
+  SymbolValues values(symbols.begin(), symbols.end());
+  const SymbolValues nominal = program.nominal();
+  if (values.empty()) values = nominal;
+  for (const auto& entry : nominal) {
+    if (values.count(entry.first) == 0) return invalid("The symbol '{}' has no size.", entry.first);
+  }
+  for (const auto& entry : values) {
+    if (nominal.count(entry.first) == 0) return invalid("The program '{}' has no symbol '{}'.", program.plan().graph.name, entry.first);
+  }
+  return runtime::tune(program, values, options);
+}
+
+}  // namespace
+
+Result<TuneProgress> Executable::tune(double budget_ms, const Symbols& symbols, const std::function<void(const TuneProgress&)>& progress) const {
+  return api::guarded([&]() -> Result<TuneProgress> {
+    if (!(budget_ms >= 0)) return invalid("{} ms are no budget.", budget_ms);
+    return tune_now(*state_->program, symbols, {budget_ms, progress, {}});
+  });
+}
+
 Result<Outputs> Executable::run(const Inputs& inputs) const {
   return api::guarded([&]() -> Result<Outputs> {
     VKF_TRY(prepared, prepare(*state_->program, inputs));
     VKF_TRY(run, state_->runs.take(prepared.symbols));
     VKF_TRY(results, run->run(prepared.bytes));
+    state_->tune_later(prepared.symbols);
     Outputs outputs;
     const ir::Graph& graph = state_->program->plan().graph;
     for (const ir::Output& output : graph.outputs()) {
@@ -275,7 +322,16 @@ Result<Executable> compile_graph(const Device& device, ir::Graph graph, const Co
     VKF_TRY(how, program_options(options));
     auto program = runtime::Program::create(device.state()->context, graph, how);
     if (!program) return std::move(program).error().within(fmt::format("compiling the graph '{}'", graph.name));
-    return Executable(std::make_shared<Executable::State>(*std::move(program)));
+    auto state = std::make_shared<Executable::State>(*std::move(program));
+    if (options.tune == Tune::on) {
+      const auto tuned = tune_now(*state->program, {}, {options.tune_ms, options.on_tune, {}});
+      // A device without a clock runs what the model chooses.
+      if (!tuned && tuned.error().code != ErrorCode::unsupported) return tuned.error();
+    } else if (options.tune == Tune::background) {
+      std::atomic<bool>& stop = state->stop;
+      state->background = {options.tune_ms, options.on_tune, [&stop] { return stop.load(); }};
+    }
+    return Executable(std::move(state));
   });
 }
 

@@ -1,10 +1,14 @@
 // What is behind the public handles.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <mutex>
+#include <thread>
 
-#include "runtime/run_pool.hpp"
 #include "runtime/program.hpp"
+#include "runtime/run_pool.hpp"
+#include "runtime/tune.hpp"
 #include "vkfuse/executable.hpp"
 
 namespace vkfuse {
@@ -41,9 +45,20 @@ struct Ticket::State {
 
 struct Executable::State {
   explicit State(std::shared_ptr<runtime::Program> made) : program(std::move(made)), runs(program) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  /// Ends a search in the background, after the measurement that it is at.
+  ~State();
+
+  /// Begins the search in the background, once, if the options ask for it.
+  void tune_later(const SymbolValues& symbols);
 
   std::shared_ptr<runtime::Program> program;
   runtime::RunPool runs;
+  runtime::TuneOptions background;  ///< of a budget above 0: to be begun
+  std::once_flag begun;
+  std::atomic<bool> stop = false;
+  std::thread tuner;
 };
 
 namespace api {

@@ -204,6 +204,7 @@ const std::map<std::string, Buffer, std::less<>>& Ticket::outputs() const { retu
 Result<Ticket> Executable::submit(const Bindings& bindings) const {
   return api::guarded([&]() -> Result<Ticket> {
     VKF_TRY(state, submit_now(state_->program, bindings, nullptr));
+    state_->tune_later(state->variant->symbols);
     return Ticket(std::move(state));
   });
 }

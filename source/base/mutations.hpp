@@ -51,7 +51,10 @@
   X(mask_reaches_too_far, differential, "Attention.WalksThrough*")                                            \
   X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")                                          \
   X(unchecked_plan_digest, unit, "PlanFile.*")                                                                \
-  X(unchecked_plan_schedule, unit, "PlanFile.*")
+  X(unchecked_plan_schedule, unit, "PlanFile.*")                                                              \
+  X(number_of_other_sizes, unit, "Numbers.*")                                                                 \
+  X(noise_adopted, unit, "Tuning.*")                                                                          \
+  X(wrong_candidate, unit, "Tuning.*")
 
 #ifdef VKFUSE_MUTATIONS
 namespace vkfuse {

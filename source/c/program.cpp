@@ -1,6 +1,8 @@
 // Programs and runs through C.
 #include <algorithm>
 #include <climits>
+#include <cstddef>
+#include <cstring>
 #include <optional>
 
 #include "c/handles.hpp"
@@ -21,6 +23,11 @@ Result<CompileOptions> to_options(const vkf_compile_options* given) {
   }
   if (known.planner != nullptr) made.planner = known.planner;
   if (known.plan != nullptr) made.plan = known.plan;
+  const int tune = static_cast<int>(known.tune);
+  if (tune < VKF_TUNE_OFF || tune > VKF_TUNE_BACKGROUND) return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);
+  made.tune = static_cast<Tune>(tune);
+  if (!(known.tune_ms >= 0)) return invalid("{} ms are no budget.", known.tune_ms);
+  if (known.tune_ms > 0) made.tune_ms = known.tune_ms;
   return made;
 }
 
@@ -205,6 +212,27 @@ vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const
     if (bytes != nullptr) *bytes = static_cast<uint64_t>(total);
     if (rank != nullptr) *rank = resolved.size();
     std::copy_n(resolved.begin(), std::min(place.size(), resolved.size()), sizes);
+    return {};
+  });
+}
+
+vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_symbol* symbols, size_t symbol_count,
+                            void (*progress)(void* user, const vkf_tune_progress* so_far), void* user, vkf_tune_progress* end) {
+  return c::guarded([&]() -> Result<void> {
+    VKF_CHECK_OK(c::need(program, "program"));
+    if (end != nullptr && end->size < offsetof(vkf_tune_progress, candidates)) return invalid("The progress says that it has {} bytes; set `size` to sizeof.", end->size);
+    VKF_TRY(values, c::to_symbols(symbols, symbol_count));
+    const auto plain = [](const TuneProgress& p) { return vkf_tune_progress{sizeof(vkf_tune_progress), p.segment, p.segments, p.candidates, p.adopted, p.spent_ms, p.budget_ms}; };
+    std::function<void(const TuneProgress&)> tell;
+    if (progress != nullptr) {
+      tell = [&](const TuneProgress& so_far) {
+        const vkf_tune_progress now = plain(so_far);
+        progress(user, &now);
+      };
+    }
+    VKF_TRY(done, program->executable.tune(budget_ms, Symbols(values.begin(), values.end()), tell));
+    const vkf_tune_progress known = plain(done);
+    if (end != nullptr) std::memcpy(&end->segment, &known.segment, std::min(end->size, sizeof known) - offsetof(vkf_tune_progress, segment));
     return {};
   });
 }

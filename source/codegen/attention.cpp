@@ -13,7 +13,7 @@ class Attention : public AttentionBase {
   Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
             const Target& target, const EmitOptions& options, const std::vector<std::string>& names);
 
-  Result<std::vector<Kernel>> run();
+  Result<std::vector<Draft>> run();
 
  private:
   Result<void> main_function();
@@ -49,7 +49,7 @@ Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, co
   shared_rows_ = unique("rows");
 }
 
-Result<std::vector<Kernel>> Attention::run() {
+Result<std::vector<Draft>> Attention::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(main_function());
   return finish_one(fmt::format("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
@@ -114,15 +114,15 @@ void Attention::find_scores() {
 
 Result<void> Attention::finish_scores() {
   use_items_of(score_);
-  const std::int64_t rows = count(tile_.m);
-  const std::int64_t positions = count(tile_.k);
+  const Extent rows = extent(tile_.m);
+  const Extent positions = extent(tile_.k);
   open_loop("i", 4);
   main_.line("float top = uintBitsToFloat(0xff800000u);");
   const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
   main_.line("uint m = {};", limited(m, rows, tile_.tile_m()));
   open_loop("g", 4);
   const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
-  const bool whole = positions % tile_.tile_k() == 0;
+  const bool whole = divides(tile_.tile_k(), positions);
   main_.line("uint item = {};", limited(k, positions, tile_.tile_k()));
   Scope scope = part_scope(score_);
   VKF_CHECK_OK(emit_values(scope, score_.per_item));
@@ -133,7 +133,7 @@ Result<void> Attention::finish_scores() {
   if (tile_.contract) passed.push_back(fmt::format("{}[i][g]", scores_));
   passed.emplace_back("score");
   main_.line("score_element({});", fmt::join(passed, ", "));
-  if (!whole) main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions));
+  if (!whole) main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions.count));
   main_.line("{}[i][g] = score;", scores_);
   main_.line("top = {};", apply("max", {"top", "score"}));
   main_.close();
@@ -164,14 +164,14 @@ Result<void> Attention::weigh() {
   main_.line("vec4 weight;");
   if (changes) {
     const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
-    main_.line("uint item = {};", limited(k, count(tile_.k), tile_.tile_k()));
+    main_.line("uint item = {};", limited(k, extent(tile_.k), tile_.tile_k()));
   }
   open_loop("i", 4);
   main_.line("float power = {};", apply("exp", {fmt::format("{}[i][g]", scores_)}));
   main_.line("{}[i] += power;", total_);
   if (changes) {
     const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
-    main_.line("uint m = {};", limited(m, count(tile_.m), tile_.tile_m()));
+    main_.line("uint m = {};", limited(m, extent(tile_.m), tile_.tile_m()));
     Scope scope = part_scope(weight_);
     VKF_CHECK_OK(emit_values(scope, weight_.per_item));
     for (ValueId id : weight_.vectors) load_vectors(scope, id, "");
@@ -217,7 +217,7 @@ Result<void> Attention::store_results() {
   open_loop("g", fours_ * per_four);
   main_.line("uint item = {};", per_four == 1 ? fmt::format("g * {}u + lane_k", tile_.lanes_k) : fmt::format("(g / {0}u * {1}u + lane_k) * {0}u + g % {0}u", per_four, tile_.lanes_k));
   std::string inside;
-  if (count(tile_.m) % tile_.tile_m() != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
+  if (!divides(tile_.tile_m(), extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
   if (items_n != std::int64_t{fours_} * per_four * tile_.lanes_k) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
@@ -233,7 +233,7 @@ Result<void> Attention::store_results() {
 
 }  // namespace
 
-Result<std::vector<Kernel>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                            const std::vector<std::string>& names) {
   if (schedule.attention.unit) return emit_attention_units(graph, segment, loops, schedule, target, options, names);

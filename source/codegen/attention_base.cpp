@@ -38,7 +38,6 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
   sums_ = unique("sums");
   most_ = unique("most");
   total_ = unique("total");
-  for (const int own : {tile_.tile_m(), tile_.tile_k()}) numbers_.keep(own);
   numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
   numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
 }

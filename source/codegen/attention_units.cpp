@@ -28,7 +28,7 @@ class AttentionUnits : public AttentionBase {
     for (ValueId id : beside_) loads_beside_.push_back(make_beside(id));
   }
 
-  Result<std::vector<Kernel>> run();
+  Result<std::vector<Draft>> run();
 
  private:
   [[nodiscard]] std::string sum_type() const { return fragment("float", unit_.m, unit_.n, "Accumulator"); }
@@ -63,7 +63,7 @@ class AttentionUnits : public AttentionBase {
   int wide_ = 0;  ///< fragments along n
 };
 
-Result<std::vector<Kernel>> AttentionUnits::run() {
+Result<std::vector<Draft>> AttentionUnits::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(element_functions());
   VKF_CHECK_OK(main_function());
@@ -121,9 +121,9 @@ Result<void> AttentionUnits::element_functions() {
     return {};
   }));
   const std::string where = std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
-  const std::int64_t positions = count(tile_.k);
+  const Extent positions = extent(tile_.k);
   const auto locate = [&] {
-    main_.line("uint m = {};", limited("first_m + row", count(tile_.m), tile_.tile_m()));
+    main_.line("uint m = {};", limited("first_m + row", extent(tile_.m), tile_.tile_m()));
     main_.line("uint item = {};", limited("first_k + column", positions, tile_.tile_k()));
   };
   const auto score = [&]() -> Result<void> {
@@ -137,7 +137,7 @@ Result<void> AttentionUnits::element_functions() {
       known.push_back(type == DType::boolean ? name + " != 0.0" : type_name == "float" ? name : fmt::format("{}({})", type_name, name));
     }
     VKF_CHECK_OK(call(score_, "score", known));
-    main_.line("return {}score;", positions % tile_.tile_k() == 0 ? "" : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ", numbers_.size(positions)));
+    main_.line("return {}score;", divides(tile_.tile_k(), positions) ? "" : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ", numbers_.size(positions.count)));
     return {};
   };
   std::string given = "const in float product, ";
@@ -170,7 +170,7 @@ AttentionUnits::Beside AttentionUnits::make_beside(ValueId id) {
 std::int64_t AttentionUnits::stride_of_fragments(ValueId id) const {
   const Value& load = loops_.values[id];
   const DType type = dtype_of(load);
-  if (tile_.m.empty()) return 0;
+  if (tile_.m.empty() || options_.hoist_sizes) return 0;  // a text that serves several sizes knows no stride
   const int last_m = tile_.m.back();
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(last_m)].size;
   const std::int64_t positions = count(tile_.k);
@@ -356,7 +356,7 @@ Result<void> AttentionUnits::store_results() {
   main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
   main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, 2 * um * row, strip_row, per_four == 1 ? "" : fmt::format(" / {}u", per_four));
   std::string inside;
-  if (count(tile_.m) % tile_.tile_m() != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
+  if (!divides(tile_.tile_m(), extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
   if (items_n != std::int64_t{third_.extent} / tile_.elements) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
@@ -372,7 +372,7 @@ Result<void> AttentionUnits::store_results() {
 
 }  // namespace
 
-Result<std::vector<Kernel>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
                                                  const Target& target, const EmitOptions& options, const std::vector<std::string>& names) {
   return AttentionUnits(graph, segment, loops, schedule, target, options, names).run();
 }

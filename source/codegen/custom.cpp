@@ -66,7 +66,7 @@ Result<std::string> Emitter::custom_call(const ir::Node& node, const std::vector
   return fmt::format("{}({})", function.name, fmt::join(operands, ", "));
 }
 
-Result<std::vector<Kernel>> emit_custom(const ir::Graph& graph, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
   const ir::NodeId id = loops.stores[0].node;
   const ir::Node& node = graph.node(id);
   const auto& custom = std::get<ir::KernelPayload>(node.payload);
@@ -79,7 +79,6 @@ Result<std::vector<Kernel>> emit_custom(const ir::Graph& graph, const segment::L
   kernel.workgroup = schedule.workgroup;
   kernel.groups_x = static_cast<std::uint32_t>(schedule.workgroups_x);
   kernel.groups_y = schedule.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule.workgroups / schedule.workgroups_x);
-  std::vector<Kernel> kernels;
   // The sizes of every operand and of the result, for who asks for them.
   if (custom.code.find("push_constant") != std::string::npos) {
     for (std::int64_t size : loops.opaque_sizes) kernel.constants.push_back(static_cast<std::uint32_t>(size));
@@ -87,8 +86,11 @@ Result<std::vector<Kernel>> emit_custom(const ir::Graph& graph, const segment::L
       return unsupported("The custom kernel '{}' has {} sizes, and the device has {} bytes of push constants.", custom.name, kernel.constants.size(), target.caps.push_constant_bytes);
     }
   }
-  kernels.push_back(std::move(kernel));
-  return kernels;
+  Draft draft;
+  draft.kernel = std::move(kernel);
+  std::vector<Draft> drafts;
+  drafts.push_back(std::move(draft));
+  return drafts;
 }
 
 }  // namespace vkfuse::codegen

@@ -25,6 +25,13 @@ struct Scope {
   std::string exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 
+/// So many there are, and so many at the sizes that decide what the text looks like.
+struct Extent {
+  std::int64_t count = 0;
+  std::int64_t decided = 0;
+  friend Extent operator/(const Extent& all, std::int64_t by) { return {all.count / by, all.decided / by}; }
+};
+
 /// From the least to the largest.
 struct IntegerRange {
   std::int64_t low = 0;
@@ -112,12 +119,14 @@ class Emitter {
   /// The bytes of an element of a buffer that is written element by element by stores of that size; 0 for others.
   [[nodiscard]] int narrow_bytes(const Binding& binding) const;
   /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
-  Result<Kernel> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);
+  Result<Draft> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);
   /// The only kernel, of as many workgroups as the schedule says.
-  Result<std::vector<Kernel>> finish_one(const std::string& summary);
+  Result<std::vector<Draft>> finish_one(const std::string& summary);
   [[nodiscard]] std::string op_summary() const;
 
   [[nodiscard]] std::string unique(const std::string& wanted);
+  /// Whether pieces of that size cover all without one standing out, which then is so at every size that the text serves.
+  [[nodiscard]] bool divides(std::int64_t piece, Extent all);
   [[nodiscard]] bool meets_buffer(ir::NodeId node) const;
 
   const ir::Graph& graph_;
@@ -127,6 +136,7 @@ class Emitter {
   const Target& target_;
   const EmitOptions& options_;
   Dialect dialect_;
+  Like like_;  ///< what decides: the loops and the schedule themselves, unless the options say
   Numbers numbers_;
   std::vector<std::string> node_names_;
   std::vector<std::string> value_names_;
@@ -142,6 +152,7 @@ class Emitter {
   int group_ = 1;
   int groups_ = 1;
   bool shuffles_ = false;
+  bool differs_ = false;  ///< see Draft
   std::vector<Binding> bindings_;
   std::string hidden_bit_ = "(p.items & 0x80000000u)";
   Writer shared_;     ///< shared arrays
@@ -157,28 +168,28 @@ std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Di
 std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Loops& loops, const segment::Segment& segment);
 
 /// A kernel of the user's, as it is.
-Result<std::vector<Kernel>> emit_custom(const ir::Graph& graph, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);
+Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);
 
 /// The templates: one kernel per dispatch.
-Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                            const std::vector<std::string>& names);
-Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names);
-Result<std::vector<Kernel>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                            const std::vector<std::string>& names);
-Result<std::vector<Kernel>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                                  const std::vector<std::string>& names);
-Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                         const std::vector<std::string>& names);
-Result<std::vector<Kernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                        const std::vector<std::string>& names);
-Result<std::vector<Kernel>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names);
 

@@ -268,8 +268,8 @@ bool Factors::open_units(const Factor& factor) {
   return factor.units % schedule_.workgroup == 0;
 }
 
-std::string Factors::limited(const std::string& position, std::int64_t all, int piece) {
-  return all % piece == 0 ? position : fmt::format("min({}, {} - 1u)", position, numbers_.size(all));
+std::string Factors::limited(const std::string& position, Extent all, int piece) {
+  return divides(piece, all) ? position : fmt::format("min({}, {} - 1u)", position, numbers_.size(all.count));
 }
 
 void Factors::place_unit(const Factor& factor, const std::string& across, const std::string& depth) {
@@ -277,8 +277,8 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
   const int elements = factor.part.elements;
   const Counted& own_across = counted(factor.across);
   const Counted& own_depth = counted(factor.depth);
-  const std::int64_t items = count(own_across.axes) / (along_depth ? 1 : elements);
-  const std::int64_t items_deep = count(own_depth.axes) / (along_depth ? elements : 1);
+  const Extent items = extent(own_across.axes) / (along_depth ? 1 : elements);
+  const Extent items_deep = extent(own_depth.axes) / (along_depth ? elements : 1);
   const int per_tile = factor.extent / (along_depth ? 1 : elements);
   const int per_step = factor.deep / (along_depth ? elements : 1);
   // Neighbouring units are neighbours in memory.
@@ -404,11 +404,11 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   const bool along_depth = factor.along_depth();
   const DType type_here = dtype_of(loops_.values[factor.value]);
   const std::string zero = fmt::format("{}({})", group_type(ops::lane_of(type_here), group_, dialect_), is_float(type_here) ? "0.0" : "0");
-  const std::int64_t items_deep = count(counted(factor.depth).axes) / (along_depth ? elements : 1);
+  const Extent items_deep = extent(counted(factor.depth).axes) / (along_depth ? elements : 1);
   const int per_step = factor.deep / (along_depth ? elements : 1);
   std::string inside;
-  if (items_deep % per_step != 0) {
-    inside = fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step), numbers_.size(items_deep));
+  if (!divides(per_step, items_deep)) {
+    inside = fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step), numbers_.size(items_deep.count));
   }
   if (factor.halves) {
     std::vector<std::string> words;

@@ -75,7 +75,7 @@ class Factors : public Emitter {
   /// Items have other lengths in other parts.
   void use_items_of(const Part& part);
   /// A position in tiles of `piece`: where the last one stands out of `all` there are, the last of them again.
-  std::string limited(const std::string& position, std::int64_t all, int piece);
+  std::string limited(const std::string& position, Extent all, int piece);
 
   // --- from memory to shared memory -------------------------------------------------------------------------
   /// Registers of what is loaded of a tile that is on its way: vectors, and what an item has once.
@@ -92,6 +92,7 @@ class Factors : public Emitter {
 
   [[nodiscard]] const Counted& counted(index::AxisId id) const;
   [[nodiscard]] std::int64_t count(const std::vector<int>& axes) const { return schedule::count_along(loops_, axes); }
+  [[nodiscard]] Extent extent(const std::vector<int>& axes) const { return {count(axes), schedule::count_along(*like_.loops, axes)}; }
   [[nodiscard]] std::string four(ValueId value) const { return group_type(ops::lane_of(dtype_of(loops_.values[value])), 4, dialect_); }
   [[nodiscard]] std::string element_of_four(const std::string& four, int element) const { return four + "." + "xyzw"[element]; }
   /// The workgroup's number, and what leaves those that have none.

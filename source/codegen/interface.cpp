@@ -7,16 +7,10 @@
 
 namespace vkfuse::codegen {
 
-namespace {
-
-std::size_t push_words(const Target& target) { return std::min<std::size_t>(target.caps.push_constant_bytes / 4, 32); }
-
-}  // namespace
-
 Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
                  const Target& target, const EmitOptions& options, std::vector<std::string> node_names)
     : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), target_(target), options_(options), dialect_(dialect_of(target)),
-      numbers_(options.hoist_sizes, push_words(target)), node_names_(std::move(node_names)),
+      like_(options.like.loops != nullptr ? options.like : Like{&loops, &schedule}), numbers_(options.hoist_sizes), node_names_(std::move(node_names)),
       hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
   // Few subgroups share a processor there, and each waits for its own.
   dialect_.few_exponentials = schedule.kind == schedule::Template::matrix || schedule.kind == schedule::Template::attention;
@@ -131,13 +125,14 @@ std::string Emitter::interface(bool comments) const {
   Writer out;
   out.open("layout(push_constant) uniform Sizes {{");
   std::size_t widest = 0;
-  for (const Numbers::Word& word : numbers_.words()) {
+  for (const NamedWord& word : numbers_.words()) {
     if (!word.comment.empty()) widest = std::max(widest, word.name.size());
   }
-  for (const Numbers::Word& word : numbers_.words()) {
+  for (const NamedWord& word : numbers_.words()) {
     const bool silent = word.comment.empty() || !comments;
     out.line("uint {};{}", word.name, silent ? "" : fmt::format("{:{}}  // {}", "", widest - word.name.size(), word.comment));
   }
+  out.raw(declared_here());
   out.close(" p;");
   out.blank();
   for (std::size_t i = 0; i < bindings_.size(); ++i) {
@@ -165,12 +160,23 @@ std::string Emitter::interface(bool comments) const {
   return out.take();
 }
 
-Result<Kernel> Emitter::finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x) {
-  Kernel kernel;
+bool Emitter::divides(std::int64_t piece, Extent all) {
+  const bool decided = all.decided % piece == 0;
+  differs_ = differs_ || (decided && all.count % piece != 0);
+  return decided;
+}
+
+Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x) {
+  Draft draft;
+  Kernel& kernel = draft.kernel;
   kernel.name = options_.name;
   kernel.workgroup = schedule_.workgroup;
   kernel.bindings = bindings_;
-  for (const Numbers::Word& word : numbers_.words()) kernel.constants.push_back(word.value);
+  for (const NamedWord& word : numbers_.words()) kernel.constants.push_back(word.value);
+  draft.places = numbers_.places();
+  draft.differs = differs_;
+  const std::size_t room = std::min<std::size_t>(target_.caps.push_constant_bytes / 4, 32);
+  draft.most_words = room - std::min(room, kernel.constants.size());
   const std::string shared = shared_.take();
   std::string customs;
   for (const auto& function : custom_functions_) customs += function.second + "\n";
@@ -183,12 +189,12 @@ Result<Kernel> Emitter::finish(std::string_view summary, std::int64_t groups, st
   if (body.find("gl_Subgroup") != std::string::npos) kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);
   kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
-  return kernel;
+  return draft;
 }
 
-Result<std::vector<Kernel>> Emitter::finish_one(const std::string& summary) {
+Result<std::vector<Draft>> Emitter::finish_one(const std::string& summary) {
   VKF_TRY(kernel, finish(summary, schedule_.workgroups, schedule_.workgroups_x));
-  std::vector<Kernel> kernels;
+  std::vector<Draft> kernels;
   kernels.push_back(std::move(kernel));
   return kernels;
 }
@@ -205,8 +211,8 @@ std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment
   return names;
 }
 
-Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned,
-                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned, const schedule::Schedule& schedule,
+                                 const Target& target, const EmitOptions& options) {
   if (planned.opaque) return emit_custom(graph, planned, schedule, target, options);
   const segment::Loops loops = schedule::scheduled_loops(graph, planned, schedule);
   const auto with_names = [&](const std::vector<std::string>& names) {
@@ -219,11 +225,33 @@ Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment&
       default: return emit_pointwise(graph, segment, loops, schedule, target, options, names);
     }
   };
-  VKF_TRY(kernels, with_names(identifiers(graph)));
-  // The same text again with names that do not depend on where in a graph the segment is: layers that
-  // repeat, as most models do, then compile once.
+  // The same text with names that do not depend on where in a graph the segment is: layers that repeat, as most models
+  // do, then compile once.
   VKF_TRY(keys, with_names(local_identifiers(graph, loops, segment)));
-  for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i].key = std::move(keys[i].key);
+  if (options.only_keys) return keys;
+  VKF_TRY(kernels, with_names(identifiers(graph)));
+  for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i].kernel.key = std::move(keys[i].kernel.key);
+  return kernels;
+}
+
+Kernel filled(const Draft& draft, const Filling& filling, std::span<const std::uint32_t> words) {
+  Kernel kernel = draft.kernel;
+  kernel.glsl = filling.fill(kernel.glsl);
+  kernel.key = filling.fill(kernel.key);
+  kernel.constants.insert(kernel.constants.end(), words.begin(), words.end());
+  return kernel;
+}
+
+Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+  VKF_TRY(drafts, draft(graph, segment, loops, schedule, target, options));
+  std::vector<Kernel> kernels;
+  for (const Draft& one : drafts) {
+    const Filling filling = Filling::alone(one.places, one.most_words);
+    const auto words = filling.words_for(one.places);
+    check(words.has_value(), "a text is filled in with numbers of its own");
+    kernels.push_back(filled(one, filling, *words));
+  }
   return kernels;
 }
 

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "codegen/numbers.hpp"
 #include "schedule/schedule.hpp"
 
 namespace vkfuse::codegen {
@@ -40,12 +42,36 @@ struct Kernel {
   std::string user;  ///< the name of the user's kernel, if its text is that
 };
 
+/// Sizes that decide what a text looks like, where not the numbers in it.
+struct Like {
+  const segment::Loops* loops = nullptr;  ///< as scheduled
+  const schedule::Schedule* schedule = nullptr;
+};
+
 struct EmitOptions {
   Numerics numerics = Numerics::standard;
   /// Sizes are push constants instead of literals, so that one kernel serves many sizes.
   bool hoist_sizes = false;
   std::string name;
+  /// Set: the text is that of these sizes if the loops, which have others, allow it. The schedule is then schedule::like() of that one.
+  Like like = {};
+  bool only_keys = false;  ///< Kernel::glsl is not needed
 };
+
+/// A kernel whose numbers have not been filled in: where they depend on sizes, its texts have marks.
+struct Draft {
+  Kernel kernel;
+  std::vector<Place> places;     ///< of each text
+  std::size_t most_words = 0;    ///< that the push constants have room for beside those that the kernel has already
+  bool differs = false;          ///< from the text of EmitOptions::like, which makes use of something that is not so at these sizes
+};
+
+/// The shaders of a segment as drafts.
+Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+                                 const Target& target, const EmitOptions& options);
+
+/// The kernel of a draft with this text.
+Kernel filled(const Draft& draft, const Filling& filling, std::span<const std::uint32_t> words);
 
 /// The shaders of a segment, one per dispatch, in order. The workgroup size is specialisation constant 0.
 Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,

@@ -18,7 +18,7 @@ class Matrix : public Factors {
   Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
          const Target& target, const EmitOptions& options, const std::vector<std::string>& names, int dispatch);
 
-  Result<Kernel> run();
+  Result<Draft> run();
 
  private:
   /// A fold over k of what a factor's rows are computed from.
@@ -103,8 +103,7 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
   results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted, known);
 }
 
-Result<Kernel> Matrix::run() {
-  for (const std::int64_t own : {std::int64_t{shape_.m}, std::int64_t{shape_.n}, std::int64_t{shape_.k}}) numbers_.keep(own);
+Result<Draft> Matrix::run() {
   const std::int64_t joins = schedule::ceil_div(results_in_items(), schedule_.workgroup);
   const std::int64_t workgroups = dispatch_ == 0 ? schedule_.workgroups * schedule_.parts : joins;
   const std::int64_t workgroups_x = std::min<std::int64_t>(workgroups, target_.caps.max_groups_per_axis);
@@ -177,7 +176,8 @@ void Matrix::locate_tile() {
     main_.line("uint tile = {};", numbers_.remainder("workgroup", per_matrix, false));
     at = "tile";
   }
-  if (tile_.tiles_m >= 2 * kStrip && tile_.tiles_m % kStrip == 0) {
+  const std::int64_t decided = like_.schedule->matrix.tiles_m;
+  if (decided >= 2 * kStrip && divides(kStrip, {tile_.tiles_m, decided})) {
     main_.line("uint strip = {};", numbers_.quotient(at, kStrip * tile_.tiles_n, false));
     main_.line("uint in_strip = {};", numbers_.remainder(at, kStrip * tile_.tiles_n, false));
     main_.line("uint tile_m = strip * {0}u + in_strip % {0}u;", kStrip);
@@ -346,10 +346,11 @@ void Matrix::multiply_units() {
 
 /// The condition under which `m` and `item` are in the matrix; empty where they always are.
 std::string Matrix::limits_of_results(int elements) {
-  const std::int64_t items_n = schedule::ceil_div(count(tile_.n), elements);
+  const Extent all_n = extent(tile_.n);
+  const Extent items_n = {schedule::ceil_div(all_n.count, elements), schedule::ceil_div(all_n.decided, elements)};
   std::string inside;
-  if (count(tile_.m) % shape_.m != 0) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (items_n % (shape_.n / elements) != 0) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  if (!divides(shape_.m, extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
+  if (!divides(shape_.n / elements, items_n)) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n.count));
   return inside;
 }
 
@@ -473,8 +474,8 @@ Result<void> Matrix::store_strips() {
     main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m, unit_rows() > 1 ? fmt::format("{} * {}u + ", strip_row, um) : "");
     const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
     const std::string item = fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / elements, shape_.lane_n / elements, strips > 1 ? fmt::format("i % {}u * {}u + ", strips, items) : "");
-    main_.line("uint m = {};", stays_inside ? limited(m, count(tile_.m), shape_.m) : m);
-    main_.line("uint item = {};", stays_inside ? limited(item, count(tile_.n) / elements, shape_.n / elements) : item);
+    main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
+    main_.line("uint item = {};", stays_inside ? limited(item, extent(tile_.n) / elements, shape_.n / elements) : item);
   };
   const auto load_ahead = [&](const std::string& start) {
     for (ValueId id : results_.vectors) {
@@ -527,10 +528,10 @@ Result<void> Matrix::store_strips() {
 
 }  // namespace
 
-Result<std::vector<Kernel>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                         const std::vector<std::string>& names) {
-  std::vector<Kernel> kernels;
+  std::vector<Draft> kernels;
   for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {
     VKF_TRY(kernel, Matrix(graph, segment, loops, schedule, target, options, names, dispatch).run());
     kernels.push_back(std::move(kernel));

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
+#include "base/mutations.hpp"
 
 namespace vkfuse::codegen {
 
 namespace {
+
+constexpr char kMark = '\x01';                    // around the number of a place
+constexpr std::string_view kDeclarations = "\x02";
+constexpr char kBegin = '\x03', kOf = '\x04', kEnd = '\x05';  // around a division: what is divided, and the number of the place
+constexpr std::string_view kQuotient = "quotient(";          // the function that a division may call, so that the text has it
 
 std::string in_product(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
 
@@ -24,43 +28,148 @@ std::uint32_t magic_of(std::uint32_t d) {
 
 }  // namespace
 
+std::string_view declared_here() { return kDeclarations; }
+
 std::string Numbers::named(const std::string& name, std::uint32_t value, const std::string& comment) {
-  words_.push_back({name, value, comment, 'n', 0});
+  words_.push_back({name, value, comment});
   return "p." + name;
 }
 
-std::string Numbers::word(char kind, std::int64_t of, std::uint32_t value) {
-  const auto known = std::find_if(words_.begin(), words_.end(), [&](const Word& word) { return word.kind == kind && word.of == of; });
-  if (known != words_.end()) return "p." + known->name;
-  std::string name;
-  if (kind == 's') {
-    name = fmt::format("size{}", sizes_++);
-  } else {
-    const auto size = std::find_if(words_.begin(), words_.end(), [&](const Word& other) { return other.kind == 's' && other.of == of; });
-    name = (kind == 'm' ? "magic" : "shift") + (size == words_.end() ? std::to_string(sizes_++) : size->name.substr(4));
-  }
-  words_.push_back({name, value, {}, kind, of});
-  return "p." + name;
+std::size_t Numbers::place(std::int64_t of, char kind) {
+  places_.push_back({of, kind, kept_.count(of) != 0});
+  return places_.size() - 1;
 }
 
 std::string Numbers::size(std::int64_t value) {
-  const auto known = std::any_of(words_.begin(), words_.end(), [&](const Word& word) { return word.kind == 's' && word.of == value; });
-  // What does not fit the push constants is a literal after all: the kernel then serves these sizes only.
-  if (!hoist_ || value <= 1 || is_kept(value) || (!known && full(1))) return fmt::format("{}u", static_cast<std::uint32_t>(value));
-  return word('s', value, static_cast<std::uint32_t>(value));
+  return hoist_ ? fmt::format("{}{}{}", kMark, place(value, 's'), kMark) : fmt::format("{}u", static_cast<std::uint32_t>(value));
 }
 
-std::string Numbers::quotient(const std::string& x, std::int64_t d, bool wide) {
-  if (!hoist_ || wide || is_kept(d) || full(3)) return fmt::format("{} / {}", in_product(x), size(d));
-  static_cast<void>(size(d));
-  const auto divisor = static_cast<std::uint32_t>(d);
-  const std::string magic = word('m', d, magic_of(divisor));
-  return fmt::format("quotient({}, {}, {})", x, magic, word('h', d, log2_ceil(divisor)));
+std::string Numbers::divided(const std::string& x, std::int64_t d, bool wide, char kind) {
+  if (!hoist_ || wide || kept_.count(d) != 0) return fmt::format("{} {} {}", in_product(x), kind == 'q' ? '/' : '%', size(d));
+  return fmt::format("{}{}{}{}{}{}", kBegin, kQuotient, x, kOf, place(d, kind), kEnd);
 }
 
-std::string Numbers::remainder(const std::string& x, std::int64_t d, bool wide) {
-  if (!hoist_ || wide || is_kept(d) || full(3)) return fmt::format("{} % {}", in_product(x), size(d));
-  return fmt::format("{} - {} * {}", x, quotient(x, d, wide), size(d));
+std::string Numbers::quotient(const std::string& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'q'); }
+
+std::string Numbers::remainder(const std::string& x, std::int64_t d, bool wide) { return divided(x, d, wide, 'r'); }
+
+std::size_t Filling::word(char kind, std::size_t number, std::size_t place) {
+  const auto [known, is_new] = known_.emplace(std::pair(kind, number), words_.size());
+  if (is_new) words_.push_back({fmt::format("{}{}", kind == 's' ? "size" : kind == 'm' ? "magic" : "shift", number), kind, place});
+  return known->second;
+}
+
+Filling::Words Filling::words_of(const Place& place, std::size_t number, std::size_t index) {
+  Words words;
+  if (place.kind != 'q') words.size = word('s', number, index);
+  if (place.kind == 's') return words;
+  words.magic = word('m', number, index);
+  words.shift = word('h', number, index);
+  return words;
+}
+
+Filling Filling::alone(const std::vector<Place>& places, std::size_t most_words) {
+  Filling filling;
+  filling.places_ = places;
+  std::map<std::int64_t, std::size_t> numbers;
+  std::map<std::int64_t, std::size_t> first;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
+    filling.same_as_.push_back(first.emplace(place.of, i).first->second);
+    const bool fixed = place.kept || (place.kind == 's' && place.of <= 1);
+    const auto number = numbers.find(place.of);
+    std::size_t needed = 0;
+    for (const char kind : std::string_view(place.kind == 's' ? "s" : place.kind == 'q' ? "mh" : "smh")) {
+      needed += number != numbers.end() && filling.known_.count({kind, number->second}) != 0 ? 0 : 1;
+    }
+    if (fixed || filling.words_.size() + needed > most_words) {
+      filling.places_words_.emplace_back();
+      continue;
+    }
+    filling.places_words_.push_back(filling.words_of(place, numbers.emplace(place.of, numbers.size()).first->second, i));
+  }
+  return filling;
+}
+
+std::optional<Filling> Filling::shared(const std::vector<Place>& one, const std::vector<Place>& other, std::size_t most_words) {
+  if (one.size() != other.size()) return std::nullopt;
+  Filling filling;
+  filling.places_ = one;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> numbers, first;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    if (one[i].kind != other[i].kind) return std::nullopt;
+    const std::pair both(one[i].of, other[i].of);
+    filling.same_as_.push_back(first.emplace(both, i).first->second);
+    if (both.first == both.second) {
+      filling.places_words_.emplace_back();
+    } else {
+      filling.places_words_.push_back(filling.words_of(one[i], numbers.emplace(both, numbers.size()).first->second, i));
+    }
+  }
+  if (filling.words_.size() > most_words) return std::nullopt;
+  return filling;
+}
+
+std::optional<std::vector<std::uint32_t>> Filling::words_for(const std::vector<Place>& places) const {
+  if (places.size() != places_.size()) return std::nullopt;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::int64_t same = places_words_[i].literal() ? places_[i].of : places[same_as_[i]].of;
+    if (places[i].kind != places_[i].kind || VKF_PLANT(number_of_other_sizes, places[i].of != same, false)) return std::nullopt;
+  }
+  std::vector<std::uint32_t> values;
+  for (const Word& word : words_) {
+    const auto number = static_cast<std::uint32_t>(places[word.first].of);
+    values.push_back(word.kind == 's' ? number : word.kind == 'm' ? magic_of(number) : log2_ceil(number));
+  }
+  return values;
+}
+
+std::string Filling::divided(const std::string& x, std::size_t place) const {
+  const Words& words = places_words_[place];
+  const bool whole = places_[place].kind == 'q';
+  if (words.literal()) return fmt::format("{} {} {}u", in_product(x), whole ? '/' : '%', static_cast<std::uint32_t>(places_[place].of));
+  const std::string quotient = fmt::format("quotient({}, p.{}, p.{})", x, words_[words.magic].name, words_[words.shift].name);
+  return whole ? quotient : fmt::format("{} - {} * p.{}", x, quotient, words_[words.size].name);
+}
+
+/// Up to the end of the text, or of what is divided there.
+void Filling::fill(std::string_view text, std::size_t& at, std::string& filled) const {
+  const auto number_up_to = [&](char end) {
+    const std::size_t stop = text.find(end, at);
+    const std::size_t place = std::stoul(std::string(text.substr(at, stop - at)));
+    at = stop + 1;
+    return place;
+  };
+  while (at < text.size()) {
+    const std::size_t next = text.find_first_of("\x01\x02\x03\x04", at);
+    filled += text.substr(at, next - at);
+    at = next == std::string_view::npos ? text.size() : next;
+    if (at == text.size() || text[at] == kOf) return;
+    ++at;
+    if (text[next] == kDeclarations[0]) {
+      for (const Word& word : words_) filled += fmt::format("  uint {};\n", word.name);
+    } else if (text[next] == kMark) {
+      const std::size_t place = number_up_to(kMark);
+      const Words& words = places_words_[place];
+      filled += words.literal() ? fmt::format("{}u", static_cast<std::uint32_t>(places_[place].of)) : "p." + words_[words.size].name;
+    } else {
+      at += kQuotient.size();
+      std::string x;
+      fill(text, at, x);
+      ++at;
+      const std::string result = divided(x, number_up_to(kEnd));
+      const bool alone = filled.ends_with("= ") && at < text.size() && text[at] == ';';
+      filled += alone || result.starts_with("quotient(") ? result : "(" + result + ")";
+    }
+  }
+}
+
+std::string Filling::fill(std::string_view text) const {
+  std::string filled;
+  filled.reserve(text.size());
+  std::size_t at = 0;
+  fill(text, at, filled);
+  return filled;
 }
 
 }  // namespace vkfuse::codegen

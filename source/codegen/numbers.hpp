@@ -1,47 +1,100 @@
-// Sizes in the text of a kernel: literals, or push constants that are filled in at launch.
+// Sizes in the text of a kernel: literals, or push constants that are filled in at launch. Which of both is not known while
+// the text is written, so a number that depends on sizes is a mark in it until then.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace vkfuse::codegen {
 
+/// One place of the text that a number belongs to. Places of a text are counted from 0 on, whatever their numbers are.
+struct Place {
+  std::int64_t of = 0;  ///< the number, or what something is divided by
+  char kind = 's';      ///< s: a number, q and r: a quotient and a remainder
+  bool kept = false;    ///< a choice of the schedule, which makes another kernel anyway
+};
+
+/// A push constant that has its name from the beginning.
+struct NamedWord {
+  std::string name;
+  std::uint32_t value = 0;
+  std::string comment;
+};
+
 class Numbers {
  public:
-  Numbers(bool hoist, std::size_t most_words) : hoist_(hoist), most_words_(most_words) {}
+  explicit Numbers(bool hoist) : hoist_(hoist) {}
 
   /// A push constant of its own, always: "p.items".
   std::string named(const std::string& name, std::uint32_t value, const std::string& comment = {});
-  /// Makes a number a literal in all that follows: a choice of the schedule, which makes another kernel anyway.
+  /// Makes a number a literal where it is met: a choice of the schedule, which makes another kernel anyway.
   void keep(std::int64_t value) { kept_.insert(value); }
-  /// A number that depends on sizes: "768u", or "p.n2".
+  /// A number that depends on sizes: "768u", or a mark.
   std::string size(std::int64_t value);
   /// x / d and x % d for a number d that depends on sizes; x is below 2^31 unless `wide`.
   std::string quotient(const std::string& x, std::int64_t d, bool wide);
   std::string remainder(const std::string& x, std::int64_t d, bool wide);
 
-  struct Word {
-    std::string name;
-    std::uint32_t value = 0;
-    std::string comment;
-    char kind = 's';  ///< s: a size, m and h: magic number and shift of a division by `of`, n: named
-    std::int64_t of = 0;
-  };
-  [[nodiscard]] const std::vector<Word>& words() const { return words_; }
+  [[nodiscard]] const std::vector<NamedWord>& words() const { return words_; }
+  [[nodiscard]] const std::vector<Place>& places() const { return places_; }
 
  private:
-  std::string word(char kind, std::int64_t of, std::uint32_t value);
-  [[nodiscard]] bool is_kept(std::int64_t value) const { return kept_.count(value) != 0; }
-  [[nodiscard]] bool full(std::size_t more) const { return words_.size() + more > most_words_; }
+  std::size_t place(std::int64_t of, char kind);
+  std::string divided(const std::string& x, std::int64_t d, bool wide, char kind);
 
   bool hoist_;
-  std::size_t most_words_;
-  std::vector<Word> words_;
+  std::vector<NamedWord> words_;
+  std::vector<Place> places_;
   std::set<std::int64_t> kept_;
-  int sizes_ = 0;
 };
+
+/// What the places of a text become: equal numbers are one push constant.
+class Filling {
+ public:
+  /// For these sizes alone: what is 0 or 1, or finds no room in `most_words` push constants, is a literal.
+  static Filling alone(const std::vector<Place>& places, std::size_t most_words);
+  /// For all sizes of a class, of which two are known: what both agree on is a literal. Nothing where the rest finds no room.
+  static std::optional<Filling> shared(const std::vector<Place>& one, const std::vector<Place>& other, std::size_t most_words);
+
+  /// The values of the push constants where a text with these places is this text at other sizes; nothing where it is not,
+  /// because a literal would differ, or two numbers that were one.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> words_for(const std::vector<Place>& places) const;
+  /// The text with its numbers, and with declarations of the push constants where declared_here() stands.
+  [[nodiscard]] std::string fill(std::string_view text) const;
+
+ private:
+  struct Word {
+    std::string name;
+    char kind = 's';        ///< s: a number, m and h: magic number and shift of a division by it
+    std::size_t first = 0;  ///< the first place that has it
+  };
+  /// Words of a place: its number's, and for divisions those of magic number and shift.
+  struct Words {
+    std::size_t size = kNone, magic = kNone, shift = kNone;
+    [[nodiscard]] bool literal() const { return size == kNone && magic == kNone; }
+  };
+  static constexpr std::size_t kNone = SIZE_MAX;
+
+  /// The word of that kind of a place; `number` tells numbers apart.
+  std::size_t word(char kind, std::size_t number, std::size_t place);
+  Words words_of(const Place& place, std::size_t number, std::size_t index);
+  void fill(std::string_view text, std::size_t& at, std::string& filled) const;
+  [[nodiscard]] std::string divided(const std::string& x, std::size_t place) const;
+
+  std::vector<Place> places_;
+  std::vector<std::size_t> same_as_;  ///< per place: the first one with its number
+  std::vector<Words> places_words_;
+  std::vector<Word> words_;
+  std::map<std::pair<char, std::size_t>, std::size_t> known_;  ///< words by kind and number
+};
+
+/// The mark of where Filling::fill declares push constants.
+std::string_view declared_here();
 
 }  // namespace vkfuse::codegen

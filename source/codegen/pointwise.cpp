@@ -14,7 +14,7 @@ class Pointwise : public Items {
  public:
   using Items::Items;
 
-  Result<std::vector<Kernel>> run() {
+  Result<std::vector<Draft>> run() {
     items_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.items), "in the iteration space");
     if (!schedule_.exact) {
       const std::int64_t last = schedule_.elements - (schedule_.items - 1) * elements_;
@@ -119,7 +119,7 @@ class Pointwise : public Items {
 
 }  // namespace
 
-Result<std::vector<Kernel>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                            const std::vector<std::string>& names) {
   return Pointwise(graph, segment, loops, schedule, target, options, names).run();

@@ -236,7 +236,7 @@ void Rows::end_totals(const Body& body) {
   }
 }
 
-std::string Rows::element_condition(const Pass& pass, int element) const {
+std::string Rows::element_condition(const Pass& pass, int element) {
   if (is_ragged() && (element > 0 || may_be_idle(pass))) return fmt::format("if ({}u < valid) ", element);
   return may_be_idle(pass) ? "if (live) " : "";
 }

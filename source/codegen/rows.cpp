@@ -29,7 +29,7 @@ Rows::Rows(const ir::Graph& graph, const segment::Segment& segment, const segmen
   }
 }
 
-Result<Kernel> Rows::run() {
+Result<Draft> Rows::run() {
   rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), schedule_.vector_rows ? "groups of rows" : "rows");
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)), "workgroups in one row of the dispatch");
   find_products();
@@ -117,11 +117,11 @@ Result<void> Rows::main_function() {
   return {};
 }
 
-Result<std::vector<Kernel>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names) {
   const segment::Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;
-  std::vector<Kernel> kernels;
+  std::vector<Draft> kernels;
   for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {
     VKF_TRY(kernel, Rows(graph, segment, staged, schedule, target, options, names, dispatch).run());
     kernels.push_back(std::move(kernel));

@@ -14,7 +14,7 @@ class Rows : public Emitter {
   Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
        const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch);
 
-  Result<Kernel> run();
+  Result<Draft> run();
 
  private:
   // --- main (rows.cpp) -------------------------------------------------------------------------------
@@ -99,7 +99,8 @@ class Rows : public Emitter {
   /// Where the raw vectors of a load are: an array of the row's items, of those in flight, or a variable.
   [[nodiscard]] std::string slot_of(ValueId id) const;
   /// Whether every lane has an item in every trip.
-  [[nodiscard]] bool whole() const { return schedule_.column_items % schedule_.column_lanes == 0 && !split_; }
+  [[nodiscard]] bool whole() { return divides(schedule_.column_lanes, column_extent()) && !split_; }
+  [[nodiscard]] Extent column_extent() const { return {schedule_.column_items, like_.schedule->column_items}; }
   [[nodiscard]] std::string column_items() { return numbers_.size(schedule_.column_items); }
   [[nodiscard]] std::string column_of(const std::string& step);
   /// The same fold under the names that a block has for its accumulators.
@@ -107,7 +108,7 @@ class Rows : public Emitter {
   /// The last item of a row has fewer elements than the others.
   [[nodiscard]] bool is_ragged() const { return !schedule_.exact && !schedule_.vector_rows; }
   /// In the last round of a pass that waits some lanes have no item.
-  [[nodiscard]] bool may_be_idle(const Pass& pass) const { return pass.waits && schedule_.column_items % schedule_.column_lanes != 0; }
+  [[nodiscard]] bool may_be_idle(const Pass& pass) { return pass.waits && !divides(schedule_.column_lanes, column_extent()); }
 
   /// Loads everything that stays in registers, before anything waits for it.
   void load_kept();
@@ -128,7 +129,7 @@ class Rows : public Emitter {
   void call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups);
   void call(const Pass& pass, const Body& body, Scope& scope, int element);
   /// "if (...) " where not every element, or not every item, exists.
-  [[nodiscard]] std::string element_condition(const Pass& pass, int element) const;
+  [[nodiscard]] std::string element_condition(const Pass& pass, int element);
 
   static constexpr int kNever = -1;
 

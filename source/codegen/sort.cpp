@@ -35,7 +35,7 @@ Sort::Sort(const ir::Graph& graph, const segment::Segment& segment, const segmen
   bind_buffers();
 }
 
-Result<Kernel> Sort::run() {
+Result<Draft> Sort::run() {
   const bool stores_only = round().kind == SortRound::Kind::store;
   const std::int64_t groups = stores_only ? round().groups : schedule::ceil_div(schedule_.row_items, schedule_.row_lanes) * round().groups;
   const std::int64_t groups_x = std::min<std::int64_t>(groups, target_.caps.max_groups_per_axis);
@@ -370,10 +370,10 @@ void Sort::store_elements() {
   }
 }
 
-Result<std::vector<Kernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                       const std::vector<std::string>& names) {
-  std::vector<Kernel> kernels;
+  std::vector<Draft> kernels;
   for (std::size_t round = 0; round < schedule.rounds.size(); ++round) {
     VKF_TRY(kernel, Sort(graph, segment, loops, schedule, target, options, names, round).run());
     kernels.push_back(std::move(kernel));

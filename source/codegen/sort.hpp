@@ -11,7 +11,7 @@ class Sort : public Emitter {
   Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
        const Target& target, const EmitOptions& options, std::vector<std::string> names, std::size_t round);
 
-  Result<Kernel> run();
+  Result<Draft> run();
 
  private:
   // --- what is sorted, and what becomes of it (sort_values.cpp) ------------------------------------------

@@ -31,7 +31,7 @@ class Tiled : public Items {
     items_ = box_.volume() / elements_;
   }
 
-  Result<std::vector<Kernel>> run() {
+  Result<std::vector<Draft>> run() {
     keep_literals();
     tiles_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles");
     groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
@@ -366,7 +366,7 @@ class Tiled : public Items {
 
 }  // namespace
 
-Result<std::vector<Kernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                                        const std::vector<std::string>& names) {
   const segment::Loops merged = schedule::merge_inner(loops, schedule.tile.merged);

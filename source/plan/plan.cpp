@@ -56,12 +56,13 @@ class Aliases {
 
 }  // namespace
 
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning) {
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose) {
   std::vector<Scheduled> all;
   Aliases aliases(plan);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto make = [&]() -> Result<Scheduled> {
       VKF_TRY(loops, segment::build_loops(plan.graph, plan.steps[i].segment, symbols));
+      if (auto chosen = choose ? choose(i, loops) : std::nullopt) return *std::move(chosen);
       VKF_TRY(schedule, schedule::best(plan.graph, loops, plan.target, tuning));
       segment::Loops run = schedule::scheduled_loops(plan.graph, loops, schedule);
       return Scheduled{std::move(run), std::move(schedule), std::nullopt};

@@ -1,6 +1,7 @@
 // The chosen segments in order, what they move, and where intermediate values live.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,8 +40,11 @@ struct Scheduled {
   std::optional<Alias> alias;
 };
 
+/// Chooses how a step runs whose loops have been built; nothing: as is best.
+using Choose = std::function<std::optional<Scheduled>(std::size_t step, const segment::Loops& loops)>;
+
 /// Every step at these sizes, in order.
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning = {});
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning = {}, const Choose& choose = {});
 
 /// Where each intermediate value lives in the arena.
 struct Slot {

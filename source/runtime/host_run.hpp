@@ -23,6 +23,8 @@ class HostRun {
   /// Bytes of every input by node; the outputs' bytes by node come back. One run at a time: see RunPool.
   Result<std::map<ir::NodeId, std::vector<std::byte>>> run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs);
 
+  [[nodiscard]] const std::shared_ptr<const Variant>& variant() const { return variant_; }
+
   /// Device time of each kernel on what the last run uploaded: medians of up to 99 runs or 2 s, the queue kept full.
   Result<std::vector<StepTime>> profile();
 

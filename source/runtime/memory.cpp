@@ -47,7 +47,7 @@ Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const std::vec
 
 Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
   if (const auto known = known_variant(symbols)) return memory_of(symbols, known->steps, known->memory);
-  VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning));
+  VKF_TRY(steps, symbols.empty() ? plan::schedule_all(plan_, symbols, options_.tuning) : forms_->schedule(symbols));
   VKF_TRY(memory, plan::plan_memory(plan_, symbols, steps));
   return memory_of(symbols, steps, memory);
 }

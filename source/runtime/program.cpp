@@ -63,6 +63,9 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   planning.fusion = options.fusion;
   VKF_TRY(plan, options.plan.empty() ? plan::make_plan(std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
   plan_ = std::move(plan);
+  codegen::EmitOptions emitting;
+  emitting.numerics = options.numerics;
+  forms_ = std::make_unique<Forms>(plan_, options.tuning, emitting);
   return {};
 }
 
@@ -96,8 +99,10 @@ Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symb
       return known->second;
     }
   }
+  const std::uint64_t adoptions = adoptions_;
   VKF_TRY(made, make_variant(symbols));
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (adoptions != adoptions_) return made;  // as it was before something was adopted meanwhile: for this run alone
   const auto [known, is_new] = variants_.emplace(symbols, made);
   if (!is_new) return known->second;  // another thread was first, and may be running it
   recent_.push_front(symbols);
@@ -134,18 +139,36 @@ Result<void> Program::compile_kernels(Variant& variant) const {
 Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols) const {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
-  VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning));
-  VKF_TRY(memory, plan::plan_memory(plan_, symbols, steps));
-  variant->memory = std::move(memory);
-  codegen::EmitOptions emitting;
-  emitting.numerics = options_.numerics;
-  emitting.hoist_sizes = !symbols.empty();
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    emitting.name = fmt::format("segment {}", i);
-    VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, steps[i].loops, steps[i].schedule, plan_.target, emitting));
-    variant->kernels.push_back(std::move(kernels));
+  if (!symbols.empty()) {
+    VKF_TRY(written, forms_->write(symbols));
+    variant->steps = std::move(written.steps);
+    variant->kernels = std::move(written.kernels);
+  } else {
+    std::map<std::size_t, schedule::Tuning> tuned;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      tuned = tuned_;
+    }
+    const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
+      const auto tuning = tuned.find(step);
+      if (tuning == tuned.end()) return std::nullopt;
+      auto schedule = schedule::best(plan_.graph, loops, plan_.target, tuning->second);
+      if (!schedule) return std::nullopt;
+      segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *schedule);
+      return plan::Scheduled{std::move(run), *std::move(schedule), std::nullopt};
+    };
+    VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning, choose));
+    variant->steps = std::move(steps);
+    codegen::EmitOptions emitting;
+    emitting.numerics = options_.numerics;
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      emitting.name = fmt::format("segment {}", i);
+      VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, variant->steps[i].loops, variant->steps[i].schedule, plan_.target, emitting));
+      variant->kernels.push_back(std::move(kernels));
+    }
   }
-  variant->steps = std::move(steps);
+  VKF_TRY(memory, plan::plan_memory(plan_, symbols, variant->steps));
+  variant->memory = std::move(memory);
   return variant;
 }
 
@@ -153,6 +176,35 @@ Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues&
   VKF_TRY(variant, write_variant(symbols));
   VKF_CHECK_OK(compile_kernels(*variant));
   return std::shared_ptr<const Variant>(std::move(variant));
+}
+
+Result<Forms::WrittenStep> Program::write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const {
+  if (!symbols.empty()) return forms_->write_step(step, symbols, tuning);
+  VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, symbols));
+  VKF_TRY(schedule, schedule::best(plan_.graph, loops, plan_.target, tuning));
+  Forms::WrittenStep written;
+  written.scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, schedule);
+  written.scheduled.schedule = std::move(schedule);
+  codegen::EmitOptions emitting;
+  emitting.numerics = options_.numerics;
+  emitting.name = fmt::format("segment {}", step);
+  VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[step].segment, written.scheduled.loops, written.scheduled.schedule, plan_.target, emitting));
+  written.kernels = std::move(kernels);
+  return written;
+}
+
+void Program::adopt(const SymbolValues& symbols, const std::map<std::size_t, schedule::Tuning>& tunings) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [step, tuning] : tunings) {
+    if (symbols.empty()) {
+      tuned_[step] = tuning;
+    } else {
+      forms_->tune(step, symbols, tuning);
+    }
+  }
+  variants_.clear();
+  recent_.clear();
+  ++adoptions_;
 }
 
 Result<SymbolValues> Program::symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const {

@@ -10,6 +10,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "runtime/context.hpp"
+#include "runtime/forms.hpp"
 #include "vkfuse/executable.hpp"
 #include "vulkan/command_buffer.hpp"
 
@@ -119,6 +120,14 @@ class Program {
   Result<void> record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges, const Part& part,
                            const vulkan::TimestampPool* timestamps = nullptr) const;
 
+  /// A step as it would run with another tuning.
+  [[nodiscard]] Result<Forms::WrittenStep> write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const;
+  /// Steps run with these tunings from now on, at these sizes and those that share texts with them. Runs that have begun end as
+  /// they began.
+  void adopt(const SymbolValues& symbols, const std::map<std::size_t, schedule::Tuning>& tunings);
+  /// How often something was adopted.
+  [[nodiscard]] std::uint64_t adoptions() const { return adoptions_; }
+
   /// The buffers of constants, uploaded on first use and shared by all runs of all programs of the device.
   Result<Ranges> constant_ranges();
 
@@ -151,9 +160,12 @@ class Program {
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
   plan::Plan plan_;
+  std::unique_ptr<Forms> forms_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
+  std::map<std::size_t, schedule::Tuning> tuned_;  ///< where the graph has no symbols
+  std::atomic<std::uint64_t> adoptions_ = 0;
   std::list<SymbolValues> recent_;  ///< most recently used first
   std::map<ir::NodeId, std::shared_ptr<const DeviceConstant>> constants_;
 };

@@ -152,6 +152,20 @@ void share_word_types(const ir::Graph& graph, const Loops& loops, Schedule& sche
   }
 }
 
+bool serve(const Schedule& planned, const Schedule& model) {
+  const auto serves = [](const AccessPlan& here, const AccessPlan& wanted) {
+    if (here.kind == wanted.kind) return here.repeat == wanted.repeat && here.vector_bytes >= wanted.vector_bytes;
+    switch (wanted.kind) {
+      case AccessKind::element: return true;
+      case AccessKind::scalar: return here.kind == AccessKind::uniform;
+      case AccessKind::shifted: return here.kind == AccessKind::vector && here.repeat == 1;
+      default: return false;
+    }
+  };
+  return std::equal(planned.loads.begin(), planned.loads.end(), model.loads.begin(), model.loads.end(), serves) &&
+         std::equal(planned.stores.begin(), planned.stores.end(), model.stores.begin(), model.stores.end(), serves);
+}
+
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements) {
   switch (plan.kind) {
     case AccessKind::vector: return ceil_div(static_cast<std::int64_t>(elements / plan.repeat) * element_bytes, plan.vector_bytes);

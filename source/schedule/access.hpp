@@ -71,6 +71,15 @@ double modelled_us(const CostModel& costs, int dispatches, double traffic, doubl
 
 Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+/// Whether accesses that have been planned for these loops allow those of a schedule for other sizes.
+bool serve(const Schedule& planned, const Schedule& model);
+
+/// schedule::like() of each template.
+std::optional<Schedule> pointwise_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> rows_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> matrix_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> attention_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
+
 /// The innermost `count` column axes of loops without keys counted as one.
 segment::Loops merge_columns(const segment::Loops& loops, int count);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);

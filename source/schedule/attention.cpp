@@ -353,6 +353,37 @@ int AttentionTile::extent_n(const Loops& loops) const { return round_up(count_al
 
 int AttentionTile::extent_d(const Loops& loops) const { return round_up(count_along(loops, d), unit ? static_cast<int>(unit->k) : 1); }
 
+std::optional<Schedule> attention_like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& wanted) {
+  AttentionTile tile;
+  if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile)) return std::nullopt;
+  const AttentionTile& model_tile = wanted.attention;
+  const auto same = [](const AttentionTile::Side& a, const AttentionTile::Side& b) { return a.value == b.value; };
+  if (tile.batch != model_tile.batch || tile.m != model_tile.m || tile.n != model_tile.n || tile.k != model_tile.k || tile.d != model_tile.d ||
+      tile.score != model_tile.score || tile.contract != model_tile.contract || !same(tile.first, model_tile.first) || !same(tile.second, model_tile.second) ||
+      !same(tile.third, model_tile.third)) {
+    return std::nullopt;
+  }
+  const auto fits = [&](const AttentionTile::Side& side, const std::vector<int>& depth, const std::vector<int>& across) {
+    const std::vector<int>& axes = side.along_depth ? depth : across;
+    return side.elements == 1 || (!axes.empty() && loops.axes[static_cast<std::size_t>(axes.back())].size % side.elements == 0);
+  };
+  if (tile.contract && (!fits(model_tile.first, tile.d, tile.m) || !fits(model_tile.second, tile.d, tile.k))) return std::nullopt;
+  if (!fits(model_tile.third, tile.k, tile.n) || loops.axes[static_cast<std::size_t>(tile.n.back())].size % model_tile.elements != 0) return std::nullopt;
+  find_reach(graph, loops, tile);
+  const auto equal = [](const std::vector<AttentionTile::Reach>& a, const std::vector<AttentionTile::Reach>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return x.slope == y.slope && x.constant == y.constant; });
+  };
+  const bool reaches = !model_tile.last.empty() || !model_tile.first_position.empty();
+  if (reaches && (!equal(tile.last, model_tile.last) || !equal(tile.first_position, model_tile.first_position))) return std::nullopt;
+  auto schedule = with_tile(graph, loops, target, tuning, model_tile, wanted.workgroup);
+  if (!schedule || !serve(*schedule, wanted) || schedule->attention.last.size() != model_tile.last.size() || schedule->shared_bytes != wanted.shared_bytes) return std::nullopt;
+  schedule->loads = wanted.loads;
+  schedule->stores = wanted.stores;
+  schedule->factors_after_sums = wanted.factors_after_sums;
+  schedule->online = wanted.online;
+  return schedule;
+}
+
 std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums) {
   AttentionTile tile;
   if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile)) return std::nullopt;

@@ -381,6 +381,35 @@ std::optional<MatrixShape> unit_for(const ir::Graph& graph, const Loops& loops, 
 
 }  // namespace
 
+std::optional<Schedule> matrix_like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& wanted) {
+  const auto posed = pose(graph, loops);
+  const MatrixTile& tile = wanted.matrix;
+  const auto same = [](const Factor& a, const Factor& b) { return a.value == b.value && a.second == b.second; };
+  if (!posed || posed->batch != tile.batch || posed->m != tile.m || posed->n != tile.n || posed->k != tile.k || posed->sums.size() != tile.sums.size() ||
+      posed->row_folds.size() != tile.row_folds.size() || !std::equal(posed->factors.begin(), posed->factors.end(), tile.factors.begin(), tile.factors.end(), same)) {
+    return std::nullopt;
+  }
+  // Items lie within the axes that they lie along.
+  const auto fits = [&](const std::vector<int>& axes, bool crosses, int elements) {
+    return (crosses ? count_along(loops, axes) : loops.axes[static_cast<std::size_t>(axes.back())].size) % elements == 0;
+  };
+  for (const Factor& factor : tile.factors) {
+    if (!fits(factor.along_k ? tile.k : factor.second ? tile.n : tile.m, factor.crosses, factor.elements)) return std::nullopt;
+  }
+  if (!fits(tile.n, false, tile.elements)) return std::nullopt;
+  auto schedule = with_shape(graph, loops, target, tuning, tile, tile.shape);
+  if (!schedule || !serve(*schedule, wanted)) return std::nullopt;
+  const bool narrower = std::any_of(tile.factors.begin(), tile.factors.end(), [&](const Factor& factor) {
+    return schedule->matrix.factors[static_cast<std::size_t>(&factor - tile.factors.data())].elements != factor.elements;
+  });
+  if (narrower || schedule->matrix.strip != tile.strip) return std::nullopt;
+  schedule->loads = wanted.loads;
+  schedule->stores = wanted.stores;
+  schedule->factors_after_sums = wanted.factors_after_sums;
+  schedule->online = wanted.online;
+  return schedule;
+}
+
 std::vector<ValueId> cone_of_factor(const Loops& loops, const MatrixTile& tile, const Factor& factor) {
   std::set<ValueId> all;
   const auto add = [&](ValueId value) {

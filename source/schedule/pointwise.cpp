@@ -101,6 +101,32 @@ Result<Schedule> with_items_of(int elements_per_item, bool straddles, const ir::
 
 }  // namespace
 
+std::optional<Schedule> pointwise_like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model_schedule) {
+  const Schedule& wanted = model_schedule;
+  if (wanted.vector_axis != static_cast<int>(loops.axes.size()) - 1) return std::nullopt;
+  if (!wanted.straddles && !loops.axes.empty() && loops.axes.back().size % wanted.elements_per_item != 0) return std::nullopt;
+  Schedule schedule;
+  schedule.elements = loops.count();
+  schedule.vector_axis = wanted.vector_axis;
+  schedule.elements_per_item = wanted.elements_per_item;
+  schedule.straddles = wanted.straddles;
+  schedule.items = ceil_div(schedule.elements, schedule.elements_per_item);
+  schedule.exact = wanted.exact;
+  if (wanted.exact && schedule.elements % schedule.elements_per_item != 0) return std::nullopt;
+  schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
+  plan_accesses(graph, loops, tuning, schedule);
+  if (!serve(schedule, wanted)) return std::nullopt;
+  schedule.loads = wanted.loads;
+  schedule.stores = wanted.stores;
+  schedule.items_in_flight = wanted.items_in_flight;
+  schedule.workgroup = wanted.workgroup;
+  schedule.workgroups = ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
+  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
+  if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
+  model(graph, loops, target, schedule);
+  return schedule;
+}
+
 Result<Schedule> best_pointwise(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
   const int axis = static_cast<int>(loops.axes.size()) - 1;
   if (axis < 0) return with_items_of(1, false, graph, loops, target, tuning);

@@ -389,6 +389,45 @@ bool repeats_elements(const Schedule& schedule) {
 
 }  // namespace
 
+std::optional<Schedule> rows_like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& wanted) {
+  const AxisCounts counts = count_axes(loops);
+  const int axis = wanted.vector_rows ? counts.rows - 1 : static_cast<int>(loops.axes.size()) - 1;
+  const int count = wanted.elements_per_item;
+  if (axis != wanted.vector_axis || axis < 0 || counts.columns == 0) return std::nullopt;
+  const bool whole = loops.axes[static_cast<std::size_t>(axis)].size % count == 0;
+  if (wanted.exact && !whole) return std::nullopt;
+  Schedule schedule = wanted;
+  schedule.elements = loops.count();
+  schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
+  schedule.row_items = schedule.vector_rows ? loops.row_count() / count : loops.row_count();
+  schedule.column_items = schedule.vector_rows ? loops.column_count() : ceil_div(loops.column_count(), count);
+  schedule.items = schedule.row_items * schedule.column_items;
+  Schedule planned = schedule;
+  planned.exact = whole;
+  plan_accesses(graph, loops, tuning, planned);
+  for (std::size_t i = 0; i < planned.loads.size(); ++i) {
+    const bool shifts = wanted.loads[i].kind == AccessKind::shifted && planned.loads[i].kind == AccessKind::element;
+    if (shifts && is_shiftable(graph, loops, loops.values[i], axis, count)) planned.loads[i] = wanted.loads[i];
+  }
+  if (!serve(planned, wanted)) return std::nullopt;
+  // Trips that are unrolled are as many at every size: those past the end of a row do nothing.
+  const std::int64_t trips = ceil_div(schedule.column_items, schedule.column_lanes);
+  const bool unrolled = wanted.persistent || (wanted.trips == 1 && wanted.parts == 1);
+  if (unrolled ? trips > wanted.trips : wanted.trips == 1) return std::nullopt;
+  const std::int64_t chain = ceil_div(trips, schedule.parts) * (schedule.vector_rows ? 1 : count);
+  if (schedule.block == 0 && !unrolled && chain > kBlock && chain > longest_sum_chain(loops.column_count()) - 256) return std::nullopt;
+  if (!unrolled) schedule.trips = std::max<std::int64_t>(trips, 2);
+  const Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;
+  choose_memory(graph, staged, schedule);
+  if (schedule.shared_bytes > target.caps.shared_memory_bytes) return std::nullopt;
+  schedule.workgroups = ceil_div(schedule.row_items, schedule.row_lanes) * schedule.parts;
+  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
+  if (!check_limits(graph, staged, target, schedule).ok()) return std::nullopt;
+  schedule.bytes_read = schedule.bytes_written = schedule.bytes_read_again = schedule.loads_executed = schedule.stores_executed = schedule.transactions = 0;
+  model(graph, staged, target, schedule);
+  return schedule;
+}
+
 Loops merge_columns(const Loops& loops, int count) {
   const int end = static_cast<int>(loops.axes.size());
   std::vector<int> axes;

@@ -37,6 +37,17 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
   return schedule;
 }
 
+std::optional<Schedule> like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model) {
+  if (loops.values.size() != model.loads.size() || loops.stores.size() != model.stores.size() || loops.empty) return std::nullopt;
+  switch (model.kind) {
+    case Template::pointwise: return pointwise_like(graph, loops, target, tuning, model);
+    case Template::rows: return rows_like(graph, loops, target, tuning, model);
+    case Template::matrix: return matrix_like(graph, loops, target, tuning, model);
+    case Template::attention: return attention_like(graph, loops, target, tuning, model);
+    default: return std::nullopt;  // what is sorted in blocks and what crosses shared memory in boxes has its own text at each size
+  }
+}
+
 Loops scheduled_loops(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   const auto moved = schedule.factors_after_sums ? segment::with_factors_after_sums(graph, loops) : std::nullopt;
   const Loops& changed = moved ? *moved : loops;

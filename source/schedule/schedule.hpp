@@ -236,6 +236,10 @@ struct Schedule {
 /// sentence naming the limit).
 Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning = {});
 
+/// The same choices at other sizes: `loops` are scheduled_loops(..., model), and launch and costs are theirs. Nothing where
+/// the choices do not fit them, so that best() has to choose again.
+std::optional<Schedule> like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
+
 /// The loops as the schedule runs them, whose values its `loads` are of: with folds in one pass, or with factors
 /// after sums, where it says so.
 segment::Loops scheduled_loops(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule);

@@ -17,8 +17,9 @@ enum class Kind : std::uint8_t {
   pipeline,  ///< what a driver gave for one pipeline, for it to read again
   probe,     ///< which GLSL extensions the compiler takes
   costs,     ///< what work costs on a device
+  schedule,  ///< which schedule of a kernel was measured to be the fastest
 };
-inline constexpr int kKindCount = 4;
+inline constexpr int kKindCount = 5;
 
 /// The name of the file that holds this key: 16 hexadecimal digits and the kind.
 std::string file_name(Kind kind, std::string_view key);

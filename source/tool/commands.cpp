@@ -342,6 +342,32 @@ Result<std::string> plan_in_parts(const Common& common, const PlanCommand& comma
 
 }  // namespace
 
+namespace {
+
+/// One line on a terminal, written over again and again; the last one stays, wherever it goes.
+Result<void> tune_model(const Executable& program, const Inputs& inputs, double budget_ms) {
+  Symbols symbols;
+  for (const Port& port : program.inputs()) {
+    const auto given = inputs.find(port.name);
+    for (std::size_t i = 0; given != inputs.end() && i < given->second.sizes.size(); ++i) {
+      if (port.shape[i].is_symbol()) symbols[port.shape[i].name()] = given->second.sizes[i];
+    }
+  }
+  const bool watched = ::isatty(STDERR_FILENO) != 0;
+  const auto line = [](const TuneProgress& so_far) {
+    return fmt::format("Tuning: {} of {} kernels, {} schedules measured, {} kernels faster, {:.0f} of {:.0f} ms", so_far.segment, so_far.segments, so_far.candidates,
+                       so_far.adopted, so_far.spent_ms, so_far.budget_ms);
+  };
+  VKF_TRY(end, program.tune(budget_ms, symbols, [&](const TuneProgress& so_far) {
+    if (watched) std::fprintf(stderr, "\r%s", line(so_far).c_str());
+  }));
+  if (watched) std::fprintf(stderr, "\n");
+  std::printf("%s\n", line(end).c_str());
+  return {};
+}
+
+}  // namespace
+
 Result<int> run_model(const Common& common, const RunCommand& command) {
   VKF_TRY(how, model_options(common));
   VKF_TRY(given, read_inputs(command.inputs));
@@ -357,6 +383,7 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   VKF_TRY(device, open_device(common));
   say("Compiling");
   VKF_TRY(program, compile_model(common, device, graph, command.plan));
+  if (command.tune_ms > 0) VKF_CHECK_OK(tune_model(program, views(inputs), command.tune_ms));
   Outputs outputs;
   for (int i = 0; i < command.repeat; ++i) {
     VKF_TRY(made, program.run(views(inputs)));

@@ -31,6 +31,7 @@ struct RunCommand {
   bool profile = false;
   std::string trace;  ///< a file
   std::string plan;   ///< a file
+  double tune_ms = 0;
 };
 
 struct PlanCommand {

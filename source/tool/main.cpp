@@ -59,6 +59,7 @@ int main(int argc, char** argv) {
   run_app->add_flag("--profile", run.profile, "Print the device time of every kernel, the bytes it moves, and at which rate");
   run_app->add_option("--trace", run.trace, "Write the device times of a run to a file that Chrome's about:tracing and Perfetto read");
   run_app->add_option("--plan", run.plan, "Run as this file says, which plan --save wrote");
+  run_app->add_option("--tune", run.tune_ms, "Measure other schedules for so many milliseconds before the run; the store keeps what is faster")->check(CLI::NonNegativeNumber);
   run_app->callback([&] { status = finish(run_model(common, run)); });
 
   PlanCommand plan;

@@ -77,6 +77,10 @@ static void test_host(const vkf_program* program) {
   REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The name of an output is null.");
 }
 
+static void count_call(void* user, const vkf_tune_progress* so_far) {
+  if (so_far->size == sizeof *so_far) ++*(int*)user;
+}
+
 static void test_device_memory(const vkf_device* device, const vkf_program* program) {
   vkf_buffer* x = NULL;
   vkf_buffer* y = NULL;
@@ -226,6 +230,14 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   }
   {
     vkf_memory memory = {0};
+    vkf_tune_progress tuned = {0};
+    int calls = 0;
+    REFUSED(vkf_program_tune(NULL, 1, NULL, 0, NULL, NULL, NULL), VKF_INVALID_ARGUMENT, "The program is null.");
+    REFUSED(vkf_program_tune(program, -1, &n, 1, NULL, NULL, NULL), VKF_INVALID_ARGUMENT, "-1 ms are no budget.");
+    REFUSED(vkf_program_tune(program, 20, &n, 1, NULL, NULL, &tuned), VKF_INVALID_ARGUMENT, "The progress says that it has 0 bytes");
+    tuned.size = sizeof tuned;
+    OK(vkf_program_tune(program, 20, &n, 1, count_call, &calls, &tuned));
+    CHECK(tuned.budget_ms == 20 && tuned.segments >= tuned.segment && calls == tuned.segment);
     vkf_symbol more = n;
     uint64_t inputs;
     REFUSED(vkf_program_memory(program, &n, 1, &memory), VKF_INVALID_ARGUMENT, "The memory says that it has 0 bytes");

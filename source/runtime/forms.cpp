@@ -1,0 +1,266 @@
+#include "runtime/forms.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace vkfuse::runtime {
+
+namespace {
+
+constexpr std::int64_t kFirstEnd = 512;
+constexpr std::int64_t kNextEnd = 8;  // times the one before
+
+bool is_prime(std::int64_t n) {
+  for (std::int64_t d = 2; d * d <= n; ++d) {
+    if (n % d == 0) return false;
+  }
+  return n > 1;
+}
+
+/// Elements of a step's narrowest tensor that the widest access has.
+std::int64_t widest_run(const plan::Plan& plan, std::size_t step) {
+  int bytes = 16;
+  const segment::Segment& segment = plan.steps[step].segment;
+  for (const std::vector<ir::NodeId>* ids : {&segment.reads, &segment.stores}) {
+    for (ir::NodeId id : *ids) bytes = std::min(bytes, size_of(plan.graph.node(id).type.dtype));
+  }
+  return 16 / bytes;
+}
+
+std::map<std::string, DimFacts> facts_of(const ir::Graph& graph) {
+  std::map<std::string, DimFacts> facts;
+  for (const ir::Node& node : graph.nodes()) {
+    for (const Dim& dim : node.type.shape) {
+      if (dim.is_symbol()) facts.emplace(dim.name(), dim.facts());
+    }
+  }
+  return facts;
+}
+
+/// A size that shares nothing with others by chance: `step` times a prime, not below `least` if the facts allow, else the largest
+/// that they do; `skip` such sizes are left out.
+std::optional<std::int64_t> typical_size(std::int64_t step, std::int64_t least, const DimFacts& facts, std::int64_t unlike, int skip) {
+  const auto suits = [&](std::int64_t times) {
+    const std::int64_t size = times * step;
+    return is_prime(times) && times > 2 && size >= facts.min && size <= facts.max && (unlike == 0 || size % unlike != 0);
+  };
+  const std::int64_t first = (least + step - 1) / step;
+  int left = skip;
+  for (std::int64_t times = first; times < first + 4096 && times * step <= facts.max; ++times) {
+    if (suits(times) && left-- == 0) return times * step;
+  }
+  left = skip;
+  for (std::int64_t times = std::min(first, facts.max / step); times > 2; --times) {
+    if (suits(times) && left-- == 0) return times * step;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Forms::Classes Forms::classes_of(std::size_t step, const SymbolValues& symbols) const {
+  const std::int64_t run = widest_run(plan_, step);
+  Classes classes;
+  for (const auto& [name, size] : symbols) {
+    SizeClass& one = classes[name];
+    if (size <= 1) {
+      one.end = size;
+      continue;
+    }
+    // One vector alone is no run of vectors.
+    one.kind = size % run == 0 && size > run ? SizeClass::Kind::multiple : SizeClass::Kind::other;
+    one.end = kFirstEnd;
+    while (one.end < size) one.end *= kNextEnd;
+  }
+  return classes;
+}
+
+Result<std::vector<codegen::Draft>> Forms::draft(std::size_t step, const plan::Scheduled& scheduled, const plan::Scheduled* like) const {
+  codegen::EmitOptions options = options_;
+  options.hoist_sizes = true;
+  options.name = fmt::format("segment {}", step);
+  options.only_keys = like != nullptr;
+  if (like != nullptr) options.like = {&like->loops, &like->schedule};
+  return codegen::draft(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target, options);
+}
+
+std::optional<Forms::Form> Forms::form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other, const schedule::Tuning& tuning) const {
+  const segment::Segment& segment = plan_.steps[step].segment;
+  auto loops = segment::build_loops(plan_.graph, segment, one);
+  auto other_loops = segment::build_loops(plan_.graph, segment, other);
+  if (!loops || !other_loops) return std::nullopt;
+  auto schedule = schedule::best(plan_.graph, *loops, plan_.target, tuning);
+  if (!schedule) return std::nullopt;
+  Form form;
+  form.model.loops = schedule::scheduled_loops(plan_.graph, *loops, *schedule);
+  form.model.schedule = *std::move(schedule);
+  const auto second = schedule_like(form, *other_loops);
+  if (!second) return std::nullopt;
+  auto drafts = draft(step, form.model, nullptr);
+  auto others = draft(step, *second, &form.model);
+  if (!drafts || !others || drafts->size() != others->size()) return std::nullopt;
+  for (std::size_t i = 0; i < drafts->size(); ++i) {
+    const codegen::Draft& a = (*drafts)[i];
+    const codegen::Draft& b = (*others)[i];
+    if (b.differs || a.kernel.key != b.kernel.key) return std::nullopt;
+    auto filling = codegen::Filling::shared(a.places, b.places, a.most_words);
+    const auto words = filling ? filling->words_for(a.places) : std::nullopt;
+    if (!words) return std::nullopt;
+    form.kernels.push_back(codegen::filled(a, *filling, *words));
+    form.fillings.push_back(*std::move(filling));
+  }
+  form.drafts = *std::move(drafts);
+  return form;
+}
+
+std::optional<plan::Scheduled> Forms::schedule_like(const Form& form, const segment::Loops& loops) const {
+  plan::Scheduled scheduled;
+  scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, form.model.schedule);
+  auto alike = schedule::like(plan_.graph, scheduled.loops, plan_.target, tuning_, form.model.schedule);
+  if (!alike) return std::nullopt;
+  scheduled.schedule = *std::move(alike);
+  return scheduled;
+}
+
+bool Forms::varies(const Classes& classes) {
+  return std::any_of(classes.begin(), classes.end(), [](const auto& one) { return one.second.kind != SizeClass::Kind::one; });
+}
+
+schedule::Tuning Forms::tuning_of(const Key& key) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto tuned = tuned_.find(key);
+  return tuned == tuned_.end() ? tuning_ : tuned->second;
+}
+
+void Forms::tune(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) {
+  const Key key(step, classes_of(step, symbols));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  tuned_[key] = tuning;
+  forms_.erase(key);
+}
+
+std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const {
+  const std::int64_t run = widest_run(plan_, step);
+  const std::map<std::string, DimFacts> facts = facts_of(plan_.graph);
+  // A tensor at the end of a class may be larger than a buffer can be, and smaller ones of the class not.
+  for (int smaller = 1; smaller <= kNextEnd; smaller *= 2) {
+    SymbolValues one, other;
+    int skip = 0;
+    for (const auto& [name, size_class] : classes) {
+      if (size_class.kind == SizeClass::Kind::one) {
+        one[name] = other[name] = size_class.end;
+        continue;
+      }
+      const DimFacts& own = facts.at(name);
+      const bool multiple = size_class.kind == SizeClass::Kind::multiple;
+      const std::int64_t unit = multiple ? std::lcm(run, own.multiple_of) : own.multiple_of;
+      const std::int64_t unlike = multiple ? 0 : run;
+      const auto a = typical_size(unit, size_class.end / smaller, own, unlike, skip);
+      // Far apart: two that are near each other make equally many tiles.
+      const auto b = typical_size(unit, size_class.end / smaller * 5 / 8, own, unlike, skip);
+      if (!a || !b || *a == *b) return std::nullopt;
+      one[name] = *a;
+      other[name] = *b;
+      ++skip;
+    }
+    if (auto form = form_at(step, one, other, tuning)) return form;
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const Forms::Form> Forms::form_of(std::size_t step, const SymbolValues& symbols) {
+  const Key key(step, classes_of(step, symbols));
+  if (!varies(key.second)) return nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = forms_.find(key);
+    if (known != forms_.end()) return known->second;
+  }
+  auto made = make_form(step, key.second, tuning_of(key));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return forms_.emplace(key, made ? std::make_shared<const Form>(*std::move(made)) : nullptr).first->second;
+}
+
+std::optional<std::vector<codegen::Kernel>> Forms::fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const {
+  auto drafts = draft(step, scheduled, &form.model);
+  if (!drafts || drafts->size() != form.drafts.size()) return std::nullopt;
+  std::vector<codegen::Kernel> kernels;
+  for (std::size_t i = 0; i < drafts->size(); ++i) {
+    codegen::Draft& own = (*drafts)[i];
+    if (own.differs || own.kernel.key != form.drafts[i].kernel.key) return std::nullopt;
+    const auto words = form.fillings[i].words_for(own.places);
+    if (!words) return std::nullopt;
+    own.kernel.glsl = form.kernels[i].glsl;
+    own.kernel.key = form.kernels[i].key;
+    own.kernel.constants.insert(own.kernel.constants.end(), words->begin(), words->end());
+    kernels.push_back(std::move(own.kernel));
+  }
+  return kernels;
+}
+
+Result<std::vector<codegen::Kernel>> Forms::own_text(std::size_t step, const plan::Scheduled& scheduled) const {
+  codegen::EmitOptions options = options_;
+  options.hoist_sizes = true;
+  options.name = fmt::format("segment {}", step);
+  return codegen::emit(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target, options);
+}
+
+Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols, std::vector<std::shared_ptr<const Form>>& used) {
+  used.assign(plan_.steps.size(), nullptr);
+  const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
+    used[step] = form_of(step, symbols);
+    auto scheduled = used[step] ? schedule_like(*used[step], loops) : std::nullopt;
+    if (scheduled) return scheduled;
+    used[step] = nullptr;
+    auto own = schedule::best(plan_.graph, loops, plan_.target, tuning_of({step, classes_of(step, symbols)}));
+    if (!own) return std::nullopt;  // said again where it is an error
+    segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *own);
+    return plan::Scheduled{std::move(run), *std::move(own), std::nullopt};
+  };
+  return plan::schedule_all(plan_, symbols, tuning_, choose);
+}
+
+Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols) {
+  std::vector<std::shared_ptr<const Form>> used;
+  return schedule(symbols, used);
+}
+
+Result<Forms::WrittenStep> Forms::write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const {
+  VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, symbols));
+  WrittenStep written;
+  const Classes classes = classes_of(step, symbols);
+  const auto form = varies(classes) ? make_form(step, classes, tuning) : std::nullopt;
+  auto alike = form ? schedule_like(*form, loops) : std::nullopt;
+  auto kernels = alike ? fill(step, *form, *alike) : std::nullopt;
+  if (alike) {
+    written.scheduled = *std::move(alike);
+  } else {
+    VKF_TRY(own, schedule::best(plan_.graph, loops, plan_.target, tuning));
+    written.scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, own);
+    written.scheduled.schedule = std::move(own);
+  }
+  if (!kernels) {
+    VKF_TRY(own, own_text(step, written.scheduled));
+    kernels = std::move(own);
+  }
+  written.kernels = *std::move(kernels);
+  return written;
+}
+
+Result<Forms::Written> Forms::write(const SymbolValues& symbols) {
+  Written written;
+  std::vector<std::shared_ptr<const Form>> used;
+  VKF_TRY(steps, schedule(symbols, used));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    auto filled = used[i] ? fill(i, *used[i], steps[i]) : std::nullopt;
+    if (!filled) {
+      VKF_TRY(own, own_text(i, steps[i]));
+      filled = std::move(own);
+    }
+    written.kernels.push_back(*std::move(filled));
+  }
+  written.steps = std::move(steps);
+  return written;
+}
+
+}  // namespace vkfuse::runtime

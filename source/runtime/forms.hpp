@@ -1,0 +1,81 @@
+// Kernel texts that serve many sizes: what a new size needs of a compiler is nothing.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "codegen/kernel.hpp"
+#include "plan/plan.hpp"
+
+namespace vkfuse::runtime {
+
+/// A symbol's sizes that share texts: 1; else those up to `end`, a power of two times 512 that is the least of its kind, and of
+/// them those that the widest accesses divide, or all others.
+struct SizeClass {
+  enum class Kind : std::uint8_t { one, multiple, other };
+  Kind kind = Kind::one;
+  std::int64_t end = 1;
+  friend auto operator<=>(const SizeClass&, const SizeClass&) = default;
+};
+
+/// The kernels of a plan's steps at given sizes. A step's text is chosen and written at sizes that stand for all of their class, two of
+/// them, which agree on every number that is none of the sizes'. The loops are those of the actual sizes, and so is every number:
+/// where they would give another text, that one is used. Thread-safe.
+class Forms {
+ public:
+  /// `plan` outlives it.
+  Forms(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options) : plan_(plan), tuning_(std::move(tuning)), options_(std::move(options)) {}
+
+  /// One entry per step; schedules as well.
+  struct Written {
+    std::vector<plan::Scheduled> steps;
+    std::vector<std::vector<codegen::Kernel>> kernels;
+  };
+  Result<Written> write(const SymbolValues& symbols);
+  /// The schedules alone.
+  Result<std::vector<plan::Scheduled>> schedule(const SymbolValues& symbols);
+
+  struct WrittenStep {
+    plan::Scheduled scheduled;
+    std::vector<codegen::Kernel> kernels;
+  };
+  /// One step as it would be with another tuning, which is forgotten again.
+  Result<WrittenStep> write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const;
+  /// From now on the step has this tuning at all sizes of the class of these.
+  void tune(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning);
+
+ private:
+  /// What the sizes of a class share in one step.
+  struct Form {
+    plan::Scheduled model;
+    std::vector<codegen::Draft> drafts;
+    std::vector<codegen::Filling> fillings;  ///< of each
+    std::vector<codegen::Kernel> kernels;    ///< at the model's sizes
+  };
+  using Classes = std::map<std::string, SizeClass>;
+
+  /// With the form of each step, or null.
+  Result<std::vector<plan::Scheduled>> schedule(const SymbolValues& symbols, std::vector<std::shared_ptr<const Form>>& used);
+  std::shared_ptr<const Form> form_of(std::size_t step, const SymbolValues& symbols);
+  [[nodiscard]] Classes classes_of(std::size_t step, const SymbolValues& symbols) const;
+  using Key = std::pair<std::size_t, Classes>;
+  [[nodiscard]] schedule::Tuning tuning_of(const Key& key);
+  [[nodiscard]] static bool varies(const Classes& classes);
+  [[nodiscard]] std::optional<Form> make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const;
+  [[nodiscard]] std::optional<Form> form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other, const schedule::Tuning& tuning) const;
+  [[nodiscard]] std::optional<plan::Scheduled> schedule_like(const Form& form, const segment::Loops& loops) const;
+  [[nodiscard]] Result<std::vector<codegen::Draft>> draft(std::size_t step, const plan::Scheduled& scheduled, const plan::Scheduled* like) const;
+  /// The form's kernels with the numbers of a step at other sizes, if that is what its text would be.
+  [[nodiscard]] std::optional<std::vector<codegen::Kernel>> fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const;
+  [[nodiscard]] Result<std::vector<codegen::Kernel>> own_text(std::size_t step, const plan::Scheduled& scheduled) const;
+
+  const plan::Plan& plan_;
+  schedule::Tuning tuning_;
+  codegen::EmitOptions options_;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<const Form>> forms_;  ///< null: there is none
+  std::map<Key, schedule::Tuning> tuned_;
+};
+
+}  // namespace vkfuse::runtime

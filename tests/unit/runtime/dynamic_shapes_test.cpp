@@ -1,0 +1,105 @@
+// Every template at sizes that are known only when it runs: one program, few texts, right results.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <set>
+
+#include "api/tensor_node.hpp"
+#include "support/judge.hpp"
+#include "unit/runtime/watched_device.hpp"
+#include "vkfuse/contractions.hpp"
+#include "vkfuse/ops.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+struct Case {
+  std::string name;
+  std::function<Tensor(const Dim& n)> make;
+  std::size_t most_texts = 3;  ///< of a segment, at all lengths from 1 to 512
+  std::int64_t longest = 1030;  ///< in the second class of sizes; the reference takes long for more
+};
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+Tensor x_of(DType dtype, Shape shape) { return Tensor::input("x", dtype, std::move(shape)); }
+
+std::vector<Case> cases() {
+  return {
+      {"rows_and_a_bias", [](const Dim& n) { return relu(x_of(DType::f32, {3, n}) + Tensor::input("b", DType::f32, {n})); }},
+      {"rows_and_a_bias_f16", [](const Dim& n) { return relu(x_of(DType::f16, {3, n}) + Tensor::input("b", DType::f16, {n})); }},
+      {"bytes", [](const Dim& n) { return x_of(DType::i8, {3, n}) + Tensor::input("b", DType::i8, {n}); }},
+      {"softmax_of_rows", [](const Dim& n) { return softmax(x_of(DType::f32, {5, n})); }},
+      {"softmax_of_rows_f16", [](const Dim& n) { return softmax(x_of(DType::f16, {5, n})); }},
+      {"mean_of_columns", [](const Dim& n) { return x_of(DType::f32, {n, 6}).mean({0}); }},
+      {"norm_of_rows", [](const Dim& n) { return normalize(x_of(DType::f32, {7, n}), {1}, 1e-5) * Tensor::input("b", DType::f32, {n}); }},
+      {"norm_of_many_rows", [](const Dim& n) { return rms_normalize(x_of(DType::f32, {n, 24}), {1}, 1e-5); }},
+      {"sum_of_all", [](const Dim& n) { return (x_of(DType::f32, {n, 24}) * 2.0).sum(); }},
+      {"transposed", [](const Dim& n) { return x_of(DType::f32, {n, 5}).transpose() + 1.0; }, 20},  // boxes of positions are as large as fits
+      {"reversed", [](const Dim& n) { return x_of(DType::f32, {3, n}).reverse({1}) * 2.0; }},
+      {"repeated", [](const Dim& n) { return x_of(DType::f32, {3, n}).repeat({2, 1}) + 1.0; }},
+      {"running_sum", [](const Dim& n) { return x_of(DType::f32, {4, n}).cumsum(1); }},
+      {"sorted", [](const Dim& n) { return x_of(DType::f32, {4, n}).argsort(1); }, 512},  // blocks of keys are as large as a row
+      {"product_along", [](const Dim& n) { return matmul(x_of(DType::f32, {24, n}), Tensor::input("b", DType::f32, {n, 32})); }},
+      {"product_across", [](const Dim& n) { return matmul(x_of(DType::f32, {24, 16}), Tensor::input("b", DType::f32, {16, n})); }},
+      {"product_of_rows", [](const Dim& n) { return relu(matmul(x_of(DType::f16, {n, 32}), Tensor::input("b", DType::f16, {32, 24}))); }},
+      {"attention", [](const Dim& n) {
+         const auto input = [&](const char* name) { return Tensor::input(name, DType::f32, {1, 2, n, 16}); };
+         return attention(input("x"), input("k"), input("v"));
+       }, 3, 255},
+      {"causal_attention", [](const Dim& n) {
+         const auto input = [&](const char* name) { return Tensor::input(name, DType::f32, {1, 2, n, 16}); };
+         AttentionOptions options;
+         options.causal = true;
+         return attention(input("x"), input("k"), input("v"), options);
+       }, 3, 255},
+  };
+}
+
+class DynamicShapesOf : public testing::TestWithParam<Case> {};
+
+TEST_P(DynamicShapesOf, FewTextsServeEveryLength) {
+  const Executable program = must(compile(device(), {GetParam().make(Dim::any("n"))}));
+  runtime::Forms forms(program.state()->program->plan(), {}, {});
+  std::vector<std::set<std::string>> texts(program.state()->program->plan().steps.size());
+  for (std::int64_t n = 1; n <= 512; ++n) {
+    const runtime::Forms::Written written = must(forms.write({{"n", n}}));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      std::string all;
+      for (const codegen::Kernel& kernel : written.kernels[i]) all += kernel.key;
+      const bool is_new = texts[i].insert(all).second;
+      if (is_new && std::getenv("VKFUSE_TEST_TEXTS") != nullptr) fmt::print("---- segment {} at {}: text {}\n{}\n", i, n, texts[i].size(), all);
+    }
+  }
+  std::size_t most = 0;
+  for (const auto& one : texts) most = std::max(most, one.size());
+  fmt::print("{}: at most {} texts of a segment\n", GetParam().name, most);
+  EXPECT_LE(most, GetParam().most_texts);
+}
+
+TEST_P(DynamicShapesOf, ResultsAreRight) {
+  const Executable program = must(compile(device(), {GetParam().make(Dim::any("n"))}));
+  std::vector<std::int64_t> lengths = {512, 1, 17, 2, 3, 4, 16, 31, 48, 100, 255, 1030};
+  const bool all = std::getenv("VKFUSE_TEST_LENGTHS") != nullptr;
+  for (std::int64_t n = 1; all && n <= 512; ++n) lengths.push_back(n);
+  for (const std::int64_t n : lengths) {
+    if (n > GetParam().longest) continue;
+    const ir::Graph graph = must(api::to_graph(std::vector<Tensor>{GetParam().make(Dim(n))}, {}, "sized"));
+    const Data data = data_for({graph, {}, static_cast<std::uint64_t>(n), false});
+    Inputs inputs;
+    for (ir::NodeId id : graph.inputs()) {
+      const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
+      std::vector<std::int64_t> sizes;
+      for (const Dim& dim : graph.node(id).type.shape) sizes.push_back(dim.size());
+      inputs.emplace(name, HostView(std::span<const std::byte>(data.inputs.at(name)), sizes));
+    }
+    const Outputs outputs = must(program.run(inputs));
+    EXPECT_EQ(check_outputs(graph, data, {{"y", outputs.at("y").bytes}}).wrong, "") << n;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, DynamicShapesOf, testing::ValuesIn(cases()), [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace vkfuse::test

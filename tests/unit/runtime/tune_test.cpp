@@ -1,0 +1,185 @@
+// Schedules chosen by measurement.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "api/tensor_node.hpp"
+#include "runtime/tune.hpp"
+#include "schedule/candidates.hpp"
+#include "support/judge.hpp"
+#include "unit/runtime/watched_device.hpp"
+#include "unit/store/fixture.hpp"
+#include "vkfuse/contractions.hpp"
+#include "vkfuse/ops.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+TEST(Tuning, WhatIsFasterByNoMoreThanNoiseIsNotAdopted) {
+  const std::vector<double> standard = {100, 104, 98, 101, 130, 99, 102, 100, 97};
+  const auto times = [&](double factor) {
+    std::vector<double> all = standard;
+    for (double& one : all) one *= factor;
+    return all;
+  };
+  EXPECT_FALSE(runtime::beyond_noise(standard, standard));
+  EXPECT_FALSE(runtime::beyond_noise(standard, times(0.98))) << "2 % are not worth a kernel";
+  EXPECT_TRUE(runtime::beyond_noise(standard, times(0.9)));
+  EXPECT_FALSE(runtime::beyond_noise(standard, times(1.5)));
+  std::vector<double> scattered = times(0.9);
+  for (std::size_t i = 0; i < 3; ++i) scattered[i] = 1.2 * standard[i];
+  EXPECT_FALSE(runtime::beyond_noise(standard, scattered)) << "slower in a third of the pairs";
+  EXPECT_FALSE(runtime::beyond_noise({}, {}));
+}
+
+TEST(Tuning, OtherResultsAreNoCandidate) {
+  const auto bytes = [](const auto& values) { return std::as_bytes(std::span(values)); };
+  const std::vector<float> right = {1, 2, 3, 0, -4};
+  std::vector<float> near = right, off = right, missing = right;
+  near[1] = std::nextafter(2.0F, 3.0F);
+  off[1] = 2.01F;
+  missing[4] = -1e-16F;
+  EXPECT_TRUE(runtime::agree(DType::f32, bytes(right), bytes(right)));
+  EXPECT_TRUE(runtime::agree(DType::f32, bytes(right), bytes(near))) << "another order of additions";
+  EXPECT_FALSE(runtime::agree(DType::f32, bytes(right), bytes(off)));
+  EXPECT_FALSE(runtime::agree(DType::f32, bytes(right), bytes(missing)));
+  const std::vector<float> nan = {1, 2, 3, 0, std::nanf("")};
+  EXPECT_FALSE(runtime::agree(DType::f32, bytes(right), bytes(nan)));
+  EXPECT_TRUE(runtime::agree(DType::f32, bytes(nan), bytes(nan)));
+  const std::vector<std::int32_t> a = {1, 2}, b = {1, 3};
+  EXPECT_TRUE(runtime::agree(DType::i32, bytes(a), bytes(a)));
+  EXPECT_FALSE(runtime::agree(DType::i32, bytes(a), bytes(b)));
+}
+
+/// Chains, rows and a product.
+std::vector<Tensor> graph_of(const Dim& n) {
+  const Tensor x = Tensor::input("x", DType::f32, {n, 64});
+  const Tensor w = Tensor::input("w", DType::f32, {64, 48});
+  return {softmax(relu(matmul(softmax(x), w)) + 1.0)};
+}
+
+/// What every driver compiles in no time.
+std::vector<Tensor> rows_of(const Dim& n) {
+  const Tensor x = Tensor::input("x", DType::f32, {n, 64});
+  return {relu(x) * 2.0, relu(Tensor::input("w", DType::f32, {64, 48})) + 1.0};
+}
+
+Outputs run_checked(const Executable& program, std::int64_t n, bool rows = false) {
+  const ir::Graph graph = must(api::to_graph(rows ? rows_of(Dim(n)) : graph_of(Dim(n)), {}, "graph"));
+  const Data data = data_for({graph, {}, static_cast<std::uint64_t>(n), false});
+  Inputs inputs;
+  inputs.emplace("x", HostView(std::span<const std::byte>(data.inputs.at("x")), {n, 64}));
+  inputs.emplace("w", HostView(std::span<const std::byte>(data.inputs.at("w")), {64, 48}));
+  Outputs outputs = must(program.run(inputs));
+  NamedBytes bytes;
+  for (const auto& entry : outputs) bytes[entry.first] = entry.second.bytes;
+  EXPECT_EQ(check_outputs(graph, data, bytes).wrong, "") << n;
+  return outputs;
+}
+
+bool has_clock() { return device().state()->context->device()->caps().timestamp_period_ns > 0; }
+
+TEST(Tuning, ATunedProgramIsRight) {
+  if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
+  for (const bool symbolic : {false, true}) {
+    const Executable program = must(compile(device(), graph_of(symbolic ? Dim::any("n") : Dim(96))));
+    run_checked(program, 96);
+    std::vector<TuneProgress> told;
+    const TuneProgress end = must(program.tune(1000, symbolic ? Symbols{{"n", 96}} : Symbols{}, [&](const TuneProgress& so_far) { told.push_back(so_far); }));
+    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates, end.adopted, end.spent_ms);
+    EXPECT_GT(end.candidates, 0);
+    EXPECT_EQ(static_cast<int>(told.size()), end.segment);
+    run_checked(program, 96);
+    if (symbolic) run_checked(program, 91);
+    if (symbolic) run_checked(program, 1);
+  }
+}
+
+TEST(Tuning, WhatIsAdoptedIsWhatRuns) {
+  const Executable program = must(compile(device(), graph_of(Dim(96))));
+  runtime::Program& inner = *program.state()->program;
+  const auto before = must(inner.variant({}));
+  run_checked(program, 96);
+  for (std::size_t step = 0; step < before->steps.size(); ++step) {
+    for (const schedule::Tuning& tuning : schedule::tunings_near(before->steps[step].schedule, inner.plan().target.caps)) {
+      const auto written = inner.write_step(step, {}, tuning);
+      if (!written || written->kernels.front().key == before->kernels[step].front().key) continue;
+      inner.adopt({}, {{step, tuning}});
+      EXPECT_EQ(must(inner.variant({}))->kernels[step].front().key, written->kernels.front().key);
+      run_checked(program, 96);
+      break;
+    }
+  }
+  EXPECT_GT(inner.adoptions(), 0u);
+}
+
+TEST(Tuning, TheBudgetEndsIt) {
+  if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
+  const Executable program = must(compile(device(), graph_of(Dim(80))));
+  const TuneProgress none = must(program.tune(0));
+  EXPECT_EQ(none.candidates, 0);
+  EXPECT_EQ(none.segment, 0);
+  // A kernel whose search was cut off is searched again, not taken for the best.
+  const store::test::ScratchFolder folder;
+  DeviceOptions options;
+  options.store = folder.options();
+  const Device own = must(Device::open(options));
+  const Executable cut = must(compile(own, rows_of(Dim(80))));
+  for (const double budget : {0.01, 1.0, 3.0, 10.0, 30.0}) {
+    const TuneProgress some = must(cut.tune(budget));
+    const TuneProgress more = must(cut.tune(300000));
+    if (some.candidates == 0 && some.segment > 0) {
+      EXPECT_GT(more.candidates, 0) << budget;
+    }
+    if (more.candidates > 0) break;
+  }
+  EXPECT_FALSE(program.tune(-1).ok());
+  EXPECT_FALSE(program.tune(1, {{"m", 3}}).ok());
+}
+
+TEST(Tuning, ResultsSurviveARestart) {
+  if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
+  const store::test::ScratchFolder folder;
+  DeviceOptions options;
+  options.store = folder.options();
+  int adopted = 0, segments = 0;
+  {
+    const Device first = must(Device::open(options));
+    const Executable program = must(compile(first, rows_of(Dim(72))));
+    const TuneProgress end = must(program.tune(300000));
+    ASSERT_EQ(end.segment, end.segments) << "the budget was over";
+    adopted = end.adopted;
+    segments = end.segments;
+  }
+  const Device second = must(Device::open(options));
+  const Executable program = must(compile(second, rows_of(Dim(72))));
+  const TuneProgress end = must(program.tune(300000));
+  EXPECT_EQ(end.segment, segments);
+  EXPECT_EQ(end.adopted, adopted);
+  EXPECT_EQ(end.candidates, 0) << "nothing is measured again";
+  run_checked(program, 72, true);
+}
+
+TEST(Tuning, TheFirstRunDoesNotWaitForIt) {
+  if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
+  std::atomic<int> told = 0;
+  CompileOptions options;
+  options.tune = Tune::background;
+  options.tune_ms = 5000;
+  options.on_tune = [&](const TuneProgress&) { ++told; };
+  {
+    const Executable program = must(compile(device(), rows_of(Dim(88)), options));
+    EXPECT_EQ(told, 0);
+    run_checked(program, 88, true);
+    for (int i = 0; i < 500 && told == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_GT(told, 0);
+    for (int i = 0; i < 5; ++i) run_checked(program, 88, true);
+  }  // the search ends with the program
+  const int then = told;
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(told, then);
+}
+
+}  // namespace
+}  // namespace vkfuse::test
