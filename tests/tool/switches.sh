@@ -63,6 +63,22 @@ sed 's/tanh/sin/' "$files/seed.vkf" > "$files/other.vkf"
 "$vkfuse" plan "$files/other.vkf" --save "$files/bad.json" > "$files/out"; refused "of another graph" "The plan is of the graph 'seed'"
 "$vkfuse" plan "$files/seed.vkf" --limit max_invocations=64 --save "$files/bad.json" > "$files/out"; refused "of another device" "The plan is for the device"
 
+# Code of one's own in a file: it runs, is not validated, and is a sentence where it is wrong.
+cat > "$files/own.vkf" <<'GRAPH'
+graph "own" {
+  %0 = input "x" : f32[8, 64]
+  %1 = custom name="swish" code="x0 / (1.0 + exp(-x0))" ulps=16 cost=8 %0 : f32[8, 64]
+  %2 = relu %1 : f32[8, 64]
+  output "y" = %2
+}
+GRAPH
+"$vkfuse" run "$files/own.vkf" > "$files/out" && grep -q ': 1 kernel$' "$files/out" || fail "Code of one's own does not run in one kernel: $(cat "$files/out")"
+"$vkfuse" validate "$files/own.vkf" > "$files/out" && fail "What nothing is known of is validated."
+grep -q "^skipped own.vkf: The custom op 'swish' has no host function" "$files/out" || fail "It says: $(cat "$files/out")"
+sed -i 's/exp(-x0)/expp(-x0)/' "$files/own.vkf"
+"$vkfuse" run "$files/own.vkf" 2> "$files/error" && fail "Code that does not compile runs."
+grep -q "The code of the custom op 'swish' does not compile: line 1, 'x0 / (1.0 + expp(-x0))': 'expp'" "$files/error" || fail "It says: $(cat "$files/error")"
+
 for planner in bytes store-all recompute-all greedy-io; do
   "$vkfuse" run "$files/seed.vkf" --planner $planner > "$files/out" || fail "What the planner $planner makes does not run."
 done
