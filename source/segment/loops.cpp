@@ -95,6 +95,17 @@ std::vector<ir::NodeId> members_above(const ir::Graph& graph, const Segment& seg
   return above;
 }
 
+/// The last contraction that every store is computed from, if it runs over the positions of `last`; else `last`.
+ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, ir::NodeId last) {
+  const auto wanted = positions_of(graph, last, symbols);
+  for (auto id = segment.members.rbegin(); id != segment.members.rend(); ++id) {
+    if (graph.node(*id).op->cls != ops::OpClass::contraction || positions_of(graph, *id, symbols) != wanted) continue;
+    const std::vector<ir::NodeId> above = members_above(graph, segment, *id);
+    if (std::includes(above.begin(), above.end(), segment.stores.begin(), segment.stores.end())) return *id;
+  }
+  return last;
+}
+
 /// Chooses the base: the value whose elements the axes are, and whether that is a stored one. The last
 /// contraction runs over the most positions; without one it is the first member that folds.
 Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
@@ -108,6 +119,9 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
     base.node = contracts ? id : graph.node(id).operands[0];
     base.sizes = *sizes;
   }
+  // Of contractions over as many positions, one that leads to all stores finds a place for each: of an LSTM's gates the last leads to the
+  // state, but not to the cell.
+  if (base.fold && base.node == *base.fold && segment.stores.size() > 1) base.fold = base.node = leading_contraction(graph, segment, symbols, *base.fold);
   const auto fold = base.fold;
   if (fold) {
     VKF_CHECK_OK(element_count(base.sizes));

@@ -531,9 +531,7 @@ const std::vector<Architecture>& architectures() {
       {"conformer", write_conformer},
       {"resnet", write_resnet},
       {"densenet", write_densenet},
-      // A kernel a step would be 2 * (1 + kSteps). It was that with nodes in the order of the import; in canonical order seven steps are two kernels,
-      // because a gate that is stored has no position of its own among the others.
-      {"lstm_tagger", write_lstm_tagger, 2 * (1 + kSteps) + 7},
+      {"lstm_tagger", write_lstm_tagger, 2 * (1 + kSteps)},
       {"gru_classifier", write_gru_classifier, 1 + kSteps},
   };
   return all;
