@@ -325,23 +325,6 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
 
 namespace {
 
-/// The run, of some, that took the shortest: other work on the machine only makes runs longer.
-Result<std::vector<KernelTime>> shortest_profile(const Executable& program, const RunInputs& inputs) {
-  constexpr int kRuns = 5;
-  std::vector<KernelTime> best;
-  double shortest = 0;
-  for (int i = 0; i < kRuns; ++i) {
-    VKF_TRY(times, program.profile_host(views(inputs)));
-    double sum = 0;
-    for (const KernelTime& time : times) sum += time.microseconds;
-    if (best.empty() || sum < shortest) {
-      best = std::move(times);
-      shortest = sum;
-    }
-  }
-  return best;
-}
-
 /// Times of the program and of the same without fusion, on random inputs, with symbols as the plan shows them.
 Result<MeasuredTimes> measured(const Common& common, const Device& device, const Executable& program, const ir::Graph& graph) {
   VKF_TRY(inputs, random_inputs(graph, 0, schedule::nominal_symbols(graph)));
@@ -352,8 +335,8 @@ Result<MeasuredTimes> measured(const Common& common, const Device& device, const
   VKF_TRY(unfused, api::compile_graph(device, graph, options));
   say("Measuring");
   MeasuredTimes times;
-  VKF_TRY(fused_times, shortest_profile(program, inputs));
-  VKF_TRY(unfused_times, shortest_profile(unfused, inputs));
+  VKF_TRY(fused_times, program.profile_host(views(inputs)));
+  VKF_TRY(unfused_times, unfused.profile_host(views(inputs)));
   times.fused = std::move(fused_times);
   times.unfused = std::move(unfused_times);
   return times;
