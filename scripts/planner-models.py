@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each planner makes of ONNX models: kernels, bytes, modelled and measured time (the shortest of five runs), as JSON.
+"""What each planner makes of ONNX models: kernels, bytes, modelled and measured time, as JSON.
 usage: scripts/planner-models.py VKFUSE OUT.json MODEL_FOLDER...    each folder holds a model.onnx"""
 import json
 import os
