@@ -267,7 +267,6 @@ void Sort::merge_round() {
   const int size = schedule_.block_keys;
   shared_.line("shared {} keys[{}];", type_, size);
   shared_.line("shared uint order[{}];", size);
-  shared_.line("shared uint cut[2];");
   order_function();
   split_function();
   functions_.line("// Pairs of slots [low, high) that belong before (key, position).");
@@ -292,11 +291,14 @@ void Sort::merge_round() {
   main_.line("uint end = row_begin + min(first + 2u * {}, {});", run, all);
   main_.line("uint taken = tile - first;");
   main_.line("uint count = min({}u, end - begin - taken);", size);
-  main_.line("if (lane < 2u) cut[lane] = split(begin, middle, end, taken + lane * count);");
+  main_.line("// Nothing is in order yet, and a block may take all shared memory there is.");
+  main_.line("if (lane < 2u) order[lane] = split(begin, middle, end, taken + lane * count);");
   main_.line("barrier();");
-  main_.line("uint from_first = cut[1] - cut[0];");
+  main_.line("uint cut = order[0];");
+  main_.line("uint from_first = order[1] - cut;");
+  main_.line("barrier();");
   main_.open("for (uint i = lane; i < count; i += {}u) {{", schedule_.workgroup);
-  main_.line("uint from = i < from_first ? begin + cut[0] + i : middle + (taken - cut[0]) + (i - from_first);");
+  main_.line("uint from = i < from_first ? begin + cut + i : middle + (taken - cut) + (i - from_first);");
   main_.line("keys[i] = {};", pair_key("from"));
   main_.line("order[i] = {};", pair_position("from"));
   main_.close();

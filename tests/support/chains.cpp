@@ -27,7 +27,7 @@ NodeId AnyGenerator::softmax(NodeId from, int axis) {
 
 void AnyGenerator::normalise(NodeId from) {
   const int axis = any_axis(from);
-  const Dim& along = shape(from)[static_cast<std::size_t>(axis)];
+  const Dim along = shape(from)[static_cast<std::size_t>(axis)];  // a copy: shapes move as the graph grows
   if (along.is_symbol() || along.size() == 0) return;
   const DType type = dtype(from);
   const Known tame_value{8, false, false};
