@@ -81,7 +81,8 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
   factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
   int words = 0;
   for (ValueId id : factor.part.vectors) words += std::max(1, elements * size_of(dtype_of(loops_.values[id])) / 4) + (is_shifted(id) ? 2 : 0);
-  factor.ahead = target_.type != DeviceType::cpu && words > 0 && words * factor.trips <= kMostWordsAhead;
+  const bool data = std::any_of(factor.part.vectors.begin(), factor.part.vectors.end(), [&](ValueId id) { return !loops_.values[id].data.empty(); });
+  factor.ahead = target_.type != DeviceType::cpu && !data && words > 0 && words * factor.trips <= kMostWordsAhead;
   factor.unrolled = factor.ahead || !factor.beside.empty();
   return factor;
 }

@@ -466,7 +466,9 @@ Result<void> Matrix::store_strips() {
   // What results are computed from besides sums is on its way while fragments cross shared memory, a few items at a time: loads
   // that wait for the stores before them would leave memory idle.
   const int together = std::min(all / shape_.lanes, kMostItemsTogether);
-  const bool ahead = !leaves_parts() && !results_.vectors.empty() && all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
+  const auto waits = [&](ValueId id) { return !loops_.values[id].data.empty(); };  // for another load, which says where it is
+  const bool data = std::any_of(results_.vectors.begin(), results_.vectors.end(), waits);
+  const bool ahead = !leaves_parts() && !results_.vectors.empty() && !data && all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
   const std::string strip_row = strips > 1 ? fmt::format("i / {}u", strips) : "i";
   const auto locate = [&](bool stays_inside) {
     main_.line("uint row = g / {}u;", items);

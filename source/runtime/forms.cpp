@@ -147,11 +147,13 @@ std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& cla
     SymbolValues one, other;
     int skip = 0;
     for (const auto& [name, size_class] : classes) {
-      if (size_class.kind == SizeClass::Kind::one) {
+      const auto known = facts.find(name);
+      // Of a symbol that the passes have left nothing of, any size will do.
+      if (size_class.kind == SizeClass::Kind::one || known == facts.end()) {
         one[name] = other[name] = size_class.end;
         continue;
       }
-      const DimFacts& own = facts.at(name);
+      const DimFacts& own = known->second;
       const bool multiple = size_class.kind == SizeClass::Kind::multiple;
       const std::int64_t unit = multiple ? std::lcm(run, own.multiple_of) : own.multiple_of;
       const std::int64_t unlike = multiple ? 0 : run;

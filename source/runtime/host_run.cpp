@@ -191,6 +191,13 @@ Result<std::vector<StepTime>> HostRun::profile() {
     const std::size_t taken = steps == 0 ? most : samples.front().size();
     return taken >= most || passed_us > patience_us || (taken >= fewest && passed_us > settle_us);
   };
+  // Whatever ends this, nothing is freed that the device still works on.
+  struct Waits {
+    std::vector<Recording>& all;
+    ~Waits() {
+      for (const Recording& one : all) static_cast<void>(one.ticket.wait());
+    }
+  } const waits{recordings};
   for (Recording& recording : recordings) {
     VKF_TRY(ticket, device->submit(recording.commands));
     recording.ticket = ticket;

@@ -95,7 +95,12 @@ std::vector<Part> Program::parts(const Variant& variant) const {
       }
       // Less than what is allowed, because the parts of a run are not equally far off.
       const double room = 0.8 * limit;
-      const double us = variant.steps[step].schedule.modelled_us * scale / static_cast<double>(dispatches);
+      // Joining the parts of sums takes next to nothing beside them.
+      constexpr double kOfSums = 0.95;
+      const schedule::Schedule& schedule = variant.steps[step].schedule;
+      const bool joined = schedule.kind == schedule::Template::matrix && dispatches == 2;
+      const double share = joined ? (k == 0 ? kOfSums : 1 - kOfSums) : 1 / static_cast<double>(dispatches);
+      const double us = schedule.modelled_us * scale * share;
       const double groups = static_cast<double>(all.groups_x) * all.groups_y;
       const double pieces = std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
       const std::vector<Unit> units = pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));

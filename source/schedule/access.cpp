@@ -327,6 +327,10 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   if (buffers > target.caps.storage_buffers) {
     return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers, target.caps.storage_buffers);
   }
+  if (schedule.scratch_bytes > 0 && static_cast<std::uint64_t>(schedule.scratch_bytes) > target.caps.storage_buffer_range) {
+    return unsupported("The segment leaves {} bytes of partial results, and one storage buffer of this device holds {} (storage_range).", schedule.scratch_bytes,
+                       target.caps.storage_buffer_range);
+  }
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
     // Loops know no zeros: of nothing they count the other dimensions.
     const Shape& shape = graph.node(id).type.shape;
