@@ -2,6 +2,7 @@
 // them are n kernels, an attention counting as one.
 #include <gtest/gtest.h>
 
+#include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
@@ -120,6 +121,20 @@ TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
     const Kernels kernels = kernels_of(graph_of({form(options)}));
     EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << name << "\n" << kernels.text;
     EXPECT_EQ(kernels.arena_bytes, 0) << name;
+  }
+}
+
+/// Where a row of a table lies is loaded before the row is, also where rows are loaded ahead of what they are for.
+TEST(Blocks, RowsOfTablesStandBeforeAProductAndAreAddedToIt) {
+  const auto places = [](const char* name) { return Tensor::input(name, DType::i32, {2048}); };
+  const Tensor y = matmul(input("table", {500, 1024}).gather(places("ids"), 0), weights("w", 1024, 1024)) + input("positions", {3000, 1024}).gather(places("places"), 0);
+  const ir::Graph prepared = must(passes::run_pipeline(graph_of({y})));
+  for (const Target& target : {discrete_gpu(), discrete_gpu_with_matrices()}) {
+    const plan::Plan made = must(plan::make_plan(prepared, target));
+    const auto steps = must(plan::schedule_all(made, {}));
+    ASSERT_EQ(steps.size(), 1U);
+    EXPECT_EQ(steps[0].schedule.kind, schedule::Template::matrix);
+    EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[0].segment, steps[0].loops, steps[0].schedule, target, {})).empty());
   }
 }
 
