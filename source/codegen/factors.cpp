@@ -60,7 +60,8 @@ Factors::Part Factors::make_part(std::string name, index::AxisId own, segment::A
 }
 
 Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, bool crosses, int elements, const Counted& across,
-                                     const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside) {
+                                     const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside,
+                                     const std::map<ValueId, std::string>& of_rows) {
   Factor factor;
   factor.value = value;
   factor.across = across.id;
@@ -73,7 +74,15 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
   for (const auto& other : factor.beside) wanted.push_back(other.first);
   segment::AxisSet along = 0;
   for (int axis : own.axes) along = (crosses ? along : 0) | segment::AxisSet{1} << axis;
-  factor.part = make_part(unique(value_names_[value] + "_factor"), own.id, along, elements, cone, wanted);
+  std::vector<ValueId> known;
+  const auto asks = [&](ValueId user, ValueId id) { return std::find(loops_.values[user].operands.begin(), loops_.values[user].operands.end(), id) != loops_.values[user].operands.end(); };
+  for (const auto& row : of_rows) {
+    const bool wants = std::any_of(cone.begin(), cone.end(), [&](ValueId user) { return asks(user, row.first); }) || std::find(wanted.begin(), wanted.end(), row.first) != wanted.end();
+    if (!wants) continue;
+    known.push_back(row.first);
+    factor.of_rows.insert(row);
+  }
+  factor.part = make_part(unique(value_names_[value] + "_factor"), own.id, along, elements, cone, wanted, known);
   factor.part.crosses = crosses;
   factor.plain = cone.size() == 1 && factor.part.vectors.size() == 1 && factor.beside.empty();
   factor.tile = unique(value_names_[value] + "_tile");
@@ -150,7 +159,7 @@ Result<void> Factors::element_function(Part& part, const std::function<void(Scop
   body.indent();
   for (ValueId id : part.feeds) {
     const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::fold && value.kind != Value::Kind::contract) continue;
+    if (value.kind != Value::Kind::fold && value.kind != Value::Kind::contract && value.kind != Value::Kind::tail) continue;
     const DType type = dtype(value.node);
     if (is_float(type) && options_.numerics != Numerics::strict) continue;
     const std::string text = ops::narrow(type, value_names_[id]);
@@ -188,9 +197,10 @@ Result<void> Factors::factor_function(Factor& factor) {
       results);
 }
 
-Result<void> Factors::result_function(Part& part) {
+Result<void> Factors::result_function(Part& part, const std::function<bool(std::size_t store)>& stores_here) {
   std::vector<std::string> parameters;
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+    if (stores_here && !stores_here(i)) continue;
     if (schedule_.stores[i].kind == AccessKind::vector) parameters.push_back("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
   }
   functions_.line("// One element of the results.");
@@ -198,6 +208,7 @@ Result<void> Factors::result_function(Part& part) {
       part,
       [&](Scope& scope) {
         for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
+          if (stores_here && !stores_here(i)) continue;
           const std::string value = use(scope, loops_.stores[i].value);
           if (schedule_.stores[i].kind == AccessKind::vector) {
             scope.out->line("{} = {};", result_name(i), value);
@@ -395,6 +406,7 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   if (factor.ahead) {
     for (ValueId id : loads_of_items(factor.part)) scope.names[id] = value_names_[id] + "_ahead" + slot(factor);
   }
+  for (const auto& [id, array] : factor.of_rows) scope.names[id] = array + "[row]";
   for (ValueId id : factor.part.per_item) {
     if (scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
   }

@@ -47,6 +47,7 @@ class Factors : public Emitter {
     bool ahead = false;            ///< vectors of the next tile are on their way while this one is multiplied
     bool unrolled = false;         ///< registers are told apart by the number of the trip
     std::vector<std::pair<ValueId, std::string>> beside;  ///< what the function gives too: a value, and its name
+    std::map<ValueId, std::string> of_rows;  ///< what is known of each row, and the array that has it; items lie in depth
     [[nodiscard]] bool along_depth() const { return part.own == depth; }
     [[nodiscard]] int stride() const { return extent / 4 + 1; }  ///< between neighbours in depth, in fours
     // Of a tile in halves: rows along what an item lies along.
@@ -60,7 +61,8 @@ class Factors : public Emitter {
   [[nodiscard]] Part make_part(std::string name, index::AxisId own, segment::AxisSet along, int elements, const std::vector<ValueId>& values,
                                const std::vector<ValueId>& wanted, const std::vector<ValueId>& known = {}) const;
   [[nodiscard]] Factor make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, bool crosses, int elements, const Counted& across,
-                                   const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside);
+                                   const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside,
+                                   const std::map<ValueId, std::string>& of_rows = {});
   /// Its array in shared memory.
   void declare_tile(const Factor& factor);
   [[nodiscard]] Scope part_scope(const Part& part);
@@ -68,7 +70,8 @@ class Factors : public Emitter {
   Result<void> element_function(Part& part, const std::function<void(Scope&)>& last, const std::vector<std::string>& results);
   Result<void> factor_function(Factor& factor);
   /// The function of the results; sums and whatever else the caller passes are in `known`.
-  Result<void> result_function(Part& part);
+  /// `stores_here` says which stores are its own; all, unless told.
+  Result<void> result_function(Part& part, const std::function<bool(std::size_t store)>& stores_here = {});
   /// What main() passes for an element of an item, but for what it knows itself.
   [[nodiscard]] std::vector<std::string> arguments(Scope& scope, const Part& part, int element, const std::map<ValueId, std::string>& groups) const;
   std::map<ValueId, std::string> unpack_group(const Part& part, int group, const std::string& slot);

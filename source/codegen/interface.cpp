@@ -21,7 +21,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position", "batch", "m", "n", "k", "i", "g", "tile_m", "tile_n", "step", "steps", "lane_m", "lane_n", "lane_k", "block", "d", "top", "base", "scale", "fallen", "strip", "own", "in_tile", "first_m", "first_k", "product", "larger", "larger_of", "added", "power_of", "score_at", "weight_at", "second", "four", "subgroup", "subgroup_m", "subgroup_n", "whole", "power", "weight", "score", "third", "factor", "next", "lowest", "highest"}) taken_.insert(word);
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position", "batch", "m", "n", "k", "i", "g", "tile_m", "tile_n", "step", "steps", "lane_m", "lane_n", "lane_k", "block", "d", "top", "base", "scale", "fallen", "strip", "own", "in_tile", "first_m", "first_k", "product", "larger", "larger_of", "added", "power_of", "score_at", "weight_at", "second", "four", "subgroup", "subgroup_m", "subgroup_n", "whole", "power", "weight", "score", "third", "factor", "next", "lowest", "highest", "place", "folded", "kept"}) taken_.insert(word);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   value_names_.resize(loops.values.size());

@@ -1,9 +1,9 @@
 // The matrix template: a loop over steps of k in which the workgroup brings a piece of each factor to shared memory
 // and every lane, or every subgroup with matrix units, multiplies what it owns; then the results.
+#include "codegen/matrix.hpp"
+
 #include <algorithm>
 #include <set>
-
-#include "codegen/factors.hpp"
 
 namespace vkfuse::codegen {
 
@@ -12,71 +12,18 @@ namespace {
 /// Items of results whose loads a lane has on their way at a time.
 constexpr int kMostItemsTogether = 8;
 
-class Matrix : public Factors {
- public:
-  /// `dispatch` 1 is there where several workgroups share a tile: it joins what they have left.
-  Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-         const Target& target, const EmitOptions& options, const std::vector<std::string>& names, int dispatch);
-
-  Result<Draft> run();
-
- private:
-  /// A fold over k of what a factor's rows are computed from.
-  struct RowFold {
-    ValueId id = 0;
-    std::string type;
-    std::string partial;          ///< registers, one for each unit of the lane
-    std::string slots, finished;  ///< shared memory: what each lane has found, and the rows
-    std::string function;         ///< joins two partial results
-    [[nodiscard]] std::string join(const std::string& a, const std::string& b) const { return function + "(" + a + ", " + b + ")"; }
-  };
-
-  void join_functions();
-  void locate_tile();
-  void declare();
-  Result<void> main_function();
-  Result<void> joining_main();
-  [[nodiscard]] std::int64_t results_in_items() const { return count(tile_.batch) * count(tile_.m) * (count(tile_.n) / tile_.elements); }
-  /// Of a part of sum `sum`: where the four at (batch, m, item / `per_four`) is in device memory.
-  std::string partial_at(const std::string& part, std::size_t sum, int per_four);
-  Result<void> leave_partial(const std::function<std::string(std::size_t sum)>& four_of);
-  [[nodiscard]] bool leaves_parts() const { return schedule_.parts > 1 && dispatch_ == 0; }
-  [[nodiscard]] std::string across(const Factor& factor) const { return factor.across == kN ? "tile_n" : "tile_m"; }
-  void join_rows(std::size_t factor, const std::string& inside);
-  void finish_rows();
-  void multiply();
-  Result<void> store_results();
-  /// Stores the item that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
-  Result<void> store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of, const std::string& loaded = {});
-  [[nodiscard]] std::string limits_of_results(int elements);
-
-  // --- with matrix units: what lanes own otherwise, subgroups do ---
-  [[nodiscard]] int unit_rows() const { return shape_.lane_m / static_cast<int>(tile_.unit->m); }
-  [[nodiscard]] int unit_columns() const { return shape_.lane_n / static_cast<int>(tile_.unit->n); }
-  [[nodiscard]] int strip_fours() const { return tile_.strip / 4 + 1; }  ///< between rows of a strip
-  [[nodiscard]] std::string sum_type() const { return fragment("float", tile_.unit->m, tile_.unit->n, "Accumulator"); }
-  void multiply_units();
-  Result<void> store_strips();
-
-  const schedule::MatrixTile& tile_;
-  const schedule::TileShape& shape_;
-  std::vector<Factor> factors_;
-  std::vector<std::string> sums_;  ///< the accumulators
-  std::vector<RowFold> row_folds_;
-  std::vector<std::string> strips_;  ///< with matrix units: where rows of the results cross shared memory
-  Part results_;
-  int dispatch_ = 0;
-};
+}  // namespace
 
 Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
                const Target& target, const EmitOptions& options, const std::vector<std::string>& names, int dispatch)
     : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.matrix), shape_(schedule.matrix.shape), dispatch_(dispatch) {
-  counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}};
+  counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "part_of_row", schedule::axes_in(loops, loops.inner())}};
   for (const schedule::MatrixTile::RowFold& fold : tile_.row_folds) {
     const std::string& name = value_names_[fold.fold];
     row_folds_.push_back({fold.fold, scalar_type(loops.values[fold.fold].node), unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"),
                           unique(name + "_join")});
   }
+  for (ValueId id : tile_.row_values) row_arrays_[id] = unique(value_names_[id] + "_of_rows");
   for (std::size_t i = 0; i < tile_.factors.size(); ++i) {
     const schedule::Factor& factor = tile_.factors[i];
     std::vector<std::pair<ValueId, std::string>> beside;
@@ -84,23 +31,33 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
       if (tile_.row_folds[k].factor == static_cast<int>(i)) beside.emplace_back(loops.values[row_folds_[k].id].operands[0], row_folds_[k].partial);
     }
     factors_.push_back(make_factor(factor.value, schedule::cone_of_factor(loops, tile_, factor), factor.along_k, factor.crosses, factor.elements,
-                                   counted(factor.second ? kN : kM), counted(kK), factor.second ? shape_.n : shape_.m, shape_.k, std::move(beside)));
+                                   counted(factor.second ? kN : kM), counted(kK), factor.second ? shape_.n : shape_.m, shape_.k, std::move(beside),
+                                   factor.second ? std::map<ValueId, std::string>() : row_arrays_));
     factors_.back().halves = tile_.unit.has_value();
   }
-  std::set<ValueId> values;
-  std::vector<ValueId> wanted;
-  for (const segment::Store& store : loops.stores) {
-    for (ValueId id : schedule::cone_of(loops, store.value)) values.insert(id);
-    wanted.push_back(store.value);
-  }
-  std::vector<ValueId> known;
+  std::vector<ValueId> known = tile_.row_values;
   for (const RowFold& fold : row_folds_) known.push_back(fold.id);
   for (const schedule::MatrixTile::Sum& sum : tile_.sums) {
     known.push_back(sum.fold);
     sums_.push_back(unique(value_names_[sum.fold] + "_sums"));
     if (tile_.unit) strips_.push_back(unique(value_names_[sum.fold] + "_strips"));
   }
-  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, {values.begin(), values.end()}, wanted, known);
+  make_tails(known);
+  known.push_back(tile_.kept);
+  std::vector<ValueId> stops;
+  if (tails_.empty()) known.pop_back();
+  else stops.push_back(tile_.kept);
+  for (const Fold& tail : tails_) known.push_back(tail.id);
+  std::set<ValueId> values;
+  std::vector<ValueId> wanted;
+  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
+    if (is_of_block(i)) continue;
+    for (ValueId id : schedule::cone_of(loops, loops.stores[i].value, stops)) values.insert(id);
+    wanted.push_back(loops.stores[i].value);
+  }
+  const std::vector<ValueId> all(values.begin(), values.end());
+  results_known_ = needed(all, wanted, known);
+  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, all, wanted, results_known_);
 }
 
 Result<Draft> Matrix::run() {
@@ -114,7 +71,8 @@ Result<Draft> Matrix::run() {
     join_functions();
     for (Factor& factor : factors_) VKF_CHECK_OK(factor_function(factor));
   }
-  if (!leaves_parts()) VKF_CHECK_OK(result_function(results_));
+  if (dispatch_ == 0) VKF_CHECK_OK(fold_functions());
+  if (!leaves_parts()) VKF_CHECK_OK(result_function(results_, [&](std::size_t store) { return !is_of_block(store); }));
   VKF_CHECK_OK(dispatch_ == 0 ? main_function() : joining_main());
   if (dispatch_ != 0) return finish(fmt::format("joins {} parts of every sum, dispatch 2 of 2", schedule_.parts), workgroups, workgroups_x);
   const std::string owner = tile_.unit ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.lanes, tile_.unit->m, tile_.unit->n, tile_.unit->k) : "lane";
@@ -123,16 +81,7 @@ Result<Draft> Matrix::run() {
 }
 
 void Matrix::join_functions() {
-  for (const RowFold& fold : row_folds_) {
-    const ir::Node& node = graph_.node(loops_.values[fold.id].node);
-    const std::string operands[] = {"a", "b"};
-    functions_.open("{0} {1}({0} a, {0} b) {{", fold.type, fold.function);
-    functions_.line("{}{} both = {};", fold.type == "float" ? "precise " : "", fold.type,
-                    ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native(), operands));
-    functions_.line("return both;");
-    functions_.close();
-    functions_.blank();
-  }
+  for (const RowFold& fold : row_folds_) join_function(fold.id, fold.type, fold.function);
 }
 
 void Matrix::declare() {
@@ -197,6 +146,7 @@ Result<void> Matrix::main_function() {
   main_.open("void main() {{");
   locate_tile();
   declare();
+  VKF_CHECK_OK(find_row_values());
   const std::int64_t all_steps = schedule::ceil_div(count(tile_.k), shape_.k);
   std::string first, steps = numbers_.size(all_steps);
   if (schedule_.parts > 1) {
@@ -229,7 +179,7 @@ Result<void> Matrix::main_function() {
   main_.line("barrier();");
   main_.close();
   finish_rows();
-  VKF_CHECK_OK(tile_.unit ? store_strips() : store_results());
+  VKF_CHECK_OK(tile_.unit ? store_strips() : tails_.empty() ? store_results() : store_tails());
   main_.close();
   return {};
 }
@@ -354,13 +304,22 @@ std::string Matrix::limits_of_results(int elements) {
   return inside;
 }
 
-Result<void> Matrix::store_one(const std::string& row, const std::function<std::string(std::size_t sum, int e)>& sum_of, const std::string& loaded) {
+std::string Matrix::known_name(ValueId id, const std::string& row, int e, const std::function<std::string(std::size_t sum, int e)>& sum_of) const {
+  for (const RowFold& fold : row_folds_) {
+    if (fold.id == id) return fmt::format("{}[{}]", fold.finished, row);
+  }
+  for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
+    if (tile_.sums[s].fold == id) return sum_of(s, e);
+  }
+  return fmt::format("{}[{}]", row_arrays_.at(id), row);
+}
+
+Result<void> Matrix::store_one(const std::function<std::string(ValueId known, int e)>& name_of, const std::string& loaded) {
   const std::string inside = limits_of_results(tile_.elements);
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
     std::vector<std::string> all;
-    for (const RowFold& fold : row_folds_) all.push_back(fmt::format("{}[{}]", fold.finished, row));
-    for (std::size_t s = 0; s < sums_.size(); ++s) all.push_back(sum_of(s, e));
+    for (ValueId id : results_known_) all.push_back(name_of(id, e));
     return all;
   }, loaded));
   if (!inside.empty()) main_.close();
@@ -409,11 +368,12 @@ Result<void> Matrix::joining_main() {
     main_.line("[[unroll]] for (uint part = 1u; part < {}u; ++part) {} += {}{});", schedule_.parts, sums_[s], open, partial_at("part", s, per_four));
   }
   VKF_CHECK_OK(store_item(results_, [&](int e) {
+    const auto sum_of = [&](std::size_t s, int element) {
+      const std::string within = tile_.elements == 1 ? fmt::format("[item % {}u]", per_four) : fmt::format("[item % {}u * {}u + {}u]", per_four, tile_.elements, element);
+      return per_four == 1 ? fmt::format("{}.{}", sums_[s], "xyzw"[element]) : sums_[s] + within;
+    };
     std::vector<std::string> all;
-    for (const std::string& sum : sums_) {
-      const std::string within = tile_.elements == 1 ? fmt::format("[item % {}u]", per_four) : fmt::format("[item % {}u * {}u + {}u]", per_four, tile_.elements, e);
-      all.push_back(per_four == 1 ? fmt::format("{}.{}", sum, "xyzw"[e]) : sum + within);
-    }
+    for (ValueId id : results_known_) all.push_back(known_name(id, {}, e, sum_of));
     return all;
   }));
   main_.close();
@@ -439,10 +399,11 @@ Result<void> Matrix::store_results() {
   main_.line("uint item = {};", per_four == 1 ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, lanes_n)
                                               : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + lane_n) * {1}u + g % {1}u", shape_.n / tile_.elements, per_four, lanes_n));
   const std::string place = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns), columns == 1 ? "" : per_four == 1 ? " + g" : fmt::format(" + g / {}u", per_four));
-  VKF_CHECK_OK(store_one(fmt::format("lane_m * {}u + i", shape_.lane_m), [&](std::size_t s, int e) {
+  const auto sum_of = [&](std::size_t s, int e) {
     const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
     return fmt::format("{}[{}]{}", sums_[s], place, per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within);
-  }));
+  };
+  VKF_CHECK_OK(store_one([&](ValueId id, int e) { return known_name(id, fmt::format("lane_m * {}u + i", shape_.lane_m), e, sum_of); }));
   main_.close();
   main_.close();
   return {};
@@ -468,7 +429,7 @@ Result<void> Matrix::store_strips() {
   const int together = std::min(all / shape_.lanes, kMostItemsTogether);
   const auto waits = [&](ValueId id) { return !loops_.values[id].data.empty(); };  // for another load, which says where it is
   const bool data = std::any_of(results_.vectors.begin(), results_.vectors.end(), waits);
-  const bool ahead = !leaves_parts() && !results_.vectors.empty() && !data && all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
+  const bool ahead = !leaves_parts() && tails_.empty() && !results_.vectors.empty() && !data && all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
   const std::string strip_row = strips > 1 ? fmt::format("i / {}u", strips) : "i";
   const auto locate = [&](bool stays_inside) {
     main_.line("uint row = g / {}u;", items);
@@ -499,6 +460,12 @@ Result<void> Matrix::store_strips() {
     }
   }
   main_.line("{}", kSubgroupBarrier);
+  if (!tails_.empty()) {
+    VKF_CHECK_OK(store_tails_of_strip(locate, all / shape_.lanes));
+    main_.line("{}", kSubgroupBarrier);
+    if (rounds > 1) main_.close();
+    return {};
+  }
   if (ahead && !at_once) {
     main_.open("for (uint start = gl_SubgroupInvocationID; start < {}u; start += {}u) {{", all, together * shape_.lanes);
     load_ahead("start");
@@ -520,15 +487,14 @@ Result<void> Matrix::store_strips() {
     if (per_four == 1) return fmt::format("{}.{}", fours[s], "xyzw"[e]);
     return fmt::format("{}[column % {}u{}]", fours[s], per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
   };
-  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; }) : store_one("in_tile", sum_of, ahead ? "[u]" : ""));
+  const auto known = [&](ValueId id, int e) { return known_name(id, "in_tile", e, sum_of); };
+  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; }) : store_one(known, ahead ? "[u]" : ""));
   main_.close();
   if (ahead && !at_once) main_.close();
   main_.line("{}", kSubgroupBarrier);
   if (rounds > 1) main_.close();
   return {};
 }
-
-}  // namespace
 
 Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,

@@ -29,6 +29,10 @@ Result<ir::Graph> store_operands(const ir::Graph& graph);
 /// node of its own, and the plan decides whether a kernel writes it.
 Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 
+/// Norms after contractions whose readers are contractions, or join the results of others: with statistics in parts, one for each
+/// block of a row, which readers join. Nothing where there are none. Not of run_pipeline(): the plan tries it.
+Result<std::optional<ir::Graph>> split_statistics(const ir::Graph& graph);
+
 struct Options {
   bool identities = true;  ///< drop_identities
   bool reorder = true;     ///< of canonicalize

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/mutations.hpp"
+#include "passes/passes.hpp"
 #include "ir/structured.hpp"
 
 namespace vkfuse::plan {
@@ -234,6 +235,11 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   VKF_TRY(name, member<std::string>(json, "graph"));
   VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
   VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
+  // The plan may be of the graph whose norms have statistics in parts.
+  if (graph_digest != digest_of(graph)) {
+    VKF_TRY(split, passes::split_statistics(graph));
+    if (split && graph_digest == digest_of(*split)) graph = *std::move(split);
+  }
   if (graph_digest != digest_of(graph)) {
     return invalid("The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two differ.", name, nodes, graph.name, graph.size());
   }

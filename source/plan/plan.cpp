@@ -4,10 +4,13 @@
 #include <map>
 
 #include "base/mutations.hpp"
+#include "passes/passes.hpp"
 
 namespace vkfuse::plan {
 
-Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
+namespace {
+
+Result<Plan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options) {
   VKF_TRY(parts, partition::partition(graph, target, options));
   Plan plan;
   plan.target = target;
@@ -17,6 +20,24 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   }
   plan.graph = std::move(graph);
   return plan;
+}
+
+}  // namespace
+
+Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
+  std::optional<ir::Graph> split;
+  if (options.fusion && options.policy == partition::Policy::bytes && options.has(partition::Mechanism::statistics)) {
+    VKF_TRY(found, passes::split_statistics(graph));
+    split = std::move(found);
+  }
+  VKF_TRY(plan, make_plan_as_is(std::move(graph), target, options));
+  if (!split) return plan;
+  // Which is faster is decided at the sizes that stand for symbols, as everything else is.
+  const SymbolValues symbols = schedule::nominal_symbols(plan.graph);
+  VKF_TRY(other, make_plan_as_is(*std::move(split), target, options));
+  VKF_TRY(whole, totals(plan, symbols));
+  VKF_TRY(in_parts, totals(other, symbols));
+  return in_parts.modelled_us < whole.modelled_us ? other : plan;
 }
 
 namespace {

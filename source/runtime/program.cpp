@@ -56,13 +56,15 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
   VKF_TRY(target, context.target(rungs_for(prepared)));
+  if (options.costs) target.costs = options.costs;
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;
-  inputs_ = inputs_as_written(graph, prepared);
   partition::Options planning = options.planning;
   planning.fusion = options.fusion;
+  prepared_ = prepared;
   VKF_TRY(plan, options.plan.empty() ? plan::make_plan(std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
   plan_ = std::move(plan);
+  inputs_ = inputs_as_written(graph, plan_.graph);
   codegen::EmitOptions emitting;
   emitting.numerics = options.numerics;
   forms_ = std::make_unique<Forms>(plan_, options.tuning, emitting);
@@ -87,7 +89,7 @@ Result<void> Program::check(Context& context, const ir::Graph& graph, const Prog
   return {};
 }
 
-Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(plan_.graph, plan_.target, {false}); }
+Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(prepared_, plan_.target, {false}); }
 
 Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symbols) {
   {

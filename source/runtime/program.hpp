@@ -23,6 +23,7 @@ struct ProgramOptions {
   passes::Options passes;
   std::string plan;         ///< of a file: nothing is planned, and `planning` is not looked at
   schedule::Tuning tuning;  ///< for sweeps and tests
+  std::optional<CostModel> costs;  ///< that planning counts with instead of the device's own: for tests
   /// What one submission may take: drivers reset a device after some seconds, and others wait meanwhile.
   double longest_submission_us = 250e3;
 };
@@ -159,6 +160,7 @@ class Program {
 
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
+  ir::Graph prepared_;  ///< by the passes; that of the plan may have norms with statistics in parts
   plan::Plan plan_;
   std::unique_ptr<Forms> forms_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;

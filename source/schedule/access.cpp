@@ -394,7 +394,7 @@ double compute_cost(const ir::Graph& graph, const Loops& loops) {
     const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::fold || value.kind == Value::Kind::contract || value.kind == Value::Kind::scan || value.kind == Value::Kind::position;
     if (!computes) continue;
     double evaluations = 1;
-    const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~loops.inner() : value.kind == Value::Kind::contract ? value.axes | loops.inner() : value.axes;
+    const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~loops.inner() : value.kind == Value::Kind::contract ? value.axes | value.over : value.axes;
     for (std::size_t i = 0; i < loops.axes.size(); ++i) evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
     const ops::OpRow& op = *graph.node(value.node).op;
     // A product and its sum are one multiply-add.

@@ -35,7 +35,10 @@ bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
     if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return false;
-    if (value.kind == Value::Kind::contract) tile.contract = id;
+    if (value.kind == Value::Kind::contract) {
+      if (graph.node(value.node).op->cls != ops::OpClass::contraction) return false;
+      tile.contract = id;
+    }
     if (value.kind != Value::Kind::fold) continue;
     if (value.online == Value::Online::softmax) {
       tile.total = id;

@@ -45,11 +45,64 @@ constexpr std::int64_t kFewestSteps = 8;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
 constexpr std::int64_t kFarApart = 16;  ///< elements: neighbours in memory that share no sector
 
+/// Whether a lane can fold such values one by one.
+bool folds_plainly(const ir::Graph& graph, const Value& fold) {
+  const ops::Fold& how = graph.node(fold.node).op->fold;
+  return (how.kind == ops::Fold::Kind::plain || how.kind == ops::Fold::Kind::mean) && fold.online == Value::Online::no && has_vectors(graph.node(fold.node).type.dtype);
+}
+
+/// What is known of rows beforehand is of m alone, and each lane computes it for some rows.
+bool pose_row_values(const ir::Graph& graph, const Loops& loops, AxisSet others, MatrixTile& tile) {
+  std::vector<bool> asked(loops.values.size(), false);
+  for (const Value& value : loops.values) {
+    for (ValueId operand : value.operands) asked[operand] = asked[operand] || !value.beforehand;
+  }
+  for (const segment::Store& store : loops.stores) asked[store.value] = true;
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    if (!value.beforehand) {
+      if (value.kind == Value::Kind::contract) return false;
+      continue;
+    }
+    if ((value.axes & others) != 0 || !has_vectors(graph.node(value.node).type.dtype)) return false;
+    if (value.kind == Value::Kind::contract && (!folds_plainly(graph, value) || value.over != loops.inner())) return false;
+    if (asked[id]) tile.row_values.push_back(id);
+  }
+  return true;
+}
+
+/// Tails fold the innermost axes of n.
+bool pose_tails(const ir::Graph& graph, const Loops& loops, MatrixTile& tile) {
+  AxisSet over = 0;
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    if (value.kind != Value::Kind::tail) continue;
+    if (!folds_plainly(graph, value) || (over != 0 && over != value.over)) return false;
+    over = value.over;
+    tile.tails.push_back(id);
+  }
+  if (tile.tails.empty()) return true;
+  std::vector<int> inner;
+  for (auto axis = tile.n.rbegin(); axis != tile.n.rend() && ((over >> *axis) & 1u) != 0; ++axis) inner.insert(inner.begin(), *axis);
+  if (inner != axes_in(loops, over)) return false;
+  constexpr std::int64_t kLargestBlock = 256;
+  const std::int64_t block = count_along(loops, inner);
+  if (block % 4 != 0 || block > kLargestBlock || loops.axes[static_cast<std::size_t>(inner.back())].size % 4 != 0) return false;
+  tile.block = static_cast<int>(block);
+  tile.kept = loops.values[tile.tails.front()].operands[0];
+  const Value* last = &loops.values[tile.kept];
+  while (last->kind == Value::Kind::compute && ops::element_row(*graph.node(last->node).op).name == "cast") {
+    tile.kept = last->operands[0];
+    last = &loops.values[tile.kept];
+  }
+  return has_vectors(graph.node(loops.values[tile.kept].node).type.dtype);
+}
+
 /// The sets of axes, the factors and the sums; nothing where the loops are no such thing.
 std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
   const AxisSet columns = loops.columns();
-  const AxisSet rows = ((AxisSet{1} << loops.axes.size()) - 1) & ~columns;
-  if (loops.keys() != 0 || loops.inner() != 0 || loops.passes != 1) return std::nullopt;
+  const AxisSet rows = ((AxisSet{1} << loops.axes.size()) - 1) & ~columns & ~loops.inner();
+  if (loops.keys() != 0 || loops.passes != 1) return std::nullopt;
   MatrixTile tile;
   AxisSet m = 0;
   AxisSet n = 0;
@@ -81,7 +134,10 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
       }
       // Lanes beside each other store elements beside each other: n has the innermost axis of what is stored.
       const std::vector<int> order = loops.stores.empty() ? std::vector<int>() : memory_order(loops, loops.stores.front().offset);
-      const int last = order.empty() ? static_cast<int>(std::bit_width(rows)) - 1 : order.front();
+      int last = order.empty() ? static_cast<int>(std::bit_width(rows)) - 1 : order.front();
+      for (const Value& tail : loops.values) {
+        if (tail.kind == Value::Kind::tail) last = static_cast<int>(std::bit_width(tail.over)) - 1;  // those of one row are beside each other
+      }
       if (((m >> last) & 1u) != 0) std::swap(m, n);
     }
     if ((own(0) & n) != 0) std::swap(factors[0], factors[1]);
@@ -94,10 +150,8 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
   if (tile.sums.empty()) return std::nullopt;
   for (ValueId id : others) {
     const Value& fold = loops.values[id];
-    const ops::Fold& how = graph.node(fold.node).op->fold;
-    const bool known = how.kind == ops::Fold::Kind::plain || how.kind == ops::Fold::Kind::mean;
     const AxisSet own = loops.values[fold.operands[0]].axes;
-    if (!known || fold.online != Value::Online::no || (own & n) != 0 || (own & columns) == 0 || !has_vectors(graph.node(fold.node).type.dtype)) return std::nullopt;
+    if (!folds_plainly(graph, fold) || (own & n) != 0 || (own & columns) == 0) return std::nullopt;
     const auto first = std::find_if(tile.factors.begin(), tile.factors.end(), [](const Factor& one) { return !one.second; });
     tile.row_folds.push_back({id, static_cast<int>(first - tile.factors.begin())});
   }
@@ -108,6 +162,7 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
   tile.n = axes_in(loops, n);
   tile.k = axes_in(loops, columns);
   tile.batch = axes_in(loops, rows & ~m & ~n);
+  if (!pose_row_values(graph, loops, n | columns, tile) || !pose_tails(graph, loops, tile)) return std::nullopt;
   return tile;
 }
 
@@ -161,16 +216,36 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
     factor.crosses = false;
   }
   // A lane meets the same rows again and again where it reads along them.
-  for (const MatrixTile::RowFold& fold : tile.row_folds) {
-    Factor& factor = tile.factors[static_cast<std::size_t>(fold.factor)];
-    if (factor.along_k) continue;
+  const auto read_along_k = [&](Factor& factor) {
+    if (factor.along_k) return;
     factor.along_k = true;
     factor.crosses = false;
     factor.elements = std::max(1, along(graph, loops, cone_of(loops, factor.value), tile.k.back(), tuning).elements);
+  };
+  for (const MatrixTile::RowFold& fold : tile.row_folds) read_along_k(tile.factors[static_cast<std::size_t>(fold.factor)]);
+  for (Factor& factor : tile.factors) {
+    if (!factor.second && !tile.row_values.empty()) read_along_k(factor);
   }
   const std::int64_t size = loops.axes[static_cast<std::size_t>(tile.n.back())].size;
   tile.elements = 4;
   while (size % tile.elements != 0) tile.elements /= 2;
+}
+
+/// What is computed of rows before all else, from the loads on.
+std::vector<ValueId> values_of_rows(const Loops& loops) {
+  std::set<ValueId> all;
+  std::vector<ValueId> open;
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    if (loops.values[id].beforehand) open.push_back(id);
+  }
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!all.insert(id).second) continue;
+    open.insert(open.end(), loops.values[id].operands.begin(), loops.values[id].operands.end());
+    open.insert(open.end(), loops.values[id].data.begin(), loops.values[id].data.end());
+  }
+  return {all.begin(), all.end()};
 }
 
 void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
@@ -178,6 +253,10 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
   PartAccesses accesses(graph, loops, tuning, schedule);
   for (const Factor& factor : tile.factors) {
     accesses.add_factor(cone_of_factor(loops, tile, factor), factor.along_k ? tile.k : factor.second ? tile.n : tile.m, factor);
+  }
+  for (ValueId id : values_of_rows(loops)) {
+    const ValueId one[] = {id};
+    accesses.add(one, -1, 1);
   }
   accesses.add_results(cone_of_results(loops), tile.n.back(), tile.elements);
   accesses.write(schedule);
@@ -191,6 +270,9 @@ std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& f
 std::int64_t shared_bytes(const MatrixTile& tile) {
   std::int64_t bytes = 0;
   for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (row_fold_slots(tile, fold) + tile.shape.m);
+  bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.row_values.size()) * tile.shape.m;
+  // Of tails a four each, unless subgroups fold them among themselves.
+  if (!tile.unit) bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.tails.size()) * tile.shape.m * (tile.shape.n / 4);
   if (tile.unit) {
     for (const Factor& factor : tile.factors) {
       const std::int64_t extent = factor.second ? tile.shape.n : tile.shape.m;
@@ -306,7 +388,9 @@ bool fits_unit(const Target& target, const TileShape& shape, MatrixTile& tile) {
   const auto um = static_cast<int>(tile.unit->m);
   const auto un = static_cast<int>(tile.unit->n);
   if (shape.lane_m % um != 0 || shape.lane_n % un != 0 || shape.k % static_cast<int>(tile.unit->k) != 0 || shape.k % 8 != 0) return false;
+  if (!tile.tails.empty() && (!std::has_single_bit(static_cast<unsigned>(tile.block)) || tile.block / 4 > shape.lanes)) return false;
   for (tile.strip = shape.lane_n; tile.strip >= un; tile.strip -= un) {
+    if (!tile.tails.empty() && (tile.strip % tile.block != 0 || um * tile.strip / 4 % shape.lanes != 0)) continue;
     if (shape.lane_n % tile.strip == 0 && shared_bytes(tile) <= target.caps.shared_memory_bytes) return true;
   }
   return false;
@@ -322,7 +406,7 @@ bool splits(const ir::Graph& graph, const Loops& loops, const Target& target, co
   const bool words = std::all_of(tile.sums.begin(), tile.sums.end(), [&](const MatrixTile::Sum& sum) { return size_of(graph.node(loops.values[sum.fold].node).type.dtype) <= 4; });
   const std::int64_t steps = ceil_div(count_along(loops, tile.k), tile.shape.k);
   const bool fits = static_cast<std::uint64_t>(16 * parts * partial_fours(loops, tile)) <= target.caps.storage_buffer_range;
-  return words && fits && tile.row_folds.empty() && !loops.empty && ceil_div(steps, parts) * (parts - 1) < steps;
+  return words && fits && tile.row_folds.empty() && tile.row_values.empty() && tile.tails.empty() && !loops.empty && ceil_div(steps, parts) * (parts - 1) < steps;
 }
 
 std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, MatrixTile tile,
@@ -342,6 +426,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
     if (ceil_div(count, shape.k) + elements + shape.k / elements > longest_sum_chain(count) + 64) return std::nullopt;
   }
   if (tile.unit && !fits_unit(target, shape, tile)) return std::nullopt;
+  if (!tile.tails.empty() && shape.n % tile.block != 0) return std::nullopt;
   if (!whole || shape.workgroup() > limit || shared_bytes(tile) > target.caps.shared_memory_bytes) return std::nullopt;
   if (parts > 1 && !splits(graph, loops, target, tile, parts)) return std::nullopt;
   tile.tiles_m = ceil_div(count_along(loops, tile.m), shape.m);
@@ -386,7 +471,7 @@ std::optional<Schedule> matrix_like(const ir::Graph& graph, const Loops& loops, 
   const MatrixTile& tile = wanted.matrix;
   const auto same = [](const Factor& a, const Factor& b) { return a.value == b.value && a.second == b.second; };
   if (!posed || posed->batch != tile.batch || posed->m != tile.m || posed->n != tile.n || posed->k != tile.k || posed->sums.size() != tile.sums.size() ||
-      posed->row_folds.size() != tile.row_folds.size() || !std::equal(posed->factors.begin(), posed->factors.end(), tile.factors.begin(), tile.factors.end(), same)) {
+      posed->row_folds.size() != tile.row_folds.size() || posed->row_values != tile.row_values || posed->tails != tile.tails || posed->block != tile.block || !std::equal(posed->factors.begin(), posed->factors.end(), tile.factors.begin(), tile.factors.end(), same)) {
     return std::nullopt;
   }
   // Items lie within the axes that they lie along.

@@ -128,6 +128,11 @@ std::vector<ValueId> cone_of_results(const Loops& loops) {
     const std::vector<ValueId> cone = cone_of(loops, store.value);
     all.insert(cone.begin(), cone.end());
   }
+  for (const Value& value : loops.values) {
+    if (value.kind != Value::Kind::tail) continue;
+    const std::vector<ValueId> cone = cone_of(loops, value.operands[0]);
+    all.insert(cone.begin(), cone.end());
+  }
   return {all.begin(), all.end()};
 }
 
@@ -138,7 +143,7 @@ std::vector<ValueId> cone_of(const Loops& loops, ValueId value, std::span<const 
     const ValueId id = open.back();
     open.pop_back();
     const bool stop = std::find(stops.begin(), stops.end(), id) != stops.end();
-    if (stop || loops.values[id].kind == Value::Kind::fold || !all.insert(id).second) continue;
+    if (stop || loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::tail || loops.values[id].beforehand || !all.insert(id).second) continue;
     open.insert(open.end(), loops.values[id].operands.begin(), loops.values[id].operands.end());
     open.insert(open.end(), loops.values[id].data.begin(), loops.values[id].data.end());
   }

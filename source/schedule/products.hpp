@@ -6,8 +6,6 @@
 
 namespace vkfuse::schedule {
 
-std::vector<int> axes_in(const segment::Loops& loops, segment::AxisSet set);
-
 /// Whether the lane type of a dtype has vectors of four 32-bit registers.
 bool has_vectors(DType dtype);
 

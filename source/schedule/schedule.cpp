@@ -22,9 +22,13 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
     }
     if (matrix) matrix->factors_after_sums = moved.has_value();
     if (!matrix && loops.inner() != 0) {
-      return unsupported("A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights are multiplied and added up, of at most 256 elements each.");
+      return unsupported("A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights are multiplied and added up, or "
+                         "where a tile of the product has whole rows, of at most 256 elements each; a fold of its own beside a contraction is where it is of rows of the first factor.");
     }
     auto rows = best_rows(graph, loops, target, tuning);
+    const bool has_tails = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::tail; });
+    if (!matrix && has_tails) return unsupported("A product and folds of its results are one kernel where tiles have whole rows of what is folded: a multiple of four, at most 256 elements.");
+    if (has_tails) return *std::move(matrix);
     const bool forced = tuning.matrix.value_or(false) || loops.inner() != 0;
     if (matrix && (!rows || forced || matrix->modelled_us < rows->modelled_us)) return *matrix;
     return rows;

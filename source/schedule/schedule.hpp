@@ -130,6 +130,13 @@ struct MatrixTile {
     int factor = 0;  ///< of `factors`; its items lie along k
   };
   std::vector<RowFold> row_folds;
+  /// Known beforehand, of m alone, and asked for by what is not: computed once for each row of the tile.
+  std::vector<segment::ValueId> row_values;
+  /// Folds over the innermost `block` positions of n, of which a tile has whole ones: of a row's results, as partial statistics
+  /// for a norm that follows.
+  std::vector<segment::ValueId> tails;
+  segment::ValueId kept = 0;  ///< with them: what results become before they are folded; stays in registers meanwhile
+  int block = 0;
   int elements = 1;         ///< neighbours along n that are stored together; divides the innermost axis of n
   std::int64_t tiles_m = 1, tiles_n = 1;
 };
@@ -250,13 +257,16 @@ bool varies_in_item(const segment::Loops& loops, const Schedule& schedule, const
 /// Rows: accumulators of one scan in shared memory, two halves; 0 where lanes need none to scan.
 int scan_slots(const Schedule& schedule);
 
+/// The axes of a set, outermost first.
+std::vector<int> axes_in(const segment::Loops& loops, segment::AxisSet set);
+
 /// Positions along axes that are counted as one.
 std::int64_t count_along(const segment::Loops& loops, std::span<const int> axes);
 
 /// The values that `value` is computed from, itself included, up to (and without) what folds and `stops`.
 std::vector<segment::ValueId> cone_of(const segment::Loops& loops, segment::ValueId value, std::span<const segment::ValueId> stops = {});
 
-/// The same of all stores: what is computed after whatever folds.
+/// The same of all stores and tails: what is computed after whatever folds.
 std::vector<segment::ValueId> cone_of_results(const segment::Loops& loops);
 
 /// The same of all that is computed while a factor is read: itself, and what its row folds fold. `factor` is one

@@ -411,6 +411,14 @@ Result<void> Builder::process_fold(ValueId id) {
     }
     return {};
   }
+  if (runs_apart(node_id, rows, product(folded))) {
+    VKF_TRY(along, add_inner_axes(node_id, folded));
+    demands_[id].value.kind = Value::Kind::contract;
+    demands_[id].value.over = AxisSet{1} << along.group;
+    const ValueId made = demand(operand, with(along.coordinates), context);
+    demands_[id].value.operands = {made};
+    return {};
+  }
   VKF_CHECK_OK(settle_columns(node_id, rows, product(folded)));
   if (wanted_split_) return {};
   if (const int whole = of_whole_rows(context); whole != context) {
@@ -446,16 +454,51 @@ Builder::Coordinates Builder::columns_of_fold(const Sizes& folded, int context, 
   return index::delinearize(column_position(), folded);
 }
 
-/// The axes over which a contraction runs whose results are folded in turn.
-Result<void> Builder::add_inner_axes(ir::NodeId node, const Sizes& contracted, Coordinates& along) {
-  if (!own_axes_.empty()) return unsupported("%{} contracts for every element of a row, and so does another member of the kernel.", node);
+Result<Builder::Inner> Builder::add_inner_axes(ir::NodeId node, const Sizes& sizes) {
+  if (!own_axes_.empty() && own_role_ == Role::key) return unsupported("%{} folds values beside rows that another member of the kernel sorts.", node);
+  const bool contracts = graph_.node(node).op->cls == ops::OpClass::contraction;
+  if (contracts && contracts_inside_) return unsupported("%{} contracts for every element of a row, and so does another member of the kernel.", node);
+  contracts_inside_ = contracts_inside_ || contracts;
   own_role_ = Role::inner;
-  for (std::size_t i = 0; i < contracted.size(); ++i) {
-    if (contracted[i] == 1) continue;
-    own_axes_.push_back({static_cast<AxisId>(axes_.size() + own_axes_.size()), contracted[i], -1, 0});
-    along[i] = Expr::axis(own_axes_.back().id, contracted[i]);
+  // Folds over as many positions run side by side.
+  const auto known = std::find_if(inner_.begin(), inner_.end(), [&](const auto& one) { return !contracts && one.first == sizes; });
+  if (known != inner_.end()) return known->second;
+  Coordinates along(sizes.size(), Expr(0));
+  const int group = own_groups_++;
+  std::vector<BaseAxis> made;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1) continue;
+    made.push_back({static_cast<AxisId>(axes_.size() + own_axes_.size() + made.size()), sizes[i], -1, 0, group});
+    along[i] = Expr::axis(made.back().id, sizes[i]);
   }
-  return {};
+  // Those of a contraction come first: they may become columns.
+  own_axes_.insert(contracts ? own_axes_.begin() : own_axes_.end(), made.begin(), made.end());
+  const Inner inner{group, std::move(along)};
+  if (!contracts) inner_.emplace_back(sizes, inner);
+  return inner;
+}
+
+bool Builder::is_after_contraction(ir::NodeId node) const {
+  std::vector<ir::NodeId> open{node};
+  std::set<ir::NodeId> seen;
+  while (!open.empty()) {
+    const ir::NodeId one = open.back();
+    open.pop_back();
+    if (!std::binary_search(segment_.members.begin(), segment_.members.end(), one) || !seen.insert(one).second) continue;
+    if (graph_.node(one).op->cls == ops::OpClass::contraction) return true;
+    open.insert(open.end(), graph_.node(one).operands.begin(), graph_.node(one).operands.end());
+  }
+  return false;
+}
+
+bool Builder::runs_apart(ir::NodeId node, std::span<const Expr> rows, std::int64_t count) const {
+  const auto contracts = [&](ir::NodeId id) { return graph_.node(id).op->cls == ops::OpClass::contraction; };
+  if (!columns_known_ || std::none_of(segment_.members.begin(), segment_.members.end(), contracts)) return false;
+  if (std::any_of(rows.begin(), rows.end(), [&](const Expr& row) { return changes_along_columns(row); })) return false;
+  if (!base_.fold || !contracts(*base_.fold)) return !is_after_contraction(node);
+  std::int64_t columns = 1;
+  for (const BaseAxis& axis : axes_) columns *= columns_.count(axis.id) != 0 ? axis.size : 1;
+  return columns != count;
 }
 
 /// A product per position of the contracted axes, and its fold over them.
@@ -489,7 +532,9 @@ Result<void> Builder::process_contraction(ValueId id) {
     for (const Expr& row : rows) {
       if (request_split(row)) return {};
     }
-    VKF_CHECK_OK(add_inner_axes(node_id, contracted, columns));
+    VKF_TRY(inner, add_inner_axes(node_id, contracted));
+    demands_[id].value.over = AxisSet{1} << inner.group;
+    columns = inner.coordinates;
   } else if (folds) {
     VKF_CHECK_OK(settle_columns(node_id, rows, product(contracted)));
     if (wanted_split_) return {};

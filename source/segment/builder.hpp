@@ -31,6 +31,7 @@ class Builder {
     std::int64_t size = 1;
     int dim = 0;
     int piece = 0;
+    int group = 0;  ///< of own axes: those that one member runs over
   };
   using Coordinates = std::vector<index::Expr>;
 
@@ -100,7 +101,15 @@ class Builder {
   Result<void> process_gather(ValueId id);
   Result<void> process_fold(ValueId id);
   Result<void> process_contraction(ValueId id);
-  Result<void> add_inner_axes(ir::NodeId node, const Sizes& contracted, Coordinates& along);
+  /// Axes beside the columns over which a contraction or a fold runs.
+  struct Inner {
+    int group = 0;
+    Coordinates coordinates;
+  };
+  Result<Inner> add_inner_axes(ir::NodeId node, const Sizes& sizes);
+  [[nodiscard]] bool is_after_contraction(ir::NodeId node) const;
+  /// Whether a fold has nothing to do with the columns: of a row's statistics that came in parts, beside a contraction.
+  [[nodiscard]] bool runs_apart(ir::NodeId node, std::span<const index::Expr> rows, std::int64_t count) const;
   struct Folded {
     ir::NodeId node = 0;
     std::function<Coordinates(const Coordinates&)> at;  ///< where it is read, of a position along what is folded
@@ -127,6 +136,9 @@ class Builder {
   std::vector<BaseAxis> axes_;
   std::vector<BaseAxis> own_axes_;
   Role own_role_ = Role::key;
+  int own_groups_ = 0;
+  std::vector<std::pair<Sizes, Inner>> inner_;  ///< of folds
+  bool contracts_inside_ = false;  ///< one of them is a contraction's
   Coordinates base_coordinates_;
   std::set<index::AxisId> columns_;
   bool columns_known_ = false;

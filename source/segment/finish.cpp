@@ -17,6 +17,7 @@ struct LooseAxis {
   AxisId id = 0;
   std::int64_t size = 1;
   Role role = Role::row;
+  int group = 0;  ///< of inner axes
 };
 
 /// Applies `visit` to every index expression of the loops.
@@ -56,8 +57,8 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
     if (!split) return;
     const auto at = std::find_if(axes.begin(), axes.end(), [&](const LooseAxis& axis) { return axis.id == split->axis; });
     check(at != axes.end(), "a split names an axis of the loops");
-    const LooseAxis outer{next++, at->size / split->factor, at->role};
-    const LooseAxis inner{next++, split->factor, at->role};
+    const LooseAxis outer{next++, at->size / split->factor, at->role, at->group};
+    const LooseAxis inner{next++, split->factor, at->role, at->group};
     substitute_all(loops, {{split->axis, Expr::axis(outer.id, outer.size) * split->factor + Expr::axis(inner.id, inner.size)}});
     *at = outer;
     axes.insert(at + 1, inner);
@@ -65,7 +66,7 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
 }
 
 bool mergeable(const Loops& loops, const LooseAxis& outer, const LooseAxis& inner) {
-  if (outer.role != inner.role) return false;
+  if (outer.role != inner.role || outer.group != inner.group) return false;
   bool same = true;
   for_each_access(loops, [&](const Expr& expr) {
     if (!same) return;
@@ -82,7 +83,7 @@ void merge_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
       ++i;
       continue;
     }
-    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].role};
+    const LooseAxis merged{next++, axes[i - 1].size * axes[i].size, axes[i].role, axes[i].group};
     // In every access the pair is one linear term, so the outer axis may stand for nothing.
     const std::map<AxisId, Expr> map{{axes[i - 1].id, Expr(0)}, {axes[i].id, Expr::axis(merged.id, merged.size)}};
     substitute_all(loops, map);
@@ -98,7 +99,7 @@ AxisSet set_of(const Expr& expr) {
 }
 
 /// Axes and data of every value, operands first.
-void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers) {
+void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers, const std::function<bool(const Value&)>& is_contraction) {
   const AxisSet columns = loops.columns();
   for (Value& value : loops.values) {
     std::vector<const Expr*> own{&value.offset};
@@ -117,8 +118,12 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers) {
     for (ValueId id : value.data) value.axes |= loops.values[id].axes;
     if (value.kind == Value::Kind::fold) value.axes &= ~columns;
     if (value.kind == Value::Kind::sort) value.axes &= ~loops.keys();
-    if (value.kind == Value::Kind::contract) value.axes &= ~loops.inner();
+    if (value.kind == Value::Kind::contract) value.axes &= ~value.over;
     // Every row has a running fold of its own, even where the rows are equal.
+    const bool made_of_such = value.kind == Value::Kind::compute && std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId id) {
+      return loops.values[id].beforehand && (value.axes & ~loops.values[id].axes) == 0;
+    });
+    value.beforehand = made_of_such || (value.kind == Value::Kind::contract && !is_contraction(value));
     if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
 }
@@ -189,7 +194,7 @@ Result<Loops> Builder::finish() {
   for (const BaseAxis& axis : axes_) {
     if (is_column(axis.id)) axes.push_back({axis.id, axis.size, Role::column});
   }
-  for (const BaseAxis& axis : own_axes_) axes.push_back({axis.id, axis.size, own_role_});
+  for (const BaseAxis& axis : own_axes_) axes.push_back({axis.id, axis.size, own_role_, axis.group});
   split_axes(loops, axes, kFirstFresh);
   merge_axes(loops, axes, 2 * kFirstFresh);
   if (axes.size() > 32) return unsupported("Its loops have {} axes, and a kernel has 32 at most.", axes.size());
@@ -206,11 +211,17 @@ Result<Loops> Builder::finish() {
   substitute_all(loops, last);
   loops.empty = std::find(base_.sizes.begin(), base_.sizes.end(), 0) != base_.sizes.end();
   loops.backwards = backwards_.value_or(false);
-  derive_axes(loops, numbers);
+  for (Value& value : loops.values) {
+    const AxisSet groups = std::exchange(value.over, 0);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i].role == Role::inner && ((groups >> axes[i].group) & 1u) != 0) value.over |= AxisSet{1} << i;
+    }
+  }
+  derive_axes(loops, numbers, [&](const Value& value) { return graph_.node(value.node).op->cls == ops::OpClass::contraction; });
   loops.data = std::move(numbers);
   for (Store& store : loops.stores) store.axes = set_of(store.offset);
   derive_stages(loops);
-  return with_parts_together(std::move(loops));
+  return with_parts_together(with_tails(graph_, std::move(loops)));
 }
 
 }  // namespace vkfuse::segment

@@ -106,9 +106,21 @@ ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, c
   return last;
 }
 
+/// The first member that folds what the contraction `last` leads to, over as many positions as that has results.
+std::optional<ir::NodeId> fold_of_sums(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, ir::NodeId last) {
+  const auto sums = resolve(graph.node(last).type.shape, symbols);
+  if (!sums) return std::nullopt;
+  for (ir::NodeId id : members_above(graph, segment, last)) {
+    if (graph.node(id).op->cls != ops::OpClass::reduce) continue;
+    const auto sizes = positions_of(graph, id, symbols);
+    if (sizes && product(*sizes) == product(*sums)) return id;
+  }
+  return std::nullopt;
+}
+
 /// Chooses the base: the value whose elements the axes are, and whether that is a stored one. The last
 /// contraction runs over the most positions; without one it is the first member that folds.
-Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
+Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, bool after_contraction) {
   Base base;
   std::int64_t wanted = -1;
   for (ir::NodeId id : segment.members) {
@@ -122,6 +134,12 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
   // Of contractions over as many positions, one that leads to all stores finds a place for each: of an LSTM's gates the last leads to the
   // state, but not to the cell.
   if (base.fold && base.node == *base.fold && segment.stores.size() > 1) base.fold = base.node = leading_contraction(graph, segment, symbols, *base.fold);
+  if (after_contraction) {
+    const auto later = fold_of_sums(graph, segment, symbols, *base.fold);
+    base.fold = later;
+    base.node = graph.node(*later).operands[0];
+    base.sizes = *positions_of(graph, *later, symbols);
+  }
   const auto fold = base.fold;
   if (fold) {
     VKF_CHECK_OK(element_count(base.sizes));
@@ -241,7 +259,12 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
     if (segment.members.size() == 1) return loops_of_kernel(graph, *own, symbols);
     return unsupported("'{}' is a kernel of the user's, in which nothing else is computed.", std::get<ir::KernelPayload>(graph.node(*own).payload).name);
   }
-  VKF_TRY(base, choose_base(graph, segment, symbols));
+  VKF_TRY(base, choose_base(graph, segment, symbols, false));
+  const bool contracts = base.fold && graph.node(*base.fold).op->cls == ops::OpClass::contraction;
+  if (contracts && fold_of_sums(graph, segment, symbols, *base.fold)) {
+    VKF_TRY(later, choose_base(graph, segment, symbols, true));
+    return place_stores(graph, segment, symbols, std::move(later));
+  }
   return place_stores(graph, segment, symbols, std::move(base));
 }
 

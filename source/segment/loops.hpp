@@ -17,7 +17,7 @@ enum class Role : std::uint8_t {
   row,
   column,  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
   key,     ///< runs over the elements of a row that is sorted: in what they are computed from alone
-  inner,   ///< what a contraction at every row and column runs over: in its factors alone
+  inner,   ///< what a contraction, or a fold, beside the columns runs over: in its operand alone
 };
 
 /// One axis of the loop nest; its id is its place in Loops::axes. By role; within each, outermost first.
@@ -52,7 +52,9 @@ struct Value {
     fold,      ///< operands[0] folded over all columns, by `node`
     scan,      ///< the fold of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs it
     sort,      ///< entry `offset` of the order of operands[0] along the keys of the row, by `node`
-    contract,  ///< operands[0], a product, added up over the inner axes, by `node`: known at every row and column
+    contract,  ///< operands[0] folded over the inner axes `over`, by `node`: a contraction at every row and column, or a fold
+               ///< of something that columns have nothing to do with
+    tail,      ///< operands[0] folded over the rows `over`, by `node`, when sums over the columns are known: known at all other rows
   };
   Kind kind = Kind::literal;
   ir::NodeId node = 0;
@@ -62,6 +64,8 @@ struct Value {
   std::vector<ValueId> data;  ///< values that `offset` or the guards use as data: Expr::data(id)
   std::int64_t buffer_elements = 0;  ///< of a load's node
   AxisSet axes = 0;           ///< what the value depends on
+  AxisSet over = 0;           ///< contract, tail: what they fold
+  bool beforehand = false;    ///< a fold over inner axes that is no contraction, or computed from such folds alone: known before the columns are run over
   /// A fold that one pass computes together with another one, its partner, from the partner's operand: the sum
   /// of exponentials below a maximum, or of squares around a mean.
   enum class Online : std::uint8_t { no, softmax, moments };
@@ -137,6 +141,10 @@ std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loop
 /// the sums, where they depend on folds: a norm before a matrix product, the divisor of a softmax before the
 /// product with its values. Nothing where there is no such factor.
 std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops);
+
+/// The same loops where sums of products come first and the folds of what they lead to afterwards: what they fold are rows, and
+/// what a contraction runs over are the columns. As they are where no contraction is folded.
+Loops with_tails(const ir::Graph& graph, Loops loops);
 
 /// The same loops over a part of each axis at which choices change from one equal part to the next (a concatenation,
 /// an assignment to a slice), all parts computed at each position: a result is then stored part by part. As they

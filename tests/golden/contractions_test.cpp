@@ -18,10 +18,10 @@ struct Kernels {
   std::string text;
 };
 
-Kernels kernels_of(const ir::Graph& graph) {
+Kernels kernels_of(const ir::Graph& graph, const Target& target = discrete_gpu()) {
   const ir::Graph prepared = must(passes::run_pipeline(graph));
-  const plan::Plan made = must(plan::make_plan(prepared, discrete_gpu()));
-  const plan::Plan unfused = must(plan::make_plan(prepared, discrete_gpu(), {false}));
+  const plan::Plan made = must(plan::make_plan(prepared, target));
+  const plan::Plan unfused = must(plan::make_plan(prepared, target, {false}));
   const SymbolValues symbols = schedule::nominal_symbols(prepared);
   const auto steps = must(plan::schedule_all(made, symbols));
   Kernels kernels;
@@ -81,6 +81,33 @@ TEST(Blocks, ABertBlockIsFiveKernelsAndTwoNorms) {
   const Tensor y = norm(linear(hidden, "w2", "b2", kHidden, kWidth) + first, "s2", "t2");
   const Kernels kernels = kernels_of(graph_of({y}));
   EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "rows", "matrix", "matrix", "rows"})) << kernels.text;
+}
+
+/// BERT-base where launches are dear: as few kernels as contractions. The products leave statistics of their rows in parts, and who
+/// reads the norm, a product or the residual of one, joins them.
+TEST(Blocks, ABertBlockIsFiveKernelsWhereLaunchesAreDear) {
+  constexpr std::int64_t kRows = 384, kUnits = 768, kHidden = 3072, kParts = 12;
+  int weight = 0;
+  const auto linear = [&](const Tensor& in, std::int64_t from, std::int64_t to) {
+    const int number = weight++;
+    return matmul(in, weights(fmt::format("w{}", number).c_str(), from, to)) + input(fmt::format("b{}", number).c_str(), {to});
+  };
+  const auto norm = [&](const Tensor& in) {
+    const int number = weight++;
+    return normalize(in, {1}, 1e-5) * input(fmt::format("s{}", number).c_str(), {kUnits}) + input(fmt::format("t{}", number).c_str(), {kUnits});
+  };
+  const auto block = [&](const Tensor& x) {
+    const Tensor qkv = linear(x, kUnits, 3 * kUnits).reshape({kRows, 3, kParts, kUnits / kParts});
+    const Tensor looked = attention(third(qkv, 0), third(qkv, 1), third(qkv, 2));
+    const Tensor first = norm(linear(looked.squeeze(0).permute({1, 0, 2}).reshape({kRows, kUnits}), kUnits, kUnits) + x);
+    const Tensor grown = linear(first, kUnits, kHidden);
+    return norm(linear(grown * 0.5 * (erf(grown * 0.7071067811865476) + 1.0), kHidden, kUnits) + first);
+  };
+  Target dear = discrete_gpu();
+  dear.costs = schedule::costs_of(dear);
+  dear.costs->launch_us = 40;
+  const Kernels kernels = kernels_of(graph_of({linear(block(block(input("x", {kRows, kUnits}))), kUnits, kUnits)}), dear);
+  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "matrix", "matrix", "matrix", "attention", "matrix", "matrix", "matrix", "matrix"})) << kernels.text;
 }
 
 TEST(Blocks, AProductWithWhatStandsAroundItIsOneKernel) {

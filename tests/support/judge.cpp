@@ -30,6 +30,7 @@ Executable compile_graph(const ir::Graph& graph, const Build& how) {
   options.numerics = numerics_of(how.numerics);
   options.fusion = how.fusion;
   options.tuning = how.tuning;
+  options.costs = how.costs;
   // By hand: matrix units on a driver that would not use them by itself.
   if (std::getenv("VKFUSE_TEST_MATRIX_UNITS") != nullptr) options.tuning.matrix_units = true;
   if (how.longest_submission_us) options.longest_submission_us = *how.longest_submission_us;

@@ -14,6 +14,7 @@ struct Build {
   Numerics numerics = Numerics::standard;
   bool fusion = true;
   schedule::Tuning tuning;
+  std::optional<CostModel> costs;  ///< that planning counts with; nothing: the device's
   std::optional<double> longest_submission_us;  ///< nothing: the library's own
 };
 

@@ -1,0 +1,120 @@
+// The emitter of the matrix template: tiles of sums of products, what they are computed from and what becomes of them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/factors.hpp"
+
+namespace vkfuse::codegen {
+
+class Matrix : public Factors {
+ public:
+  /// `dispatch` 1 is there where several workgroups share a tile: it joins what they have left.
+  Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
+         const Target& target, const EmitOptions& options, const std::vector<std::string>& names, int dispatch);
+
+  Result<Draft> run();
+
+ private:
+  /// A fold over k of what a factor's rows are computed from.
+  struct RowFold {
+    ValueId id = 0;
+    std::string type;
+    std::string partial;          ///< registers, one for each unit of the lane
+    std::string slots, finished;  ///< shared memory: what each lane has found, and the rows
+    std::string function;         ///< joins two partial results
+    [[nodiscard]] std::string join(const std::string& a, const std::string& b) const { return function + "(" + a + ", " + b + ")"; }
+  };
+
+  void join_functions();
+  void locate_tile();
+  void declare();
+  Result<void> main_function();
+  Result<void> joining_main();
+  [[nodiscard]] std::int64_t results_in_items() const { return count(tile_.batch) * count(tile_.m) * (count(tile_.n) / tile_.elements); }
+  /// Of a part of sum `sum`: where the four at (batch, m, item / `per_four`) is in device memory.
+  std::string partial_at(const std::string& part, std::size_t sum, int per_four);
+  Result<void> leave_partial(const std::function<std::string(std::size_t sum)>& four_of);
+  /// Whether a store is of what a block of results leaves.
+  [[nodiscard]] bool is_of_block(std::size_t store) const;
+  [[nodiscard]] bool leaves_parts() const { return schedule_.parts > 1 && dispatch_ == 0; }
+  [[nodiscard]] std::string across(const Factor& factor) const { return factor.across == kN ? "tile_n" : "tile_m"; }
+  void join_rows(std::size_t factor, const std::string& inside);
+  void finish_rows();
+  void multiply();
+  Result<void> store_results();
+
+  // --- what is known of rows beforehand, and folds of results (matrix_tails.cpp) ---
+  /// A fold that lanes do one by one, and the function that joins two of its partial results.
+  struct Fold {
+    ValueId id = 0;
+    std::string type, function;
+    std::string array, slots;    ///< of a tail: registers, and shared memory
+    Part operand;
+    std::vector<ValueId> known;  ///< that main() passes to the operand's function
+  };
+  [[nodiscard]] Fold make_fold(ValueId id) const;
+  void join_function(ValueId id, const std::string& type, const std::string& function);
+  /// Of what is known before some values are computed, what they need.
+  [[nodiscard]] std::vector<ValueId> needed(const std::vector<ValueId>& values, const std::vector<ValueId>& wanted, const std::vector<ValueId>& known) const;
+  void make_tails(const std::vector<ValueId>& known);
+  Result<void> fold_functions();
+  /// Calls the function of one element, which gives `result`.
+  void compute(const Part& part, const std::vector<ValueId>& known, int element, const std::function<std::string(ValueId)>& name_of, const std::string& result,
+               const std::map<ValueId, std::string>& groups = {});
+  Result<void> find_row_values();
+  /// A tail of elements that lanes have in registers: `operand` is the name of one of the four.
+  [[nodiscard]] std::string joined_four(const Fold& fold, const std::string& four) const;
+  [[nodiscard]] std::string mean_of_block(const Fold& fold, const std::string& sum) const;
+  /// How the items of results are told apart whose fours a lane keeps in registers while they are folded.
+  struct TailItems {
+    int count = 1;
+    std::string slot, row, column;  ///< a lane's item, its row in the tile, its place among the fours of the row
+    std::function<std::string(std::size_t sum, int e)> sum_of;
+    std::function<void(bool stays_inside)> open;
+    std::function<void()> close;
+    std::function<void(const Fold& tail, const std::string& joined)> leave;
+    std::function<void(const Fold& tail)> join;
+  };
+  Result<void> fold_tails(const TailItems& items);
+  Result<void> store_tails();
+  Result<void> store_tails_of_strip(const std::function<void(bool stays_inside)>& locate, int lane_items);
+  /// Stores what a block of results leaves, where `m`, `item` and `inside` are known.
+  void store_block(const std::function<std::string(ValueId)>& name_of);
+  /// Stores the item that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
+  Result<void> store_one(const std::function<std::string(ValueId known, int e)>& name_of, const std::string& loaded = {});
+  /// Of a value that is known of a row of the tile, or a sum.
+  std::string known_name(ValueId id, const std::string& row, int e, const std::function<std::string(std::size_t sum, int e)>& sum_of) const;
+  [[nodiscard]] std::string limits_of_results(int elements);
+
+  // --- with matrix units: what lanes own otherwise, subgroups do ---
+  [[nodiscard]] int unit_rows() const { return shape_.lane_m / static_cast<int>(tile_.unit->m); }
+  [[nodiscard]] int unit_columns() const { return shape_.lane_n / static_cast<int>(tile_.unit->n); }
+  [[nodiscard]] int strip_fours() const { return tile_.strip / 4 + 1; }  ///< between rows of a strip
+  [[nodiscard]] std::string sum_type() const { return fragment("float", tile_.unit->m, tile_.unit->n, "Accumulator"); }
+  void multiply_units();
+  Result<void> store_strips();
+
+  const schedule::MatrixTile& tile_;
+  const schedule::TileShape& shape_;
+  std::vector<Factor> factors_;
+  std::vector<std::string> sums_;  ///< the accumulators
+  std::vector<RowFold> row_folds_;
+  std::vector<std::string> strips_;  ///< with matrix units: where rows of the results cross shared memory
+  Part results_;
+  std::vector<ValueId> results_known_;
+  std::vector<Fold> beforehand_;             ///< folds of which row values are made
+  std::map<ValueId, std::string> row_arrays_;  ///< shared memory: what is known of each row of the tile
+  Part kept_;
+  std::string kept_array_;
+  std::vector<ValueId> kept_known_;
+  std::vector<Fold> tails_;
+  Part block_;                                 ///< what a block leaves, and its stores
+  std::vector<ValueId> block_known_;
+  int dispatch_ = 0;
+};
+
+}  // namespace vkfuse::codegen
