@@ -251,6 +251,13 @@ std::string Rows::group_name(ValueId id, int group) {
 /// In the order in which scans walk.
 void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups) {
   const bool reversed = loops_.backwards && !schedule_.vector_rows;
+  const auto for_scaled_items = [&](const std::function<void(const std::string& sum, const std::string& scale)>& visit) {
+    for (std::size_t k : body.folds) {
+      const auto found = scales_of_items_.find(folds_[k].id);
+      if (found != scales_of_items_.end()) visit(in_block(pass, folds_[k]).fields[0].name, use(scope, found->second.scale));
+    }
+  };
+  for_scaled_items([&](const std::string& sum, const std::string&) { main_.line("float {}_item = 0.0;", sum); });
   for (int turn = 0; turn < groups_; ++turn) {
     const int g = reversed ? groups_ - 1 - turn : turn;
     for (ValueId id : body.feeds) {
@@ -271,6 +278,7 @@ void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& g
       main_.line("{}({}{}_x_{});", Combine::add_four(folds_[k]), fields, folds_[k].name, g);
     }
   }
+  for_scaled_items([&](const std::string& sum, const std::string& scale) { main_.line("{0} = fma({0}_item, {1}, {0});", sum, scale); });
 }
 
 void Rows::call(const Pass& pass, const Body& body, Scope& scope, int element) {
@@ -283,7 +291,8 @@ void Rows::call(const Pass& pass, const Body& body, Scope& scope, int element) {
       add(fmt::format("{}_x_{}[{}]", fold.name, g, element % group_));
       return;
     }
-    for (const FoldField& field : in_block(pass, fold).fields) add(at(field.name, row));
+    const std::string suffix = scales_of_items_.count(fold.id) != 0 ? "_item" : "";
+    for (const FoldField& field : in_block(pass, fold).fields) add(at(field.name, row) + suffix);
   };
   for (const std::string& name : body.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);
   for (ValueId id : body.feeds) {

@@ -66,6 +66,11 @@ void Rows::finish_body(const Pass& pass, Body& body, const std::vector<bool>& ne
     // A product that is part of a sum is computed where the sum is.
     inside[id] = !given;
     if (given && !is_contracted(id)) continue;
+    const auto scale = std::find_if(scales_of_items_.begin(), scales_of_items_.end(), [&](const auto& one) { return one.second.scaled == id; });
+    if (scale != scales_of_items_.end()) {
+      used[scale->second.left] = true;
+      continue;
+    }
     for (ValueId operand : loops_.values[id].operands) used[operand] = true;
     for (ValueId data : loops_.values[id].data) used[data] = true;
   }
@@ -90,7 +95,37 @@ void Rows::find_folded_products() {
     const Value& product = loops_.values[id];
     const DType type = dtype_of(product);
     if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product || readers[id] != 1 || !varies(id) || !loops_.per_element(product)) continue;
-    if (type == DType::f16 || type == DType::bf16 || (type == DType::f32 && is_folded_product(id))) contracted_[id] = fold.id;
+    if (type != DType::f16 && type != DType::bf16 && !(type == DType::f32 && is_folded_product(id))) continue;
+    contracted_[id] = fold.id;
+    find_scale_of_items(fold.id, readers);
+  }
+}
+
+/// Weights of few bits are multiplied with a scale that whole items share: so is the item's sum, then. What they are multiplied with is
+/// of 16 bits, or the products might overflow without their scale.
+void Rows::find_scale_of_items(ValueId fold, const std::vector<int>& readers) {
+  constexpr std::int64_t kLargestWeight = 1 << 16;
+  if (width() > 1) return;
+  const Value& product = loops_.values[loops_.values[fold].operands[0]];
+  const auto op_of = [&](ValueId id) { return loops_.values[id].kind == Value::Kind::compute ? ops::element_row(*graph_.node(loops_.values[id].node).op).name : std::string_view(); };
+  const auto is_whole_number = [&](ValueId id) {
+    const Value& value = loops_.values[id];
+    const auto range = op_of(id) == "cast" && is_integer(dtype_of(loops_.values[value.operands[0]])) ? range_of(value.operands[0]) : std::nullopt;
+    return range && range->low >= -kLargestWeight && range->high <= kLargestWeight;
+  };
+  for (const int weight : {0, 1}) {
+    const ValueId scaled = product.operands[static_cast<std::size_t>(weight)];
+    const ValueId other = product.operands[static_cast<std::size_t>(1 - weight)];
+    if (op_of(scaled) != "mul" || readers[scaled] != 1 || dtype_of(loops_.values[other]) != DType::f16) continue;
+    for (const int side : {0, 1}) {
+      const ValueId left = loops_.values[scaled].operands[static_cast<std::size_t>(side)];
+      const ValueId scale = loops_.values[scaled].operands[static_cast<std::size_t>(1 - side)];
+      const bool difference = op_of(left) == "sub" && is_whole_number(loops_.values[left].operands[0]) && is_whole_number(loops_.values[left].operands[1]);
+      if (varies(scale) || !varies(left) || is_literal(scale) || !(is_whole_number(left) || difference)) continue;
+      scales_of_items_[fold] = {scaled, left, other, scale};
+      contracted_[scaled] = fold;
+      return;
+    }
   }
 }
 
@@ -99,7 +134,9 @@ void Rows::fold_element(Scope& scope, const FoldText& fold) {
   Writer& out = *scope.out;
   const Value& value = loops_.values[fold.id];
   if (is_contracted(value.operands[0])) {
-    const std::vector<ValueId>& factors = loops_.values[value.operands[0]].operands;
+    std::vector<ValueId> factors = loops_.values[value.operands[0]].operands;
+    const auto scale = scales_of_items_.find(fold.id);
+    if (scale != scales_of_items_.end()) factors = {scale->second.other, scale->second.left};
     const std::string& sum = fold.fields[0].name;
     out.line("precise float {}_more = fma({}, {}, {});", sum, use(scope, factors[0]), use(scope, factors[1]), sum);
     out.line("{0} = {0}_more;", sum);

@@ -89,6 +89,7 @@ class Rows : public Emitter {
   void finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed);
   Result<void> element_function(Pass& pass, std::size_t number);
   void find_folded_products();
+  void find_scale_of_items(ValueId fold, const std::vector<int>& readers);
   void fold_element(Scope& scope, const FoldText& fold);
   void scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope);
   void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);
@@ -133,6 +134,11 @@ class Rows : public Emitter {
 
   static constexpr int kNever = -1;
 
+  /// A sum of products whose weights, `scaled`, are `left` times a `scale` that whole items share.
+  struct ScaleOfItems {
+    ValueId scaled = 0, left = 0, other = 0, scale = 0;
+  };
+
   int dispatch_;
   bool split_;
   std::string rows_, groups_x_;
@@ -143,6 +149,7 @@ class Rows : public Emitter {
   std::set<ValueId> resident_;
   std::set<ValueId> flying_;  ///< loads of several items that are in flight together
   std::map<std::pair<ValueId, int>, std::string> group_names_;
+  std::map<ValueId, ScaleOfItems> scales_of_items_;  ///< by fold
   std::vector<bool> varies_;
   std::vector<bool> for_columns_;  ///< what some element of the columns, or some fold, is computed from
   std::set<ValueId> running_;  ///< scans that have run in a pass before

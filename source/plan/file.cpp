@@ -94,6 +94,7 @@ Json chosen(const Scheduled& step) {
   json["column_lanes"] = schedule.column_lanes;
   json["row_lanes"] = schedule.row_lanes;
   json["parts"] = schedule.parts;
+  json["rows_together"] = {schedule.axis_together, schedule.rows_together};
   json["passes"] = schedule.passes;
   json["persistent"] = schedule.persistent;
   json["online"] = schedule.online;

@@ -116,7 +116,7 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
   if (schedule.kind == schedule::Template::tiled) json["tile"] = schedule.tile.extents;
   if (schedule.kind == schedule::Template::rows) {
     json["column_lanes"] = schedule.column_lanes;
-    json["rows_per_workgroup"] = schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : 1);
+    json["rows_per_workgroup"] = schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together);
     json["parts"] = schedule.parts;
     json["passes"] = schedule.passes;
     json["persistent"] = schedule.persistent;
@@ -190,7 +190,7 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
     }
     if (schedule.kind == schedule::Template::rows) {
       all += fmt::format("  launch: {} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}\n", schedule.workgroups, schedule.column_lanes,
-                         schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : 1), schedule.passes, schedule.passes == 1 ? "" : "es",
+                         schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together), schedule.passes, schedule.passes == 1 ? "" : "es",
                          schedule.persistent ? ", rows kept in registers" : "");
       if (schedule.parts > 1) all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
       continue;

@@ -113,6 +113,7 @@ std::string to_text(const Tuning& tuning) {
   add("column_lanes", tuning.column_lanes);
   add("online", tuning.online);
   add("persistent", tuning.persistent);
+  add("rows_together", tuning.rows_together);
   add("parts", tuning.parts);
   add("block", tuning.block);
   add("matrix", tuning.matrix);

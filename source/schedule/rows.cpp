@@ -435,7 +435,9 @@ Loops merge_columns(const Loops& loops, int count) {
   return segment::with_axes_merged(loops, axes, axes.back());
 }
 
-Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+namespace {
+
+Result<Schedule> best_of_counts(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
   VKF_TRY(chosen, best_as_counted(graph, loops, target, tuning, 1));
   if (count_axes(loops).columns < 2 || chosen.vector_rows || loops.keys() != 0 || loops.inner() != 0) return chosen;
   // Where an element of memory is several columns, as a byte is two integers, the innermost axis counts these alone: items want
@@ -443,6 +445,41 @@ Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Tar
   auto merged = best_as_counted(graph, merge_columns(loops, 2), target, tuning, 2);
   if (merged && !merged->vector_rows && repeats_elements(*merged) && merged->elements_per_item > chosen.elements_per_item) return merged;
   return chosen;
+}
+
+/// Whether rows have something in common that they read all along: the vector that a matrix is multiplied with.
+bool share_along(const Loops& loops, int axis) {
+  return std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
+    return value.kind == Value::Kind::load && loops.per_element(value) && ((value.axes >> axis) & 1u) == 0;
+  });
+}
+
+}  // namespace
+
+Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+  VKF_TRY(chosen, best_of_counts(graph, loops, target, tuning));
+  const bool folds_products = std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) { return segment::sums_products(graph, loops, value); });
+  const bool wanted = tuning.rows_together.value_or(0) > 1;
+  if (chosen.vector_rows || loops.passes != 1 || !folds_products || (target.type == DeviceType::cpu && !wanted) || tuning.rows_together == 1) return chosen;
+  // A lane that has several rows loads and converts once what these have in common. Only where that is modelled much better, as where
+  // the weights are of few bits: what waits for memory gains nothing.
+  constexpr double kGain = 0.92;
+  Schedule best = chosen;
+  for (int axis = 0; axis < count_axes(loops).rows; ++axis) {
+    if (!share_along(loops, axis)) continue;
+    for (const int rows : {2, 4}) {
+      if (wanted && rows != *tuning.rows_together) continue;
+      const auto together = segment::with_rows_together(loops, axis, rows);
+      if (!together) continue;
+      auto made = best_of_counts(graph, *together, target, tuning);
+      if (!made || made->vector_rows || (made->workgroups < kWorkgroupsWanted && !wanted)) continue;
+      if (!wanted && made->modelled_us > std::min(best.modelled_us, chosen.modelled_us * kGain)) continue;
+      best = *std::move(made);
+      best.axis_together = axis;
+      best.rows_together = rows;
+    }
+  }
+  return best;
 }
 
 int scan_slots(const Schedule& schedule) {

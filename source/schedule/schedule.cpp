@@ -55,8 +55,10 @@ std::optional<Schedule> like(const ir::Graph& graph, const Loops& loops, const T
 Loops scheduled_loops(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   const auto moved = schedule.factors_after_sums ? segment::with_factors_after_sums(graph, loops) : std::nullopt;
   const Loops& changed = moved ? *moved : loops;
-  const auto paired = schedule.online ? segment::with_online_folds(graph, changed) : std::nullopt;
-  const Loops& joined = paired ? *paired : changed;
+  const auto together = schedule.rows_together > 1 ? segment::with_rows_together(changed, schedule.axis_together, schedule.rows_together) : std::nullopt;
+  const Loops& rows = together ? *together : changed;
+  const auto paired = schedule.online ? segment::with_online_folds(graph, rows) : std::nullopt;
+  const Loops& joined = paired ? *paired : rows;
   return schedule.merged_columns > 1 ? merge_columns(joined, schedule.merged_columns) : joined;
 }
 

@@ -59,6 +59,7 @@ struct Tuning {
   std::optional<int> column_lanes;  ///< rows: lanes that share a row, a power of two
   std::optional<bool> online;       ///< rows: pairs of folds in one pass where rows do not stay in registers
   std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
+  std::optional<int> rows_together;  ///< rows: of a lane, of those that share what they read
   std::optional<int> parts;         ///< rows: workgroups that share a row; matrix: a tile
   std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
   std::optional<bool> matrix;       ///< the matrix template wherever there is a sum of products, or nowhere
@@ -196,6 +197,8 @@ struct Schedule {
   std::int64_t trips = 1;    ///< items along the columns per lane and pass
   bool persistent = false;   ///< trips are unrolled and what was loaded stays in registers
   bool online = false;       ///< a maximum and the sum of exponentials below it are one pass
+  int axis_together = -1;    ///< of segment::with_rows_together; -1: every lane has one row
+  int rows_together = 1;
   int merged_columns = 1;    ///< the innermost so many column axes are counted as one
   int block = 0;             ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
   int parts = 1;             ///< workgroups per row, or per tile of a matrix; more than 1: one dispatch per pass, and one for the results

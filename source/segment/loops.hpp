@@ -95,6 +95,7 @@ struct Loops {
   bool backwards = false;  ///< scans walk the columns from the last to the first
   /// Several workgroups share a row: a scan is first folded part by part, in the pass before it runs.
   bool scans_in_parts = false;
+  bool has_rows_together = false;  ///< by with_rows_together: once is enough
   bool opaque = false;  ///< a kernel of the user's: what is read and stored, and nothing about where
   Sizes opaque_sizes;   ///< with it: those of every operand, in order, and of the result
   bool empty = false;  ///< no elements: nothing is launched, and sizes of 0 are 1 here
@@ -150,6 +151,10 @@ Loops with_tails(const ir::Graph& graph, Loops loops);
 /// an assignment to a slice), all parts computed at each position: a result is then stored part by part. As they
 /// are where there are none, or columns.
 Loops with_parts_together(Loops loops);
+
+/// The same loops over a part of a row axis, all `parts` equal parts of it computed at each position: what they have in common is
+/// loaded and computed once. Nothing where there are scans, sorts, or folds over anything but the columns.
+std::optional<Loops> with_rows_together(const Loops& loops, index::AxisId axis, std::int64_t parts);
 
 /// The same loops with these axes, of one role and outermost first, counted as one: `into`, one of them, takes all their
 /// positions, and the others one.

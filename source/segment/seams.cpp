@@ -166,12 +166,13 @@ class Unroller {
 
   [[nodiscard]] AxisSet axes_of(const Value& value) const {
     AxisSet axes = 0;
+    const bool folds = value.kind == Value::Kind::fold;  // its offset is only what an arg fold counts
     for_each_expr(value, [&](const Expr& expr) {
-      for (index::AxisId axis : index::axes_of(expr)) axes |= AxisSet{1} << axis;
+      for (index::AxisId axis : index::axes_of(expr)) axes |= folds ? 0 : AxisSet{1} << axis;
     });
     for (ValueId id : value.operands) axes |= result_.values[id].axes;
     for (ValueId id : value.data) axes |= result_.values[id].axes;
-    return axes;
+    return folds ? axes & ~loops_.columns() : axes;
   }
 
   const Loops& loops_;
@@ -194,6 +195,20 @@ Loops with_parts_together(Loops loops) {
     loops = Unroller(loops, static_cast<index::AxisId>(axis), parts).run();
   }
   return loops;
+}
+
+std::optional<Loops> with_rows_together(const Loops& loops, index::AxisId axis, std::int64_t parts) {
+  const Axis& own = loops.axes[static_cast<std::size_t>(axis)];
+  const bool others = std::any_of(loops.values.begin(), loops.values.end(), [](const Value& value) {
+    return value.kind == Value::Kind::scan || value.kind == Value::Kind::sort || value.kind == Value::Kind::contract || value.kind == Value::Kind::tail || value.online != Value::Online::no;
+  });
+  if (others || loops.empty || loops.has_rows_together || own.role != Role::row || own.size % parts != 0 || loops.stores.size() * static_cast<std::size_t>(parts) > kMostParts ||
+      loops.values.size() * static_cast<std::size_t>(parts) > kMostValues) {
+    return std::nullopt;
+  }
+  Loops made = Unroller(loops, axis, parts).run();
+  made.has_rows_together = true;
+  return made;
 }
 
 }  // namespace vkfuse::segment

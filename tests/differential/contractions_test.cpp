@@ -136,6 +136,30 @@ INSTANTIATE_TEST_SUITE_P(Layers, Written, testing::ValuesIn(kLayers), name_of_fo
 INSTANTIATE_TEST_SUITE_P(Attention, Written, testing::ValuesIn(kAttention), name_of_form);
 INSTANTIATE_TEST_SUITE_P(Quantised, Written, testing::ValuesIn(kQuantised), name_of_form);
 
+/// A vector times weights of few bits, several rows to a lane: the vector is loaded once for them, and items share a scale.
+TEST(Quantised, RowsOfALaneShareTheVector) {
+  for (const std::int64_t vectors : {1, 2}) {
+    const Quantization four{.scale = input("scale", DType::f16, {48, 8}) * 0.1, .zero_point = std::nullopt, .axis = 1, .group = 32};
+    const Quantization eight{.scale = input("scale", DType::f16, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
+    const std::pair<const char*, Tensor> all[] = {{"int4 in groups", dequantize(unpack_int4(input("w", DType::u8, {48, 128}), true), four)},
+                                                  {"int8 with zeros", dequantize(input("w", DType::i8, {48, 256}), eight)},
+                                                  {"f16", input("w", DType::f16, {48, 256})}};
+    for (const auto& [name, weights] : all) {
+      for (const int rows : {1, 2, 4}) {
+        const ir::Graph graph = graph_of({matmul(input("x", DType::f16, {vectors, 256}), weights.transpose()) + input("bias", DType::f16, {48})});
+        Build how;
+        how.tuning.matrix = false;
+        how.tuning.rows_together = rows;
+        const Executable program = compile_graph(graph, how);
+        const auto steps = variant_of(program)->steps;
+        ASSERT_EQ(steps.size(), 1U);
+        EXPECT_EQ(steps[0].schedule.rows_together, rows) << name;
+        judge(program, graph, data_for({graph, {}, 63, false}), fmt::format("{} times {} vectors, {} rows to a lane", name, vectors, rows));
+      }
+    }
+  }
+}
+
 /// Powers of 2 and 3, which GELU is written with, are products in the kernel: negative numbers have them, and so do infinities.
 TEST(Pointwise, WholePowersAreProducts) {
   for (const DType type : {DType::f32, DType::f16}) {

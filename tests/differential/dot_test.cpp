@@ -175,6 +175,10 @@ void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
     Build how = random_build(seed, low_limits);
     // Small sizes are left to rows by default.
     how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
+    if (seed % 5 == 4) {
+      how.tuning.matrix = false;
+      how.tuning.rows_together = seed % 2 == 0 ? 2 : 4;
+    }
     if (seed % 5 == 2) how.tuning.tile = kTiles[seed / 5 % std::size(kTiles)];
     if (seed % 5 < 3 && !low_limits) how.tuning.parts = kParts[seed / 3 % std::size(kParts)];
     return how;
