@@ -195,6 +195,10 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
            2 * lanes * (kept_words(lanes) + kWordsBesideRow) > kRegisterFile) {
       lanes /= 2;
     }
+    // More lanes to a row that is read again, where it then stays in their registers.
+    int more = lanes;
+    while (resident.repeats && more < limit && kept_words(more) > kMostResidentWords) more *= 2;
+    if (kept_words(more) <= kMostResidentWords && kept_words(more) * more <= kMostRowWords) lanes = more;
   }
   // The promise of numerics.hpp, with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
