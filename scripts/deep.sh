@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
-#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers layers limits faults graphs mutations portability, all of them without one; or
+#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers layers limits faults graphs importer mutations portability, all without one; or
 #     sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -74,24 +74,48 @@ faults() {
   done
 }
 
-# Ten times the random graphs of ctest.
+# Random graphs: 2,000 on lavapipe, 10,000 on SwiftShader, in slices of a thousand, as a process keeps its kernels; elementwise
+# ones and contractions.
 graphs() {
   release
+  for first in {1..1001..1000}; do
+    VKFUSE_FUZZ_FIRST=$first VKFUSE_FUZZ_CASES=1000 on lavapipe build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Graphs
+  done
+  for first in {1..9001..1000}; do
+    VKFUSE_FUZZ_FIRST=$first VKFUSE_FUZZ_CASES=1000 on swiftshader build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Graphs
+  done
   for driver in lavapipe swiftshader; do
-    VKFUSE_FUZZ_CASES=1000 on $driver build/release/tests/vkfuse-test-fuzz
+    VKFUSE_FUZZ_CASES=1000 on $driver build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Strict:Fuzz.Standard
     VKFUSE_FUZZ_CASES=900 on $driver build/release/tests/vkfuse-test-differential '--gtest_filter=Dot.Random*'
   done
+}
+
+# The importer of ONNX models under libFuzzer, with sanitizers: a million models. What fails stays in build/fuzz.
+importer() {
+  need clang
+  need "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+  cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j "$jobs" >/dev/null
+  local seeds
+  seeds=$(mktemp -d)
+  cp build/fuzz/tests/importer/corpus/*.onnx "$seeds"
+  find /usr/share/libonnx-testdata/data/node -name '*.onnx' -size -32k -print0 2>/dev/null | while IFS= read -r -d '' file; do
+    cp "$file" "$seeds/$(basename "$(dirname "$file")").onnx"
+  done
+  mkdir -p build/fuzz/kept
+  build/fuzz/tests/importer/vkfuse-fuzz-onnx -runs=1000000 -seed=1 -max_len=32768 -timeout=20 -rss_limit_mb=2048 -report_slow_units=5 -print_final_stats=1 \
+    -artifact_prefix=build/fuzz/ build/fuzz/kept "$seeds" || failed+=(importer)
+  rm -r "$seeds"
 }
 
 mutations() { scripts/mutations.sh || failed+=(mutations); }
 
 portability() { release && ctest --preset release -L portability || failed+=(portability); }
 
-[ $# -gt 0 ] || set -- sanitizers layers limits faults graphs mutations portability
+[ $# -gt 0 ] || set -- sanitizers layers limits faults graphs importer mutations portability
 for tier in "$@"; do
   SECONDS=0
   case $tier in
-    sanitizers | sanitizers-quick | layers | limits | faults | graphs | mutations | portability) "$tier" ;;
+    sanitizers | sanitizers-quick | layers | limits | faults | graphs | importer | mutations | portability) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

@@ -4,6 +4,7 @@
 #include "api/program.hpp"
 #include "api/states.hpp"
 #include "api/tensor_node.hpp"
+#include "index/arithmetic.hpp"
 #include "plan/file.hpp"
 #include "spirv/reflect.hpp"
 #include "spirv/tools.hpp"
@@ -25,7 +26,7 @@ Result<std::vector<std::int64_t>> sizes_of(const TensorType& type, const std::st
       ++symbols;
       symbol_at = i;
     } else {
-      known *= type.shape[i].size();
+      known = index::saturating_mul(known, type.shape[i].size());
     }
   }
   if (symbols > 1) return invalid("Input '{}' of type {} needs its sizes: more than one dimension is symbolic.", name, to_text(type));

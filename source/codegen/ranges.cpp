@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "codegen/emitter.hpp"
+#include "index/arithmetic.hpp"
 
 namespace vkfuse::codegen {
 
@@ -21,7 +22,7 @@ bool is_inside(const IntegerRange& range, const IntegerRange& of) { return of.lo
 /// All ones up to the highest bit of either.
 std::int64_t ones_above(std::int64_t a, std::int64_t b) { return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(a, b)) + 1)) - 1; }
 
-/// What an op gives before it wraps, where that is known. Operands are 32-bit at most, so nothing overflows here.
+/// What an op gives before it wraps, where that is known. Operands are 32-bit at most: only products of two u32 go beyond 64 bits.
 std::optional<IntegerRange> before_wrapping(std::string_view op, std::span<const IntegerRange> x) {
   if (op == "cast") return x[0];
   if (op == "neg") return IntegerRange{-x[0].high, -x[0].low};
@@ -32,7 +33,8 @@ std::optional<IntegerRange> before_wrapping(std::string_view op, std::span<const
   if (op == "min") return IntegerRange{std::min(a.low, b.low), std::min(a.high, b.high)};
   if (op == "max") return IntegerRange{std::max(a.low, b.low), std::max(a.high, b.high)};
   if (op == "mul") {
-    const auto [low, high] = std::minmax({a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high});
+    using index::saturating_mul;
+    const auto [low, high] = std::minmax({saturating_mul(a.low, b.low), saturating_mul(a.low, b.high), saturating_mul(a.high, b.low), saturating_mul(a.high, b.high)});
     return IntegerRange{low, high};
   }
   if (op == "shift_right") return a.low < 0 ? a : IntegerRange{0, a.high};

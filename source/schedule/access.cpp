@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "index/arithmetic.hpp"
+
 namespace vkfuse::schedule {
 
 using index::Expr;
@@ -336,15 +338,15 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
     const Shape& shape = graph.node(id).type.shape;
     if (std::find(shape.begin(), shape.end(), Dim(0)) != shape.end()) return {};
     // A load whose guards never hold may name positions before the buffer alone.
-    const auto bytes = checked_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
-    if (bytes && static_cast<std::uint64_t>(*bytes) <= target.caps.storage_buffer_range) return {};
+    const std::int64_t bytes = index::saturating_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
+    if (static_cast<std::uint64_t>(bytes) <= target.caps.storage_buffer_range) return {};
     return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
-                      to_text(graph.node(id).type), bytes.value_or(-1), target.caps.storage_buffer_range);
+                      to_text(graph.node(id).type), bytes, target.caps.storage_buffer_range);
   };
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::load) VKF_CHECK_OK(fits(value.node, index::interval_of(value.offset).high + 1));
+    if (value.kind == Value::Kind::load) VKF_CHECK_OK(fits(value.node, index::saturating_add(index::interval_of(value.offset).high, 1)));
   }
-  for (const segment::Store& store : loops.stores) VKF_CHECK_OK(fits(store.node, index::interval_of(store.offset).high + 1));
+  for (const segment::Store& store : loops.stores) VKF_CHECK_OK(fits(store.node, index::saturating_add(index::interval_of(store.offset).high, 1)));
   const std::int64_t groups_limit = static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
   if (schedule.workgroups > groups_limit) {
     return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups, groups_limit);
@@ -363,7 +365,7 @@ AxisCounts count_axes(const Loops& loops) {
 
 std::int64_t element_count_of(const Loops& loops, const Expr& offset) {
   std::int64_t count = 1;
-  for (index::AxisId axis : index::axes_of(offset)) count *= loops.axes[static_cast<std::size_t>(axis)].size;
+  for (index::AxisId axis : index::axes_of(offset)) count = index::saturating_mul(count, loops.axes[static_cast<std::size_t>(axis)].size);
   return count;
 }
 
@@ -373,13 +375,14 @@ void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule)
     if (value.kind != Value::Kind::load) continue;
     const std::int64_t own = segment::elements_touched(loops, value);
     std::int64_t& all = touched[value.node];
-    all = std::min(value.buffer_elements, all + own);
+    all = std::min(value.buffer_elements, index::saturating_add(all, own));
   }
   schedule.bytes_read = 0;
   schedule.bytes_written = 0;
-  for (const auto& [node, elements] : touched) schedule.bytes_read += elements * size_of(graph.node(node).type.dtype);
+  for (const auto& [node, elements] : touched) schedule.bytes_read = index::saturating_add(schedule.bytes_read, index::saturating_mul(elements, size_of(graph.node(node).type.dtype)));
   for (const segment::Store& store : loops.stores) {
-    schedule.bytes_written += element_count_of(loops, store.offset) * size_of(graph.node(store.node).type.dtype);
+    const std::int64_t bytes = index::saturating_mul(element_count_of(loops, store.offset), size_of(graph.node(store.node).type.dtype));
+    schedule.bytes_written = index::saturating_add(schedule.bytes_written, bytes);
   }
 }
 

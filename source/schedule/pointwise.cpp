@@ -31,7 +31,7 @@ void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& tar
     if (value.kind != Value::Kind::load) continue;
     by_element = by_element || schedule.loads[i].kind == AccessKind::element || !value.data.empty();
     // Rows that are broadcast come from cache: they need no traffic in flight.
-    const bool streams = segment::elements_touched(loops, value) * 2 > schedule.elements;
+    const bool streams = segment::elements_touched(loops, value) > schedule.elements / 2;
     if (schedule.loads[i].kind == AccessKind::vector && streams) read_bytes += schedule.elements_per_item * size_of(graph.node(value.node).type.dtype);
   }
   // A memory-bound kernel needs latency x bandwidth bytes in flight. On a GPU 32 bytes of loads per

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/mutations.hpp"
+#include "index/arithmetic.hpp"
 #include "segment/views.hpp"
 
 namespace vkfuse::segment {
@@ -14,7 +15,7 @@ namespace {
 
 std::int64_t product(std::span<const std::int64_t> sizes) {
   std::int64_t count = 1;
-  for (std::int64_t size : sizes) count *= size;
+  for (std::int64_t size : sizes) count = index::saturating_mul(count, size);
   return count;
 }
 

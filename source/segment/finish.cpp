@@ -66,13 +66,13 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
 }
 
 bool mergeable(const Loops& loops, const LooseAxis& outer, const LooseAxis& inner) {
-  if (outer.role != inner.role || outer.group != inner.group) return false;
+  if (outer.role != inner.role || outer.group != inner.group || !checked_mul(outer.size, inner.size)) return false;
   bool same = true;
   for_each_access(loops, [&](const Expr& expr) {
     if (!same) return;
     const auto a = index::stride_of(expr, outer.id);
     const auto b = index::stride_of(expr, inner.id);
-    same = a && b && *a == *b * inner.size;
+    same = a && b && checked_mul(*b, inner.size) == *a;
   });
   return same;
 }

@@ -7,6 +7,7 @@
 #include <bit>
 #include <set>
 
+#include "index/arithmetic.hpp"
 #include "segment/builder.hpp"
 #include "segment/views.hpp"
 
@@ -27,7 +28,9 @@ AxisSet set_of(const std::vector<Axis>& axes, Role role) {
 
 std::int64_t count_of(const std::vector<Axis>& axes, AxisSet set) {
   std::int64_t count = 1;
-  for (std::size_t i = 0; i < axes.size(); ++i) count *= ((set >> i) & 1u) != 0 ? axes[i].size : 1;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (((set >> i) & 1u) != 0) count = index::saturating_mul(count, axes[i].size);
+  }
   return count;
 }
 
@@ -56,14 +59,14 @@ constexpr int kMaxRuns = 32;
 
 std::int64_t product(const Sizes& sizes) {
   std::int64_t count = 1;
-  for (std::int64_t size : sizes) count *= size;
+  for (std::int64_t size : sizes) count = index::saturating_mul(count, size);
   return count;
 }
 
 /// Of loops that run over nothing, the sizes of 0 are 1.
 std::int64_t positions(const Sizes& sizes) {
   std::int64_t count = 1;
-  for (std::int64_t size : sizes) count *= std::max<std::int64_t>(size, 1);
+  for (std::int64_t size : sizes) count = index::saturating_mul(count, std::max<std::int64_t>(size, 1));
   return count;
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 
 #include "spirv/tools.hpp"
 #include "support/fuzz.hpp"
@@ -135,6 +136,11 @@ double median(std::vector<double> ratios) {
   return ratios[ratios.size() / 2];
 }
 
+double quantile(const std::vector<double>& sorted, double part) {
+  if (sorted.empty()) return 0;
+  return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
+}
+
 void summarise(const Tally& tally, std::size_t cases) {
   std::printf("%zu cases: %lld kernels fused, %lld unfused; %lld elements, %lld undecided; largest error/bound %.3f\n", cases,
               static_cast<long long>(tally.kernels_fused), static_cast<long long>(tally.kernels_unfused),
@@ -142,6 +148,10 @@ void summarise(const Tally& tally, std::size_t cases) {
   std::printf("error/bound of %lld elements with an error: p50 %.2g, p99 %.2g; median bound/error of %zu graphs: %.1f\n",
               static_cast<long long>(tally.ratios.count()), tally.ratios.quantile(0.5), tally.ratios.quantile(0.99), tally.graph_ratios.size(),
               1 / median(tally.graph_ratios));
+  std::vector<double> seconds = tally.seconds;
+  std::sort(seconds.begin(), seconds.end());
+  std::printf("%.0f s in all, a graph: p50 %.2f s, p99 %.2f s, the slowest %.1f s\n", std::accumulate(seconds.begin(), seconds.end(), 0.0), quantile(seconds, 0.5),
+              quantile(seconds, 0.99), quantile(seconds, 1));
 }
 
 }  // namespace
@@ -160,6 +170,7 @@ Tally run_cases(const CaseSuite& suite) {
     for (const ir::Node& node : one.graph.nodes()) ++tally.ops[node.op->name];
     const std::string fault = fault_of(one, way, tally);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+    tally.seconds.push_back(took.count());
     if (took.count() > kSlow) std::printf("Seed %llu took %.0f s.\n", static_cast<unsigned long long>(seed), took.count()), std::fflush(stdout);
     if (fault.empty()) continue;
     report(one, way, fault, suite.test);

@@ -34,6 +34,7 @@ struct Tally {
   std::vector<double> graph_ratios;         ///< the largest error/bound of each graph that has an error
   reference::Histogram ratios;              ///< error/bound of every element that has an error
   std::map<std::string_view, int> ops;      ///< nodes of each op
+  std::vector<double> seconds;              ///< that each graph took
 };
 
 Tally run_cases(const CaseSuite& suite);

@@ -1,10 +1,10 @@
-// Runs the importer on mutated models, for compilers without libFuzzer. Where the importer is built with
-// -fsanitize-coverage=trace-pc, what reaches new code is kept and mutated further.
+// Runs the importer on mutated models, for ctest: any compiler, the same models every time. libfuzzer.cpp keeps what reaches new
+// code and mutates it further.
 //
 //     vkfuse-fuzz-onnx [--runs N] [--seconds N] [--seed N] [--save FOLDER] [FILE | FOLDER]...
 //
-// Folders are searched for models (.onnx), which are seeds. What brings the process down is
-// left in FOLDER as crash.onnx.
+// Folders are searched for models (.onnx), which are seeds. What brings the process down is left in FOLDER as crash.onnx, the
+// slowest model beyond a second as slow.onnx.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -22,24 +22,13 @@
 
 namespace {
 
-constexpr std::size_t kEdges = std::size_t{1} << 20;
-unsigned char seen[kEdges];
-std::size_t edges = 0;
-
 // What is being tried, for the handlers below.
 const std::string* current = nullptr;
-std::string crash_file;
+std::string save_folder;
 
 }  // namespace
 
 extern "C" {
-/// Called by instrumented code on every edge; not instrumented itself.
-__attribute__((no_sanitize("address", "undefined"))) void __sanitizer_cov_trace_pc() {
-  const auto place = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
-  unsigned char& byte = seen[(place ^ (place >> 20)) % kEdges];
-  edges += byte == 0 ? 1 : 0;
-  byte = 1;
-}
 /// Of the address sanitizer, where there is one.
 void __attribute__((weak)) __sanitizer_set_death_callback(void (*)());
 }
@@ -47,12 +36,19 @@ void __attribute__((weak)) __sanitizer_set_death_callback(void (*)());
 namespace vkfuse::onnx {
 namespace {
 
-void save_current() {
-  if (current == nullptr || crash_file.empty()) return;
-  if (std::FILE* file = std::fopen(crash_file.c_str(), "wb")) {
-    std::fwrite(current->data(), 1, current->size(), file);
+constexpr unsigned kMostSeconds = 20;  // of one input, on a machine with much else to do
+constexpr double kSlow = 1;            // seconds that are worth a file
+
+void save(const std::string& bytes, const char* name) {
+  if (save_folder.empty()) return;
+  if (std::FILE* file = std::fopen((save_folder + "/" + name).c_str(), "wb")) {
+    std::fwrite(bytes.data(), 1, bytes.size(), file);
     std::fclose(file);
   }
+}
+
+void save_current() {
+  if (current != nullptr) save(*current, "crash.onnx");
 }
 
 void on_signal(int signal) {
@@ -114,15 +110,15 @@ std::vector<std::string> read_seeds(const Options& options) {
 
 class Run {
  public:
-  explicit Run(const Options& options) : options_(options), random_(options.seed) {}
+  explicit Run(const Options& options) : options_(options), random_(options.seed), seeds_(read_seeds(options)) {}
 
   int run() {
-    for (const std::string& seed : read_seeds(options_)) attempt(seed, true);
-    std::printf("%zu seeds, %ld of them sound, %zu places reached\n", corpus_.size(), sound_, edges);
+    for (const std::string& seed : seeds_) attempt(seed);
+    std::printf("%zu seeds, %ld of them sound\n", seeds_.size(), sound_);
     const auto begin = std::chrono::steady_clock::now();
     auto next_line = begin + std::chrono::seconds(60);
     while (runs_ < options_.runs) {
-      attempt(mutated(pick(), pick(), random_), false);
+      attempt(mutated(pick(), pick(), random_));
       const auto now = std::chrono::steady_clock::now();
       if (options_.seconds > 0 && now - begin > std::chrono::seconds(options_.seconds)) break;
       if (now < next_line) continue;
@@ -134,35 +130,38 @@ class Run {
   }
 
  private:
-  /// What was kept last is tried more often.
+  /// What stands last, models of several nodes, is tried more often.
   const std::string& pick() {
-    const std::size_t size = corpus_.size();
-    const bool recent = random_() % 3 == 0;
-    return corpus_[recent ? size - 1 - random_() % std::min<std::size_t>(size, 200) : random_() % size];
+    const std::size_t size = seeds_.size();
+    const bool last = random_() % 3 == 0;
+    return seeds_[last ? size - 1 - random_() % std::min<std::size_t>(size, 200) : random_() % size];
   }
 
-  void attempt(const std::string& bytes, bool is_seed) {
-    constexpr std::size_t kLargest = 1 << 15, kMostKept = 20000;
+  void attempt(const std::string& bytes) {
     current = &bytes;
-    const std::size_t before = edges;
-    ::alarm(20);
+    ::alarm(kMostSeconds);
+    const auto begin = std::chrono::steady_clock::now();
     sound_ += import_bytes(bytes) ? 1 : 0;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     ++runs_;
-    if (is_seed || (edges > before && bytes.size() <= kLargest && corpus_.size() < kMostKept)) corpus_.push_back(bytes);
     current = nullptr;
+    if (took.count() <= slowest_) return;
+    slowest_ = took.count();
+    if (slowest_ > kSlow) save(bytes, "slow.onnx");
   }
 
   void print() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    std::printf("%ld runs, %ld sound, %zu kept, %zu places reached, %ld MiB at most\n", runs_, sound_, corpus_.size(), edges, usage.ru_maxrss / 1024);
+    std::printf("%ld runs, %ld sound, %ld MiB at most, the slowest %.2f s\n", runs_, sound_, usage.ru_maxrss / 1024, slowest_);
     std::fflush(stdout);
   }
 
   const Options& options_;
   Random random_;
-  std::vector<std::string> corpus_;
+  std::vector<std::string> seeds_;
   long runs_ = 0, sound_ = 0;
+  double slowest_ = 0;
 };
 
 }  // namespace
@@ -175,7 +174,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "vkfuse-fuzz-onnx [--runs N] [--seconds N] [--seed N] [--save FOLDER] [FILE | FOLDER]...\n");
     return 2;
   }
-  if (!options.save.empty()) crash_file = options.save + "/crash.onnx";
+  save_folder = options.save;
   for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     // The sanitizer has handlers of its own, and calls back.
     if (__sanitizer_set_death_callback == nullptr || signal == SIGALRM || signal == SIGABRT) std::signal(signal, on_signal);

@@ -69,9 +69,3 @@ bool import_bytes(const std::string& bytes) try {
 }
 
 }  // namespace vkfuse::onnx
-
-/// The entry point of libFuzzer.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  vkfuse::onnx::import_bytes({reinterpret_cast<const char*>(data), size});
-  return 0;
-}

@@ -102,7 +102,7 @@ std::optional<std::uint64_t> number_in(const char* variable) {
 std::vector<std::uint64_t> seeds_from(std::uint64_t first, std::uint64_t cases) {
   if (const auto one = number_in("VKFUSE_SEED")) return {*one};
   std::vector<std::uint64_t> all(number_in("VKFUSE_FUZZ_CASES").value_or(cases));
-  std::iota(all.begin(), all.end(), first);
+  std::iota(all.begin(), all.end(), number_in("VKFUSE_FUZZ_FIRST").value_or(first));
   return all;
 }
 

@@ -1,7 +1,7 @@
 // Suites of random graphs: each case is drawn, compiled in its own way, run on guarded buffers and compared with the
 // reference.
 //
-// VKFUSE_SEED=N runs one case and nothing else; VKFUSE_FUZZ_CASES=N runs N of them.
+// VKFUSE_SEED=N runs one case and nothing else; VKFUSE_FUZZ_CASES=N runs N of them, VKFUSE_FUZZ_FIRST=N from that seed on.
 #pragma once
 
 #include <functional>

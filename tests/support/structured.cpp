@@ -135,7 +135,8 @@ void AnyGenerator::slice(const OpRow& row, NodeId from) {
 
 void AnyGenerator::slice_assign(const OpRow& row, NodeId from) {
   auto [slice, sizes] = run_of(shape(from));
-  attempt(row, {from, new_input(dtype(from), sizes)}, slice, {std::max(known_[from].magnitude, 4.0), known_[from].leaf, known_[from].lattice});
+  const NodeId part = new_input(dtype(from), sizes);
+  attempt(row, {from, part}, slice, {std::max(known_[from].magnitude, 4.0), known_[from].leaf, known_[from].lattice});
 }
 
 void AnyGenerator::reverse(const OpRow& row, NodeId from) {
@@ -193,7 +194,8 @@ void AnyGenerator::gather(const OpRow& row, NodeId from) {
   const std::vector<int> sizes = {0, 1, 2, 3, 5, 31, 33};
   Shape wanted;
   for (std::size_t rank = random_.below(3); rank > 0; --rank) wanted.emplace_back(random_.pick(sizes));
-  attempt(row, {from, positions(size(shape(from)[static_cast<std::size_t>(axis)]), wanted)}, ir::AxisPayload{axis}, known_[from]);
+  const NodeId where = positions(size(shape(from)[static_cast<std::size_t>(axis)]), wanted);
+  attempt(row, {from, where}, ir::AxisPayload{axis}, known_[from]);
 }
 
 void AnyGenerator::take_along(const OpRow& row, NodeId from) {
@@ -207,7 +209,8 @@ void AnyGenerator::take_along(const OpRow& row, NodeId from) {
     if (random_.chance(20)) dim = Dim(1);
   }
   wanted[at] = Dim(static_cast<std::int64_t>(random_.below(40)));
-  attempt(row, {from, positions(count, wanted)}, ir::AxisPayload{axis}, known_[from]);
+  const NodeId where = positions(count, wanted);
+  attempt(row, {from, where}, ir::AxisPayload{axis}, known_[from]);
 }
 
 void AnyGenerator::scatter(const OpRow& row, NodeId from) {
