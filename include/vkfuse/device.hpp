@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "vkfuse/dtype.hpp"
 #include "vkfuse/result.hpp"
 #include "vkfuse/visibility.hpp"
 
@@ -89,7 +90,7 @@ class Buffer {
   Result<void> write(std::span<const std::byte> bytes, std::uint64_t offset = 0) const;
   /// Copies from the buffer to the host; waits for what was submitted before on this device.
   Result<void> read(std::span<std::byte> bytes, std::uint64_t offset = 0) const;
-  /// The VkBuffer, as a host program uses it beside vkfuse; 0 for an empty Buffer.
+  /// The VkBuffer, as a host program uses it beside vkfuse; 0 for an empty Buffer and for one in pieces.
   [[nodiscard]] std::uint64_t vulkan_handle() const;
 
   struct State;  // internal
@@ -115,8 +116,12 @@ class Device {
 
   [[nodiscard]] DeviceDescription description() const;
   [[nodiscard]] StoreReport store() const;
-  /// Device memory that lives as long as a copy of the Buffer does.
+  /// Device memory that lives as long as a copy of the Buffer does. What the device does not allocate at once lies in pieces of a
+  /// power of two bytes.
   [[nodiscard]] Result<Buffer> allocate(std::uint64_t bytes) const;
+  /// For a tensor of these sizes: what the device does not allocate at once lies in pieces of whole rows of the outermost axis.
+  /// Larger tensors than that are bound to such buffers. ErrorCode::out_of_memory beyond the device's memory.
+  [[nodiscard]] Result<Buffer> allocate(DType dtype, std::span<const std::int64_t> sizes) const;
   /// `bytes` of a host's VkBuffer from `offset`, a multiple of 256 (or of the device's minStorageBufferOffsetAlignment). The
   /// buffer is of this VkDevice, with usage STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST, shared with the queue's family,
   /// and stays the host's: it must live as long as the Buffer and what it is bound to. Kernels read and write whole 16

@@ -181,11 +181,12 @@ class Executable {
   ///
   ///     Result<MemoryUse> use = exe->memory({{"n", 4096}});
   [[nodiscard]] Result<MemoryUse> memory(const Symbols& symbols = {}) const;
-  /// Device time per kernel of one run, in running order. Unsupported where the queue has no
-  /// timestamps.
+  /// Device time per kernel of a run on these buffers, in running order: medians of up to 99 runs, after 0.3 s of them (a device
+  /// that was idle runs slower), the queue kept full, for 2 s at most unless one run takes longer. Buffers that are read and
+  /// written, as those of donated inputs are, hold afterwards what so many runs leave in them. Unsupported where the queue has
+  /// no timestamps.
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Bindings& bindings) const;
-  /// The same with inputs from the host: medians of up to 99 runs, after 0.3 s of them (a device that was idle runs
-  /// slower), the queue kept full, for 2 s at most unless one run takes longer.
+  /// The same with inputs from the host.
   [[nodiscard]] Result<std::vector<KernelTime>> profile_host(const Inputs& inputs) const;
 
   /// Measures other schedules of the kernels for these sizes (nominal ones if none are given), those that take longest first, and

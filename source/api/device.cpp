@@ -91,10 +91,27 @@ StoreReport Device::store() const {
   return {store.path(), store.off(), store.loaded(), store.missed(), store.saved(), spirv::compiler_calls()};
 }
 
+namespace {
+
+Result<Buffer> allocate_rows(const std::shared_ptr<runtime::Context>& context, std::uint64_t bytes, std::int64_t element_bytes, std::span<const std::int64_t> sizes) {
+  const std::int64_t each = schedule::bytes_of_each_buffer(element_bytes, sizes, context->caps().max_allocation);
+  VKF_TRY(buffer, vulkan::Buffer::create(context->device(), bytes, vulkan::BufferKind::device, static_cast<std::uint64_t>(each)));
+  return Buffer(std::make_shared<Buffer::State>(Buffer::State{context, std::move(buffer), bytes, 0}));
+}
+
+}  // namespace
+
 Result<Buffer> Device::allocate(std::uint64_t bytes) const {
   return api::guarded([&]() -> Result<Buffer> {
-    VKF_TRY(buffer, vulkan::Buffer::create(state_->context->device(), bytes, vulkan::BufferKind::device));
-    return Buffer(std::make_shared<Buffer::State>(Buffer::State{state_->context, std::move(buffer), bytes, 0}));
+    const std::int64_t sizes[] = {static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, INT64_MAX))};
+    return allocate_rows(state_->context, bytes, 1, sizes);
+  });
+}
+
+Result<Buffer> Device::allocate(DType dtype, std::span<const std::int64_t> sizes) const {
+  return api::guarded([&]() -> Result<Buffer> {
+    VKF_TRY(bytes, byte_count(dtype, Sizes(sizes.begin(), sizes.end())));
+    return allocate_rows(state_->context, static_cast<std::uint64_t>(bytes), size_of(dtype), sizes);
   });
 }
 

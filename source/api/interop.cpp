@@ -54,6 +54,6 @@ Result<Buffer> Device::wrap(std::uint64_t vk_buffer, std::uint64_t bytes, std::u
   });
 }
 
-std::uint64_t Buffer::vulkan_handle() const { return state_ ? state_->buffer.number() : 0; }
+std::uint64_t Buffer::vulkan_handle() const { return state_ && state_->buffer.piece_bytes() == 0 ? state_->buffer.number() : 0; }
 
 }  // namespace vkfuse

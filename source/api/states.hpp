@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/arena.hpp"
 #include "runtime/program.hpp"
 #include "runtime/run_pool.hpp"
 #include "runtime/tune.hpp"
@@ -31,6 +32,7 @@ struct Ticket::State {
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Variant> variant;
   runtime::Arena arena;
+  std::shared_ptr<runtime::ArenaPool> arenas;  ///< where it goes afterwards, if set
   std::vector<vulkan::CommandBuffer> commands;
   std::map<std::string, Buffer, std::less<>> outputs;
   std::optional<vulkan::TimestampPool> clock;  ///< at the start and the end, where nobody knows how long the run takes
@@ -55,6 +57,7 @@ struct Executable::State {
 
   std::shared_ptr<runtime::Program> program;
   runtime::RunPool runs;
+  std::shared_ptr<runtime::ArenaPool> arenas = std::make_shared<runtime::ArenaPool>();
   runtime::TuneOptions background;  ///< of a budget above 0: to be begun
   std::once_flag begun;
   std::atomic<bool> stop = false;

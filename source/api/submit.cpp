@@ -13,13 +13,30 @@ const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return st
 /// What one submission is made of, until it is recorded.
 class Submission {
  public:
-  Submission(std::shared_ptr<runtime::Program> program, const Bindings& bindings)
-      : program_(std::move(program)), graph_(program_->plan().graph), bindings_(bindings), state_(std::make_shared<Ticket::State>()) {
+  Submission(const Executable::State& executable, const Bindings& bindings)
+      : program_(executable.program), arenas_(executable.arenas), graph_(program_->plan().graph), bindings_(bindings), state_(std::make_shared<Ticket::State>()) {
     state_->program = program_;
   }
 
   /// Buffers for everything, then the commands: ours, of one submission or of several, or what is appended to a host's.
-  Result<std::shared_ptr<Ticket::State>> record(const vulkan::TimestampPool* steps, void* host_commands = nullptr) {
+  Result<std::shared_ptr<Ticket::State>> record(void* host_commands = nullptr) {
+    VKF_CHECK_OK(prepare());
+    if (host_commands != nullptr) {
+      VKF_CHECK_OK(record_part(nullptr, true, true, host_commands));
+    } else {
+      VKF_CHECK_OK(record_parts());
+    }
+    return state_;
+  }
+
+  /// Device times of the kernels on these buffers.
+  Result<std::vector<runtime::StepTime>> profile() {
+    VKF_CHECK_OK(prepare());
+    return runtime::profile_runs(*program_, *state_->variant, ranges_);
+  }
+
+ private:
+  Result<void> prepare() {
     VKF_CHECK_OK(bind());
     VKF_TRY(donations, find_donations());
     VKF_TRY(variant, program_->variant(bindings_.symbols));
@@ -30,18 +47,28 @@ class Submission {
       own = std::move(planned);
     }
     const plan::Memory& memory = own ? *own : variant->memory;
-    VKF_CHECK_OK(program_->check_memory(*variant, memory, /*ports=*/false));
     VKF_CHECK_OK(place(memory, donations));
-    VKF_CHECK_OK(program_->check_sharing(*variant, ranges_));
-    if (steps != nullptr || host_commands != nullptr) {
-      VKF_CHECK_OK(record_part(nullptr, steps, true, true, host_commands));
-    } else {
-      VKF_CHECK_OK(record_parts());
-    }
-    return state_;
+    return program_->check_sharing(*variant, ranges_);
   }
 
- private:
+  /// Of a run that has ended if there is one, else a new one; what idle ones hold is free.
+  Result<void> take_arena(const plan::Memory& memory) {
+    const runtime::Variant& variant = *state_->variant;
+    if (&memory == &variant.memory && (!memory.slots.empty() || !memory.large.empty())) {
+      state_->arenas = arenas_;
+      if (auto idle = arenas_->take(memory)) {
+        state_->arena = *std::move(idle);
+        return {};
+      }
+    }
+    Result<void> room = program_->check_memory(variant, memory, /*ports=*/false);
+    if (!room && arenas_->forget()) room = program_->check_memory(variant, memory, /*ports=*/false);
+    VKF_CHECK_OK(room);
+    VKF_TRY(arena, runtime::make_arena(program_->context()->device(), memory));
+    state_->arena = std::move(arena);
+    return {};
+  }
+
   Result<void> bind_one(const char* kind, const std::string& name, ir::NodeId id, const Buffer& buffer) {
     if (buffer.state() == nullptr) return invalid("No buffer was bound to the {} '{}'.", kind, name);
     VKF_TRY(bytes, program_->bytes_of(id, bindings_.symbols));
@@ -50,7 +77,15 @@ class Submission {
     }
     const Buffer::State& state = *buffer.state();
     if (state.context != program_->context()) return invalid("The buffer that is bound to the {} '{}' is of another device than the program.", kind, name);
-    const std::uint64_t padded = (static_cast<std::uint64_t>(bytes) + 15) / 16 * 16;
+    std::uint64_t padded = (static_cast<std::uint64_t>(bytes) + 15) / 16 * 16;
+    if (const std::uint64_t each = state.buffer.piece_bytes(); each > 0) {
+      VKF_TRY(wanted, program_->piece_bytes(id, bindings_.symbols));
+      if (wanted == 0 ? padded > each : wanted != each) {
+        return invalid("The buffer that is bound to the {} '{}' lies in pieces of {} bytes, and whole rows of {} take {} bytes each: allocate it for that type.", kind, name, each,
+                       to_text(graph_.node(id).type), wanted == 0 ? padded : wanted);
+      }
+      if (wanted > 0) padded = state.buffer.size();  // each piece has padding of its own
+    }
     ranges_[id] = {&state.buffer, state.offset, std::max<std::uint64_t>(padded, 16)};
     state_->buffers.push_back(buffer.state());
     return {};
@@ -102,8 +137,7 @@ class Submission {
     VKF_TRY(constants, program_->constant_ranges());
     ranges_.insert(constants.begin(), constants.end());
     const std::shared_ptr<runtime::Context>& context = program_->context();
-    VKF_TRY(arena, runtime::make_arena(context->device(), memory));
-    state_->arena = std::move(arena);
+    VKF_CHECK_OK(take_arena(memory));
     runtime::add_arena(memory, state_->arena, ranges_);
     std::map<ir::NodeId, Buffer> made;
     for (const auto& [value, input] : memory.in_inputs) {
@@ -115,7 +149,7 @@ class Submission {
     for (ir::NodeId value : donations.outputs) {
       if (made.count(value) != 0) continue;
       VKF_TRY(bytes, program_->bytes_of(value, bindings_.symbols));
-      VKF_TRY(buffer, vulkan::Buffer::create(context->device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
+      VKF_TRY(buffer, program_->make_buffer(value, bindings_.symbols, vulkan::BufferKind::device));
       made[value] = Buffer(std::make_shared<Buffer::State>(Buffer::State{context, std::move(buffer), static_cast<std::uint64_t>(bytes)}));
       VKF_CHECK_OK(bind_one("output", "", value, made[value]));
     }
@@ -136,12 +170,12 @@ class Submission {
       state_->clock = std::move(clock);
     }
     const std::vector<runtime::Part> parts = program_->parts(variant);
-    for (const runtime::Part& part : parts) VKF_CHECK_OK(record_part(&part, nullptr, &part == &parts.front(), &part == &parts.back()));
+    for (const runtime::Part& part : parts) VKF_CHECK_OK(record_part(&part, &part == &parts.front(), &part == &parts.back()));
     return {};
   }
 
   /// The whole run if no part is given.
-  Result<void> record_part(const runtime::Part* part, const vulkan::TimestampPool* steps, bool first, bool last, void* host_commands = nullptr) {
+  Result<void> record_part(const runtime::Part* part, bool first, bool last, void* host_commands = nullptr) {
     using vulkan::Access;
     const std::shared_ptr<vulkan::Device>& device = program_->context()->device();
     VKF_TRY(commands, host_commands != nullptr ? vulkan::CommandBuffer::adopt(device, host_commands) : vulkan::CommandBuffer::create(device));
@@ -152,7 +186,7 @@ class Submission {
       commands.reset_timestamps(*state_->clock);
       commands.write_timestamp(*state_->clock, 0);
     }
-    VKF_CHECK_OK(part == nullptr ? program_->record(commands, *state_->variant, ranges_, steps) : program_->record_part(commands, *state_->variant, ranges_, *part));
+    VKF_CHECK_OK(part == nullptr ? program_->record(commands, *state_->variant, ranges_) : program_->record_part(commands, *state_->variant, ranges_, *part));
     if (last && state_->clock) commands.write_timestamp(*state_->clock, 1);
     // Kernels of a later submission of ours are behind its first barrier; a host's own may be behind none.
     const auto readers = Access::transfer | Access::host;
@@ -163,6 +197,7 @@ class Submission {
   }
 
   std::shared_ptr<runtime::Program> program_;
+  std::shared_ptr<runtime::ArenaPool> arenas_;
   const ir::Graph& graph_;
   const Bindings& bindings_;
   std::shared_ptr<Ticket::State> state_;
@@ -170,9 +205,9 @@ class Submission {
 };
 
 /// Records and submits.
-Result<std::shared_ptr<Ticket::State>> submit_now(const std::shared_ptr<runtime::Program>& program, const Bindings& bindings, const vulkan::TimestampPool* steps) {
-  VKF_TRY(state, Submission(program, bindings).record(steps));
-  VKF_TRY(ticket, runtime::submit_all(*program->context()->device(), state->commands));
+Result<std::shared_ptr<Ticket::State>> submit_now(const Executable::State& executable, const Bindings& bindings) {
+  VKF_TRY(state, Submission(executable, bindings).record());
+  VKF_TRY(ticket, runtime::submit_all(*executable.program->context()->device(), state->commands));
   state->ticket = std::move(ticket);
   return state;
 }
@@ -180,7 +215,8 @@ Result<std::shared_ptr<Ticket::State>> submit_now(const std::shared_ptr<runtime:
 }  // namespace
 
 Ticket::State::~State() {
-  if (!commands.empty()) static_cast<void>(ticket.wait());
+  const bool done = commands.empty() || ticket.wait().ok();
+  if (done && arenas && !arena.empty()) arenas->give_back(variant->memory, std::move(arena));
 }
 
 Result<void> Ticket::wait() const {
@@ -203,7 +239,7 @@ const std::map<std::string, Buffer, std::less<>>& Ticket::outputs() const { retu
 
 Result<Ticket> Executable::submit(const Bindings& bindings) const {
   return api::guarded([&]() -> Result<Ticket> {
-    VKF_TRY(state, submit_now(state_->program, bindings, nullptr));
+    VKF_TRY(state, submit_now(*state_, bindings));
     state_->tune_later(state->variant->symbols);
     return Ticket(std::move(state));
   });
@@ -212,21 +248,17 @@ Result<Ticket> Executable::submit(const Bindings& bindings) const {
 Result<Recording> Executable::record(void* command_buffer, const Bindings& bindings) const {
   return api::guarded([&]() -> Result<Recording> {
     if (command_buffer == nullptr) return invalid("The command buffer to append to is null.");
-    VKF_TRY(state, Submission(state_->program, bindings).record(nullptr, command_buffer));
+    VKF_TRY(state, Submission(*state_, bindings).record(command_buffer));
     return Recording(std::move(state));
   });
 }
 
 Result<std::vector<KernelTime>> Executable::profile(const Bindings& bindings) const {
   return api::guarded([&]() -> Result<std::vector<KernelTime>> {
-    const std::size_t steps = state_->program->plan().steps.size();
-    VKF_TRY(pool, vulkan::TimestampPool::create(state_->program->context()->device(), static_cast<std::uint32_t>(steps) + 1));
-    VKF_TRY(state, submit_now(state_->program, bindings, &pool));
-    VKF_CHECK_OK(state->ticket.wait());
-    VKF_TRY(times, pool.nanoseconds());
-    std::vector<KernelTime> result;
-    for (std::size_t i = 0; i < steps; ++i) result.push_back({state->variant->kernels[i].front().name, (times[i + 1] - times[i]) * 1e-3, state->variant->bytes_moved(i)});
-    return result;
+    VKF_TRY(steps, Submission(*state_, bindings).profile());
+    std::vector<KernelTime> times;
+    for (const runtime::StepTime& step : steps) times.push_back({step.kernel, step.microseconds, step.bytes});
+    return times;
   });
 }
 

@@ -25,6 +25,9 @@ struct Binding {
   bool scratch = false;  ///< partial results of the step, not a value of the graph
   /// Of the scratch memory: nothing for all of it, else its first or second half.
   std::optional<int> half = std::nullopt;
+  /// Of a value: what of it is bound; 0 bytes stand for all of it.
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
 };
 
 struct Kernel {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ir/structured.hpp"
+#include "schedule/pieces.hpp"
 
 namespace vkfuse::partition {
 
@@ -217,9 +218,12 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
 }
 
 Result<void> Pricer::check_size(const segment::Segment& segment) const {
-  const auto is_large = [&](NodeId id) { return static_cast<std::uint64_t>(bytes_[id]) > target_.caps.storage_buffer_range; };
+  const std::uint64_t most = std::min(target_.caps.storage_buffer_range, target_.caps.max_allocation);
+  const auto is_large = [&](NodeId id) { return static_cast<std::uint64_t>(bytes_[id]) > most; };
   if (!std::any_of(segment.reads.begin(), segment.reads.end(), is_large) && !std::any_of(segment.stores.begin(), segment.stores.end(), is_large)) return {};
   VKF_TRY(loops, segment::build_loops(facts_.graph, segment, facts_.symbols));
+  VKF_TRY(pieces, schedule::cut_into_pieces(facts_.graph, loops, facts_.symbols, target_));
+  if (!pieces.empty()) loops = std::move(pieces.front().loops);
   VKF_TRY(schedule, schedule::best(facts_.graph, loops, target_));
   static_cast<void>(schedule);
   return {};

@@ -22,6 +22,8 @@ struct Lifetime {
   std::size_t first = 0;  // the step that writes it
   std::size_t last = 0;   // the last step that reads it
   std::int64_t bytes = 0;
+  std::vector<ir::NodeId> then = {};  // values that lie in the same bytes one after the other, each written over the one before
+  std::size_t last_written = 0;       // the step that writes the last of them
 };
 
 constexpr std::size_t kForever = ~std::size_t{0};
@@ -46,6 +48,35 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
   return all;
 }
 
+/// Whether the step that writes a value may write it over what it reads.
+bool replaces(const Plan& plan, const std::vector<Scheduled>& steps, std::size_t step, ir::NodeId value, ir::NodeId read) {
+  return size_of(plan.graph.node(value).type.dtype) == size_of(plan.graph.node(read).type.dtype) && reads_own_place(steps[step], read, value);
+}
+
+/// The same values, those that are written over what their step reads for the last time being one with it.
+std::vector<Lifetime> joined_in_place(const Plan& plan, const std::vector<Scheduled>& steps, std::vector<Lifetime> values) {
+  std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
+  std::vector<Lifetime> joined;
+  for (Lifetime& value : values) {
+    const std::vector<ir::NodeId>& reads = plan.steps[value.first].segment.reads;
+    const auto fits = [&](const Lifetime& other) {
+      const ir::NodeId end = other.then.empty() ? other.value : other.then.back();
+      return other.last == value.first && other.first < value.first && other.bytes == value.bytes && std::find(reads.begin(), reads.end(), end) != reads.end() &&
+             replaces(plan, steps, value.first, value.value, end);
+    };
+    const auto taken = [&](const Lifetime& other) { return !other.then.empty() && other.last_written == value.first; };
+    const auto before = std::find_if(joined.begin(), joined.end(), [&](const Lifetime& other) { return !taken(other) && fits(other); });
+    if (before == joined.end()) {
+      joined.push_back(std::move(value));
+      continue;
+    }
+    before->then.push_back(value.value);
+    before->last = value.last;
+    before->last_written = value.first;
+  }
+  return joined;
+}
+
 std::int64_t ceil_to(std::int64_t bytes, std::int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
 /// Buffers of donated inputs, each with what is in it from step to step.
@@ -53,6 +84,7 @@ class Given {
  public:
   Given(const Plan& plan, const std::vector<Scheduled>& steps, const Donations& donations) : plan_(plan), steps_(steps) {
     for (const auto& [input, bytes] : donations.inputs) {
+      if (static_cast<std::uint64_t>(bytes) > plan.target.caps.max_allocation) continue;  // it lies in pieces
       const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(), [&](const ir::Output& one) { return one.value == input; }) ||
                         std::any_of(steps.begin(), steps.end(), [&](const Scheduled& step) { return step.alias && step.alias->of == input; });
       if (kept) continue;  // a result is read there
@@ -86,15 +118,10 @@ class Given {
   };
 
   [[nodiscard]] bool is_free(const Buffer& buffer, const Lifetime& value) const {
-    const auto apart = [&](const Lifetime& a, const Lifetime& b) { return a.last < b.first || (a.last == b.first && replaces(b, a.value)); };
+    const auto apart = [&](const Lifetime& a, const Lifetime& b) { return a.last < b.first || (a.last == b.first && replaces(plan_, steps_, b.first, b.value, a.value)); };
     const bool among_values = std::all_of(buffer.values.begin(), buffer.values.end(), [&](const Lifetime& other) { return apart(other, value) || apart(value, other); });
     const Lifetime input{buffer.input, 0, buffer.last_read.value_or(0), buffer.bytes};
     return among_values && (!buffer.last_read || apart(input, value));
-  }
-
-  /// Whether the step that writes a value may write it over what it reads.
-  [[nodiscard]] bool replaces(const Lifetime& value, ir::NodeId read) const {
-    return size_of(plan_.graph.node(value.value).type.dtype) == size_of(plan_.graph.node(read).type.dtype) && reads_own_place(steps_[value.first], read, value.value);
   }
 
   const Plan& plan_;
@@ -131,7 +158,14 @@ class Packing {
   }
 
   [[nodiscard]] std::int64_t top() const { return top_; }
-  [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }
+  /// One for each value, of those in the same bytes too.
+  [[nodiscard]] std::vector<Slot> slots() const {
+    std::vector<Slot> all = slots_;
+    for (std::size_t i = 0; i < placed_.size(); ++i) {
+      for (ir::NodeId value : placed_[i].then) all.push_back({value, slots_[i].offset, slots_[i].bytes});
+    }
+    return all;
+  }
 
  private:
   [[nodiscard]] std::int64_t in_one_piece(std::int64_t offset, std::int64_t bytes) const {
@@ -177,6 +211,32 @@ std::optional<Packing> best_packing(const std::vector<Lifetime>& values, std::in
   return best;
 }
 
+/// Values that get buffers of their own: one after the other where equal ones are not alive at the same time.
+class LargeValues {
+ public:
+  explicit LargeValues(Memory& memory) : memory_(memory) {}
+
+  Result<void> place(const Lifetime& value, std::int64_t bytes, std::int64_t each) {
+    const auto apart = [&](const Lifetime& other) { return other.last < value.first || value.last < other.first; };
+    std::size_t at = 0;
+    while (at < memory_.large.size() && !(memory_.large[at].bytes == bytes && memory_.large[at].each == each && std::all_of(values_[at].begin(), values_[at].end(), apart))) ++at;
+    if (at == memory_.large.size()) {
+      const auto sum = checked_add(memory_.arena_bytes, bytes);
+      if (!sum) return invalid("The intermediate values of the graph need more than 2^63 bytes.");
+      memory_.arena_bytes = *sum;
+      memory_.large.push_back({bytes, each});
+      values_.emplace_back();
+    }
+    values_[at].push_back(value);
+    memory_.in_large[value.value] = at;
+    return {};
+  }
+
+ private:
+  Memory& memory_;
+  std::vector<std::vector<Lifetime>> values_;  ///< of each buffer
+};
+
 /// The arena as buffers of the device.
 void cut_into_pieces(Memory& memory) {
   for (const Slot& slot : memory.slots) {
@@ -198,7 +258,8 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
   std::vector<Lifetime> values = lifetimes(plan, donations.outputs);
   std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return (a.last == kForever) > (b.last == kForever); });
   Given given(plan, steps, donations);
-  std::vector<Lifetime> rest;
+  std::vector<Lifetime> rest, large;
+  LargeValues buffers(memory);
   for (Lifetime& value : values) {
     const TensorType& type = plan.graph.node(value.value).type;
     VKF_TRY(sizes, resolve(type.shape, symbols));
@@ -206,20 +267,26 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
     const auto padded = checked_add(bytes, alignment - 1);
     if (!padded) return invalid("The value %{} of type {} is too large.", value.value, to_text(type));
     value.bytes = *padded / alignment * alignment;
-    if (const auto input = given.take(value, bytes)) {
+    if (static_cast<std::uint64_t>(value.bytes) > plan.target.caps.max_allocation) {
+      if (value.last == kForever) continue;
+      VKF_CHECK_OK(buffers.place(value, ceil_to(bytes, 16), schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan.target.caps.max_allocation)));
+      large.push_back(value);
+    } else if (const auto input = given.take(value, bytes)) {
       memory.in_inputs[value.value] = *input;
     } else if (value.last != kForever) {
       rest.push_back(value);
     }
   }
+  rest = joined_in_place(plan, steps, std::move(rest));
   for (std::size_t step = 0; step < steps.size(); ++step) {
     const std::int64_t bytes = steps[step].schedule.scratch_bytes;
     if (bytes > 0) rest.push_back({scratch_id(plan, step), step, step, ceil_to(bytes, alignment)});
   }
-  // A value that no buffer of the device holds is no reason not to plan: who runs it is told.
+  // Partial results that no buffer of the device holds are no reason not to plan: who runs it is told.
   for (const Lifetime& value : rest) memory.piece_bytes = std::max(memory.piece_bytes, value.bytes);
-  memory.largest_live = largest_live(rest, steps.size());
-  const auto packing = best_packing(rest, memory.piece_bytes, memory.largest_live);
+  const auto packing = best_packing(rest, memory.piece_bytes, largest_live(rest, steps.size()));
+  large.insert(large.end(), rest.begin(), rest.end());
+  memory.largest_live = largest_live(large, steps.size());
   if (!packing) return invalid("The intermediate values of the graph '{}' need more than 2^63 bytes.", plan.graph.name);
   memory.slots = packing->slots();
   cut_into_pieces(memory);

@@ -11,11 +11,18 @@ namespace vkfuse::plan {
 namespace {
 
 Result<Plan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options) {
-  VKF_TRY(parts, partition::partition(graph, target, options));
+  auto parts = partition::partition(graph, target, options);
+  if (!parts && parts.error().code == ErrorCode::out_of_memory && options.fusion) {
+    // A value is over a limit of the device, and what reads it cannot be cut into pieces: ops by themselves may be.
+    partition::Options apart = options;
+    apart.fusion = false;
+    if (auto single = partition::partition(graph, target, apart)) parts = std::move(single);
+  }
+  if (!parts) return std::move(parts).error();
   Plan plan;
   plan.target = target;
-  plan.boundaries = std::move(parts.boundaries);
-  for (segment::Segment& segment : parts.segments) {
+  plan.boundaries = std::move(parts->boundaries);
+  for (segment::Segment& segment : parts->segments) {
     plan.steps.push_back({std::move(segment)});
   }
   plan.graph = std::move(graph);
@@ -57,6 +64,11 @@ class Aliases {
     const auto window = segment::window_of(loops);
     if (!window) return std::nullopt;
     const ir::NodeId value = loops.stores[0].node;
+    const auto in_one_buffer = [&](ir::NodeId node, std::int64_t elements) {
+      return static_cast<std::uint64_t>(elements) <= plan_.target.caps.max_allocation / static_cast<std::uint64_t>(size_of(plan_.graph.node(node).type.dtype));
+    };
+    const bool at_hand = std::all_of(loops.values.begin(), loops.values.end(), [&](const segment::Value& one) { return one.kind != segment::Value::Kind::load || in_one_buffer(one.node, one.buffer_elements); });
+    if (!at_hand) return std::nullopt;
     if (!is_output_[value] || !(segment::is_resident(plan_.graph, window->of) || is_output_[window->of])) return std::nullopt;
     Alias alias{window->of, VKF_PLANT(alias_offset, window->first, 0) * size_of(plan_.graph.node(value).type.dtype)};
     const auto behind = known_.find(window->of);
@@ -75,18 +87,47 @@ class Aliases {
   std::map<ir::NodeId, Alias> known_;
 };
 
+/// The loops as pieces, each with the schedule that is best for it.
+Result<Scheduled> schedule_pieces(const Plan& plan, const segment::Loops& loops, std::vector<schedule::Piece> pieces, const schedule::Tuning& tuning) {
+  Scheduled all;
+  for (schedule::Piece& piece : pieces) {
+    VKF_TRY(own, schedule::best(plan.graph, piece.loops, plan.target, tuning));
+    segment::Loops run = schedule::scheduled_loops(plan.graph, piece.loops, own);
+    schedule::Schedule& sum = all.schedule;
+    if (all.pieces.empty()) {
+      all.loops = schedule::scheduled_loops(plan.graph, loops, own);
+      sum = own;
+    } else {
+      sum.scratch_bytes = std::max(sum.scratch_bytes, own.scratch_bytes);  // one piece after the other
+      sum.dispatches += own.dispatches;
+      for (const auto count : {&schedule::Schedule::elements, &schedule::Schedule::items, &schedule::Schedule::row_items, &schedule::Schedule::workgroups,
+                               &schedule::Schedule::bytes_read, &schedule::Schedule::bytes_written, &schedule::Schedule::bytes_read_again,
+                               &schedule::Schedule::loads_executed, &schedule::Schedule::stores_executed, &schedule::Schedule::transactions}) {
+        sum.*count += own.*count;
+      }
+      sum.modelled_us += own.modelled_us;
+    }
+    all.pieces.push_back({std::move(run), std::move(own), std::move(piece.windows)});
+  }
+  return all;
+}
+
 }  // namespace
 
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose) {
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, const Reuse& reuse) {
   std::vector<Scheduled> all;
+  all.reserve(plan.steps.size());
   Aliases aliases(plan);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const auto make = [&]() -> Result<Scheduled> {
+      if (auto known = reuse ? reuse(i, all) : std::nullopt) return *std::move(known);
       VKF_TRY(loops, segment::build_loops(plan.graph, plan.steps[i].segment, symbols));
+      VKF_TRY(pieces, schedule::cut_into_pieces(plan.graph, loops, symbols, plan.target));
+      if (!pieces.empty()) return schedule_pieces(plan, loops, std::move(pieces), tuning);
       if (auto chosen = choose ? choose(i, loops) : std::nullopt) return *std::move(chosen);
       VKF_TRY(schedule, schedule::best(plan.graph, loops, plan.target, tuning));
       segment::Loops run = schedule::scheduled_loops(plan.graph, loops, schedule);
-      return Scheduled{std::move(run), std::move(schedule), std::nullopt};
+      return Scheduled{std::move(run), std::move(schedule), std::nullopt, {}};
     };
     auto made = make();
     if (!made) return std::move(made).error().within(fmt::format("scheduling segment {}", i));

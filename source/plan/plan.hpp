@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "partition/partition.hpp"
+#include "schedule/pieces.hpp"
 
 namespace vkfuse::plan {
 
@@ -32,19 +33,33 @@ struct Alias {
   std::int64_t offset = 0;
 };
 
+/// A part of a step's positions, which is a kernel of its own.
+struct ScheduledPiece {
+  segment::Loops loops;  ///< as the schedule runs them
+  schedule::Schedule schedule;
+  std::map<ir::NodeId, schedule::Window> windows;
+};
+
 /// A step at given sizes.
 struct Scheduled {
   segment::Loops loops;  ///< as the schedule runs them
   schedule::Schedule schedule;
   /// Set: nothing has to run. The kernel is there for runs that bind the output to a buffer of its own.
   std::optional<Alias> alias;
+  /// Where a value is over a limit of the device: what runs instead of `loops`. `schedule` is then the first one's, with the launch
+  /// and the costs of all.
+  std::vector<ScheduledPiece> pieces;
 };
 
 /// Chooses how a step runs whose loops have been built; nothing: as is best.
 using Choose = std::function<std::optional<Scheduled>(std::size_t step, const segment::Loops& loops)>;
 
+/// What is known of a step from those before it, so that its loops need not be built; nothing: they are.
+using Reuse = std::function<std::optional<Scheduled>(std::size_t step, const std::vector<Scheduled>& before)>;
+
 /// Every step at these sizes, in order.
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning = {}, const Choose& choose = {});
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning = {}, const Choose& choose = {},
+                                            const Reuse& reuse = {});
 
 /// Where each intermediate value lives in the arena.
 struct Slot {
@@ -63,13 +78,24 @@ struct Donations {
 };
 
 struct Memory {
-  std::vector<Slot> slots;       ///< values written by one step and read by a later one, not outputs; scratch of steps
+  /// Values written by one step and read by a later one, not outputs; scratch of steps. A value whose every element takes the place
+  /// of the one that the same invocation read for the last time lies in the same bytes.
+  std::vector<Slot> slots;
   std::int64_t arena_bytes = 0;  ///< of all pieces
   /// The arena is one buffer, or several where the device allocates no more at once: the slot at `offset` is in the piece
   /// offset / piece_bytes.
   std::int64_t piece_bytes = 0;
   std::vector<std::int64_t> pieces;
-  /// Bytes of the slots that are alive during the step with most of them: no arena can be smaller.
+  /// What is larger than the device allocates at once: buffers of their own, for one value after the other. `each`: see
+  /// schedule::bytes_of_each_buffer.
+  struct Large {
+    std::int64_t bytes = 0;
+    std::int64_t each = 0;
+    friend bool operator==(const Large&, const Large&) = default;
+  };
+  std::vector<Large> large;
+  std::map<ir::NodeId, std::size_t> in_large;  ///< the values that lie in them
+  /// Bytes of the slots that are alive during the step with most of them, those in the same bytes counted once: no arena can be smaller.
   std::int64_t largest_live = 0;
   /// Values that lie at the start of the buffer of a donated input instead.
   std::map<ir::NodeId, ir::NodeId> in_inputs;

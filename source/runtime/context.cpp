@@ -10,6 +10,8 @@ namespace vkfuse::runtime {
 
 namespace {
 
+constexpr std::size_t kMostStaged = std::size_t{1} << 28;  // bytes that cross from host to device, or back, at a time
+
 int preference(DeviceType type) {
   switch (type) {
     case DeviceType::discrete: return 0;
@@ -209,9 +211,13 @@ Result<std::string> Context::missing(Rung rung) {
 
 Result<void> Context::upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
-  if (to.mapped() != nullptr) {
-    std::memcpy(to.mapped() + offset, bytes.data(), bytes.size());
+  if (to.is_mapped()) {
+    to.write(offset, bytes);
     return {};
+  }
+  if (bytes.size() > kMostStaged) {
+    VKF_CHECK_OK(upload(to, offset, bytes.first(kMostStaged)));
+    return upload(to, offset + kMostStaged, bytes.subspan(kMostStaged));
   }
   VKF_TRY(staging, vulkan::Buffer::create(device_, bytes.size(), vulkan::BufferKind::upload));
   std::memcpy(staging.mapped(), bytes.data(), bytes.size());
@@ -226,10 +232,14 @@ Result<void> Context::upload(const vulkan::Buffer& to, std::uint64_t offset, std
 
 Result<void> Context::download(const vulkan::Buffer& from, std::uint64_t offset, std::span<std::byte> bytes) {
   if (bytes.empty()) return {};
-  if (from.mapped() != nullptr && from.host_cached()) {
+  if (from.is_mapped() && from.host_cached()) {
     VKF_CHECK_OK(device_->wait_idle());
-    std::memcpy(bytes.data(), from.mapped() + offset, bytes.size());
+    from.read(offset, bytes);
     return {};
+  }
+  if (bytes.size() > kMostStaged) {
+    VKF_CHECK_OK(download(from, offset, bytes.first(kMostStaged)));
+    return download(from, offset + kMostStaged, bytes.subspan(kMostStaged));
   }
   VKF_TRY(staging, vulkan::Buffer::create(device_, bytes.size(), vulkan::BufferKind::readback));
   VKF_TRY(commands, vulkan::CommandBuffer::create(device_));

@@ -68,6 +68,8 @@ class Context {
   Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);
 
   [[nodiscard]] Constants& constants() { return constants_; }
+  /// Lowered limits, and no rungs.
+  [[nodiscard]] const Caps& caps() const { return base_.caps; }
   /// Bytes that buffers of a kind may still take: what the heap has, or the limit "memory_bytes", less the buffers that are
   /// alive. What other programs hold is not known.
   [[nodiscard]] std::uint64_t memory_left(vulkan::BufferKind kind) const;

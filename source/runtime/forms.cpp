@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/structured.hpp"
+
 namespace vkfuse::runtime {
 
 namespace {
@@ -56,10 +58,103 @@ std::optional<std::int64_t> typical_size(std::int64_t step, std::int64_t least, 
   return std::nullopt;
 }
 
+/// All that a node computes, but for its operands.
+std::string description(const ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  std::string text = fmt::format("{} {}", node.op->name, to_text(node.type));
+  if (segment::is_literal(graph, id)) {
+    for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes) text += fmt::format(" {:02x}", std::to_integer<int>(byte));
+    return text;
+  }
+  ir::Payload payload = node.payload;
+  ir::each_attribute(payload, [&](const char* name, auto& member) {
+    text += fmt::format(" {}", name);
+    if constexpr (requires { member.begin(); }) {
+      for (const auto one : member) text += fmt::format(",{}", static_cast<std::int64_t>(one));
+    } else {
+      text += fmt::format(",{}", static_cast<std::int64_t>(member));
+    }
+  });
+  return text;
+}
+
+/// Members in their order with what they read, each value from outside by its place among all that are touched, so that every order
+/// of values by number is the same in steps of one key. Empty for code of the user's.
+std::string key_of(const ir::Graph& graph, const segment::Segment& segment, std::vector<ir::NodeId>& values) {
+  values = segment.members;
+  for (ir::NodeId id : segment.members) {
+    const ir::Node& node = graph.node(id);
+    if (std::holds_alternative<ir::CustomPayload>(node.payload) || std::holds_alternative<ir::KernelPayload>(node.payload)) return {};
+    values.insert(values.end(), node.operands.begin(), node.operands.end());
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  const auto place = [&](ir::NodeId id) { return std::lower_bound(values.begin(), values.end(), id) - values.begin(); };
+  std::string key;
+  for (ir::NodeId id : values) {
+    const bool member = std::binary_search(segment.members.begin(), segment.members.end(), id);
+    const bool stored = std::find(segment.stores.begin(), segment.stores.end(), id) != segment.stores.end();
+    const bool inside = member || segment::is_literal(graph, id);
+    key += fmt::format("{} {}:", stored ? "store" : member ? "member" : "read", inside ? description(graph, id) : to_text(graph.node(id).type));
+    for (ir::NodeId operand : member ? graph.node(id).operands : std::vector<ir::NodeId>()) key += fmt::format(" {}", place(operand));
+    key += '\n';
+  }
+  return key;
+}
+
+/// The loops of a step with the values of its twin.
+void rename(const Twin& twin, segment::Loops& loops) {
+  const auto move = [&](ir::NodeId& id) {
+    const auto at = std::lower_bound(twin.values.begin(), twin.values.end(), std::pair(id, ir::NodeId{0}));
+    if (at != twin.values.end() && at->first == id) id = at->second;
+  };
+  for (segment::Value& value : loops.values) move(value.node);
+  for (segment::Store& store : loops.stores) move(store.node);
+}
+
 }  // namespace
 
+std::vector<std::optional<Twin>> twins_of(const plan::Plan& plan) {
+  std::vector<std::optional<Twin>> twins(plan.steps.size());
+  std::map<std::string, std::pair<std::size_t, std::vector<ir::NodeId>>> first;
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    std::vector<ir::NodeId> values;
+    std::string key = key_of(plan.graph, plan.steps[i].segment, values);
+    if (key.empty()) continue;
+    const auto [known, is_new] = first.emplace(std::move(key), std::pair(i, values));
+    if (is_new) continue;
+    Twin& twin = twins[i].emplace();
+    twin.of = known->second.first;
+    for (std::size_t k = 0; k < values.size(); ++k) twin.values.emplace_back(known->second.second[k], values[k]);
+  }
+  return twins;
+}
+
+Forms::Forms(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options)
+    : plan_(plan), twins_(twins_of(plan)), tuning_(std::move(tuning)), options_(std::move(options)) {
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) runs_.push_back(widest_run(plan, i));
+}
+
+bool Forms::Form::is_like(const Form& other) const {
+  return std::equal(kernels.begin(), kernels.end(), other.kernels.begin(), other.kernels.end(),
+                    [](const codegen::Kernel& a, const codegen::Kernel& b) { return a.workgroup == b.workgroup && a.key == b.key; });
+}
+
+std::optional<plan::Scheduled> Forms::reuse(std::size_t step, const SymbolValues& symbols, const std::vector<plan::Scheduled>& before, std::vector<std::shared_ptr<const Form>>& used) {
+  const std::optional<Twin>& twin = twins_[step];
+  if (!twin || used[twin->of] == nullptr) return std::nullopt;
+  const std::shared_ptr<const Form> own = form_of(step, symbols);
+  if (own == nullptr || !own->is_like(*used[twin->of])) return std::nullopt;
+  used[step] = own;
+  plan::Scheduled scheduled;
+  scheduled.loops = before[twin->of].loops;
+  scheduled.schedule = before[twin->of].schedule;
+  rename(*twin, scheduled.loops);
+  return scheduled;
+}
+
 Forms::Classes Forms::classes_of(std::size_t step, const SymbolValues& symbols) const {
-  const std::int64_t run = widest_run(plan_, step);
+  const std::int64_t run = runs_[step];
   Classes classes;
   for (const auto& [name, size] : symbols) {
     SizeClass& one = classes[name];
@@ -140,7 +235,7 @@ void Forms::tune(std::size_t step, const SymbolValues& symbols, const schedule::
 }
 
 std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const {
-  const std::int64_t run = widest_run(plan_, step);
+  const std::int64_t run = runs_[step];
   const std::map<std::string, DimFacts> facts = facts_of(plan_.graph);
   // A tensor at the end of a class may be larger than a buffer can be, and smaller ones of the class not.
   for (int smaller = 1; smaller <= kNextEnd; smaller *= 2) {
@@ -200,15 +295,34 @@ std::optional<std::vector<codegen::Kernel>> Forms::fill(std::size_t step, const 
   return kernels;
 }
 
+Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step, const plan::Scheduled& scheduled, codegen::EmitOptions options) {
+  options.name = fmt::format("segment {}", step);
+  const segment::Segment& segment = plan.steps[step].segment;
+  if (scheduled.pieces.empty()) return codegen::emit(plan.graph, segment, scheduled.loops, scheduled.schedule, plan.target, options);
+  std::vector<codegen::Kernel> all;
+  for (const plan::ScheduledPiece& piece : scheduled.pieces) {
+    VKF_TRY(kernels, codegen::emit(plan.graph, segment, piece.loops, piece.schedule, plan.target, options));
+    for (codegen::Kernel& kernel : kernels) {
+      for (codegen::Binding& binding : kernel.bindings) {
+        if (binding.scratch || binding.half) continue;
+        const schedule::Window& window = piece.windows.at(binding.value);
+        binding.offset = window.offset;
+        binding.bytes = window.bytes;
+      }
+      all.push_back(std::move(kernel));
+    }
+  }
+  return all;
+}
+
 Result<std::vector<codegen::Kernel>> Forms::own_text(std::size_t step, const plan::Scheduled& scheduled) const {
   codegen::EmitOptions options = options_;
   options.hoist_sizes = true;
-  options.name = fmt::format("segment {}", step);
-  return codegen::emit(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target, options);
+  return write_kernels(plan_, step, scheduled, std::move(options));
 }
 
 Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols, std::vector<std::shared_ptr<const Form>>& used) {
-  used.assign(plan_.steps.size(), nullptr);
+  used.assign(plan_.steps.size(), nullptr);  // of steps in pieces it stays so
   const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
     used[step] = form_of(step, symbols);
     auto scheduled = used[step] ? schedule_like(*used[step], loops) : std::nullopt;
@@ -217,9 +331,9 @@ Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols
     auto own = schedule::best(plan_.graph, loops, plan_.target, tuning_of({step, classes_of(step, symbols)}));
     if (!own) return std::nullopt;  // said again where it is an error
     segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *own);
-    return plan::Scheduled{std::move(run), *std::move(own), std::nullopt};
+    return plan::Scheduled{std::move(run), *std::move(own), std::nullopt, {}};
   };
-  return plan::schedule_all(plan_, symbols, tuning_, choose);
+  return plan::schedule_all(plan_, symbols, tuning_, choose, [&](std::size_t step, const std::vector<plan::Scheduled>& before) { return reuse(step, symbols, before, used); });
 }
 
 Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols) {
@@ -253,11 +367,29 @@ Result<Forms::Written> Forms::write(const SymbolValues& symbols) {
   Written written;
   std::vector<std::shared_ptr<const Form>> used;
   VKF_TRY(steps, schedule(symbols, used));
+  written.kernels.reserve(steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::optional<Twin>& twin = twins_[i];
+    written.compiled.push_back(used[i] ? used[i]->compiled : nullptr);
+    if (twin && used[i] && used[twin->of] && written.compiled[twin->of] && used[i]->is_like(*used[twin->of])) {
+      // What differs from size to size are the launch and the numbers, and these are those of the twin.
+      std::vector<codegen::Kernel> kernels = used[i]->kernels;
+      for (std::size_t k = 0; k < kernels.size(); ++k) {
+        const codegen::Kernel& like = written.kernels[twin->of][k];
+        kernels[k].constants = like.constants;
+        kernels[k].groups_x = like.groups_x;
+        kernels[k].groups_y = like.groups_y;
+      }
+      written.kernels.push_back(std::move(kernels));
+      continue;
+    }
     auto filled = used[i] ? fill(i, *used[i], steps[i]) : std::nullopt;
     if (!filled) {
       VKF_TRY(own, own_text(i, steps[i]));
       filled = std::move(own);
+      written.compiled.back() = nullptr;
+    } else if (!std::equal(filled->begin(), filled->end(), used[i]->kernels.begin(), [](const codegen::Kernel& a, const codegen::Kernel& b) { return a.workgroup == b.workgroup && a.subgroup == b.subgroup; })) {
+      written.compiled.back() = nullptr;
     }
     written.kernels.push_back(*std::move(filled));
   }

@@ -19,18 +19,50 @@ struct SizeClass {
   friend auto operator<=>(const SizeClass&, const SizeClass&) = default;
 };
 
+/// The kernels of a step as it is scheduled, piece by piece where it runs in pieces.
+Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step, const plan::Scheduled& scheduled, codegen::EmitOptions options);
+
+/// A step that computes the same as an earlier one, of other values: layers that repeat.
+struct Twin {
+  std::size_t of = 0;
+  std::vector<std::pair<ir::NodeId, ir::NodeId>> values;  ///< of that step, ascending, and what stands here for each
+};
+/// One entry per step; nothing for the first of its kind.
+std::vector<std::optional<Twin>> twins_of(const plan::Plan& plan);
+
+struct CompiledKernel;
+
 /// The kernels of a plan's steps at given sizes. A step's text is chosen and written at sizes that stand for all of their class, two of
 /// them, which agree on every number that is none of the sizes'. The loops are those of the actual sizes, and so is every number:
 /// where they would give another text, that one is used. Thread-safe.
 class Forms {
  public:
   /// `plan` outlives it.
-  Forms(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options) : plan_(plan), tuning_(std::move(tuning)), options_(std::move(options)) {}
+  Forms(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options);
+
+  /// Kernels of one text in the driver, once they are.
+  class Compiled {
+   public:
+    using Kernels = std::vector<std::shared_ptr<const CompiledKernel>>;
+    [[nodiscard]] Kernels get() const {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return kernels_;
+    }
+    void set(Kernels kernels) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      kernels_ = std::move(kernels);
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    Kernels kernels_;
+  };
 
   /// One entry per step; schedules as well.
   struct Written {
     std::vector<plan::Scheduled> steps;
     std::vector<std::vector<codegen::Kernel>> kernels;
+    std::vector<std::shared_ptr<Compiled>> compiled;  ///< null where the text is of these sizes alone
   };
   Result<Written> write(const SymbolValues& symbols);
   /// The schedules alone.
@@ -52,6 +84,9 @@ class Forms {
     std::vector<codegen::Draft> drafts;
     std::vector<codegen::Filling> fillings;  ///< of each
     std::vector<codegen::Kernel> kernels;    ///< at the model's sizes
+    std::shared_ptr<Compiled> compiled = std::make_shared<Compiled>();
+    /// Whether the texts are those of another step.
+    [[nodiscard]] bool is_like(const Form& other) const;
   };
   using Classes = std::map<std::string, SizeClass>;
 
@@ -70,7 +105,12 @@ class Forms {
   [[nodiscard]] std::optional<std::vector<codegen::Kernel>> fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const;
   [[nodiscard]] Result<std::vector<codegen::Kernel>> own_text(std::size_t step, const plan::Scheduled& scheduled) const;
 
+  /// A step as its twin is, if both have one form.
+  [[nodiscard]] std::optional<plan::Scheduled> reuse(std::size_t step, const SymbolValues& symbols, const std::vector<plan::Scheduled>& before, std::vector<std::shared_ptr<const Form>>& used);
+
   const plan::Plan& plan_;
+  std::vector<std::int64_t> runs_;  ///< widest_run() of each step
+  std::vector<std::optional<Twin>> twins_;
   schedule::Tuning tuning_;
   codegen::EmitOptions options_;
   std::mutex mutex_;

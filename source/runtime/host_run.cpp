@@ -2,26 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <set>
 
 namespace vkfuse::runtime {
-
-Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory) {
-  Arena arena;
-  for (const std::int64_t bytes : memory.pieces) {
-    VKF_TRY(piece, vulkan::Buffer::create(device, static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
-    arena.push_back(std::move(piece));
-  }
-  return arena;
-}
-
-void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {
-  for (const plan::Slot& slot : memory.slots) {
-    const vulkan::Buffer& piece = arena[static_cast<std::size_t>(slot.offset / memory.piece_bytes)];
-    ranges[slot.value] = {&piece, static_cast<std::uint64_t>(slot.offset % memory.piece_bytes), static_cast<std::uint64_t>(slot.bytes)};
-  }
-}
 
 Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts) {
   vulkan::Ticket last;
@@ -38,11 +21,11 @@ Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulk
 
 Result<void> HostRun::add_port(ir::NodeId value, vulkan::BufferKind staging, std::vector<Port>& ports) {
   VKF_TRY(bytes, program_->bytes_of(value, variant_->symbols));
-  VKF_TRY(buffer, vulkan::Buffer::create(program_->context()->device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
+  VKF_TRY(buffer, program_->make_buffer(value, variant_->symbols, vulkan::BufferKind::device));
   Port port{value, bytes, std::move(buffer), std::nullopt};
-  const bool direct = port.buffer.mapped() != nullptr && (staging == vulkan::BufferKind::upload || port.buffer.host_cached());
+  const bool direct = port.buffer.is_mapped() && (staging == vulkan::BufferKind::upload || port.buffer.host_cached());
   if (!direct) {
-    VKF_TRY(made, vulkan::Buffer::create(program_->context()->device(), static_cast<std::uint64_t>(bytes), staging));
+    VKF_TRY(made, program_->make_buffer(value, variant_->symbols, staging));
     port.staging = std::move(made);
   }
   ports.push_back(std::move(port));
@@ -140,8 +123,7 @@ Result<std::map<ir::NodeId, std::vector<std::byte>>> HostRun::run(const std::map
   if (too_long || cut_for_nothing) VKF_CHECK_OK(record());
   for (Port& port : inputs_) {
     const std::span<const std::byte> bytes = inputs.at(port.value);
-    if (bytes.empty()) continue;
-    std::memcpy(port.staging ? port.staging->mapped() : port.buffer.mapped(), bytes.data(), bytes.size());
+    (port.staging ? *port.staging : port.buffer).write(0, bytes);
   }
   const auto start = std::chrono::steady_clock::now();
   VKF_TRY(ticket, submit_all(*program_->context()->device(), commands_));
@@ -149,8 +131,13 @@ Result<std::map<ir::NodeId, std::vector<std::byte>>> HostRun::run(const std::map
   variant_->pace.note(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
   std::map<ir::NodeId, std::vector<std::byte>> results;
   for (const Port& port : outputs_) {
-    const std::byte* from = port.staging ? port.staging->mapped() : port.buffer.mapped();
-    results[port.value].assign(from, from + port.bytes);
+    const vulkan::Buffer& from = port.staging ? *port.staging : port.buffer;
+    std::vector<std::byte>& bytes = results[port.value];
+    for (std::int64_t left = port.bytes; const vulkan::Buffer& piece : from.pieces()) {
+      const std::int64_t own = from.piece_bytes() > 0 ? std::min(left, static_cast<std::int64_t>(from.piece_bytes())) : left;
+      bytes.insert(bytes.end(), piece.mapped(), piece.mapped() + own);  // nothing is set to zero first
+      left -= own;
+    }
   }
   for (const Window& window : windows_) {
     const auto given = inputs.find(window.alias.of);
@@ -164,66 +151,6 @@ Result<std::map<ir::NodeId, std::vector<std::byte>>> HostRun::run(const std::map
   return results;
 }
 
-Result<std::vector<StepTime>> HostRun::profile() {
-  // A device that waits lowers its clocks: one recording is queued while the other runs, for 0.3 s before samples count.
-  constexpr std::size_t fewest = 9, most = 99;
-  constexpr double settle_us = 0.3e6, patience_us = 2e6;
-  struct Recording {
-    vulkan::TimestampPool times;
-    vulkan::CommandBuffer commands;
-    vulkan::Ticket ticket;
-  };
-  const auto& device = program_->context()->device();
-  const std::size_t steps = variant_->kernels.size();
-  std::vector<Recording> recordings;
-  for (int i = 0; i < 2; ++i) {
-    VKF_TRY(times, vulkan::TimestampPool::create(device, static_cast<std::uint32_t>(steps) + 1));
-    VKF_TRY(commands, vulkan::CommandBuffer::create(device));
-    VKF_CHECK_OK(commands.begin());
-    commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
-    VKF_CHECK_OK(program_->record(commands, *variant_, ranges_, &times));
-    VKF_CHECK_OK(commands.end());
-    recordings.push_back({std::move(times), std::move(commands), {}});
-  }
-  std::vector<std::vector<double>> samples(steps);  // nanoseconds
-  double passed_us = 0;
-  const auto enough = [&] {
-    const std::size_t taken = steps == 0 ? most : samples.front().size();
-    return taken >= most || passed_us > patience_us || (taken >= fewest && passed_us > settle_us);
-  };
-  // Whatever ends this, nothing is freed that the device still works on.
-  struct Waits {
-    std::vector<Recording>& all;
-    ~Waits() {
-      for (const Recording& one : all) static_cast<void>(one.ticket.wait());
-    }
-  } const waits{recordings};
-  for (Recording& recording : recordings) {
-    VKF_TRY(ticket, device->submit(recording.commands));
-    recording.ticket = ticket;
-  }
-  for (std::size_t turn = 0, queued = recordings.size(); queued > 0; ++turn) {
-    Recording& recording = recordings[turn % recordings.size()];
-    VKF_CHECK_OK(recording.ticket.wait());
-    --queued;
-    VKF_TRY(times, recording.times.nanoseconds());
-    if (passed_us < settle_us) {
-      for (auto& of_step : samples) of_step.clear();  // the clocks were still rising
-    }
-    passed_us += times.back() * 1e-3;
-    for (std::size_t i = 0; i < steps; ++i) samples[i].push_back(times[i + 1] - times[i]);
-    if (enough()) continue;
-    VKF_TRY(ticket, device->submit(recording.commands));
-    recording.ticket = ticket;
-    ++queued;
-  }
-  std::vector<StepTime> result;
-  for (std::size_t i = 0; i < steps; ++i) {
-    const auto middle = samples[i].begin() + static_cast<std::ptrdiff_t>(samples[i].size() / 2);
-    std::nth_element(samples[i].begin(), middle, samples[i].end());
-    result.push_back({variant_->kernels[i].front().name, *middle * 1e-3, variant_->bytes_moved(i)});
-  }
-  return result;
-}
+Result<std::vector<StepTime>> HostRun::profile() { return profile_runs(*program_, *variant_, ranges_); }
 
 }  // namespace vkfuse::runtime

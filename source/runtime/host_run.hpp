@@ -1,19 +1,17 @@
 // Runs with inputs and outputs on the host: buffers, staging and commands kept for one set of sizes.
 #pragma once
 
+#include "runtime/arena.hpp"
 #include "runtime/program.hpp"
 
 namespace vkfuse::runtime {
 
-/// The pieces of an arena.
-using Arena = std::vector<vulkan::Buffer>;
-Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const plan::Memory& memory);
-
-/// Adds the arena's values to `ranges`, which points into `arena`.
-void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges);
-
 /// A run's submissions, one after the other; the last one's ticket.
 Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts);
+
+/// Device time of each kernel of runs on these buffers: medians of up to 99 runs or 2 s, the queue kept full. What the runs leave
+/// in the buffers is what so many runs leave there.
+Result<std::vector<StepTime>> profile_runs(const Program& program, const Variant& variant, const Ranges& ranges);
 
 class HostRun {
  public:

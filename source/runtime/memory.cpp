@@ -24,10 +24,9 @@ Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const std::vec
   const vulkan::Placement main = expected_placement(device, vulkan::BufferKind::device);
   MemoryUse use;
   use.arena = static_cast<std::uint64_t>(memory.arena_bytes);
-  for (const auto& [id, bytes] : constants_read()) use.constants += buffer_bytes(static_cast<std::int64_t>(bytes->size()));
+  for (const auto& [id, bytes] : constants_read_) use.constants += buffer_bytes(static_cast<std::int64_t>(bytes->size()));
   for (ir::NodeId id : plan_.graph.inputs()) {
     VKF_TRY(bytes, bytes_of(id, symbols));
-    VKF_CHECK_OK(check_size(plan_.target, fmt::format("Input '{}'", std::get<ir::InputPayload>(plan_.graph.node(id).payload).name), buffer_bytes(bytes)));
     use.inputs += buffer_bytes(bytes);
     if (!main.mapped) use.staging += buffer_bytes(bytes);
   }
@@ -38,7 +37,6 @@ Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const std::vec
   for (const ir::Output& output : plan_.graph.outputs()) {
     if (!seen.insert(output.value).second) continue;
     VKF_TRY(bytes, bytes_of(output.value, symbols));
-    VKF_CHECK_OK(check_size(plan_.target, fmt::format("Output '{}'", output.name), buffer_bytes(bytes)));
     use.outputs += buffer_bytes(bytes);
     if (!main.host_cached) use.staging += buffer_bytes(bytes);
   }
@@ -54,7 +52,7 @@ Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
 
 Result<void> Program::check_memory(const Variant& variant, const plan::Memory& memory, bool ports) {
   VKF_TRY(use, memory_of(variant.symbols, variant.steps, memory));
-  for (const std::int64_t bytes : memory.pieces) VKF_CHECK_OK(check_size(plan_.target, "An intermediate value", static_cast<std::uint64_t>(bytes)));
+  for (const std::int64_t bytes : memory.pieces) VKF_CHECK_OK(check_size(plan_.target, "What a segment leaves of partial results", static_cast<std::uint64_t>(bytes)));
   std::uint64_t missing = 0;  // constants that no program has uploaded
   std::set<ir::NodeId> own;    // those of this one need not be looked for among those of all
   {
@@ -62,7 +60,7 @@ Result<void> Program::check_memory(const Variant& variant, const plan::Memory& m
     for (const auto& [id, constant] : constants_) own.insert(id);
   }
   std::set<const void*> counted;
-  for (const auto& [id, bytes] : constants_read()) {
+  for (const auto& [id, bytes] : constants_read_) {
     if (own.count(id) != 0 || !counted.insert(bytes.get()).second || context_->constants().has(bytes)) continue;
     VKF_CHECK_OK(check_size(plan_.target, fmt::format("The constant %{}", id), buffer_bytes(static_cast<std::int64_t>(bytes->size()))));
     missing += buffer_bytes(static_cast<std::int64_t>(bytes->size()));

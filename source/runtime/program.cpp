@@ -65,6 +65,12 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   VKF_TRY(plan, options.plan.empty() ? plan::make_plan(std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
   plan_ = std::move(plan);
   inputs_ = inputs_as_written(graph, plan_.graph);
+  for (const plan::Step& step : plan_.steps) {
+    for (ir::NodeId id : step.segment.reads) {
+      const auto* constant = std::get_if<ir::ConstantPayload>(&plan_.graph.node(id).payload);
+      if (constant != nullptr) constants_read_.emplace(id, constant->bytes);
+    }
+  }
   codegen::EmitOptions emitting;
   emitting.numerics = options.numerics;
   forms_ = std::make_unique<Forms>(plan_, options.tuning, emitting);
@@ -84,7 +90,8 @@ Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> contex
 Result<void> Program::check(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   Program program;
   VKF_CHECK_OK(program.prepare(context, graph, options));
-  VKF_TRY(variant, program.write_variant(program.nominal()));
+  std::vector<std::shared_ptr<Forms::Compiled>> known;
+  VKF_TRY(variant, program.write_variant(program.nominal(), known));
   static_cast<void>(variant);
   return {};
 }
@@ -122,29 +129,36 @@ std::shared_ptr<const Variant> Program::known_variant(const SymbolValues& symbol
 }
 
 /// All at once, so that they are compiled side by side.
-Result<void> Program::compile_kernels(Variant& variant) const {
+Result<void> Program::compile_kernels(Variant& variant, const std::vector<std::shared_ptr<Forms::Compiled>>& known) const {
+  variant.compiled.resize(variant.kernels.size());
   std::vector<const codegen::Kernel*> wanted;
+  std::vector<std::size_t> steps;  // that the device does not have yet
   for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
     if (variant.steps[i].alias) continue;
+    if (i < known.size() && known[i] != nullptr) variant.compiled[i] = known[i]->get();
+    if (!variant.compiled[i].empty()) continue;
+    steps.push_back(i);
     for (const codegen::Kernel& kernel : variant.kernels[i]) wanted.push_back(&kernel);
   }
   VKF_TRY(compiled, context_->compile_all(wanted));
   auto next = compiled.begin();
-  for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
-    const auto end = next + (variant.steps[i].alias ? 0 : static_cast<std::ptrdiff_t>(variant.kernels[i].size()));
-    variant.compiled.emplace_back(next, end);
+  for (std::size_t i : steps) {
+    const auto end = next + static_cast<std::ptrdiff_t>(variant.kernels[i].size());
+    variant.compiled[i].assign(next, end);
+    if (i < known.size() && known[i] != nullptr) known[i]->set(variant.compiled[i]);
     next = end;
   }
   return {};
 }
 
-Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols) const {
+Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known) const {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
   if (!symbols.empty()) {
     VKF_TRY(written, forms_->write(symbols));
     variant->steps = std::move(written.steps);
     variant->kernels = std::move(written.kernels);
+    known = std::move(written.compiled);
   } else {
     std::map<std::size_t, schedule::Tuning> tuned;
     {
@@ -157,15 +171,14 @@ Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symb
       auto schedule = schedule::best(plan_.graph, loops, plan_.target, tuning->second);
       if (!schedule) return std::nullopt;
       segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *schedule);
-      return plan::Scheduled{std::move(run), *std::move(schedule), std::nullopt};
+      return plan::Scheduled{std::move(run), *std::move(schedule), std::nullopt, {}};
     };
     VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning, choose));
     variant->steps = std::move(steps);
     codegen::EmitOptions emitting;
     emitting.numerics = options_.numerics;
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-      emitting.name = fmt::format("segment {}", i);
-      VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[i].segment, variant->steps[i].loops, variant->steps[i].schedule, plan_.target, emitting));
+      VKF_TRY(kernels, write_kernels(plan_, i, variant->steps[i], emitting));
       variant->kernels.push_back(std::move(kernels));
     }
   }
@@ -175,8 +188,9 @@ Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symb
 }
 
 Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
-  VKF_TRY(variant, write_variant(symbols));
-  VKF_CHECK_OK(compile_kernels(*variant));
+  std::vector<std::shared_ptr<Forms::Compiled>> known;
+  VKF_TRY(variant, write_variant(symbols, known));
+  VKF_CHECK_OK(compile_kernels(*variant, known));
   return std::shared_ptr<const Variant>(std::move(variant));
 }
 
@@ -189,8 +203,7 @@ Result<Forms::WrittenStep> Program::write_step(std::size_t step, const SymbolVal
   written.scheduled.schedule = std::move(schedule);
   codegen::EmitOptions emitting;
   emitting.numerics = options_.numerics;
-  emitting.name = fmt::format("segment {}", step);
-  VKF_TRY(kernels, codegen::emit(plan_.graph, plan_.steps[step].segment, written.scheduled.loops, written.scheduled.schedule, plan_.target, emitting));
+  VKF_TRY(kernels, write_kernels(plan_, step, written.scheduled, emitting));
   written.kernels = std::move(kernels);
   return written;
 }
@@ -235,10 +248,22 @@ Result<std::int64_t> Program::bytes_of(ir::NodeId value, const SymbolValues& sym
   return byte_count(type.dtype, sizes);
 }
 
+Result<std::uint64_t> Program::piece_bytes(ir::NodeId value, const SymbolValues& symbols) const {
+  const TensorType& type = plan_.graph.node(value).type;
+  VKF_TRY(sizes, resolve(type.shape, symbols));
+  return static_cast<std::uint64_t>(schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan_.target.caps.max_allocation));
+}
+
+Result<vulkan::Buffer> Program::make_buffer(ir::NodeId value, const SymbolValues& symbols, vulkan::BufferKind kind) const {
+  VKF_TRY(bytes, bytes_of(value, symbols));
+  VKF_TRY(each, piece_bytes(value, symbols));
+  return vulkan::Buffer::create(context_->device(), static_cast<std::uint64_t>(bytes), kind, each);
+}
+
 Result<Ranges> Program::constant_ranges() {
   const std::lock_guard<std::mutex> lock(mutex_);
   Ranges ranges;
-  for (const auto& [id, bytes] : constants_read()) {
+  for (const auto& [id, bytes] : constants_read_) {
     if (constants_.count(id) == 0) {
       VKF_TRY(constant, context_->constants().get(*context_, bytes));
       constants_.emplace(id, std::move(constant));
@@ -247,17 +272,6 @@ Result<Ranges> Program::constant_ranges() {
     ranges[id] = {&buffer, 0, buffer.size()};
   }
   return ranges;
-}
-
-std::map<ir::NodeId, ir::Bytes> Program::constants_read() const {
-  std::map<ir::NodeId, ir::Bytes> all;
-  for (const plan::Step& step : plan_.steps) {
-    for (ir::NodeId id : step.segment.reads) {
-      const auto* constant = std::get_if<ir::ConstantPayload>(&plan_.graph.node(id).payload);
-      if (constant != nullptr) all.emplace(id, constant->bytes);
-    }
-  }
-  return all;
 }
 
 Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges) const {

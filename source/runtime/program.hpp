@@ -110,6 +110,11 @@ class Program {
   /// Bytes of each named input and output at these sizes.
   Result<std::int64_t> bytes_of(ir::NodeId value, const SymbolValues& symbols) const;
 
+  /// A buffer for a value at these sizes: in pieces where the device allocates no more at once.
+  Result<vulkan::Buffer> make_buffer(ir::NodeId value, const SymbolValues& symbols, vulkan::BufferKind kind) const;
+  /// Bytes of each of those pieces; 0: one buffer has them all.
+  Result<std::uint64_t> piece_bytes(ir::NodeId value, const SymbolValues& symbols) const;
+
   /// Records all steps but aliases that lie where they should: barriers for real hazards only. Timestamps, if a pool is given, around each
   /// step. `ranges` has every input, output, constant and arena value.
   Result<void> record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
@@ -148,15 +153,15 @@ class Program {
  private:
   Program() = default;
   [[nodiscard]] bool is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const;
-  [[nodiscard]] std::map<ir::NodeId, ir::Bytes> constants_read() const;
   [[nodiscard]] std::shared_ptr<const Variant> known_variant(const SymbolValues& symbols);
   Result<MemoryUse> memory_of(const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps, const plan::Memory& memory) const;
   Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols) const;
   /// Plans; nothing is compiled.
   Result<void> prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options);
   /// Schedules and kernel texts for these sizes; nothing is compiled.
-  Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols) const;
-  Result<void> compile_kernels(Variant& variant) const;
+  Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known) const;
+  /// `known`: one entry per step, or none; see Forms::Written.
+  Result<void> compile_kernels(Variant& variant, const std::vector<std::shared_ptr<Forms::Compiled>>& known) const;
 
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
@@ -164,6 +169,7 @@ class Program {
   plan::Plan plan_;
   std::unique_ptr<Forms> forms_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;
+  std::map<ir::NodeId, ir::Bytes> constants_read_;  ///< by some step
   mutable std::mutex mutex_;
   std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
   std::map<std::size_t, schedule::Tuning> tuned_;  ///< where the graph has no symbols

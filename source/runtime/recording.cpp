@@ -36,6 +36,15 @@ vulkan::BufferRange half_of(vulkan::BufferRange range, const schedule::Schedule&
   return range;
 }
 
+/// What a piece of a step binds of a value.
+Result<void> narrow(vulkan::BufferRange& range, const codegen::Binding& binding) {
+  const auto begin = static_cast<std::uint64_t>(binding.offset), bytes = static_cast<std::uint64_t>(binding.bytes);
+  if (begin > range.bytes || bytes > range.bytes - begin) return invalid("A kernel binds {} bytes at offset {} of the value %{}, whose buffer has {}.", bytes, begin, binding.value, range.bytes);
+  range.offset += begin;
+  range.bytes = bytes;
+  return {};
+}
+
 Unit whole(const Variant& variant, std::size_t step, std::size_t dispatch) {
   const codegen::Kernel& kernel = variant.kernels[step][dispatch];
   return {step, dispatch, 0, 0, kernel.groups_x, kernel.groups_y};
@@ -98,7 +107,7 @@ std::vector<Part> Program::parts(const Variant& variant) const {
       // Joining the parts of sums takes next to nothing beside them.
       constexpr double kOfSums = 0.95;
       const schedule::Schedule& schedule = variant.steps[step].schedule;
-      const bool joined = schedule.kind == schedule::Template::matrix && dispatches == 2;
+      const bool joined = schedule.kind == schedule::Template::matrix && dispatches == 2 && variant.steps[step].pieces.empty();
       const double share = joined ? (k == 0 ? kOfSums : 1 - kOfSums) : 1 / static_cast<double>(dispatches);
       const double us = schedule.modelled_us * scale * share;
       const double groups = static_cast<double>(all.groups_x) * all.groups_y;
@@ -167,6 +176,11 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
     for (const codegen::Binding& binding : kernel.bindings) {
       bound.push_back(ranges.at(binding.scratch ? plan::scratch_id(plan_, unit.step) : binding.value));
       if (binding.half) bound.back() = half_of(bound.back(), step.schedule, *binding.half);
+      if (binding.bytes > 0) VKF_CHECK_OK(narrow(bound.back(), binding));
+      if (bound.back().bytes / 16 > plan_.target.caps.storage_buffer_range / 16 + 1) {
+        return unsupported("A kernel binds {} bytes of the value %{}, and one storage buffer of this device holds {} (storage_range).", bound.back().bytes, binding.value,
+                           plan_.target.caps.storage_buffer_range);
+      }
       conflict = conflict || (!continued && hazards.conflict(bound.back(), binding.store));
     }
     if (VKF_PLANT(missing_barrier, conflict, false)) {

@@ -206,7 +206,7 @@ class Tuner {
     std::map<std::string, std::vector<std::size_t>> groups;
     for (std::size_t i = 0; i < variant->steps.size(); ++i) {
       const plan::Scheduled& step = variant->steps[i];
-      const bool can = !step.alias && step.schedule.items > 0 && step.schedule.modelled_us < program_.options().longest_submission_us / 4 && !schedule::tunings_near(step.schedule, program_.plan().target.caps).empty();
+      const bool can = !step.alias && step.pieces.empty() && step.schedule.items > 0 && step.schedule.modelled_us < program_.options().longest_submission_us / 4 && !schedule::tunings_near(step.schedule, program_.plan().target.caps).empty();
       if (can) groups[texts_of(variant->kernels[i])].push_back(i);
     }
     std::vector<const std::pair<const std::string, std::vector<std::size_t>>*> order;

@@ -344,7 +344,7 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
                       to_text(graph.node(id).type), bytes, target.caps.storage_buffer_range);
   };
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::load) VKF_CHECK_OK(fits(value.node, index::saturating_add(index::interval_of(value.offset).high, 1)));
+    if (value.kind == Value::Kind::load) VKF_CHECK_OK(fits(value.node, std::min(index::saturating_add(index::interval_of(value.offset).high, 1), value.buffer_elements)));  // beyond is behind a guard
   }
   for (const segment::Store& store : loops.stores) VKF_CHECK_OK(fits(store.node, index::saturating_add(index::interval_of(store.offset).high, 1)));
   const std::int64_t groups_limit = static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;

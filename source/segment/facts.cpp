@@ -1,7 +1,7 @@
 // What loops touch, and what is proven about it.
-#include <algorithm>
+#include "segment/facts.hpp"
 
-#include "segment/loops.hpp"
+#include <algorithm>
 
 namespace vkfuse::segment {
 
@@ -41,9 +41,6 @@ std::int64_t elements_touched(const Loops& loops, const Value& load) {
   return std::min(kept, load.buffer_elements);
 }
 
-namespace {
-
-/// The offset with what a guard bounds replaced by an axis of just that size.
 Expr narrowed(Expr offset, const Value& load) {
   int fresh = 1 << 28;
   for (const Guard& guard : load.guards) {
@@ -62,6 +59,8 @@ Expr narrowed(Expr offset, const Value& load) {
   }
   return offset;
 }
+
+namespace {
 
 /// Whether every position that is data exists, whatever the data: the entries of a sort are positions in the row
 /// that is sorted. Kernels clamp them all the same: lanes that have no row read what nobody wrote.

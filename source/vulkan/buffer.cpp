@@ -1,6 +1,7 @@
 #include "vulkan/buffer.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace vkfuse::vulkan {
 namespace {
@@ -102,6 +103,47 @@ Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::
     return std::move(done).error().within(fmt::format("allocating a buffer of {} bytes", buffer.size_));
   }
   return buffer;
+}
+
+Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind, std::uint64_t each) {
+  if (each == 0 || bytes <= each) return create(device, bytes, kind);
+  Buffer all;
+  for (std::uint64_t made = 0; made < bytes; made += each) {
+    VKF_TRY(piece, create(device, std::min(each, bytes - made), kind));
+    all.size_ = made + piece.size_;
+    all.pieces_.push_back(std::move(piece));
+  }
+  const auto unlike = [&](const Buffer& piece) { return (piece.mapped_ == nullptr) != (all.pieces_.front().mapped_ == nullptr); };
+  if (std::any_of(all.pieces_.begin(), all.pieces_.end(), unlike)) {
+    return make_error(ErrorCode::out_of_memory, "The {} bytes of a buffer in pieces do not lie in one kind of memory of the device '{}'.", bytes, device->info().name);
+  }
+  all.piece_bytes_ = each;
+  all.handle_ = all.pieces_.front().handle_;
+  all.host_cached_ = all.pieces_.front().host_cached_;
+  return all;
+}
+
+BufferRange in_one_piece(const BufferRange& range, std::uint64_t bytes, std::uint64_t skipped) {
+  const std::uint64_t each = range.buffer->piece_bytes();
+  if (each == 0) return {range.buffer, range.offset + skipped, bytes - skipped};
+  const std::uint64_t offset = range.offset + skipped;
+  return {&range.buffer->pieces()[static_cast<std::size_t>(offset / each)], offset % each, std::min(bytes - skipped, each - offset % each)};
+}
+
+void Buffer::write(std::uint64_t offset, std::span<const std::byte> bytes) const {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const BufferRange part = in_one_piece({this, offset, 0}, bytes.size(), done);
+    std::memcpy(part.buffer->mapped_ + part.offset, bytes.data() + done, static_cast<std::size_t>(part.bytes));
+    done += static_cast<std::size_t>(part.bytes);
+  }
+}
+
+void Buffer::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const BufferRange part = in_one_piece({this, offset, 0}, bytes.size(), done);
+    std::memcpy(bytes.data() + done, part.buffer->mapped_ + part.offset, static_cast<std::size_t>(part.bytes));
+    done += static_cast<std::size_t>(part.bytes);
+  }
 }
 
 Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, BufferKind kind) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "vulkan/handle.hpp"
 
@@ -50,13 +51,23 @@ class Buffer {
   /// `bytes` is rounded up to a multiple of 16, and to 16 from 0. ErrorCode::out_of_memory beyond
   /// the device's largest allocation or its memory.
   static Result<Buffer> create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind);
+  /// The same as pieces of `each` bytes and a last one of what is left, each with padding of its own: for more than the device
+  /// allocates at once. One buffer where `each` is 0.
+  static Result<Buffer> create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind, std::uint64_t each);
 
   /// A VkBuffer of the host program with storage and transfer usage, which stays the host's. Not
   /// mapped; `bytes` as it was made, which kernels may not assume to be a multiple of 16.
   static Result<Buffer> wrap(const std::shared_ptr<const Device>& device, std::uint64_t handle, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// The host's view, coherent with the device, or null when the memory is not mapped: then data
+  /// Of each piece but the last; 0: there is one.
+  [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }
+  [[nodiscard]] std::span<const Buffer> pieces() const { return pieces_.empty() ? std::span<const Buffer>(this, 1) : std::span<const Buffer>(pieces_); }
+  /// Whether the host sees all of it, be it in pieces; then these copy from and to the host.
+  [[nodiscard]] bool is_mapped() const { return pieces().front().mapped_ != nullptr; }
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  void read(std::uint64_t offset, std::span<std::byte> bytes) const;
+  /// The host's view of a buffer in one piece, coherent with the device, or null when the memory is not mapped: then data
   /// goes through an upload or a readback buffer. Host access and device access must not overlap.
   [[nodiscard]] std::byte* mapped() const { return mapped_; }
   [[nodiscard]] std::span<std::byte> bytes() const { return {mapped_, mapped_ ? static_cast<std::size_t>(size_) : 0}; }
@@ -82,6 +93,8 @@ class Buffer {
   Handle<VkBuffer, &DeviceFunctions::DestroyBuffer> buffer_;
   VkBuffer handle_ = VK_NULL_HANDLE;  // buffer_'s, or the host's
   std::uint64_t size_ = 0;
+  std::uint64_t piece_bytes_ = 0;
+  std::vector<Buffer> pieces_;  ///< empty: it is its own only piece
   std::byte* mapped_ = nullptr;
   bool host_cached_ = false;
 };
@@ -93,5 +106,8 @@ struct BufferRange {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
+
+/// What lies in the first piece that a range of `bytes` touches, from `skipped` bytes of the range on.
+BufferRange in_one_piece(const BufferRange& range, std::uint64_t bytes, std::uint64_t skipped = 0);
 
 }  // namespace vkfuse::vulkan

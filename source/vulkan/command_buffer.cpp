@@ -100,13 +100,18 @@ void CommandBuffer::bind_buffers(std::span<const BufferRange> ranges) {
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const std::uint64_t bytes = length_of(ranges[i]);
     if (!range_fits(ranges[i], bytes)) return;
-    if (bytes > caps.storage_buffer_range || ranges[i].offset % caps.offset_alignment != 0) {
+    const BufferRange bound = in_one_piece(ranges[i], bytes);
+    if (bytes > bound.buffer->size() - bound.offset) {
+      return fail(invalid("Binding {} has {} bytes at offset {} of a buffer in pieces of {}, and crosses from one into the next.", i, bytes, ranges[i].offset,
+                          ranges[i].buffer->piece_bytes()));
+    }
+    if (bytes > caps.storage_buffer_range || bound.offset % caps.offset_alignment != 0) {
       return fail(unsupported(
           "Binding {} has {} bytes at offset {}; the device '{}' binds at most {} bytes, at "
           "multiples of {}.",
-          i, bytes, ranges[i].offset, pool_.device()->info().name, caps.storage_buffer_range, caps.offset_alignment));
+          i, bytes, bound.offset, pool_.device()->info().name, caps.storage_buffer_range, caps.offset_alignment));
     }
-    infos[i] = {ranges[i].buffer->handle(), ranges[i].offset, bytes};
+    infos[i] = {bound.buffer->handle(), bound.offset, bytes};
     writes[i].dstBinding = static_cast<std::uint32_t>(i);
     writes[i].descriptorCount = 1;
     writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
@@ -181,8 +186,12 @@ void CommandBuffer::copy(const BufferRange& from, const BufferRange& to) {
   if (error_) return;
   const std::uint64_t bytes = length_of(from);
   if (!range_fits(from, bytes) || !range_fits(to, bytes)) return;
-  const VkBufferCopy region{from.offset, to.offset, bytes};
-  pool_.device()->functions().CmdCopyBuffer(commands_, from.buffer->handle(), to.buffer->handle(), 1u, &region);
+  for (std::uint64_t done = 0; done < bytes;) {
+    const BufferRange a = in_one_piece(from, bytes, done), b = in_one_piece(to, bytes, done);
+    const VkBufferCopy region{a.offset, b.offset, std::min(a.bytes, b.bytes)};
+    pool_.device()->functions().CmdCopyBuffer(commands_, a.buffer->handle(), b.buffer->handle(), 1u, &region);
+    done += region.size;
+  }
 }
 
 void CommandBuffer::fill(const BufferRange& range, std::uint32_t word) {
@@ -192,7 +201,11 @@ void CommandBuffer::fill(const BufferRange& range, std::uint32_t word) {
   if (range.offset % 4 != 0 || bytes % 4 != 0) {
     return fail(invalid("A fill of {} bytes at offset {} is not made of words.", bytes, range.offset));
   }
-  pool_.device()->functions().CmdFillBuffer(commands_, range.buffer->handle(), range.offset, bytes, word);
+  for (std::uint64_t done = 0; done < bytes;) {
+    const BufferRange part = in_one_piece(range, bytes, done);
+    pool_.device()->functions().CmdFillBuffer(commands_, part.buffer->handle(), part.offset, part.bytes, word);
+    done += part.bytes;
+  }
 }
 
 void CommandBuffer::reset_timestamps(const TimestampPool& pool) {
