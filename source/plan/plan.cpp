@@ -41,10 +41,10 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   if (!split) return plan;
   // Which is faster is decided at the sizes that stand for symbols, as everything else is.
   const SymbolValues symbols = schedule::nominal_symbols(plan.graph);
-  VKF_TRY(other, make_plan_as_is(*std::move(split), target, options));
-  VKF_TRY(whole, totals(plan, symbols));
-  VKF_TRY(in_parts, totals(other, symbols));
-  return in_parts.modelled_us < whole.modelled_us ? other : plan;
+  auto other = make_plan_as_is(*std::move(split), target, options);
+  const auto whole = totals(plan, symbols);
+  const auto in_parts = other ? totals(*other, symbols) : Result<Totals>(std::move(other).error());
+  return whole && in_parts && in_parts->modelled_us < whole->modelled_us ? *std::move(other) : plan;
 }
 
 namespace {
