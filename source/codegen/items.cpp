@@ -65,7 +65,8 @@ Result<void> Items::element_function() {
       continue;
     }
     if (takes_existence_) body.open("if (exists) {{");
-    store_scalar(scope, i, value);
+    Scope inside = scope;  // positions that are named there are known nowhere else
+    store_scalar(takes_existence_ ? inside : scope, i, value);
     if (takes_existence_) body.close();
   }
   const std::string text = body.take();

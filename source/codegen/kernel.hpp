@@ -76,6 +76,12 @@ Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment&
 /// The kernel of a draft with this text.
 Kernel filled(const Draft& draft, const Filling& filling, std::span<const std::uint32_t> words);
 
+/// Whether part_of() can be asked for: kernels of the user's have push constants of their own, or none, and others may have all there are.
+bool has_parts(const Kernel& kernel, const Target& target);
+/// The same kernel for a rectangle of its workgroups, of which the first is told by two more push constants: not by
+/// vkCmdDispatchBase, which one driver takes to begin at 0 where it knows the code as that of an ordinary pipeline (NVIDIA 580).
+Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x, std::uint32_t groups_y);
+
 /// The shaders of a segment, one per dispatch, in order. The workgroup size is specialisation constant 0.
 Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);

@@ -255,7 +255,7 @@ Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
     std::size_t result = 0;
     std::int64_t update = 0;  ///< its flat index
     bool last = false;        ///< of this result
-    std::int64_t count = 0;   ///< of joined elements, the base's included
+    std::int64_t count = 0;   ///< of updates
   };
   std::vector<Join> joins;
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -264,7 +264,7 @@ Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
     const Indices& updates = found->second;
     for (std::size_t k = mode == ir::ScatterMode::set ? updates.size() - 1 : 0; k < updates.size(); ++k) {
       joins.push_back({i, updates[k] * shape.inner + indices[i] % shape.inner, k + 1 == updates.size(),
-                       static_cast<std::int64_t>(updates.size()) + 1});
+                       static_cast<std::int64_t>(updates.size())});
     }
   }
   std::optional<Folder> folder;
@@ -277,13 +277,14 @@ Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
                           result = x;
                           return;
                         }
-                        if (!folder) {
-                          folder.emplace(fold_of(mode), node.type.dtype, join.count);
-                          folder->add(result);
-                        }
+                        // The updates are folded first, and rounded where they are stored in between.
+                        if (!folder) folder.emplace(fold_of(mode), node.type.dtype, join.count);
                         folder->add(x);
                         if (!join.last) return;
-                        result = folder->result();
+                        Folder both(fold_of(mode), node.type.dtype, 2);
+                        both.add(result);
+                        both.add(folder->result());
+                        result = both.result();
                         folder.reset();
                       }));
   return results;

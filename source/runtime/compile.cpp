@@ -16,8 +16,8 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::string key_of(const codegen::Kernel& kernel, bool any_base = false) {
-  return fmt::format("{}{} {}\n{}", any_base ? "any base " : "", kernel.workgroup, kernel.subgroup,
+std::string key_of(const codegen::Kernel& kernel) {
+  return fmt::format("{} {}\n{}", kernel.workgroup, kernel.subgroup,
                      VKF_PLANT(stale_kernel, kernel.key.empty() ? kernel.glsl : kernel.key, std::to_string(kernel.bindings.size())));
 }
 
@@ -96,7 +96,7 @@ std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
                      vulkan::to_text(info.driver_uuid), fmt::join(info.pipeline_cache_uuid, ""), kernel.workgroup, kernel.subgroup, shader_key(kernel));
 }
 
-Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel, bool any_base) {
+Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
   const auto start = std::chrono::steady_clock::now();
   auto words = [&] {
     if (kernel.user.empty()) return shaders_->compile(kernel);
@@ -113,8 +113,7 @@ Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel, bool 
   if (!words) return std::move(words).error().within("compiling " + kernel.name);
   const double compile_ms = milliseconds_since(start);
   vulkan::PipelineInfo info = pipeline_info(kernel, *words, device_->caps());
-  info.any_base = any_base;
-  const std::string key = (any_base ? "any base " : "") + pipeline_key(kernel);
+  const std::string key = pipeline_key(kernel);
   const auto kept = store_->load(store::Kind::pipeline, key);
   if (kept) info.cache = *kept;
   info.keep_cache = !kept && store_->off().empty();
@@ -126,14 +125,14 @@ Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel, bool 
   return CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms};
 }
 
-Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel, bool any_base) {
-  const std::string key = key_of(kernel, any_base);
+Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Kernel& kernel) {
+  const std::string key = key_of(kernel);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = kernels_.find(key);
     if (known != kernels_.end()) return known->second;
   }
-  VKF_TRY(made, make_kernel(kernel, any_base));
+  VKF_TRY(made, make_kernel(kernel));
   auto compiled = std::make_shared<const CompiledKernel>(std::move(made));
   const std::lock_guard<std::mutex> lock(mutex_);
   return kernels_.emplace(key, std::move(compiled)).first->second;

@@ -56,8 +56,8 @@ class Context {
   Result<std::string> missing(Rung rung);
 
   /// The compiled form of a kernel; equal keys on one device are compiled once, and what the store has of them is not
-  /// compiled at all. `any_base`: for dispatches of a part of the workgroups. Thread-safe.
-  Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel, bool any_base = false);
+  /// compiled at all. Thread-safe.
+  Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel);
   /// The same for several, on as many threads as the machine has; the first kernel's error where there are more.
   Result<std::vector<std::shared_ptr<const CompiledKernel>>> compile_all(const std::vector<const codegen::Kernel*>& kernels);
   /// An error that names the op and its line unless the code of every `custom` node of the graph is a function by itself; what
@@ -98,7 +98,7 @@ class Context {
   /// What open() and adopt() have in common.
   static Result<std::shared_ptr<Context>> over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options);
   void log(LogLevel level, const std::string& sentence) const;
-  Result<CompiledKernel> make_kernel(const codegen::Kernel& kernel, bool any_base);
+  Result<CompiledKernel> make_kernel(const codegen::Kernel& kernel);
   [[nodiscard]] std::string pipeline_key(const codegen::Kernel& kernel) const;
 
   std::shared_ptr<vulkan::Device> device_;

@@ -111,7 +111,8 @@ std::vector<Part> Program::parts(const Variant& variant) const {
       const double share = joined ? (k == 0 ? kOfSums : 1 - kOfSums) : 1 / static_cast<double>(dispatches);
       const double us = schedule.modelled_us * scale * share;
       const double groups = static_cast<double>(all.groups_x) * all.groups_y;
-      const double pieces = std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
+      const bool stays_whole = !codegen::has_parts(variant.kernels[step][k], plan_.target);
+      const double pieces = stays_whole ? 1.0 : std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
       const std::vector<Unit> units = pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));
       for (const Unit& unit : units) {
         const double own = us / static_cast<double>(units.size());
@@ -189,15 +190,12 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
     }
     for (std::size_t b = 0; b < bound.size(); ++b) hazards.add(bound[b], kernel.bindings[b].store);
     const bool complete = unit.groups_x == kernel.groups_x && unit.groups_y == kernel.groups_y;
-    VKF_TRY(kept, complete ? compiled(variant, unit.step, unit.dispatch) : context_->compile(kernel, /*any_base=*/true));
+    const codegen::Kernel of_part = complete ? codegen::Kernel() : codegen::part_of(kernel, unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
+    VKF_TRY(kept, complete ? compiled(variant, unit.step, unit.dispatch) : context_->compile(of_part));
     commands.bind(kept->pipeline);
     commands.bind_buffers(bound);
-    commands.push_constants(std::as_bytes(std::span(kernel.constants)));
-    if (complete) {
-      commands.dispatch(kernel.groups_x, kernel.groups_y);
-    } else {
-      commands.dispatch_from(unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
-    }
+    commands.push_constants(std::as_bytes(std::span(complete ? kernel.constants : of_part.constants)));
+    commands.dispatch(unit.groups_x, unit.groups_y);
   }
   stamp_up_to(variant.kernels.size());
   return {};

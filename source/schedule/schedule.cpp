@@ -14,8 +14,9 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
   if (runs_over_columns) {
     const auto moved = segment::with_factors_after_sums(graph, loops);
     const Loops& changed = moved ? *moved : loops;
+    const bool has_tails = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::tail; });
     std::optional<Schedule> matrix;
-    if (tuning.matrix.value_or(true)) matrix = best_matrix(graph, changed, target, tuning, moved.has_value());
+    if (tuning.matrix.value_or(true) || has_tails || loops.inner() != 0) matrix = best_matrix(graph, changed, target, tuning, moved.has_value());
     if (const auto paired = matrix ? std::nullopt : segment::with_online_folds(graph, changed)) {
       matrix = best_attention(graph, *paired, target, tuning, moved.has_value());
       if (matrix) matrix->online = true;
@@ -26,7 +27,6 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
                          "where a tile of the product has whole rows, of at most 256 elements each; a fold of its own beside a contraction is where it is of rows of the first factor.");
     }
     auto rows = best_rows(graph, loops, target, tuning);
-    const bool has_tails = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::tail; });
     if (!matrix && has_tails) return unsupported("A product and folds of its results are one kernel where tiles have whole rows of what is folded: a multiple of four, at most 256 elements.");
     if (has_tails) return *std::move(matrix);
     const bool forced = tuning.matrix.value_or(false) || loops.inner() != 0;

@@ -165,12 +165,6 @@ void CommandBuffer::dispatch(std::uint32_t x, std::uint32_t y, std::uint32_t z) 
   if (may_dispatch(x, y, z)) pool_.device()->functions().CmdDispatch(commands_, x, y, z);
 }
 
-void CommandBuffer::dispatch_from(std::uint32_t base_x, std::uint32_t base_y, std::uint32_t x, std::uint32_t y) {
-  if (!may_dispatch(base_x + x, base_y + y, 1) || x == 0 || y == 0) return;
-  if (!pipeline_->any_base()) return fail(invalid("The bound kernel was not made to run from a base workgroup."));
-  pool_.device()->functions().CmdDispatchBase(commands_, base_x, base_y, 0u, x, y, 1u);
-}
-
 void CommandBuffer::barrier(Access before, Access after) {
   if (error_) return;
   const Scope from = scope_of(before);

@@ -39,8 +39,6 @@ class CommandBuffer {
   void push_constants(std::span<const std::byte> bytes);
   /// Workgroups per axis; nothing is recorded when one is 0.
   void dispatch(std::uint32_t x, std::uint32_t y = 1, std::uint32_t z = 1);
-  /// The x * y workgroups from (base_x, base_y) on, of a pipeline made with PipelineInfo::any_base.
-  void dispatch_from(std::uint32_t base_x, std::uint32_t base_y, std::uint32_t x, std::uint32_t y);
 
   /// What `before` wrote is finished and visible to `after`. Host writes before a submission are
   /// visible without one.

@@ -162,7 +162,6 @@ class Calls {
   X(CmdBindDescriptorSets)       \
   X(CmdPushConstants)            \
   X(CmdDispatch)                 \
-  X(CmdDispatchBase)             \
   X(CmdCopyBuffer)               \
   X(CmdFillBuffer)               \
   X(CmdPipelineBarrier)          \

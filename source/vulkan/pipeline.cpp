@@ -52,7 +52,6 @@ Result<ComputePipeline> ComputePipeline::create(const std::shared_ptr<const Devi
   VKF_CHECK_OK(check_limits(*device, info));
   ComputePipeline pipeline;
   pipeline.buffers_ = info.buffers;
-  pipeline.any_base_ = info.any_base;
   pipeline.push_constant_bytes_ = info.push_constant_bytes;
   pipeline.pushes_descriptors_ = device->has_push_descriptors() && info.buffers <= kMaxPushDescriptors;
   const auto within = [&](Result<void> result) {
@@ -112,7 +111,6 @@ Result<void> ComputePipeline::compile(const std::shared_ptr<const Device>& devic
   // Without size control the size is the device's only one, and there is nothing to require.
   if (info.subgroup_size != 0 && device->caps().subgroup_size_control) create.stage.pNext = &subgroup;
   if (info.full_subgroups) create.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-  if (info.any_base) create.flags |= VK_PIPELINE_CREATE_DISPATCH_BASE_BIT;
   if (info.capture_statistics && device->caps().executable_statistics) {
     create.flags |=
         VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;

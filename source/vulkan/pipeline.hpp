@@ -29,8 +29,6 @@ struct PipelineInfo {
   /// device or driver.
   std::span<const std::byte> cache;
   bool keep_cache = false;  ///< for cache_data()
-  /// For dispatches of a part of the workgroups.
-  bool any_base = false;
   /// Keeps what statistics() and representations() read; costs memory, and time on some drivers.
   bool capture_statistics = false;
 };
@@ -54,7 +52,6 @@ class ComputePipeline {
   [[nodiscard]] VkPipelineLayout layout() const { return layout_.get(); }
   [[nodiscard]] VkDescriptorSetLayout set_layout() const { return set_layout_.get(); }
   [[nodiscard]] bool pushes_descriptors() const { return pushes_descriptors_; }
-  [[nodiscard]] bool any_base() const { return any_base_; }
 
  private:
   Result<void> make_layout(const std::shared_ptr<const Device>& device);
@@ -66,7 +63,6 @@ class ComputePipeline {
   std::uint32_t buffers_ = 0;
   std::uint32_t push_constant_bytes_ = 0;
   bool pushes_descriptors_ = false;
-  bool any_base_ = false;
   std::chrono::nanoseconds creation_time_{};
   std::vector<std::byte> cache_data_;
 };

@@ -11,7 +11,7 @@ namespace vkfuse::test {
 namespace {
 
 /// Launches that cost more than anything else does: kernels are as few as they can be.
-constexpr CostModel kFewKernels = {1000, 1e6, 1e4, 1e6};
+constexpr CostModel kFewKernels = {1000, 3e4, 1e4, 1e6};
 
 Tensor input(const std::string& name, DType dtype, Shape shape) { return Tensor::input(name, dtype, std::move(shape)); }
 
@@ -93,12 +93,25 @@ TEST(Norms, OfWhatATileHasWhole) {
         Build how;
         how.costs = kFewKernels;
         how.tuning.matrix = true;
+        if (dtype == DType::f32) how.tuning.tile = width == 32 ? schedule::TileShape{32, 32, 32, 4, 4} : schedule::TileShape{16, 64, 32, 4, 4};
         const Executable program = compile_graph(graph, how);
         EXPECT_EQ(program.state()->program->plan().steps.size(), 1U) << name << " of " << name_of(dtype) << "\n" << must(program.explain(Stage::plan));
         judge(program, graph, data_for({graph, {}, 72, false}), fmt::format("{} of {} in tiles of {}", name, name_of(dtype), width));
       }
     }
   }
+}
+
+/// Runs that would take too long for one submission are cut, within kernels too: every workgroup knows where its part begins.
+TEST(Norms, InSeveralSubmissions) {
+  const ir::Graph graph = graph_of({linear(norm(linear(input("x", DType::f32, {200, 40}), "1", 64), "1"), "2", 96)});
+  Build how;
+  how.costs = kFewKernels;
+  how.tuning.matrix = true;
+  how.longest_submission_us = kFewKernels.launch_us / 3;
+  const Executable program = compile_graph(graph, how);
+  EXPECT_GT(program.state()->program->parts(*variant_of(program)).size(), 4U);
+  judge(program, graph, data_for({graph, {}, 73, false}), "two products in several submissions");
 }
 
 /// What is far from zero in some block and near it in another, and rows that have an infinity or are no numbers at all.

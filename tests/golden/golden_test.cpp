@@ -150,7 +150,7 @@ int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule,
 
 /// What a kernel that is a dispatch of its own may do to memory: every vector of an item once.
 Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::Kernel& kernel) {
-  const auto& [planned_loops, schedule, alias] = made.steps[step];
+  const auto& [planned_loops, schedule, alias, pieces] = made.steps[step];
   const segment::Loops loops = schedule::scheduled_loops(made.plan.graph, planned_loops, schedule);
   const auto size = [&](ir::NodeId id) { return size_of(made.plan.graph.node(id).type.dtype); };
   const auto vectors = [](int elements, int bytes, int vector_bytes) { return std::max(1, elements * bytes / vector_bytes); };
@@ -317,7 +317,7 @@ TEST(Targets, ItemsFitTheRowsWhereThatSavesLoads) {
     const Planned made = planned(graph, cpu_driver());
     ASSERT_EQ(made.steps.size(), 1U);
     EXPECT_EQ(made.schedule().elements_per_item, want.elements) << want.columns;
-    const auto& [loops, schedule, alias] = made.steps[0];
+    const auto& [loops, schedule, alias, pieces] = made.steps[0];
     for (std::size_t i = 0; i < loops.values.size(); ++i) {
       if (loops.values[i].kind == segment::Value::Kind::load && loops.values[i].node == row) {
         EXPECT_EQ(schedule.loads[i].kind, want.row) << want.columns;

@@ -136,7 +136,7 @@ TEST_P(LargeTensors, RunInPieces) {
 INSTANTIATE_TEST_SUITE_P(OfLimits, LargeTensors,
                          testing::Values(Limits{"range", {{"storage_range", 16384}}}, Limits{"allocation", {{"max_allocation", 16384}}, 1, false},
                                          Limits{"both", {{"storage_range", 9000}, {"max_allocation", 20000}}, 1, false}),
-                         [](const testing::TestParamInfo<Limits>& info) { return std::string(info.param.name); });
+                         [](const testing::TestParamInfo<Limits>& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace vkfuse::test

@@ -12,20 +12,18 @@ struct CallCounts {
   std::atomic<int> submits = 0;
   std::atomic<int> allocations = 0;
   std::atomic<int> dispatches = 0;
-  std::atomic<int> partial_dispatches = 0;
   std::atomic<int> barriers = 0;
-  void clear() { submits = allocations = dispatches = partial_dispatches = barriers = 0; }
+  void clear() { submits = allocations = dispatches = barriers = 0; }
 };
 
 class WatchedDevice {
  public:
   explicit WatchedDevice(const DeviceOptions& options = {}) : device_(must(Device::open(options))) {
     vulkan::DeviceFunctions& calls = table();
-    real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer, calls.CmdDispatchBase.pointer, calls.CmdPipelineBarrier.pointer};
+    real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer, calls.CmdPipelineBarrier.pointer};
     calls.QueueSubmit.pointer = submit;
     calls.AllocateMemory.pointer = allocate;
     calls.CmdDispatch.pointer = dispatch;
-    calls.CmdDispatchBase.pointer = dispatch_base;
     calls.CmdPipelineBarrier.pointer = barrier;
     counts().clear();
   }
@@ -47,7 +45,6 @@ class WatchedDevice {
     PFN_vkQueueSubmit submit = nullptr;
     PFN_vkAllocateMemory allocate = nullptr;
     PFN_vkCmdDispatch dispatch = nullptr;
-    PFN_vkCmdDispatchBase dispatch_base = nullptr;
     PFN_vkCmdPipelineBarrier barrier = nullptr;
   };
   static Real& real() {
@@ -65,11 +62,6 @@ class WatchedDevice {
   static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     ++counts().dispatches;
     real().dispatch(commands, x, y, z);
-  }
-  static VKAPI_ATTR void VKAPI_CALL dispatch_base(VkCommandBuffer commands, std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t x, std::uint32_t y,
-                                                  std::uint32_t z) {
-    ++counts().partial_dispatches;
-    real().dispatch_base(commands, a, b, c, x, y, z);
   }
   static VKAPI_ATTR void VKAPI_CALL barrier(VkCommandBuffer commands, VkPipelineStageFlags before, VkPipelineStageFlags after, VkDependencyFlags flags,
                                             std::uint32_t memories, const VkMemoryBarrier* memory, std::uint32_t buffers, const VkBufferMemoryBarrier* buffer,
