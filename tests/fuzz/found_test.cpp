@@ -114,6 +114,22 @@ TEST(FoundByFuzzing, NothingIsNotTooLarge) {
   judge(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing");
 }
 
+// A segment with as many buffers as the device allows was divided into parts, whose results need another one, and refused.
+TEST(FoundByFuzzing, PartsNeedABufferOfTheirOwn) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  %0 = input "x" : u8[2]
+  %1 = input "z" : u32[2]
+  %2 = cummax axis=0 exclusive=false reverse=true %1 : u32[2]
+  %3 = cast %0 : u32[2]
+  output "y" = %3
+  output "y1" = %2
+})"));
+  Build how;
+  how.device = &device_with_low_limits();
+  how.tuning.parts = 3;
+  judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
+}
+
 class FoundGraphs : public testing::TestWithParam<Found> {};
 
 TEST_P(FoundGraphs, AreRight) {
