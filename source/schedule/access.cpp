@@ -369,6 +369,9 @@ std::int64_t element_count_of(const Loops& loops, const Expr& offset) {
   return count;
 }
 
+/// No kernel moves more than this, 2^50 bytes: larger sizes are refused, but added up before.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+
 void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {
   std::map<ir::NodeId, std::int64_t> touched;
   for (const Value& value : loops.values) {
@@ -384,6 +387,8 @@ void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule)
     const std::int64_t bytes = index::saturating_mul(element_count_of(loops, store.offset), size_of(graph.node(store.node).type.dtype));
     schedule.bytes_written = index::saturating_add(schedule.bytes_written, bytes);
   }
+  schedule.bytes_read = std::min(schedule.bytes_read, kMostBytes);
+  schedule.bytes_written = std::min(schedule.bytes_written, kMostBytes);
 }
 
 double cost_of(const ir::Node& node) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <set>
 
 #include "base/numerics.hpp"
 #include "schedule/products.hpp"
@@ -231,6 +232,13 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   }
 }
 
+/// Whether a kernel has room for one buffer more: partial results need it.
+bool has_room_for_partials(const Loops& loops, const Target& target) {
+  std::set<ir::NodeId> written;
+  for (const segment::Store& store : loops.stores) written.insert(store.node);
+  return buffers_read(loops).size() + written.size() < target.caps.storage_buffers;
+}
+
 /// Few rows of many columns are shared by several workgroups.
 void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
   const std::int64_t groups = ceil_div(schedule.row_items, schedule.row_lanes);
@@ -242,7 +250,7 @@ void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning
     while (groups * schedule.parts < wanted && ceil_div(schedule.trips, schedule.parts * 2) >= least_trips && schedule.parts < 4096) schedule.parts *= 2;
     if (has_scans(loops) && schedule.column_lanes == 1) schedule.parts = std::min(schedule.parts, kMostScanParts);
   }
-  schedule.parts = tuning.parts.value_or(schedule.parts);
+  schedule.parts = has_room_for_partials(loops, target) ? tuning.parts.value_or(schedule.parts) : 1;
   if (schedule.parts > 1) schedule.persistent = false;
   // A loop over long rows keeps 64 bytes of loads in flight per lane.
   schedule.items_in_flight = 1;

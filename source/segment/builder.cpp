@@ -617,6 +617,7 @@ Result<void> Builder::process_sort(ValueId id) {
     demands_[id].value.kind = Value::Kind::position;  // 0
     return {};
   }
+  if (index::depends_on_data(along)) return unsupported("%{} sorts rows of which data chooses elements: they have to be stored first.", node_id);
   if (!own_axes_.empty()) return unsupported("%{} sorts rows of which another member of the kernel needs the order too, or that of others.", node_id);
   if (columns_known_) return unsupported("%{} sorts rows, and another member of the kernel folds or scans them.", node_id);
   rows.erase(rows.begin() + axis);

@@ -148,7 +148,9 @@ std::optional<Builder::Found> Builder::find_place(ir::NodeId node, const std::fu
     for (const Expr& coordinate : unknown) found.push_back(index::substitute(coordinate, *solved));
     if (complete(index::linearize(found, sizes), count)) return Found{std::move(found), false};
   }
-  if (count != product_of_axes() || base_.sizes != sizes_of(base_.node)) return std::nullopt;
+  Sizes walked = base_.sizes;  // sizes_of knows no zeros
+  for (std::int64_t& size : walked) size = std::max<std::int64_t>(size, 1);
+  if (count != product_of_axes() || walked != sizes_of(base_.node)) return std::nullopt;
   Coordinates same = index::delinearize(index::linearize(base_coordinates_, sizes_of(base_.node)), sizes);
   if (sizes == sizes_of(base_.node)) same = base_coordinates_;
   if (!complete(index::linearize(same, sizes), count)) return std::nullopt;

@@ -114,6 +114,7 @@ TEST(CompileErrors, SizesBeyondTheDevice) {
   expect_part(refused(compile(device(), {large})), ErrorCode::out_of_memory, "takes 34359738368 bytes, and one storage buffer of this device holds");
   for (const Shape& shape : {Shape{std::int64_t{1} << 62}, Shape{INT64_MAX}, Shape{std::int64_t{1} << 31, std::int64_t{1} << 31}}) {
     refused(compile(device(), {Tensor::input("x", DType::f32, shape) * 2.0}));
+    refused(compile(device(), {abs(Tensor::input("x", DType::i8, shape))}));
     refused(compile(device(), {Tensor::iota(DType::f64, shape, 0).cast(DType::u8)}));
   }
   const Executable program = doubling({Dim::any("n")});

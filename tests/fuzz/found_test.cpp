@@ -86,6 +86,14 @@ const Found kFound[] = {
   output "y" = %2
   output "y1" = %1
 })"},
+    // Elements of an order that data chooses were written as if they stood where the order is made.
+    {"ElementsOfAnOrder", R"(graph "g" {
+  %0 = input "x" : f32[3, 2, 9]
+  %1 = argsort axis=2 descending=true count=9 %0 : i32[3, 2, 9]
+  %2 = input "index9" : i32[3, 2, 4]
+  %3 = take_along axis=2 %1 %2 : i32[3, 2, 4]
+  output "y" = %3
+})"},
     // Positions in rows of nothing had the type of what they are positions of.
     {"PositionsOfNothing", R"(graph "g" {
   %0 = input "x" : i64[0, 2, 1, 1]
@@ -112,6 +120,40 @@ TEST(FoundByFuzzing, NothingIsNotTooLarge) {
 })"));
   const SymbolValues sizes = {{"n", 3}, {"m", 4}};
   judge(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing");
+}
+
+// What an exclusive scan reads and is stored beside it had no place where the axis is empty in a run.
+TEST(FoundByFuzzing, StoreBesideAScanOfNothing) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  %0 = input "x" : u16[1, 1, n, m]
+  %1 = cast %0 : i32[1, 1, n, m]
+  %2 = cummax axis=3 exclusive=true reverse=false %1 : i32[1, 1, n, m]
+  output "y" = %2
+  output "y1" = %1
+})"));
+  const Executable program = compile_graph(graph, {});
+  for (const std::int64_t n : {0, 1, 4}) {
+    for (const std::int64_t m : {0, 1, 5}) {
+      const SymbolValues sizes = {{"n", n}, {"m", m}};
+      judge(program, graph, data_for({graph, sizes, 1, false}), fmt::format("n={} m={}", n, m));
+    }
+  }
+}
+
+// A segment with as many buffers as the device allows was divided into parts, whose results need another one, and refused.
+TEST(FoundByFuzzing, PartsNeedABufferOfTheirOwn) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  %0 = input "x" : u8[2]
+  %1 = input "z" : u32[2]
+  %2 = cummax axis=0 exclusive=false reverse=true %1 : u32[2]
+  %3 = cast %0 : u32[2]
+  output "y" = %3
+  output "y1" = %2
+})"));
+  Build how;
+  how.device = &device_with_low_limits();
+  how.tuning.parts = 3;
+  judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
 }
 
 class FoundGraphs : public testing::TestWithParam<Found> {};
