@@ -1,6 +1,7 @@
 // Networks as exporters write them, in small: they import, take few kernels, and compute what the reference does.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -12,6 +13,7 @@
 #include "support/judge.hpp"
 #include "support/random.hpp"
 #include "unit/onnx/net.hpp"
+#include "unit/store/fixture.hpp"
 
 namespace vkfuse::onnx {
 namespace {
@@ -471,6 +473,50 @@ TEST(OnnxModels, HaveTightArenas) {
     }
   }
   EXPECT_GT(models, 0) << "There is no model in " << folder;
+}
+
+/// By hand: the same models from an empty store and from what that left. Sizes that are symbols are what plans are made for.
+TEST(OnnxModels, StartWarmWithoutACompiler) {
+  const char* folder = std::getenv("VKFUSE_TEST_MODELS");
+  if (folder == nullptr) GTEST_SKIP() << "VKFUSE_TEST_MODELS names no folder of models.";
+  using Clock = std::chrono::steady_clock;
+  const store::test::ScratchFolder scratch;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".onnx") continue;
+    for (const char* how : {"cold", "warm"}) {
+      DeviceOptions options;
+      options.store = scratch.options();
+      const Device on = test::must(Device::open(options));
+      const std::uint64_t calls = on.store().compiler_calls;
+      const auto loaded = Clock::now();
+      const OnnxModel model = test::must(load_onnx(entry.path().string()));
+      const auto begin = Clock::now();
+      CompileOptions naming;
+      naming.output_names = model.output_names;
+      const Executable program = test::must(compile(on, model.outputs, naming));
+      Bindings bindings;
+      for (const auto& symbol : program.state()->program->nominal()) bindings.symbols.insert(symbol);
+      const auto allocate = [&](const std::vector<Port>& ports, auto& buffers) {
+        for (const Port& port : ports) buffers[port.name] = test::must(on.allocate(port.dtype, test::must(resolve(port.shape, program.state()->program->nominal()))));
+      };
+      allocate(program.inputs(), bindings.inputs);
+      allocate(program.outputs(), bindings.outputs);
+      const Ticket ticket = test::must(program.submit(bindings));
+      const auto end = Clock::now();
+      test::must(ticket.wait());
+      double least = 1e9;
+      for (int i = 0; i < 20; ++i) {
+        const auto start = Clock::now();
+        const Ticket again = test::must(program.submit(bindings));
+        least = std::min(least, std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+        test::must(again.wait());
+      }
+      const auto ms = [](Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::milli>(to - from).count(); };
+      fmt::print("{}, {}: {} kernels, {} calls of the compiler, {:.0f} ms to the return of the first submission (and {:.0f} ms to read the file), submit() {:.0f} us\n",
+                 entry.path().parent_path().filename().string(), how, program.kernel_count(), on.store().compiler_calls - calls, ms(begin, end), ms(loaded, begin), least);
+      if (how == std::string("warm")) EXPECT_EQ(on.store().compiler_calls, calls);
+    }
+  }
 }
 
 /// Words of small numbers, floats in [-1.7, 1.7).
