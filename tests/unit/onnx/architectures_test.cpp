@@ -407,9 +407,19 @@ Written write(const Architecture& one, Net net) {
 }
 
 /// Intermediate values and partial results that are alive during one step or another, at most; found in another way than
-/// by the planner of memory.
-std::int64_t largest_live_set(const plan::Plan& plan, const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps) {
+/// by the planner of memory. A value that a step writes over what it reads for the last time counts from the next step on.
+std::int64_t largest_live_set(const plan::Plan& plan, const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps, const plan::Memory& memory) {
   std::vector<std::int64_t> live(steps.size(), 0);
+  std::map<ir::NodeId, std::int64_t> offsets;
+  for (const plan::Slot& slot : memory.slots) offsets.emplace(slot.value, slot.offset);
+  std::map<ir::NodeId, std::size_t> last_read;
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    for (const ir::NodeId value : plan.steps[step].segment.reads) last_read[value] = step;
+  }
+  const auto is_over = [&](std::size_t step, ir::NodeId value) {
+    const auto& reads = plan.steps[step].segment.reads;
+    return std::any_of(reads.begin(), reads.end(), [&](ir::NodeId read) { return offsets.count(read) != 0 && last_read.at(read) == step && offsets.at(read) == offsets.at(value); });
+  };
   const auto padded = [](std::int64_t bytes) { return (bytes + 255) / 256 * 256; };
   for (std::size_t step = 0; step < steps.size(); ++step) {
     live[step] += padded(steps[step].schedule.scratch_bytes);
@@ -421,7 +431,7 @@ std::int64_t largest_live_set(const plan::Plan& plan, const SymbolValues& symbol
         const auto& reads = plan.steps[later].segment.reads;
         if (std::find(reads.begin(), reads.end(), value) != reads.end()) last = later;
       }
-      for (std::size_t at = step; at <= last; ++at) live[at] += padded(static_cast<std::int64_t>(test::bytes_of(plan.graph, value, symbols)));
+      for (std::size_t at = is_over(step, value) ? step + 1 : step; at <= last; ++at) live[at] += padded(static_cast<std::int64_t>(test::bytes_of(plan.graph, value, symbols)));
     }
   }
   return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
@@ -429,7 +439,7 @@ std::int64_t largest_live_set(const plan::Plan& plan, const SymbolValues& symbol
 
 void expect_tight_arena(const std::string& name, const plan::Plan& plan, const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps) {
   const plan::Memory memory = test::must(plan::plan_memory(plan, symbols, steps));
-  const std::int64_t bound = largest_live_set(plan, symbols, steps);
+  const std::int64_t bound = largest_live_set(plan, symbols, steps, memory);
   EXPECT_EQ(memory.largest_live, bound);
   EXPECT_GE(memory.arena_bytes, bound);
   const double ratio = bound == 0 ? 1.0 : static_cast<double>(memory.arena_bytes) / static_cast<double>(bound);
@@ -514,7 +524,9 @@ TEST(OnnxModels, StartWarmWithoutACompiler) {
       const auto ms = [](Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::milli>(to - from).count(); };
       fmt::print("{}, {}: {} kernels, {} calls of the compiler, {:.0f} ms to the return of the first submission (and {:.0f} ms to read the file), submit() {:.0f} us\n",
                  entry.path().parent_path().filename().string(), how, program.kernel_count(), on.store().compiler_calls - calls, ms(begin, end), ms(loaded, begin), least);
-      if (how == std::string("warm")) EXPECT_EQ(on.store().compiler_calls, calls);
+      if (how == std::string("warm")) {
+        EXPECT_EQ(on.store().compiler_calls, calls);
+      }
     }
   }
 }
