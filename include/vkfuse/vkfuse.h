@@ -391,6 +391,9 @@ typedef struct vkf_ticket vkf_ticket;
 
 /* Device memory. */
 VKF_API vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffer** made);
+/* For a tensor of these sizes. What the device does not allocate at once lies in pieces of whole rows of its outermost axis; programs bind
+ * such tensors to such buffers alone. */
+VKF_API vkf_status vkf_buffer_create_for(const vkf_device* device, vkf_dtype dtype, const int64_t* sizes, size_t rank, vkf_buffer** made);
 VKF_API void vkf_buffer_free(vkf_buffer* buffer);
 VKF_API uint64_t vkf_buffer_size(const vkf_buffer* buffer);
 /* Copies between host and device; both wait for what was submitted before. */
@@ -407,6 +410,13 @@ typedef struct vkf_binding {
  * symbol a size. The buffers may be given back at once: they live until the run is done. */
 VKF_API vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
                               const vkf_symbol* symbols, size_t symbol_count, vkf_ticket** made);
+/* The same where nobody needs the inputs `donated` names after the run: their buffers, each bound to that input alone, may take results and
+ * intermediate values once the input has been read for the last time, and hold nothing in particular afterwards. Outputs may be left
+ * unbound: they take such a buffer if one fits, else a new one. */
+VKF_API vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
+                                       const vkf_symbol* symbols, size_t symbol_count, const char* const* donated, size_t donated_count, vkf_ticket** made);
+/* The buffer that holds an output of the run, to be given back. */
+VKF_API vkf_status vkf_ticket_output(const vkf_ticket* ticket, const char* name, vkf_buffer** made);
 /* Blocks until the run is done, or the device is lost. */
 VKF_API vkf_status vkf_ticket_wait(const vkf_ticket* ticket);
 /* `done` becomes 1 or 0, without blocking. */
@@ -423,7 +433,7 @@ typedef struct vkf_kernel_time {
   uint64_t bytes; /* that its kernels read and write, each element once */
 } vkf_kernel_time;
 
-/* Runs once, as vkf_submit() does, waits, and tells the device time of every segment: `count` of them, the first `capacity` at
+/* Runs as vkf_submit() does, some times, waits, and tells the device time of every segment, medians: `count` of them, the first `capacity` at
  * `times`. VKF_UNSUPPORTED where the queue has no timestamps. */
 VKF_API vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
                                const vkf_symbol* symbols, size_t symbol_count, vkf_kernel_time* times, size_t capacity, size_t* count);

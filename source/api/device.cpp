@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "api/states.hpp"
 #include "spirv/compile.hpp"
 
@@ -110,7 +112,9 @@ Result<Buffer> Device::allocate(std::uint64_t bytes) const {
 
 Result<Buffer> Device::allocate(DType dtype, std::span<const std::int64_t> sizes) const {
   return api::guarded([&]() -> Result<Buffer> {
-    VKF_TRY(bytes, byte_count(dtype, Sizes(sizes.begin(), sizes.end())));
+    const auto negative = std::find_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; });
+    if (negative != sizes.end()) return invalid("A buffer is asked for a tensor with the size {}.", *negative);
+    VKF_TRY(bytes, byte_count(dtype, sizes));
     return allocate_rows(state_->context, static_cast<std::uint64_t>(bytes), size_of(dtype), sizes);
   });
 }

@@ -273,6 +273,16 @@ vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffe
   });
 }
 
+vkf_status vkf_buffer_create_for(const vkf_device* device, vkf_dtype dtype, const int64_t* sizes, size_t rank, vkf_buffer** made) {
+  return c::make(made, "buffer", [&]() -> Result<vkf_buffer> {
+    VKF_CHECK_OK(c::need(device, "device"));
+    VKF_TRY(type, c::to_dtype(static_cast<int>(dtype)));
+    VKF_TRY(list, c::list(sizes, rank, "sizes"));
+    VKF_TRY(buffer, device->device.allocate(type, list));
+    return vkf_buffer{std::move(buffer)};
+  });
+}
+
 void vkf_buffer_free(vkf_buffer* buffer) { delete buffer; }
 
 uint64_t vkf_buffer_size(const vkf_buffer* buffer) { return buffer == nullptr ? 0 : buffer->buffer.size(); }
@@ -300,6 +310,31 @@ vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, siz
     VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
     VKF_TRY(ticket, program->executable.submit(bindings));
     return vkf_ticket{std::move(ticket)};
+  });
+}
+
+vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
+                               const vkf_symbol* symbols, size_t symbol_count, const char* const* donated, size_t donated_count, vkf_ticket** made) {
+  return c::make(made, "ticket", [&]() -> Result<vkf_ticket> {
+    VKF_CHECK_OK(c::need(program, "program"));
+    VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
+    VKF_TRY(names, c::list(donated, donated_count, "donated inputs"));
+    for (const char* name : names) {
+      VKF_CHECK_OK(c::need(name, "name of a donated input"));
+      bindings.donated.insert(name);
+    }
+    VKF_TRY(ticket, program->executable.submit(bindings));
+    return vkf_ticket{std::move(ticket)};
+  });
+}
+
+vkf_status vkf_ticket_output(const vkf_ticket* ticket, const char* name, vkf_buffer** made) {
+  return c::make(made, "buffer", [&]() -> Result<vkf_buffer> {
+    VKF_CHECK_OK(c::need(ticket, "ticket"));
+    VKF_CHECK_OK(c::need(name, "name of an output"));
+    const auto found = ticket->ticket.outputs().find(name);
+    if (found == ticket->ticket.outputs().end()) return invalid("The run has no output '{}'.", name);
+    return vkf_buffer{found->second};
   });
 }
 

@@ -182,7 +182,7 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
   for (const auto& function : custom_functions_) customs += function.second + "\n";
   const std::string body = shared + (shared.empty() ? "" : "\n") + customs + functions_.take() + main_.take();
   const std::string prelude = ops::prelude_for(body);
-  kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
+  if (!options_.only_keys) kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
   // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the calls,
   // but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
   kernel.key = head(body + prelude, std::string(summary), false) + interface(false) + prelude + body;

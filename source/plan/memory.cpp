@@ -53,15 +53,40 @@ bool replaces(const Plan& plan, const std::vector<Scheduled>& steps, std::size_t
   return size_of(plan.graph.node(value).type.dtype) == size_of(plan.graph.node(read).type.dtype) && reads_own_place(steps[step], read, value);
 }
 
+/// Steps that need no barrier between them and would need one if the later wrote over what both read.
+class Waits {
+ public:
+  explicit Waits(const Plan& plan) : plan_(plan), writer_(plan.graph.size(), kNone), readers_(plan.graph.size(), {kNone, kNone}) {
+    for (std::size_t step = 0; step < plan.steps.size(); ++step) {
+      for (ir::NodeId value : plan.steps[step].segment.reads) readers_[value] = {readers_[value].second, static_cast<std::ptrdiff_t>(step)};
+      for (ir::NodeId value : plan.steps[step].segment.stores) writer_[value] = static_cast<std::ptrdiff_t>(step);
+    }
+  }
+
+  /// Whether the last reader of a value waits for its other readers anyway: it reads what a step wrote that comes after them.
+  [[nodiscard]] bool anyway(ir::NodeId value) const {
+    const auto [other, last] = readers_[value];
+    const std::vector<ir::NodeId>& reads = plan_.steps[static_cast<std::size_t>(last)].segment.reads;
+    return std::any_of(reads.begin(), reads.end(), [&, before = other](ir::NodeId read) { return writer_[read] >= before; });
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kNone = -1;
+  const Plan& plan_;
+  std::vector<std::ptrdiff_t> writer_;
+  std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> readers_;  // the last but one, and the last
+};
+
 /// The same values, those that are written over what their step reads for the last time being one with it.
 std::vector<Lifetime> joined_in_place(const Plan& plan, const std::vector<Scheduled>& steps, std::vector<Lifetime> values) {
+  const Waits waits(plan);
   std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
   std::vector<Lifetime> joined;
   for (Lifetime& value : values) {
     const std::vector<ir::NodeId>& reads = plan.steps[value.first].segment.reads;
     const auto fits = [&](const Lifetime& other) {
       const ir::NodeId end = other.then.empty() ? other.value : other.then.back();
-      return other.last == value.first && other.first < value.first && other.bytes == value.bytes && std::find(reads.begin(), reads.end(), end) != reads.end() &&
+      return other.last == value.first && other.first < value.first && other.bytes == value.bytes && std::find(reads.begin(), reads.end(), end) != reads.end() && waits.anyway(end) &&
              replaces(plan, steps, value.first, value.value, end);
     };
     const auto taken = [&](const Lifetime& other) { return !other.then.empty() && other.last_written == value.first; };

@@ -139,6 +139,7 @@ Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Ke
 }
 
 Result<std::vector<std::shared_ptr<const CompiledKernel>>> Context::compile_all(const std::vector<const codegen::Kernel*>& kernels) {
+  if (kernels.empty()) return std::vector<std::shared_ptr<const CompiledKernel>>();
   // Each text once: two threads would otherwise compile the same.
   std::vector<const codegen::Kernel*> distinct;
   std::set<std::string> keys;

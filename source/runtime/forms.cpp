@@ -131,7 +131,7 @@ std::vector<std::optional<Twin>> twins_of(const plan::Plan& plan) {
 }
 
 Forms::Forms(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options)
-    : plan_(plan), twins_(twins_of(plan)), tuning_(std::move(tuning)), options_(std::move(options)) {
+    : plan_(plan), twins_(twins_of(plan)), tuning_(std::move(tuning)), options_(std::move(options)), forms_(plan.steps.size()), tuned_(plan.steps.size()) {
   for (std::size_t i = 0; i < plan.steps.size(); ++i) runs_.push_back(widest_run(plan, i));
 }
 
@@ -140,11 +140,11 @@ bool Forms::Form::is_like(const Form& other) const {
                     [](const codegen::Kernel& a, const codegen::Kernel& b) { return a.workgroup == b.workgroup && a.key == b.key; });
 }
 
-std::optional<plan::Scheduled> Forms::reuse(std::size_t step, const SymbolValues& symbols, const std::vector<plan::Scheduled>& before, std::vector<std::shared_ptr<const Form>>& used) {
+std::optional<plan::Scheduled> Forms::reuse(std::size_t step, const Classes& classes, const std::vector<plan::Scheduled>& before, std::vector<std::shared_ptr<const Form>>& used) {
   const std::optional<Twin>& twin = twins_[step];
   if (!twin || used[twin->of] == nullptr) return std::nullopt;
-  const std::shared_ptr<const Form> own = form_of(step, symbols);
-  if (own == nullptr || !own->is_like(*used[twin->of])) return std::nullopt;
+  const std::shared_ptr<const Form> own = form_of(step, classes);
+  if (own == nullptr || own->twin != used[twin->of]) return std::nullopt;
   used[step] = own;
   plan::Scheduled scheduled;
   scheduled.loops = before[twin->of].loops;
@@ -221,17 +221,17 @@ bool Forms::varies(const Classes& classes) {
   return std::any_of(classes.begin(), classes.end(), [](const auto& one) { return one.second.kind != SizeClass::Kind::one; });
 }
 
-schedule::Tuning Forms::tuning_of(const Key& key) {
+schedule::Tuning Forms::tuning_of(std::size_t step, const Classes& classes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto tuned = tuned_.find(key);
-  return tuned == tuned_.end() ? tuning_ : tuned->second;
+  const auto tuned = tuned_[step].find(classes);
+  return tuned == tuned_[step].end() ? tuning_ : tuned->second;
 }
 
 void Forms::tune(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) {
-  const Key key(step, classes_of(step, symbols));
+  const Classes classes = classes_of(step, symbols);
   const std::lock_guard<std::mutex> lock(mutex_);
-  tuned_[key] = tuning;
-  forms_.erase(key);
+  tuned_[step][classes] = tuning;
+  forms_[step].erase(classes);
 }
 
 std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const {
@@ -265,17 +265,20 @@ std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& cla
   return std::nullopt;
 }
 
-std::shared_ptr<const Forms::Form> Forms::form_of(std::size_t step, const SymbolValues& symbols) {
-  const Key key(step, classes_of(step, symbols));
-  if (!varies(key.second)) return nullptr;
+std::shared_ptr<const Forms::Form> Forms::form_of(std::size_t step, const Classes& classes) {
+  if (!varies(classes)) return nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto known = forms_.find(key);
-    if (known != forms_.end()) return known->second;
+    const auto known = forms_[step].find(classes);
+    if (known != forms_[step].end()) return known->second;
   }
-  auto made = make_form(step, key.second, tuning_of(key));
+  auto made = make_form(step, classes, tuning_of(step, classes));
+  if (made && twins_[step]) {
+    const std::shared_ptr<const Form> other = form_of(twins_[step]->of, classes);
+    if (other && made->is_like(*other)) made->twin = other;
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
-  return forms_.emplace(key, made ? std::make_shared<const Form>(*std::move(made)) : nullptr).first->second;
+  return forms_[step].emplace(classes, made ? std::make_shared<const Form>(*std::move(made)) : nullptr).first->second;
 }
 
 std::optional<std::vector<codegen::Kernel>> Forms::fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const {
@@ -323,17 +326,22 @@ Result<std::vector<codegen::Kernel>> Forms::own_text(std::size_t step, const pla
 
 Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols, std::vector<std::shared_ptr<const Form>>& used) {
   used.assign(plan_.steps.size(), nullptr);  // of steps in pieces it stays so
+  std::map<std::int64_t, Classes> by_run;
+  const auto classes = [&](std::size_t step) -> const Classes& {
+    const auto known = by_run.find(runs_[step]);
+    return known != by_run.end() ? known->second : by_run.emplace(runs_[step], classes_of(step, symbols)).first->second;
+  };
   const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
-    used[step] = form_of(step, symbols);
+    used[step] = form_of(step, classes(step));
     auto scheduled = used[step] ? schedule_like(*used[step], loops) : std::nullopt;
     if (scheduled) return scheduled;
     used[step] = nullptr;
-    auto own = schedule::best(plan_.graph, loops, plan_.target, tuning_of({step, classes_of(step, symbols)}));
+    auto own = schedule::best(plan_.graph, loops, plan_.target, tuning_of(step, classes(step)));
     if (!own) return std::nullopt;  // said again where it is an error
     segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *own);
     return plan::Scheduled{std::move(run), *std::move(own), std::nullopt, {}};
   };
-  return plan::schedule_all(plan_, symbols, tuning_, choose, [&](std::size_t step, const std::vector<plan::Scheduled>& before) { return reuse(step, symbols, before, used); });
+  return plan::schedule_all(plan_, symbols, tuning_, choose, [&](std::size_t step, const std::vector<plan::Scheduled>& before) { return reuse(step, classes(step), before, used); });
 }
 
 Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols) {
@@ -371,7 +379,7 @@ Result<Forms::Written> Forms::write(const SymbolValues& symbols) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::optional<Twin>& twin = twins_[i];
     written.compiled.push_back(used[i] ? used[i]->compiled : nullptr);
-    if (twin && used[i] && used[twin->of] && written.compiled[twin->of] && used[i]->is_like(*used[twin->of])) {
+    if (twin && used[i] && used[i]->twin && used[i]->twin == used[twin->of] && written.compiled[twin->of]) {
       // What differs from size to size are the launch and the numbers, and these are those of the twin.
       std::vector<codegen::Kernel> kernels = used[i]->kernels;
       for (std::size_t k = 0; k < kernels.size(); ++k) {

@@ -85,6 +85,7 @@ class Forms {
     std::vector<codegen::Filling> fillings;  ///< of each
     std::vector<codegen::Kernel> kernels;    ///< at the model's sizes
     std::shared_ptr<Compiled> compiled = std::make_shared<Compiled>();
+    std::shared_ptr<const Form> twin;        ///< the form of the step's twin, if the texts are the same
     /// Whether the texts are those of another step.
     [[nodiscard]] bool is_like(const Form& other) const;
   };
@@ -92,10 +93,9 @@ class Forms {
 
   /// With the form of each step, or null.
   Result<std::vector<plan::Scheduled>> schedule(const SymbolValues& symbols, std::vector<std::shared_ptr<const Form>>& used);
-  std::shared_ptr<const Form> form_of(std::size_t step, const SymbolValues& symbols);
+  std::shared_ptr<const Form> form_of(std::size_t step, const Classes& classes);
   [[nodiscard]] Classes classes_of(std::size_t step, const SymbolValues& symbols) const;
-  using Key = std::pair<std::size_t, Classes>;
-  [[nodiscard]] schedule::Tuning tuning_of(const Key& key);
+  [[nodiscard]] schedule::Tuning tuning_of(std::size_t step, const Classes& classes);
   [[nodiscard]] static bool varies(const Classes& classes);
   [[nodiscard]] std::optional<Form> make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const;
   [[nodiscard]] std::optional<Form> form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other, const schedule::Tuning& tuning) const;
@@ -106,7 +106,7 @@ class Forms {
   [[nodiscard]] Result<std::vector<codegen::Kernel>> own_text(std::size_t step, const plan::Scheduled& scheduled) const;
 
   /// A step as its twin is, if both have one form.
-  [[nodiscard]] std::optional<plan::Scheduled> reuse(std::size_t step, const SymbolValues& symbols, const std::vector<plan::Scheduled>& before, std::vector<std::shared_ptr<const Form>>& used);
+  [[nodiscard]] std::optional<plan::Scheduled> reuse(std::size_t step, const Classes& classes, const std::vector<plan::Scheduled>& before, std::vector<std::shared_ptr<const Form>>& used);
 
   const plan::Plan& plan_;
   std::vector<std::int64_t> runs_;  ///< widest_run() of each step
@@ -114,8 +114,8 @@ class Forms {
   schedule::Tuning tuning_;
   codegen::EmitOptions options_;
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const Form>> forms_;  ///< null: there is none
-  std::map<Key, schedule::Tuning> tuned_;
+  std::vector<std::map<Classes, std::shared_ptr<const Form>>> forms_;  ///< of each step; null: there is none
+  std::vector<std::map<Classes, schedule::Tuning>> tuned_;             ///< likewise
 };
 
 }  // namespace vkfuse::runtime

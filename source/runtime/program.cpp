@@ -110,13 +110,16 @@ Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symb
   }
   const std::uint64_t adoptions = adoptions_;
   VKF_TRY(made, make_variant(symbols));
+  std::shared_ptr<const Variant> forgotten;  // freed when others may go on
   const std::lock_guard<std::mutex> lock(mutex_);
   if (adoptions != adoptions_) return made;  // as it was before something was adopted meanwhile: for this run alone
   const auto [known, is_new] = variants_.emplace(symbols, made);
   if (!is_new) return known->second;  // another thread was first, and may be running it
   recent_.push_front(symbols);
   if (recent_.size() > kMaxVariants) {
-    variants_.erase(recent_.back());
+    const auto oldest = variants_.find(recent_.back());
+    forgotten = std::move(oldest->second);
+    variants_.erase(oldest);
     recent_.pop_back();
   }
   return made;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <iterator>
 #include <numeric>
+#include <set>
 
 #include "segment/facts.hpp"
 
@@ -40,10 +41,14 @@ class Cutter {
     each_access(loops_, [&](ir::NodeId node, const Expr&, std::int64_t elements) { note(node, elements); });
     const auto is_large = [&](const auto& one) {
       const Tensor& tensor = one.second;
-      return tensor.buffer_bytes > 0 || tensor.elements * tensor.element_bytes > range_;
+      return tensor.buffer_bytes > 0 || tensor.elements > range_ / tensor.element_bytes;
     };
     const auto large = std::find_if(tensors_.begin(), tensors_.end(), is_large);
     if (large == tensors_.end()) return std::vector<Piece>();
+    for (const auto& [node, tensor] : tensors_) {
+      const auto bytes = checked_mul(tensor.elements, tensor.element_bytes);
+      if (!bytes || *bytes / range_ >= static_cast<std::int64_t>(kMostPieces)) return refusal(node, fmt::format("that would be more than {} pieces", kMostPieces));
+    }
     if (loops_.opaque) return refusal(large->first, "a kernel of the user's is not cut");
     if (auto pieces = cut(loops_)) return *std::move(pieces);
     return refusal(large->first, loops_.row_count() > 1 ? "at one position of each axis of the segment some access reaches farther than that" : "the segment has no axis to cut: it folds all of them");
@@ -78,8 +83,8 @@ class Cutter {
 
   Error refusal(ir::NodeId node, const std::string& why) const {
     const Tensor& tensor = tensors_.at(node);
-    const std::int64_t bytes = tensor.elements * tensor.element_bytes;
-    const bool of_range = bytes > range_;
+    const std::int64_t bytes = checked_mul(tensor.elements, tensor.element_bytes).value_or(-1);
+    const bool of_range = tensor.elements > range_ / tensor.element_bytes;
     return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one {} of this device holds {} ({}); {}.", node,
                       to_text(graph_.node(node).type), bytes, of_range ? "storage buffer" : "allocation", of_range ? caps_.storage_buffer_range : caps_.max_allocation,
                       of_range ? "storage_range" : "max_allocation", why);
@@ -105,23 +110,14 @@ class Cutter {
     return positions;
   }
 
-  [[nodiscard]] std::optional<Piece> piece_at(const Loops& loops, index::AxisId axis, std::int64_t first, std::int64_t count) const {
-    return bound(restricted(loops, axis, first, count));
-  }
-
   /// The loops on windows, if the device can bind what they touch.
   [[nodiscard]] std::optional<Piece> bound(const Loops& loops) const {
     Piece piece;
     piece.loops = loops;
     for (const auto& [node, range] : touched(piece.loops)) {
-      const Tensor& tensor = tensors_.at(node);
-      const std::int64_t low = range.low * tensor.element_bytes, high = (range.high + 1) * tensor.element_bytes;
-      const std::int64_t buffer = tensor.buffer_bytes > 0 ? floor_to(low, tensor.buffer_bytes) : 0;
-      if (tensor.buffer_bytes > 0 && high - buffer > tensor.buffer_bytes) return std::nullopt;
-      const std::int64_t begin = buffer + floor_to(low - buffer, alignment_);
-      const std::int64_t bytes = ceil_to(high - begin, kGranule);
-      if (bytes > range_) return std::nullopt;
-      piece.windows[node] = {begin, bytes};
+      const auto window = window_of(node, range);
+      if (!window) return std::nullopt;
+      piece.windows[node] = *window;
     }
     each_access(piece.loops, [&](ir::NodeId node, auto& offset, auto& elements) {
       const Window& window = piece.windows.at(node);
@@ -130,6 +126,41 @@ class Cutter {
       elements = std::min(elements - skipped, window.bytes / tensors_.at(node).element_bytes);
     });
     return piece;
+  }
+
+  /// What has to be bound of a value; nothing where the device cannot.
+  [[nodiscard]] std::optional<Window> window_of(ir::NodeId node, index::Interval range) const {
+    const Tensor& tensor = tensors_.at(node);
+    const std::int64_t low = range.low * tensor.element_bytes, high = (range.high + 1) * tensor.element_bytes;
+    const std::int64_t buffer = tensor.buffer_bytes > 0 ? floor_to(low, tensor.buffer_bytes) : 0;
+    if (tensor.buffer_bytes > 0 && high - buffer > tensor.buffer_bytes) return std::nullopt;
+    const std::int64_t begin = buffer + floor_to(low - buffer, alignment_);
+    const std::int64_t bytes = ceil_to(high - begin, kGranule);
+    if (bytes > range_) return std::nullopt;
+    return Window{begin, bytes};
+  }
+
+  /// The values of which elements are farther apart along the axis than along any other that may be cut: to cut it is what brings
+  /// their windows down.
+  [[nodiscard]] static std::set<ir::NodeId> led_by(const Loops& loops, index::AxisId axis) {
+    std::set<ir::NodeId> led;
+    each_access(loops, [&](ir::NodeId node, const Expr& offset, std::int64_t) {
+      const auto own = index::stride_of(offset, axis);
+      bool most = !own || *own != 0;
+      for (std::size_t other = 0; other < loops.axes.size(); ++other) {
+        if (loops.axes[other].role != Role::row || static_cast<index::AxisId>(other) == axis) continue;
+        const auto stride = index::stride_of(offset, static_cast<index::AxisId>(other));
+        most = most && (!own || !stride || std::abs(*stride) <= std::abs(*own));
+      }
+      if (most) led.insert(node);
+    });
+    return led;
+  }
+
+  /// Whether the device can bind what the loops touch of some values.
+  [[nodiscard]] bool can_bind(const Loops& loops, const std::set<ir::NodeId>& values) const {
+    const auto all = touched(loops);
+    return std::all_of(all.begin(), all.end(), [&](const auto& one) { return values.count(one.first) == 0 || window_of(one.first, one.second); });
   }
 
   /// The elements of each value from the first to the last that is touched.
@@ -172,24 +203,16 @@ class Cutter {
     return loops;
   }
 
-  /// The largest piece from `first` on.
-  [[nodiscard]] std::optional<Piece> largest_at(const Loops& loops, index::AxisId axis, std::int64_t first, std::int64_t most, std::int64_t& count) const {
-    if (auto all = piece_at(loops, axis, first, most)) {
-      count = most;
-      return all;
-    }
-    std::int64_t beyond = most;
-    std::optional<Piece> best;
-    for (count = 0; beyond - count > 1;) {
+  /// The most positions from `first` on of which the device can bind what is touched of some values; 0: not of one.
+  [[nodiscard]] std::int64_t most_at(const Loops& loops, index::AxisId axis, std::int64_t first, std::int64_t most, const std::set<ir::NodeId>& values) const {
+    const auto fits = [&](std::int64_t count) { return can_bind(restricted(loops, axis, first, count), values); };
+    if (fits(most)) return most;
+    std::int64_t count = 0, beyond = most;
+    while (beyond - count > 1) {
       const std::int64_t middle = count + (beyond - count) / 2;
-      if (auto piece = piece_at(loops, axis, first, middle)) {
-        best = std::move(piece);
-        count = middle;
-      } else {
-        beyond = middle;
-      }
+      (fits(middle) ? count : beyond) = middle;
     }
-    return best;
+    return count;
   }
 
   /// Whether what is touched at a position of the axis begins at such a multiple in its buffer.
@@ -212,18 +235,12 @@ class Cutter {
     const std::int64_t positions = loops.axes[static_cast<std::size_t>(axis)].size;
     const std::int64_t coarse = granule(loops, axis, true), fine = granule(loops, axis, false);
     if (fine == 0) return std::nullopt;
+    const std::set<ir::NodeId> led = led_by(loops, axis);
     std::vector<Piece> pieces;
     for (std::int64_t first = 0, most = positions; first < positions;) {
-      std::int64_t count = 0;
-      auto piece = largest_at(loops, axis, first, std::min(most, positions - first), count);
-      if (!piece) {  // one position is too much: along another axis of it
-        auto parts = cut(restricted(loops, axis, first, 1));
-        const bool apart = first + 1 == positions || begins_at_multiple(loops, axis, first + 1, kWord, true);
-        if (!parts || !apart || pieces.size() + parts->size() > kMostPieces) return std::nullopt;
-        std::move(parts->begin(), parts->end(), std::back_inserter(pieces));
-        ++first;
-        continue;
-      }
+      std::int64_t count = most_at(loops, axis, first, std::min(most, positions - first), led);
+      if (count == positions) return std::nullopt;  // to cut this axis brings nothing
+      count = std::max<std::int64_t>(count, 1);     // where one position is too much, another axis of it is cut
       if (first + count < positions && !begins_at_multiple(loops, axis, first + count, alignment_, false)) {
         // The next piece would begin where bindings may not, or in a word that this one stores.
         for (const std::int64_t multiple : {coarse, fine}) {
@@ -232,12 +249,12 @@ class Cutter {
           break;
         }
         if (!begins_at_multiple(loops, axis, first + count, kWord, true)) return std::nullopt;
-        piece = piece_at(loops, axis, first, count);
       }
-      if (first == 0) most = count;  // equal pieces share a text
+      auto parts = cut(restricted(loops, axis, first, count));
+      if (!parts || pieces.size() + parts->size() > kMostPieces) return std::nullopt;
+      std::move(parts->begin(), parts->end(), std::back_inserter(pieces));
+      if (first == 0 && count > 1) most = count;  // equal pieces share a text
       first += count;
-      pieces.push_back(*std::move(piece));
-      if (pieces.size() > kMostPieces) return std::nullopt;
     }
     return pieces;
   }

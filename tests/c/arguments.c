@@ -45,6 +45,8 @@ static void test_null_handles(const vkf_device* device) {
   REFUSED(vkf_program_explain(NULL, VKF_STAGE_PLAN, &text), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_program_sizes(NULL, "x", NULL, 0, NULL, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_buffer_create(NULL, 16, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_buffer_create_for(NULL, VKF_F32, NULL, 0, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
+  REFUSED(vkf_submit_donating(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &ticket), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_buffer_create(device, 16, NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
   REFUSED(vkf_buffer_write(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");
   REFUSED(vkf_buffer_read(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");

@@ -113,6 +113,44 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
     REFUSED(vkf_submit(program, &small, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The input 'x' takes 32 bytes, but its buffer has 8.");
     REFUSED(vkf_submit(program, &in, 1, twice, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The output 'y' is bound twice.");
     REFUSED(vkf_submit(program, &in, 1, out, 2, &n, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the new ticket is null.");
+    {
+      /* The results take the place of what nobody needs any more, or new buffers. */
+      const char* const names[1] = {"x"};
+      const char* const unknown[1] = {"q"};
+      const char* const nothing[1] = {NULL};
+      vkf_buffer *made_y = NULL, *made_z = NULL, *given = NULL;
+      const int64_t sizes[2] = {2, 4}, below[1] = {-1};
+      float donated_y[8];
+      OK(vkf_buffer_create_for(device, VKF_F32, sizes, 2, &given));
+      CHECK(vkf_buffer_size(given) == sizeof kX);
+      OK(vkf_buffer_write(given, 0, kX, sizeof kX));
+      {
+        const vkf_binding own = {"x", given};
+        OK(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, &ticket));
+        OK(vkf_ticket_output(ticket, "y", &made_y));
+        OK(vkf_ticket_output(ticket, "z", &made_z));
+        OK(vkf_buffer_read(made_y, 0, donated_y, sizeof donated_y));
+        CHECK(memcmp(donated_y, kY, sizeof kY) == 0);
+        OK(vkf_buffer_read(made_z, 0, donated_y, sizeof kZ));
+        CHECK(memcmp(donated_y, kZ, sizeof kZ) == 0);
+        vkf_buffer_free(made_y);
+        vkf_buffer_free(made_z);
+        REFUSED(vkf_ticket_output(ticket, "q", &made_y), VKF_INVALID_ARGUMENT, "The run has no output 'q'.");
+        REFUSED(vkf_ticket_output(ticket, NULL, &made_y), VKF_INVALID_ARGUMENT, "The name of an output is null.");
+        REFUSED(vkf_ticket_output(NULL, "y", &made_y), VKF_INVALID_ARGUMENT, "The ticket is null.");
+        REFUSED(vkf_ticket_output(ticket, "y", NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
+        vkf_ticket_free(ticket);
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, unknown, 1, &ticket), VKF_INVALID_ARGUMENT, "The input 'q' is donated");
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, nothing, 1, &ticket), VKF_INVALID_ARGUMENT, "The name of a donated input is null.");
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, NULL, 1, &ticket), VKF_INVALID_ARGUMENT, "The list of donated inputs is null");
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the new ticket is null.");
+      }
+      vkf_buffer_free(given);
+      REFUSED(vkf_buffer_create_for(device, VKF_F32, below, 1, &given), VKF_INVALID_ARGUMENT, "A buffer is asked for a tensor with the size -1.");
+      REFUSED(vkf_buffer_create_for(device, VKF_F32, NULL, 1, &given), VKF_INVALID_ARGUMENT, "The list of sizes is null");
+      REFUSED(vkf_buffer_create_for(device, (vkf_dtype)99, sizes, 2, &given), VKF_INVALID_ARGUMENT, "99");
+      REFUSED(vkf_buffer_create_for(device, VKF_F32, sizes, 2, NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
+    }
     /* Given back while it runs: the work goes on. */
     OK(vkf_buffer_write(z, 0, kX, sizeof kZ));
     OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &ticket));

@@ -140,8 +140,8 @@ TEST(DynamicShapes, ANewSizeTakesTheHostLittle) {
   }
   fmt::print("a new size of {} kernels: {:.0f} us of the host\n", kKernels, least);
   EXPECT_EQ(watched.device().store().compiler_calls, calls);
-  // 200 us are what is wanted; loops are built again for every kernel, which takes longer than that.
-  EXPECT_LT(least, 300.0 * kKernels) << "the least of 20 sizes, because the machine does other things too";
+  // 200 us are what is wanted, and what a machine takes that does nothing else. One that does may take some times that.
+  EXPECT_LT(least, 6.0 * kKernels) << "the least of 20 sizes, because the machine does other things too";
 }
 
 TEST(DynamicShapes, ASizeThatWasSeenCostsNothing) {
