@@ -1,6 +1,7 @@
 // What the host does between a call and the device: for a replay, and for sizes that are new.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <set>
@@ -142,6 +143,21 @@ TEST(DynamicShapes, ANewSizeTakesTheHostLittle) {
   EXPECT_EQ(watched.device().store().compiler_calls, calls);
   // 200 us are what is wanted, and what a machine takes that does nothing else. One that does may take some times that.
   EXPECT_LT(least, 6.0 * kKernels) << "the least of 20 sizes, because the machine does other things too";
+}
+
+/// What steps that repeat share is that of the new size.
+TEST(DynamicShapes, StepsThatRepeatAreRightAtANewSize) {
+  std::string text = "graph \"chain\" {\n %0 = input \"x\" : f32[n, 8]\n";
+  for (int i = 0; i < 10; ++i) text += fmt::format(" %{} = {} %{} : f32[n, 8]\n", i + 1, i % 2 == 0 ? "neg" : "abs", i);
+  text += " output \"y\" = %10\n}";
+  CompileOptions options;
+  options.fusion = false;
+  const Executable program = must(compile_text(device(), text, options));
+  for (const std::size_t n : {40u, 57u, 41u, 99u}) {
+    const std::vector<float> data(n * 8, -2.5F);
+    const Outputs outputs = must(program.run({{"x", HostView(data)}}));
+    EXPECT_EQ(std::count(outputs.at("y").as<float>().begin(), outputs.at("y").as<float>().end(), 2.5F), static_cast<std::ptrdiff_t>(n * 8)) << n;
+  }
 }
 
 TEST(DynamicShapes, ASizeThatWasSeenCostsNothing) {
