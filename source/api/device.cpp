@@ -97,6 +97,11 @@ namespace {
 
 Result<Buffer> allocate_rows(const std::shared_ptr<runtime::Context>& context, std::uint64_t bytes, std::int64_t element_bytes, std::span<const std::int64_t> sizes) {
   const std::int64_t each = schedule::bytes_of_each_buffer(element_bytes, sizes, context->caps().max_allocation);
+  // Of several pieces the first ones would be taken for nothing.
+  const std::uint64_t left = context->memory_left(vulkan::BufferKind::device);
+  if (bytes > left && bytes > static_cast<std::uint64_t>(each)) {
+    return make_error(ErrorCode::out_of_memory, "A buffer of {} bytes does not fit the device '{}', which has {} left.", bytes, context->device()->info().name, left);
+  }
   VKF_TRY(buffer, vulkan::Buffer::create(context->device(), bytes, vulkan::BufferKind::device, static_cast<std::uint64_t>(each)));
   return Buffer(std::make_shared<Buffer::State>(Buffer::State{context, std::move(buffer), bytes, 0}));
 }

@@ -79,7 +79,7 @@ Kernel filled(const Draft& draft, const Filling& filling, std::span<const std::u
 /// Whether part_of() can be asked for: kernels of the user's have push constants of their own, or none, and others may have all there are.
 bool has_parts(const Kernel& kernel, const Target& target);
 /// The same kernel for a rectangle of its workgroups, of which the first is told by two more push constants: not by
-/// vkCmdDispatchBase, which one driver takes to begin at 0 where it knows the code as that of an ordinary pipeline (NVIDIA 580).
+/// vkCmdDispatchBase, with which workgroups beyond the first part left no results on NVIDIA 580 (an H200).
 Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x, std::uint32_t groups_y);
 
 /// The shaders of a segment, one per dispatch, in order. The workgroup size is specialisation constant 0.

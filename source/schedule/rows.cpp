@@ -473,9 +473,13 @@ Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Tar
   const bool folds_products = std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) { return segment::sums_products(graph, loops, value); });
   const bool wanted = tuning.rows_together.value_or(0) > 1;
   if (chosen.vector_rows || loops.passes != 1 || !folds_products || (target.type == DeviceType::cpu && !wanted) || tuning.rows_together == 1) return chosen;
-  // A lane that has several rows loads and converts once what these have in common. Only where that is modelled much better, as where
-  // the weights are of few bits: what waits for memory gains nothing.
+  // A lane that has several rows loads and converts once what these have in common. Only of bytes, and where that is modelled much better:
+  // what waits for memory gains nothing, and a decoding attention over keys of f16 took 285 us instead of 181 on an H200.
   constexpr double kGain = 0.92;
+  const bool of_bytes = std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
+    return value.kind == Value::Kind::load && loops.per_element(value) && size_of(graph.node(value.node).type.dtype) == 1;
+  });
+  if (!wanted && !of_bytes) return chosen;
   Schedule best = chosen;
   for (int axis = 0; axis < count_axes(loops).rows; ++axis) {
     if (!share_along(loops, axis)) continue;

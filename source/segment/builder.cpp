@@ -496,7 +496,10 @@ bool Builder::runs_apart(ir::NodeId node, std::span<const Expr> rows, std::int64
   const auto contracts = [&](ir::NodeId id) { return graph_.node(id).op->cls == ops::OpClass::contraction; };
   if (!columns_known_ || std::none_of(segment_.members.begin(), segment_.members.end(), contracts)) return false;
   if (std::any_of(rows.begin(), rows.end(), [&](const Expr& row) { return changes_along_columns(row); })) return false;
-  if (!base_.fold || !contracts(*base_.fold)) return !is_after_contraction(node);
+  // Of sizes that are known alone: at others the kernel might not be possible.
+  const Shape& shape = graph_.node(graph_.node(node).operands[0]).type.shape;
+  if (is_after_contraction(node) || std::any_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim.is_symbol(); })) return false;
+  if (!base_.fold || !contracts(*base_.fold)) return true;
   std::int64_t columns = 1;
   for (const BaseAxis& axis : axes_) columns *= columns_.count(axis.id) != 0 ? axis.size : 1;
   return columns != count;

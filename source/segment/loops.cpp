@@ -263,12 +263,17 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
     return unsupported("'{}' is a kernel of the user's, in which nothing else is computed.", std::get<ir::KernelPayload>(graph.node(*own).payload).name);
   }
   VKF_TRY(base, choose_base(graph, segment, symbols, false));
-  const bool contracts = base.fold && graph.node(*base.fold).op->cls == ops::OpClass::contraction;
-  if (contracts && fold_of_sums(graph, segment, symbols, *base.fold)) {
-    VKF_TRY(later, choose_base(graph, segment, symbols, true));
-    return place_stores(graph, segment, symbols, std::move(later));
-  }
-  return place_stores(graph, segment, symbols, std::move(base));
+  const auto fold = base.fold;
+  auto loops = place_stores(graph, segment, symbols, std::move(base));
+  const bool contracts = fold && graph.node(*fold).op->cls == ops::OpClass::contraction;
+  // Of sizes that are known alone: at others such a kernel might not be possible.
+  const auto is_known = [](const Dim& dim) { return !dim.is_symbol(); };
+  if (loops || !contracts || !std::all_of(graph.node(*fold).type.shape.begin(), graph.node(*fold).type.shape.end(), is_known) || !fold_of_sums(graph, segment, symbols, *fold)) return loops;
+  // What has nothing to do with the sums is no business of a tile's.
+  const std::vector<ir::NodeId> above = members_above(graph, segment, *fold);
+  if (!std::includes(above.begin(), above.end(), segment.stores.begin(), segment.stores.end())) return loops;
+  VKF_TRY(later, choose_base(graph, segment, symbols, true));
+  return place_stores(graph, segment, symbols, std::move(later));
 }
 
 }  // namespace vkfuse::segment
