@@ -170,8 +170,16 @@ std::string Emitter::result_name(std::size_t store) const { return store_names_[
 
 std::string Emitter::result_group(std::size_t store, int group) const { return fmt::format("{}_{}", store_names_[store], group); }
 
+namespace {
+
+/// A result of no elements beside results that have some: sizes of 0 are 1 in loops, and its buffer has not even that.
+bool has_no_elements(const ir::Node& node) { return std::find(node.type.shape.begin(), node.type.shape.end(), Dim(0)) != node.type.shape.end(); }
+
+}  // namespace
+
 void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
   const segment::Store& target = loops_.stores[store];
+  if (has_no_elements(graph_.node(target.node))) return;
   const std::string& block = node_names_[target.node];
   const DType type = dtype(target.node);
   std::string at = position(scope, target.offset);
@@ -202,6 +210,7 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
 
 void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid) {
   const segment::Store& target = loops_.stores[store];
+  if (has_no_elements(graph_.node(target.node))) return;
   const std::string& block = node_names_[target.node];
   const DType type = dtype(target.node);
   const int bytes = schedule_.stores[store].vector_bytes;

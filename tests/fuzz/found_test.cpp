@@ -27,6 +27,21 @@ const Found kFound[] = {
   output "y" = %1
   output "y1" = %2
 })"},
+    // A result of no elements had one written, where another member of its kernel has some.
+    {"NothingBesideAFold", R"(graph "g" {
+  %0 = input "was1" : i32[1, 2]
+  %1 = argmax axes=[1] %0 : i32[1]
+  %2 = input "x1" : i32[0]
+  %3 = ne %2 %1 : bool[0]
+  output "y1" = %3
+})"},
+    {"NothingBesideAScatter", R"(graph "g" {
+  %0 = input "was2" : bool[1, 0]
+  %1 = input "x4" : bool[2, 0]
+  %2 = input "index14 5" : u32[2]
+  %3 = scatter mode=set %0 %2 %1 : bool[1, 0]
+  output "y1" = %3
+})"},
     // A fold left out the elements of its row that an assignment covers behind it.
     {"FoldUnderAChoiceOfColumns", R"(graph "g" {
   %0 = input "x" : f32[7, 40]
