@@ -120,7 +120,13 @@ struct Target {
   [[nodiscard]] bool has(Rung rung) const { return rungs[static_cast<std::size_t>(rung)]; }
 };
 
-/// The largest product of f16 factors with f32 sums that a cooperative matrix offers.
-std::optional<MatrixShape> half_matrix(const Caps& caps);
+/// The largest product of factors of a dtype, with such sums, that a cooperative matrix offers.
+std::optional<MatrixShape> matrix_of(const Caps& caps, DType factors, DType sums);
+
+/// What cooperative matrices are used for, where a device offers them and its self-test passes: dtypes of factors and sums.
+struct MatrixKind {
+  DType factors, sums;
+};
+inline constexpr MatrixKind kMatrixKinds[] = {{DType::f16, DType::f32}, {DType::bf16, DType::f32}, {DType::i8, DType::i32}, {DType::u8, DType::u32}};
 
 }  // namespace vkfuse

@@ -31,7 +31,7 @@ class AttentionUnits : public AttentionBase {
   Result<std::vector<Draft>> run();
 
  private:
-  [[nodiscard]] std::string sum_type() const { return fragment("float", unit_.m, unit_.n, "Accumulator"); }
+  [[nodiscard]] std::string sum_type() const { return fragment(unit_.c, unit_.m, unit_.n, "Accumulator"); }
   /// A function that a matrix is taken through element by element; `body` writes what it returns.
   Result<void> of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body);
   Result<void> element_functions();
@@ -203,7 +203,7 @@ Result<void> AttentionUnits::beside_function(Beside& beside, const std::string& 
 /// Of the block: on its way while factors cross shared memory and are multiplied.
 Result<void> AttentionUnits::load_beside() {
   for (const Beside& beside : loads_beside_) {
-    main_.line("{} {}[{}];", fragment(beside.halves ? "float16_t" : "float", unit_.m, unit_.n, "Accumulator"), beside.matrices, tile_.unit_keys);
+    main_.line("{} {}[{}];", fragment(beside.halves ? DType::f16 : DType::f32, unit_.m, unit_.n, "Accumulator"), beside.matrices, tile_.unit_keys);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
     if (beside.stride == 0) {
       main_.line("coopMatPerElementNV({0}[j], {1}, {0}_at, {2}first_m, block * {3}u + j * {4}u);", beside.matrices, most_, place(), tile_.tile_k(), unit_.n);
@@ -232,7 +232,7 @@ Result<void> AttentionUnits::main_function() {
   if (first_) {
     VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
     main_.line("barrier();");
-    main_.line("{} {}[{}];", fragment("float16_t", unit_.m, unit_.k, "A"), first_->part.name, deep_);
+    main_.line("{} {}[{}];", fragment(unit_.a, unit_.m, unit_.k, "A"), first_->part.name, deep_);
     main_.line("[[unroll]] for (uint d = 0u; d < {}u; ++d) coopMatLoad({}[d], {});", deep_, first_->part.name,
                fragment_at(*first_, fmt::format("subgroup * {}u", unit_.m), fmt::format("d * {}u", unit_.k), false));
     main_.line("barrier();");
@@ -281,7 +281,7 @@ void AttentionUnits::find_scores() {
   if (first_) {
     main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", deep_);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
-    main_.line("{} second;", fragment("float16_t", unit_.k, unit_.n, "B"));
+    main_.line("{} second;", fragment(unit_.a, unit_.k, unit_.n, "B"));
     main_.line("coopMatLoad(second, {});", fragment_at(*second_, fmt::format("j * {}u", unit_.n), fmt::format("d * {}u", unit_.k), true));
     main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores_, first_->part.name);
     main_.close();
@@ -314,9 +314,9 @@ void AttentionUnits::add_up() {
   main_.line("coopMatPerElementNV({0}[j], {0}[j], power_of, base);", scores_);
   main_.line("{0} = {0} + {1}[j];", total_, scores_);
   if (changes_weight()) main_.line("coopMatPerElementNV({0}[j], {0}[j], weight_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n);
-  main_.line("{0} {1} = {0}({2}[j]);", fragment("float16_t", unit_.m, unit_.k, "A"), weights_, scores_);
+  main_.line("{0} {1} = {0}({2}[j]);", fragment(unit_.a, unit_.m, unit_.k, "A"), weights_, scores_);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", wide_);
-  main_.line("{} third;", fragment("float16_t", unit_.k, unit_.n, "B"));
+  main_.line("{} third;", fragment(unit_.a, unit_.k, unit_.n, "B"));
   main_.line("coopMatLoad(third, {});", fragment_at(third_, fmt::format("i * {}u", unit_.n), fmt::format("j * {}u", unit_.k), true));
   main_.line("{0}[i] = coopMatMulAdd({1}, third, {0}[i]);", sums_, weights_);
   main_.close();

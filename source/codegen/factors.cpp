@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kMostWordsAhead = 24;  // of a lane's registers, for one factor
 
-/// What so many halves are an element of an array as.
-std::string tile_word(int halves) { return halves == 1 ? "float16_t" : std::string(word_type(2 * halves)); }
+/// What so many numbers are an element of an array as.
+std::string tile_word(DType dtype, int count) { return count == 1 ? std::string(component(dtype)) : std::string(word_type(size_of(dtype) * count)); }
 
 std::string joined(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, ", ")); }
 
@@ -94,6 +94,23 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
   factor.ahead = target_.type != DeviceType::cpu && !data && words > 0 && words * factor.trips <= kMostWordsAhead;
   factor.unrolled = factor.ahead || !factor.beside.empty();
   return factor;
+}
+
+void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots) const {
+  factor.unit = unit;
+  factor.dots = dots;
+  if (dots && !factor.along_depth()) {
+    factor.units /= 4;
+    factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
+    factor.ahead = false;
+    factor.unrolled = !factor.beside.empty();
+  }
+  ValueId id = factor.value;
+  const auto is_cast = [&] { return loops_.values[id].kind == Value::Kind::compute && ops::element_row(*graph_.node(loops_.values[id].node).op).name == "cast"; };
+  while (is_cast()) id = loops_.values[id].operands[0];
+  const std::vector<ValueId>& vectors = factor.part.vectors;
+  const bool alone = vectors.size() == 1 && vectors.front() == id && !is_shifted(id) && factor.beside.empty();
+  if (alone && dtype_of(loops_.values[id]) == (dots ? DType::i8 : *unit) && factor.part.elements > 1) factor.as_read = id;
 }
 
 const Factors::Counted& Factors::counted(index::AxisId id) const {
@@ -184,7 +201,7 @@ Result<void> Factors::element_function(Part& part, const std::function<void(Scop
 }
 
 Result<void> Factors::factor_function(Factor& factor) {
-  if (factor.plain) return {};
+  if (factor.plain || factor.as_read) return {};
   std::vector<std::string> results = {"out " + scalar_type(loops_.values[factor.value].node) + " factor"};
   for (const auto& [id, name] : factor.beside) results.push_back(fmt::format("out {} {}", scalar_type(loops_.values[id].node), name));
   functions_.line("// One element of a factor.");
@@ -292,7 +309,7 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
   const Extent items = extent(own_across.axes) / (along_depth ? 1 : elements);
   const Extent items_deep = extent(own_depth.axes) / (along_depth ? elements : 1);
   const int per_tile = factor.extent / (along_depth ? 1 : elements);
-  const int per_step = factor.deep / (along_depth ? elements : 1);
+  const int per_step = factor.deep / (along_depth ? elements : factor.steps());
   // Neighbouring units are neighbours in memory.
   if (along_depth) {
     main_.line("uint row = unit / {}u;", per_step);
@@ -305,6 +322,7 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
     return tile.empty() ? std::string(in_tile) : fmt::format("{} * {}u + {}", tile, piece, in_tile);
   };
   main_.line("uint {} = {};", along_depth ? own_across.name : "item", limited(at(across, per_tile, "row"), items, per_tile));
+  if (factor.steps() > 1) return;  // each has a depth of its own
   main_.line("uint {} = {};", along_depth ? "item" : own_depth.name, limited(at(depth, per_step, "column"), items_deep, per_step));
 }
 
@@ -382,7 +400,7 @@ void Factors::put_fours(const Factor& factor, int g, const std::string& value) {
 }
 
 std::string Factors::fragment_at(const Factor& factor, const std::string& across, const std::string& depth, bool second) {
-  const auto words = [&](const std::string& halves) { return factor.per_word() == 1 ? halves : fmt::format("{} / {}u", halves, factor.per_word()); };
+  const auto words = [&](const std::string& elements) { return factor.per_word() == 1 ? elements : fmt::format("{} / {}u", elements, factor.per_word()); };
   const std::string place = factor.along_depth() ? fmt::format("({}) * {}u + {}", across, factor.row_words(), words(depth))
                                                  : fmt::format("({}) * {}u + {}", depth, factor.row_words(), words("(" + across + ")"));
   const bool rows_lie = factor.along_depth() != second;
@@ -390,11 +408,87 @@ std::string Factors::fragment_at(const Factor& factor, const std::string& across
 }
 
 void Factors::declare_tile(const Factor& factor) {
-  if (factor.halves) {
-    shared_.line("shared {} {}[{}];", tile_word(factor.per_word()), factor.tile, factor.rows() * factor.row_words());
+  if (factor.unit) {
+    shared_.line("shared {} {}[{}];", tile_word(*factor.unit, factor.per_word()), factor.tile, factor.rows() * factor.row_words());
+  } else if (factor.dots) {
+    shared_.line("shared ivec4 {}[{}];  // a word is four neighbours along the sum", factor.tile, factor.deep / 4 * factor.stride());
   } else {
     shared_.line("shared {} {}[{}];", four(factor.value), factor.tile, factor.deep * factor.stride());
   }
+}
+
+std::vector<std::string> Factors::narrow_words(const Factor& factor, Scope& scope, DType narrow) {
+  std::vector<std::string> words;
+  if (factor.as_read) {
+    for (int v = 0; v < vectors_of(*factor.as_read); ++v) words.push_back(raw_name(*factor.as_read, v) + (factor.ahead ? slot(factor) : ""));
+    return words;
+  }
+  const ops::Lane from = ops::lane_of(dtype_of(loops_.values[factor.value]));
+  const ops::Lane to = ops::lane_of(narrow);
+  for (int g = 0; g < groups_; ++g) {
+    std::string value = factor_group(factor, scope, g);
+    if (group_ == 1) return {fmt::format("{}({})", component(narrow), value)};
+    if (from != to) {  // a cast that loses nothing is taken back
+      main_.line("{0} {1}_narrow = {0}({1});", group_type(to, group_, dialect_), value);
+      value += "_narrow";
+    }
+    const std::vector<std::string> packed = pack(narrow, group_, value, dialect_);
+    words.insert(words.end(), packed.begin(), packed.end());
+  }
+  return words;
+}
+
+/// A lane's item in words of four neighbours in depth: as it is read where they lie side by side, else of four items.
+void Factors::put_dots(const Factor& factor, Scope& scope, const std::string& inside) {
+  const int elements = factor.part.elements;
+  const std::vector<std::string> words = narrow_words(factor, scope, DType::i8);
+  std::vector<std::string> single;  // words of four bytes
+  for (const std::string& word : words) {
+    if (factor.as_read && elements > 4) {
+      for (int e = 0; e < elements / 4; ++e) single.push_back(fmt::format("{}.{}", word, "xyzw"[e]));
+    } else {
+      single.push_back(word);
+    }
+  }
+  for (std::size_t g = 0; g < single.size(); ++g) {
+    const std::string column = single.size() == 1 ? "column" : fmt::format("(column * {}u + {}u)", single.size(), g);
+    const std::string word = fmt::format("int({})", single[g]);
+    main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", factor.tile, column, factor.stride(), inside.empty() ? word : fmt::format("{} ? {} : 0", inside, word));
+  }
+}
+
+/// The same of items across: four neighbours in depth, one after the other.
+Result<void> Factors::gather_dots(const Factor& factor, const std::string& depth) {
+  const Counted& own_depth = counted(factor.depth);
+  const Extent all = extent(own_depth.axes);
+  const std::string first = depth.empty() ? "" : fmt::format("{} * {}u + ", depth, factor.deep);
+  for (int g = 0; g < groups_; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
+  main_.open("[[unroll]] for (uint d = 0u; d < 4u; ++d) {{");
+  const std::string position = first + "column * 4u + d";
+  main_.line("uint {} = {};", own_depth.name, limited(position, all, factor.deep));
+  Scope scope = part_scope(factor.part);
+  VKF_CHECK_OK(emit_values(scope, factor.part.per_item));
+  for (ValueId id : factor.part.vectors) load_vectors(scope, id, "");
+  const bool integers = ops::lane_of(dtype_of(loops_.values[factor.value])) == ops::Lane::i32;
+  const bool always = divides(factor.deep, all);
+  if (!always) main_.line("bool inside = {} < {};", position, numbers_.size(all.count));
+  for (int g = 0; g < groups_; ++g) {
+    std::string value;
+    if (factor.as_read) {
+      const std::string word = raw_name(*factor.as_read, 0);
+      value = fmt::format("ivec4(u8x4_values({}))", groups_ == 1 ? word : fmt::format("{}.{}", word, "xyzw"[g]));
+    } else {
+      value = factor_group(factor, scope, g);
+      value = fmt::format("({} & 0xff)", integers ? value : "ivec4(" + value + ")");
+    }
+    main_.line("{}words_{} |= {} << (d * 8u);", always ? "" : "if (inside) ", g, value);
+  }
+  main_.close();
+  const int fours = factor.part.elements / 4;
+  for (int g = 0; g < groups_; ++g) {
+    main_.line("{}[column * {}u + row{}] = words_{};", factor.tile, factor.stride(), fours == 1 ? std::string() : fmt::format(" * {}u + {}u", fours, g), g);
+  }
+  return {};
 }
 
 Result<void> Factors::hand_over(const Factor& factor, const std::string& across, const std::string& depth, const AfterItem& after) {
@@ -402,6 +496,12 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   const bool whole = open_units(factor);
   if (!whole) main_.open("if (unit < {}u) {{", factor.units);
   place_unit(factor, across, depth);
+  if (factor.steps() > 1) {
+    VKF_CHECK_OK(gather_dots(factor, depth));
+    if (!whole) main_.close();
+    close_units(factor);
+    return {};
+  }
   Scope scope = part_scope(factor.part);
   if (factor.ahead) {
     for (ValueId id : loads_of_items(factor.part)) scope.names[id] = value_names_[id] + "_ahead" + slot(factor);
@@ -423,21 +523,14 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   if (!divides(per_step, items_deep)) {
     inside = fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step), numbers_.size(items_deep.count));
   }
-  if (factor.halves) {
-    std::vector<std::string> words;
-    const bool as_read = factor.plain && !is_shifted(factor.value) && type_here == DType::f16 && elements > 1;
-    for (int v = 0; as_read && v < vectors_of(factor.value); ++v) words.push_back(raw_name(factor.value, v) + (factor.ahead ? slot(factor) : ""));
-    for (int g = 0; !as_read && g < groups_; ++g) {
-      const std::string value = factor_group(factor, scope, g);
-      for (int e = 0; e + 1 < group_; e += 2) {
-        words.push_back(fmt::format("f16x2_bits_native({})", group_ == 2 ? value : value + (e == 0 ? ".xy" : ".zw")));
-      }
-      if (group_ == 1) words.push_back(fmt::format("float16_t({})", value));
-    }
-    const std::string word = tile_word(factor.per_word());
+  if (factor.unit) {
+    const std::vector<std::string> words = narrow_words(factor, scope, *factor.unit);
+    const std::string word = tile_word(*factor.unit, factor.per_word());
     const std::string all = words.size() == 1 ? words.front() : fmt::format("{}({})", word, joined(words));
     main_.line("{}[{}{} * {}u + {}] = {};", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", along_depth ? "row" : "column", factor.row_words(), along_depth ? "column" : "row",
                inside.empty() ? all : fmt::format("{} ? {} : {}(0)", inside, all, word));
+  } else if (factor.dots) {
+    put_dots(factor, scope, inside);
   } else {
     for (int g = 0; g < groups_; ++g) {
       const std::string value = factor_group(factor, scope, g);

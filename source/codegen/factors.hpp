@@ -1,10 +1,11 @@
 // What the templates share that multiply through shared memory: factors of products, which are computed as they are
-// read and lie in shared memory, in fours with their depth (what is summed) outermost or, for matrix units, as f16 in the
+// read and lie in shared memory, in fours with their depth (what is summed) outermost or, for matrix units, as narrow numbers in the
 // order in which they were read; and results, computed from the sums.
 #pragma once
 
 #include <functional>
 
+#include "codegen/components.hpp"
 #include "codegen/emitter.hpp"
 
 namespace vkfuse::codegen {
@@ -38,9 +39,11 @@ class Factors : public Emitter {
     index::AxisId across = kM, depth = kK;  ///< counted axes; items lie along one of them
     int extent = 1;                ///< of a tile, across: a multiple of 4
     int deep = 1;                  ///< of a tile, in depth
-    std::string tile;              ///< the array in shared memory, in fours across or, for matrix units, in halves
-    bool halves = false;           ///< for matrix units
-    int begin = 0;                 ///< of the tile in its array; of halves alone
+    std::string tile;              ///< the array in shared memory: in fours across or, for matrix units, as they take it
+    std::optional<DType> unit;     ///< for matrix units: what elements are there
+    bool dots = false;             ///< T3: bytes, and four neighbours in depth are a word
+    std::optional<ValueId> as_read;  ///< with either: the load whose words are the elements, casts aside
+    int begin = 0;                 ///< of the tile in its array; for matrix units alone
     std::int64_t units = 1;        ///< items of a tile
     std::int64_t trips = 1;        ///< of these per lane
     bool plain = false;            ///< a vector load and nothing else: there is no function
@@ -49,10 +52,12 @@ class Factors : public Emitter {
     std::vector<std::pair<ValueId, std::string>> beside;  ///< what the function gives too: a value, and its name
     std::map<ValueId, std::string> of_rows;  ///< what is known of each row, and the array that has it; items lie in depth
     [[nodiscard]] bool along_depth() const { return part.own == depth; }
-    [[nodiscard]] int stride() const { return extent / 4 + 1; }  ///< between neighbours in depth, in fours
-    // Of a tile in halves: rows along what an item lies along.
-    [[nodiscard]] int per_word() const { return std::min(part.elements, 8); }  ///< halves of an element of the array
-    [[nodiscard]] int row_words() const { return ((along_depth() ? deep : extent) + schedule::kHalvesBetweenRows) / per_word(); }
+    [[nodiscard]] int stride() const { return extent / 4 + 1; }  ///< between neighbours in depth, or fours of them, in fours
+    /// Steps in depth that an item has: with dots and items across, four.
+    [[nodiscard]] int steps() const { return dots && !along_depth() ? 4 : 1; }
+    // Of a tile for matrix units: rows along what an item lies along.
+    [[nodiscard]] int per_word() const { return std::min(part.elements, 8); }  ///< elements in one of the array
+    [[nodiscard]] int row_words() const { return ((along_depth() ? deep : extent) + schedule::kBytesBetweenRows / size_of(*unit)) / per_word(); }
     [[nodiscard]] int rows() const { return along_depth() ? extent : deep; }
   };
 
@@ -63,6 +68,8 @@ class Factors : public Emitter {
   [[nodiscard]] Factor make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, bool crosses, int elements, const Counted& across,
                                    const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside,
                                    const std::map<ValueId, std::string>& of_rows = {});
+  /// Its elements go to matrix units (`unit`), or to dot products of bytes.
+  void narrow_factor(Factor& factor, std::optional<DType> unit, bool dots) const;
   /// Its array in shared memory.
   void declare_tile(const Factor& factor);
   [[nodiscard]] Scope part_scope(const Part& part);
@@ -109,8 +116,8 @@ class Factors : public Emitter {
   /// What orders a subgroup's writes to shared memory before its reads.
   static constexpr const char* kSubgroupBarrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
   /// A cooperative matrix of a subgroup.
-  [[nodiscard]] static std::string fragment(const std::string& type, std::uint32_t rows, std::uint32_t columns, const char* use) {
-    return fmt::format("coopmat<{}, gl_ScopeSubgroup, {}, {}, gl_MatrixUse{}>", type, rows, columns, use);
+  [[nodiscard]] static std::string fragment(DType dtype, std::uint32_t rows, std::uint32_t columns, const char* use) {
+    return fmt::format("coopmat<{}, gl_ScopeSubgroup, {}, {}, gl_MatrixUse{}>", component(dtype), rows, columns, use);
   }
 
  private:
@@ -124,6 +131,10 @@ class Factors : public Emitter {
   void put_fours(const Factor& factor, int g, const std::string& value);
   /// Computes group `g` of an item; the name of its variable.
   std::string factor_group(const Factor& factor, Scope& scope, int g);
+  /// Where the elements are computed: the same group as words of the narrow dtype.
+  std::vector<std::string> narrow_words(const Factor& factor, Scope& scope, DType narrow);
+  Result<void> gather_dots(const Factor& factor, const std::string& depth);
+  void put_dots(const Factor& factor, Scope& scope, const std::string& inside);
   bool open_units(const Factor& factor);
   void close_units(const Factor& factor);
   [[nodiscard]] int units_together(const Factor& factor) const;

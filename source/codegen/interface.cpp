@@ -1,6 +1,7 @@
 // The top of a shader: extensions, what it is, push constants, buffers.
 #include <algorithm>
 
+#include "codegen/components.hpp"
 #include "codegen/emitter.hpp"
 #include "codegen/names.hpp"
 #include "schedule/access.hpp"
@@ -89,7 +90,10 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   if (has("int64_t") || has("i64vec") || has("u64vec") || has("packUint2x32") || has("i64_index") || has("u64_index")) {
     out.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
   }
-  if (has("f16x2_values_native") || has("f16x2_bits_native") || has("float16_t")) out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
+  if (has("f16x2_values_native") || has("f16x2_bits_native") || has("coopmat<float16_t") || has("shared float16_t")) out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
+  for (const DType factor : {DType::bf16, DType::i8, DType::u8}) {
+    if (has(fmt::format("coopmat<{},", component(factor)))) out.line("#extension {} : require", component_extension(factor));
+  }
   for (const int bytes : {2, 1}) {
     const auto narrow = [&](const Binding& binding) { return narrow_bytes(binding) == bytes; };
     if (std::any_of(bindings_.begin(), bindings_.end(), narrow)) out.line("#extension GL_EXT_shader_{}bit_storage : require", 8 * bytes);
@@ -101,7 +105,8 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
     if (has("coopMatPerElementNV")) out.line("#extension GL_NV_cooperative_matrix2 : require");
   }
   if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
-  if (keeps_nan_.f32) out.line("#extension GL_EXT_spirv_intrinsics : require");
+  const bool dots = has("i8x4_dot(");
+  if (keeps_nan_.f32 || dots) out.line("#extension GL_EXT_spirv_intrinsics : require");
   // Without it a driver may keep what is in flight in memory instead of registers.
   if (has("unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
   out.blank();
@@ -112,6 +117,7 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   out.line("layout(local_size_x_id = 0) in;");
   if (keeps_nan_.f32) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep NaN and infinities of f32");
   if (keeps_nan_.f64 && has("double")) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of f64");
+  if (dots) out.raw(std::string(kDotOfBytes) + "  // the sum of four products of bytes\n");
   out.blank();
   return out.take();
 }

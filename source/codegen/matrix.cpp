@@ -33,7 +33,7 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
     factors_.push_back(make_factor(factor.value, schedule::cone_of_factor(loops, tile_, factor), factor.along_k, factor.crosses, factor.elements,
                                    counted(factor.second ? kN : kM), counted(kK), factor.second ? shape_.n : shape_.m, shape_.k, std::move(beside),
                                    factor.second ? std::map<ValueId, std::string>() : row_arrays_));
-    factors_.back().halves = tile_.unit.has_value();
+    if (tile_.unit || tile_.dots) narrow_factor(factors_.back(), tile_.unit ? std::optional(tile_.unit->a) : std::nullopt, tile_.dots);
   }
   std::vector<ValueId> known = tile_.row_values;
   for (const RowFold& fold : row_folds_) known.push_back(fold.id);
@@ -98,13 +98,13 @@ void Matrix::declare() {
   }
   for (std::size_t i = 0; i < tile_.sums.size(); ++i) {
     if (tile_.unit) {
-      shared_.line("shared vec4 {}[{}];", strips_[i], shape_.owners() * static_cast<int>(tile_.unit->m) * strip_fours());
+      shared_.line("shared {} {}[{}];", component_four(tile_.unit->c), strips_[i], shape_.owners() * static_cast<int>(tile_.unit->m) * strip_fours());
       main_.line("{} {}[{}];", sum_type(), sums_[i], unit_rows() * unit_columns());
-      main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", unit_rows() * unit_columns(), sums_[i], sum_type());
+      main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", unit_rows() * unit_columns(), sums_[i], sum_type(), is_float(tile_.unit->c) ? "0.0" : "0");
       continue;
     }
     const int fours = shape_.lane_m * shape_.lane_n / 4;
-    const std::string type = four(tile_.sums[i].fold);
+    const std::string type = sums_four(i);
     main_.line("{} {}[{}];", type, sums_[i], fours);
     main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", fours, sums_[i], type, type[0] == 'v' ? "0.0" : "0");
   }
@@ -225,7 +225,7 @@ void Matrix::multiply() {
   const int rows = shape_.lane_m / 4;
   const int columns = shape_.lane_n / 4;
   const int lanes_n = shape_.n / shape_.lane_n;
-  main_.open("for (uint k = 0u; k < {}u; ++k) {{", shape_.k);
+  main_.open("for (uint k = 0u; k < {}u; ++k) {{", tile_.dots ? shape_.k / 4 : shape_.k);
   std::vector<std::vector<std::string>> registers;
   for (const Factor& factor : factors_) {
     const bool second = factor.across == kN;
@@ -235,19 +235,23 @@ void Matrix::multiply() {
       const std::string place = second ? (i == 0 ? "lane_n" : fmt::format("lane_n + {}u", i * lanes_n))
                                 : rows == 1         ? "lane_m"
                                                     : fmt::format("lane_m * {}u + {}u", rows, i);
-      main_.line("{} {} = {}[k * {}u + {}];", four(factor.value), own.back(), factor.tile, factor.stride(), place);
+      main_.line("{} {} = {}[k * {}u + {}];", tile_.dots ? "ivec4" : four(factor.value), own.back(), factor.tile, factor.stride(), place);
     }
     registers.push_back(std::move(own));
   }
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
-    const std::string type = four(tile_.sums[s].fold);
+    const std::string type = sums_four(s);
     const auto& first = registers[static_cast<std::size_t>(tile_.sums[s].first)];
     const auto& second = registers[static_cast<std::size_t>(tile_.sums[s].second)];
     for (int i = 0; i < shape_.lane_m; ++i) {
       for (int g = 0; g < columns; ++g) {
         const std::string sum = fmt::format("{}[{}]", sums_[s], i * columns + g);
         const std::string one = fmt::format("{}({}.{})", type, first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
-        if (type[0] == 'v') {
+        if (tile_.dots) {
+          const std::string a = fmt::format("{}.{}", first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
+          const std::string& b = second[static_cast<std::size_t>(g)];
+          main_.line("{0} += ivec4(i8x4_dot({1}, {2}.x, 0), i8x4_dot({1}, {2}.y, 0), i8x4_dot({1}, {2}.z, 0), i8x4_dot({1}, {2}.w, 0));", sum, a, b);
+        } else if (type[0] == 'v') {
           main_.line("{} = fma({}, {}, {});", sum, one, second[static_cast<std::size_t>(g)], sum);
         } else {
           main_.line("{} += {} * {};", sum, one, second[static_cast<std::size_t>(g)]);
@@ -272,7 +276,7 @@ void Matrix::multiply_units() {
   };
   for (const Factor& factor : factors_) {
     if (factor.across == kN) continue;
-    main_.line("{} {}[{}];", fragment("float16_t", unit.m, unit.k, "A"), factor.part.name, unit_rows());
+    main_.line("{} {}[{}];", fragment(unit.a, unit.m, unit.k, "A"), factor.part.name, unit_rows());
     main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", unit_rows());
     load(factor, factor.part.name + "[i]", "i");
     main_.close();
@@ -280,7 +284,7 @@ void Matrix::multiply_units() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", unit_columns());
   for (const Factor& factor : factors_) {
     if (factor.across != kN) continue;
-    main_.line("{} {};", fragment("float16_t", unit.k, unit.n, "B"), factor.part.name);
+    main_.line("{} {};", fragment(unit.a, unit.k, unit.n, "B"), factor.part.name);
     load(factor, factor.part.name, "j");
   }
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", unit_rows());
@@ -309,7 +313,8 @@ std::string Matrix::known_name(ValueId id, const std::string& row, int e, const 
     if (fold.id == id) return fmt::format("{}[{}]", fold.finished, row);
   }
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
-    if (tile_.sums[s].fold == id) return sum_of(s, e);
+    if (tile_.sums[s].fold != id) continue;
+    return sums_four(s) == four(id) ? sum_of(s, e) : fmt::format("{}({})", scalar_type(loops_.values[id].node), sum_of(s, e));
   }
   return fmt::format("{}[{}]", row_arrays_.at(id), row);
 }
@@ -341,8 +346,8 @@ Result<void> Matrix::leave_partial(const std::function<std::string(std::size_t s
   const std::string inside = limits_of_results(4);
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   for (std::size_t s = 0; s < sums_.size(); ++s) {
-    const bool floats = four(tile_.sums[s].fold)[0] == 'v';
-    main_.line("{} = {}({});", partial_at("part", s, 1), floats ? "floatBitsToUint" : "uvec4", four_of(s));
+    const std::string type = four(tile_.sums[s].fold);
+    main_.line("{} = {}({});", partial_at("part", s, 1), type[0] == 'v' ? "floatBitsToUint" : "uvec4", sums_four(s) == type ? four_of(s) : fmt::format("{}({})", type, four_of(s)));
   }
   if (!inside.empty()) main_.close();
   return {};
@@ -481,7 +486,7 @@ Result<void> Matrix::store_strips() {
   std::vector<std::string> fours;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     fours.push_back(unique(value_names_[tile_.sums[s].fold] + "_four"));
-    main_.line("vec4 {} = {}[own + row * {}u + column{}];", fours.back(), strips_[s], strip_fours(), per_four == 1 ? "" : fmt::format(" / {}u", per_four));
+    main_.line("{} {} = {}[own + row * {}u + column{}];", sums_four(s), fours.back(), strips_[s], strip_fours(), per_four == 1 ? "" : fmt::format(" / {}u", per_four));
   }
   const auto sum_of = [&](std::size_t s, int e) {
     if (per_four == 1) return fmt::format("{}.{}", fours[s], "xyzw"[e]);

@@ -94,7 +94,11 @@ class Matrix : public Factors {
   [[nodiscard]] int unit_rows() const { return shape_.lane_m / static_cast<int>(tile_.unit->m); }
   [[nodiscard]] int unit_columns() const { return shape_.lane_n / static_cast<int>(tile_.unit->n); }
   [[nodiscard]] int strip_fours() const { return tile_.strip / 4 + 1; }  ///< between rows of a strip
-  [[nodiscard]] std::string sum_type() const { return fragment("float", tile_.unit->m, tile_.unit->n, "Accumulator"); }
+  [[nodiscard]] std::string sum_type() const { return fragment(tile_.unit->c, tile_.unit->m, tile_.unit->n, "Accumulator"); }
+  /// Four of what a sum is while it is added up; the fold itself may be of another dtype.
+  [[nodiscard]] std::string sums_four(std::size_t sum) const {
+    return tile_.unit ? std::string(component_four(tile_.unit->c)) : tile_.dots ? "ivec4" : four(tile_.sums[sum].fold);
+  }
   void multiply_units();
   Result<void> store_strips();
 

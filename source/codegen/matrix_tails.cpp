@@ -277,7 +277,7 @@ Result<void> Matrix::store_tails_of_strip(const std::function<void(bool stays_in
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", lane_items);
     main_.line("uint g = gl_SubgroupInvocationID + u * {}u;", shape_.lanes);
     locate(stays_inside);
-    for (std::size_t s = 0; s < fours.size(); ++s) main_.line("vec4 {} = {}[own + row * {}u + column];", fours[s], strips_[s], strip_fours());
+    for (std::size_t s = 0; s < fours.size(); ++s) main_.line("{} {} = {}[own + row * {}u + column];", sums_four(s), fours[s], strips_[s], strip_fours());
   };
   items.close = [&] { main_.close(); };
   items.leave = [&](const Fold& tail, const std::string& joined) {

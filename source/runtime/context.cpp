@@ -127,12 +127,37 @@ Result<Target> Context::target(std::span<const Rung> wanted) {
   for (const Rung rung : wanted) {
     VKF_TRY(reason, missing(rung));
     target.rungs[static_cast<std::size_t>(rung)] = reason.empty();
+    if (rung == Rung::t4 && reason.empty()) {
+      VKF_TRY(shapes, tested_matrices());
+      target.caps.matrix_shapes = shapes;
+    }
   }
   VKF_TRY(keeps_nan, exp_of_nan());
   target.caps.exp_of_nan = keeps_nan;
   VKF_TRY(measured, costs());
   target.costs = measured;
   return target;
+}
+
+/// Of the products that the device offers, those that T4 uses and that have passed its test.
+Result<std::vector<MatrixShape>> Context::tested_matrices() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (matrices_) return *matrices_;
+  }
+  std::vector<MatrixShape> passed;
+  for (const MatrixKind& kind : kMatrixKinds) {
+    const auto shape = matrix_of(base_.caps, kind.factors, kind.sums);
+    if (!shape) continue;
+    const bool bf16 = kind.factors == DType::bf16;
+    if (bf16 && !(base_.caps.matrix_bf16 && shaders_->can_compile(spirv::GlslExtension::bfloat16))) continue;
+    VKF_TRY(wrong, self_test_matrices(*this, *shape));
+    if (wrong.empty()) passed.push_back(*shape);
+    else log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}", name_of(kind.factors), base_.name, wrong));
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  matrices_ = passed;
+  return passed;
 }
 
 Result<std::optional<CostModel>> Context::costs() {
@@ -179,7 +204,11 @@ Result<std::string> Context::missing(Rung rung) {
     reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_arithmetic.";
   } else if (rung == Rung::t2 && !shaders_->can_compile(spirv::GlslExtension::arithmetic_float16)) {
     reason = "The linked shaderc cannot compile GL_EXT_shader_explicit_arithmetic_types_float16.";
-  } else if (rung == Rung::t4 && !half_matrix(caps)) {
+  } else if (rung == Rung::t3 && !caps.dot_product_i8) {
+    reason = "The device multiplies no four bytes at once.";
+  } else if (rung == Rung::t3 && !shaders_->can_compile(spirv::GlslExtension::spirv_intrinsics)) {
+    reason = "The linked shaderc cannot compile GL_EXT_spirv_intrinsics.";
+  } else if (rung == Rung::t4 && !matrix_of(caps, DType::f16, DType::f32)) {
     reason = "The device multiplies no matrices of f16 with f32 sums.";
   } else if (rung == Rung::t4 && !caps.full_subgroups) {
     reason = "The device does not promise full subgroups.";
@@ -196,13 +225,10 @@ Result<std::string> Context::missing(Rung rung) {
     VKF_TRY(below, missing(Rung::t2));
     if (!below.empty()) reason = "It stands on T2. " + below;
   }
-  const bool tested = rung == Rung::t1 || rung == Rung::t2 || rung == Rung::t4 || rung == Rung::t5;
-  if (reason.empty() && tested) {
+  if (reason.empty() && rung != Rung::t0) {
     VKF_TRY(wrong, self_test(*this, rung));
     reason = wrong;
     if (!wrong.empty()) log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(rung), base_.name, wrong));
-  } else if (reason.empty() && rung != Rung::t0) {
-    reason = "No kernel of this version uses it.";
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   missing_[rung] = reason;

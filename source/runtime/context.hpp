@@ -88,6 +88,7 @@ class Context {
 
   /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
   /// differ with what else the machine does, and where "calibration" is switched off.
+  Result<std::vector<MatrixShape>> tested_matrices();
   Result<std::optional<CostModel>> costs();
 
   Result<void> upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
@@ -111,6 +112,7 @@ class Context {
   std::uint64_t memory_limit_ = 0;
   Constants constants_;
   std::mutex mutex_;
+  std::optional<std::vector<MatrixShape>> matrices_;
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand
   std::optional<std::optional<CostModel>> costs_;  ///< likewise
@@ -136,5 +138,7 @@ Result<bool> test_exp_of_nan(Context& context);
 
 /// A known-answer test of one rung on the open device: empty if it passed, else what is wrong.
 Result<std::string> self_test(Context& context, Rung rung);
+/// The same of one product of T4.
+Result<std::string> self_test_matrices(Context& context, const MatrixShape& shape);
 
 }  // namespace vkfuse::runtime

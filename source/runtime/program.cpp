@@ -12,13 +12,18 @@ namespace {
 
 constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgotten
 
-/// What the graph has a use for: 16-bit floats, lanes that fold across each other, and matrix units.
+/// What the graph has a use for: 16-bit floats, lanes that fold across each other, and what multiplies many narrow numbers at once.
 std::vector<Rung> rungs_for(const ir::Graph& graph) {
   bool half = false;
+  bool bytes = false;
+  bool narrow = false;
   bool folds = false;
   bool products = false;  // that are added up
   for (const ir::Node& node : graph.nodes()) {
-    half = half || node.type.dtype == DType::f16;
+    const DType dtype = node.type.dtype;
+    half = half || dtype == DType::f16;
+    bytes = bytes || dtype == DType::i8;
+    narrow = narrow || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::u8;
     const ops::OpClass cls = node.op->cls;
     folds = folds || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction || cls == ops::OpClass::scan || cls == ops::OpClass::sort;
     const bool of_product = cls == ops::OpClass::reduce && ops::element_row(*graph.node(node.operands[0]).op).is_product;
@@ -27,7 +32,8 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
   std::vector<Rung> rungs;
   if (folds) rungs.push_back(Rung::t1);
   if (half) rungs.push_back(Rung::t2);
-  if (half && products) rungs.insert(rungs.end(), {Rung::t4, Rung::t5});
+  if (bytes && products) rungs.push_back(Rung::t3);
+  if (narrow && products) rungs.insert(rungs.end(), {Rung::t4, Rung::t5});
   return rungs;
 }
 

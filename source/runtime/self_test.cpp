@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "codegen/components.hpp"
 #include "runtime/context.hpp"
 
 namespace vkfuse::runtime {
@@ -96,68 +97,36 @@ void main() {
   return std::string();
 }
 
-/// T4: both orders in shared memory, sums that go on, and what is not finite reaches its row alone.
-Result<std::string> test_matrices(Context& context) {
-  const Caps& caps = context.device()->info().caps;
-  const MatrixShape shape = *half_matrix(caps);
-  const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
-  // Each factor as it is and transposed, in vectors of eight.
+/// T3: signed bytes, four at a time.
+Result<std::string> test_dots(Context& context) {
   const std::string glsl = fmt::format(R"(#version 450
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
-#extension GL_KHR_memory_scope_semantics : require
-#extension GL_KHR_cooperative_matrix : require
+#extension GL_EXT_spirv_intrinsics : require
 layout(local_size_x_id = 0) in;
-layout(set = 0, binding = 0) readonly buffer In {{ uvec4 w[]; }} x;
-layout(set = 0, binding = 1) writeonly buffer Out {{ uvec4 w[]; }} y;
-shared uvec4 tiles[{all}];
-shared vec4 sums[{sums}];
+{}
+layout(set = 0, binding = 0) readonly buffer In {{ uint w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ uint w[]; }} y;
 void main() {{
-  for (uint i = gl_LocalInvocationID.x; i < {all}u; i += {lanes}u) tiles[i] = x.w[i];
-  barrier();
-  coopmat<float16_t, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> a;
-  coopmat<float16_t, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB> b;
-  coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> sum = coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>(0.0);
-  coopMatLoad(a, tiles, 0, {k} / 8, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatLoad(b, tiles, {b}, {n} / 8, gl_CooperativeMatrixLayoutRowMajor);
-  sum = coopMatMulAdd(a, b, sum);
-  coopMatLoad(a, tiles, {at}, {m} / 8, gl_CooperativeMatrixLayoutColumnMajor);
-  coopMatLoad(b, tiles, {bt}, {k} / 8, gl_CooperativeMatrixLayoutColumnMajor);
-  sum = coopMatMulAdd(a, b, sum);
-  coopMatStore(sum, sums, 0, {n} / 4, gl_CooperativeMatrixLayoutRowMajor);
-  barrier();
-  for (uint i = gl_LocalInvocationID.x; i < {sums}u; i += {lanes}u) y.w[i] = floatBitsToUint(sums[i]);
+  uint i = gl_LocalInvocationID.x;
+  y.w[i] = uint(i8x4_dot(int(x.w[i]), int(x.w[64u + i]), 0) + int(i));
 }}
 )",
-                                       fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 4), fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8),
-                                       fmt::arg("at", (m + n) * k / 8), fmt::arg("bt", (2 * m + n) * k / 8), fmt::arg("lanes", caps.subgroup_size));
-  std::vector<double> a(std::size_t{m} * k), b(std::size_t{k} * n);
-  for (std::uint32_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(i * 7 % 23) - 11;
-  for (std::uint32_t i = 0; i < b.size(); ++i) b[i] = (static_cast<double>(i * 5 % 19) - 9) / 4;
-  a[std::size_t{m - 2} * k + 3] = INFINITY;
-  a[std::size_t{m - 1} * k + 1] = NAN;
-  std::vector<std::uint16_t> halves;
-  for (const bool turned : {false, true}) {
-    for (std::uint32_t i = 0; i < a.size(); ++i) halves.push_back(ops::f16_from(turned ? a[i % m * k + i / m] : a[i]));
-    for (std::uint32_t i = 0; i < b.size(); ++i) halves.push_back(ops::f16_from(turned ? b[i % k * n + i / k] : b[i]));
-  }
-  std::vector<std::uint32_t> input;
-  for (std::size_t i = 0; i < halves.size(); i += 2) input.push_back(halves[i] | std::uint32_t{halves[i + 1]} << 16);
-  VKF_TRY(got, context.run_words(glsl, "self-test of T4", input, std::size_t{m} * n, 1, caps.subgroup_size, caps.subgroup_size));
-  for (std::uint32_t i = 0; i < m * n; ++i) {
-    double want = 0;
-    for (std::uint32_t j = 0; j < k; ++j) want += 2 * a[i / n * k + j] * b[std::size_t{j} * n + i % n];
-    const auto value = static_cast<double>(std::bit_cast<float>(got[i]));
-    if (std::isnan(want) ? !std::isnan(value) : value != want) {
-      return fmt::format("The self-test failed: element [{}, {}] of a product of matrices is {} instead of {}.", i / n, i % n, value, want);
-    }
+                                       codegen::kDotOfBytes);
+  std::vector<std::uint32_t> input(2 * kInvocations);
+  for (std::uint32_t i = 0; i < input.size(); ++i) input[i] = i < 2 ? 0x80808080u : i * 2654435761u;
+  input[kInvocations] = 0x80808080u;
+  VKF_TRY(got, context.run_words(glsl, "self-test of T3", input, kInvocations, 1, kInvocations));
+  for (std::uint32_t i = 0; i < kInvocations; ++i) {
+    std::int32_t want = static_cast<std::int32_t>(i);
+    for (std::uint32_t j = 0; j < 32; j += 8) want += static_cast<std::int8_t>(input[i] >> j & 0xffu) * static_cast<std::int8_t>(input[kInvocations + i] >> j & 0xffu);
+    if (static_cast<std::int32_t>(got[i]) != want) return fmt::format("The self-test failed: a dot product of bytes is {} instead of {}.", static_cast<std::int32_t>(got[i]), want);
   }
   return std::string();
 }
 
 /// T5: functions of elements and their places, the largest of each row, and sums that become a factor.
 Result<std::string> test_elements_of_matrices(Context& context) {
-  const Caps& caps = context.device()->info().caps;
-  const MatrixShape shape = *half_matrix(caps);
+  const Caps& caps = context.caps();
+  const MatrixShape shape = *matrix_of(caps, DType::f16, DType::f32);
   const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
   if (n != k) return fmt::format("The device's matrices have {} columns and sums of {}: results are no factors.", n, k);
   const std::string glsl = fmt::format(R"(#version 450
@@ -261,12 +230,106 @@ void main() {
   return true;
 }
 
-Result<std::string> self_test(Context& context, Rung rung) {
-  auto result = rung == Rung::t1 ? test_subgroups(context) : rung == Rung::t2 ? test_half(context) : rung == Rung::t4 ? test_matrices(context) : rung == Rung::t5 ? test_elements_of_matrices(context) : Result<std::string>(std::string());
-  if (result) return result;
-  // A rung that cannot even be compiled or run is not used; a lost device is another matter.
-  if (result.error().code == ErrorCode::device_lost || result.error().code == ErrorCode::no_device) return result;
+namespace {
+
+/// The bits of a number that the dtype of a factor holds exactly.
+std::uint32_t factor_bits(DType dtype, double number) {
+  if (dtype == DType::f16) return ops::f16_from(number);
+  if (dtype == DType::bf16) return ops::bf16_from(number);
+  return static_cast<std::uint32_t>(static_cast<std::int32_t>(number)) & 0xffu;
+}
+
+/// T4: both orders in shared memory, sums that go on, and what is not finite reaches its row alone.
+Result<std::string> test_matrices(Context& context, const MatrixShape& shape) {
+  const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
+  const bool bytes = size_of(shape.a) == 1;
+  // Each factor as it is and transposed, in vectors of eight.
+  const std::string glsl = fmt::format(R"(#version 450
+#extension {extension} : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In {{ {word} w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ uvec4 w[]; }} y;
+shared {word} tiles[{all}];
+shared {four} sums[{sums}];
+void main() {{
+  for (uint i = gl_LocalInvocationID.x; i < {all}u; i += {lanes}u) tiles[i] = x.w[i];
+  barrier();
+  coopmat<{factor}, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> a;
+  coopmat<{factor}, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB> b;
+  coopmat<{total}, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> sum = coopmat<{total}, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>(0);
+  coopMatLoad(a, tiles, 0, {k} / 8, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(b, tiles, {b}, {n} / 8, gl_CooperativeMatrixLayoutRowMajor);
+  sum = coopMatMulAdd(a, b, sum);
+  coopMatLoad(a, tiles, {at}, {m} / 8, gl_CooperativeMatrixLayoutColumnMajor);
+  coopMatLoad(b, tiles, {bt}, {k} / 8, gl_CooperativeMatrixLayoutColumnMajor);
+  sum = coopMatMulAdd(a, b, sum);
+  coopMatStore(sum, sums, 0, {n} / 4, gl_CooperativeMatrixLayoutRowMajor);
+  barrier();
+  for (uint i = gl_LocalInvocationID.x; i < {sums}u; i += {lanes}u) y.w[i] = {bits}(sums[i]);
+}}
+)",
+                                       fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 4), fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8),
+                                       fmt::arg("at", (m + n) * k / 8), fmt::arg("bt", (2 * m + n) * k / 8), fmt::arg("lanes", context.caps().subgroup_size),
+                                       fmt::arg("extension", codegen::component_extension(shape.a)), fmt::arg("factor", codegen::component(shape.a)), fmt::arg("total", codegen::component(shape.c)),
+                                       fmt::arg("word", bytes ? "uvec2" : "uvec4"), fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("bits", shape.c == DType::f32 ? "floatBitsToUint" : "uvec4"));
+  std::vector<double> a(std::size_t{m} * k), b(std::size_t{k} * n);
+  const bool negative = shape.a != DType::u8;
+  for (std::uint32_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(i * 7 % 23) - (negative ? 11 : 0);
+  for (std::uint32_t i = 0; i < b.size(); ++i) b[i] = static_cast<double>(i * 5 % 19) - (negative ? 9 : 0);
+  if (bytes) {
+    a[0] = negative ? -128 : 255;
+    b[0] = negative ? 127 : 255;
+  } else {
+    for (double& one : b) one /= 4;
+    a[std::size_t{m - 2} * k + 3] = INFINITY;
+    a[std::size_t{m - 1} * k + 1] = NAN;
+  }
+  std::vector<std::uint32_t> elements;
+  for (const bool turned : {false, true}) {
+    for (std::uint32_t i = 0; i < a.size(); ++i) elements.push_back(factor_bits(shape.a, turned ? a[i % m * k + i / m] : a[i]));
+    for (std::uint32_t i = 0; i < b.size(); ++i) elements.push_back(factor_bits(shape.a, turned ? b[i % k * n + i / k] : b[i]));
+  }
+  const std::uint32_t per_word = bytes ? 4 : 2;
+  std::vector<std::uint32_t> input(elements.size() / per_word);
+  for (std::size_t i = 0; i < elements.size(); ++i) input[i / per_word] |= elements[i] << (i % per_word * 32 / per_word);
+  const std::uint32_t lanes = context.caps().subgroup_size;
+  VKF_TRY(got, context.run_words(glsl, fmt::format("self-test of T4, {}", name_of(shape.a)), input, std::size_t{m} * n, 1, lanes, lanes));
+  for (std::uint32_t i = 0; i < m * n; ++i) {
+    double want = 0;
+    for (std::uint32_t j = 0; j < k; ++j) want += 2 * a[i / n * k + j] * b[std::size_t{j} * n + i % n];
+    const double value = shape.c == DType::f32 ? static_cast<double>(std::bit_cast<float>(got[i])) : shape.c == DType::i32 ? static_cast<std::int32_t>(got[i]) : got[i];
+    if (std::isnan(want) ? !std::isnan(value) : value != want) {
+      return fmt::format("The self-test failed: element [{}, {}] of a product of matrices of {} is {} instead of {}.", i / n, i % n, name_of(shape.a), value, want);
+    }
+  }
+  return std::string();
+}
+
+/// What a test says; a rung that cannot even be compiled or run is not used, but a lost device is another matter.
+Result<std::string> found(Result<std::string> result) {
+  if (result || result.error().code == ErrorCode::device_lost || result.error().code == ErrorCode::no_device) return result;
   return "The self-test could not run: " + result.error().message;
 }
+
+}  // namespace
+
+Result<std::string> self_test(Context& context, Rung rung) {
+  const auto test = [&]() -> Result<std::string> {
+    switch (rung) {
+      case Rung::t0: break;
+      case Rung::t1: return test_subgroups(context);
+      case Rung::t2: return test_half(context);
+      case Rung::t3: return test_dots(context);
+      case Rung::t4: return test_matrices(context, *matrix_of(context.caps(), DType::f16, DType::f32));
+      case Rung::t5: return test_elements_of_matrices(context);
+    }
+    return std::string();
+  };
+  return found(test());
+}
+
+Result<std::string> self_test_matrices(Context& context, const MatrixShape& shape) { return found(test_matrices(context, shape)); }
 
 }  // namespace vkfuse::runtime

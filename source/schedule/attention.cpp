@@ -162,10 +162,10 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
 
 int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n, to)) * to; }
 
-/// Words of 16 bytes of a factor's tile in halves.
+/// Words of 16 bytes of a factor's tile of 16-bit elements.
 std::int64_t words_of(const AttentionTile::Side& side, int across, int deep) {
   const int rows = side.along_depth ? across : deep;
-  return std::int64_t{rows} * ((side.along_depth ? deep : across) + kHalvesBetweenRows) / 8;
+  return std::int64_t{rows} * ((side.along_depth ? deep : across) * 2 + kBytesBetweenRows) / 16;
 }
 
 /// One array serves the first factor, then the others, then the results.
@@ -321,11 +321,14 @@ bool is_at_most_one(const ir::Graph& graph, const Loops& loops, ValueId id, Valu
   return (is_zero(2) && through(1)) || (is_zero(1) && through(2));
 }
 
-/// Whether the factors are f16 numbers in vectors of 16 bytes. One that was scaled (`unscaled`) may be too large.
-bool suits_units(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile, bool unscaled) {
+/// What all factors are as 16-bit numbers in vectors of 16 bytes, if they are. An f16 that was scaled (`unscaled`) may be too large.
+std::optional<DType> dtype_for_units(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile, bool unscaled) {
+  const auto dtype = narrow_dtype(graph, loops, tile.third.value, unscaled);
+  const auto is_same = [&](ValueId id) { return narrow_dtype(graph, loops, id, false) == dtype; };
   const auto whole = [](const AttentionTile::Side& side) { return side.elements == 8; };
-  if (tile.contract && (!whole(tile.first) || !whole(tile.second) || !is_half(graph, loops, tile.first.value, false) || !is_half(graph, loops, tile.second.value, false))) return false;
-  return whole(tile.third) && is_half(graph, loops, tile.third.value, unscaled) && is_half(graph, loops, tile.weight, false) && is_at_most_one(graph, loops, tile.weight, tile.exponential);
+  if (!dtype || !is_float(*dtype) || !whole(tile.third) || !is_same(tile.weight) || !is_at_most_one(graph, loops, tile.weight, tile.exponential)) return std::nullopt;
+  if (tile.contract && (!whole(tile.first) || !whole(tile.second) || !is_same(tile.first.value) || !is_same(tile.second.value))) return std::nullopt;
+  return dtype;
 }
 
 constexpr int kSubgroups[] = {8, 4, 2};
@@ -393,8 +396,10 @@ std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loop
   choose_vectors(graph, loops, tuning, tile);
   find_reach(graph, loops, tile);
   std::optional<Schedule> best;
-  const auto unit = target.has(Rung::t5) && tuning.matrix_units.value_or(target.type != DeviceType::cpu) ? half_matrix(target.caps) : std::nullopt;
-  if (unit && unit->n == unit->k && suits_units(graph, loops, tile, factors_after_sums)) {
+  const bool units = target.has(Rung::t5) && tuning.matrix_units.value_or(target.type != DeviceType::cpu);
+  const auto dtype = units ? dtype_for_units(graph, loops, tile, factors_after_sums) : std::nullopt;
+  const auto unit = dtype ? matrix_of(target.caps, *dtype, DType::f32) : std::nullopt;
+  if (unit && unit->n == unit->k) {
     best = with_units(graph, loops, target, tuning, tile, *unit);
     if (best && tuning.matrix_units.value_or(false)) return best;
   }

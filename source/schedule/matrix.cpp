@@ -277,11 +277,12 @@ std::int64_t shared_bytes(const MatrixTile& tile) {
     for (const Factor& factor : tile.factors) {
       const std::int64_t extent = factor.second ? tile.shape.n : tile.shape.m;
       const std::int64_t rows = factor.along_k ? extent : tile.shape.k;
-      bytes += 2 * rows * ((factor.along_k ? tile.shape.k : extent) + kHalvesBetweenRows);
+      bytes += rows * ((factor.along_k ? tile.shape.k : extent) * size_of(tile.unit->a) + kBytesBetweenRows);
     }
     return bytes + std::int64_t{4} * static_cast<std::int64_t>(tile.sums.size()) * tile.shape.owners() * tile.unit->m * (tile.strip + 4);
   }
-  for (const Factor& factor : tile.factors) bytes += std::int64_t{4 * (factor.second ? tile.shape.n : tile.shape.m) + kPadding} * tile.shape.k;
+  const int deep = tile.dots ? tile.shape.k / 4 : tile.shape.k;
+  for (const Factor& factor : tile.factors) bytes += std::int64_t{4 * (factor.second ? tile.shape.n : tile.shape.m) + kPadding} * deep;
   return bytes;
 }
 
@@ -292,7 +293,7 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
   const MatrixTile& tile = schedule.matrix;
   const TileShape& shape = tile.shape;
   int registers = kOwn + shape.lane_m * shape.lane_n / shape.lanes * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
-  if (tile.unit) registers += static_cast<int>(tile.unit->k) * (shape.lane_m + static_cast<int>(tile.unit->n)) / 2 / shape.lanes;
+  if (tile.unit) registers += static_cast<int>(tile.unit->k) * (shape.lane_m + static_cast<int>(tile.unit->n)) * size_of(tile.unit->a) / 4 / shape.lanes;
   for (const Factor& factor : tile.factors) {
     if (!tile.unit) registers += factor.second ? shape.lane_n : shape.lane_m;
     const int extent = factor.second ? shape.n : shape.m;
@@ -333,7 +334,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const auto sums = static_cast<double>(tile.sums.size());
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   const double products = batch * m * n * k * sums;
-  double compute = tile.unit ? products / kUnitSpeedup : products;
+  const double at_once = tile.unit ? kUnitSpeedup * 2 / size_of(tile.unit->a) : tile.dots ? 4 : 1;  // products in the time of one
+  double compute = products / at_once;
   double accesses = 0;
   for (const Factor& factor : tile.factors) {
     const double elements = batch * k * (factor.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));
@@ -349,8 +351,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
       traffic += elements * bytes / kCacheSpeed;
     }
     accesses += elements / factor.elements;  // into shared memory, and out of it
-    const double read_again = batch * m * n * k / (factor.second ? shape.lane_m : shape.lane_n);
-    accesses += tile.unit ? kFragmentCost * read_again / 8 : read_again / 4 / (cpu ? 1 : 4);
+    const double read_again = batch * m * n * k / (factor.second ? shape.lane_m : shape.lane_n) / (tile.dots ? 4 : 1);
+    accesses += tile.unit ? kFragmentCost * read_again / 16 * size_of(tile.unit->a) : read_again / 4 / (cpu ? 1 : 4);
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
@@ -455,13 +457,33 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   return schedule;
 }
 
-/// The largest product that the device offers for these factors.
-std::optional<MatrixShape> unit_for(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const MatrixTile& tile, bool unscaled) {
-  if (!target.has(Rung::t4) || !tuning.matrix_units.value_or(target.type != DeviceType::cpu)) return std::nullopt;
+/// What all factors are for hardware that multiplies many at once: their dtype and that of sums. Sums of bytes are whole numbers,
+/// and of so few that none is lost.
+std::optional<MatrixKind> kind_of(const ir::Graph& graph, const Loops& loops, const MatrixTile& tile, bool unscaled) {
+  std::optional<DType> all;
   for (const Factor& factor : tile.factors) {
-    if (!is_half(graph, loops, factor.value, unscaled)) return std::nullopt;
+    const auto dtype = narrow_dtype(graph, loops, factor.value, unscaled);
+    if (!dtype || (all && *all != *dtype)) return std::nullopt;
+    all = dtype;
   }
-  return half_matrix(target.caps);
+  const auto kind = std::find_if(std::begin(kMatrixKinds), std::end(kMatrixKinds), [&](const MatrixKind& one) { return all && one.factors == *all; });
+  if (kind == std::end(kMatrixKinds)) return std::nullopt;
+  const bool bytes = is_integer(*all);
+  const bool words = std::all_of(tile.factors.begin(), tile.factors.end(), [](const Factor& factor) { return factor.elements % 4 == 0; });
+  if (bytes && (!words || !tile.row_folds.empty())) return std::nullopt;
+  if (*all == DType::bf16 && std::any_of(tile.factors.begin(), tile.factors.end(), [](const Factor& factor) { return factor.elements < 2; })) return std::nullopt;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 15;  // 255 * 255 of them are within 31 bits
+  for (const MatrixTile::Sum& sum : tile.sums) {
+    const DType type = graph.node(loops.values[sum.fold].node).type.dtype;
+    if (is_float(type) ? bytes && count_along(loops, tile.k) > kMostBytes : !bytes) return std::nullopt;
+  }
+  return *kind;
+}
+
+/// The largest product that the device offers for these factors.
+std::optional<MatrixShape> unit_for(const Target& target, const Tuning& tuning, const std::optional<MatrixKind>& kind) {
+  if (!kind || !target.has(Rung::t4) || !tuning.matrix_units.value_or(target.type != DeviceType::cpu)) return std::nullopt;
+  return matrix_of(target.caps, kind->factors, kind->sums);
 }
 
 }  // namespace
@@ -531,9 +553,11 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
       consider(with_shape(graph, loops, target, tuning, *tile, shape, parts));
     }
   };
-  tile->unit = unit_for(graph, loops, target, tuning, *tile, factors_after_sums);
+  const auto kind = kind_of(graph, loops, *tile, factors_after_sums);
+  tile->unit = unit_for(target, tuning, kind);
   if (tile->unit) {
     for (TileShape shape : kUnitShapes) {
+      if (size_of(tile->unit->a) == 1) shape.k *= 2;
       if (tuning.tile) shape = *tuning.tile;
       shape.lanes = static_cast<int>(target.caps.subgroup_size);
       consider_shape(shape);
@@ -542,11 +566,16 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
     if (best && tuning.matrix_units.value_or(false)) return best;
     tile->unit.reset();
   }
+  tile->dots = kind && kind->factors == DType::i8 && target.has(Rung::t3) && tuning.dots.value_or(target.caps.dot_product_i8_accelerated);
+  const auto deep = [&](TileShape shape) {
+    if (tile->dots) shape.k *= 4;
+    return shape;
+  };
   if (tuning.tile) {
-    consider_shape(*tuning.tile);
+    consider_shape(deep(*tuning.tile));
     return best;
   }
-  for (const TileShape& shape : target.type == DeviceType::cpu ? std::span<const TileShape>(kCpuShapes) : std::span<const TileShape>(kGpuShapes)) consider_shape(shape);
+  for (const TileShape& shape : target.type == DeviceType::cpu ? std::span<const TileShape>(kCpuShapes) : std::span<const TileShape>(kGpuShapes)) consider_shape(deep(shape));
   return best;
 }
 

@@ -61,9 +61,9 @@ class PartAccesses {
 /// What computing these values once costs, in fused multiply-adds.
 double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);
 
-/// Whether the elements of a factor are f16 numbers, casts aside. One that is scaled after the sum (`unscaled`) might overflow
-/// unless it is what was loaded.
-bool is_half(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id, bool unscaled);
+/// What hardware that multiplies many elements at once can take those of a factor as, casts aside: f16, bf16, i8 or u8 numbers.
+/// An f16 number that is scaled after the sum (`unscaled`) might overflow unless it is what was loaded.
+std::optional<DType> narrow_dtype(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id, bool unscaled);
 
 /// Products with matrix units in the time of one without.
 inline constexpr double kUnitSpeedup = 12;  // of an H200, fitted like the cost of fragments

@@ -65,6 +65,7 @@ struct Tuning {
   std::optional<bool> matrix;       ///< the matrix template wherever there is a sum of products, or nowhere
   std::optional<TileShape> tile;    ///< matrix
   std::optional<bool> matrix_units;  ///< matrix: T4 wherever the factors allow it, or nowhere
+  std::optional<bool> dots;         ///< matrix: T3 wherever the factors allow it, or nowhere
   std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
 };
 
@@ -109,14 +110,15 @@ struct Factor {
   bool crosses = false;  ///< items lie along all those axes counted as one; else along the innermost
 };
 
-/// Between the rows of an f16 tile in shared memory, which then start in other banks.
-inline constexpr int kHalvesBetweenRows = 8;
+/// Between the rows of a tile for matrix units in shared memory, which then start in other banks.
+inline constexpr int kBytesBetweenRows = 16;
 
 /// Matrix: sums over k of products of a factor at (batch, m, k) and one at (batch, n, k). Each of the four is a
 /// set of loop axes, counted as one, outermost first.
 struct MatrixTile {
   TileShape shape;
-  std::optional<MatrixShape> unit;  ///< T4: a subgroup multiplies so much at once; factors cross shared memory as f16
+  std::optional<MatrixShape> unit;  ///< T4: a subgroup multiplies so much at once; factors cross shared memory as its dtype
+  bool dots = false;                ///< T3: factors are i8, and four neighbours along k are a word
   int strip = 0;                    ///< with it: columns of a subgroup's results that cross shared memory at a time
   std::vector<int> batch, m, n, k;
   std::vector<Factor> factors;

@@ -35,8 +35,16 @@ class DotCase {
     dtype_ = dtype ? *dtype : random_.chance(50) ? random_.pick(std::vector<DType>{DType::f32, DType::f16, DType::bf16}) : random_.pick(dtypes);
     left_ = random_.chance(6) ? kManyProducts : random_.chance(1) ? kMostProducts : kProducts;
     draw_axes();
-    const Tensor a = operand("a", a_);
-    const Tensor b = operand("b", b_);
+    // Products of bytes in wider numbers, as quantised models have them.
+    const bool byte = dtype && size_of(*dtype) == 1;
+    const DType wide = byte && random_.chance(75) ? random_.pick(std::vector<DType>{DType::i32, DType::i32, DType::f32}) : dtype_;
+    Tensor a = operand("a", a_);
+    Tensor b = operand("b", b_);
+    if (wide != dtype_) {
+      a = a.cast(wide);
+      b = b.cast(wide);
+      dtype_ = wide;
+    }
     Tensor result = dot_general(a, b, axes_);
     result = with_epilogue(result);
     graph_ = graph_of({result});
@@ -66,6 +74,7 @@ class DotCase {
     }
     if (size == 0 && !(may_be_empty && random_.chance(25))) size = 1;
     while (size > 1 && size > left_) size = (size + 2) / 3;
+    if (size_of(dtype_) == 1 && random_.chance(70)) size = (size + 3) / 4 * 4;  // words of bytes
     left_ /= std::max<std::int64_t>(size, 1);
     return size;
   }
@@ -167,7 +176,7 @@ constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4}
 constexpr int kParts[] = {1, 2, 1, 3, 7};
 
 void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
-  RandomSuite suite{test, cases, schedule::Template::matrix, false, {}, {}};
+  RandomSuite suite{test, cases, schedule::Template::matrix, false, false, {}, {}};
   suite.draw = [&](std::uint64_t seed) {
     return RandomGraph{DotCase(seed, !low_limits && target().caps.float64).graph(), seed % 5 == 0};
   };
@@ -192,11 +201,31 @@ TEST(Dot, RandomContractionsOnLowLimits) { run_contractions("Dot.RandomContracti
 /// In products of any size up to 16: subgroups own from one product to sixteen.
 constexpr schedule::TileShape kUnitTiles[] = {{16, 16, 16, 16, 16}, {32, 32, 16, 16, 16}, {64, 32, 32, 32, 16}, {32, 64, 16, 16, 32}, {64, 64, 64, 64, 16}, {16, 64, 32, 16, 32}, {64, 16, 32, 16, 16}};
 
+/// T3, wherever the driver has it at all.
+TEST(Dot, RandomContractionsOfBytes) {
+  const std::string missing = must(device().state()->context->missing(Rung::t3));
+  if (!missing.empty()) GTEST_SKIP() << "T3 is not in use here: " << missing;
+  RandomSuite suite{"Dot.RandomContractionsOfBytes", 40, schedule::Template::matrix, false, true, {}, {}};
+  suite.draw = [&](std::uint64_t seed) { return RandomGraph{DotCase(seed, false, DType::i8).graph(), seed % 5 == 0}; };
+  suite.build = [&](std::uint64_t seed) {
+    Build how = random_build(seed, false);
+    how.tuning.matrix = true;
+    how.tuning.dots = true;
+    if (seed % 3 == 2) how.tuning.tile = kTiles[seed / 3 % std::size(kTiles)];
+    how.tuning.parts = kParts[seed / 4 % std::size(kParts)];
+    return how;
+  };
+  run_random(suite);
+}
+
+/// Half of them f16. A device that has no units for one of the others multiplies without.
+constexpr DType kUnitDTypes[] = {DType::f16, DType::bf16, DType::f16, DType::i8, DType::f16, DType::u8};
+
 TEST(Dot, RandomContractionsWithMatrixUnits) {
   const std::string missing = must(device().state()->context->missing(Rung::t4));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
-  RandomSuite suite{"Dot.RandomContractionsWithMatrixUnits", 60, schedule::Template::matrix, true, {}, {}};
-  suite.draw = [&](std::uint64_t seed) { return RandomGraph{DotCase(seed, false, DType::f16).graph(), seed % 5 == 0}; };
+  RandomSuite suite{"Dot.RandomContractionsWithMatrixUnits", 60, schedule::Template::matrix, true, false, {}, {}};
+  suite.draw = [&](std::uint64_t seed) { return RandomGraph{DotCase(seed, false, kUnitDTypes[seed % std::size(kUnitDTypes)]).graph(), seed % 5 == 0}; };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, false);
     how.numerics = Numerics::standard;

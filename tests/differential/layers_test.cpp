@@ -200,7 +200,7 @@ class AttentionCase : public LayerCase {
 };
 
 void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
-  RandomSuite suite{test, cases, schedule::Template::matrix, false, {}, {}};
+  RandomSuite suite{test, cases, schedule::Template::matrix, false, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return RandomGraph{ConvCase(seed).graph(), seed % 5 == 0}; };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
@@ -217,7 +217,7 @@ RandomGraph random_attention(std::uint64_t seed, bool halves) {
 }
 
 void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
-  RandomSuite suite{test, cases, schedule::Template::attention, false, {}, {}};
+  RandomSuite suite{test, cases, schedule::Template::attention, false, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return random_attention(seed, false); };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
@@ -231,7 +231,7 @@ void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
 TEST(Layers, RandomAttentionWithMatrixUnits) {
   const std::string missing = must(device().state()->context->missing(Rung::t5));
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
-  RandomSuite suite{"Layers.RandomAttentionWithMatrixUnits", 40, schedule::Template::attention, true, {}, {}};
+  RandomSuite suite{"Layers.RandomAttentionWithMatrixUnits", 40, schedule::Template::attention, true, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return random_attention(seed, true); };
   suite.build = [](std::uint64_t seed) {
     Build how = random_build(seed, false);

@@ -25,9 +25,20 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
 /// The same with cooperative matrices of 16 x 16 x 16, and functions of their elements.
 inline Target discrete_gpu_with_matrices() {
   Target target = discrete_gpu();
-  target.caps.matrix_shapes = {{16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32}};
+  target.caps.matrix_shapes = {{16, 16, 16, DType::f16, DType::f16, DType::f32, DType::f32},
+                               {16, 16, 16, DType::bf16, DType::bf16, DType::f32, DType::f32},
+                               {16, 16, 32, DType::i8, DType::i8, DType::i32, DType::i32},
+                               {16, 16, 32, DType::u8, DType::u8, DType::u32, DType::u32}};
   target.caps.matrix2_reductions = target.caps.matrix2_conversions = target.caps.matrix2_per_element = true;
   target.rungs[static_cast<std::size_t>(Rung::t4)] = target.rungs[static_cast<std::size_t>(Rung::t5)] = true;
+  return target;
+}
+
+/// The same without them, that multiplies four bytes at once.
+inline Target discrete_gpu_with_dots() {
+  Target target = discrete_gpu();
+  target.caps.dot_product_i8 = target.caps.dot_product_i8_accelerated = true;
+  target.rungs[static_cast<std::size_t>(Rung::t3)] = true;
   return target;
 }
 

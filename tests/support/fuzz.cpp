@@ -22,6 +22,7 @@ constexpr std::int64_t kDecided = 20;  // one element in so many may be undecide
 /// Over all cases of a suite.
 struct Tally {
   std::size_t with_units = 0;
+  std::size_t with_dots = 0;
   std::map<schedule::Template, int> kernels;
   std::int64_t elements = 0;
   std::int64_t undecided = 0;
@@ -72,7 +73,9 @@ std::string fault_of(const RandomGraph& one, std::uint64_t seed, const Build& ho
   const auto variant = variant_of(program);
   for (std::size_t i = 0; i < variant->steps.size(); ++i) {
     ++tally.kernels[variant->steps[i].schedule.kind];
-    if (variant->steps[i].schedule.matrix.unit || variant->steps[i].schedule.attention.unit) ++tally.with_units;
+    const schedule::Schedule& schedule = variant->steps[i].schedule;
+    if (schedule.matrix.unit || schedule.attention.unit) ++tally.with_units;
+    if (schedule.matrix.dots) ++tally.with_dots;
     for (const auto& kernel : variant->compiled[i]) {
       const std::string beyond = how.device != nullptr && how.device == &device_with_low_limits() ? beyond_limits(variant->steps[i], *kernel) : std::string();
       if (!beyond.empty()) return beyond;
@@ -161,11 +164,13 @@ void run_random(const RandomSuite& suite) {
   }
   std::string kernels;
   for (const auto& [kind, count] : tally.kernels) kernels += fmt::format("{} {}, ", count, schedule::name_of(kind));
+  if (tally.with_dots > 0) kernels += fmt::format("{} with dot products of bytes, ", tally.with_dots);
   if (tally.with_units > 0) kernels += fmt::format("{} with matrix units, ", tally.with_units);
   std::printf("%zu cases: kernels: %s%lld elements, %lld undecided; largest error/bound %.3f\n", seeds.size(), kernels.c_str(),
               static_cast<long long>(tally.elements), static_cast<long long>(tally.undecided), tally.max_ratio);
   if (seeds.size() >= kEnough) {
     EXPECT_LE(tally.undecided * kDecided, tally.elements);
+    if (suite.dots) { EXPECT_GT(tally.with_dots, 0) << "no kernel with dot products of bytes"; }
     if (suite.units) { EXPECT_GT(tally.with_units, 0) << "no kernel with matrix units"; }
     EXPECT_GT(tally.kernels[suite.wanted], 0) << "no kernel of the template " << schedule::name_of(suite.wanted);
   }

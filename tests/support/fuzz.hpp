@@ -31,6 +31,7 @@ struct RandomSuite {
   std::uint64_t cases = 0;        ///< unless the environment says how many
   schedule::Template wanted = schedule::Template::matrix;  ///< a suite without such kernels shows nothing
   bool units = false;  ///< nor does one without matrix units
+  bool dots = false;   ///< nor one without dot products of bytes
   std::function<RandomGraph(std::uint64_t seed)> draw;
   std::function<Build(std::uint64_t seed)> build;
 };
