@@ -56,6 +56,19 @@ Built quantized(DType dtype, const Shape& shape, bool four_bits) {
 Built quantized_int4(DType dtype, const Shape& shape) { return quantized(dtype, shape, true); }
 Built quantized_int8(DType dtype, const Shape& shape) { return quantized(dtype, shape, false); }
 
+/// Signed bytes with a scale for each row of one factor and each column of the other.
+Built bytes(DType, const Shape& shape) {
+  const Tensor sum = matmul(Tensor::input("a", DType::i8, {shape[0], shape[1]}).cast(DType::i32), Tensor::input("b", DType::i8, {shape[1], shape[2]}).cast(DType::i32));
+  const Tensor scaled = sum.cast(DType::f32) * Tensor::input("rows", DType::f32, {shape[0], 1}) * Tensor::input("columns", DType::f32, {shape[2]});
+  return framework_ops({scaled.cast(DType::f16)}, {sum});
+}
+
+/// The last product of a language model in training, [rows, width] times [classes, width] transposed, and its loss.
+Built linear_cross_entropy(DType dtype, const Shape& shape) {
+  const Tensor logits = matmul(Tensor::input("x", dtype, {shape[0], shape[1]}), weights("w", dtype, shape[2], shape[1]).transpose());
+  return framework_ops({cross_entropy(logits, Tensor::input("labels", DType::i32, {shape[0]}))}, {logits});
+}
+
 /// [batch, heads, length, size] of each of q, k and v.
 Built attention_of(DType dtype, const Shape& shape, const AttentionOptions& options) {
   const auto input = [&](const char* name) { return Tensor::input(name, dtype, shape); };
@@ -65,6 +78,21 @@ Built attention_of(DType dtype, const Shape& shape, const AttentionOptions& opti
 Built attention_plain(DType dtype, const Shape& shape) { return attention_of(dtype, shape, {}); }
 Built attention_causal(DType dtype, const Shape& shape) { return attention_of(dtype, shape, {.causal = true}); }
 Built attention_softcap(DType dtype, const Shape& shape) { return attention_of(dtype, shape, {.softcap = 30}); }
+
+/// A slope for each head times the distance.
+Built attention_alibi(DType dtype, const Shape& shape) {
+  AttentionOptions options;
+  options.alibi_slopes = Tensor::input("slopes", dtype, {shape[1]});
+  return attention_of(dtype, shape, options);
+}
+
+/// A position sees itself and the 1024 before it.
+Built attention_window(DType dtype, const Shape& shape) {
+  AttentionOptions options;
+  options.causal = true;
+  options.window_before = 1024;
+  return attention_of(dtype, shape, options);
+}
 
 /// A bias for every pair of positions, as [heads, length, length], shared by the batch.
 Built attention_bias(DType dtype, const Shape& shape) {
@@ -108,16 +136,20 @@ std::vector<Row> matmul_rows() {
     }
   }
   add("matmul bf16", DType::bf16, {4096, 4096, 4096}, square);
+  add("matmul int8", DType::i8, {4096, 4096, 4096}, bytes);
+  add("linear+cross-entropy f16", DType::f16, {8192, 4096, 128256}, linear_cross_entropy);
   add("matmul+bias+gelu f16", DType::f16, {8192, 4096, 16384}, bias_gelu);
   add("norm+matmul f16", DType::f16, {8192, 4096, 4096}, norm_first);
   add("gated mlp f16", DType::f16, {8192, 4096, 14336}, gated);
   add("matvec f16", DType::f16, {1, 8192, 28672}, square);
   add("matvec transposed f16", DType::f16, {1, 8192, 28672}, transposed);
   const std::pair<const char*, Built (*)(DType, const Shape&)> forms[] = {
-      {"attention f16", attention_plain}, {"attention causal f16", attention_causal}, {"attention softcap f16", attention_softcap}, {"attention bias f16", attention_bias}};
+      {"attention f16", attention_plain}, {"attention causal f16", attention_causal}, {"attention softcap f16", attention_softcap}, {"attention bias f16", attention_bias},
+      {"attention alibi f16", attention_alibi}, {"attention window f16", attention_window}};
   for (const auto& [name, build] : forms) {
     all.push_back({name, "attention", DType::f16, {4, 32, 4096, 128}, build, {.divide = {0, 1, 2}}});
   }
+  all.push_back({"attention bf16", "attention", DType::bf16, {4, 32, 4096, 128}, attention_plain, {.divide = {0, 1, 2}}});
   all.push_back({"attention decode f16", "attention", DType::f16, {16, 32, 8192, 128}, attention_decode, {.divide = {0, 2}}});
   add("int4 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int4);
   add("int4 matvec large f16", DType::f16, {1, 8192, 28672}, quantized_int4);

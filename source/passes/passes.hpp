@@ -33,6 +33,13 @@ Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 /// block of a row, which readers join. Nothing where there are none. Not of run_pipeline(): the plan tries it.
 Result<std::optional<ir::Graph>> split_statistics(const ir::Graph& graph);
 
+/// The same of the maxima and sums of exponentials of a contraction's rows of which nothing else is made but elements at positions
+/// that a tensor has, as of a cross-entropy.
+Result<std::optional<ir::Graph>> split_softmax(const ir::Graph& graph);
+
+/// Both of them.
+Result<std::optional<ir::Graph>> split_rows(const ir::Graph& graph);
+
 struct Options {
   bool identities = true;  ///< drop_identities
   bool reorder = true;     ///< of canonicalize

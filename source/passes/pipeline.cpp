@@ -33,4 +33,10 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
   return current;
 }
 
+Result<std::optional<ir::Graph>> split_rows(const ir::Graph& graph) {
+  VKF_TRY(norms, split_statistics(graph));
+  VKF_TRY(both, split_softmax(norms ? *norms : graph));
+  return both ? std::move(both) : std::move(norms);
+}
+
 }  // namespace vkfuse::passes

@@ -238,7 +238,7 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
   // The plan may be of the graph whose norms have statistics in parts.
   if (graph_digest != digest_of(graph)) {
-    VKF_TRY(split, passes::split_statistics(graph));
+    VKF_TRY(split, passes::split_rows(graph));
     if (split && graph_digest == digest_of(*split)) graph = *std::move(split);
   }
   if (graph_digest != digest_of(graph)) {

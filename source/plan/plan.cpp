@@ -34,7 +34,7 @@ Result<Plan> make_plan_as_is(ir::Graph graph, const Target& target, const partit
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
   std::optional<ir::Graph> split;
   if (options.fusion && options.policy == partition::Policy::bytes && options.has(partition::Mechanism::statistics)) {
-    VKF_TRY(found, passes::split_statistics(graph));
+    VKF_TRY(found, passes::split_rows(graph));
     split = std::move(found);
   }
   VKF_TRY(plan, make_plan_as_is(std::move(graph), target, options));

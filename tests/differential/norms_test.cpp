@@ -12,6 +12,8 @@ namespace {
 
 /// Launches that cost more than anything else does: kernels are as few as they can be.
 constexpr CostModel kFewKernels = {1000, 3e4, 1e4, 1e6};
+/// Bytes that do.
+constexpr CostModel kFewBytes = {0.001, 1, 1e6, 1e9};
 
 Tensor input(const std::string& name, DType dtype, Shape shape) { return Tensor::input(name, dtype, std::move(shape)); }
 
@@ -111,6 +113,43 @@ TEST(Norms, InSeveralSubmissions) {
   const Executable program = compile_graph(graph, how);
   EXPECT_GT(program.state()->program->parts(*variant_of(program)).size(), 4U);
   judge(program, graph, data_for({graph, {}, 73, false}), "two products in several submissions");
+}
+
+/// A cross-entropy behind a product: the logits are folded where they are computed, in parts, and never stored. Labels are
+/// positions anywhere, and beyond either end; a block of some rows has nothing above -infinity.
+TEST(Norms, CrossEntropyOfAProductStoresNoLogits) {
+  struct {
+    std::int64_t rows, from, classes;
+    DType dtype, labels;
+  } const all[] = {{70, 40, 192, DType::f32, DType::i32}, {33, 64, 1056, DType::f16, DType::i32}, {129, 17, 352, DType::f32, DType::i64}};
+  for (const auto& [rows, from, classes, dtype, label] : all) {
+    const Tensor logits = linear(input("x", dtype, {rows, from}), "", classes);
+    const Tensor labels = input("labels", label, {rows});
+    const std::pair<const char*, Tensor> forms[] = {{"loss", cross_entropy(logits, labels)},
+                                                    {"log softmax", -log_softmax(logits).take_along(labels.unsqueeze(1), 1)}};
+    for (const auto& [name, tensor] : forms) {
+      ASSERT_TRUE(tensor.valid()) << tensor.error().text();
+      const ir::Graph graph = graph_of({tensor});
+      Data data = data_for({graph, {}, 74, false});
+      data.inputs["labels"].clear();
+      for (std::int64_t row = 0; row < rows; ++row) ir::encode(label, static_cast<double>(row * 37 % (classes + 9) - 4), data.inputs["labels"]);
+      for (std::int64_t i = 32; i < 96; ++i) {
+        std::vector<std::byte> lowest;
+        ir::encode(dtype, -std::numeric_limits<double>::infinity(), lowest);
+        std::copy(lowest.begin(), lowest.end(), data.inputs["b"].begin() + i * size_of(dtype));
+      }
+      Build how;
+      how.costs = kFewBytes;
+      how.tuning.matrix = true;
+      const Executable program = compile_graph(graph, how);
+      const auto& steps = program.state()->program->plan().steps;
+      EXPECT_EQ(steps.size(), 2U) << name << " of " << name_of(dtype) << "\n" << must(program.explain(Stage::plan));
+      for (const auto& step : steps) {
+        for (const ir::NodeId id : step.segment.stores) EXPECT_NE(program.state()->program->plan().graph.node(id).type.shape, (Shape{rows, classes})) << name;
+      }
+      judge(program, graph, data, fmt::format("{} of {} x {} x {} in {}", name, rows, from, classes, name_of(dtype)));
+    }
+  }
 }
 
 /// What is far from zero in some block and near it in another, and rows that have an infinity or are no numbers at all.
