@@ -60,13 +60,13 @@ Built quantized_int8(DType dtype, const Shape& shape) { return quantized(dtype, 
 Built bytes(DType, const Shape& shape) {
   const Tensor sum = matmul(Tensor::input("a", DType::i8, {shape[0], shape[1]}).cast(DType::i32), Tensor::input("b", DType::i8, {shape[1], shape[2]}).cast(DType::i32));
   const Tensor scaled = sum.cast(DType::f32) * Tensor::input("rows", DType::f32, {shape[0], 1}) * Tensor::input("columns", DType::f32, {shape[2]});
-  return framework_ops({scaled.cast(DType::f16)}, {sum});
+  return framework_ops({(scaled * 0x1p-16).cast(DType::f16)}, {sum});
 }
 
-/// The last product of a language model in training, [rows, width] times [classes, width] transposed, and its loss.
+/// The last product of a language model in training, [rows, width] times [classes, width] transposed, and its loss in f32.
 Built linear_cross_entropy(DType dtype, const Shape& shape) {
   const Tensor logits = matmul(Tensor::input("x", dtype, {shape[0], shape[1]}), weights("w", dtype, shape[2], shape[1]).transpose());
-  return framework_ops({cross_entropy(logits, Tensor::input("labels", DType::i32, {shape[0]}))}, {logits});
+  return framework_ops({cross_entropy(logits.cast(DType::f32) * 0x1p-5, Tensor::input("labels", DType::i32, {shape[0]}))}, {logits});
 }
 
 /// [batch, heads, length, size] of each of q, k and v.
@@ -82,7 +82,7 @@ Built attention_softcap(DType dtype, const Shape& shape) { return attention_of(d
 /// A slope for each head times the distance.
 Built attention_alibi(DType dtype, const Shape& shape) {
   AttentionOptions options;
-  options.alibi_slopes = Tensor::input("slopes", dtype, {shape[1]});
+  options.alibi_slopes = Tensor::input("slopes", dtype, {shape[1]}) * 0x1p-9;  // some units over the whole length
   return attention_of(dtype, shape, options);
 }
 

@@ -99,11 +99,14 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
 void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots) const {
   factor.unit = unit;
   factor.dots = dots;
-  if (dots && !factor.along_depth()) {
-    factor.units /= 4;
+  // Units of bytes want what they add up side by side.
+  factor.turned = unit && size_of(*unit) == 1 && !factor.along_depth();
+  if (factor.steps() > 1) {
+    const auto words = schedule::ceil_div(factor.part.elements, 4) * factor.steps();
+    factor.units /= factor.steps();
     factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
-    factor.ahead = false;
-    factor.unrolled = !factor.beside.empty();
+    factor.ahead = factor.ahead && words * factor.trips <= kMostWordsAhead;
+    factor.unrolled = factor.ahead || !factor.beside.empty();
   }
   ValueId id = factor.value;
   const auto is_cast = [&] { return loops_.values[id].kind == Value::Kind::compute && ops::element_row(*graph_.node(loops_.values[id].node).op).name == "cast"; };
@@ -311,7 +314,11 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
   const int per_tile = factor.extent / (along_depth ? 1 : elements);
   const int per_step = factor.deep / (along_depth ? elements : factor.steps());
   // Neighbouring units are neighbours in memory.
-  if (along_depth) {
+  constexpr int kRows = 4, kColumns = 8;  // of 32 lanes: rows of a turned tile begin in the same bank, columns in neighbouring ones
+  if (factor.turned && per_tile % kRows == 0 && per_step % kColumns == 0) {
+    main_.line("uint row = unit / {}u % {}u * {}u + unit % {}u;", kRows * kColumns, per_tile / kRows, kRows, kRows);
+    main_.line("uint column = unit / {}u * {}u + unit / {}u % {}u;", kColumns * per_tile, kColumns, kRows, kColumns);
+  } else if (along_depth) {
     main_.line("uint row = unit / {}u;", per_step);
     main_.line("uint column = unit % {}u;", per_step);
   } else {
@@ -330,12 +337,10 @@ void Factors::declare_ahead(const Factor& factor) {
   use_items_of(factor.part);
   for (ValueId id : factor.part.vectors) {
     for (const std::string& name : raw_names(id)) {
-      main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), name, factor.trips > 1 ? fmt::format("[{}]", factor.trips) : "");
+      main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), name, slots(factor));
     }
   }
-  for (ValueId id : loads_of_items(factor.part)) {
-    main_.line("{} {}_ahead{};", scalar_type(loops_.values[id].node), value_names_[id], factor.trips > 1 ? fmt::format("[{}]", factor.trips) : "");
-  }
+  for (ValueId id : loads_of_items(factor.part)) main_.line("{} {}_ahead{};", scalar_type(loops_.values[id].node), value_names_[id], slots(factor));
 }
 
 std::vector<ValueId> Factors::loads_of_items(const Part& part) const {
@@ -352,12 +357,14 @@ Result<void> Factors::fetch(const Factor& factor, const std::string& across, con
   const bool whole = open_units(factor);
   if (!whole) main_.line("unit = min(unit, {}u);", factor.units - 1);
   place_unit(factor, across, depth);
+  if (factor.steps() > 1) open_steps(factor, depth, nullptr);
   Scope scope = part_scope(factor.part);
-  for (ValueId id : factor.part.vectors) load_vectors(scope, id, factor.trips > 1 ? "[u]" : " ");
+  for (ValueId id : factor.part.vectors) load_vectors(scope, id, slot(factor).empty() ? " " : slot(factor));
   for (ValueId id : loads_of_items(factor.part)) {
     VKF_CHECK_OK(emit_value(scope, id));
     main_.line("{}_ahead{} = {};", value_names_[id], slot(factor), use(scope, id));
   }
+  if (factor.steps() > 1) main_.close();
   close_units(factor);
   return {};
 }
@@ -401,9 +408,9 @@ void Factors::put_fours(const Factor& factor, int g, const std::string& value) {
 
 std::string Factors::fragment_at(const Factor& factor, const std::string& across, const std::string& depth, bool second) {
   const auto words = [&](const std::string& elements) { return factor.per_word() == 1 ? elements : fmt::format("{} / {}u", elements, factor.per_word()); };
-  const std::string place = factor.along_depth() ? fmt::format("({}) * {}u + {}", across, factor.row_words(), words(depth))
+  const std::string place = factor.rows_in_depth() ? fmt::format("({}) * {}u + {}", across, factor.row_words(), words(depth))
                                                  : fmt::format("({}) * {}u + {}", depth, factor.row_words(), words("(" + across + ")"));
-  const bool rows_lie = factor.along_depth() != second;
+  const bool rows_lie = factor.rows_in_depth() != second;
   return fmt::format("{}, {}{}, {}u, gl_CooperativeMatrixLayout{}Major", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", place, factor.row_words(), rows_lie ? "Row" : "Column");
 }
 
@@ -457,36 +464,52 @@ void Factors::put_dots(const Factor& factor, Scope& scope, const std::string& in
   }
 }
 
-/// The same of items across: four neighbours in depth, one after the other.
-Result<void> Factors::gather_dots(const Factor& factor, const std::string& depth) {
+void Factors::open_steps(const Factor& factor, const std::string& depth, std::string* inside) {
   const Counted& own_depth = counted(factor.depth);
   const Extent all = extent(own_depth.axes);
-  const std::string first = depth.empty() ? "" : fmt::format("{} * {}u + ", depth, factor.deep);
-  for (int g = 0; g < groups_; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
-  main_.open("[[unroll]] for (uint d = 0u; d < 4u; ++d) {{");
-  const std::string position = first + "column * 4u + d";
+  const std::string position = fmt::format("{}column * {}u + d", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, factor.deep), factor.steps());
+  main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", factor.steps());
   main_.line("uint {} = {};", own_depth.name, limited(position, all, factor.deep));
+  if (inside != nullptr && !divides(factor.deep, all)) *inside = fmt::format("{} < {}", position, numbers_.size(all.count));
+}
+
+/// Items that lie across, four neighbours in depth one after the other: a word for each position across.
+Result<void> Factors::gather_steps(const Factor& factor, const std::string& depth) {
+  for (int g = 0; g < groups_; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
+  std::string inside;
+  open_steps(factor, depth, &inside);
   Scope scope = part_scope(factor.part);
-  VKF_CHECK_OK(emit_values(scope, factor.part.per_item));
-  for (ValueId id : factor.part.vectors) load_vectors(scope, id, "");
+  if (factor.ahead) {
+    for (ValueId id : loads_of_items(factor.part)) scope.names[id] = value_names_[id] + "_ahead" + slot(factor);
+  }
+  for (ValueId id : factor.part.per_item) {
+    if (scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
+  }
+  if (!factor.ahead) {
+    for (ValueId id : factor.part.vectors) load_vectors(scope, id, "");
+  }
   const bool integers = ops::lane_of(dtype_of(loops_.values[factor.value])) == ops::Lane::i32;
-  const bool always = divides(factor.deep, all);
-  if (!always) main_.line("bool inside = {} < {};", position, numbers_.size(all.count));
   for (int g = 0; g < groups_; ++g) {
     std::string value;
     if (factor.as_read) {
-      const std::string word = raw_name(*factor.as_read, 0);
+      const std::string word = raw_name(*factor.as_read, 0) + (factor.ahead ? slot(factor) : "");
       value = fmt::format("ivec4(u8x4_values({}))", groups_ == 1 ? word : fmt::format("{}.{}", word, "xyzw"[g]));
     } else {
       value = factor_group(factor, scope, g);
       value = fmt::format("({} & 0xff)", integers ? value : "ivec4(" + value + ")");
     }
-    main_.line("{}words_{} |= {} << (d * 8u);", always ? "" : "if (inside) ", g, value);
+    main_.line("{}words_{} |= {} << (d * 8u);", inside.empty() ? "" : "if (" + inside + ") ", g, value);
   }
   main_.close();
-  const int fours = factor.part.elements / 4;
+  const int elements = factor.part.elements;
   for (int g = 0; g < groups_; ++g) {
-    main_.line("{}[column * {}u + row{}] = words_{};", factor.tile, factor.stride(), fours == 1 ? std::string() : fmt::format(" * {}u + {}u", fours, g), g);
+    if (factor.dots) {
+      main_.line("{}[column * {}u + row{}] = words_{};", factor.tile, factor.stride(), elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), g);
+      continue;
+    }
+    for (int e = 0; e < 4; ++e) {
+      main_.line("{}[{}(row * {}u + {}u) * {}u + column] = uint(words_{}.{});", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", elements, 4 * g + e, factor.row_words(), g, "xyzw"[e]);
+    }
   }
   return {};
 }
@@ -497,7 +520,7 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   if (!whole) main_.open("if (unit < {}u) {{", factor.units);
   place_unit(factor, across, depth);
   if (factor.steps() > 1) {
-    VKF_CHECK_OK(gather_dots(factor, depth));
+    VKF_CHECK_OK(gather_steps(factor, depth));
     if (!whole) main_.close();
     close_units(factor);
     return {};

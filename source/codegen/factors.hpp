@@ -42,6 +42,7 @@ class Factors : public Emitter {
     std::string tile;              ///< the array in shared memory: in fours across or, for matrix units, as they take it
     std::optional<DType> unit;     ///< for matrix units: what elements are there
     bool dots = false;             ///< T3: bytes, and four neighbours in depth are a word
+    bool turned = false;           ///< bytes for matrix units that lie across in memory and in depth in the tile, a word at a time
     std::optional<ValueId> as_read;  ///< with either: the load whose words are the elements, casts aside
     int begin = 0;                 ///< of the tile in its array; for matrix units alone
     std::int64_t units = 1;        ///< items of a tile
@@ -53,12 +54,13 @@ class Factors : public Emitter {
     std::map<ValueId, std::string> of_rows;  ///< what is known of each row, and the array that has it; items lie in depth
     [[nodiscard]] bool along_depth() const { return part.own == depth; }
     [[nodiscard]] int stride() const { return extent / 4 + 1; }  ///< between neighbours in depth, or fours of them, in fours
-    /// Steps in depth that an item has: with dots and items across, four.
-    [[nodiscard]] int steps() const { return dots && !along_depth() ? 4 : 1; }
-    // Of a tile for matrix units: rows along what an item lies along.
-    [[nodiscard]] int per_word() const { return std::min(part.elements, 8); }  ///< elements in one of the array
-    [[nodiscard]] int row_words() const { return ((along_depth() ? deep : extent) + schedule::kBytesBetweenRows / size_of(*unit)) / per_word(); }
-    [[nodiscard]] int rows() const { return along_depth() ? extent : deep; }
+    /// Steps in depth that a lane brings together: four of bytes that lie across.
+    [[nodiscard]] int steps() const { return (dots && !along_depth()) || turned ? 4 : 1; }
+    // Of a tile for matrix units: rows along what an item lies along, unless it is turned.
+    [[nodiscard]] bool rows_in_depth() const { return along_depth() || turned; }
+    [[nodiscard]] int per_word() const { return turned ? 4 : std::min(part.elements, 8); }  ///< elements in one of the array
+    [[nodiscard]] int row_words() const { return ((rows_in_depth() ? deep : extent) + schedule::kBytesBetweenRows / size_of(*unit)) / per_word(); }
+    [[nodiscard]] int rows() const { return rows_in_depth() ? extent : deep; }
   };
 
   // --- parts (factors.cpp) ------------------------------------------------------------------------------
@@ -126,14 +128,23 @@ class Factors : public Emitter {
   /// Of what is computed once for an item, the loads whose place waits for no other load.
   [[nodiscard]] std::vector<ValueId> loads_of_items(const Part& part) const;
   void place_unit(const Factor& factor, const std::string& across, const std::string& depth);
-  [[nodiscard]] std::string slot(const Factor& factor) const { return factor.trips > 1 ? "[u]" : ""; }
+  [[nodiscard]] std::string slot(const Factor& factor) const {
+    return factor.steps() == 1 ? (factor.trips > 1 ? "[u]" : "") : factor.trips > 1 ? "[u * 4u + d]" : "[d]";
+  }
+  /// What is on its way of a factor, as the end of a declaration.
+  [[nodiscard]] std::string slots(const Factor& factor) const {
+    const std::int64_t all = factor.trips * factor.steps();
+    return all > 1 ? fmt::format("[{}]", all) : "";
+  }
+  /// Opens the loop over the steps of a unit, and names each one's depth; whether it is in the tensor in `inside`.
+  void open_steps(const Factor& factor, const std::string& depth, std::string* inside);
   /// Puts group `g` of an item where fours are.
   void put_fours(const Factor& factor, int g, const std::string& value);
   /// Computes group `g` of an item; the name of its variable.
   std::string factor_group(const Factor& factor, Scope& scope, int g);
   /// Where the elements are computed: the same group as words of the narrow dtype.
   std::vector<std::string> narrow_words(const Factor& factor, Scope& scope, DType narrow);
-  Result<void> gather_dots(const Factor& factor, const std::string& depth);
+  Result<void> gather_steps(const Factor& factor, const std::string& depth);
   void put_dots(const Factor& factor, Scope& scope, const std::string& inside);
   bool open_units(const Factor& factor);
   void close_units(const Factor& factor);

@@ -276,8 +276,9 @@ std::int64_t shared_bytes(const MatrixTile& tile) {
   if (tile.unit) {
     for (const Factor& factor : tile.factors) {
       const std::int64_t extent = factor.second ? tile.shape.n : tile.shape.m;
-      const std::int64_t rows = factor.along_k ? extent : tile.shape.k;
-      bytes += rows * ((factor.along_k ? tile.shape.k : extent) * size_of(tile.unit->a) + kBytesBetweenRows);
+      const bool along_k = factor.along_k || size_of(tile.unit->a) == 1;  // bytes are turned
+      const std::int64_t rows = along_k ? extent : tile.shape.k;
+      bytes += rows * ((along_k ? tile.shape.k : extent) * size_of(tile.unit->a) + kBytesBetweenRows);
     }
     return bytes + std::int64_t{4} * static_cast<std::int64_t>(tile.sums.size()) * tile.shape.owners() * tile.unit->m * (tile.strip + 4);
   }

@@ -142,9 +142,9 @@ class ConvCase : public LayerCase {
 
 class AttentionCase : public LayerCase {
  public:
-  /// With `halves` in f16, with heads of whole vectors of eight.
+  /// With `halves` in f16 or bf16, with heads of whole vectors of eight.
   explicit AttentionCase(std::uint64_t seed, bool halves = false) : LayerCase(seed) {
-    if (halves) dtype_ = DType::f16;
+    if (halves && dtype_ == DType::f32) dtype_ = DType::f16;
     if (random_.chance(40)) left_ *= 10;  // scores are shared by all elements of a head
     size_ = draw_size(256);
     value_size_ = random_.chance(50) ? size_ : draw_size(256);

@@ -140,9 +140,7 @@ const schedule::Factor* factor_of(const segment::Loops& loops, const schedule::S
 /// the value, unless it stays in registers. Vectors of a factor are loaded before the walk along the sum, and in it
 /// for the next step.
 int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule, std::size_t value) {
-  const schedule::Factor* factor = factor_of(loops, schedule, value);
-  const bool gathered = factor != nullptr && schedule.matrix.dots && !factor->along_k;
-  const bool ahead = schedule.loads[value].kind == schedule::AccessKind::vector && factor != nullptr && !gathered;
+  const bool ahead = schedule.loads[value].kind == schedule::AccessKind::vector && factor_of(loops, schedule, value) != nullptr;
   if (schedule.kind == schedule::Template::matrix) return ahead ? 2 : 1;
   if (schedule.kind != schedule::Template::rows || !loops.per_element(loops.values[value])) return 1;
   int passes = 0;

@@ -74,6 +74,19 @@ void main() {
     uint item = column;
     in_x_e_w0[u] = in_x.w[m * 128u + item];
   }
+  uvec2 in_w_w0[4];
+  {
+    const uint u = 0u;
+    uint unit = lane;
+    unit = min(unit, 127u);
+    uint row = unit % 8u;
+    uint column = unit / 8u;
+    uint item = tile_n * 8u + row;
+    [[unroll]] for (uint d = 0u; d < 4u; ++d) {
+      uint k = column * 4u + d;
+      in_w_w0[d] = in_w.w[item + k * 96u];
+    }
+  }
   for (uint step = 0u; step < 16u; ++step) {
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint unit = u * 256u + lane;
@@ -85,6 +98,7 @@ void main() {
       v1_tile[(column * 2u + 1u) * 17u + row / 4u][row % 4u] = int(in_x_e_w0[u].y);
     }
     {
+      const uint u = 0u;
       uint unit = lane;
       if (unit < 128u) {
         uint row = unit % 8u;
@@ -94,9 +108,8 @@ void main() {
         ivec4 words_1 = ivec4(0);
         [[unroll]] for (uint d = 0u; d < 4u; ++d) {
           uint k = step * 64u + column * 4u + d;
-          uvec2 in_w_w0 = in_w.w[item + k * 96u];
-          words_0 |= ivec4(u8x4_values(in_w_w0.x)) << (d * 8u);
-          words_1 |= ivec4(u8x4_values(in_w_w0.y)) << (d * 8u);
+          words_0 |= ivec4(u8x4_values(in_w_w0[d].x)) << (d * 8u);
+          words_1 |= ivec4(u8x4_values(in_w_w0[d].y)) << (d * 8u);
         }
         v3_tile[column * 17u + row * 2u + 0u] = words_0;
         v3_tile[column * 17u + row * 2u + 1u] = words_1;
@@ -112,6 +125,18 @@ void main() {
       uint m = min(tile_m * 64u + row, 1000u - 1u);
       uint item = next * 8u + column;
       in_x_e_w0[u] = in_x.w[m * 128u + item];
+    }
+    {
+      const uint u = 0u;
+      uint unit = lane;
+      unit = min(unit, 127u);
+      uint row = unit % 8u;
+      uint column = unit / 8u;
+      uint item = tile_n * 8u + row;
+      [[unroll]] for (uint d = 0u; d < 4u; ++d) {
+        uint k = next * 64u + column * 4u + d;
+        in_w_w0[d] = in_w.w[item + k * 96u];
+      }
     }
     for (uint k = 0u; k < 16u; ++k) {
       ivec4 v1_factor_0 = v1_tile[k * 17u + lane_m];

@@ -35,12 +35,16 @@ float f16_round(float x) {
   return uintBitsToFloat(magnitude > 0x7f800000u ? 0x7fc00000u : value);
 }
 
+uvec4 u8x4_values(uint word) {
+  return (uvec4(word) >> uvec4(0u, 8u, 16u, 24u)) & 0xffu;
+}
+
 uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
 shared uvec2 v1_tile[1152];
-shared uvec2 v3_tile[2304];
+shared uint v3_tile[4608];
 shared ivec4 v4_v_strips[1152];
 
 // One element of the results.
@@ -74,13 +78,15 @@ void main() {
     in_x_e_w0[u] = in_x.w[m * 128u + item];
   }
   uvec2 in_w_w0[8];
-  [[unroll]] for (uint u = 0u; u < 8u; ++u) {
+  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
     uint unit = u * 256u + lane;
-    uint row = unit % 16u;
-    uint column = unit / 16u;
+    uint row = unit / 32u % 4u * 4u + unit % 4u;
+    uint column = unit / 128u * 8u + unit / 4u % 8u;
     uint item = tile_n * 16u + row;
-    uint k = column;
-    in_w_w0[u] = in_w.w[item + k * 96u];
+    [[unroll]] for (uint d = 0u; d < 4u; ++d) {
+      uint k = column * 4u + d;
+      in_w_w0[u * 4u + d] = in_w.w[item + k * 96u];
+    }
   }
   for (uint step = 0u; step < 8u; ++step) {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -91,13 +97,26 @@ void main() {
       uint item = step * 16u + column;
       v1_tile[row * 18u + column] = in_x_e_w0[u];
     }
-    [[unroll]] for (uint u = 0u; u < 8u; ++u) {
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint unit = u * 256u + lane;
-      uint row = unit % 16u;
-      uint column = unit / 16u;
+      uint row = unit / 32u % 4u * 4u + unit % 4u;
+      uint column = unit / 128u * 8u + unit / 4u % 8u;
       uint item = tile_n * 16u + row;
-      uint k = step * 128u + column;
-      v3_tile[column * 18u + row] = in_w_w0[u];
+      ivec4 words_0 = ivec4(0);
+      ivec4 words_1 = ivec4(0);
+      [[unroll]] for (uint d = 0u; d < 4u; ++d) {
+        uint k = step * 128u + column * 4u + d;
+        words_0 |= ivec4(u8x4_values(in_w_w0[u * 4u + d].x)) << (d * 8u);
+        words_1 |= ivec4(u8x4_values(in_w_w0[u * 4u + d].y)) << (d * 8u);
+      }
+      v3_tile[(row * 8u + 0u) * 36u + column] = uint(words_0.x);
+      v3_tile[(row * 8u + 1u) * 36u + column] = uint(words_0.y);
+      v3_tile[(row * 8u + 2u) * 36u + column] = uint(words_0.z);
+      v3_tile[(row * 8u + 3u) * 36u + column] = uint(words_0.w);
+      v3_tile[(row * 8u + 4u) * 36u + column] = uint(words_1.x);
+      v3_tile[(row * 8u + 5u) * 36u + column] = uint(words_1.y);
+      v3_tile[(row * 8u + 6u) * 36u + column] = uint(words_1.z);
+      v3_tile[(row * 8u + 7u) * 36u + column] = uint(words_1.w);
     }
     barrier();
     // The next piece is on its way while this one is multiplied.
@@ -110,13 +129,15 @@ void main() {
       uint item = next * 16u + column;
       in_x_e_w0[u] = in_x.w[m * 128u + item];
     }
-    [[unroll]] for (uint u = 0u; u < 8u; ++u) {
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
       uint unit = u * 256u + lane;
-      uint row = unit % 16u;
-      uint column = unit / 16u;
+      uint row = unit / 32u % 4u * 4u + unit % 4u;
+      uint column = unit / 128u * 8u + unit / 4u % 8u;
       uint item = tile_n * 16u + row;
-      uint k = next * 128u + column;
-      in_w_w0[u] = in_w.w[item + k * 96u];
+      [[unroll]] for (uint d = 0u; d < 4u; ++d) {
+        uint k = next * 128u + column * 4u + d;
+        in_w_w0[u * 4u + d] = in_w.w[item + k * 96u];
+      }
     }
     [[unroll]] for (uint k = 0u; k < 128u; k += 32u) {
       coopmat<int8_t, gl_ScopeSubgroup, 16, 32, gl_MatrixUseA> v1_factor[2];
@@ -125,7 +146,7 @@ void main() {
       }
       [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         coopmat<int8_t, gl_ScopeSubgroup, 32, 16, gl_MatrixUseB> v3_factor;
-        coopMatLoad(v3_factor, v3_tile, (k) * 18u + (subgroup_n * 32u + j * 16u) / 8u, 18u, gl_CooperativeMatrixLayoutRowMajor);
+        coopMatLoad(v3_factor, v3_tile, (subgroup_n * 32u + j * 16u) * 36u + k / 4u, 36u, gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint i = 0u; i < 2u; ++i) {
           v4_v_sums[i * 2u + j] = coopMatMulAdd(v1_factor[i], v3_factor, v4_v_sums[i * 2u + j]);
         }
