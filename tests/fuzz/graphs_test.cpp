@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "api/states.hpp"
+#include "fuzz/forced.hpp"
 #include "fuzz/harness.hpp"
-#include "support/random.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -30,34 +30,6 @@ Place draw_place(Random& random) {
   if (kind < 30) return {" low limits", &device_with_low_limits()};
   if (kind < 45) return {" 120 workgroups along an axis", &few_groups};
   return {"", &device()};
-}
-
-struct Forced {
-  const char* name;
-  schedule::Tuning tuning;
-};
-
-Forced draw_schedule(Random& random) {
-  static const std::vector<Forced> all = {
-      {" vector_bytes=4", {.vector_bytes = 4}},
-      {" vector_bytes=8", {.vector_bytes = 8}},
-      {" workgroup=32", {.workgroup = 32}},
-      {" workgroup=128", {.workgroup = 128}},
-      {" items_in_flight=4", {.items_in_flight = 4}},
-      {" column_lanes=1", {.column_lanes = 1}},
-      {" column_lanes=4", {.column_lanes = 4}},
-      {" column_lanes=32", {.column_lanes = 32}},
-      {" persistent=false", {.persistent = false}},
-      {" online=true persistent=false", {.online = true, .persistent = false}},
-      {" parts=3", {.parts = 3}},
-      {" block=16", {.block = 16}},
-      {" matrix=true", {.matrix = true}},
-      {" matrix=false", {.matrix = false}},
-      {" tiled=true", {.tiled = true}},
-      {" tiled=false", {.tiled = false}},
-  };
-  if (random.chance(50)) return {"", {}};
-  return random.pick(all);
 }
 
 std::pair<Case, Way> draw(std::uint64_t seed) {
