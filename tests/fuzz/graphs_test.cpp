@@ -48,7 +48,6 @@ std::pair<Case, Way> draw(std::uint64_t seed) {
   options.max_ops = 14;
   options.symbols = std::string_view(place.name).find("120") == std::string_view::npos;
   way.fewer_bytes = false;  // the planner may move a few more where that is modelled faster
-  options.bf16_products = device().description().name.find("SwiftShader") == std::string::npos;
   return {random_case(seed, options), way};
 }
 
