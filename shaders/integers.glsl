@@ -32,8 +32,8 @@ int i32_mod(int x, int y) {
   int rest = i32_rem(x, y);
   int moved = rest + y;
   bool apart = (rest ^ y) < 0;
-  bool moves = apart && rest != 0;
-  return moves && y != 0 ? moved : rest;
+  bool moves = apart && rest != 0;  // by a y of 0: to the same
+  return moves ? moved : rest;
 }
 
 // x^n, wrapping.

@@ -119,6 +119,31 @@ const Found kFound[] = {
   %4 = dot batch_a=[0] batch_b=[2] contract_a=[] contract_b=[] %2 %3 : i64[3, 33, 15]
   output "y3" = %4
 })"},
+    // SwiftShader's compiler did not come to an end with the branches of sixteen elements, and took gigabytes.
+    {"RemaindersWithoutBranches", R"(graph "g" {
+  %0 = input "x0" : i8[16, 65]
+  %1 = reduce_min axes=[0, 1] %0 : i8[]
+  %2 = rem %1 %0 : i8[16, 65]
+  output "y" = %2
+})"},
+    {"RoundingWithoutBranches", R"(graph "g" {
+  %0 = input "x0" : bf16[64, 4, 1]
+  %1 = expm1 %0 : bf16[64, 4, 1]
+  %2 = cummax axis=0 exclusive=true reverse=true %0 : bf16[64, 4, 1]
+  %3 = sign %1 : bf16[64, 4, 1]
+  output "y2" = %3
+  output "y3" = %2
+})"},
+    {"LongDivisionWithoutBranches", R"(graph "g" {
+  %0 = input "x0" : i64[32, 33]
+  %1 = rem %0 %0 : i64[32, 33]
+  %2 = cummin axis=1 exclusive=true reverse=true %1 : i64[32, 33]
+  %3 = sign %1 : i64[32, 33]
+  %4 = reverse axes=[1] %3 : i64[32, 33]
+  %5 = mul %2 %4 : i64[32, 33]
+  output "y" = %5
+  output "y1" = %2
+})"},
     // Positions in rows of nothing had the type of what they are positions of.
     {"PositionsOfNothing", R"(graph "g" {
   %0 = input "x" : i64[0, 2, 1, 1]
