@@ -119,30 +119,30 @@ const Found kFound[] = {
   %4 = dot batch_a=[0] batch_b=[2] contract_a=[] contract_b=[] %2 %3 : i64[3, 33, 15]
   output "y3" = %4
 })"},
-    // SwiftShader's compiler did not come to an end with the branches of sixteen elements, and took gigabytes.
-    {"RemaindersWithoutBranches", R"(graph "g" {
-  %0 = input "x0" : i8[16, 65]
-  %1 = reduce_min axes=[0, 1] %0 : i8[]
-  %2 = rem %1 %0 : i8[16, 65]
+    // SwiftShader takes the larger of two constants for the smallest number, from which a fold starts.
+    {"LargestOfConstantPositions", R"(graph "g" {
+  %0 = input "x" : f32[3, 1]
+  %1 = argsort axis=1 descending=true count=1 %0 : i32[3, 1]
+  %2 = reduce_max axes=[0, 1] %1 : i32[]
   output "y" = %2
 })"},
-    {"RoundingWithoutBranches", R"(graph "g" {
-  %0 = input "x0" : bf16[64, 4, 1]
-  %1 = expm1 %0 : bf16[64, 4, 1]
-  %2 = cummax axis=0 exclusive=true reverse=true %0 : bf16[64, 4, 1]
-  %3 = sign %1 : bf16[64, 4, 1]
-  output "y2" = %3
-  output "y3" = %2
-})"},
-    {"LongDivisionWithoutBranches", R"(graph "g" {
-  %0 = input "x0" : i64[32, 33]
-  %1 = rem %0 %0 : i64[32, 33]
-  %2 = cummin axis=1 exclusive=true reverse=true %1 : i64[32, 33]
-  %3 = sign %1 : i64[32, 33]
-  %4 = reverse axes=[1] %3 : i64[32, 33]
-  %5 = mul %2 %4 : i64[32, 33]
-  output "y" = %5
-  output "y1" = %2
+    {"FoldsOfConstants", R"(graph "g" {
+  %0 = constant {-5} : i32[]
+  %1 = broadcast %0 : i32[3, 4]
+  %2 = reduce_max axes=[0] %1 : i32[4]
+  %3 = reduce_min axes=[0] %1 : i32[4]
+  %4 = cummax axis=0 exclusive=false reverse=false %1 : i32[3, 4]
+  %5 = constant {7} : i64[]
+  %6 = broadcast %5 : i64[3, 4]
+  %7 = reduce_max axes=[0] %6 : i64[4]
+  %8 = cummax axis=1 exclusive=true reverse=false %6 : i64[3, 4]
+  %9 = argmax axes=[1] %6 : i32[3]
+  output "y" = %2
+  output "y1" = %3
+  output "y2" = %4
+  output "y3" = %7
+  output "y4" = %8
+  output "y5" = %9
 })"},
     // Positions in rows of nothing had the type of what they are positions of.
     {"PositionsOfNothing", R"(graph "g" {
@@ -254,6 +254,55 @@ TEST(FoundByFuzzing, ItemsOfLessThanAWord) {
     for (const std::int64_t n : {1, 2, 3, 6, 7, 126}) {
       const SymbolValues sizes = {{"n", n}};
       judge(program, graph, data_for({graph, sizes, 1, false}), fmt::format("{} n={}", type, n));
+    }
+  }
+}
+
+// SwiftShader's compiler did not come to an end with the branches of sixteen elements, and took gigabytes meanwhile: of integer
+// division, of rounding to bf16, of 64-bit integers as pairs of words.
+TEST(FoundByFuzzing, CompilersComeToAnEnd) {
+  const std::pair<const char*, schedule::Tuning> all[] = {
+      {R"(graph "g" {
+  %0 = input "x0" : i8[16, 65]
+  %1 = reduce_min axes=[0, 1] %0 : i8[]
+  %2 = rem %1 %0 : i8[16, 65]
+  output "y" = %2
+})", {}},
+      {R"(graph "random 391" {
+  %0 = input "x0" : bf16[64, 4, 1]
+  %1 = expm1 %0 : bf16[64, 4, 1]
+  %2 = cummax axis=0 exclusive=true reverse=true %0 : bf16[64, 4, 1]
+  %3 = sign %1 : bf16[64, 4, 1]
+  %4 = slice starts=[4, 1, 0] steps=[1, -2, 1] %1 : bf16[1, 1, 1]
+  %5 = constant {0.25} : bf16[]
+  %6 = constant {3.75} : bf16[]
+  %7 = clamp %4 %5 %6 : bf16[1, 1, 1]
+  %8 = pow %7 %7 : bf16[1, 1, 1]
+  output "y1" = %8
+  output "y2" = %3
+  output "y3" = %2
+})", {.column_lanes = 1}},
+      {R"(graph "random 528" {
+  dim n0 min=8 max=32 multiple=4
+  %0 = input "x0" : i64[n0, n1]
+  %1 = rem %0 %0 : i64[n0, n1]
+  %2 = cummin axis=1 exclusive=true reverse=true %1 : i64[n0, n1]
+  %3 = sign %1 : i64[n0, n1]
+  %4 = reverse axes=[1] %3 : i64[n0, n1]
+  %5 = mul %2 %4 : i64[n0, n1]
+  %6 = slice starts=[0, 0] steps=[1, 1] %2 : i64[n0, n1]
+  output "y1" = %6
+  output "y2" = %5
+})", {.column_lanes = 32}},
+  };
+  for (const auto& [text, tuning] : all) {
+    const ir::Graph graph = must(ir::parse(text));
+    for (const Device* on : {&device(), &device_without_subgroups()}) {
+      Build how;
+      how.device = on;
+      how.tuning = tuning;
+      how.numerics = Numerics::strict;
+      judge(compile_graph(graph, how), graph, data_for({graph, {{"n0", 8}, {"n1", 5}}, 1, false}), "no branches");
     }
   }
 }
