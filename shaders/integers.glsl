@@ -1,31 +1,39 @@
 // 32-bit integers: division by zero is defined, and signed values are divided by their magnitudes.
 
-// x / 0 is 0.
+// x / 0 is 0. Of two numbers that are known one is chosen without a branch: SwiftShader's compiler did not come to an end
+// with the branches of sixteen elements.
 uint u32_div(uint x, uint y) {
-  return y == 0u ? 0u : x / y;
+  uint quotient = x / max(y, 1u);
+  return y == 0u ? 0u : quotient;
 }
 
 // x rem 0 is x.
 uint u32_rem(uint x, uint y) {
-  return y == 0u ? x : x % y;
+  uint rest = x % max(y, 1u);
+  return y == 0u ? x : rest;
 }
 
 // Truncates; x / 0 is 0; the smallest number divided by -1 wraps to itself.
 int i32_div(int x, int y) {
-  uint quotient = u32_div(uint(abs(x)), uint(abs(y)));
-  return (x ^ y) < 0 ? -int(quotient) : int(quotient);
+  int quotient = int(u32_div(uint(abs(x)), uint(abs(y))));
+  int negative = -quotient;
+  return (x ^ y) < 0 ? negative : quotient;
 }
 
 // The sign of the dividend; x rem 0 is x.
 int i32_rem(int x, int y) {
-  uint rest = u32_rem(uint(abs(x)), uint(abs(y)));
-  return x < 0 ? -int(rest) : int(rest);
+  int rest = int(u32_rem(uint(abs(x)), uint(abs(y))));
+  int negative = -rest;
+  return x < 0 ? negative : rest;
 }
 
 // The sign of the divisor; x mod 0 is x.
 int i32_mod(int x, int y) {
   int rest = i32_rem(x, y);
-  return y != 0 && rest != 0 && (rest ^ y) < 0 ? rest + y : rest;
+  int moved = rest + y;
+  bool apart = (rest ^ y) < 0;
+  bool moves = apart && rest != 0;  // by a y of 0: to the same
+  return moves ? moved : rest;
 }
 
 // x^n, wrapping.

@@ -1,5 +1,6 @@
 // 64-bit integers as pairs of words, low word first, for devices without native ones. pair_*
-// functions serve both signs; i64p_* and u64p_* differ.
+// functions serve both signs; i64p_* and u64p_* differ. What is known either way is chosen without a branch: a driver that
+// compiles for a CPU may not come to an end with those of sixteen elements.
 
 // Wraps.
 uvec2 pair_add(uvec2 x, uvec2 y) {
@@ -33,11 +34,17 @@ bool pair_is_negative(uvec2 x) {
 }
 
 bool u64p_lt(uvec2 x, uvec2 y) {
-  return x.y < y.y || (x.y == y.y && x.x < y.x);
+  bool high = x.y < y.y;
+  bool same = x.y == y.y;
+  bool low = x.x < y.x;
+  return high || (same && low);
 }
 
 bool i64p_lt(uvec2 x, uvec2 y) {
-  return int(x.y) < int(y.y) || (x.y == y.y && x.x < y.x);
+  bool high = int(x.y) < int(y.y);
+  bool same = x.y == y.y;
+  bool low = x.x < y.x;
+  return high || (same && low);
 }
 
 uvec2 u64p_min(uvec2 x, uvec2 y) {
@@ -62,7 +69,8 @@ uvec2 u64p_abs(uvec2 x) {
 
 // The smallest number stays itself.
 uvec2 i64p_abs(uvec2 x) {
-  return pair_is_negative(x) ? pair_neg(x) : x;
+  uvec2 negated = pair_neg(x);
+  return pair_is_negative(x) ? negated : x;
 }
 
 uvec2 u64p_sign(uvec2 x) {
@@ -70,31 +78,35 @@ uvec2 u64p_sign(uvec2 x) {
 }
 
 uvec2 i64p_sign(uvec2 x) {
-  return pair_is_negative(x) ? uvec2(0xffffffffu) : u64p_sign(x);
+  uvec2 sign = u64p_sign(x);
+  return pair_is_negative(x) ? uvec2(0xffffffffu) : sign;
 }
 
 // By the low six bits of y.
 uvec2 pair_shift_left(uvec2 x, uvec2 y) {
-  uint amount = y.x & 63u;
-  if (amount == 0u) return x;
-  if (amount >= 32u) return uvec2(0u, x.x << (amount - 32u));
-  return uvec2(x.x << amount, x.y << amount | x.x >> (32u - amount));
+  uint amount = y.x & 31u;
+  uint carried = x.x >> 1 >> (31u - amount);
+  uvec2 near = uvec2(x.x << amount, x.y << amount | carried);
+  uvec2 far = uvec2(0u, near.x);
+  return (y.x & 32u) != 0u ? far : near;
 }
 
 // By the low six bits of y, filling with zeros.
 uvec2 u64p_shift_right(uvec2 x, uvec2 y) {
-  uint amount = y.x & 63u;
-  if (amount == 0u) return x;
-  if (amount >= 32u) return uvec2(x.y >> (amount - 32u), 0u);
-  return uvec2(x.x >> amount | x.y << (32u - amount), x.y >> amount);
+  uint amount = y.x & 31u;
+  uint carried = x.y << 1 << (31u - amount);
+  uvec2 near = uvec2(x.x >> amount | carried, x.y >> amount);
+  uvec2 far = uvec2(near.y, 0u);
+  return (y.x & 32u) != 0u ? far : near;
 }
 
 // By the low six bits of y, filling with the sign.
 uvec2 i64p_shift_right(uvec2 x, uvec2 y) {
-  return pair_is_negative(x) ? ~u64p_shift_right(~x, y) : u64p_shift_right(x, y);
+  uvec2 filling = uvec2(pair_is_negative(x) ? 0xffffffffu : 0u);
+  return u64p_shift_right(x ^ filling, y) ^ filling;
 }
 
-// Long division, one bit a step: the quotient, and the remainder in `rest`. y is not zero.
+// Long division, one bit a step: the quotient, and the remainder in `rest`: for a y of zero, x.
 uvec2 pair_divide(uvec2 x, uvec2 y, out uvec2 rest) {
   uvec2 quotient = uvec2(0u);
   rest = uvec2(0u);
@@ -103,10 +115,11 @@ uvec2 pair_divide(uvec2 x, uvec2 y, out uvec2 rest) {
     rest = uvec2(rest.x << 1 | x.y >> 31, rest.y << 1 | rest.x >> 31);
     x = uvec2(x.x << 1, x.y << 1 | x.x >> 31);
     quotient = uvec2(quotient.x << 1, quotient.y << 1 | quotient.x >> 31);
-    if (carry || !u64p_lt(rest, y)) {
-      rest = pair_sub(rest, y);
-      quotient.x |= 1u;
-    }
+    bool below = u64p_lt(rest, y);
+    bool fits = carry || !below;
+    uvec2 less = pair_sub(rest, y);
+    rest = fits ? less : rest;
+    quotient.x |= uint(fits);
   }
   return quotient;
 }
@@ -114,12 +127,12 @@ uvec2 pair_divide(uvec2 x, uvec2 y, out uvec2 rest) {
 // x / 0 is 0.
 uvec2 u64p_div(uvec2 x, uvec2 y) {
   uvec2 rest;
-  return y == uvec2(0u) ? y : pair_divide(x, y, rest);
+  uvec2 quotient = pair_divide(x, y, rest);
+  return y == uvec2(0u) ? y : quotient;
 }
 
 // x rem 0 is x.
 uvec2 u64p_rem(uvec2 x, uvec2 y) {
-  if (y == uvec2(0u)) return x;
   uvec2 rest;
   pair_divide(x, y, rest);
   return rest;
@@ -133,27 +146,33 @@ uvec2 u64p_mod(uvec2 x, uvec2 y) {
 // Truncates; x / 0 is 0; the smallest number divided by -1 wraps to itself.
 uvec2 i64p_div(uvec2 x, uvec2 y) {
   uvec2 quotient = u64p_div(i64p_abs(x), i64p_abs(y));
-  return pair_is_negative(x ^ y) ? pair_neg(quotient) : quotient;
+  uvec2 negated = pair_neg(quotient);
+  return pair_is_negative(x ^ y) ? negated : quotient;
 }
 
 // The sign of the dividend; x rem 0 is x.
 uvec2 i64p_rem(uvec2 x, uvec2 y) {
   uvec2 rest = u64p_rem(i64p_abs(x), i64p_abs(y));
-  return pair_is_negative(x) ? pair_neg(rest) : rest;
+  uvec2 negated = pair_neg(rest);
+  return pair_is_negative(x) ? negated : rest;
 }
 
 // The sign of the divisor; x mod 0 is x.
 uvec2 i64p_mod(uvec2 x, uvec2 y) {
   uvec2 rest = i64p_rem(x, y);
-  bool other_sign = y != uvec2(0u) && rest != uvec2(0u) && pair_is_negative(rest ^ y);
-  return other_sign ? pair_add(rest, y) : rest;
+  uvec2 moved = pair_add(rest, y);
+  bool some = rest != uvec2(0u);
+  bool apart = pair_is_negative(rest ^ y);
+  bool moves = some && apart;  // by a y of zero: to the same
+  return moves ? moved : rest;
 }
 
 // x^n, wrapping.
 uvec2 u64p_pow(uvec2 x, uvec2 n) {
   uvec2 result = uvec2(1u, 0u);
   while (n != uvec2(0u)) {
-    if ((n.x & 1u) != 0u) result = pair_mul(result, x);
+    uvec2 times = pair_mul(result, x);
+    result = (n.x & 1u) != 0u ? times : result;
     x = pair_mul(x, x);
     n = uvec2(n.x >> 1 | n.y << 31, n.y >> 1);
   }

@@ -44,16 +44,18 @@ float f16_round(float x) {
   return uintBitsToFloat(magnitude > 0x7f800000u ? 0x7fc00000u : value);
 }
 
-// The bits of the nearest bf16, halves to even; NaN becomes the canonical 0x7fc0.
+// The bits of the nearest bf16, halves to even; NaN becomes the canonical 0x7fc0. Selects here, too.
 uint bf16_bits(float x) {
   uint bits = floatBitsToUint(x);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
-  return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  uint rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded;
 }
 
 // The value of bf16 bits, exactly; NaN becomes the canonical quiet one. High bits must be zero.
 float bf16_value(uint bits) {
-  return uintBitsToFloat((bits & 0x7fffu) > 0x7f80u ? 0x7fc00000u : bits << 16);
+  uint value = bits << 16;
+  value = (bits & 0x7fffu) > 0x7f80u ? 0x7fc00000u : value;
+  return uintBitsToFloat(value);
 }
 
 // The nearest bf16, halves to even.

@@ -192,18 +192,19 @@ Result<std::string> code_of(Stage stage, const codegen::Kernel& kernel, const ru
 Result<std::string> explain_plan(runtime::Program& program, Stage stage, const plan::Measured& measured = {}) {
   VKF_TRY(unfused, program.unfused_plan());
   const SymbolValues symbols = program.nominal();
-  if (stage == Stage::plan) return plan::to_text(program.plan(), unfused, symbols, measured);
-  VKF_TRY(variant, program.variant(symbols));
+  VKF_TRY(variant, program.variant(symbols));  // known since the program was made
+  const plan::Plan& plan = program.plan_of(*variant);
+  if (stage == Stage::plan) return plan::to_text(plan, unfused, symbols, measured);
   std::vector<plan::KernelFigures> figures;
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
     figures.push_back(variant->steps[i].alias ? plan::KernelFigures{} : figures_of(*program.context(), variant->kernels[i].back()));
   }
-  if (stage == Stage::json) return plan::to_json(program.plan(), unfused, symbols, figures, measured);
+  if (stage == Stage::json) return plan::to_json(plan, unfused, symbols, figures, measured);
   std::vector<std::string> code(variant->kernels.size());
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
     for (const codegen::Kernel& kernel : variant->kernels[i]) code[i] += (code[i].empty() ? "" : "\n") + kernel.glsl;
   }
-  return plan::to_html(program.plan(), unfused, symbols, figures, code, measured);
+  return plan::to_html(plan, unfused, symbols, figures, code, measured);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Submission {
     state_->variant = variant;
     std::optional<plan::Memory> own;
     if (!donations.inputs.empty()) {
-      VKF_TRY(planned, plan::plan_memory(program_->plan(), bindings_.symbols, variant->steps, donations));
+      VKF_TRY(planned, plan::plan_memory(program_->plan_of(*variant), bindings_.symbols, variant->steps, donations));
       own = std::move(planned);
     }
     const plan::Memory& memory = own ? *own : variant->memory;

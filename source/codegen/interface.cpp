@@ -8,6 +8,18 @@
 
 namespace vkfuse::codegen {
 
+namespace {
+
+/// Calls of f32_min and f32_max as such of what they are where no execution mode keeps NaN.
+std::string with_nan_in_bits(std::string text) {
+  for (const std::string_view call : {"f32_min(", "f32_max("}) {
+    for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) text.insert(at + call.size() - 1, "_bits");
+  }
+  return text;
+}
+
+}  // namespace
+
 Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
                  const Target& target, const EmitOptions& options, std::vector<std::string> node_names)
     : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), target_(target), options_(options), dialect_(dialect_of(target)),
@@ -186,7 +198,8 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
   const std::string shared = shared_.take();
   std::string customs;
   for (const auto& function : custom_functions_) customs += function.second + "\n";
-  const std::string body = shared + (shared.empty() ? "" : "\n") + customs + functions_.take() + main_.take();
+  std::string body = shared + (shared.empty() ? "" : "\n") + customs + functions_.take() + main_.take();
+  if (!keeps_nan_.f32) body = with_nan_in_bits(std::move(body));
   const std::string prelude = ops::prelude_for(body);
   if (!options_.only_keys) kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
   // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the calls,

@@ -16,13 +16,19 @@ bool Items::is_loaded_whole(ValueId id) const {
 
 void Items::sort_values() {
   std::vector<bool> used_by_element(loops_.values.size(), false);
+  std::vector<bool> inside(loops_.values.size(), false);  // known in the function of an element alone
+  const auto needs_element = [&](const std::vector<ValueId>& ids) { return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return inside[id]; }); };
   std::vector<ValueId> whole;
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (is_literal(id)) continue;
+    const Value& value = loops_.values[id];
     if (is_loaded_whole(id)) {
       whole.push_back(id);
+      inside[id] = true;
       if (is_vector(id)) vectors_.push_back(id);
-    } else if (schedule::varies_in_item(loops_, schedule_, loops_.values[id])) {
+    } else if (schedule::varies_in_item(loops_, schedule_, value) || needs_element(value.operands) || needs_element(value.data)) {
+      // Of what a tile's columns have in common, too, once it has gone through shared memory.
+      inside[id] = true;
       per_element_.push_back(id);
     } else {
       per_item_.push_back(id);

@@ -129,6 +129,17 @@ void Rows::find_scale_of_items(ValueId fold, const std::vector<int>& readers) {
   }
 }
 
+/// What a fold is given. A whole number that is the same for all elements may be a constant, and SwiftShader's compiler takes the
+/// larger of one and the smallest number, which a fold starts from, for that: it is not to know it.
+std::string Rows::folded(Scope& scope, ValueId operand) const {
+  const std::string text = use(scope, operand);
+  const Value& value = loops_.values[operand];
+  const DType type = dtype_of(value);
+  if (value.axes != 0 || is_float(type) || type == DType::boolean) return text;
+  if (size_of(type) == 8 && !dialect_.native_int64) return fmt::format("({} ^ uvec2({}, 0u))", text, hidden_bit_);
+  return fmt::format("({} ^ {}({}))", text, ops::glsl_type(ops::lane_of(type), dialect_.native_int64), hidden_bit_);
+}
+
 /// One more element for a fold's accumulators.
 void Rows::fold_element(Scope& scope, const FoldText& fold) {
   Writer& out = *scope.out;
@@ -142,7 +153,7 @@ void Rows::fold_element(Scope& scope, const FoldText& fold) {
     out.line("{0} = {0}_more;", sum);
     return;
   }
-  const std::string operand = use(scope, value.operands[0]);
+  const std::string operand = folded(scope, value.operands[0]);
   const std::vector<FoldField>& fields = fold.fields;
   if (fold.fours) {
     out.line("{}_x = {};", fold.name, operand);
@@ -163,7 +174,7 @@ void Rows::scan_element(const Pass& pass, const Body& body, const ScanText& scan
   const ValueId id = scan.fold.id;
   const DType type = dtype_of(loops_.values[id]);
   const std::string& name = value_names_[id];
-  const std::string operand = use(scope, loops_.values[id].operands[0]);
+  const std::string operand = folded(scope, loops_.values[id].operands[0]);
   const std::string running = body.totals ? scan.total : in_block(pass, scan.fold).fields[0].name;
   if (!scan.exclusive) scope.out->line("{}({}, {});", scan.fold.join, running, operand);
   if (body.totals) {

@@ -90,6 +90,7 @@ class Rows : public Emitter {
   Result<void> element_function(Pass& pass, std::size_t number);
   void find_folded_products();
   void find_scale_of_items(ValueId fold, const std::vector<int>& readers);
+  [[nodiscard]] std::string folded(Scope& scope, ValueId operand) const;
   void fold_element(Scope& scope, const FoldText& fold);
   void scan_element(const Pass& pass, const Body& body, const ScanText& scan, Scope& scope);
   void write_function(const Pass& pass, Body& body, const std::string& text, const std::string& comment);

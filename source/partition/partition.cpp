@@ -55,7 +55,9 @@ std::optional<Mechanism> mechanism_named(std::string_view name) { return named(k
 std::optional<Policy> policy_named(std::string_view name) { return named(kPolicies, name); }
 
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options) {
-  const Facts facts(graph, schedule::nominal_symbols(graph));
+  SymbolValues sizes = options.sizes;
+  sizes.merge(schedule::nominal_symbols(graph));
+  const Facts facts(graph, std::move(sizes));
   Search search(facts, target, options);
   VKF_CHECK_OK(search.start());
   if (options.fusion && options.policy == Policy::bytes) by_bytes(search, options);

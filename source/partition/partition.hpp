@@ -54,6 +54,7 @@ struct Options {
   bool fusion = true;  ///< off: one kernel per op
   Policy policy = Policy::bytes;
   std::set<Mechanism> without;
+  SymbolValues sizes;  ///< that stand for symbols; of one that is missing, the nominal one
   [[nodiscard]] bool has(Mechanism mechanism) const { return without.count(mechanism) == 0; }
 };
 

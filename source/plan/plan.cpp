@@ -40,7 +40,8 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   VKF_TRY(plan, make_plan_as_is(std::move(graph), target, options));
   if (!split) return plan;
   // Which is faster is decided at the sizes that stand for symbols, as everything else is.
-  const SymbolValues symbols = schedule::nominal_symbols(plan.graph);
+  SymbolValues symbols = options.sizes;
+  symbols.merge(schedule::nominal_symbols(plan.graph));
   auto other = make_plan_as_is(*std::move(split), target, options);
   const auto whole = totals(plan, symbols);
   const auto in_parts = other ? totals(*other, symbols) : Result<Totals>(std::move(other).error());

@@ -24,7 +24,10 @@ Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const std::vec
   const vulkan::Placement main = expected_placement(device, vulkan::BufferKind::device);
   MemoryUse use;
   use.arena = static_cast<std::uint64_t>(memory.arena_bytes);
-  for (const auto& [id, bytes] : constants_read_) use.constants += buffer_bytes(static_cast<std::int64_t>(bytes->size()));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, bytes] : constants_read_) use.constants += buffer_bytes(static_cast<std::int64_t>(bytes->size()));
+  }
   for (ir::NodeId id : plan_.graph.inputs()) {
     VKF_TRY(bytes, bytes_of(id, symbols));
     use.inputs += buffer_bytes(bytes);
@@ -45,8 +48,20 @@ Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const std::vec
 
 Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
   if (const auto known = known_variant(symbols)) return memory_of(symbols, known->steps, known->memory);
-  VKF_TRY(steps, symbols.empty() ? plan::schedule_all(plan_, symbols, options_.tuning) : forms_->schedule(symbols));
-  VKF_TRY(memory, plan::plan_memory(plan_, symbols, steps));
+  std::vector<plan::Scheduled> steps;
+  plan::Memory memory;
+  const auto lay_out = [&](const plan::Plan& plan, Result<std::vector<plan::Scheduled>> scheduled) -> Result<void> {
+    if (!scheduled) return std::move(scheduled).error();
+    VKF_TRY(made, plan::plan_memory(plan, symbols, *scheduled));
+    steps = *std::move(scheduled);
+    memory = std::move(made);
+    return {};
+  };
+  if (symbols.empty()) {
+    VKF_CHECK_OK(lay_out(plan_, plan::schedule_all(plan_, symbols, options_.tuning)));
+  } else {
+    VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) { return lay_out(other ? other->plan : plan_, forms.schedule(symbols)); }));
+  }
   return memory_of(symbols, steps, memory);
 }
 
@@ -54,17 +69,15 @@ Result<void> Program::check_memory(const Variant& variant, const plan::Memory& m
   VKF_TRY(use, memory_of(variant.symbols, variant.steps, memory));
   for (const std::int64_t bytes : memory.pieces) VKF_CHECK_OK(check_size(plan_.target, "What a segment leaves of partial results", static_cast<std::uint64_t>(bytes)));
   std::uint64_t missing = 0;  // constants that no program has uploaded
-  std::set<ir::NodeId> own;    // those of this one need not be looked for among those of all
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [id, constant] : constants_) own.insert(id);
-  }
   std::set<const void*> counted;
+  std::unique_lock<std::mutex> lock(mutex_);
   for (const auto& [id, bytes] : constants_read_) {
-    if (own.count(id) != 0 || !counted.insert(bytes.get()).second || context_->constants().has(bytes)) continue;
+    // Those of this program need not be looked for among those of all.
+    if (constants_.count(id) != 0 || !counted.insert(bytes.get()).second || context_->constants().has(bytes)) continue;
     VKF_CHECK_OK(check_size(plan_.target, fmt::format("The constant %{}", id), buffer_bytes(static_cast<std::int64_t>(bytes->size()))));
     missing += buffer_bytes(static_cast<std::int64_t>(bytes->size()));
   }
+  lock.unlock();
   std::uint64_t needed = use.arena + missing + (ports ? use.inputs + use.outputs : 0);
   const vulkan::Device& device = *context_->device();
   const bool shared_heap = expected_placement(device, vulkan::BufferKind::device).heap == expected_placement(device, vulkan::BufferKind::upload).heap;

@@ -11,6 +11,7 @@ namespace vkfuse::runtime {
 namespace {
 
 constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgotten
+constexpr std::size_t kMaxPlans = 8;      // beside the first; the last has one kernel per op, which is possible at all sizes
 
 /// What the graph has a use for: 16-bit floats, lanes that fold across each other, and what multiplies many narrow numbers at once.
 std::vector<Rung> rungs_for(const ir::Graph& graph) {
@@ -71,12 +72,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   VKF_TRY(plan, options.plan.empty() ? plan::make_plan(std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
   plan_ = std::move(plan);
   inputs_ = inputs_as_written(graph, plan_.graph);
-  for (const plan::Step& step : plan_.steps) {
-    for (ir::NodeId id : step.segment.reads) {
-      const auto* constant = std::get_if<ir::ConstantPayload>(&plan_.graph.node(id).payload);
-      if (constant != nullptr) constants_read_.emplace(id, constant->bytes);
-    }
-  }
+  note_constants(plan_);
   codegen::EmitOptions emitting;
   emitting.numerics = options.numerics;
   forms_ = std::make_unique<Forms>(plan_, options.tuning, emitting);
@@ -99,6 +95,48 @@ Result<void> Program::check(Context& context, const ir::Graph& graph, const Prog
   std::vector<std::shared_ptr<Forms::Compiled>> known;
   VKF_TRY(variant, program.write_variant(program.nominal(), known));
   static_cast<void>(variant);
+  return {};
+}
+
+void Program::note_constants(const plan::Plan& plan) {
+  for (const plan::Step& step : plan.steps) {
+    for (ir::NodeId id : step.segment.reads) {
+      const auto* constant = std::get_if<ir::ConstantPayload>(&plan.graph.node(id).payload);
+      if (constant != nullptr) constants_read_.emplace(id, constant->bytes);
+    }
+  }
+}
+
+Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols) const {
+  partition::Options planning = options_.planning;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    planning.fusion = options_.fusion && others_.size() + 1 < kMaxPlans;
+  }
+  planning.sizes = symbols;
+  planning.without.insert(partition::Mechanism::statistics);  // that makes another graph, and values are known by those of this one
+  VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
+  codegen::EmitOptions emitting;
+  emitting.numerics = options_.numerics;
+  return std::make_shared<Planned>(std::move(plan), options_.tuning, emitting);
+}
+
+Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& attempt) {
+  Result<void> first = attempt(*forms_, nullptr);
+  if (first) return first;
+  std::vector<std::shared_ptr<Planned>> others;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    others = others_;
+  }
+  for (const std::shared_ptr<Planned>& other : others) {
+    if (attempt(other->forms, other)) return {};
+  }
+  auto made = plan_again(symbols);
+  if (!made || !attempt((*made)->forms, *made)) return first;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (others_.size() < kMaxPlans) others_.push_back(*made);  // another thread may have made as many meanwhile
+  note_constants((*made)->plan);
   return {};
 }
 
@@ -160,52 +198,61 @@ Result<void> Program::compile_kernels(Variant& variant, const std::vector<std::s
   return {};
 }
 
-Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known) const {
+Result<void> Program::write_fixed(Variant& variant) const {
+  std::map<std::size_t, schedule::Tuning> tuned;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tuned = tuned_;
+  }
+  const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
+    const auto tuning = tuned.find(step);
+    if (tuning == tuned.end()) return std::nullopt;
+    auto schedule = schedule::best(plan_.graph, loops, plan_.target, tuning->second);
+    if (!schedule) return std::nullopt;
+    segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *schedule);
+    return plan::Scheduled{std::move(run), *std::move(schedule), std::nullopt, {}};
+  };
+  VKF_TRY(steps, plan::schedule_all(plan_, {}, options_.tuning, choose));
+  variant.steps = std::move(steps);
+  codegen::EmitOptions emitting;
+  emitting.numerics = options_.numerics;
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    VKF_TRY(kernels, write_kernels(plan_, i, variant.steps[i], emitting));
+    variant.kernels.push_back(std::move(kernels));
+  }
+  return {};
+}
+
+Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known) {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
-  if (!symbols.empty()) {
-    VKF_TRY(written, forms_->write(symbols));
-    variant->steps = std::move(written.steps);
-    variant->kernels = std::move(written.kernels);
-    known = std::move(written.compiled);
+  if (symbols.empty()) {
+    VKF_CHECK_OK(write_fixed(*variant));
   } else {
-    std::map<std::size_t, schedule::Tuning> tuned;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      tuned = tuned_;
-    }
-    const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
-      const auto tuning = tuned.find(step);
-      if (tuning == tuned.end()) return std::nullopt;
-      auto schedule = schedule::best(plan_.graph, loops, plan_.target, tuning->second);
-      if (!schedule) return std::nullopt;
-      segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *schedule);
-      return plan::Scheduled{std::move(run), *std::move(schedule), std::nullopt, {}};
-    };
-    VKF_TRY(steps, plan::schedule_all(plan_, symbols, options_.tuning, choose));
-    variant->steps = std::move(steps);
-    codegen::EmitOptions emitting;
-    emitting.numerics = options_.numerics;
-    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-      VKF_TRY(kernels, write_kernels(plan_, i, variant->steps[i], emitting));
-      variant->kernels.push_back(std::move(kernels));
-    }
+    VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) -> Result<void> {
+      VKF_TRY(written, forms.write(symbols));
+      variant->other = other;
+      variant->steps = std::move(written.steps);
+      variant->kernels = std::move(written.kernels);
+      known = std::move(written.compiled);
+      return {};
+    }));
   }
-  VKF_TRY(memory, plan::plan_memory(plan_, symbols, variant->steps));
+  VKF_TRY(memory, plan::plan_memory(plan_of(*variant), symbols, variant->steps));
   variant->memory = std::move(memory);
   return variant;
 }
 
-Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) const {
+Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) {
   std::vector<std::shared_ptr<Forms::Compiled>> known;
   VKF_TRY(variant, write_variant(symbols, known));
   VKF_CHECK_OK(compile_kernels(*variant, known));
   return std::shared_ptr<const Variant>(std::move(variant));
 }
 
-Result<Forms::WrittenStep> Program::write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const {
-  if (!symbols.empty()) return forms_->write_step(step, symbols, tuning);
-  VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, symbols));
+Result<Forms::WrittenStep> Program::write_step(const Variant& variant, std::size_t step, const schedule::Tuning& tuning) const {
+  if (!variant.symbols.empty()) return (variant.other ? variant.other->forms : *forms_).write_step(step, variant.symbols, tuning);
+  VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, {}));
   VKF_TRY(schedule, schedule::best(plan_.graph, loops, plan_.target, tuning));
   Forms::WrittenStep written;
   written.scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, schedule);
@@ -217,13 +264,13 @@ Result<Forms::WrittenStep> Program::write_step(std::size_t step, const SymbolVal
   return written;
 }
 
-void Program::adopt(const SymbolValues& symbols, const std::map<std::size_t, schedule::Tuning>& tunings) {
+void Program::adopt(const Variant& variant, const std::map<std::size_t, schedule::Tuning>& tunings) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [step, tuning] : tunings) {
-    if (symbols.empty()) {
+    if (variant.symbols.empty()) {
       tuned_[step] = tuning;
     } else {
-      forms_->tune(step, symbols, tuning);
+      (variant.other ? variant.other->forms : *forms_).tune(step, variant.symbols, tuning);
     }
   }
   variants_.clear();
@@ -284,6 +331,7 @@ Result<Ranges> Program::constant_ranges() {
 }
 
 Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges) const {
+  const std::vector<plan::Step>& steps = plan_of(variant).steps;
   const auto overlap = [&](ir::NodeId a, ir::NodeId b) {
     const vulkan::BufferRange& x = ranges.at(a);
     const vulkan::BufferRange& y = ranges.at(b);
@@ -295,17 +343,17 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
     }
     return std::string();
   };
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
     if (is_in_place(variant, ranges, i)) continue;  // nothing is written
-    for (ir::NodeId stored : plan_.steps[i].segment.stores) {
+    for (ir::NodeId stored : steps[i].segment.stores) {
       const std::string output = name_of_output(stored);
       if (output.empty()) continue;
-      for (std::size_t k = 0; k < plan_.steps.size(); ++k) {
-        const segment::Segment& segment = plan_.steps[k].segment;
+      for (std::size_t k = 0; k < steps.size(); ++k) {
+        const segment::Segment& segment = steps[k].segment;
         for (std::size_t r = 0; r < segment.reads.size(); ++r) {
           if (k < i || !overlap(stored, segment.reads[r])) continue;
-          const bool produced = std::find(plan_.steps[i].segment.stores.begin(), plan_.steps[i].segment.stores.end(), segment.reads[r]) !=
-                                plan_.steps[i].segment.stores.end();
+          const bool produced = std::find(steps[i].segment.stores.begin(), steps[i].segment.stores.end(), segment.reads[r]) !=
+                                steps[i].segment.stores.end();
           const bool same_place = k == i && plan::reads_own_place(variant.steps[k], segment.reads[r], stored) &&
                                   ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
                                   size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);

@@ -34,9 +34,18 @@ struct Pace {
   void note(double microseconds);
 };
 
+/// A plan of the program's graph, and the texts of its kernels.
+struct Planned {
+  Planned(plan::Plan made, schedule::Tuning tuning, codegen::EmitOptions emitting) : plan(std::move(made)), forms(plan, std::move(tuning), std::move(emitting)) {}
+  plan::Plan plan;
+  Forms forms;
+};
+
 /// What a run needs at one set of sizes; no device memory yet.
 struct Variant {
   SymbolValues symbols;
+  /// Set: a kernel of the program's plan is impossible at these sizes, and this plan is run in its place.
+  std::shared_ptr<Planned> other;
   std::vector<plan::Scheduled> steps;
   /// Per step, one per dispatch. Those of an alias are compiled when a run copies it.
   std::vector<std::vector<codegen::Kernel>> kernels;
@@ -92,6 +101,8 @@ class Program {
   static Result<void> check(Context& context, const ir::Graph& graph, const ProgramOptions& options);
 
   [[nodiscard]] const plan::Plan& plan() const { return plan_; }
+  /// The plan that a variant runs: of the same graph, as a rule plan().
+  [[nodiscard]] const plan::Plan& plan_of(const Variant& variant) const { return variant.other ? variant.other->plan : plan_; }
   [[nodiscard]] const std::shared_ptr<Context>& context() const { return context_; }
   [[nodiscard]] const ProgramOptions& options() const { return options_; }
   /// Input nodes of the plan's graph in the order in which the program has them.
@@ -127,10 +138,10 @@ class Program {
                            const vulkan::TimestampPool* timestamps = nullptr) const;
 
   /// A step as it would run with another tuning.
-  [[nodiscard]] Result<Forms::WrittenStep> write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const;
-  /// Steps run with these tunings from now on, at these sizes and those that share texts with them. Runs that have begun end as
-  /// they began.
-  void adopt(const SymbolValues& symbols, const std::map<std::size_t, schedule::Tuning>& tunings);
+  [[nodiscard]] Result<Forms::WrittenStep> write_step(const Variant& variant, std::size_t step, const schedule::Tuning& tuning) const;
+  /// Steps run with these tunings from now on, at the variant's sizes and those that share texts with them. Runs that have begun end
+  /// as they began.
+  void adopt(const Variant& variant, const std::map<std::size_t, schedule::Tuning>& tunings);
   /// How often something was adopted.
   [[nodiscard]] std::uint64_t adoptions() const { return adoptions_; }
 
@@ -155,11 +166,19 @@ class Program {
   [[nodiscard]] bool is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const;
   [[nodiscard]] std::shared_ptr<const Variant> known_variant(const SymbolValues& symbols);
   Result<MemoryUse> memory_of(const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps, const plan::Memory& memory) const;
-  Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols) const;
+  Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols);
   /// Plans; nothing is compiled.
   Result<void> prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options);
   /// Schedules and kernel texts for these sizes; nothing is compiled.
-  Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known) const;
+  Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known);
+  /// Of a graph without symbols.
+  Result<void> write_fixed(Variant& variant) const;
+  using Attempt = std::function<Result<void>(Forms&, const std::shared_ptr<Planned>&)>;
+  /// Tries what a plan is needed for with the program's own, then with those that other sizes have needed, then with one that is made
+  /// for these sizes. If that fails too, the first error.
+  Result<void> with_plan_for(const SymbolValues& symbols, const Attempt& attempt);
+  Result<std::shared_ptr<Planned>> plan_again(const SymbolValues& symbols) const;
+  void note_constants(const plan::Plan& plan);
   /// `known`: one entry per step, or none; see Forms::Written.
   Result<void> compile_kernels(Variant& variant, const std::vector<std::shared_ptr<Forms::Compiled>>& known) const;
 
@@ -169,8 +188,9 @@ class Program {
   plan::Plan plan_;
   std::unique_ptr<Forms> forms_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;
-  std::map<ir::NodeId, ir::Bytes> constants_read_;  ///< by some step
   mutable std::mutex mutex_;
+  std::map<ir::NodeId, ir::Bytes> constants_read_;  ///< by some step of some plan
+  std::vector<std::shared_ptr<Planned>> others_;    ///< plans for sizes at which the first one is impossible
   std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
   std::map<std::size_t, schedule::Tuning> tuned_;  ///< where the graph has no symbols
   std::atomic<std::uint64_t> adoptions_ = 0;

@@ -138,7 +138,7 @@ Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Variant& v
 bool Program::is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const {
   const std::optional<plan::Alias>& alias = variant.steps[step].alias;
   if (!alias) return false;
-  const vulkan::BufferRange& own = ranges.at(plan_.steps[step].segment.stores[0]);
+  const vulkan::BufferRange& own = ranges.at(plan_of(variant).steps[step].segment.stores[0]);
   const vulkan::BufferRange& behind = ranges.at(alias->of);
   return own.buffer->number() == behind.buffer->number() && own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
 }

@@ -70,13 +70,13 @@ double number_at(DType dtype, std::span<const std::byte> bytes, std::size_t inde
 /// A step on buffers of its own.
 class Bench {
  public:
-  Bench(Program& program, const SymbolValues& symbols, std::size_t step) : program_(program), context_(*program.context()), symbols_(symbols), step_(step) {}
+  Bench(Program& program, const Variant& variant, std::size_t step)
+      : program_(program), context_(*program.context()), symbols_(variant.symbols), segment_(program.plan_of(variant).steps[step].segment) {}
 
   /// False: there is no room.
   Result<bool> prepare() {
-    const segment::Segment& segment = program_.plan().steps[step_].segment;
     std::uint64_t needed = 0;
-    for (const std::vector<ir::NodeId>* ids : {&segment.reads, &segment.stores}) {
+    for (const std::vector<ir::NodeId>* ids : {&segment_.reads, &segment_.stores}) {
       for (ir::NodeId id : *ids) {
         VKF_TRY(bytes, program_.bytes_of(id, symbols_));
         bytes_[id] = bytes;
@@ -88,7 +88,7 @@ class Bench {
       VKF_TRY(buffer, vulkan::Buffer::create(context_.device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
       buffers_.emplace(id, std::move(buffer));
     }
-    for (ir::NodeId id : segment.reads) {
+    for (ir::NodeId id : segment_.reads) {
       VKF_CHECK_OK(context_.upload(buffers_.at(id), 0, pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
     }
     return true;
@@ -111,7 +111,7 @@ class Bench {
     constexpr std::uint32_t kElse = 0xa5a5a5a5u;
     VKF_TRY(commands, vulkan::CommandBuffer::create(context_.device()));
     VKF_CHECK_OK(commands.begin());
-    const std::vector<ir::NodeId>& stores = program_.plan().steps[step_].segment.stores;
+    const std::vector<ir::NodeId>& stores = segment_.stores;
     for (ir::NodeId id : stores) commands.fill({&buffers_.at(id), 0, buffers_.at(id).size()}, kElse);
     commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
     record(commands, candidate);
@@ -181,7 +181,7 @@ class Bench {
   Program& program_;
   Context& context_;
   const SymbolValues& symbols_;
-  std::size_t step_;
+  const segment::Segment& segment_;
   std::map<ir::NodeId, std::int64_t> bytes_;
   std::map<ir::NodeId, vulkan::Buffer> buffers_;
   std::optional<vulkan::TimestampPool> stamps_;
@@ -226,7 +226,7 @@ class Tuner {
       tell();
     }
     if (!found.empty()) {
-      program_.adopt(symbols_, found);
+      program_.adopt(*variant, found);
       VKF_TRY(ready, program_.variant(symbols_));  // compiled already: the next run begins at once
       static_cast<void>(ready);
     }
@@ -268,7 +268,7 @@ class Tuner {
     std::set<std::string> known = {texts_of(variant.kernels[step])};
     for (const schedule::Tuning& tuning : tunings) {
       if (is_over()) break;
-      auto written = program_.write_step(step, symbols_, tuning);
+      auto written = program_.write_step(variant, step, tuning);
       if (!written || !schedule::keeps_chains_short(written->scheduled.loops, written->scheduled.schedule)) continue;
       if (!known.insert(texts_of(written->kernels)).second) continue;
       Candidate one;
@@ -286,7 +286,7 @@ class Tuner {
 
   /// Nothing at all: the budget was over before there was an answer.
   Result<std::optional<Found>> measure(const Variant& variant, std::size_t step, const std::vector<schedule::Tuning>& tunings) {
-    Bench bench(program_, symbols_, step);
+    Bench bench(program_, variant, step);
     VKF_TRY(fits, bench.prepare());
     if (!fits) return std::optional<Found>(Found());
     Candidate standard;

@@ -89,7 +89,8 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
     const Expr rest = offset - flat_position(loops);
     if (!guards.empty() || !rest.is_constant()) return {AccessKind::element, word};
     const std::int64_t alignment = index::alignment_of(rest, count);
-    return alignment >= count ? AccessPlan{AccessKind::vector, std::max(widest, 4)} : AccessPlan{AccessKind::element, word};
+    // Items of less than a word begin inside of one.
+    return alignment >= count && widest >= word ? AccessPlan{AccessKind::vector, widest} : AccessPlan{AccessKind::element, word};
   }
   for (const segment::Guard& guard : guards) {
     if (!uniform_guard(loops, schedule, guard)) return {AccessKind::element, word};

@@ -264,6 +264,16 @@ void plan_transposed(const Problem& problem, Schedule& schedule) {
   for (const TransposedLoad& load : schedule.tile.loads) {
     schedule.loads[load.value] = {AccessKind::transposed, std::max(4, load.elements * bytes(load))};
   }
+  // Where such an element decides what is loaded, it is known for one element after the other, and not before whole items are.
+  const std::vector<Value>& values = problem.loops.values;
+  std::vector<bool> crossed(values.size(), false);
+  const auto any_crossed = [&](const std::vector<segment::ValueId>& ids) { return std::any_of(ids.begin(), ids.end(), [&](segment::ValueId id) { return crossed[id]; }); };
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    crossed[i] = schedule.loads[i].kind == AccessKind::transposed || any_crossed(values[i].operands) || any_crossed(values[i].data);
+    if (values[i].kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::vector && any_crossed(values[i].data)) {
+      schedule.loads[i] = {AccessKind::element, std::max(4, size_of(problem.graph.node(values[i].node).type.dtype))};
+    }
+  }
   share_word_types(problem.graph, problem.loops, schedule);
   for (TransposedLoad& load : schedule.tile.loads) {
     load.elements = std::min(load.elements, std::max(1, schedule.loads[load.value].vector_bytes / bytes(load)));

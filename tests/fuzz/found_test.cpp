@@ -109,6 +109,41 @@ const Found kFound[] = {
   %3 = take_along axis=2 %1 %2 : i32[3, 2, 4]
   output "y" = %3
 })"},
+    // What a tile's columns have in common was asked for before it had gone through shared memory: a position, and what is computed
+    // of a transposed element.
+    {"PositionsThatCrossATile", R"(graph "g" {
+  %0 = input "index7 5" : i64[2]
+  %1 = input "index2" : i64[3]
+  %2 = take_along axis=0 %0 %1 : i64[3]
+  %3 = input "x8" : i64[33, 15, 3]
+  %4 = dot batch_a=[0] batch_b=[2] contract_a=[] contract_b=[] %2 %3 : i64[3, 33, 15]
+  output "y3" = %4
+})"},
+    // SwiftShader takes the larger of two constants for the smallest number, from which a fold starts.
+    {"LargestOfConstantPositions", R"(graph "g" {
+  %0 = input "x" : f32[3, 1]
+  %1 = argsort axis=1 descending=true count=1 %0 : i32[3, 1]
+  %2 = reduce_max axes=[0, 1] %1 : i32[]
+  output "y" = %2
+})"},
+    {"FoldsOfConstants", R"(graph "g" {
+  %0 = constant {-5} : i32[]
+  %1 = broadcast %0 : i32[3, 4]
+  %2 = reduce_max axes=[0] %1 : i32[4]
+  %3 = reduce_min axes=[0] %1 : i32[4]
+  %4 = cummax axis=0 exclusive=false reverse=false %1 : i32[3, 4]
+  %5 = constant {7} : i64[]
+  %6 = broadcast %5 : i64[3, 4]
+  %7 = reduce_max axes=[0] %6 : i64[4]
+  %8 = cummax axis=1 exclusive=true reverse=false %6 : i64[3, 4]
+  %9 = argmax axes=[1] %6 : i32[3]
+  output "y" = %2
+  output "y1" = %3
+  output "y2" = %4
+  output "y3" = %7
+  output "y4" = %8
+  output "y5" = %9
+})"},
     // Positions in rows of nothing had the type of what they are positions of.
     {"PositionsOfNothing", R"(graph "g" {
   %0 = input "x" : i64[0, 2, 1, 1]
@@ -169,6 +204,190 @@ TEST(FoundByFuzzing, PartsNeedABufferOfTheirOwn) {
   how.device = &device_with_low_limits();
   how.tuning.parts = 3;
   judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
+}
+
+// Tiles that read positions as vectors: those of other elements that they choose cannot be read so.
+TEST(FoundByFuzzing, PositionsThatCrossAForcedTile) {
+  const char* const texts[] = {R"(graph "g" {
+  %0 = input "was3" : i32[4, 2, 2, 65, 1]
+  %1 = input "index2 5" : i32[4, 2, 8, 1, 1]
+  %2 = take_along axis=2 %0 %1 : i32[4, 2, 8, 65, 1]
+  output "y1" = %2
+})",
+                               R"(graph "g" {
+  %0 = input "was5" : bool[4, 33, 31]
+  %1 = input "x2" : bool[2, 33, 31]
+  %2 = input "index5 3" : u32[2]
+  %3 = scatter mode=set %0 %2 %1 : bool[4, 33, 31]
+  output "y2" = %3
+})",
+                               R"(graph "g" {
+  %0 = input "index1 8" : i64[3]
+  %1 = div %0 %0 : i64[3]
+  %2 = input "x10" : i64[8, 3]
+  %3 = dot batch_a=[0] batch_b=[1] contract_a=[] contract_b=[] %1 %2 : i64[3, 8]
+  output "y3" = %3
+})"};
+  for (const char* text : texts) {
+    const ir::Graph graph = must(ir::parse(text));
+    for (const std::optional<int> vector_bytes : {std::optional<int>(), std::optional<int>(4)}) {
+      Build how;
+      how.tuning.tiled = true;
+      how.tuning.vector_bytes = vector_bytes;
+      judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), text);
+    }
+  }
+}
+
+// An item of two bytes, which begins inside a word as often as not, was loaded as the word that it begins in.
+TEST(FoundByFuzzing, ItemsOfLessThanAWord) {
+  for (const char* const type : {"f32", "i32"}) {
+    const std::string text = fmt::format(R"(graph "g" {{
+  %0 = input "x" : i8[n, 1]
+  %1 = cast %0 : {}[n, 1]
+  output "y" = %1
+}})", type);
+    const ir::Graph graph = must(ir::parse(text));
+    Build how;
+    how.tuning.vector_bytes = 4;
+    const Executable program = compile_graph(graph, how);
+    for (const std::int64_t n : {1, 2, 3, 6, 7, 126}) {
+      const SymbolValues sizes = {{"n", n}};
+      judge(program, graph, data_for({graph, sizes, 1, false}), fmt::format("{} n={}", type, n));
+    }
+  }
+}
+
+// SwiftShader's compiler did not come to an end with the branches of sixteen elements, and took gigabytes meanwhile: of integer
+// division, of rounding to bf16, of 64-bit integers as pairs of words.
+TEST(FoundByFuzzing, CompilersComeToAnEnd) {
+  const std::pair<const char*, schedule::Tuning> all[] = {
+      {R"(graph "g" {
+  %0 = input "x0" : i8[16, 65]
+  %1 = reduce_min axes=[0, 1] %0 : i8[]
+  %2 = rem %1 %0 : i8[16, 65]
+  output "y" = %2
+})", {}},
+      {R"(graph "random 391" {
+  %0 = input "x0" : bf16[64, 4, 1]
+  %1 = expm1 %0 : bf16[64, 4, 1]
+  %2 = cummax axis=0 exclusive=true reverse=true %0 : bf16[64, 4, 1]
+  %3 = sign %1 : bf16[64, 4, 1]
+  %4 = slice starts=[4, 1, 0] steps=[1, -2, 1] %1 : bf16[1, 1, 1]
+  %5 = constant {0.25} : bf16[]
+  %6 = constant {3.75} : bf16[]
+  %7 = clamp %4 %5 %6 : bf16[1, 1, 1]
+  %8 = pow %7 %7 : bf16[1, 1, 1]
+  output "y1" = %8
+  output "y2" = %3
+  output "y3" = %2
+})", {.column_lanes = 1}},
+      {R"(graph "random 528" {
+  dim n0 min=8 max=32 multiple=4
+  %0 = input "x0" : i64[n0, n1]
+  %1 = rem %0 %0 : i64[n0, n1]
+  %2 = cummin axis=1 exclusive=true reverse=true %1 : i64[n0, n1]
+  %3 = sign %1 : i64[n0, n1]
+  %4 = reverse axes=[1] %3 : i64[n0, n1]
+  %5 = mul %2 %4 : i64[n0, n1]
+  %6 = slice starts=[0, 0] steps=[1, 1] %2 : i64[n0, n1]
+  output "y1" = %6
+  output "y2" = %5
+})", {.column_lanes = 32}},
+  };
+  for (const auto& [text, tuning] : all) {
+    const ir::Graph graph = must(ir::parse(text));
+    for (const Device* on : {&device(), &device_without_subgroups()}) {
+      Build how;
+      how.device = on;
+      how.tuning = tuning;
+      how.numerics = Numerics::strict;
+      judge(compile_graph(graph, how), graph, data_for({graph, {{"n0", 8}, {"n1", 5}}, 1, false}), "no branches");
+    }
+  }
+}
+
+struct Resized {
+  const char* name;
+  const char* text;
+  std::vector<SymbolValues> impossible;  ///< sizes at which the plan for any sizes has a kernel that cannot be
+  std::vector<SymbolValues> others;
+};
+
+// A plan is made for the sizes that stand for symbols. At others a kernel of it may be impossible: the run was refused.
+TEST(FoundByFuzzing, PlansForOtherSizes) {
+  const Resized all[] = {
+      {"a fold beside rows of nothing", R"(graph "g" {
+  dim n2 min=0 max=9223372036854775807 multiple=4
+  %0 = input "x2" : u64[2, 1, n2]
+  %1 = shift_left %0 %0 : u64[2, 1, n2]
+  %2 = argmax axes=[0] %1 : i32[1, n2]
+  output "y" = %1
+  output "y1" = %2
+})", {{{"n2", 0}}}, {{{"n2", 4}}, {{"n2", 32}}}},
+      {"a fold of nothing", R"(graph "g" {
+  %0 = input "x1" : i64[1, 2, n2, 1]
+  %1 = input "x3" : i64[1, 2, n2, 1]
+  %2 = mod %0 %1 : i64[1, 2, n2, 1]
+  %3 = reduce_min axes=[0, 1, 3] %1 : i64[n2]
+  output "y" = %2
+  output "y3" = %3
+})", {{{"n2", 0}}}, {{{"n2", 1}}, {{"n2", 5}}}},
+      {"one element to choose from", R"(graph "g" {
+  %0 = input "was1" : u32[1, n1, 1]
+  %1 = input "index1 2" : i64[1, 2, 1]
+  %2 = take_along axis=1 %0 %1 : u32[1, 2, 1]
+  %3 = reduce_min axes=[0, 1, 2] %2 : u32[]
+  %4 = input "index28 3" : i32[]
+  %5 = gather axis=1 %1 %4 : i64[1, 1]
+  output "y" = %5
+  output "y1" = %3
+})", {{{"n1", 1}}}, {{{"n1", 2}}, {{"n1", 9}}}},
+      {"an odd number of rows", R"(graph "g" {
+  %0 = input "was5" : u8[1, n1, 1, 2]
+  %1 = cumsum axis=1 exclusive=true reverse=false %0 : u8[1, n1, 1, 2]
+  %2 = reshape %1 : u8[1, 1, 2, n1, 1]
+  output "y1" = %2
+})", {{{"n1", 65}}, {{"n1", 7}}}, {{{"n1", 64}}}},
+  };
+  for (const Resized& one : all) {
+    const ir::Graph graph = must(ir::parse(one.text));
+    const Executable program = compile_graph(graph, {});
+    const auto run = [&](const SymbolValues& sizes) {
+      judge(program, graph, data_for({graph, sizes, 1, false}), fmt::format("{}, {}", one.name, sizes.begin()->second));
+      return variant_of(program, sizes)->other;
+    };
+    const runtime::Planned* second = nullptr;
+    for (const SymbolValues& sizes : one.impossible) {
+      const auto other = run(sizes);
+      ASSERT_NE(other, nullptr) << one.name << ": the first plan serves these sizes; the graph shows nothing";
+      EXPECT_TRUE(second == nullptr || second == other.get()) << one.name << ": each size has a plan of its own";
+      second = other.get();
+      EXPECT_GT(must(program.memory({sizes.begin(), sizes.end()})).outputs, 0U) << one.name;
+    }
+    for (const SymbolValues& sizes : one.others) EXPECT_EQ(run(sizes), nullptr) << one.name;
+  }
+}
+
+// Without an execution mode that keeps NaN, NVIDIA's compiler made the smaller number of a comparison in which a NaN is. It is told
+// by its bits then, and only then.
+TEST(FoundByFuzzing, NaNIsToldByItsBits) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  %0 = input "x" : bf16[3, 32]
+  %1 = constant {1} : bf16[]
+  %2 = constant {15} : bf16[]
+  %3 = clamp %0 %1 %2 : bf16[3, 32]
+  output "y" = %3
+})"));
+  for (const Device* on : {&device(), &device_with_low_limits()}) {
+    Build how;
+    how.device = on;
+    const Executable program = compile_graph(graph, how);
+    judge(program, graph, data_for({graph, {}, 1, true}), "clamp");
+    const std::string text = must(program.explain(Stage::glsl));
+    const bool kept = text.find("SPV_KHR_float_controls") != std::string::npos;
+    EXPECT_EQ(text.find("f32_min_bits(f32_max_bits(") != std::string::npos, !kept) << text;
+  }
 }
 
 class FoundGraphs : public testing::TestWithParam<Found> {};

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "api/states.hpp"
+#include "fuzz/forced.hpp"
 #include "fuzz/harness.hpp"
-#include "support/random.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -32,34 +32,6 @@ Place draw_place(Random& random) {
   return {"", &device()};
 }
 
-struct Forced {
-  const char* name;
-  schedule::Tuning tuning;
-};
-
-Forced draw_schedule(Random& random) {
-  static const std::vector<Forced> all = {
-      {" vector_bytes=4", {.vector_bytes = 4}},
-      {" vector_bytes=8", {.vector_bytes = 8}},
-      {" workgroup=32", {.workgroup = 32}},
-      {" workgroup=128", {.workgroup = 128}},
-      {" items_in_flight=4", {.items_in_flight = 4}},
-      {" column_lanes=1", {.column_lanes = 1}},
-      {" column_lanes=4", {.column_lanes = 4}},
-      {" column_lanes=32", {.column_lanes = 32}},
-      {" persistent=false", {.persistent = false}},
-      {" online=true persistent=false", {.online = true, .persistent = false}},
-      {" parts=3", {.parts = 3}},
-      {" block=16", {.block = 16}},
-      {" matrix=true", {.matrix = true}},
-      {" matrix=false", {.matrix = false}},
-      {" tiled=true", {.tiled = true}},
-      {" tiled=false", {.tiled = false}},
-  };
-  if (random.chance(50)) return {"", {}};
-  return random.pick(all);
-}
-
 std::pair<Case, Way> draw(std::uint64_t seed) {
   Random random(seed_of(seed, "way"));
   const Place place = draw_place(random);
@@ -76,7 +48,6 @@ std::pair<Case, Way> draw(std::uint64_t seed) {
   options.max_ops = 14;
   options.symbols = std::string_view(place.name).find("120") == std::string_view::npos;
   way.fewer_bytes = false;  // the planner may move a few more where that is modelled faster
-  options.bf16_products = device().description().name.find("SwiftShader") == std::string::npos;
   return {random_case(seed, options), way};
 }
 

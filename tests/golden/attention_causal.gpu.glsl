@@ -42,6 +42,10 @@ float f32_max(float x, float y) {
   return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -175,14 +179,14 @@ void main() {
         score_element(item, v1, scores[i][g], score);
         if (block * 8u + lane_k * 4u + g >= 700u) score = uintBitsToFloat(0xff800000u);
         scores[i][g] = score;
-        top = f32_max(top, score);
+        top = f32_max_bits(top, score);
       }
       rows[lane_k * 4u + lane_m * 4u + i] = top;
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
       float top = most[i];
-      for (uint g = 0u; g < 2u; ++g) top = f32_max(top, rows[g * 4u + lane_m * 4u + i]);
+      for (uint g = 0u; g < 2u; ++g) top = f32_max_bits(top, rows[g * 4u + lane_m * 4u + i]);
       float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
       precise float fallen = most[i] - base;
       float scale = f32_exp(fallen);

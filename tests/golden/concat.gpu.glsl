@@ -28,14 +28,18 @@ float f32_max(float x, float y) {
   return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
 // One element.
 void element(float in_a, float in_a_e, float in_b, float in_c, out float out_y_result, out float out_y_part_result, out float out_y_part1_result, out float out_y_part2_result) {
   precise float v1 = -in_a;
-  precise float out_y = f32_max(v1, 0.0);
+  precise float out_y = f32_max_bits(v1, 0.0);
   precise float v1_v = -in_a_e;
-  precise float out_y_v = f32_max(v1_v, 0.0);
-  precise float out_y_v1 = f32_max(in_b, 0.0);
-  precise float out_y_v2 = f32_max(in_c, 0.0);
+  precise float out_y_v = f32_max_bits(v1_v, 0.0);
+  precise float out_y_v1 = f32_max_bits(in_b, 0.0);
+  precise float out_y_v2 = f32_max_bits(in_c, 0.0);
   out_y_result = out_y;
   out_y_part_result = out_y_v;
   out_y_part1_result = out_y_v1;

@@ -27,6 +27,10 @@ float f32_max(float x, float y) {
   return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
 // Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
 float f32_exp(float x) {
   float power = exp(x);
@@ -44,7 +48,7 @@ shared float v1_shared[128];
 shared float v5_shared[128];
 
 void v1_join(inout float a, float b) {
-  precise float joined = f32_max(a, b);
+  precise float joined = f32_max_bits(a, b);
   a = joined;
 }
 

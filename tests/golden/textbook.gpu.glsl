@@ -26,10 +26,14 @@ float f32_max(float x, float y) {
   return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
 // One element.
 void element(float in_x, out float out_y_result) {
   precise float v2 = in_x * 2.0;
-  precise float v3 = f32_max(v2, 0.0);
+  precise float v3 = f32_max_bits(v2, 0.0);
   precise float out_y = v3 + 1.0;
   out_y_result = out_y;
 }

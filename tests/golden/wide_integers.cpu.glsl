@@ -27,7 +27,10 @@ uvec2 pair_mul(uvec2 x, uvec2 y) {
 }
 
 bool i64p_lt(uvec2 x, uvec2 y) {
-  return int(x.y) < int(y.y) || (x.y == y.y && x.x < y.x);
+  bool high = int(x.y) < int(y.y);
+  bool same = x.y == y.y;
+  bool low = x.x < y.x;
+  return high || (same && low);
 }
 
 uvec2 i64p_max(uvec2 x, uvec2 y) {

@@ -25,8 +25,6 @@ struct CaseOptions {
   bool large_half = false;
   /// Ops of every class, each value of a shape of its own; else elementwise ops over one space of positions.
   bool every_class = false;
-  /// SwiftShader's compiler takes gigabytes and minutes for the tile of a product whose computed factor is rounded to bf16.
-  bool bf16_products = true;
   bool symbols = true;  ///< plans are made for sizes of symbols that are larger than any run's
 };
 

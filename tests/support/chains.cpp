@@ -47,7 +47,6 @@ void AnyGenerator::normalise(NodeId from) {
 }
 
 void AnyGenerator::attention(NodeId from) {
-  if (dtype(from) == DType::bf16 && !options_.bf16_products) return;
   const std::vector<int> sizes = {1, 2, 3, 7, 8, 16, 17, 31};
   const DType type = dtype(from);
   const Dim heads(1 + static_cast<std::int64_t>(random_.below(3)));

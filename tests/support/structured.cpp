@@ -266,7 +266,6 @@ void AnyGenerator::argsort(const OpRow& row, NodeId from) {
 }
 
 void AnyGenerator::dot(const OpRow& row, NodeId from) {
-  if (dtype(from) == DType::bf16 && !options_.bf16_products) return;
   const NodeId a = tame(from);
   std::vector<int> axes(shape(a).size());
   std::iota(axes.begin(), axes.end(), 0);

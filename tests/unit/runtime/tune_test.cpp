@@ -103,9 +103,9 @@ TEST(Tuning, WhatIsAdoptedIsWhatRuns) {
   run_checked(program, 96);
   for (std::size_t step = 0; step < before->steps.size(); ++step) {
     for (const schedule::Tuning& tuning : schedule::tunings_near(before->steps[step].schedule, inner.plan().target.caps)) {
-      const auto written = inner.write_step(step, {}, tuning);
+      const auto written = inner.write_step(*before, step, tuning);
       if (!written || written->kernels.front().key == before->kernels[step].front().key) continue;
-      inner.adopt({}, {{step, tuning}});
+      inner.adopt(*before, {{step, tuning}});
       EXPECT_EQ(must(inner.variant({}))->kernels[step].front().key, written->kernels.front().key);
       run_checked(program, 96);
       break;

@@ -1,0 +1,38 @@
+// Schedules that nobody would choose.
+#pragma once
+
+#include "schedule/schedule.hpp"
+#include "support/random.hpp"
+
+namespace vkfuse::test {
+
+struct Forced {
+  const char* name;  ///< begins with a space; empty if nothing is forced
+  schedule::Tuning tuning;
+};
+
+/// Nothing for every second graph.
+inline Forced draw_schedule(Random& random) {
+  static const std::vector<Forced> all = {
+      {" vector_bytes=4", {.vector_bytes = 4}},
+      {" vector_bytes=8", {.vector_bytes = 8}},
+      {" workgroup=32", {.workgroup = 32}},
+      {" workgroup=128", {.workgroup = 128}},
+      {" items_in_flight=4", {.items_in_flight = 4}},
+      {" column_lanes=1", {.column_lanes = 1}},
+      {" column_lanes=4", {.column_lanes = 4}},
+      {" column_lanes=32", {.column_lanes = 32}},
+      {" persistent=false", {.persistent = false}},
+      {" online=true persistent=false", {.online = true, .persistent = false}},
+      {" parts=3", {.parts = 3}},
+      {" block=16", {.block = 16}},
+      {" matrix=true", {.matrix = true}},
+      {" matrix=false", {.matrix = false}},
+      {" tiled=true", {.tiled = true}},
+      {" tiled=false", {.tiled = false}},
+  };
+  if (random.chance(50)) return {"", {}};
+  return random.pick(all);
+}
+
+}  // namespace vkfuse::test
