@@ -193,6 +193,7 @@ TEST(Figures, AColdStartOfTwentyOpsIsShort) {
       {"norm, products, softmax, sum", [](const Device& on) { return must(compile(on, {twenty_ops()})); }},
   };
   for (const auto& [name, make] : graphs) {
+    if (&name != &graphs[0].first && !judged()) continue;  // SwiftShader compiles its products for 13 s
     std::vector<std::byte> first;
     for (const char* how : {"empty caches", "a warm store"}) {
       static std::optional<store::test::ScratchFolder> folder;
@@ -225,7 +226,7 @@ TEST(Figures, AStreamOverlapsTheHost) {
   const int evaluations = judged() ? 200 : 5;
   const double wanted_us = judged() ? 3e3 : 500;
   const auto step = [&](Tensor x) {
-    for (int i = 0; i < 4; ++i) x = sin(x) * 0.5F + cos(x);
+    for (int i = 0; i < 12; ++i) x = sqrt(x * x + 0.5F) * 0.75F;
     return x;
   };
   const auto spin = [](double us) {
