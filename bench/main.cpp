@@ -1,11 +1,11 @@
 // vkfuse-bench: how fast fused kernels are on a device, beside one kernel per op and a plain copy.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <regex>
 
+#include "base/limit_text.hpp"
 #include "compare.hpp"
 #include "page.hpp"
 #include "report.hpp"
@@ -65,13 +65,9 @@ Result<DeviceOptions> device_options(const Arguments& arguments) {
   DeviceOptions options;
   if (arguments.device != "all") options.name = arguments.device;
   options.disable = arguments.disable;
-  for (const std::string& limit : arguments.limits) {
-    const std::size_t equals = std::min(limit.find('='), limit.size() - 1);
-    std::uint64_t value = 0;
-    const char* end = limit.data() + limit.size();
-    const auto parsed = std::from_chars(limit.data() + equals + 1, end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end) return invalid("'--limit {}' is not NAME=NUMBER.", limit);
-    options.limits[limit.substr(0, equals)] = value;
+  for (const std::string& text : arguments.limits) {
+    VKF_TRY(limit, parse_limit(text));
+    options.limits[limit.first] = limit.second;
   }
   return options;
 }
@@ -129,7 +125,7 @@ void add_measuring(CLI::App& app, Arguments& arguments) {
   app.add_flag("--planners", arguments.run.planners, "Plan, check and time every row by each planner; exit status 1 if another one does better by the model");
   app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
   app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
-  app.add_option("--limit", arguments.limits, "Lower a limit: NAME=VALUE");
+  app.add_option("--limit", arguments.limits, "Lower a limit: NAME=NUMBER, or NAME=16KiB");
   app.add_option("--json", arguments.run.json, "Write the results as JSON");
   app.add_option("--csv", arguments.run.csv, "Write the results as CSV");
   app.add_option("--html", arguments.run.html, "Write the results as a page");

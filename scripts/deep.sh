@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
-#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers layers limits faults graphs importer mutations portability, all without one; or
+#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits faults graphs importer mutations portability, all without one; or
 #     sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -42,6 +42,19 @@ sanitizers-quick() {
     for kind in error fault; do on $driver "build/asan/tests/vkfuse-test-$kind"; done
     VKFUSE_FUZZ_CASES=12 on $driver build/asan/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Graphs:FoundByFuzzing*
   done
+}
+
+# Data races, on eight threads that run one executable 1,000 times each. Drivers are not instrumented, and their own threads are their own: reports
+# of what happens inside these libraries are suppressed, and nothing wider.
+threads() {
+  cmake --preset tsan >/dev/null && cmake --build --preset tsan -j "$jobs" --target vkfuse-test-unit >/dev/null
+  local suppressions
+  suppressions=$(mktemp)
+  printf '%s\n' race:libvulkan_lvp called_from_lib:libvulkan_lvp called_from_lib:libLLVM race:libvk_swiftshader called_from_lib:libvk_swiftshader >"$suppressions"
+  for driver in lavapipe swiftshader; do
+    TSAN_OPTIONS=suppressions=$suppressions:halt_on_error=0 VKFUSE_TEST_RUNS=1000 on $driver build/tsan/tests/vkfuse-test-unit '--gtest_filter=Concurrency.*'
+  done
+  rm "$suppressions"
 }
 
 # The Khronos layer of this system: core checks. Chromium's, which is newer (tests/layers.sh): core checks and synchronisation
@@ -111,11 +124,11 @@ mutations() { scripts/mutations.sh || failed+=(mutations); }
 
 portability() { release && ctest --preset release -L portability || failed+=(portability); }
 
-[ $# -gt 0 ] || set -- sanitizers layers limits faults graphs importer mutations portability
+[ $# -gt 0 ] || set -- sanitizers threads layers limits faults graphs importer mutations portability
 for tier in "$@"; do
   SECONDS=0
   case $tier in
-    sanitizers | sanitizers-quick | layers | limits | faults | graphs | importer | mutations | portability) "$tier" ;;
+    sanitizers | sanitizers-quick | threads | layers | limits | faults | graphs | importer | mutations | portability) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

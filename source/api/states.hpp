@@ -32,8 +32,8 @@ struct Ticket::State {
   std::shared_ptr<runtime::Program> program;
   std::shared_ptr<const runtime::Variant> variant;
   runtime::Arena arena;
-  std::shared_ptr<runtime::ArenaPool> arenas;  ///< where it goes afterwards, if set
   std::vector<vulkan::CommandBuffer> commands;
+  std::shared_ptr<runtime::SpentRuns> spent;  ///< where the arena and the commands go afterwards, if set
   std::map<std::string, Buffer, std::less<>> outputs;
   std::optional<vulkan::TimestampPool> clock;  ///< at the start and the end, where nobody knows how long the run takes
   std::once_flag read_clock;
@@ -43,6 +43,9 @@ struct Ticket::State {
   State& operator=(const State&) = delete;
   /// Waits: what is in flight must not be freed.
   ~State();
+
+  /// Of work that has ended: how long it took is known from now on.
+  void note_time();
 };
 
 struct Executable::State {
@@ -57,7 +60,7 @@ struct Executable::State {
 
   std::shared_ptr<runtime::Program> program;
   runtime::RunPool runs;
-  std::shared_ptr<runtime::ArenaPool> arenas = std::make_shared<runtime::ArenaPool>();
+  std::shared_ptr<runtime::SpentRuns> spent = std::make_shared<runtime::SpentRuns>();
   runtime::TuneOptions background;  ///< of a budget above 0: to be begun
   std::once_flag begun;
   std::atomic<bool> stop = false;

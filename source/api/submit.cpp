@@ -14,12 +14,17 @@ const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return st
 class Submission {
  public:
   Submission(const Executable::State& executable, const Bindings& bindings)
-      : program_(executable.program), arenas_(executable.arenas), graph_(program_->plan().graph), bindings_(bindings), state_(std::make_shared<Ticket::State>()) {
+      : program_(executable.program), spent_(executable.spent), graph_(program_->plan().graph), bindings_(bindings), state_(std::make_shared<Ticket::State>()) {
     state_->program = program_;
   }
 
-  /// Buffers for everything, then the commands: ours, of one submission or of several, or what is appended to a host's.
+  /// Buffers for everything, then the commands: ours, of one submission or of several, or what is appended to a host's. What was
+  /// recorded for a run on the same buffers that has ended is that run again.
   Result<std::shared_ptr<Ticket::State>> record(void* host_commands = nullptr) {
+    VKF_CHECK_OK(bind());
+    VKF_TRY(variant, program_->variant(bindings_.symbols));
+    state_->variant = std::move(variant);
+    if (host_commands == nullptr && bindings_.donated.empty() && replay()) return state_;
     VKF_CHECK_OK(prepare());
     if (host_commands != nullptr) {
       VKF_CHECK_OK(record_part(nullptr, true, true, host_commands));
@@ -31,38 +36,48 @@ class Submission {
 
   /// Device times of the kernels on these buffers.
   Result<std::vector<runtime::StepTime>> profile() {
+    VKF_CHECK_OK(bind());
+    VKF_TRY(variant, program_->variant(bindings_.symbols));
+    state_->variant = std::move(variant);
     VKF_CHECK_OK(prepare());
     return runtime::profile_runs(*program_, *state_->variant, ranges_);
   }
 
  private:
+  bool replay() {
+    auto run = spent_->take(*state_->variant, {state_->buffers.begin(), state_->buffers.end()});
+    if (!run) return false;
+    state_->arena = std::move(run->arena);
+    state_->commands.push_back(*std::move(run->commands));
+    state_->spent = spent_;
+    return true;
+  }
+
   Result<void> prepare() {
-    VKF_CHECK_OK(bind());
     VKF_TRY(donations, find_donations());
-    VKF_TRY(variant, program_->variant(bindings_.symbols));
-    state_->variant = variant;
+    const runtime::Variant& variant = *state_->variant;
     std::optional<plan::Memory> own;
     if (!donations.inputs.empty()) {
-      VKF_TRY(planned, plan::plan_memory(program_->plan_of(*variant), bindings_.symbols, variant->steps, donations));
+      VKF_TRY(planned, plan::plan_memory(program_->plan_of(variant), bindings_.symbols, variant.steps, donations));
       own = std::move(planned);
     }
-    const plan::Memory& memory = own ? *own : variant->memory;
+    const plan::Memory& memory = own ? *own : variant.memory;
     VKF_CHECK_OK(place(memory, donations));
-    return program_->check_sharing(*variant, ranges_);
+    return program_->check_sharing(variant, ranges_);
   }
 
   /// Of a run that has ended if there is one, else a new one; what idle ones hold is free.
   Result<void> take_arena(const plan::Memory& memory) {
     const runtime::Variant& variant = *state_->variant;
-    if (&memory == &variant.memory && (!memory.slots.empty() || !memory.large.empty())) {
-      state_->arenas = arenas_;
-      if (auto idle = arenas_->take(memory)) {
+    if (&memory == &variant.memory) {
+      state_->spent = spent_;
+      if (auto idle = spent_->take_arena(memory)) {
         state_->arena = *std::move(idle);
         return {};
       }
     }
     Result<void> room = program_->check_memory(variant, memory, /*ports=*/false);
-    if (!room && arenas_->forget()) room = program_->check_memory(variant, memory, /*ports=*/false);
+    if (!room && spent_->forget()) room = program_->check_memory(variant, memory, /*ports=*/false);
     VKF_CHECK_OK(room);
     VKF_TRY(arena, runtime::make_arena(program_->context()->device(), memory));
     state_->arena = std::move(arena);
@@ -197,7 +212,7 @@ class Submission {
   }
 
   std::shared_ptr<runtime::Program> program_;
-  std::shared_ptr<runtime::ArenaPool> arenas_;
+  std::shared_ptr<runtime::SpentRuns> spent_;
   const ir::Graph& graph_;
   const Bindings& bindings_;
   std::shared_ptr<Ticket::State> state_;
@@ -216,16 +231,29 @@ Result<std::shared_ptr<Ticket::State>> submit_now(const Executable::State& execu
 
 Ticket::State::~State() {
   const bool done = commands.empty() || ticket.wait().ok();
-  if (done && arenas && !arena.empty()) arenas->give_back(variant->memory, std::move(arena));
+  if (!done) return;
+  note_time();
+  if (!spent) return;
+  runtime::SpentRun run{std::move(arena), variant, {}, {}};
+  // What is submitted in parts may be cut otherwise next time; what reads the clock writes to timestamps that end with this run.
+  if (commands.size() == 1 && ticket.value() > 0 && !clock) {
+    run.bound.assign(buffers.begin(), buffers.end());
+    run.commands = std::move(commands.front());
+  }
+  if (!run.arena.empty() || run.commands) spent->give_back(std::move(run));
+}
+
+void Ticket::State::note_time() {
+  std::call_once(read_clock, [&] {
+    if (!clock) return;
+    if (const auto times = clock->nanoseconds()) variant->pace.note(times->back() * 1e-3);
+  });
 }
 
 Result<void> Ticket::wait() const {
   return api::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(state_->ticket.wait());
-    std::call_once(state_->read_clock, [&] {
-      if (!state_->clock) return;
-      if (const auto times = state_->clock->nanoseconds()) state_->variant->pace.note(times->back() * 1e-3);
-    });
+    state_->note_time();
     return {};
   });
 }

@@ -53,6 +53,8 @@
   X(unchecked_plan_digest, unit, "PlanFile.*")                                                                \
   X(unchecked_plan_schedule, unit, "PlanFile.*")                                                              \
   X(number_of_other_sizes, unit, "Numbers.*")                                                                 \
+  X(model_numbers_of_twins, unit, "DynamicShapes.StepsThatRepeat*")                                           \
+  X(pieces_share_words, unit, "Pieces.*")                                                                     \
   X(noise_adopted, unit, "Tuning.*")                                                                          \
   X(wrong_candidate, unit, "Tuning.*")
 

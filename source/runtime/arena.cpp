@@ -28,28 +28,51 @@ void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {
   }
 }
 
-std::optional<Arena> ArenaPool::take(const plan::Memory& memory) {
+std::optional<SpentRun> SpentRuns::take(const Variant& variant, const std::vector<std::shared_ptr<const void>>& bound) {
+  // By owner: a buffer that is gone is none of those that are there, wherever they lie.
+  const auto same = [](const std::weak_ptr<const void>& a, const std::shared_ptr<const void>& b) { return !a.owner_before(b) && !b.owner_before(a); };
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& one) { return one.pieces == memory.pieces && one.large == memory.large; });
+  const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const SpentRun& one) {
+    return one.commands && one.variant.get() == &variant && std::equal(one.bound.begin(), one.bound.end(), bound.begin(), bound.end(), same);
+  });
   if (found == idle_.end()) return std::nullopt;
-  Arena arena = std::move(found->arena);
+  SpentRun run = std::move(*found);
   idle_.erase(found);
-  return arena;
+  return run;
 }
 
-void ArenaPool::give_back(const plan::Memory& memory, Arena arena) {
-  constexpr std::size_t kMostIdle = 4;  // each holds device memory
-  std::list<Idle> gone;  // freed after the lock is
+bool SpentRuns::may_give_arena(const SpentRun& run) const {
+  if (run.arena.empty()) return false;
+  std::uint64_t bytes = 0;
+  for (const vulkan::Buffer& piece : run.arena) bytes += piece.size();
+  const bool again = run.commands && std::none_of(run.bound.begin(), run.bound.end(), [](const auto& buffer) { return buffer.expired(); });
+  return !again || bytes > kSmallBytes || idle_.size() >= kMostIdle;
+}
+
+std::optional<Arena> SpentRuns::take_arena(const plan::Memory& memory) {
+  std::optional<SpentRun> run;  // its commands are freed after the lock is
   const std::lock_guard<std::mutex> lock(mutex_);
-  idle_.push_front({memory.pieces, memory.large, std::move(arena)});
+  const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const SpentRun& one) {
+    return one.variant->memory.pieces == memory.pieces && one.variant->memory.large == memory.large && may_give_arena(one);
+  });
+  if (found == idle_.rend()) return std::nullopt;
+  run = std::move(*found);
+  idle_.erase(std::next(found).base());
+  return std::move(run->arena);
+}
+
+void SpentRuns::give_back(SpentRun run) {
+  std::list<SpentRun> gone;  // freed after the lock is
+  const std::lock_guard<std::mutex> lock(mutex_);
+  idle_.push_front(std::move(run));
   if (idle_.size() > kMostIdle) gone.splice(gone.begin(), idle_, std::prev(idle_.end()));
 }
 
-bool ArenaPool::forget() {
-  std::list<Idle> gone;
+bool SpentRuns::forget() {
+  std::list<SpentRun> gone;
   const std::lock_guard<std::mutex> lock(mutex_);
   gone.swap(idle_);
-  return !gone.empty();
+  return std::any_of(gone.begin(), gone.end(), [](const SpentRun& one) { return !one.arena.empty(); });
 }
 
 }  // namespace vkfuse::runtime

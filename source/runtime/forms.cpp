@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/mutations.hpp"
 #include "ir/structured.hpp"
 
 namespace vkfuse::runtime {
@@ -384,7 +385,7 @@ Result<Forms::Written> Forms::write(const SymbolValues& symbols) {
       std::vector<codegen::Kernel> kernels = used[i]->kernels;
       for (std::size_t k = 0; k < kernels.size(); ++k) {
         const codegen::Kernel& like = written.kernels[twin->of][k];
-        kernels[k].constants = like.constants;
+        kernels[k].constants = VKF_PLANT(model_numbers_of_twins, like.constants, kernels[k].constants);
         kernels[k].groups_x = like.groups_x;
         kernels[k].groups_y = like.groups_y;
       }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "base/mutations.hpp"
 #include "segment/facts.hpp"
 
 namespace vkfuse::schedule {
@@ -18,8 +19,10 @@ using segment::Value;
 namespace {
 
 constexpr std::int64_t kGranule = 16;  // what the widest access has, and what buffers are padded to
-constexpr std::int64_t kWord = 4;      // what is stored at once at least
 constexpr std::size_t kMostPieces = 4096;
+
+/// Bytes that are stored at once at least.
+std::int64_t word() { return VKF_PLANT(pieces_share_words, 4, 1); }
 
 std::int64_t floor_to(std::int64_t bytes, std::int64_t multiple) { return bytes / multiple * multiple; }
 std::int64_t ceil_to(std::int64_t bytes, std::int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
@@ -102,7 +105,7 @@ class Cutter {
       const std::int64_t bytes = std::abs(*stride) * tensors_.at(node).element_bytes;
       positions = std::max(positions, multiple / std::gcd(multiple, bytes));  // all are powers of two
     };
-    for (const segment::Store& store : loops.stores) add(store.node, store.offset, all ? alignment_ : kWord);
+    for (const segment::Store& store : loops.stores) add(store.node, store.offset, all ? alignment_ : word());
     if (!known) return 0;
     for (const Value& value : loops.values) {
       if (all && value.kind == Value::Kind::load) add(value.node, value.offset, alignment_);
@@ -244,11 +247,11 @@ class Cutter {
       if (first + count < positions && !begins_at_multiple(loops, axis, first + count, alignment_, false)) {
         // The next piece would begin where bindings may not, or in a word that this one stores.
         for (const std::int64_t multiple : {coarse, fine}) {
-          if (multiple > count || !begins_at_multiple(loops, axis, first + floor_to(count, multiple), kWord, true)) continue;
+          if (multiple > count || !begins_at_multiple(loops, axis, first + floor_to(count, multiple), word(), true)) continue;
           count = floor_to(count, multiple);
           break;
         }
-        if (!begins_at_multiple(loops, axis, first + count, kWord, true)) return std::nullopt;
+        if (!begins_at_multiple(loops, axis, first + count, word(), true)) return std::nullopt;
       }
       auto parts = cut(restricted(loops, axis, first, count));
       if (!parts || pieces.size() + parts->size() > kMostPieces) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/program.hpp"
+#include "base/limit_text.hpp"
 #include "onnx/program_watcher.hpp"
 #include "schedule/schedule.hpp"
 #include "store/store.hpp"
@@ -34,14 +35,9 @@ Result<DeviceOptions> device_options(const Common& common) {
   options.name = common.device;
   options.disable = common.disable;
   options.store = store_options(common);
-  for (const std::string& limit : common.limits) {
-    const std::size_t equals = limit.find('=');
-    std::uint64_t value = 0;
-    const char* end = limit.data() + limit.size();
-    const bool parsed = equals != std::string::npos && std::from_chars(limit.data() + equals + 1, end, value).ptr == end &&
-                        equals + 1 < limit.size();
-    if (!parsed) return invalid("'--limit {}' is not NAME=NUMBER.", limit);
-    options.limits[limit.substr(0, equals)] = value;
+  for (const std::string& text : common.limits) {
+    VKF_TRY(limit, parse_limit(text));
+    options.limits[limit.first] = limit.second;
   }
   return options;
 }

@@ -17,7 +17,7 @@ using namespace vkfuse::tool;
 void add_common(CLI::App& command, Common& common) {
   command.add_option("-d,--device", common.device, "An index, a UUID or a part of the name");
   command.add_option("--disable", common.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
-  command.add_option("--limit", common.limits, "Lower a limit: NAME=VALUE");
+  command.add_option("--limit", common.limits, "Lower a limit: NAME=NUMBER, or NAME=16KiB");
   command.add_option("--without", common.without, "Switch mechanisms off: fusion, or others that docs/command-line.md lists")->delimiter(',');
   command.add_option("--planner", common.planner, "Who decides what is stored: bytes, store-all, recompute-all or greedy-io");
   command.add_option("--cache", common.cache, "The folder of compiled kernels, or off");

@@ -158,6 +158,44 @@ TEST(LargeTensorErrors, OfWhatCannotBeCutNameValueBytesAndLimit) {
   EXPECT_NE(sentence(in("x", {90, 100}).gather(in("i", {5}, DType::i32), 0) + 1.0F).find("takes 36000 " + limit), std::string::npos);
 }
 
+/// The same of what lies in several buffers, and of a constant, which never does.
+TEST(LargeTensorErrors, OfWhatIsNotAllocatedAtOnceNameValueBytesAndLimit) {
+  const WatchedDevice watched({.limits = {{"max_allocation", 16384}}});
+  const auto refusal = [&](const Tensor& tensor) {
+    const auto made = compile(watched.device(), {tensor});
+    if (!made.ok()) return made.error().code == ErrorCode::out_of_memory ? made.error().message : "It is another error: " + made.error().message;
+    // What only a run finds.
+    Inputs inputs;
+    const std::vector<float> data(9000, 1.0F);
+    const std::vector<std::int32_t> positions(5, 1);
+    for (const Port& port : made->inputs()) inputs.emplace(port.name, port.dtype == DType::f32 ? HostView(data) : HostView(positions));
+    const auto run = made->run(inputs);
+    return run.ok() ? "It runs." : run.error().code == ErrorCode::out_of_memory ? run.error().message : "It is another error: " + run.error().message;
+  };
+  const std::string limit = "takes 36000 bytes, and one allocation of this device holds 16384 (max_allocation); ";
+  const auto expect = [&](const Tensor& tensor, const std::string& part) {
+    const std::string message = refusal(tensor);
+    EXPECT_NE(message.find(part), std::string::npos) << message << "\nwanted: " << part;
+  };
+  expect(in("x", {9000}).sum(), "of type f32[9000] " + limit + "the segment has no axis to cut: it folds all of them.");
+  expect(in("x", {90, 100}).sum({0}), "of type f32[90, 100] " + limit + "at one position of each axis");
+  expect(in("x", {90, 100}).gather(in("i", {5}, DType::i32), 0) + 1.0F, "of type f32[90, 100] " + limit + "at one position of each axis");
+  const std::vector<float> table(9000, 2.0F);
+  expect(in("x", {90, 100}) + Tensor::constant(DType::f32, {90, 100}, std::as_bytes(std::span(table))), "36000");
+  expect(in("x", {90, 100}) + Tensor::constant(DType::f32, {90, 100}, std::as_bytes(std::span(table))), "16384");
+}
+
+/// A constant over the range alone lies in one buffer, and windows of it are bound.
+TEST(LargeTensors, AConstantOverTheRangeIsReadInWindows) {
+  const WatchedDevice watched({.limits = {{"storage_range", 16384}}});
+  std::vector<float> table(9000), data(9000, 0.5F), wanted(9000);
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i), wanted[i] = table[i] + 0.5F;
+  const Executable program = must(compile(watched.device(), {in("x", {90, 100}) + Tensor::constant(DType::f32, {90, 100}, std::as_bytes(std::span(table)))}));
+  const Outputs outputs = must(program.run({{"x", HostView(data)}}));
+  const auto got = outputs.at("y").as<float>();
+  EXPECT_EQ(std::vector<float>(got.begin(), got.end()), wanted);
+}
+
 /// What a whole cannot do in pieces, its ops may do one by one: rows are cut, their sums are few.
 TEST(LargeTensors, WhatIsTooLargeInOneKernelIsPlannedApart) {
   const WatchedDevice watched({.limits = {{"storage_range", 16384}}});

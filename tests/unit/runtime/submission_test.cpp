@@ -1,6 +1,8 @@
 // What reaches the queue: one submission a run, several where one would take too long, and nothing recorded twice.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "support/judge.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "vkfuse/contractions.hpp"
@@ -27,6 +29,69 @@ TEST(Replay, IsOneSubmissionWithNothingRecorded) {
   EXPECT_EQ(counts.dispatches, 0);
   EXPECT_EQ(counts.barriers, 0);
   EXPECT_EQ(counts.allocations, 0);
+}
+
+/// The caller's buffers: what was recorded on them is submitted again once it has ended, and on no others.
+TEST(Replay, OfASubmissionOnTheSameBuffersRecordsNothing) {
+  const WatchedDevice watched;
+  CompileOptions options;
+  options.fusion = false;
+  const Executable program = must(compile_text(watched.device(), chain_text(500, {"neg", "exp", "abs"}), options));
+  const auto buffer = [&](float first) {
+    const Buffer made = must(watched.device().allocate(2000));
+    std::vector<float> data(500);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = first + static_cast<float>(i) * 0.001F;
+    must(made.write(std::as_bytes(std::span(data))));
+    return made;
+  };
+  const auto expect = [&](const Buffer& y, float first) {
+    std::vector<float> got(500);
+    must(y.read(std::as_writable_bytes(std::span(got))));
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], std::exp(-first - static_cast<float>(i) * 0.001F), 1e-4F) << first;
+  };
+  CallCounts& counts = WatchedDevice::counts();
+  const auto dispatches = [&](const Bindings& bindings) {
+    counts.clear();
+    must(must(program.submit(bindings)).wait());
+    EXPECT_EQ(counts.submits, 1);
+    return counts.dispatches.load();
+  };
+  Bindings one, other;
+  one.inputs["x"] = buffer(0), one.outputs["y"] = buffer(7);
+  other.inputs["x"] = buffer(1), other.outputs["y"] = one.outputs["y"];
+  EXPECT_EQ(dispatches(one), 3) << "with the clock, as nobody knows how long it takes";
+  EXPECT_EQ(dispatches(one), 3);
+  EXPECT_EQ(dispatches(one), 0);
+  expect(one.outputs["y"], 0);
+  EXPECT_EQ(dispatches(other), 3);
+  expect(other.outputs["y"], 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(dispatches(one), 0) << "of two that alternate both are kept";
+    EXPECT_EQ(counts.allocations, 0);
+    expect(one.outputs["y"], 0);
+    EXPECT_EQ(dispatches(other), 0);
+    expect(other.outputs["y"], 1);
+  }
+  // One that is in flight, or that somebody holds, is not recorded over.
+  {
+    const Ticket held = must(program.submit(one));
+    must(held.wait());
+    EXPECT_EQ(dispatches(one), 3);
+  }
+  // Another buffer is another run, even where the one that is gone has been.
+  for (int i = 0; i < 8; ++i) {
+    const auto first = static_cast<float>(i);
+    one.inputs["x"] = Buffer();
+    one.inputs["x"] = buffer(first);
+    EXPECT_EQ(dispatches(one), 3);
+    expect(one.outputs["y"], first);
+  }
+  // What replaces kernels makes new commands.
+  schedule::Tuning tuning;
+  tuning.workgroup = 32;
+  program.state()->program->adopt({}, {{0, tuning}});
+  EXPECT_EQ(dispatches(one), 3);
+  expect(one.outputs["y"], 7);
 }
 
 /// A graph for each template, of some dozens of workgroups.
