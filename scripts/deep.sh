@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
-#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits faults graphs importer mutations portability, all without one; or
+#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits faults graphs importer mutations portability matrices, all without one; or
 #     sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -122,13 +122,16 @@ importer() {
 
 mutations() { scripts/mutations.sh || failed+=(mutations); }
 
+# Matrix units: 200 contractions and 200 attentions on the lavapipe of a newer Debian, which multiplies matrices.
+matrices() { VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-200} scripts/next-debian.sh || failed+=(matrices); }
+
 portability() { release && ctest --preset release -L portability || failed+=(portability); }
 
-[ $# -gt 0 ] || set -- sanitizers threads layers limits faults graphs importer mutations portability
+[ $# -gt 0 ] || set -- sanitizers threads layers limits faults graphs importer mutations portability matrices
 for tier in "$@"; do
   SECONDS=0
   case $tier in
-    sanitizers | sanitizers-quick | threads | layers | limits | faults | graphs | importer | mutations | portability) "$tier" ;;
+    sanitizers | sanitizers-quick | threads | layers | limits | faults | graphs | importer | mutations | portability | matrices) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

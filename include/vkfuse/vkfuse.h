@@ -250,7 +250,10 @@ typedef struct vkf_program vkf_program;
 
 typedef enum vkf_numerics {
   VKF_NUMERICS_STANDARD = 0, /* 16-bit floats are computed in f32 through a kernel; casts and stores round */
-  VKF_NUMERICS_STRICT = 1    /* every op rounds to its dtype: fused and unfused runs are bit-identical */
+  VKF_NUMERICS_STRICT = 1,   /* every op rounds to its dtype: fused and unfused runs are bit-identical */
+  /* Standard, but matrix units may add up products of f16 in f16: n of them are off by up to n * 2^-11 of the sum of their
+   * magnitudes, and infinite beyond 65504. */
+  VKF_NUMERICS_HALF_SUMS = 2
 } vkf_numerics;
 
 /* How far a search for faster schedules has come. */

@@ -13,7 +13,12 @@ Result<std::map<std::string, std::string>> rung_sentences(runtime::Context& cont
   for (int i = 0; i < kRungCount; ++i) {
     const Rung rung = static_cast<Rung>(i);
     VKF_TRY(reason, context.missing(rung));
-    all[std::string(name_of(rung))] = reason.empty() ? "yes" : reason;
+    std::string& text = all[std::string(name_of(rung))];
+    text = reason.empty() ? "yes" : reason;
+    if (rung == Rung::t4 && reason.empty()) {
+      VKF_TRY(matrices, context.matrices());
+      text = "yes (" + matrices + ")";
+    }
   }
   return all;
 }

@@ -298,6 +298,7 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   made.planning.policy = *policy;
   made.plan = options.plan;
   made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
+  if (options.numerics == Numerics::half_sums) made.tuning.half_sums = true;
   made.fusion = options.fusion && std::find(options.without.begin(), options.without.end(), "fusion") == options.without.end();
   const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;
   if (!options.plan.empty() && plans) {

@@ -127,6 +127,6 @@ std::optional<MatrixShape> matrix_of(const Caps& caps, DType factors, DType sums
 struct MatrixKind {
   DType factors, sums;
 };
-inline constexpr MatrixKind kMatrixKinds[] = {{DType::f16, DType::f32}, {DType::bf16, DType::f32}, {DType::i8, DType::i32}, {DType::u8, DType::u32}};
+inline constexpr MatrixKind kMatrixKinds[] = {{DType::f16, DType::f32}, {DType::bf16, DType::f32}, {DType::i8, DType::i32}, {DType::u8, DType::u32}, {DType::f16, DType::f16}};
 
 }  // namespace vkfuse

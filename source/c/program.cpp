@@ -12,9 +12,9 @@ namespace vkfuse::c {
 Result<CompileOptions> to_options(const vkf_compile_options* given) {
   VKF_TRY(known, options(given, "compile options"));
   const int numerics = static_cast<int>(known.numerics);
-  if (numerics != VKF_NUMERICS_STANDARD && numerics != VKF_NUMERICS_STRICT) return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict.", numerics);
+  if (numerics < VKF_NUMERICS_STANDARD || numerics > VKF_NUMERICS_HALF_SUMS) return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
   CompileOptions made;
-  made.numerics = numerics == VKF_NUMERICS_STRICT ? Numerics::strict : Numerics::standard;
+  made.numerics = numerics == VKF_NUMERICS_STRICT ? Numerics::strict : numerics == VKF_NUMERICS_HALF_SUMS ? Numerics::half_sums : Numerics::standard;
   made.fusion = known.no_fusion == 0;
   VKF_TRY(without, list(known.without, known.without_count, "names to do without"));
   for (const char* name : without) {

@@ -460,8 +460,9 @@ Result<void> Matrix::store_strips() {
   if (ahead && at_once) load_ahead("gl_SubgroupInvocationID");
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     for (int f = 0; f < per_strip; ++f) {
-      main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f, strips_[s],
-                 f * un / 4, strip_fours());
+      std::string sums = fmt::format("{}[{}{}u]", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f);
+      if (tile_.unit->c == DType::f16) sums = fmt::format("{}({})", fragment(DType::f32, tile_.unit->m, tile_.unit->n, "Accumulator"), sums);
+      main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums, strips_[s], f * un / 4, strip_fours());
     }
   }
   main_.line("{}", kSubgroupBarrier);

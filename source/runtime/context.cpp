@@ -146,18 +146,33 @@ Result<std::vector<MatrixShape>> Context::tested_matrices() {
     if (matrices_) return *matrices_;
   }
   std::vector<MatrixShape> passed;
+  std::string text;
   for (const MatrixKind& kind : kMatrixKinds) {
     const auto shape = matrix_of(base_.caps, kind.factors, kind.sums);
-    if (!shape) continue;
-    const bool bf16 = kind.factors == DType::bf16;
-    if (bf16 && !(base_.caps.matrix_bf16 && shaders_->can_compile(spirv::GlslExtension::bfloat16))) continue;
-    VKF_TRY(wrong, self_test_matrices(*this, *shape));
+    std::string wrong;
+    if (!shape || (kind.factors == DType::bf16 && !base_.caps.matrix_bf16)) {
+      wrong = "not offered";
+    } else if (kind.factors == DType::bf16 && !shaders_->can_compile(spirv::GlslExtension::bfloat16)) {
+      wrong = "the linked shaderc cannot compile GL_EXT_bfloat16";
+    } else {
+      VKF_TRY(found, self_test_matrices(*this, *shape));
+      wrong = found;
+      if (!wrong.empty()) log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}", name_of(kind.factors), base_.name, wrong));
+    }
     if (wrong.empty()) passed.push_back(*shape);
-    else log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}", name_of(kind.factors), base_.name, wrong));
+    const std::string size = shape ? fmt::format("{} x {} x {}", shape->m, shape->n, shape->k) : "";
+    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.factors), name_of(kind.sums), wrong.empty() ? size : wrong);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   matrices_ = passed;
+  matrices_text_ = text;
   return passed;
+}
+
+Result<std::string> Context::matrices() {
+  VKF_CHECK_OK(tested_matrices());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return matrices_text_;
 }
 
 Result<std::optional<CostModel>> Context::costs() {

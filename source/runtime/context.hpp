@@ -54,6 +54,8 @@ class Context {
 
   /// Why a rung is not used, or an empty string if it is: tested once, on first demand.
   Result<std::string> missing(Rung rung);
+  /// Which products T4 has, where it is in use, and why not others.
+  Result<std::string> matrices();
 
   /// The compiled form of a kernel; equal keys on one device are compiled once, and what the store has of them is not
   /// compiled at all. Thread-safe.
@@ -113,6 +115,7 @@ class Context {
   Constants constants_;
   std::mutex mutex_;
   std::optional<std::vector<MatrixShape>> matrices_;
+  std::string matrices_text_;
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand
   std::optional<std::optional<CostModel>> costs_;  ///< likewise

@@ -243,6 +243,7 @@ std::uint32_t factor_bits(DType dtype, double number) {
 Result<std::string> test_matrices(Context& context, const MatrixShape& shape) {
   const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
   const bool bytes = size_of(shape.a) == 1;
+  const bool floats = is_float(shape.c);
   // Each factor as it is and transposed, in vectors of eight.
   const std::string glsl = fmt::format(R"(#version 450
 #extension {extension} : require
@@ -265,7 +266,7 @@ void main() {{
   coopMatLoad(a, tiles, {at}, {m} / 8, gl_CooperativeMatrixLayoutColumnMajor);
   coopMatLoad(b, tiles, {bt}, {k} / 8, gl_CooperativeMatrixLayoutColumnMajor);
   sum = coopMatMulAdd(a, b, sum);
-  coopMatStore(sum, sums, 0, {n} / 4, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatStore({stored}, sums, 0, {n} / 4, gl_CooperativeMatrixLayoutRowMajor);
   barrier();
   for (uint i = gl_LocalInvocationID.x; i < {sums}u; i += {lanes}u) y.w[i] = {bits}(sums[i]);
 }}
@@ -273,11 +274,13 @@ void main() {{
                                        fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 4), fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8),
                                        fmt::arg("at", (m + n) * k / 8), fmt::arg("bt", (2 * m + n) * k / 8), fmt::arg("lanes", context.caps().subgroup_size),
                                        fmt::arg("extension", codegen::component_extension(shape.a)), fmt::arg("factor", codegen::component(shape.a)), fmt::arg("total", codegen::component(shape.c)),
-                                       fmt::arg("word", bytes ? "uvec2" : "uvec4"), fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("bits", shape.c == DType::f32 ? "floatBitsToUint" : "uvec4"));
+                                       fmt::arg("word", bytes ? "uvec2" : "uvec4"), fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("bits", floats ? "floatBitsToUint" : "uvec4"),
+                                       fmt::arg("stored", shape.c == DType::f16 ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum)", m, n) : "sum"));
   std::vector<double> a(std::size_t{m} * k), b(std::size_t{k} * n);
   const bool negative = shape.a != DType::u8;
-  for (std::uint32_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(i * 7 % 23) - (negative ? 11 : 0);
-  for (std::uint32_t i = 0; i < b.size(); ++i) b[i] = static_cast<double>(i * 5 % 19) - (negative ? 9 : 0);
+  const std::uint32_t most_a = shape.c == DType::f16 ? 2 : 11, most_b = shape.c == DType::f16 ? 2 : 9;  // every sum is exact
+  for (std::uint32_t i = 0; i < a.size(); ++i) a[i] = static_cast<double>(i * 7 % (2 * most_a + 1)) - (negative ? most_a : 0);
+  for (std::uint32_t i = 0; i < b.size(); ++i) b[i] = static_cast<double>(i * 5 % (2 * most_b + 1)) - (negative ? most_b : 0);
   if (bytes) {
     a[0] = negative ? -128 : 255;
     b[0] = negative ? 127 : 255;
@@ -295,11 +298,11 @@ void main() {{
   std::vector<std::uint32_t> input(elements.size() / per_word);
   for (std::size_t i = 0; i < elements.size(); ++i) input[i / per_word] |= elements[i] << (i % per_word * 32 / per_word);
   const std::uint32_t lanes = context.caps().subgroup_size;
-  VKF_TRY(got, context.run_words(glsl, fmt::format("self-test of T4, {}", name_of(shape.a)), input, std::size_t{m} * n, 1, lanes, lanes));
+  VKF_TRY(got, context.run_words(glsl, fmt::format("self-test of T4, {} and {}", name_of(shape.a), name_of(shape.c)), input, std::size_t{m} * n, 1, lanes, lanes));
   for (std::uint32_t i = 0; i < m * n; ++i) {
     double want = 0;
     for (std::uint32_t j = 0; j < k; ++j) want += 2 * a[i / n * k + j] * b[std::size_t{j} * n + i % n];
-    const double value = shape.c == DType::f32 ? static_cast<double>(std::bit_cast<float>(got[i])) : shape.c == DType::i32 ? static_cast<std::int32_t>(got[i]) : got[i];
+    const double value = floats ? static_cast<double>(std::bit_cast<float>(got[i])) : shape.c == DType::i32 ? static_cast<double>(static_cast<std::int32_t>(got[i])) : static_cast<double>(got[i]);
     if (std::isnan(want) ? !std::isnan(value) : value != want) {
       return fmt::format("The self-test failed: element [{}, {}] of a product of matrices of {} is {} instead of {}.", i / n, i % n, name_of(shape.a), value, want);
     }

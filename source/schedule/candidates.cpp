@@ -118,6 +118,7 @@ std::string to_text(const Tuning& tuning) {
   add("block", tuning.block);
   add("matrix", tuning.matrix);
   add("matrix_units", tuning.matrix_units);
+  add("dots", tuning.dots);
   add("tiled", tuning.tiled);
   if (tuning.tile) text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k, tuning.tile->lane_m, tuning.tile->lane_n, tuning.tile->lanes);
   return text;

@@ -25,7 +25,7 @@ constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32,
 
 /// The same for matrix units of at most 16 x 16 x 16, of which subgroups own parts: what NVIDIA's compiler keeps in registers
 /// with 32 lanes.
-constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 64}, {128, 128, 32, 64, 32}, {128, 64, 32, 64, 32}, {64, 128, 32, 32, 64}, {64, 128, 64, 32, 64}, {128, 64, 64, 64, 32}, {64, 128, 64, 32, 32},
+constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 64}, {128, 256, 32, 64, 128}, {256, 128, 32, 128, 64}, {128, 128, 32, 64, 32}, {128, 64, 32, 64, 32}, {64, 128, 32, 32, 64}, {64, 128, 64, 32, 64}, {128, 64, 64, 64, 32}, {64, 128, 64, 32, 32},
                                      {128, 64, 64, 32, 32},  {64, 64, 64, 32, 32},   {32, 128, 64, 16, 64}, {32, 64, 64, 16, 32},  {64, 32, 64, 32, 16},  {32, 32, 64, 16, 16},
                                      {16, 64, 64, 16, 16},   {64, 16, 64, 16, 16},   {32, 32, 32, 16, 16},  {16, 16, 32, 16, 16}};
 /// What a lane has at most, of 255: beyond it the sums spill.
@@ -33,6 +33,9 @@ constexpr int kMostUnitRegisters = 232;
 /// What a fragment from shared memory costs, in loads of 16 bytes by its lanes: fitted by hand to tiles of a product of 4096 on
 /// an H200.
 constexpr double kFragmentCost = 2;
+/// What is left of the arithmetic of results while other workgroups multiply: on an H200 a GELU behind a product costs nothing, and
+/// neither do the softmax statistics of 128256 columns.
+constexpr double kHiddenByUnits = 0.1;
 /// Of a processor, to keep its matrix units busy.
 constexpr double kUnitLanesWanted = 256;
 
@@ -293,7 +296,8 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
   constexpr int kOwn = 14, kOfBuffer = 7;
   const MatrixTile& tile = schedule.matrix;
   const TileShape& shape = tile.shape;
-  int registers = kOwn + shape.lane_m * shape.lane_n / shape.lanes * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
+  const int per_register = tile.unit && tile.unit->c == DType::f16 ? 2 : 1;
+  int registers = kOwn + shape.lane_m * shape.lane_n / shape.lanes / per_register * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
   if (tile.unit) registers += static_cast<int>(tile.unit->k) * (shape.lane_m + static_cast<int>(tile.unit->n)) * size_of(tile.unit->a) / 4 / shape.lanes;
   for (const Factor& factor : tile.factors) {
     if (!tile.unit) registers += factor.second ? shape.lane_n : shape.lane_m;
@@ -357,6 +361,11 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
+    if (tile.block > 0 && (loops.stores[i].axes & loops.values[tile.tails.front()].over) == 0) {  // one of a block
+      schedule.stores_executed += static_cast<std::int64_t>(batch * m * n / tile.block);
+      schedule.transactions += static_cast<std::int64_t>(batch * m * n / tile.block * bytes / 128);
+      continue;
+    }
     schedule.stores_executed += static_cast<std::int64_t>(batch * m * n / tile.elements) * instructions(schedule.stores[i], bytes, tile.elements);
     schedule.transactions += static_cast<std::int64_t>(batch * m * n * bytes / 128);
   }
@@ -366,7 +375,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const int bytes = size_of(graph.node(loops.values[id].node).type.dtype);
     schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements) * instructions(schedule.loads[id], bytes, tile.elements);
   }
-  compute += batch * m * n * cost_of(graph, loops, results);
+  compute += batch * m * n * cost_of(graph, loops, results) * (tile.unit && !cpu ? kHiddenByUnits : 1);
   // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
   // registers per lane leave each waiting for its operands.
   schedule.registers = estimated_registers(graph, loops, schedule);
@@ -484,7 +493,8 @@ std::optional<MatrixKind> kind_of(const ir::Graph& graph, const Loops& loops, co
 /// The largest product that the device offers for these factors.
 std::optional<MatrixShape> unit_for(const Target& target, const Tuning& tuning, const std::optional<MatrixKind>& kind) {
   if (!kind || !target.has(Rung::t4) || !tuning.matrix_units.value_or(target.type != DeviceType::cpu)) return std::nullopt;
-  return matrix_of(target.caps, kind->factors, kind->sums);
+  const auto halves = tuning.half_sums && kind->factors == DType::f16 ? matrix_of(target.caps, DType::f16, DType::f16) : std::nullopt;
+  return halves ? halves : matrix_of(target.caps, kind->factors, kind->sums);
 }
 
 }  // namespace

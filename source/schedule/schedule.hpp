@@ -66,6 +66,7 @@ struct Tuning {
   std::optional<TileShape> tile;    ///< matrix
   std::optional<bool> matrix_units;  ///< matrix: T4 wherever the factors allow it, or nowhere
   std::optional<bool> dots;         ///< matrix: T3 wherever the factors allow it, or nowhere
+  bool half_sums = false;           ///< matrix: f16 sums of f16 products, where T4 offers them
   std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
 };
 

@@ -44,7 +44,7 @@ Result<DeviceOptions> device_options(const Common& common) {
 
 Result<CompileOptions> compile_options(const Common& common) {
   CompileOptions options;
-  options.numerics = common.strict ? Numerics::strict : Numerics::standard;
+  options.numerics = common.strict ? Numerics::strict : common.half_sums ? Numerics::half_sums : Numerics::standard;
   options.without = common.without;
   options.planner = common.planner;
   return options;

@@ -16,6 +16,7 @@ struct Common {
   std::vector<std::string> without;  ///< mechanisms
   std::string planner = "bytes";
   bool strict = false;
+  bool half_sums = false;
   std::string cache;  ///< a folder, "off", or empty
   std::vector<std::string> dims;  ///< NAME=NUMBER
   std::string dtype;              ///< "f16", "bf16" or empty

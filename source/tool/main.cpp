@@ -24,7 +24,8 @@ void add_common(CLI::App& command, Common& common) {
   command.add_option("--dim", common.dims, "The size of a symbolic dimension: NAME=NUMBER");
   command.add_option("--dtype", common.dtype, "Convert the floats of an f32 model")->check(CLI::IsMember({"f16", "bf16"}));
   command.add_flag("--no-host", common.no_host, "Refuse models with operators that run on the host, between kernels");
-  command.add_flag("--strict", common.strict, "Round every op to its dtype");
+  CLI::Option* strict = command.add_flag("--strict", common.strict, "Round every op to its dtype");
+  command.add_flag("--half-sums", common.half_sums, "Add up products of f16 in f16 where matrix units do")->excludes(strict);
 }
 
 int finish(const Result<int>& status) {

@@ -26,7 +26,7 @@ Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, cons
 Result<int> validate_models(const Common& common, const ValidateCommand& command) {
   ValidateOptions options;
   options.fusion = command.fusion == "on";
-  options.numerics = common.strict ? Numerics::strict : Numerics::standard;
+  options.numerics = common.strict ? Numerics::strict : common.half_sums ? Numerics::half_sums : Numerics::standard;
   options.seed = command.seed;
   options.host = !common.no_host;
   VKF_TRY(device_wanted, device_options(common));

@@ -238,6 +238,43 @@ TEST(Dot, RandomContractionsWithMatrixUnits) {
   run_random(suite);
 }
 
+/// Sums in f16 where they are asked for: off by no more than n * 2^-11 of the magnitudes they are added up from.
+TEST(Dot, HalfSumsStayWithinTheirBound) {
+  const std::string missing = must(device().state()->context->missing(Rung::t4));
+  if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
+  constexpr Rung kRungs[] = {Rung::t2, Rung::t4};
+  const auto shapes = must(device().state()->context->target(kRungs)).caps.matrix_shapes;
+  const bool halves = std::any_of(shapes.begin(), shapes.end(), [](const MatrixShape& shape) { return shape.c == DType::f16; });
+  if (!halves) GTEST_SKIP() << "The device's matrix units have no f16 sums: " << must(device().state()->context->matrices());
+  constexpr std::int64_t kM = 70, kK = 136, kN = 48;
+  const ir::Graph graph = graph_of({matmul(Tensor::input("a", DType::f16, {kM, kK}), Tensor::input("b", DType::f16, {kK, kN}))});
+  Build how;
+  how.tuning.matrix = how.tuning.matrix_units = true;
+  how.tuning.half_sums = true;
+  const Executable program = compile_graph(graph, how);
+  const auto& unit = variant_of(program)->steps.front().schedule.matrix.unit;
+  ASSERT_TRUE(unit && unit->c == DType::f16);
+  const Data data = small_data(graph, 75, false);
+  const GuardedRun run = run_guarded(program, graph, data);
+  const auto at = [](const std::vector<std::byte>& bytes, std::int64_t i) { return ir::decode(DType::f16, bytes.data() + 2 * i); };
+  double largest = 0;
+  for (std::int64_t m = 0; m < kM; ++m) {
+    for (std::int64_t n = 0; n < kN; ++n) {
+      double sum = 0, magnitude = 0;
+      for (std::int64_t k = 0; k < kK; ++k) {
+        const double product = at(data.inputs.at("a"), m * kK + k) * at(data.inputs.at("b"), k * kN + n);
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      const double error = std::abs(at(run.outputs.at("y"), m * kN + n) - sum);
+      largest = std::max(largest, error / (kK * 0x1p-11 * magnitude));
+    }
+  }
+  std::printf("largest error/bound %.3f\n", largest);
+  EXPECT_LE(largest, 1);
+  EXPECT_GT(largest, 1e-4) << "sums that are as good as this were not made in f16";
+}
+
 // --- what has no sum ---------------------------------------------------------------------------------------
 
 Tensor input(const char* name, DType dtype, Shape shape) { return Tensor::input(name, dtype, std::move(shape)); }
