@@ -1,7 +1,7 @@
-// 32-bit integers: division by zero is defined, and signed values are divided by their magnitudes.
+// 32-bit integers: division by zero is defined, and signed values are divided by their magnitudes. Of two numbers that are known one is
+// chosen without a branch: SwiftShader's compiler did not come to an end with the branches of sixteen elements.
 
-// x / 0 is 0. Of two numbers that are known one is chosen without a branch: SwiftShader's compiler did not come to an end
-// with the branches of sixteen elements.
+// x / 0 is 0.
 uint u32_div(uint x, uint y) {
   uint quotient = x / max(y, 1u);
   return y == 0u ? 0u : quotient;

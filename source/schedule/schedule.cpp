@@ -98,7 +98,9 @@ SymbolValues symbols_near(const ir::Graph& graph, std::int64_t size) {
 
 bool all_within(const ir::Graph& graph, const SymbolValues& symbols, std::int64_t most_elements) {
   return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
-    const auto sizes = resolve(node.type.shape, symbols);
+    auto sizes = resolve(node.type.shape, symbols);
+    // Nothing is no reason for other axes to be as long as they like: in loops, and for limits, it counts as one.
+    for (std::size_t i = 0; sizes && i < sizes->size(); ++i) (*sizes)[i] = std::max<std::int64_t>((*sizes)[i], 1);
     const auto count = sizes ? element_count(*sizes) : Result<std::int64_t>(most_elements);
     return count && *count <= most_elements;
   });

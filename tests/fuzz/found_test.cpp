@@ -172,6 +172,17 @@ TEST(FoundByFuzzing, NothingIsNotTooLarge) {
   judge(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing");
 }
 
+// The same, where a symbol that is never more than nothing made the sizes that stand for others as large as can be.
+TEST(FoundByFuzzing, NothingAlongASymbolIsNotTooLarge) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  dim n3 min=0 max=0 multiple=1
+  %0 = input "x2" : u64[n0, 2, n2, n3]
+  output "y" = %0
+})"));
+  const SymbolValues sizes = {{"n0", 3}, {"n2", 4}, {"n3", 0}};
+  judge(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing along a symbol");
+}
+
 // What an exclusive scan reads and is stored beside it had no place where the axis is empty in a run.
 TEST(FoundByFuzzing, StoreBesideAScanOfNothing) {
   const ir::Graph graph = must(ir::parse(R"(graph "g" {
