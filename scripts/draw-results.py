@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What README.md, docs/performance.md and the chart beside them show of the H200, and of planners there and of models on lavapipe, from the files in bench/results.
+"""What README.md, docs/performance.md and the chart beside them show of the H200, of both software drivers, and of planners there and of models on lavapipe, from the files in bench/results.
 usage: scripts/draw-results.py            rewrites what stands between the markers <!-- results: NAME --> and <!-- end -->, and the chart
        scripts/draw-results.py --check    writes nothing; exit status 1 if something would change"""
 import json
@@ -141,6 +141,15 @@ def planners_of_models(models):
     return table(["model", *PLANNERS, "one kernel per node"], lines)
 
 
+def software(lavapipe, swiftshader):
+    lines = []
+    for name, second in swiftshader.items():
+        first = lavapipe[name]
+        times = [f"{row[f'{way}_us']:.0f}" for row in (first, second) for way in ("fused", "framework", "unfused")]
+        lines.append([name, kernels(first), *times[:3], f"{first['copy_percent']:.0f} %", *times[3:], f"{second['copy_percent']:.0f} %"])
+    return table(["row", "lavapipe: kernels", "fused us", "op by op", "per node", "of copy", "SwiftShader: fused us", "op by op", "per node", "of copy"], lines)
+
+
 def bar(y, percent, colour, label):
     length = WIDTH * min(percent, 115) / 115
     return (f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>'
@@ -186,6 +195,7 @@ def main():
     environment = json.loads((RESULTS / "h200-full.json").read_text())["environment"]
     parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS), "contractions": contractions(rows),
              "against": against(rows, opponents), "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
+             "software": software(rows_of("lavapipe-quick.json"), rows_of("swiftshader-quick.json")),
              "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"])}
     wanted = {ROOT / name: filled(ROOT / name, parts) for name in ("README.md", "docs/performance.md")}
     wanted[ROOT / "docs/chain-h200.svg"] = chart(environment, [rows[name] for name in CHAINS])

@@ -11,6 +11,8 @@
 
 namespace vkfuse::plan {
 
+std::string_view planner_id();  // generated: cmake/HashSources.cmake
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -186,6 +188,16 @@ Result<void> check_schedule(const Json& stated, const Json& here, std::size_t at
 }
 
 }  // namespace
+
+std::string file_key(const ir::Graph& graph, const Target& target, const partition::Options& options) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (std::holds_alternative<ir::CustomPayload>(node.payload) || std::holds_alternative<ir::KernelPayload>(node.payload)) return "";
+  }
+  std::string key = fmt::format("plan by {} of {} on {} fusion {} by {} without", planner_id(), digest_of(graph), digest_of(target), options.fusion, partition::name_of(options.policy));
+  for (const partition::Mechanism mechanism : options.without) key += fmt::format(" {}", partition::name_of(mechanism));
+  if (target.costs) key += fmt::format(" costs {} {} {} {}", target.costs->copy_gb_per_s, target.costs->launch_us, target.costs->gflops, target.costs->accesses_per_us);
+  return key;
+}
 
 std::string file_digest(std::string_view others) { return digest_of(others); }
 

@@ -15,6 +15,10 @@ Result<std::string> to_file(const Plan& plan);
 /// the text is no plan, was changed, or is of another graph, another device, or another version that schedules otherwise.
 Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& target);
 
+/// What make_plan() decides by, as one line: two graphs, targets or options of one key have one plan, in this build of vkfuse and any of the
+/// same sources. Empty where a graph has code of the user's, which is not compared.
+std::string file_key(const ir::Graph& graph, const Target& target, const partition::Options& options);
+
 /// What the member `digest` of a file is, of the others as JSON without blanks: for who changes a plan on purpose.
 std::string file_digest(std::string_view others);
 

@@ -58,6 +58,20 @@ Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
   return {};
 }
 
+/// The plan that an earlier process has kept, or a new one, kept for the next. What is read is checked as any plan of a file is.
+Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Target& target, const partition::Options& planning) {
+  store::Store& store = context.store();
+  const std::string key = store.off().empty() ? plan::file_key(prepared, target, planning) : "";
+  if (key.empty()) return plan::make_plan(std::move(prepared), target, planning);
+  if (const auto kept = store.load(store::Kind::plan, key)) {
+    auto plan = plan::from_file({reinterpret_cast<const char*>(kept->data()), kept->size()}, prepared, target);
+    if (plan) return plan;
+  }
+  VKF_TRY(plan, plan::make_plan(std::move(prepared), target, planning));
+  if (const auto text = plan::to_file(plan)) store.save(store::Kind::plan, key, std::as_bytes(std::span(*text)));
+  return plan;
+}
+
 }  // namespace
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
@@ -69,7 +83,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   partition::Options planning = options.planning;
   planning.fusion = options.fusion;
   prepared_ = prepared;
-  VKF_TRY(plan, options.plan.empty() ? plan::make_plan(std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
+  VKF_TRY(plan, options.plan.empty() ? kept_or_made(context, std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
   plan_ = std::move(plan);
   inputs_ = inputs_as_written(graph, plan_.graph);
   note_constants(plan_);

@@ -18,8 +18,9 @@ enum class Kind : std::uint8_t {
   probe,     ///< which GLSL extensions the compiler takes
   costs,     ///< what work costs on a device
   schedule,  ///< which schedule of a kernel was measured to be the fastest
+  plan,      ///< which kernels a graph was divided into
 };
-inline constexpr int kKindCount = 5;
+inline constexpr int kKindCount = 6;
 
 /// The name of the file that holds this key: 16 hexadecimal digits and the kind.
 std::string file_name(Kind kind, std::string_view key);

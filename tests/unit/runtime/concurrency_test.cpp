@@ -61,6 +61,36 @@ TEST(Concurrency, EightThreadsGetTheirOwnResults) {
   EXPECT_EQ(wrong, 0) << "of " << kThreads * runs << " runs";
 }
 
+/// On buffers of their own, and on others every third time: commands that are kept go from thread to thread.
+TEST(Concurrency, EightThreadsSubmitOnBuffersOfTheirOwn) {
+  const Executable program = block(device());
+  const char* wanted = std::getenv("VKFUSE_TEST_RUNS");
+  const int runs = wanted == nullptr ? 25 : std::atoi(wanted);
+  constexpr int kThreads = 8;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    const std::vector<float> data = rows(8, static_cast<unsigned>(thread));
+    threads.emplace_back([&wrong, &program, runs, data, expected = run(program, data)] {
+      Bindings bindings[2];
+      for (Bindings& one : bindings) {
+        one.symbols["n"] = 8;
+        one.inputs["x"] = must(device().allocate(data.size() * 4));
+        one.outputs["y"] = must(device().allocate(data.size() * 4));
+        must(one.inputs["x"].write(std::as_bytes(std::span(data))));
+      }
+      std::vector<std::byte> got(expected.size());
+      for (int i = 0; i < runs; ++i) {
+        const Bindings& own = bindings[i % 3 == 0 ? 1 : 0];
+        const auto ticket = program.submit(own);
+        if (!ticket || !ticket->wait().ok() || !own.outputs.at("y").read(got).ok() || got != expected) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0) << "of " << kThreads * runs << " runs";
+}
+
 TEST(Concurrency, ARunDoesNotWaitForAnother) {
   const Executable program = block(device());
   const std::vector<float> data = rows(8, 1);

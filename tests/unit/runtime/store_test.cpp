@@ -3,6 +3,7 @@
 
 #include "api/states.hpp"
 #include "api/tensor_node.hpp"
+#include "plan/file.hpp"
 #include "runtime/shaders.hpp"
 #include "spirv/compile.hpp"
 #include "support/device.hpp"
@@ -30,12 +31,15 @@ std::vector<Tensor> program() {
   return {half.cast(DType::f32) + 1.0, x.argsort(1), relu(x).sum({0})};
 }
 
-Outputs run(const Device& device) {
-  const auto tensors = program();
-  const Executable executable = must(compile(device, std::span<const Tensor>(tensors)));
+Outputs run(const Executable& executable) {
   std::vector<float> data(8 * 64);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0.125F;
   return must(executable.run({{"x", HostView(data)}}));
+}
+
+Outputs run(const Device& device) {
+  const auto tensors = program();
+  return run(must(compile(device, std::span<const Tensor>(tensors))));
 }
 
 void expect_same(const Outputs& a, const Outputs& b) {
@@ -60,6 +64,50 @@ TEST(ProgramStore, AWarmStartCompilesNothing) {
   EXPECT_EQ(spirv::compiler_calls(), between);
   EXPECT_EQ(warm.store().saved, 0u);
   EXPECT_GE(warm.store().loaded, 4u);
+}
+
+/// A plan that is kept is taken, in place of the one that would be made, and nothing but a plan of that graph is.
+TEST(ProgramStore, AWarmStartPlansNothing) {
+  const ScratchFolder folder;
+  const Device cold = open_with(folder.options());
+  const Outputs expected = run(cold);
+  const auto tensors = program();
+  const Executable made = must(compile(cold, std::span<const Tensor>(tensors)));
+  CompileOptions apart;
+  apart.fusion = false;
+  const Executable unfused = must(compile(cold, std::span<const Tensor>(tensors), apart));
+  ASSERT_GT(unfused.kernel_count(), made.kernel_count());
+
+  const Device warm = open_with(folder.options());
+  const Executable kept = must(compile(warm, std::span<const Tensor>(tensors)));
+  for (const Stage stage : {Stage::plan, Stage::json, Stage::glsl}) EXPECT_EQ(must(kept.explain(stage)), must(made.explain(stage)));
+  expect_same(run(warm), expected);
+
+  // Under the key of the one, the other's plan: who planned would not find so many kernels.
+  const plan::Plan& plan = made.state()->program->plan();
+  store::Store& store = warm.state()->context->store();
+  const ir::Graph graph = must(passes::run_pipeline(must(api::to_graph(std::span<const Tensor>(tensors), {}, "graph"))));
+  const std::string key = plan::file_key(graph, plan.target, {});
+  ASSERT_TRUE(store.load(Kind::plan, key).has_value());
+  const auto keep = [&](const std::string& text) { store.save(Kind::plan, key, std::as_bytes(std::span(text))); };
+  keep(must(unfused.save_plan()));
+  EXPECT_EQ(must(compile(warm, std::span<const Tensor>(tensors))).kernel_count(), unfused.kernel_count());
+  expect_same(run(warm), run(unfused));
+  // Other options and other costs are other keys.
+  EXPECT_NE(plan::file_key(graph, plan.target, {.fusion = false}), key);
+  EXPECT_NE(plan::file_key(graph, plan.target, {.policy = partition::Policy::store_all}), key);
+  EXPECT_NE(plan::file_key(graph, plan.target, {.without = {partition::Mechanism::siblings}}), key);
+  Target other = plan.target;
+  other.costs = CostModel{};
+  EXPECT_NE(plan::file_key(graph, other, {}), key);
+  // What is no plan of it is planned anew, and mended.
+  for (const std::string& text : {std::string("{"), must(must(compile(warm, {tensors[0]})).save_plan())}) {
+    keep(text);
+    EXPECT_EQ(must(compile(warm, std::span<const Tensor>(tensors))).kernel_count(), made.kernel_count());
+    const auto mended = store.load(Kind::plan, key);
+    ASSERT_TRUE(mended.has_value());
+    EXPECT_NE(std::string(reinterpret_cast<const char*>(mended->data()), mended->size()), text);
+  }
 }
 
 /// Blocks of a norm, a product, an activation, a product back and a sum, on 16 rows.
