@@ -23,6 +23,7 @@ class LayerCase {
     dtype_ = random_.pick(std::vector<DType>{DType::f32, DType::f16, DType::bf16});
     left_ = random_.chance(5) ? kManyProducts : kProducts;
   }
+  [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const ir::Graph& graph() const { return graph_; }
 
  protected:
@@ -213,7 +214,7 @@ void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
 
 RandomGraph random_attention(std::uint64_t seed, bool halves) {
   const AttentionCase one(seed, halves);
-  return {one.graph(), seed % 5 == 0 && !(halves && one.leaves_out())};
+  return {one.graph(), seed % 5 == 0 && !(halves && one.leaves_out()), halves && one.dtype() == DType::bf16};
 }
 
 void run_attention(const char* test, std::uint64_t cases, bool low_limits) {

@@ -86,7 +86,7 @@ std::string fault_of(const RandomGraph& one, std::uint64_t seed, const Build& ho
   tally.elements += verdict.elements;
   tally.undecided += verdict.undecided;
   tally.max_ratio = std::max(tally.max_ratio, verdict.max_ratio);
-  if (verdict.wrong.empty() && !one.special && verdict.undecided * kDecided > verdict.elements) {
+  if (verdict.wrong.empty() && !one.special && !one.coarse && verdict.undecided * kDecided > verdict.elements) {
     return fmt::format("{} of {} elements are undecided.", verdict.undecided, verdict.elements);
   }
   return verdict.wrong;

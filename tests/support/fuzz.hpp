@@ -21,6 +21,8 @@ struct RandomGraph {
   /// A few floats are no numbers. An infinity times what rounding may have made 0 is undecided, and one score decides
   /// a whole row, so how many are undecided is asked of the suite and not of such a case.
   bool special = false;
+  /// Numbers of so few bits that a whole case may be undecided: how many are is asked of the suite here, too.
+  bool coarse = false;
 };
 
 /// Floats in [-2, 2), integers of every size that multiply without an end.
