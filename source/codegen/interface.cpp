@@ -118,7 +118,8 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   }
   if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
   const bool dots = has("i8x4_dot(");
-  if (keeps_nan_.f32 || dots) out.line("#extension GL_EXT_spirv_intrinsics : require");
+  const bool aliases = std::any_of(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return may_alias(binding); });
+  if (keeps_nan_.f32 || dots || aliases) out.line("#extension GL_EXT_spirv_intrinsics : require");
   // Without it a driver may keep what is in flight in memory instead of registers.
   if (has("unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
   out.blank();
@@ -129,9 +130,22 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   out.line("layout(local_size_x_id = 0) in;");
   if (keeps_nan_.f32) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep NaN and infinities of f32");
   if (keeps_nan_.f64 && has("double")) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of f64");
+  if (aliases) out.line("#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from");
   if (dots) out.raw(std::string(kDotOfBytes) + "  // the sum of four products of bytes\n");
   out.blank();
   return out.take();
+}
+
+bool Emitter::may_alias(const Binding& binding) const {
+  if (schedule_.kind == schedule::Template::rows || loops_.opaque || binding.scratch || binding.half) return false;
+  for (const Value& load : loops_.values) {
+    if (load.kind != Value::Kind::load) continue;
+    for (const segment::Store& store : loops_.stores) {
+      const bool ours = binding.store ? store.node == binding.value : load.node == binding.value;
+      if (ours && size_of(dtype(load.node)) == size_of(dtype(store.node)) && load.offset == store.offset) return true;
+    }
+  }
+  return false;
 }
 
 int Emitter::narrow_bytes(const Binding& binding) const {
@@ -171,7 +185,7 @@ std::string Emitter::interface(bool comments) const {
     const bool joins = binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
                        schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
     const std::string_view word = narrow == 0 ? word_type(buffer_bytes(binding.value)) : narrow == 2 ? "uint16_t" : "uint8_t";
-    out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ {} w[]; }} {};{}", i, !binding.store ? "readonly " : joins ? "" : "writeonly ", i, word, node_names_[binding.value],
+    out.line("layout(set = 0, binding = {}) {}{}buffer Buffer{} {{ {} w[]; }} {};{}", i, may_alias(binding) ? "ALIASED " : "", !binding.store ? "readonly " : joins ? "" : "writeonly ", i, word, node_names_[binding.value],
              comments ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type))) : "");
   }
   out.blank();

@@ -1,9 +1,11 @@
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "bias + GELU": add, mul, mul, erf, fma
 // 8 elements per item, 1 item in flight per invocation
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
@@ -13,9 +15,9 @@ layout(push_constant) uniform Sizes {
   uint shift0;
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[n, 768]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[n, 768]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_bias;  // %1 : f16[768]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %8 : f16[n, 768]
+layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %8 : f16[n, 768]
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {

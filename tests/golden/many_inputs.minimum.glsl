@@ -1,18 +1,20 @@
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "many inputs": add, add
 // 4 elements per item, 1 item in flight per invocation
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f32[256]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_b;  // %1 : f32[256]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_c;  // %3 : f32[256]
-layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec4 w[]; } v4;  // %4 : f32[256]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f32[256]
+layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uvec4 w[]; } in_b;  // %1 : f32[256]
+layout(set = 0, binding = 2) ALIASED readonly buffer Buffer2 { uvec4 w[]; } in_c;  // %3 : f32[256]
+layout(set = 0, binding = 3) ALIASED writeonly buffer Buffer3 { uvec4 w[]; } v4;  // %4 : f32[256]
 
 // One element.
 void element(float in_a, float in_b, float in_c, out float v4_result) {
@@ -40,19 +42,21 @@ void main() {
 }
 
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 1 of graph "many inputs": add
 // 4 elements per item, 1 item in flight per invocation
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } v4;  // %4 : f32[256]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_d;  // %5 : f32[256]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_sum;  // %6 : f32[256]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } v4;  // %4 : f32[256]
+layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uvec4 w[]; } in_d;  // %5 : f32[256]
+layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uvec4 w[]; } out_sum;  // %6 : f32[256]
 
 // One element.
 void element(float v4, float in_d, out float out_sum_result) {

@@ -1,8 +1,10 @@
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "masks": gt, and, not, select
 // 16 elements per item, 1 item in flight per invocation, masked tail
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
@@ -10,9 +12,9 @@ layout(push_constant) uniform Sizes {
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : i8[1000]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_keep;  // %3 : bool[1000]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %6 : i8[1000]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : i8[1000]
+layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uvec4 w[]; } in_keep;  // %3 : bool[1000]
+layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %6 : i8[1000]
 
 ivec4 i8x4_values(uint word) {
   return ivec4(int(word << 24), int(word << 16), int(word << 8), int(word)) >> 24;

@@ -1,20 +1,22 @@
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "ranks 1 to 4": mul, add, fma
 // 8 elements per item, 1 item in flight per invocation
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[6, 5, 4, 64]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[6, 5, 4, 64]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_channel;  // %1 : f16[5, 1, 1]
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec4 w[]; } in_row;  // %3 : f16[64]
 layout(set = 0, binding = 3) readonly buffer Buffer3 { uvec4 w[]; } in_matrix;  // %5 : f16[4, 64]
-layout(set = 0, binding = 4) writeonly buffer Buffer4 { uvec4 w[]; } out_y;  // %6 : f16[6, 5, 4, 64]
+layout(set = 0, binding = 4) ALIASED writeonly buffer Buffer4 { uvec4 w[]; } out_y;  // %6 : f16[6, 5, 4, 64]
 
 // With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {

@@ -1,16 +1,18 @@
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "textbook": mul, relu, add
 // 4 elements per item, 1 item in flight per invocation
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[1048576]
-layout(set = 0, binding = 1) writeonly buffer Buffer1 { uvec4 w[]; } out_y;  // %5 : f32[1048576]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[1048576]
+layout(set = 0, binding = 1) ALIASED writeonly buffer Buffer1 { uvec4 w[]; } out_y;  // %5 : f32[1048576]
 
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {

@@ -1,9 +1,11 @@
 #version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "three outputs": exp, cast, gt
 // 8 elements per item, 1 item in flight per invocation, masked tail
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
@@ -11,8 +13,8 @@ layout(push_constant) uniform Sizes {
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[4099]
-layout(set = 0, binding = 1) writeonly buffer Buffer1 { uvec4 w[]; } out_exp;  // %1 : f32[4099]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f32[4099]
+layout(set = 0, binding = 1) ALIASED writeonly buffer Buffer1 { uvec4 w[]; } out_exp;  // %1 : f32[4099]
 layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_half;  // %2 : f16[4099]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_larger;  // %3 : bool[4099]
 

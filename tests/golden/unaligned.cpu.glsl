@@ -1,8 +1,10 @@
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "unaligned rows": mul, iota, cast, add
 // 8 elements per item, 1 item in flight per invocation, masked tail, items run across rows
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
@@ -10,9 +12,9 @@ layout(push_constant) uniform Sizes {
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[37, 31]
+layout(set = 0, binding = 0) ALIASED readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[37, 31]
 layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_scale;  // %1 : f16[37, 1]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %5 : f16[37, 31]
+layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uvec4 w[]; } out_y;  // %5 : f16[37, 31]
 
 // The value of f16 bits, exactly; NaN becomes the canonical quiet one. High bits must be zero.
 float f16_value(uint bits) {

@@ -1,8 +1,10 @@
 #version 450
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "wide integers": cast, mul, max
 // 4 elements per item, 1 item in flight per invocation
 layout(local_size_x_id = 0) in;
+#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from
 
 layout(push_constant) uniform Sizes {
   uint items;  // in the iteration space
@@ -10,8 +12,8 @@ layout(push_constant) uniform Sizes {
 } p;
 
 layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_y;  // %0 : i32[100]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_x;  // %2 : i64[100]
-layout(set = 0, binding = 2) writeonly buffer Buffer2 { uvec4 w[]; } out_z;  // %5 : i64[100]
+layout(set = 0, binding = 1) ALIASED readonly buffer Buffer1 { uvec4 w[]; } in_x;  // %2 : i64[100]
+layout(set = 0, binding = 2) ALIASED writeonly buffer Buffer2 { uvec4 w[]; } out_z;  // %5 : i64[100]
 
 // Sign-extends.
 uvec2 pair_from_i32(int x) {
