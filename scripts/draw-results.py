@@ -43,6 +43,8 @@ CONTRACTIONS = {
     "matmul 4096 f16": "matmul, f16 [4096,4096,4096]",
     "matmul 8192 f16": "matmul, f16 [8192,8192,8192]",
     "matmul+bias+gelu f16": "matmul + bias + GELU, f16 [8192,4096,16384]",
+    "matmul bf16": "matmul, bf16 [4096,4096,4096]",
+    "matmul int8": "int8 matmul with a scale for each row and column [4096,4096,4096]",
     "norm+matmul f16": "RMS norm, matmul, f16 [8192,4096,4096]",
     "gated mlp f16": "gated pair of matmuls, f16 [8192,4096,14336]",
     "attention f16": "attention, f16 [2,32,4096,128]",

@@ -304,6 +304,8 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   if (!options.plan.empty() && plans) {
     return invalid("A plan that is given leaves nothing to decide: no planner, and no mechanism of the planner to do without, can be named beside it.");
   }
+  // Statistics in parts are not rounded as those of whole rows are.
+  if (options.numerics == Numerics::strict) made.planning.without.insert(partition::Mechanism::statistics);
   return made;
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "schedule/products.hpp"
+
 namespace vkfuse::codegen {
 
 using index::Expr;
@@ -108,11 +110,10 @@ void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots
     factor.ahead = factor.ahead && words * factor.trips <= kMostWordsAhead;
     factor.unrolled = factor.ahead || !factor.beside.empty();
   }
-  ValueId id = factor.value;
-  const auto is_cast = [&] { return loops_.values[id].kind == Value::Kind::compute && ops::element_row(*graph_.node(loops_.values[id].node).op).name == "cast"; };
-  while (is_cast()) id = loops_.values[id].operands[0];
+  // Only casts that lose nothing stand between the factor and the value that is narrow.
+  const ValueId id = schedule::narrow_value(graph_, loops_, factor.value);
   const std::vector<ValueId>& vectors = factor.part.vectors;
-  const bool alone = vectors.size() == 1 && vectors.front() == id && !is_shifted(id) && factor.beside.empty();
+  const bool alone = vectors.size() == 1 && vectors.front() == id && loops_.values[id].kind == Value::Kind::load && !is_shifted(id) && factor.beside.empty();
   if (alone && dtype_of(loops_.values[id]) == (dots ? DType::i8 : *unit) && factor.part.elements > 1) factor.as_read = id;
 }
 
@@ -445,17 +446,20 @@ std::vector<std::string> Factors::narrow_words(const Factor& factor, Scope& scop
   return words;
 }
 
+std::string Factors::word_as_read(const Factor& factor, int word) const {
+  const int per = schedule_.loads[*factor.as_read].vector_bytes / 4;
+  const std::string vector = raw_name(*factor.as_read, word / per) + (factor.ahead ? slot(factor) : "");
+  return per == 1 ? vector : fmt::format("{}.{}", vector, "xyzw"[word % per]);
+}
+
 /// A lane's item in words of four neighbours in depth: as it is read where they lie side by side, else of four items.
 void Factors::put_dots(const Factor& factor, Scope& scope, const std::string& inside) {
   const int elements = factor.part.elements;
   const std::vector<std::string> words = narrow_words(factor, scope, DType::i8);
-  std::vector<std::string> single;  // words of four bytes
-  for (const std::string& word : words) {
-    if (factor.as_read && elements > 4) {
-      for (int e = 0; e < elements / 4; ++e) single.push_back(fmt::format("{}.{}", word, "xyzw"[e]));
-    } else {
-      single.push_back(word);
-    }
+  std::vector<std::string> single = words;  // of four bytes
+  for (int g = 0; factor.as_read && g < elements / 4; ++g) {
+    if (g == 0) single.clear();
+    single.push_back(word_as_read(factor, g));
   }
   for (std::size_t g = 0; g < single.size(); ++g) {
     const std::string column = single.size() == 1 ? "column" : fmt::format("(column * {}u + {}u)", single.size(), g);
@@ -492,8 +496,7 @@ Result<void> Factors::gather_steps(const Factor& factor, const std::string& dept
   for (int g = 0; g < groups_; ++g) {
     std::string value;
     if (factor.as_read) {
-      const std::string word = raw_name(*factor.as_read, 0) + (factor.ahead ? slot(factor) : "");
-      value = fmt::format("ivec4(u8x4_values({}))", groups_ == 1 ? word : fmt::format("{}.{}", word, "xyzw"[g]));
+      value = fmt::format("ivec4(u8x4_values({}))", word_as_read(factor, g));
     } else {
       value = factor_group(factor, scope, g);
       value = fmt::format("({} & 0xff)", integers ? value : "ivec4(" + value + ")");

@@ -143,6 +143,8 @@ class Factors : public Emitter {
   /// Computes group `g` of an item; the name of its variable.
   std::string factor_group(const Factor& factor, Scope& scope, int g);
   /// Where the elements are computed: the same group as words of the narrow dtype.
+  /// Word number `word` of a lane's item of the load whose words are the elements.
+  [[nodiscard]] std::string word_as_read(const Factor& factor, int word) const;
   std::vector<std::string> narrow_words(const Factor& factor, Scope& scope, DType narrow);
   Result<void> gather_steps(const Factor& factor, const std::string& depth);
   void put_dots(const Factor& factor, Scope& scope, const std::string& inside);

@@ -177,8 +177,10 @@ class Splitter {
     return reshape(value, std::move(shape));
   }
 
-  Result<NodeId> largest(const Softmax& softmax) {
-    Parts& parts = parts_[softmax.most];
+  /// Made where they are asked for first: an element may be taken before the maximum is found.
+  Result<Parts> parts_of(const Softmax& softmax) {
+    const auto known = parts_.find(softmax.most);
+    if (known != parts_.end()) return known->second;
     Shape blocks = graph_.node(softmax.of).type.shape;
     blocks.back() = Dim(blocks.back().size() / softmax.block);
     blocks.emplace_back(softmax.block);
@@ -186,13 +188,17 @@ class Splitter {
     VKF_TRY(rows, reshape(wide, blocks));
     VKF_TRY(most, fold("reduce_max", rows));
     VKF_TRY(whole, fold("reduce_max", most));
-    parts = {rows, most, whole};
-    return cast(whole, graph_.node(softmax.most).type.dtype);
+    return parts_.emplace(softmax.most, Parts{rows, most, whole}).first->second;
+  }
+
+  Result<NodeId> largest(const Softmax& softmax) {
+    VKF_TRY(parts, parts_of(softmax));
+    return cast(parts.whole_most, graph_.node(softmax.most).type.dtype);
   }
 
   /// A block without anything above -infinity has no exponentials, whatever others of its row have.
   Result<NodeId> sum_of_exponentials(const Softmax& softmax) {
-    const Parts& parts = parts_.at(softmax.most);
+    VKF_TRY(parts, parts_of(softmax));
     const NodeId lowest = to().add_scalar(DType::f32, -std::numeric_limits<double>::infinity());
     const NodeId zero = to().add_scalar(DType::f32, 0);
     VKF_TRY(nothing, op("eq", {parts.most, lowest}));
@@ -211,7 +217,7 @@ class Splitter {
 
   /// One element of the rows is a sum in which nothing else is left; what is computed from it is computed of it alone.
   Result<NodeId> element_at(const Softmax& softmax, NodeId taken) {
-    const Parts& parts = parts_.at(softmax.most);
+    VKF_TRY(parts, parts_of(softmax));
     const Node& node = graph_.node(taken);
     const NodeId positions = rewriter_.at(node.operands[1]);
     const DType index = to().node(positions).type.dtype;

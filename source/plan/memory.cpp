@@ -9,6 +9,19 @@ namespace vkfuse::plan {
 
 bool reads_own_place(const Scheduled& step, ir::NodeId read, ir::NodeId stored) {
   if (step.schedule.kind == schedule::Template::rows || step.loops.opaque) return false;
+  // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the other, and
+  // NVIDIA's does so whatever the module says of aliases.
+  const segment::Loops& loops = step.loops;
+  std::vector<bool> reaches(loops.values.size(), false);
+  for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
+    const segment::Value& value = loops.values[id];
+    const auto reached = [&](segment::ValueId other) { return reaches[other]; };
+    reaches[id] = (value.kind == segment::Value::Kind::load && value.node == read) || std::any_of(value.operands.begin(), value.operands.end(), reached) ||
+                  std::any_of(value.data.begin(), value.data.end(), reached);
+  }
+  for (const segment::Store& store : loops.stores) {
+    if (store.node != stored && reaches[store.value]) return false;
+  }
   return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
     if (value.kind != segment::Value::Kind::load || value.node != read) return true;
     return std::any_of(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& store) { return store.node == stored && store.offset == value.offset; });

@@ -150,18 +150,25 @@ std::vector<ValueId> cone_of(const Loops& loops, ValueId value, std::span<const 
   return {all.begin(), all.end()};
 }
 
+segment::ValueId narrow_value(const ir::Graph& graph, const Loops& loops, ValueId id) {
+  for (;;) {
+    const Value& value = loops.values[id];
+    const ir::Node& node = graph.node(value.node);
+    const DType dtype = node.type.dtype;
+    if (value.kind != Value::Kind::compute || ops::element_row(*node.op).name != "cast" || (dtype != DType::f32 && dtype != DType::i32)) return id;
+    const DType from = graph.node(loops.values[value.operands[0]].node).type.dtype;
+    const bool kept = dtype == DType::i32 ? is_integer(from) && size_of(from) < 4 : size_of(from) < 4 && from != DType::boolean;
+    if (!kept) return id;
+    id = value.operands[0];
+  }
+}
+
 std::optional<DType> narrow_dtype(const ir::Graph& graph, const Loops& loops, ValueId id, bool unscaled) {
-  const Value& value = loops.values[id];
-  const ir::Node& node = graph.node(value.node);
-  const DType dtype = node.type.dtype;
+  const Value& value = loops.values[narrow_value(graph, loops, id)];
+  const DType dtype = graph.node(value.node).type.dtype;
   if (dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::u8) return dtype;
-  if (dtype == DType::f16) return !unscaled || value.kind == Value::Kind::load || value.kind == Value::Kind::literal ? std::optional(dtype) : std::nullopt;
-  const bool cast = value.kind == Value::Kind::compute && ops::element_row(*node.op).name == "cast";
-  // Neither of these loses anything of what is narrower.
-  if (!cast || (dtype != DType::f32 && dtype != DType::i32)) return std::nullopt;
-  const DType from = graph.node(loops.values[value.operands[0]].node).type.dtype;
-  if (dtype == DType::i32 && !is_integer(from)) return std::nullopt;
-  return narrow_dtype(graph, loops, value.operands[0], unscaled);
+  const bool suits = dtype == DType::f16 && (!unscaled || value.kind == Value::Kind::load || value.kind == Value::Kind::literal);
+  return suits ? std::optional(dtype) : std::nullopt;
 }
 
 }  // namespace vkfuse::schedule

@@ -63,6 +63,8 @@ double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<co
 
 /// What hardware that multiplies many elements at once can take those of a factor as, casts aside: f16, bf16, i8 or u8 numbers.
 /// An f16 number that is scaled after the sum (`unscaled`) might overflow unless it is what was loaded.
+/// The value behind casts that lose nothing.
+segment::ValueId narrow_value(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id);
 std::optional<DType> narrow_dtype(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id, bool unscaled);
 
 /// Products with matrix units in the time of one without.

@@ -238,6 +238,27 @@ TEST(Dot, RandomContractionsWithMatrixUnits) {
   run_random(suite);
 }
 
+/// A factor goes to dot products and matrix units as it was read only where no cast on the way changes it, whatever words its buffer
+/// has: one that the results read too has those that both can use.
+TEST(Dot, FactorsThatCastsChangeAreNotTakenAsTheyWereRead) {
+  const Tensor x = Tensor::input("x", DType::i8, {64, 64}), w = Tensor::input("w", DType::i8, {64, 64}), half = Tensor::input("h", DType::f16, {64, 64});
+  const Tensor wide_x = x.cast(DType::i32), wide_w = w.cast(DType::i32);
+  const Tensor mask = x.cast(DType::boolean).cast(DType::i8).cast(DType::i32);
+  const std::pair<const char*, Tensor> forms[] = {{"a mask", matmul(mask, wide_w)},
+                                                  {"a mask of the second", matmul(wide_w, mask)},
+                                                  {"a residual", matmul(wide_x, wide_w) + wide_x},
+                                                  {"a residual of the second", matmul(wide_x, wide_w) + wide_w},
+                                                  {"a mask in f16", matmul(half.cast(DType::boolean).cast(DType::f16), half)}};
+  for (const auto& [name, tensor] : forms) {
+    const ir::Graph graph = graph_of({tensor});
+    Build how;
+    how.tuning.matrix = true;
+    how.tuning.dots = true;
+    how.tuning.matrix_units = true;
+    judge(compile_graph(graph, how), graph, data_for({graph, {}, 76, false}), name);
+  }
+}
+
 /// Sums in f16 where they are asked for: off by no more than n * 2^-11 of the magnitudes they are added up from.
 TEST(Dot, HalfSumsStayWithinTheirBound) {
   const std::string missing = must(device().state()->context->missing(Rung::t4));

@@ -82,6 +82,21 @@ TEST(Donations, SmallerResultsFitAndLargerOnesDoNot) {
   }
 }
 
+/// What two results of one kernel are made of is not written over by either: a compiler may store one before it loads for the other.
+TEST(Donations, WhatAnotherResultReadsIsNotWrittenOver) {
+  const WatchedDevice watched;
+  const Tensor x = Tensor::input("x", DType::f32, {1000});
+  const Executable program = must(compile(watched.device(), {x + 1.0, x * 2.0}));
+  ASSERT_EQ(program.kernel_count(), 1);
+  const std::vector<float> data = ramp(1000);
+  Bindings bindings;
+  bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
+  bindings.donated = {"x"};
+  const Ticket ticket = must(program.submit(bindings));
+  must(ticket.wait());
+  for (const auto& [name, buffer] : ticket.outputs()) EXPECT_NE(buffer.state(), bindings.inputs["x"].state()) << name;
+}
+
 TEST(Donations, AreRefusedWhereTheyMeanNothing) {
   const WatchedDevice watched;
   const Tensor x = Tensor::input("x", DType::f32, {100});
