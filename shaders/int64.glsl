@@ -12,7 +12,8 @@ uint64_t u64_rem(uint64_t x, uint64_t y) {
 
 // The magnitude as unsigned: right for the smallest number too.
 uint64_t i64_magnitude(int64_t x) {
-  return uint64_t(x < 0 ? -x : x);
+  uint64_t sign = uint64_t(x >> 63);  // not a choice of -x and x: LLVM behind lavapipe has 0 for it where x was an i32
+  return (uint64_t(x) ^ sign) - sign;
 }
 
 // Truncates; x / 0 is 0; the smallest number divided by -1 wraps to itself.

@@ -235,9 +235,9 @@ Result<std::string> Executable::explain(Stage stage, const MeasuredTimes& times)
   return api::guarded([&]() -> Result<std::string> {
     runtime::Program& program = *state_->program;
     if (stage != Stage::plan && stage != Stage::json && stage != Stage::html) return invalid("Measured times are part of plans, and of no other stage.");
-    if (times.fused.size() != program.plan().steps.size()) {
-      return invalid("{} times are given for the {} segments of the plan.", times.fused.size(), program.plan().steps.size());
-    }
+    VKF_TRY(variant, program.variant(program.nominal()));
+    const std::size_t segments = program.plan_of(*variant).steps.size();
+    if (times.fused.size() != segments) return invalid("{} times are given for the {} segments of the plan.", times.fused.size(), segments);
     plan::Measured measured;
     for (const KernelTime& time : times.fused) measured.steps_us.push_back(time.microseconds);
     for (const KernelTime& time : times.unfused) measured.unfused_us = measured.unfused_us.value_or(0) + time.microseconds;

@@ -244,7 +244,8 @@ class Tuner {
 
   /// Nothing: the kernel stays as it is.
   Result<std::optional<schedule::Tuning>> best_of(const Variant& variant, const std::string& text, std::size_t step) {
-    const std::vector<schedule::Tuning> tunings = schedule::tunings_near(variant.steps[step].schedule, program_.plan().target.caps);
+    std::vector<schedule::Tuning> tunings = schedule::tunings_near(variant.steps[step].schedule, program_.plan().target.caps);
+    for (schedule::Tuning& tuning : tunings) tuning.half_sums = program_.options().tuning.half_sums;
     Context& context = *program_.context();
     const vulkan::DeviceInfo& info = context.device()->info();
     const std::string key = fmt::format("schedule on {} {} {:x}\n{}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid), info.driver_version, text);

@@ -515,6 +515,7 @@ std::optional<Schedule> matrix_like(const ir::Graph& graph, const Loops& loops, 
     if (!fits(factor.along_k ? tile.k : factor.second ? tile.n : tile.m, factor.crosses, factor.elements)) return std::nullopt;
   }
   if (!fits(tile.n, false, tile.elements)) return std::nullopt;
+  if ((tile.dots || tile.unit) && !kind_of(graph, loops, tile, wanted.factors_after_sums)) return std::nullopt;
   auto schedule = with_shape(graph, loops, target, tuning, tile, tile.shape, wanted.parts);
   if (!schedule || !serve(*schedule, wanted)) return std::nullopt;
   const bool narrower = std::any_of(tile.factors.begin(), tile.factors.end(), [&](const Factor& factor) {
