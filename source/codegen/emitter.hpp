@@ -118,8 +118,8 @@ class Emitter {
   [[nodiscard]] std::string interface(bool comments) const;
   /// The bytes of an element of a buffer that is written element by element by stores of that size; 0 for others.
   [[nodiscard]] int narrow_bytes(const Binding& binding) const;
-  /// Whether a result may be written over what is read at its own place, as plan/memory and donations have it. Compilers take memory of
-  /// different names for different memory, and may store before they load, unless they are told.
+  /// Whether a result may be written over what is read at its own place, as plan/memory and donations have it (plan::reads_own_place
+  /// decides, and more strictly). SPIR-V lets compilers take memory of different names for different memory where nothing says Aliased.
   [[nodiscard]] bool may_alias(const Binding& binding) const;
   /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
   Result<Draft> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);

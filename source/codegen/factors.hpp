@@ -14,6 +14,8 @@ class Factors : public Emitter {
  protected:
   using Emitter::Emitter;
 
+  static constexpr int kMostWordsAhead = 24;  ///< of a lane's registers, for one factor
+
   /// Some loop axes that are counted as one.
   struct Counted {
     index::AxisId id = kM;
@@ -142,10 +144,11 @@ class Factors : public Emitter {
   void put_fours(const Factor& factor, int g, const std::string& value);
   /// Computes group `g` of an item; the name of its variable.
   std::string factor_group(const Factor& factor, Scope& scope, int g);
-  /// Where the elements are computed: the same group as words of the narrow dtype.
+  // --- narrow ones (narrow_factors.cpp) ---
+  /// An item as words of the narrow dtype: those that were read, else of what is computed.
+  std::vector<std::string> narrow_words(const Factor& factor, Scope& scope, DType narrow);
   /// Word number `word` of a lane's item of the load whose words are the elements.
   [[nodiscard]] std::string word_as_read(const Factor& factor, int word) const;
-  std::vector<std::string> narrow_words(const Factor& factor, Scope& scope, DType narrow);
   Result<void> gather_steps(const Factor& factor, const std::string& depth);
   void put_dots(const Factor& factor, Scope& scope, const std::string& inside);
   bool open_units(const Factor& factor);

@@ -22,8 +22,6 @@ using ir::NodeId;
 constexpr std::int64_t kBlocks[] = {64, 32};
 constexpr std::size_t kMostSteps = 256;  ///< of a search
 
-bool is_elementwise(const Node& node) { return node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert; }
-
 bool is_fold_of_rows(const Graph& graph, NodeId id, std::string_view op) {
   const Node& node = graph.node(id);
   if (node.op->name != op) return false;
@@ -164,17 +162,11 @@ class Splitter {
   };
 
   Graph& to() { return rewriter_.graph(); }
-  Result<NodeId> op(std::string_view name, std::vector<NodeId> operands) { return to().add(ops::row(name), std::move(operands)); }
-  Result<NodeId> reshape(NodeId value, Shape shape) { return to().add_structured(ops::row("reshape"), {value}, ir::NoPayload{}, std::move(shape)); }
-  Result<NodeId> cast(NodeId value, DType dtype) { return to().node(value).type.dtype == dtype ? value : to().add(ops::row("cast"), {value}, dtype); }
-  Result<NodeId> fold(std::string_view name, NodeId value) {
-    return to().add_structured(ops::row(name), {value}, ir::AxesPayload{{static_cast<int>(to().node(value).type.shape.size()) - 1}});
-  }
   /// With one more axis, of one element.
   Result<NodeId> widened(NodeId value) {
     Shape shape = to().node(value).type.shape;
     shape.emplace_back(1);
-    return reshape(value, std::move(shape));
+    return rewriter_.reshape(value, std::move(shape));
   }
 
   /// Made where they are asked for first: an element may be taken before the maximum is found.
@@ -184,16 +176,16 @@ class Splitter {
     Shape blocks = graph_.node(softmax.of).type.shape;
     blocks.back() = Dim(blocks.back().size() / softmax.block);
     blocks.emplace_back(softmax.block);
-    VKF_TRY(wide, cast(rewriter_.at(softmax.of), DType::f32));
-    VKF_TRY(rows, reshape(wide, blocks));
-    VKF_TRY(most, fold("reduce_max", rows));
-    VKF_TRY(whole, fold("reduce_max", most));
+    VKF_TRY(wide, rewriter_.cast(rewriter_.at(softmax.of), DType::f32));
+    VKF_TRY(rows, rewriter_.reshape(wide, blocks));
+    VKF_TRY(most, rewriter_.fold_rows("reduce_max", rows));
+    VKF_TRY(whole, rewriter_.fold_rows("reduce_max", most));
     return parts_.emplace(softmax.most, Parts{rows, most, whole}).first->second;
   }
 
   Result<NodeId> largest(const Softmax& softmax) {
     VKF_TRY(parts, parts_of(softmax));
-    return cast(parts.whole_most, graph_.node(softmax.most).type.dtype);
+    return rewriter_.cast(parts.whole_most, graph_.node(softmax.most).type.dtype);
   }
 
   /// A block without anything above -infinity has no exponentials, whatever others of its row have.
@@ -201,18 +193,18 @@ class Splitter {
     VKF_TRY(parts, parts_of(softmax));
     const NodeId lowest = to().add_scalar(DType::f32, -std::numeric_limits<double>::infinity());
     const NodeId zero = to().add_scalar(DType::f32, 0);
-    VKF_TRY(nothing, op("eq", {parts.most, lowest}));
-    VKF_TRY(base, op("select", {nothing, zero, parts.most}));
+    VKF_TRY(nothing, rewriter_.op("eq", {parts.most, lowest}));
+    VKF_TRY(base, rewriter_.op("select", {nothing, zero, parts.most}));
     VKF_TRY(below, widened(base));
-    VKF_TRY(fallen, op("sub", {parts.rows, below}));
-    VKF_TRY(powers, op("exp", {fallen}));
-    VKF_TRY(sums, fold("reduce_sum", powers));
+    VKF_TRY(fallen, rewriter_.op("sub", {parts.rows, below}));
+    VKF_TRY(powers, rewriter_.op("exp", {fallen}));
+    VKF_TRY(sums, rewriter_.fold_rows("reduce_sum", powers));
     VKF_TRY(whole, widened(parts.whole_most));
-    VKF_TRY(behind, op("sub", {parts.most, whole}));
-    VKF_TRY(scale, op("exp", {behind}));
-    VKF_TRY(scaled, op("mul", {sums, scale}));
-    VKF_TRY(total, fold("reduce_sum", scaled));
-    return cast(total, graph_.node(softmax.total).type.dtype);
+    VKF_TRY(behind, rewriter_.op("sub", {parts.most, whole}));
+    VKF_TRY(scale, rewriter_.op("exp", {behind}));
+    VKF_TRY(scaled, rewriter_.op("mul", {sums, scale}));
+    VKF_TRY(total, rewriter_.fold_rows("reduce_sum", scaled));
+    return rewriter_.cast(total, graph_.node(softmax.total).type.dtype);
   }
 
   /// One element of the rows is a sum in which nothing else is left; what is computed from it is computed of it alone.
@@ -224,18 +216,18 @@ class Splitter {
     const std::int64_t columns = graph_.node(softmax.of).type.shape.back().size();
     const NodeId first = to().add_scalar(index, 0);
     const NodeId last = to().add_scalar(index, static_cast<double>(columns - 1));
-    VKF_TRY(above, op("max", {positions, first}));
-    VKF_TRY(inside, op("min", {above, last}));
+    VKF_TRY(above, rewriter_.op("max", {positions, first}));
+    VKF_TRY(inside, rewriter_.op("min", {above, last}));
     VKF_TRY(at, widened(inside));  // [rows.., 1, 1]
     VKF_TRY(iota, to().add_iota({index, {Dim(columns)}}, 0));
-    VKF_TRY(place, reshape(iota, {Dim(columns / softmax.block), Dim(softmax.block)}));
-    VKF_TRY(here, op("eq", {place, at}));
+    VKF_TRY(place, rewriter_.reshape(iota, {Dim(columns / softmax.block), Dim(softmax.block)}));
+    VKF_TRY(here, rewriter_.op("eq", {place, at}));
     const NodeId zero = to().add_scalar(DType::f32, 0);
-    VKF_TRY(left, op("select", {here, parts.rows, zero}));
-    VKF_TRY(sums, fold("reduce_sum", left));
-    VKF_TRY(whole, fold("reduce_sum", sums));
-    VKF_TRY(element, reshape(whole, node.type.shape));
-    VKF_TRY(rounded, cast(element, graph_.node(softmax.of).type.dtype));
+    VKF_TRY(left, rewriter_.op("select", {here, parts.rows, zero}));
+    VKF_TRY(sums, rewriter_.fold_rows("reduce_sum", left));
+    VKF_TRY(whole, rewriter_.fold_rows("reduce_sum", sums));
+    VKF_TRY(element, rewriter_.reshape(whole, node.type.shape));
+    VKF_TRY(rounded, rewriter_.cast(element, graph_.node(softmax.of).type.dtype));
     std::map<NodeId, NodeId> copies{{softmax.of, rounded}};
     return copy_of(node.operands[0], graph_.node(softmax.of).type.shape, copies);
   }

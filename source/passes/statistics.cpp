@@ -21,7 +21,6 @@ using ir::NodeId;
 constexpr std::int64_t kBlocks[] = {64, 32};
 constexpr std::size_t kMostSteps = 256;  ///< of a search
 
-bool is_elementwise(const Node& node) { return node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert; }
 bool moves_elements(const Node& node) { return node.op->name == "reshape" || node.op->name == "permute" || node.op->name == "slice" || node.op->name == "broadcast"; }
 
 /// The length of the rows that a mean is of; 0 for anything else.
@@ -180,16 +179,6 @@ class Splitter {
     std::map<std::pair<NodeId, NodeId>, NodeId> made;  ///< of sinks
   };
 
-  Result<NodeId> op(std::string_view name, std::vector<NodeId> operands) { return rewriter_.graph().add(ops::row(name), std::move(operands)); }
-  Result<NodeId> reshape(NodeId value, Shape shape) { return rewriter_.graph().add_structured(ops::row("reshape"), {value}, ir::NoPayload{}, std::move(shape)); }
-  Result<NodeId> cast(NodeId value, DType dtype) {
-    return rewriter_.graph().node(value).type.dtype == dtype ? value : rewriter_.graph().add(ops::row("cast"), {value}, dtype);
-  }
-  Result<NodeId> mean(NodeId value) {
-    const int last = static_cast<int>(rewriter_.graph().node(value).type.shape.size()) - 1;
-    return rewriter_.graph().add_structured(ops::row("reduce_mean"), {value}, ir::AxesPayload{{last}});
-  }
-
   Result<void> leave_parts(const Norm& norm, Parts& parts) {
     Shape blocks = graph_.node(norm.of).type.shape;
     const std::int64_t count = blocks.back().size() / norm.block;
@@ -198,13 +187,13 @@ class Splitter {
     each.emplace_back(1);
     blocks.emplace_back(norm.block);
     // Parts are not rounded to 16 bits: what a part is away from the mean may be far more than the mean is.
-    VKF_TRY(wide, cast(rewriter_.at(norm.of), DType::f32));
-    VKF_TRY(rows, reshape(wide, blocks));
-    VKF_TRY(means, mean(rows));
-    VKF_TRY(around, reshape(means, each));
-    VKF_TRY(rest, op("sub", {rows, around}));
-    VKF_TRY(squares, op("mul", {rest, rest}));
-    VKF_TRY(spreads, mean(squares));
+    VKF_TRY(wide, rewriter_.cast(rewriter_.at(norm.of), DType::f32));
+    VKF_TRY(rows, rewriter_.reshape(wide, blocks));
+    VKF_TRY(means, rewriter_.fold_rows("reduce_mean", rows));
+    VKF_TRY(around, rewriter_.reshape(means, each));
+    VKF_TRY(rest, rewriter_.op("sub", {rows, around}));
+    VKF_TRY(squares, rewriter_.op("mul", {rest, rest}));
+    VKF_TRY(spreads, rewriter_.fold_rows("reduce_mean", squares));
     parts.means = means;
     parts.spreads = spreads;
     return {};
@@ -215,17 +204,17 @@ class Splitter {
     const auto known = parts.made.find(key);
     if (known != parts.made.end()) return known->second;
     std::map<NodeId, NodeId> copies;
-    VKF_TRY(whole, mean(parts.means));
-    VKF_TRY(rounded, cast(whole, graph_.node(norm.mean).type.dtype));
+    VKF_TRY(whole, rewriter_.fold_rows("reduce_mean", parts.means));
+    VKF_TRY(rounded, rewriter_.cast(whole, graph_.node(norm.mean).type.dtype));
     copies[norm.mean] = rounded;
     Shape one_per_row = graph_.node(norm.mean).type.shape;
     one_per_row.emplace_back(1);
-    VKF_TRY(around, reshape(whole, one_per_row));
-    VKF_TRY(rest, op("sub", {parts.means, around}));
-    VKF_TRY(squares, op("mul", {rest, rest}));
-    VKF_TRY(both, op("add", {parts.spreads, squares}));
-    VKF_TRY(spread, mean(both));
-    VKF_TRY(rounded_spread, cast(spread, graph_.node(norm.spread).type.dtype));
+    VKF_TRY(around, rewriter_.reshape(whole, one_per_row));
+    VKF_TRY(rest, rewriter_.op("sub", {parts.means, around}));
+    VKF_TRY(squares, rewriter_.op("mul", {rest, rest}));
+    VKF_TRY(both, rewriter_.op("add", {parts.spreads, squares}));
+    VKF_TRY(spread, rewriter_.fold_rows("reduce_mean", both));
+    VKF_TRY(rounded_spread, rewriter_.cast(spread, graph_.node(norm.spread).type.dtype));
     copies[norm.spread] = rounded_spread;
     for (const NodeId id : needed(norm, key.second)) {
       std::vector<NodeId> operands;

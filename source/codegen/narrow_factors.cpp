@@ -1,0 +1,119 @@
+// Factors of fewer bits than a register, for matrix units and dot products of bytes: as words of several elements, where bytes that lie across
+// in memory are turned on their way to shared memory.
+#include "codegen/factors.hpp"
+#include "schedule/products.hpp"
+
+namespace vkfuse::codegen {
+
+void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots) const {
+  factor.unit = unit;
+  factor.dots = dots;
+  // Units of bytes want what they add up side by side.
+  factor.turned = unit && size_of(*unit) == 1 && !factor.along_depth();
+  if (factor.steps() > 1) {
+    const auto words = schedule::ceil_div(factor.part.elements, 4) * factor.steps();
+    factor.units /= factor.steps();
+    factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
+    factor.ahead = factor.ahead && words * factor.trips <= kMostWordsAhead;
+    factor.unrolled = factor.ahead || !factor.beside.empty();
+  }
+  // Only casts that lose nothing stand between the factor and the value that is narrow.
+  const ValueId id = schedule::narrow_value(graph_, loops_, factor.value);
+  const std::vector<ValueId>& vectors = factor.part.vectors;
+  const bool alone = vectors.size() == 1 && vectors.front() == id && loops_.values[id].kind == Value::Kind::load && !is_shifted(id) && factor.beside.empty();
+  if (alone && dtype_of(loops_.values[id]) == (dots ? DType::i8 : *unit) && factor.part.elements > 1) factor.as_read = id;
+}
+
+std::vector<std::string> Factors::narrow_words(const Factor& factor, Scope& scope, DType narrow) {
+  std::vector<std::string> words;
+  if (factor.as_read) {
+    for (int v = 0; v < vectors_of(*factor.as_read); ++v) words.push_back(raw_name(*factor.as_read, v) + (factor.ahead ? slot(factor) : ""));
+    return words;
+  }
+  const ops::Lane from = ops::lane_of(dtype_of(loops_.values[factor.value]));
+  const ops::Lane to = ops::lane_of(narrow);
+  for (int g = 0; g < groups_; ++g) {
+    std::string value = factor_group(factor, scope, g);
+    if (group_ == 1) return {fmt::format("{}({})", component(narrow), value)};
+    if (from != to) {  // a cast that loses nothing is taken back
+      main_.line("{0} {1}_narrow = {0}({1});", group_type(to, group_, dialect_), value);
+      value += "_narrow";
+    }
+    const std::vector<std::string> packed = pack(narrow, group_, value, dialect_);
+    words.insert(words.end(), packed.begin(), packed.end());
+  }
+  return words;
+}
+
+std::string Factors::word_as_read(const Factor& factor, int word) const {
+  const int per = schedule_.loads[*factor.as_read].vector_bytes / 4;
+  const std::string vector = raw_name(*factor.as_read, word / per) + (factor.ahead ? slot(factor) : "");
+  return per == 1 ? vector : fmt::format("{}.{}", vector, "xyzw"[word % per]);
+}
+
+/// A lane's item in words of four neighbours in depth: as it is read where they lie side by side, else of four items.
+void Factors::put_dots(const Factor& factor, Scope& scope, const std::string& inside) {
+  const int elements = factor.part.elements;
+  const std::vector<std::string> words = narrow_words(factor, scope, DType::i8);
+  std::vector<std::string> single = words;  // of four bytes
+  for (int g = 0; factor.as_read && g < elements / 4; ++g) {
+    if (g == 0) single.clear();
+    single.push_back(word_as_read(factor, g));
+  }
+  for (std::size_t g = 0; g < single.size(); ++g) {
+    const std::string column = single.size() == 1 ? "column" : fmt::format("(column * {}u + {}u)", single.size(), g);
+    const std::string word = fmt::format("int({})", single[g]);
+    main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", factor.tile, column, factor.stride(), inside.empty() ? word : fmt::format("{} ? {} : 0", inside, word));
+  }
+}
+
+void Factors::open_steps(const Factor& factor, const std::string& depth, std::string* inside) {
+  const Counted& own_depth = counted(factor.depth);
+  const Extent all = extent(own_depth.axes);
+  const std::string position = fmt::format("{}column * {}u + d", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, factor.deep), factor.steps());
+  main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", factor.steps());
+  main_.line("uint {} = {};", own_depth.name, limited(position, all, factor.deep));
+  if (inside != nullptr && !divides(factor.deep, all)) *inside = fmt::format("{} < {}", position, numbers_.size(all.count));
+}
+
+/// Items that lie across, four neighbours in depth one after the other: a word for each position across.
+Result<void> Factors::gather_steps(const Factor& factor, const std::string& depth) {
+  for (int g = 0; g < groups_; ++g) main_.line("ivec4 words_{} = ivec4(0);", g);
+  std::string inside;
+  open_steps(factor, depth, &inside);
+  Scope scope = part_scope(factor.part);
+  if (factor.ahead) {
+    for (ValueId id : loads_of_items(factor.part)) scope.names[id] = value_names_[id] + "_ahead" + slot(factor);
+  }
+  for (ValueId id : factor.part.per_item) {
+    if (scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
+  }
+  if (!factor.ahead) {
+    for (ValueId id : factor.part.vectors) load_vectors(scope, id, "");
+  }
+  const bool integers = ops::lane_of(dtype_of(loops_.values[factor.value])) == ops::Lane::i32;
+  for (int g = 0; g < groups_; ++g) {
+    std::string value;
+    if (factor.as_read) {
+      value = fmt::format("ivec4(u8x4_values({}))", word_as_read(factor, g));
+    } else {
+      value = factor_group(factor, scope, g);
+      value = fmt::format("({} & 0xff)", integers ? value : "ivec4(" + value + ")");
+    }
+    main_.line("{}words_{} |= {} << (d * 8u);", inside.empty() ? "" : "if (" + inside + ") ", g, value);
+  }
+  main_.close();
+  const int elements = factor.part.elements;
+  for (int g = 0; g < groups_; ++g) {
+    if (factor.dots) {
+      main_.line("{}[column * {}u + row{}] = words_{};", factor.tile, factor.stride(), elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), g);
+      continue;
+    }
+    for (int e = 0; e < 4; ++e) {
+      main_.line("{}[{}(row * {}u + {}u) * {}u + column] = uint(words_{}.{});", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", elements, 4 * g + e, factor.row_words(), g, "xyzw"[e]);
+    }
+  }
+  return {};
+}
+
+}  // namespace vkfuse::codegen
