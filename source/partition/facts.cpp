@@ -8,7 +8,7 @@ using ir::NodeId;
 
 bool Facts::is_free(NodeId id) const {
   const ops::OpClass cls = graph.node(id).op->cls;
-  return (cls == ops::OpClass::view || cls == ops::OpClass::generate) && !is_output[id];
+  return (cls == ops::OpClass::view || cls == ops::OpClass::generate) && !is_output[id] && !is_kept[id];
 }
 
 bool Facts::is_pointwise(NodeId id) const {
@@ -27,8 +27,8 @@ bool Facts::lies_elsewhere(NodeId id) const {
   return window && (segment::is_resident(graph, window->of) || is_output[window->of]);
 }
 
-Facts::Facts(const ir::Graph& of, SymbolValues sizes)
-    : graph(of), symbols(std::move(sizes)), is_output(of.size(), false), is_alias(of.size(), false), is_computed(of.size(), false), users(of.size()), operands(of.size()),
+Facts::Facts(const ir::Graph& of, SymbolValues sizes, std::vector<bool> kept)
+    : graph(of), symbols(std::move(sizes)), is_kept(std::move(kept)), is_output(of.size(), false), is_alias(of.size(), false), is_computed(of.size(), false), users(of.size()), operands(of.size()),
       between(of.size()) {
   for (const ir::Output& output : graph.outputs()) is_output[output.value] = true;
   const auto add = [](std::vector<NodeId>& list, NodeId id) {

@@ -9,10 +9,12 @@
 namespace vkfuse::partition {
 
 struct Facts {
-  Facts(const ir::Graph& of, SymbolValues sizes);
+  /// `kept`: views that are stored.
+  Facts(const ir::Graph& of, SymbolValues sizes, std::vector<bool> kept);
 
   const ir::Graph& graph;
   SymbolValues symbols;
+  std::vector<bool> is_kept;
   std::vector<bool> is_output;
   std::vector<bool> is_alias;     ///< a result whose elements another buffer holds in order
   std::vector<bool> is_computed;  ///< some kernel has to
@@ -22,7 +24,7 @@ struct Facts {
   std::vector<std::vector<ir::NodeId>> between;  ///< those nodes, of each node's operands
 
   /// Views and positions cost nothing where they are needed: every kernel that wants one has its own, and none is
-  /// stored unless it is a result.
+  /// stored unless it is a result, or kept because a kernel cannot read all that it is made of.
   [[nodiscard]] bool is_free(ir::NodeId id) const;
   /// Computed element by element, at any position that is asked for.
   [[nodiscard]] bool is_pointwise(ir::NodeId id) const;

@@ -57,9 +57,19 @@ std::optional<Policy> policy_named(std::string_view name) { return named(kPolici
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options) {
   SymbolValues sizes = options.sizes;
   sizes.merge(schedule::nominal_symbols(graph));
-  const Facts facts(graph, std::move(sizes));
-  Search search(facts, target, options);
-  VKF_CHECK_OK(search.start());
+  std::vector<bool> kept(graph.size(), false);
+  std::optional<Facts> facts;
+  std::optional<Search> begun;
+  for (;;) {
+    facts.emplace(graph, sizes, kept);
+    begun.emplace(*facts, target, options);
+    auto started = begun->start();
+    if (started) break;
+    const auto view = begun->view_to_keep();
+    if (!view) return std::move(started).error();
+    kept[*view] = true;
+  }
+  Search& search = *begun;
   if (options.fusion && options.policy == Policy::bytes) by_bytes(search, options);
   if (options.fusion && options.policy != Policy::bytes) search.merge_producers();
   if (options.fusion && options.policy == Policy::recompute_all && search.recompute_values(true)) search.merge_producers();

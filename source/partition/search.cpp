@@ -21,11 +21,30 @@ Result<void> Search::start() {
   for (NodeId id = 0; id < size; ++id) {
     if (!facts_.is_computed[id]) continue;
     auto price = pricer_({id}, [&](NodeId) { return facts_.is_output[id] || !facts_.users[id].empty(); });
+    if (!price) impossible_ = id;
     if (!price) return std::move(price).error().within(fmt::format("planning %{} = {}", id, facts_.graph.node(id).op->name));
     for (NodeId value : price->segment.reads) readers_[value].push_back(owner_[id]);
     groups_.push_back({{id}, *std::move(price), 0});
   }
   return {};
+}
+
+/// As many buffers as are behind it become one.
+std::optional<NodeId> Search::view_to_keep() {
+  if (!impossible_) return std::nullopt;
+  const ir::Graph& graph = facts_.graph;
+  std::optional<NodeId> best;
+  std::size_t fewest = facts_.operands[*impossible_].size();
+  for (NodeId view : facts_.between[*impossible_]) {
+    if (graph.node(view).op->cls != ops::OpClass::view || facts_.is_output[view]) continue;
+    std::vector<bool> kept = facts_.is_kept;
+    kept[view] = true;
+    const std::size_t left = Facts(graph, facts_.symbols, std::move(kept)).operands[*impossible_].size();
+    if (left >= fewest || !pricer_({view}, [](NodeId) { return true; })) continue;
+    best = view;
+    fewest = left;
+  }
+  return best;
 }
 
 /// What is left to store must fit the buffers of the device.

@@ -34,6 +34,9 @@ class Search {
 
   /// One kernel for each node that is computed.
   Result<void> start();
+  /// After a start that failed: a view in front of the op that no kernel can compute, which a kernel can, and which the op would read
+  /// instead of more than one value.
+  [[nodiscard]] std::optional<ir::NodeId> view_to_keep();
 
   // Each says whether anything changed.
   bool merge_producers();
@@ -132,6 +135,7 @@ class Search {
   int moves_estimated_ = 0;
   int moves_priced_ = 0;
   int version_ = 0;
+  std::optional<ir::NodeId> impossible_;  ///< the op at which the start failed
   bool looked_at_all_ = false;
   bool outside_ = false;  ///< the last refusal was for a kernel between the two
 };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -46,6 +47,57 @@ Result<ir::Graph> store_operands(const ir::Graph& graph) {
     rewriter.alias(id, made);
   }
   return rewriter.finish();
+}
+
+namespace {
+
+bool is_concat_of_more(const ir::Node& node, std::size_t most) {
+  return node.op->name == "concat" && std::set<ir::NodeId>(node.operands.begin(), node.operands.end()).size() > most;
+}
+
+/// The values in runs of which each has `most` different ones at most, as concatenations.
+Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node& like, const std::vector<ir::NodeId>& values, std::size_t most) {
+  std::vector<ir::NodeId> made;
+  for (std::size_t first = 0, end = 0; first < values.size(); first = end) {
+    std::set<ir::NodeId> different;
+    for (end = first; end < values.size(); ++end) {
+      if (different.size() == most && different.count(values[end]) == 0) break;
+      different.insert(values[end]);
+    }
+    const std::vector<ir::NodeId> run(values.begin() + static_cast<std::ptrdiff_t>(first), values.begin() + static_cast<std::ptrdiff_t>(end));
+    if (run.size() == 1) {
+      made.push_back(run.front());
+      continue;
+    }
+    VKF_TRY(part, graph.add_structured(*like.op, run, like.payload));
+    made.push_back(part);
+  }
+  return made;
+}
+
+}  // namespace
+
+Result<std::optional<ir::Graph>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers) {
+  if (buffers < 3) return std::optional<ir::Graph>();
+  const std::size_t most = buffers - 1;
+  const auto is_wide = [&](const ir::Node& node) { return is_concat_of_more(node, most); };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_wide)) return std::optional<ir::Graph>();
+  Rewriter rewriter(graph);
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.node(id);
+    if (!is_wide(node)) {
+      VKF_CHECK_OK(rewriter.keep(id));
+      continue;
+    }
+    std::vector<ir::NodeId> values = rewriter.mapped(id);
+    do {
+      VKF_TRY(fewer, concats_of_runs(rewriter.graph(), node, values, most));
+      values = std::move(fewer);
+    } while (values.size() > 1);
+    rewriter.alias(id, values.front());
+  }
+  VKF_TRY(made, rewriter.finish());
+  return std::optional(std::move(made));
 }
 
 Result<ir::Graph> separate_outputs(const ir::Graph& graph) {

@@ -25,6 +25,10 @@ Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder = true);
 /// Operands of kernels that the user wrote are buffers: a view, a position or a literal among them is copied into one.
 Result<ir::Graph> store_operands(const ir::Graph& graph);
 
+/// A concatenation of more values than a kernel with one result and so many buffers can read becomes concatenations of fewer. Nothing
+/// where there is none, or with less than three buffers. Not of run_pipeline(), which knows no device.
+Result<std::optional<ir::Graph>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers);
+
 /// An output that is an input, a constant or the value of an earlier output becomes a view of it: every output is a
 /// node of its own, and the plan decides whether a kernel writes it.
 Result<ir::Graph> separate_outputs(const ir::Graph& graph);

@@ -248,6 +248,8 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   VKF_TRY(name, member<std::string>(json, "graph"));
   VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
   VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
+  VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
+  if (narrow) graph = *std::move(narrow);
   // The plan may be of the graph whose norms have statistics in parts.
   if (graph_digest != digest_of(graph)) {
     VKF_TRY(split, passes::split_rows(graph));

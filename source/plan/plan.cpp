@@ -32,6 +32,8 @@ Result<Plan> make_plan_as_is(ir::Graph graph, const Target& target, const partit
 }  // namespace
 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
+  VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
+  if (narrow) graph = *std::move(narrow);
   std::optional<ir::Graph> split;
   if (options.fusion && options.policy == partition::Policy::bytes && options.has(partition::Mechanism::statistics)) {
     VKF_TRY(found, passes::split_rows(graph));

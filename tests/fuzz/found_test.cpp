@@ -217,6 +217,39 @@ TEST(FoundByFuzzing, PartsNeedABufferOfTheirOwn) {
   judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
 }
 
+// Views were never stored: an op that reads more values through them than the device has buffers was refused.
+TEST(FoundByFuzzing, MoreValuesBehindViewsThanBuffers) {
+  const char* const texts[] = {R"(graph "g" {
+  %0 = input "a" : f32[3, 5]
+  %1 = input "b" : f32[1, 5]
+  %2 = input "c" : f32[4, 5]
+  %3 = input "d" : f32[8, 5]
+  %4 = concat axis=0 %0 %1 %2 : f32[8, 5]
+  %5 = add %4 %3 : f32[8, 5]
+  output "y" = %5
+})",
+                               R"(graph "g" {
+  %0 = input "a" : i32[3, 5]
+  %1 = input "b" : i32[1, 5]
+  %2 = input "c" : i32[4, 5]
+  %3 = input "d" : i32[2, 5]
+  %4 = input "e" : i32[7, 5]
+  %5 = concat axis=0 %0 %1 %2 %3 %4 %0 : i32[20, 5]
+  %6 = reduce_sum axes=[0] %5 : i32[5]
+  output "y" = %5
+  output "s" = %6
+})"};
+  for (const char* const text : texts) {
+    const ir::Graph graph = must(ir::parse(text));
+    for (const bool fusion : {true, false}) {
+      Build how;
+      how.device = &device_with_low_limits();
+      how.fusion = fusion;
+      judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
+    }
+  }
+}
+
 // Tiles that read positions as vectors: those of other elements that they choose cannot be read so.
 TEST(FoundByFuzzing, PositionsThatCrossAForcedTile) {
   const char* const texts[] = {R"(graph "g" {

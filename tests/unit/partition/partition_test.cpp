@@ -130,6 +130,41 @@ TEST(Partition, RandomGraphsRunInTheGivenOrderAndNeverMoveMore) {
   }
 }
 
+/// A concatenation is free where it is read, and stored where its reader would need more buffers than there are: no kernel may have more
+/// than four, and each value that is read is stored.
+TEST(Partition, ViewsAreStoredWhereAKernelCannotReadAllBehindThem) {
+  const auto inputs = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += fmt::format(" %{} = input \"x{}\" : f32[3, 5]\n", i, i);
+    return text;
+  };
+  const struct {
+    const char* name;
+    std::string body;
+    std::size_t kernels;
+  } cases[] = {
+      {"read with another value", inputs(3) + " %3 = input \"y\" : f32[9, 5]\n %4 = concat axis=0 %0 %1 %2 : f32[9, 5]\n %5 = add %4 %3 : f32[9, 5]\n output \"z\" = %5\n", 2},
+      {"of five values", inputs(5) + " %5 = concat axis=0 %0 %1 %2 %3 %4 : f32[15, 5]\n output \"z\" = %5\n", 2},
+      {"of eleven values, read by a sum", inputs(11) + " %11 = concat axis=0 %0 %1 %2 %3 %4 %5 %6 %7 %8 %9 %10 : f32[33, 5]\n %12 = reduce_sum axes=[0] %11 : f32[5]\n output \"z\" = %12\n", 5},
+      {"assignments", inputs(2) + " %2 = input \"u\" : f32[2, 5]\n %3 = input \"v\" : f32[2, 5]\n %4 = slice_assign starts=[0, 0] steps=[1, 1] %0 %2 : f32[3, 5]\n"
+                                  " %5 = slice_assign starts=[1, 0] steps=[1, 1] %1 %3 : f32[3, 5]\n %6 = mul %4 %5 : f32[3, 5]\n output \"z\" = %6\n", 2},
+  };
+  const Target target = minimum_device();
+  for (const auto& one : cases) {
+    for (const bool fusion : {true, false}) {
+      SCOPED_TRACE(fmt::format("{}, fusion {}", one.name, fusion));
+      partition::Options options;
+      options.fusion = fusion;
+      const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(must(ir::parse("graph \"g\" {\n" + one.body + "}")))), target, options));
+      partition::Partition parts;
+      for (const plan::Step& step : plan.steps) parts.segments.push_back(step.segment);
+      expect_runnable(plan.graph, parts, target.caps.storage_buffers);
+      if (fusion) { EXPECT_EQ(parts.segments.size(), one.kernels); }
+      EXPECT_GT(must(plan::totals(plan, {})).launches, 0);
+    }
+  }
+}
+
 TEST(Partition, IndependentOpsShareALaunchWhereThatIsMostOfTheirTime) {
   const auto kernels = [](const std::string& size, const std::set<partition::Mechanism>& without) {
     std::string body;
