@@ -87,16 +87,11 @@ faults() {
   done
 }
 
-# Random graphs: 2,000 on lavapipe, 10,000 on SwiftShader, in slices of a thousand, as a process keeps its kernels; elementwise
-# ones and contractions.
+# Random graphs: 2,000 on lavapipe, 10,000 on SwiftShader; elementwise ones and contractions.
 graphs() {
   release
-  for first in {1..1001..1000}; do
-    VKFUSE_FUZZ_FIRST=$first VKFUSE_FUZZ_CASES=1000 on lavapipe build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Graphs
-  done
-  for first in {1..9001..1000}; do
-    VKFUSE_FUZZ_FIRST=$first VKFUSE_FUZZ_CASES=1000 on swiftshader build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Graphs
-  done
+  scripts/graphs.sh lavapipe 1 2000 || failed+=("graphs on lavapipe")
+  scripts/graphs.sh swiftshader 1 10000 || failed+=("graphs on swiftshader")
   for driver in lavapipe swiftshader; do
     VKFUSE_FUZZ_CASES=1000 on $driver build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Strict:Fuzz.Standard
     VKFUSE_FUZZ_CASES=900 on $driver build/release/tests/vkfuse-test-differential '--gtest_filter=Dot.Random*'

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "spirv/tools.hpp"
@@ -129,6 +131,18 @@ void report(const Case& one, const Way& way, const std::string& fault, const cha
                 << fmt::format("\nREPLAY: VKFUSE_SEED={} vkfuse-test-fuzz --gtest_filter={}\n", one.seed, test);
 }
 
+/// Where VKFUSE_FUZZ_PROGRESS names a file, what a watcher of this process must know of it (scripts/graphs.sh): the seed that is tried
+/// now, or `end`, and in the second line what came of those before it.
+void note_progress(const std::string& now, const Tally& tally) {
+  const char* const path = std::getenv("VKFUSE_FUZZ_PROGRESS");
+  if (path == nullptr || *path == 0) return;
+  const std::string next = std::string(path) + ".next";
+  std::ofstream(next) << fmt::format("{}\n{} cases: {} elements, {} undecided; largest error/bound {:.3f}, p50 {:.2g}, p99 {:.2g}\n", now, tally.seconds.size(), tally.elements,
+                                     tally.undecided, tally.max_ratio, tally.ratios.quantile(0.5), tally.ratios.quantile(0.99));
+  std::error_code failed;
+  std::filesystem::rename(next, path, failed);  // nobody reads half a line
+}
+
 /// Of error/bound, over graphs that have an error: the larger, the tighter the bounds.
 double median(std::vector<double> ratios) {
   if (ratios.empty()) return 1;
@@ -161,6 +175,7 @@ Tally run_cases(const CaseSuite& suite) {
   const std::vector<std::uint64_t> all = seeds_from(suite.first, suite.cases);
   int failures = 0;
   for (const std::uint64_t seed : all) {
+    note_progress(std::to_string(seed), tally);
     const auto [one, way] = suite.draw(seed);
     if (all.size() == 1) {  // a driver that dies leaves the graph behind
       std::printf("%s%s\n", ir::print(one.graph).c_str(), way.text.c_str());
@@ -176,6 +191,7 @@ Tally run_cases(const CaseSuite& suite) {
     report(one, way, fault, suite.test);
     if (++failures == kMostFailures) break;
   }
+  if (tally.seconds.size() == all.size()) note_progress("end", tally);
   summarise(tally, tally.seconds.size());  // fewer than were asked for after the last failure that is reported
   if (all.size() > kEnough) {
     // A reference that decides nothing would pass everything, and so would bounds that no error comes near.
