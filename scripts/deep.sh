@@ -120,7 +120,11 @@ mutations() { scripts/mutations.sh || failed+=(mutations); }
 # Matrix units: 200 contractions and 200 attentions on the lavapipe of a newer Debian, which multiplies matrices.
 matrices() { VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-200} scripts/next-debian.sh || failed+=(matrices); }
 
-portability() { release && ctest --preset release -L portability || failed+=(portability); }
+# What other vendors' compilers make of kernels, here and with the newer Mesa of another Debian.
+portability() {
+  release && ctest --preset release -L portability || failed+=(portability)
+  scripts/portability.sh || failed+=("scripts/portability.sh")
+}
 
 [ $# -gt 0 ] || set -- sanitizers threads layers limits faults graphs importer mutations portability matrices
 for tier in "$@"; do

@@ -56,7 +56,11 @@
   X(model_numbers_of_twins, unit, "DynamicShapes.StepsThatRepeat*")                                           \
   X(pieces_share_words, unit, "Pieces.*")                                                                     \
   X(noise_adopted, unit, "Tuning.*")                                                                          \
-  X(wrong_candidate, unit, "Tuning.*")
+  X(wrong_candidate, unit, "Tuning.*")                                                                        \
+  X(over_what_others_read, unit, "Donations.WhatAnotherResultReads*")                                         \
+  X(plan_of_nominal_sizes, fuzz, "FoundByFuzzing.PlansForOtherSizes")                                         \
+  X(parts_not_rescaled, differential, "Norms.CrossEntropy*")                                                  \
+  X(views_never_stored, unit, "Partition.ViewsAreStored*")
 
 #ifdef VKFUSE_MUTATIONS
 namespace vkfuse {

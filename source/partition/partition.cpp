@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutations.hpp"
 #include "partition/search.hpp"
 
 namespace vkfuse::partition {
@@ -66,7 +67,7 @@ Result<Partition> partition(const ir::Graph& graph, const Target& target, const 
     auto started = begun->start();
     if (started) break;
     const auto view = begun->view_to_keep();
-    if (!view) return std::move(started).error();
+    if (VKF_PLANT(views_never_stored, !view, true)) return std::move(started).error();
     kept[*view] = true;
   }
   Search& search = *begun;

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/mutations.hpp"
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
 
@@ -203,7 +204,7 @@ class Splitter {
     VKF_TRY(behind, rewriter_.op("sub", {parts.most, whole}));
     VKF_TRY(scale, rewriter_.op("exp", {behind}));
     VKF_TRY(scaled, rewriter_.op("mul", {sums, scale}));
-    VKF_TRY(total, rewriter_.fold_rows("reduce_sum", scaled));
+    VKF_TRY(total, rewriter_.fold_rows("reduce_sum", VKF_PLANT(parts_not_rescaled, scaled, sums)));
     return rewriter_.cast(total, graph_.node(softmax.total).type.dtype);
   }
 

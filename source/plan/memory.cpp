@@ -20,7 +20,7 @@ bool reads_own_place(const Scheduled& step, ir::NodeId read, ir::NodeId stored) 
                   std::any_of(value.data.begin(), value.data.end(), reached);
   }
   for (const segment::Store& store : loops.stores) {
-    if (store.node != stored && reaches[store.value]) return false;
+    if (VKF_PLANT(over_what_others_read, store.node != stored && reaches[store.value], false)) return false;
   }
   return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
     if (value.kind != segment::Value::Kind::load || value.node != read) return true;

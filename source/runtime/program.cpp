@@ -127,7 +127,7 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
     const std::lock_guard<std::mutex> lock(mutex_);
     planning.fusion = options_.fusion && others_.size() + 1 < kMaxPlans;
   }
-  planning.sizes = symbols;
+  planning.sizes = VKF_PLANT(plan_of_nominal_sizes, symbols, SymbolValues{});
   planning.without.insert(partition::Mechanism::statistics);  // that makes another graph, and values are known by those of this one
   VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
   codegen::EmitOptions emitting;

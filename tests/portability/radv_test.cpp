@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 
 #include "portability/kernels.hpp"
 #include "spirv/compile.hpp"
@@ -93,16 +92,6 @@ std::string access_text(const Figures& figures) {
   return text;
 }
 
-/// One line of the table of docs/portability.md, where scripts/portability.sh asks for it.
-void report(const std::string& graph, const BuiltKernel& built, const Figures& figures) {
-  const char* file = std::getenv("VKFUSE_PORTABILITY_TABLE");
-  const char* family = std::getenv("RADV_FORCE_FAMILY");
-  if (file == nullptr || family == nullptr) return;
-  std::ofstream(file, std::ios::app) << fmt::format(
-      "| {} | {} | {} | {} | {} | {} | {} |\n", family, graph, built.kernel.name, number(figures, "VGPRs"), number(figures, "SGPRs"),
-      number(figures, "Spilled VGPRs") + number(figures, "Spilled SGPRs"), access_text(figures));
-}
-
 /// How many loads and stores of 16 bytes a kernel has at least.
 std::pair<int, int> wide_accesses(const plan::Scheduled& step) {
   const auto wide = [](const schedule::AccessPlan& plan) {
@@ -129,7 +118,6 @@ TEST_P(Radv, NothingSpillsAndVectorsStayWhole) {
   for (const BuiltKernel& one : built.kernels) {
     SCOPED_TRACE(one.kernel.name);
     const Figures figures = compile(one);
-    report(GetParam().name, one, figures);
     EXPECT_EQ(number(figures, "Spilled SGPRs"), 0);
     EXPECT_EQ(number(figures, "Spilled VGPRs"), 0);
     EXPECT_EQ(number(figures, "Scratch size"), 0);
@@ -298,7 +286,6 @@ TEST_P(RadvRows, NothingSpills) {
     for (const BuiltKernel& one : built.kernels) {
       SCOPED_TRACE(fmt::format("{} of {}", one.kernel.name, name_of(dtype)));
       const Figures figures = compile(one);
-      report(fmt::format("{} {}", GetParam().name, name_of(dtype)), one, figures);
       EXPECT_EQ(number(figures, "Spilled SGPRs"), 0);
       EXPECT_EQ(number(figures, "Spilled VGPRs"), 0);
       EXPECT_EQ(number(figures, "Scratch size"), 0);
