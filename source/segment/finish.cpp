@@ -209,7 +209,10 @@ Result<Loops> Builder::finish() {
     loops.axes.push_back({axes[i].size, axes[i].role});
   }
   substitute_all(loops, last);
-  loops.empty = std::find(base_.sizes.begin(), base_.sizes.end(), 0) != base_.sizes.end();
+  // Of results that have none, nothing is stored, whatever is folded for them.
+  const auto has_none = [](const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); };
+  const bool stores_nothing = std::all_of(segment_.stores.begin(), segment_.stores.end(), [&](ir::NodeId id) { return has_none(*resolve(graph_.node(id).type.shape, symbols_)); });
+  loops.empty = stores_nothing || has_none(base_.sizes);
   loops.backwards = backwards_.value_or(false);
   for (Value& value : loops.values) {
     const AxisSet groups = std::exchange(value.over, 0);

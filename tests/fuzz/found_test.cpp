@@ -201,6 +201,23 @@ TEST(FoundByFuzzing, StoreBesideAScanOfNothing) {
   }
 }
 
+// A fold of what has elements, for a result that has none in a run, stored one.
+TEST(FoundByFuzzing, FoldForAResultOfNothing) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  %0 = input "p" : bool[n, 1]
+  %1 = input "x" : u32[2]
+  %2 = reduce_sum axes=[0] %1 : u32[]
+  %3 = select %0 %2 %2 : u32[n, 1]
+  output "y" = %3
+})"));
+  for (const Device* on : {&device(), &device_with_low_limits()}) {
+    Build how;
+    how.device = on;
+    const Executable program = compile_graph(graph, how);
+    for (const std::int64_t n : {3, 0, 1}) judge(program, graph, data_for({graph, {{"n", n}}, 1, false}), fmt::format("n={}", n));
+  }
+}
+
 // A segment with as many buffers as the device allows was divided into parts, whose results need another one, and refused.
 TEST(FoundByFuzzing, PartsNeedABufferOfTheirOwn) {
   const ir::Graph graph = must(ir::parse(R"(graph "g" {
