@@ -6,12 +6,12 @@
 #include "api/states.hpp"
 #include "batch.hpp"
 #include "graph_facts.hpp"
+#include "interrupt.hpp"
 #include "spirv/compile.hpp"
 
 namespace vkfuse::bench {
 
 namespace {
-
 
 /// Every way of running a row.
 struct Programs {
@@ -23,6 +23,10 @@ struct Programs {
       if (*one) present.push_back(&**one);
     }
     return present;
+  }
+  /// What of them is device memory.
+  void release() {
+    for (Prepared* one : all()) one->bound.reset();
   }
 };
 
@@ -93,17 +97,6 @@ Result<bool> prepare_copy(const Session& session, const Case& copy_case, const L
   return right;
 }
 
-void file(Programs& programs, RowResult& result) {
-  result.fused = programs.fused->measured;
-  if (programs.copy) result.copy = programs.copy->measured;
-  if (programs.unfused) result.unfused = programs.unfused->measured;
-  if (programs.framework) result.own_framework = programs.framework->measured;
-  if (result.framework_is == Framework::fused) {
-    result.framework_is = Framework::own;
-    result.own_framework = result.fused;
-  }
-}
-
 /// How much of a row is run, and how long its longest run then takes.
 struct Attempt {
   std::int64_t smaller = 1;
@@ -119,28 +112,62 @@ Result<std::vector<double>> careful_estimate(const std::vector<const Bound*>& bo
   return run_us;
 }
 
-/// Times what is right. The longest run of any program where that is longer than a submission may be, and running less
-/// may help: then nothing else was measured.
-Result<std::optional<double>> time_all(const Session& session, Programs& programs, bool may_shrink, const Attempt& last, RowResult& result) {
-  std::vector<const Bound*> bound;
-  for (Prepared* one : programs.all()) bound.push_back(one->bound.get());
-  VKF_TRY(run_us, careful_estimate(bound));
-  const double longest = *std::max_element(run_us.begin(), run_us.end());
-  // What launching costs does not become less.
-  const bool helps = last.longest_us == 0 || longest < 0.7 * last.longest_us;
-  if (longest > kMostSubmissionUs && may_shrink && helps) return std::optional(longest);
-  VKF_TRY(measured, time_interleaved(bound, run_us, session.timing()));
-  const std::vector<Prepared*> present = programs.all();
-  for (std::size_t i = 0; i < present.size(); ++i) present[i]->measured.timing = std::move(measured.programs[i]);
-  result.warm_seconds = measured.warm_seconds;
-  result.steady = measured.steady;
-  return std::optional<double>();
+/// Buffers of a row whose programs and expected results are known.
+Result<BufferSets> load_again(const Session& session, const Case& one) {
+  VKF_TRY(data, make_data(one.graph, one.row->traits));
+  return make_sets(*session.context, one.graph, data, one.sets);
 }
 
-/// One size. The longest run if the row must be run smaller, else nothing: it is done.
-Result<std::optional<double>> run_at(const Session& session, const Request& request, const Attempt& last, RowResult& result) {
+}  // namespace
+
+struct RowRun::State {
+  const Session& session;
+  Request request;
+  RowResult result;
+  Programs programs;
+  Case one, copy_case;
+  Expected expected, expected_of_copy;
+  std::vector<double> run_us;
+
+  Result<void> first();
+  Result<void> again();
+
+ private:
+  /// One size. The longest run if the row must be run smaller, else nothing: it is done.
+  Result<std::optional<double>> run_at(const Attempt& last);
+  /// Nothing is compiled. False: something is wrong.
+  Result<bool> bind_again(const BufferSets& sets, const BufferSets& copy_sets);
+  Result<void> time_all();
+  void file();
+};
+
+Result<void> RowRun::State::time_all() {
+  std::vector<const Bound*> bound;
+  for (Prepared* prepared : programs.all()) bound.push_back(prepared->bound.get());
+  VKF_TRY(measured, time_interleaved(bound, run_us, session.timing().of_a_visit()));
+  if (interrupted()) return {};
+  // Neighbouring runs stay neighbours: as many of every program.
+  std::size_t rounds = ~std::size_t{0};
+  for (const Timing& timing : measured.programs) rounds = std::min(rounds, timing.alone.samples.size());
+  const std::vector<Prepared*> present = programs.all();
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    Timing& timing = present[i]->measured.timing;
+    add_samples(timing.alone, measured.programs[i].alone, rounds);
+    add_samples(timing.stream, measured.programs[i].stream);
+    add_samples(timing.wall, measured.programs[i].wall);
+  }
+  result.warm_seconds += measured.warm_seconds;
+  result.steady = measured.steady && (result.visits == 0 || result.steady);
+  ++result.visits;
+  result.outcome = Outcome::measured;
+  file();
+  return {};
+}
+
+Result<std::optional<double>> RowRun::State::run_at(const Attempt& last) {
   const std::optional<double> done;
-  VKF_TRY(one, make_case(session, request, last.smaller));
+  VKF_TRY(made, make_case(session, request, last.smaller));
+  one = std::move(made);
   result.size = size_text(*request.row, one.sizes);
   result.name_of_case = case_text(*request.row, one.sizes);
   result.bytes = one.bytes;
@@ -148,39 +175,104 @@ Result<std::optional<double>> run_at(const Session& session, const Request& requ
   VKF_TRY(operations, arithmetic(one.graph));
   result.operations = operations;
   VKF_TRY(loaded, load(session, one));
-  Programs programs;
   VKF_TRY(right, prepare_all(session, one, loaded, programs, result));
   if (!right) return done;
   result.outcome = Outcome::checked;
   if (session.check_only) {
-    file(programs, result);
+    file();
     return done;
   }
-  VKF_TRY(copy_case, make_copy_case(session, one));
+  VKF_TRY(copied, make_copy_case(session, one));
+  copy_case = std::move(copied);
   VKF_TRY(copy_loaded, load(session, copy_case));
   VKF_TRY(copy_right, prepare_copy(session, copy_case, copy_loaded, programs, result));
   if (!copy_right) return done;
+  std::vector<const Bound*> bound;
+  for (Prepared* prepared : programs.all()) bound.push_back(prepared->bound.get());
+  VKF_TRY(estimates, careful_estimate(bound));
+  run_us = std::move(estimates);
+  const double longest = *std::max_element(run_us.begin(), run_us.end());
   const bool may_shrink = request.sizes.empty() && !request.row->traits.launch_bound;
-  VKF_TRY(longest, time_all(session, programs, may_shrink, last, result));
-  if (longest) return longest;
-  file(programs, result);
-  result.outcome = Outcome::measured;
+  // What launching costs does not become less.
+  const bool helps = last.longest_us == 0 || longest < 0.7 * last.longest_us;
+  if (longest > kMostSubmissionUs && may_shrink && helps) return std::optional(longest);
+  VKF_CHECK_OK(time_all());
+  expected = std::move(loaded.expected);
+  expected_of_copy = std::move(copy_loaded.expected);
   return done;
 }
 
-Result<void> run(const Session& session, const Request& request, RowResult& result) {
+Result<void> RowRun::State::first() {
   for (Attempt attempt;;) {
-    VKF_TRY(longest, run_at(session, request, attempt, result));
+    VKF_TRY(longest, run_at(attempt));
     if (!longest) return {};
     attempt.longest_us = *longest;
     for (double us = *longest; us > kMostSubmissionUs / 2; us /= 2) attempt.smaller *= 2;
-    RowResult again;
-    again.row = result.row;
-    result = std::move(again);
+    RowResult smaller;
+    smaller.row = result.row;
+    result = std::move(smaller);
+    programs = Programs();
   }
 }
 
-}  // namespace
+Result<bool> RowRun::State::bind_again(const BufferSets& sets, const BufferSets& copy_sets) {
+  for (Prepared* prepared : programs.all()) {
+    const bool is_copy = programs.copy && prepared == &*programs.copy;
+    VKF_TRY(bound, bind_programs(prepared->programs, is_copy ? copy_sets : sets));
+    prepared->bound = std::move(bound);
+    VKF_TRY(verdict, verify(*prepared->bound, is_copy ? expected_of_copy : expected, is_copy ? copy_sets : sets));
+    if (verdict.wrong.empty()) continue;
+    result.outcome = Outcome::wrong;
+    result.detail = fmt::format("when it was run again: {}", verdict.wrong);
+    return false;
+  }
+  return true;
+}
+
+Result<void> RowRun::State::again() {
+  VKF_TRY(sets, load_again(session, one));
+  VKF_TRY(copy_sets, load_again(session, copy_case));
+  VKF_TRY(right, bind_again(sets, copy_sets));
+  return right ? time_all() : Result<void>();
+}
+
+void RowRun::State::file() {
+  result.fused = programs.fused->measured;
+  if (programs.copy) result.copy = programs.copy->measured;
+  if (programs.unfused) result.unfused = programs.unfused->measured;
+  if (programs.framework) result.own_framework = programs.framework->measured;
+  if (one.framework.size() == 1) {
+    result.framework_is = Framework::own;
+    result.own_framework = result.fused;
+  }
+}
+
+RowRun::RowRun(const Session& session, const Request& request) : state_(new State{.session = session, .request = request}) {
+  state_->result.row = request.row;
+  state_->result.name_of_case = case_text(*request.row, request.sizes.empty() ? request.row->full : request.sizes);
+}
+RowRun::~RowRun() = default;
+RowRun::RowRun(RowRun&&) noexcept = default;
+RowRun& RowRun::operator=(RowRun&&) noexcept = default;
+
+const RowResult& RowRun::result() const { return state_->result; }
+
+bool RowRun::wants_more() const {
+  const TimingOptions timing = state_->session.timing();
+  const RowResult& result = state_->result;
+  return result.outcome == Outcome::measured && result.visits < timing.visits && result.seconds < timing.row_seconds;
+}
+
+void RowRun::visit() {
+  RowResult& result = state_->result;
+  const Clock::time_point start = Clock::now();
+  const Result<void> ran = api::guarded([&] { return result.visits == 0 ? state_->first() : state_->again(); });
+  state_->programs.release();
+  result.seconds += seconds_since(start);
+  if (ran.ok()) return;
+  result.outcome = memory_is_short(ran.error()) ? Outcome::skipped : Outcome::failed;
+  result.detail = ran.error().message;
+}
 
 double RowResult::gain_over(const Measured& other) const {
   const std::vector<double>& mine = fused.timing.alone.samples;
@@ -218,6 +310,7 @@ Result<Prepared> prepare(const Session& session, std::span<const ir::Graph> grap
   prepared.measured.cold.create_ms = 1e3 * seconds_since(start);
   prepared.measured.cold.compiler_calls = spirv::compiler_calls() - calls;
   VKF_TRY(bound, bind_programs(programs, sets));
+  prepared.programs = std::move(programs);
   std::set<const runtime::CompiledKernel*> distinct;
   for (const Part& part : bound->parts) {
     for (const auto& step : part.variant->compiled) {
@@ -234,19 +327,6 @@ Result<Prepared> prepare(const Session& session, std::span<const ir::Graph> grap
   prepared.measured.arena_bytes = bound->arena_bytes();
   prepared.bound = std::move(bound);
   return prepared;
-}
-
-RowResult bench_row(const Session& session, const Request& request) {
-  RowResult result;
-  result.row = request.row;
-  result.name_of_case = case_text(*request.row, request.sizes.empty() ? request.row->full : request.sizes);
-  const Clock::time_point start = Clock::now();
-  const Result<void> ran = api::guarded([&] { return run(session, request, result); });
-  result.seconds = seconds_since(start);
-  if (ran.ok()) return result;
-  result.outcome = memory_is_short(ran.error()) ? Outcome::skipped : Outcome::failed;
-  result.detail = ran.error().message;
-  return result;
 }
 
 }  // namespace vkfuse::bench

@@ -1,6 +1,8 @@
 // One row: compiled, checked, timed.
 #pragma once
 
+#include <memory>
+
 #include "session.hpp"
 #include "verify.hpp"
 
@@ -55,9 +57,10 @@ struct RowResult {
   Measured copy;
   double max_ratio = 0;
   std::int64_t samples = 0;
+  int visits = 0;      ///< in which its samples were taken
   double warm_seconds = 0;
-  bool steady = false;
-  double seconds = 0;  ///< that the row took, all in all
+  bool steady = false;  ///< in every visit
+  double seconds = 0;   ///< that the row took, all in all
 
   [[nodiscard]] const std::optional<Measured>& framework() const {
     return framework_is == Framework::own ? own_framework : unfused;
@@ -73,10 +76,30 @@ struct RowResult {
   }
 };
 
-RowResult bench_row(const Session& session, const Request& request);
+/// One row in visits (TimingOptions::visits). The first finds the size that runs here, compiles, and compares with the reference;
+/// each times, and adds its samples to those before. Between them the row has programs, and no buffers.
+class RowRun {
+ public:
+  /// `session` outlives it.
+  RowRun(const Session& session, const Request& request);
+  ~RowRun();
+  RowRun(RowRun&&) noexcept;
+  RowRun& operator=(RowRun&&) noexcept;
+
+  /// Nothing is added where an interrupt (interrupt.hpp) cuts it short.
+  void visit();
+  /// Not where the row is wrong, failed, or is not timed.
+  [[nodiscard]] bool wants_more() const;
+  [[nodiscard]] const RowResult& result() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// A program, checked and ready to be timed. Used by the sweep too.
 struct Prepared {
+  std::vector<std::shared_ptr<runtime::Program>> programs;
   std::unique_ptr<Bound> bound;
   Measured measured;
 };

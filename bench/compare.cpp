@@ -162,15 +162,15 @@ Result<Comparison> compare(const json& before, const json& after, const CompareO
 
 std::string to_text(const Comparison& comparison, const CompareOptions& options) {
   const char* const words[] = {"", "SLOWER", "faster", "BROKEN"};
-  std::string text = fmt::format("{:<34} {:>10} {:>10} {:>7} {:>15}\n", "case", options.relative ? "before" : "before us", options.relative ? "after" : "after us",
+  std::string text = fmt::format("{:<32} {:>9} {:>9} {:>6} {:>13}\n", "case", options.relative ? "before" : "before us", options.relative ? "after" : "after us",
                                  "ratio", "95 % interval");
   int counts[4] = {};
   for (const Change& change : comparison.changes) {
     ++counts[static_cast<int>(change.finding)];
-    text += fmt::format("{:<34} {:>10.4g} {:>10.4g} {:>7.3f} {:>7.3f} {:>7.3f} {}\n", change.name, change.before_us, change.after_us, change.ratio, change.low,
+    text += fmt::format("{:<32} {:>9.4g} {:>9.4g} {:>6.3f} {:>6.3f} {:>6.3f} {}\n", change.name, change.before_us, change.after_us, change.ratio, change.low,
                         change.high, words[static_cast<int>(change.finding)]);
   }
-  for (const std::string& name : comparison.only_one) text += fmt::format("{:<34} was measured by one of them only\n", name);
+  for (const std::string& name : comparison.only_one) text += fmt::format("{:<32} was measured by one of them only\n", name);
   text += fmt::format("{} slower by more than {} %, {} faster, {} alike, {} broken; geometric mean {:.3f}\n", counts[1], options.threshold, counts[2], counts[0],
                       counts[3], comparison.mean_ratio);
   return text;

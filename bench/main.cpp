@@ -126,6 +126,7 @@ void add_measuring(CLI::App& app, Arguments& arguments) {
   app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
   app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
   app.add_option("--limit", arguments.limits, "Lower a limit: NAME=NUMBER, or NAME=16KiB");
+  app.add_flag("--wide", arguments.run.wide, "All columns of the table, as in a file: a terminal gets those that it has room for");
   app.add_option("--json", arguments.run.json, "Write the results as JSON");
   app.add_option("--csv", arguments.run.csv, "Write the results as CSV");
   app.add_option("--html", arguments.run.html, "Write the results as a page");

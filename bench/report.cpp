@@ -1,6 +1,8 @@
 #include "report.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "machine.hpp"
 
@@ -19,7 +21,7 @@ std::string microseconds(double us) {
 std::string not_measured(const std::string& name, Outcome outcome, const std::string& detail) {
   const char* word = outcome == Outcome::wrong ? "WRONG" : outcome == Outcome::skipped ? "skipped" : "failed";
   // A compiler's message has many lines; the JSON has them all.
-  return fmt::format("{:<32} {}: {}", name, word, detail.substr(0, detail.find('\n')));
+  return fmt::format("{:<{}} {}: {}", name, kCaseWidth, word, detail.substr(0, detail.find('\n')));
 }
 
 /// Nanoseconds are as fine as any device counts.
@@ -90,6 +92,40 @@ void add_facts(json& object, const RowResult& result) {
 /// A time for people: "-" where there is none.
 std::string time_or_dash(const std::optional<Measured>& measured) { return measured ? microseconds(measured->us()) : "-"; }
 std::string kernels_or_dash(const std::optional<Measured>& measured) { return measured ? std::to_string(measured->kernels) : "-"; }
+std::string kernels_text(const RowResult& row) { return fmt::format("{}/{}/{}", row.fused.kernels, kernels_or_dash(row.framework()), kernels_or_dash(row.unfused)); }
+
+struct Column {
+  const char* head;
+  int width;
+  int turn;  ///< columns of a lower one have got their place before
+  std::string (*cell)(const RowResult&);
+};
+
+/// As they stand side by side. Those of turn 0 fit 80 characters.
+constexpr Column kColumns[] = {
+    {"kernels", 10, 0, kernels_text},
+    {"fused us", 8, 0, [](const RowResult& row) { return microseconds(row.fused.us()); }},
+    {"stream", 8, 3, [](const RowResult& row) { return microseconds(row.fused.timing.stream.median); }},
+    {"op by op", 8, 0, [](const RowResult& row) { return time_or_dash(row.framework()); }},
+    {"per node", 8, 0, [](const RowResult& row) { return time_or_dash(row.unfused); }},
+    {"copy us", 8, 2, [](const RowResult& row) { return microseconds(row.copy.us()); }},
+    {"copy", 4, 0, [](const RowResult& row) { return fmt::format("{:.0f}%", row.copy_percent()); }},
+    {"GB/s", 4, 0, [](const RowResult& row) { return fmt::format("{:.{}f}", row.gb_s(), row.gb_s() < 99.95 ? 1 : 0); }},
+    {"error", 5, 1, [](const RowResult& row) { return fmt::format("{:.2f}", row.max_ratio); }},
+    {"cold ms", 7, 4, [](const RowResult& row) { return fmt::format("{:.1f}", row.fused.cold.ms()); }},
+    {"warm ms", 7, 5, [](const RowResult& row) { return row.fused.warm ? fmt::format("{:.1f}", row.fused.warm->ms()) : "-"; }},
+};
+
+std::vector<Column> columns_within(int columns) {
+  int last_turn = 0, width = kCaseWidth;
+  for (int turn = 0; turn <= 5; ++turn) {
+    for (const Column& column : kColumns) width += column.turn == turn ? 1 + column.width : 0;
+    if (width <= columns) last_turn = turn;
+  }
+  std::vector<Column> chosen;
+  std::copy_if(std::begin(kColumns), std::end(kColumns), std::back_inserter(chosen), [&](const Column& column) { return column.turn <= last_turn; });
+  return chosen;
+}
 
 }  // namespace
 
@@ -122,22 +158,24 @@ Result<json> environment(const Session& session) {
               {"sensors_before", sensors(info)}};
 }
 
-std::string table_head(bool check_only) {
-  if (check_only) return fmt::format("{:<32} {:>9} {:>7} {:>5} {:>7}", "case", "kernels", "samples", "error", "seconds");
-  return fmt::format("{:<32} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5} {:>5} {:>5} {:>7} {:>7}", "case", "kernels", "fused us", "stream", "op by op",
-                     "per node", "copy us", "GB/s", "copy", "error", "cold ms", "warm ms");
+std::string table_head(bool check_only, int columns) {
+  std::string line = fmt::format("{:<{}}", "case", kCaseWidth);
+  if (check_only) return line + fmt::format(" {:>10} {:>7} {:>5} {:>7}", "kernels", "samples", "error", "seconds");
+  for (const Column& column : columns_within(columns)) line += fmt::format(" {:>{}}", column.head, column.width);
+  return line;
 }
 
-std::string table_line(const RowResult& result) {
+std::string table_line(const RowResult& result, int columns) {
   if (result.outcome != Outcome::measured && result.outcome != Outcome::checked) return not_measured(result.name_of_case, result.outcome, result.detail);
-  const std::string kernels = fmt::format("{}/{}/{}", result.fused.kernels, kernels_or_dash(result.framework()), kernels_or_dash(result.unfused));
-  const std::string head = fmt::format("{:<32} {:>9}", result.name_of_case, kernels);
-  if (result.outcome == Outcome::checked) return fmt::format("{} {:>7} {:>5.2f} {:>7.2f}", head, result.samples, result.max_ratio, result.seconds);
-  const double gb_s = result.gb_s();
-  return fmt::format("{} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5} {:>4.0f}% {:>5.2f} {:>7.1f} {:>7}", head, microseconds(result.fused.us()),
-                     microseconds(result.fused.timing.stream.median), time_or_dash(result.framework()), time_or_dash(result.unfused),
-                     microseconds(result.copy.us()), gb_s < 100 ? fmt::format("{:.1f}", gb_s) : fmt::format("{:.0f}", gb_s), result.copy_percent(),
-                     result.max_ratio, result.fused.cold.ms(), result.fused.warm ? fmt::format("{:.1f}", result.fused.warm->ms()) : "-");
+  std::string cells;
+  if (result.outcome == Outcome::checked) {
+    cells = fmt::format(" {:>10} {:>7} {:>5.2f} {:>7.2f}", kernels_text(result), result.samples, result.max_ratio, result.seconds);
+  } else {
+    for (const Column& column : columns_within(columns)) cells += fmt::format(" {:>{}}", column.cell(result), column.width);
+  }
+  std::string name = result.name_of_case;
+  if (name.size() > kCaseWidth && kCaseWidth + cells.size() <= static_cast<std::size_t>(columns) && name.size() + cells.size() > static_cast<std::size_t>(columns)) name += '\n';
+  return name + std::string(name.back() == '\n' ? kCaseWidth : std::max<std::size_t>(kCaseWidth, name.size()) - name.size(), ' ') + cells;
 }
 
 json to_json(const RowResult& result) {
@@ -159,6 +197,7 @@ json to_json(const RowResult& result) {
   object["copy_bytes"] = result.copy_bytes;
   object["buffer_sets"] = result.sets;
   object["n"] = result.fused.timing.alone.n();
+  object["visits"] = result.visits;
   object["warm_seconds"] = result.warm_seconds;
   object["steady"] = result.steady;
   object["fused_gb_s"] = result.gb_s();

@@ -12,10 +12,16 @@ namespace vkfuse::bench {
 /// Device, driver, limits, rungs, host, clocks. Runs the rungs' self-tests.
 Result<nlohmann::json> environment(const Session& session);
 
+/// Of the column that says which case a line is of.
+constexpr int kCaseWidth = 32;
+/// No table is wider.
+constexpr int kAllColumns = 1000;
+
+/// As much as lines of `columns` characters have room for, 80 at least: what matters most comes first to its place.
 /// `error` is the largest error of a sample over its bound.
-std::string table_head(bool check_only);
-/// One line; the word for a wrong row appears in no other.
-std::string table_line(const RowResult& result);
+std::string table_head(bool check_only, int columns = kAllColumns);
+/// One line, two where there is not the room for a long case; the word for a wrong row appears in no other.
+std::string table_line(const RowResult& result, int columns = kAllColumns);
 nlohmann::json to_json(const RowResult& result);
 
 std::string sweep_head();

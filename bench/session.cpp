@@ -128,9 +128,11 @@ ScratchFolder::~ScratchFolder() {
 }
 
 TimingOptions Session::timing() const {
-  // A CPU driver runs everything in a tenth of a second or more: there are no clocks to raise.
+  // A CPU driver runs everything in a tenth of a second or more: there are no clocks to raise. It shares its processor with all
+  // that the machine does.
   if (on_cpu()) {
-    return {.warm_seconds = 0.02, .most_warm_seconds = 0.1, .budget_seconds = quick ? 0.5 : 1.5, .samples = 25, .min_samples = 5, .stream_samples = 7, .stream_us = 4e3};
+    return {.warm_seconds = 0.01, .most_warm_seconds = 0.02, .budget_seconds = quick ? 0.4 : 1.6, .samples = 28, .min_samples = 8, .stream_samples = 8, .stream_us = 2e3,
+            .submission_us = 20e3, .visits = 4, .row_seconds = quick ? 1.5 : 6};
   }
   return {.warm_seconds = 0.3, .most_warm_seconds = 1, .budget_seconds = quick ? 3.0 : 10.0, .samples = quick ? 51 : 101, .min_samples = 25,
           .stream_samples = quick ? 15 : 25, .stream_us = 4e3};

@@ -1,5 +1,6 @@
 #include "suite.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,11 +23,11 @@ class Progress {
  public:
   explicit Progress(std::size_t all) : all_(all) {}
 
-  void show(std::size_t done, std::size_t measured, std::string_view name) {
+  void show(std::size_t done, std::string_view name) {
     if (!shown_) return;
     std::string left = "";
-    if (measured > 0) {
-      const auto seconds = static_cast<int>(seconds_since(start_) / static_cast<double>(measured) * static_cast<double>(all_ - done));
+    if (done > 0) {
+      const auto seconds = static_cast<int>(seconds_since(start_) / static_cast<double>(done) * static_cast<double>(all_ - done));
       left = seconds < 90 ? fmt::format(", about {} s left", seconds) : fmt::format(", about {} min left", (seconds + 30) / 60);
     }
     fmt::print(stderr, "\r{:<78}", fmt::format("[{}/{}] {}{}", done + 1, all_, name, left));
@@ -48,14 +49,22 @@ bool same_run(const json& a, const json& b) {
   return std::all_of(std::begin(keys), std::end(keys), [&](const char* key) { return a.value(key, json()) == b.value(key, json()); });
 }
 
-/// The row of an earlier report that a request asks for, if it need not be measured again.
+/// The row of an earlier report that a request asks for, if it need not be measured again: no visit of it was left out.
 const json* measured_before(const json& rows, const Request& request) {
   for (const json& row : rows) {
     const std::string outcome = row.value("outcome", "");
     if (row.value("name", "") != request.row->name || (outcome != "measured" && outcome != "skipped")) continue;
+    if (row.contains("unfinished")) continue;
     if (request.sizes.empty() || row.value("case", "") == case_text(*request.row, request.sizes)) return &row;
   }
   return nullptr;
+}
+
+/// That a line may have: all of them where nobody's terminal shows it.
+int terminal_columns() {
+  if (isatty(STDOUT_FILENO) == 0) return kAllColumns;
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 class Suite {
@@ -98,12 +107,12 @@ class Suite {
     VKF_TRY(about, environment(session));
     about["flags"] = options_.flags;
     reports_.push_back({{"environment", about}});
-    fmt::print("{}, {}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), options_.quick ? "quick" : "full");
-    fmt::print("{}\n", options_.planners ? planners_head() : options_.sweep ? sweep_head() : table_head(options_.check));
+    fmt::print("{}\n{}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), options_.quick ? "quick" : "full");
+    fmt::print("{}\n", options_.planners ? planners_head() : options_.sweep ? sweep_head() : table_head(options_.check, columns_));
     if (options_.planners) return measure_all(session, "rows", [&](const Request& request) { return planners_row(session, request); });
     if (options_.sweep) return measure_all(session, "sweep", [&](const Request& request) { return sweep_row(session, *request.row); });
     VKF_TRY(before, rows_before(about));
-    return measure_all(session, "rows", [&](const Request& request) { return bench_row(session, request); }, before);
+    return measure_rows(session, before);
   }
 
   /// The rows of the report to go on with that were measured under the same circumstances.
@@ -119,39 +128,107 @@ class Suite {
                    about.value("device", "?"), about.value("driver", "?"), about.value("suite", "?"), about.value("vkfuse", "?"));
   }
 
+  /// Rows that are measured in one go.
   template <typename Measure>
-  Result<void> measure_all(const Session& session, const char* key, Measure&& measure, const json& before = json::array()) {
+  Result<void> measure_all(const Session& session, const char* key, Measure&& measure) {
     Progress progress(options_.requests.size());
     json& report = reports_.back();
-    std::size_t measured = 0;
     for (std::size_t i = 0; i < options_.requests.size() && !interrupted(); ++i) {
-      const Request& request = options_.requests[i];
-      if (const json* known = measured_before(before, request)) {
-        fmt::print("{:<32} was {} before\n", known->value("case", request.row->name), known->value("outcome", ""));
-        report[key].push_back(*known);
-        continue;
-      }
-      progress.show(i, measured++, request.row->name);
-      const auto result = measure(request);
+      progress.show(i, options_.requests[i].row->name);
+      const auto result = measure(options_.requests[i]);
       progress.clear();
       if (interrupted()) break;  // its samples are cut short
-      fmt::print("{}\n", table_line(result));
-      std::fflush(stdout);
       report[key].push_back(to_json(result));
       read_sensors(session, report[key].back());
-      good_ = good_ && result.outcome != Outcome::wrong && result.outcome != Outcome::failed;
+      print(result);
       if constexpr (requires { result.better_by_model(); }) good_ = good_ && result.better_by_model() == nullptr;
       // After every row: a run that is cut off leaves what it has.
       VKF_CHECK_OK(keep(false));
     }
     report["environment"]["sensors_after"] = sensors(session.info());
+    return {};
+  }
+
+  template <typename RowOrSweep>
+  void print(const RowOrSweep& result) {
+    if constexpr (std::is_same_v<RowOrSweep, RowResult>) {
+      fmt::print("{}\n", table_line(result, columns_));
+    } else {
+      fmt::print("{}\n", table_line(result));
+    }
+    std::fflush(stdout);
+    good_ = good_ && result.outcome != Outcome::wrong && result.outcome != Outcome::failed;
+  }
+
+  /// A row of the suite, measured here or before.
+  struct Entry {
+    std::optional<RowRun> run;
+    json filed;  ///< null where there is nothing to keep
+    [[nodiscard]] bool wants_more() const { return filed.is_null() || filed.contains("unfinished"); }
+  };
+
+  void print(const Entry& entry) {
+    if (entry.filed.is_null()) return;
+    if (entry.run) return print(entry.run->result());
+    fmt::print("{:<{}} was {} before\n", entry.filed.value("case", ""), kCaseWidth, entry.filed.value("outcome", ""));
+  }
+
+  /// Each in as many visits as it wants, all others between two of them. What an interrupt leaves are the visits that were.
+  Result<void> measure_rows(const Session& session, const json& before) {
+    std::vector<Entry> entries;
+    std::size_t to_come = 0;
+    const int visits = session.check_only ? 1 : session.timing().visits;
+    for (const Request& request : options_.requests) {
+      Entry& entry = entries.emplace_back();
+      if (const json* known = measured_before(before, request)) {
+        entry.filed = *known;
+      } else {
+        entry.run.emplace(session, request);
+        to_come += static_cast<std::size_t>(visits);
+      }
+    }
+    Progress progress(to_come);
+    std::size_t done = 0, printed = 0;
+    for (int visit = 0; visit < visits && !interrupted(); ++visit) {
+      for (std::size_t i = 0; i < entries.size() && !interrupted(); ++i) {
+        Entry& entry = entries[i];
+        if (!entry.run) continue;
+        const std::size_t before_it = done++;
+        if (!entry.wants_more()) continue;
+        progress.show(before_it, options_.requests[i].row->name);
+        entry.run->visit();
+        progress.clear();
+        const RowResult& result = entry.run->result();
+        if (interrupted()) break;  // its samples are cut short
+        entry.filed = to_json(result);
+        if (entry.run->wants_more()) entry.filed["unfinished"] = true;
+        read_sensors(session, entry.filed);
+        // In their order.
+        while (printed < entries.size() && !entries[printed].wants_more()) print(entries[printed++]);
+        VKF_CHECK_OK(keep_rows(entries));
+      }
+    }
+    for (; printed < entries.size(); ++printed) print(entries[printed]);
+    VKF_CHECK_OK(keep_rows(entries));
+    json& report = reports_.back();
+    report["environment"]["sensors_after"] = sensors(session.info());
     // A resumed report keeps what this run was not asked for.
     for (const json& row : before) {
-      const json& have = report[key];
+      const json& have = report["rows"];
       const bool kept = std::any_of(have.begin(), have.end(), [&](const json& one) { return one.value("case", "") == row.value("case", ""); });
-      if (!kept && row.value("outcome", "") == "measured") report[key].push_back(row);
+      if (!kept && row.value("outcome", "") == "measured") report["rows"].push_back(row);
     }
     return {};
+  }
+
+  /// After every visit: a run that is cut off leaves what it has.
+  Result<void> keep_rows(const std::vector<Entry>& entries) {
+    json rows = json::array();
+    for (const Entry& entry : entries) {
+      if (!entry.filed.is_null()) rows.push_back(entry.filed);
+    }
+    reports_.back()["rows"] = std::move(rows);
+    return keep(false);
   }
 
   /// While the device is still warm from the row; not where a reading takes longer than it is worth.
@@ -172,6 +249,7 @@ class Suite {
   }
 
   const SuiteOptions& options_;
+  int columns_ = options_.wide ? kAllColumns : terminal_columns();
   std::vector<json> reports_;  ///< one per device
   bool good_ = true;
   bool slow_sensors_ = false;

@@ -14,6 +14,7 @@ struct SuiteOptions {
   bool sweep = false;  ///< the default schedule beside every other
   bool planners = false;  ///< the planner beside those that it can be compared with
   bool all_devices = false;
+  bool wide = false;  ///< all columns of the table, whatever the terminal's width
   DeviceOptions device;
   std::vector<Request> requests;
   std::string json, csv, html;  ///< files to write; empty: none

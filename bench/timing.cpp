@@ -11,7 +11,6 @@ namespace vkfuse::bench {
 
 namespace {
 
-constexpr double kBatchMicroseconds = 100e3;
 constexpr int kMaxUnits = 1024;         // runs in one command buffer
 constexpr std::size_t kSteadyWindow = 9;  // runs per median while warming up
 constexpr double kSteady = 0.01;
@@ -25,10 +24,10 @@ double median_of(std::vector<double> samples) {
 
 /// Batches that together visit every set, at least two of them so that one waits in the queue while
 /// another runs. A round that is too long for one submission is split into its programs.
-Result<std::vector<Batch>> make_batches(std::span<const Bound* const> programs, double round_us) {
+Result<std::vector<Batch>> make_batches(std::span<const Bound* const> programs, double round_us, double submission_us) {
   const std::size_t sets = programs.front()->sets;
-  const bool split = round_us > kBatchMicroseconds;
-  const auto fitting = static_cast<std::size_t>(kBatchMicroseconds / round_us);
+  const bool split = round_us > submission_us;
+  const auto fitting = static_cast<std::size_t>(submission_us / round_us);
   const std::size_t rounds = std::clamp<std::size_t>(std::min(fitting, kMaxUnits / programs.size()), 1, 32);
   const std::size_t count = std::max<std::size_t>(2, (sets + rounds - 1) / rounds);
   std::vector<Batch> batches;
@@ -76,7 +75,7 @@ Result<void> turn(std::vector<Batch>& batches, Samples& samples, const bool& cou
 
 /// Times of the first program while warming up decide when the samples of all begin to count.
 Result<void> measure_alone(std::span<const Bound* const> programs, const TimingOptions& options, double round_us, Measurement& result) {
-  VKF_TRY(batches, make_batches(programs, round_us));
+  VKF_TRY(batches, make_batches(programs, round_us, options.submission_us));
   Samples samples(programs.size());
   Steadiness steadiness;
   const Clock::time_point start = Clock::now();
@@ -105,7 +104,7 @@ Result<void> measure_stream(std::span<const Bound* const> programs, const Timing
   for (std::size_t half = 0; half < 2; ++half) {
     for (std::size_t i = 0; i < programs.size(); ++i) {
       const int runs = static_cast<int>(std::clamp(options.stream_us / run_us[i], 2.0, 256.0));
-      const int fitting = std::max(1, static_cast<int>(kBatchMicroseconds / run_us[i]));
+      const int fitting = std::max(1, static_cast<int>(options.submission_us / run_us[i]));
       VKF_TRY(batch, Batch::stream(*programs[i], i, half * static_cast<std::size_t>(runs), std::min(runs, fitting)));
       batches.push_back(std::move(batch));
     }
@@ -156,6 +155,22 @@ Times summarise(std::vector<double> samples) {
   times.p10 = at(0.1);
   times.p90 = at(0.9);
   return times;
+}
+
+void add_samples(Times& times, const Times& later, std::size_t most) {
+  std::vector<double> all = std::move(times.samples);
+  all.insert(all.end(), later.samples.begin(), later.samples.begin() + static_cast<std::ptrdiff_t>(std::min(most, later.samples.size())));
+  times = summarise(std::move(all));
+}
+
+TimingOptions TimingOptions::of_a_visit() const {
+  const auto part = [&](int count) { return (count + visits - 1) / visits; };
+  TimingOptions one = *this;
+  one.budget_seconds /= visits;
+  one.samples = part(samples);
+  one.min_samples = part(min_samples);
+  one.stream_samples = part(stream_samples);
+  return one;
 }
 
 void Steadiness::add(double us) {

@@ -18,6 +18,14 @@ struct TimingOptions {
   int min_samples = 5;             ///< whatever the budget says
   int stream_samples = 25;         ///< 0: runs back to back are not measured
   double stream_us = 4e3;          ///< length of a sample of runs back to back
+  double submission_us = 100e3;    ///< planned for one, unless one run is longer
+  /// A row is measured in as many visits, between which all others are: what else the machine does slows some rows of a visit and
+  /// not others, and seldom the same ones in the next.
+  int visits = 1;
+  double row_seconds = 1e9;  ///< a row that has taken so long gets no further visit
+
+  /// What one visit takes of it.
+  [[nodiscard]] TimingOptions of_a_visit() const;
 };
 
 /// In microseconds.
@@ -30,6 +38,8 @@ struct Times {
   [[nodiscard]] int n() const { return static_cast<int>(samples.size()); }
 };
 Times summarise(std::vector<double> samples);
+/// With the samples of a later visit behind its own; `most` of them.
+void add_samples(Times& times, const Times& later, std::size_t most = ~std::size_t{0});
 
 /// Of one program. Empty where the protocol was not asked for.
 struct Timing {
@@ -60,8 +70,7 @@ class Steadiness {
 Result<std::vector<double>> estimate(std::span<const Bound* const> programs);
 
 /// `run_us`: estimates. Warms up, then measures both protocols. Runs take turns (a, b, c, a, b, c, ...) and each take the next set of
-/// buffers; the next submission is queued before the last one is waited for. No submission is longer than about
-/// 100 ms, unless one run is. An interrupt (interrupt.hpp) ends it with what there is.
+/// buffers; the next submission is queued before the last one is waited for. An interrupt (interrupt.hpp) ends it with what there is.
 Result<Measurement> time_interleaved(std::span<const Bound* const> programs, const std::vector<double>& run_us, const TimingOptions& options);
 
 }  // namespace vkfuse::bench

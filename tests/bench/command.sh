@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the benchmark's command line does with files and signals.
-#   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case|store|planners
+#   usage: command.sh VKFUSE_BENCH resume|interrupt|compare|report|case|store|planners|terminal|limits|devices
 set -euo pipefail
 program=$1
 files=$(mktemp -d)
@@ -21,7 +21,7 @@ case $2 in
     [ "$(json "$files/a.json" "len(d['rows'])")" = 3 ] || fail "Rows that were not asked for are lost."
     [ "$(status "$program" --suite full --filter '^law unary 1 small' --resume "$files/a.json")" = 2 ] || fail "A report of another suite is resumed." ;;
   interrupt)
-    "$program" --suite full --json "$files/a.json" --csv "$files/a.csv" > "$files/out" &
+    "$program" --suite full --filter "^law" --json "$files/a.json" --csv "$files/a.csv" > "$files/out" &
     process=$!
     for _ in $(seq 300); do [ -s "$files/a.json" ] && break; sleep 0.1; done
     kill -INT $process
@@ -30,7 +30,14 @@ case $2 in
     [ "$(json "$files/a.json" "d['complete']")" = False ] || fail "An interrupted report says that it is complete."
     rows=$(json "$files/a.json" "len(d['rows'])")
     [ "$rows" -ge 1 ] && [ "$(grep -c : "$files/a.csv")" = "$rows" ] || fail "$rows rows in the JSON, and the CSV has others."
-    json "$files/a.json" "1 / all(r['outcome'] == 'measured' and r['n'] > 4 for r in d['rows'])" > /dev/null || fail "A row was cut short." ;;
+    json "$files/a.json" "1 / all(r['outcome'] == 'measured' and r['n'] >= r['visits'] >= 1 for r in d['rows'])" > /dev/null || fail "A row was cut short."
+    # What is in the file is in the table, and what has not had all its visits says so and is measured again.
+    for case in $(json "$files/a.json" "' '.join(r['case'] for r in d['rows'])"); do grep -q "^$case " "$files/out" || fail "The table of an interrupted run lacks $case: $(cat "$files/out")"; done
+    first=$(json "$files/a.json" "d['rows'][0]['name']")
+    [ "$(json "$files/a.json" "d['rows'][0]['unfinished']")" = True ] || fail "A row that was left after one visit does not say so."
+    "$program" --suite full --filter "^$first\$" --resume "$files/a.json" > "$files/out"
+    ! grep -q 'was measured before' "$files/out" || fail "A row that was left after one visit is not measured again."
+    [ "$(json "$files/a.json" "d['complete'] and 'unfinished' not in d['rows'][0] and d['rows'][0]['visits'] > 1")" = True ] || fail "A resumed row is still unfinished." ;;
   compare)
     "$program" --filter '^law unary [12] small' --json "$files/a.json" > /dev/null
     # The same samples, so that a busy machine decides nothing; one row a tenth slower.
@@ -53,6 +60,51 @@ PLANT
     fi
     grep -q 'law_unary_2_small:f32:65536 .*SLOWER' "$files/out" || fail "Another row is called slower."
     [ "$(status "$program" compare "$files/a.json" "$files/none.json")" = 2 ] || fail "A missing file has not status 2." ;;
+  terminal)
+    # What a terminal of so many columns shows of a run: lines as they stay.
+    shown() {
+      python3 - "$1" "${@:2}" <<'TERMINAL'
+import fcntl, os, pty, re, struct, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+    os.execvp(sys.argv[2], sys.argv[2:])
+text = b""
+while True:
+    try:
+        more = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not more: break
+    text += more
+for line in text.decode().replace("\r\n", "\n").split("\n"): print(line.split("\r")[-1])
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+TERMINAL
+    }
+    shown 80 "$program" --filter '^law unary 2 small' > "$files/out" || fail "A run on a terminal fails: $(cat "$files/out")"
+    [ "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' "$files/out")" = 80 ] || fail "A terminal of 80 columns has other lines: $(cat "$files/out")"
+    grep -q '^case  *kernels fused us op by op per node copy GB/s$' "$files/out" || fail "The head is another: $(cat "$files/out")"
+    grep -q '^law_unary_2_small:f32:65536  *1/2/2 ' "$files/out" || fail "The row is not shown: $(cat "$files/out")"
+    shown 95 "$program" --filter '^law unary 2 small' > "$files/out"
+    grep -q ' per node  copy us copy GB/s error$' "$files/out" || fail "95 columns do not show what the copy took, and the error."
+    shown 80 "$program" --wide --filter '^law unary 2 small' > "$files/out"
+    grep -q ' cold ms warm ms$' "$files/out" || fail "--wide does not show all columns." ;;
+  limits)
+    least="--limit max_invocations=128 --limit max_workgroup_x=128 --limit shared_memory_bytes=16KiB --limit storage_buffers=4 --limit storage_range=128MiB"
+    "$program" $least --disable T1 --filter '^(softmax f16|sums of four|law unary 2 small)' --check --json "$files/a.json" > "$files/out" || fail "A row is wrong on a device with less: $(cat "$files/out")"
+    json "$files/a.json" "1 / (len(d['rows']) >= 3 and all(r['outcome'] == 'checked' for r in d['rows']))" > /dev/null || fail "A row was not checked: $(cat "$files/out")"
+    json "$files/a.json" "1 / (d['environment']['limits']['max_invocations'] == 128 and d['environment']['limits']['storage_buffers'] == 4)" > /dev/null || fail "The report has other limits."
+    [ "$(json "$files/a.json" "d['environment']['rungs']['T1'] == 'yes'")" = False ] || fail "T1 was to be done without."
+    "$program" $least --case softmax:f16:8x512 > "$files/out" && grep -q '^softmax:f16:8x512 ' "$files/out" || fail "Nothing is timed on a device with less: $(cat "$files/out")"
+    [ "$(status "$program" --limit storage_bufers=4 --list)" = 0 ] && [ "$(status "$program" --limit storage_bufers=4 --check --case softmax:f32:8x512)" = 2 ] || fail "A limit that is none is taken." ;;
+  devices)
+    "$program" --device all --filter '^law unary [12] small' --json "$files/a.json" --csv "$files/a.csv" --html "$files/a.html" > "$files/out"
+    devices=$(json "$files/a.json" "len(d['devices'])")
+    [ "$(json "$files/a.json" "all(len(one['rows']) == 2 and one['environment']['device'] for one in d['devices'])")" = True ] || fail "A device has not two rows."
+    [ "$(wc -l < "$files/a.csv")" = $((1 + 2 * devices)) ] && [ "$(grep -c '^law_unary_1_small:' "$files/out")" = "$devices" ] || fail "$devices devices, and the CSV or the table have others."
+    "$program" --device all --filter '^law unary [123] small' --resume "$files/a.json" > "$files/out"
+    [ "$(grep -c 'was measured before' "$files/out")" = $((2 * devices)) ] || fail "What every device has is measured again: $(cat "$files/out")"
+    [ "$(status "$program" --device nobodys)" = 2 ] && grep -q nobodys "$files/err" || fail "A device that is not there has not status 2." ;;
   planners)
     "$program" --planners --filter '^(sums of four|law unary 2 small)' --json "$files/a.json" > "$files/out" || fail "Another planner is better: $(cat "$files/out")"
     [ "$(json "$files/a.json" "[p['planner'] for p in d['rows'][0]['planners']]")" = "['bytes', 'store-all', 'recompute-all', 'greedy-io']" ] || fail "The planners are others: $(cat "$files/out")"

@@ -131,6 +131,20 @@ TEST(Timing, AGainIsTheMedianOverRoundsSoThatASlowSpellCancels) {
   EXPECT_DOUBLE_EQ(row.gain_over(unfused), 3);
 }
 
+TEST(Timing, VisitsTogetherTakeWhatOneWouldAndTheirSamplesAreOneSet) {
+  const TimingOptions one{.budget_seconds = 2, .samples = 30, .min_samples = 9, .stream_samples = 0, .visits = 4};
+  const TimingOptions part = one.of_a_visit();
+  EXPECT_EQ(part.budget_seconds, 0.5);
+  EXPECT_EQ(part.samples, 8);
+  EXPECT_EQ(part.min_samples, 3);
+  EXPECT_EQ(part.stream_samples, 0);
+  Times times;
+  add_samples(times, summarise({5, 3}));
+  add_samples(times, summarise({1, 2, 9}), 2);
+  EXPECT_EQ(times.samples, (std::vector<double>{5, 3, 1, 2}));
+  EXPECT_EQ(times.median, 2.5);
+}
+
 TEST(Timing, FallingTimesAreNotSteadyAndLevelOnesAre) {
   Steadiness falling;
   for (int i = 0; i < 90; ++i) {
