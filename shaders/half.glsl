@@ -60,3 +60,9 @@ float f16_tanh_native(float x) {
   precise float far = fma(-2.0, root * root, 1.0);
   return f16_keeps(x) ? x : f32_copy_sign(far, x);
 }
+
+// outer * tanh(x / (2 log2(e))), within 2^-20 of `outer`, where exp2 keeps NaN and infinities.
+float f16_capped(float x, float outer) {
+  precise float result = fma(-2.0 * outer, 1.0 / (exp2(x) + 1.0), outer);
+  return result;
+}

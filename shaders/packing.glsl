@@ -18,6 +18,10 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
+float f16_round_native(float x) {
+  return f16x2_values_native(f16x2_bits_native(vec2(x, 0.0))).x;
+}
+
 vec2 bf16x2_values(uint word) {
   return uintBitsToFloat(uvec2(word << 16, word & 0xffff0000u));
 }

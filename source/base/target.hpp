@@ -83,6 +83,8 @@ struct Caps {
   bool matrix2_tensor_addressing = false;
   bool matrix2_workgroup_scope = false;
   bool matrix2_flexible = false;  ///< sizes beyond matrix_shapes
+  /// Whether a workgroup can multiply tiles as one, which the device brings from memory by itself.
+  [[nodiscard]] bool matrix2_whole_tiles() const { return matrix2_tensor_addressing && matrix2_workgroup_scope && matrix2_flexible; }
   // independent of the ladder
   bool int64 = false;
   bool float64 = false;

@@ -34,8 +34,11 @@ class AttentionBase : public Factors {
   Factor third_;
   Part score_, weight_, results_;
   std::string sums_, most_, total_;
+  /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh caps them.
+  [[nodiscard]] bool capped() const { return cap_.has_value(); }
 
  private:
+  void find_cap();
   [[nodiscard]] bool lies_beside(ValueId id) const;
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);

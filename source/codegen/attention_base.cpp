@@ -2,10 +2,19 @@
 #include "codegen/attention.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/mutations.hpp"
+#include "schedule/products.hpp"
 
 namespace vkfuse::codegen {
+
+namespace {
+
+constexpr double kMostCap = 64;  // 2^-20 of it is 2^-14, and so much of a weight: less than an eighth of what f16 rounds
+
+}  // namespace
 
 AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
                              const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
@@ -35,11 +44,43 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
   std::vector<ValueId> wanted;
   for (const segment::Store& store : loops.stores) wanted.push_back(store.value);
   results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
+  if (tile_.unit && dialect_.native_exp && options_.numerics != Numerics::strict) find_cap();
   sums_ = unique("sums");
   most_ = unique("most");
   total_ = unique("total");
   numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
   numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+}
+
+/// A score is a number times a tanh, or -infinity where a mask says so. Nothing but its exponential is taken, of which an
+/// absolute error is a relative one; the dtype of weights rounds more.
+void AttentionBase::find_cap() {
+  const auto is = [&](ValueId id, std::string_view op) { return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->name == op; };
+  const auto number = [&](ValueId id, std::size_t k) { return schedule::number_of(graph_, loops_.values[loops_.values[id].operands[k]]); };
+  const auto readers = [&](ValueId id) {
+    std::ptrdiff_t all = 0;
+    for (const Value& value : loops_.values) all += std::count(value.operands.begin(), value.operands.end(), id);
+    return all;
+  };
+  constexpr double kNothing = -std::numeric_limits<double>::infinity();
+  ValueId id = tile_.score;
+  while (is(id, "select") && (number(id, 1) == kNothing || number(id, 2) == kNothing)) id = loops_.values[id].operands[number(id, 1) == kNothing ? 2 : 1];
+  Cap cap;
+  cap.capped = cap.tanh = id;
+  if (is(id, "mul") && (number(id, 0) || number(id, 1))) {
+    const std::size_t literal = number(id, 0) ? 0 : 1;
+    cap.outer = *number(id, literal);
+    cap.tanh = loops_.values[id].operands[1 - literal];
+    if (readers(cap.tanh) != 1) return;
+  }
+  if (!is(cap.tanh, "tanh") || size_of(dtype_of(loops_.values[cap.tanh])) != 2 || !(std::abs(cap.outer) <= kMostCap)) return;
+  const ValueId scaled = loops_.values[cap.tanh].operands[0];
+  if (readers(scaled) == 1 && is(scaled, "div") && number(scaled, 1)) {
+    cap.scaled = scaled;
+    cap.inner = 1 / *number(scaled, 1);
+  }
+  if (!std::isfinite(cap.inner)) return;
+  cap_ = cap;
 }
 
 /// Its elements are told apart by the position of k, wait for no other load, and are numbers that f32 holds.

@@ -16,6 +16,7 @@ class AttentionUnits : public AttentionBase {
       : AttentionBase(graph, segment, loops, schedule, target, options, names), unit_(*tile_.unit) {
     tiles_ = unique("tiles");
     scores_ = unique("scores");
+    coming_ = unique("coming_scores");
     weights_ = unique("weights");
     third_.tile = tiles_;
     if (first_) {
@@ -32,8 +33,6 @@ class AttentionUnits : public AttentionBase {
 
  private:
   [[nodiscard]] std::string sum_type() const { return fragment(unit_.c, unit_.m, unit_.n, "Accumulator"); }
-  /// A function that a matrix is taken through element by element; `body` writes what it returns.
-  Result<void> of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body);
   Result<void> element_functions();
   /// A load beside the scores: matrices, one for each fragment of k, which hold what it reads as f16 or f32.
   struct Beside {
@@ -50,6 +49,7 @@ class AttentionUnits : public AttentionBase {
   /// The score or the weight at (m, item), from what the function is passed.
   Result<void> call(const Part& part, const std::string& name, const std::vector<std::string>& known);
   Result<void> main_function();
+  void multiply(const std::string& scores);
   void find_scores();
   void weigh();
   void add_up();
@@ -58,7 +58,7 @@ class AttentionUnits : public AttentionBase {
 
   const MatrixShape& unit_;
   std::vector<Beside> loads_beside_;
-  std::string tiles_, scores_, weights_;
+  std::string tiles_, scores_, coming_, weights_;
   int deep_ = 0;  ///< fragments along d
   int wide_ = 0;  ///< fragments along n
 };
@@ -69,16 +69,6 @@ Result<std::vector<Draft>> AttentionUnits::run() {
   VKF_CHECK_OK(main_function());
   return finish_one(fmt::format("{} rows per workgroup, {} of a subgroup of {}; {} positions of the softmax at a time, in products of {} x {} x {}", tile_.tile_m(), unit_.m,
                                 schedule_.subgroup, tile_.tile_k(), unit_.m, unit_.n, unit_.k));
-}
-
-Result<void> AttentionUnits::of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body) {
-  functions_.open("float {}(const in uint row, const in uint column, {}) {{", name, parameters);
-  std::swap(functions_, main_);  // what computes positions and loads writes to main()
-  const Result<void> done = body();
-  std::swap(functions_, main_);
-  functions_.close();
-  functions_.blank();
-  return done;
 }
 
 Result<void> AttentionUnits::call(const Part& part, const std::string& name, const std::vector<std::string>& known) {
@@ -110,18 +100,31 @@ Result<void> AttentionUnits::element_functions() {
     main_.line("return max(a, b);");
     return {};
   }));
-  functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
+  const Extent positions = extent(tile_.k);
+  const bool finite = capped() && cap_->capped == tile_.score && divides(tile_.tile_k(), positions);
+  if (!finite) functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
+  if (capped()) functions_.line("// Scores are capped: e^x is 2^(x log2(e)) in one step.");
   VKF_CHECK_OK(of_element("base_of", "const in float top", [&]() -> Result<void> {
-    main_.line("return top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
+    main_.line("return {}top{};", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ", capped() ? " * 1.44269504" : "");
     return {};
   }));
   VKF_CHECK_OK(of_element("power_of", "const in float score, const in float base", [&]() -> Result<void> {
-    main_.line("precise float fallen = score - base;");
-    main_.line("return {};", apply("exp", {"fallen"}));
+    if (capped()) {
+      main_.line("return exp2(fma(score, 1.44269504, -base));");
+    } else {
+      main_.line("precise float fallen = score - base;");
+      main_.line("return {};", apply("exp", {"fallen"}));
+    }
     return {};
   }));
+  if (unit_.a == DType::bf16) {
+    functions_.line("// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
+    VKF_CHECK_OK(of_element("rounded", "const in float weight", [&]() -> Result<void> {
+      main_.line("return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);");
+      return {};
+    }));
+  }
   const std::string where = std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
-  const Extent positions = extent(tile_.k);
   const auto locate = [&] {
     main_.line("uint m = {};", limited("first_m + row", extent(tile_.m), tile_.tile_m()));
     main_.line("uint item = {};", limited("first_k + column", positions, tile_.tile_k()));
@@ -242,31 +245,51 @@ Result<void> AttentionUnits::main_function() {
   main_.line("{} {}[{}];", sum_type(), sums_, wide_);
   main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}(0.0);", wide_, sums_, sum_type());
   const Walk walk = find_blocks();
-  const bool ahead = third_.ahead || (second_ && second_->ahead);
-  const auto fetch_next = [&]() -> Result<void> {
-    if (second_ && second_->ahead) VKF_CHECK_OK(fetch(*second_, "next", ""));
-    if (third_.ahead) VKF_CHECK_OK(fetch(third_, "", "next"));
-    return {};
-  };
-  if (ahead) {
-    main_.line("uint next = {};", walk.begin == "0u" ? "0u" : fmt::format("min({}, {} - 1u)", walk.begin, numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()))));
-    if (second_ && second_->ahead) declare_ahead(*second_);
-    if (third_.ahead) declare_ahead(third_);
-    VKF_CHECK_OK(fetch_next());
+  const std::string all = numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()));
+  const std::string first_block = walk.begin == "0u" ? "0u" : fmt::format("min({}, {} - 1u)", walk.begin, all);
+  const bool keys_ahead = second_ && second_->ahead;
+  if (keys_ahead || third_.ahead || tile_.scores_ahead) main_.line("uint next = {};", first_block);
+  if (keys_ahead) {
+    declare_ahead(*second_);
+    VKF_CHECK_OK(fetch(*second_, "next", ""));
+  }
+  if (third_.ahead) {
+    declare_ahead(third_);
+    VKF_CHECK_OK(fetch(third_, "", "next"));
+  }
+  if (tile_.scores_ahead) {
+    main_.line("// The products of a block are found while scores of the one before it become weights.");
+    VKF_CHECK_OK(hand_over(*second_, "next", ""));
+    main_.line("barrier();");
+    if (keys_ahead) {
+      main_.line("next = min(next + 1u, {} - 1u);", all);
+      VKF_CHECK_OK(fetch(*second_, "next", ""));
+    }
+    multiply(scores_);
+    main_.line("barrier();");
   }
   main_.open("for (uint block = {}; block < {}; ++block) {{", walk.begin, walk.end);
   VKF_CHECK_OK(load_beside());
-  if (second_) VKF_CHECK_OK(hand_over(*second_, "block", ""));
+  if (tile_.scores_ahead) main_.line("uint coming = min(block + 1u, {} - 1u);", all);
+  if (second_) VKF_CHECK_OK(hand_over(*second_, tile_.scores_ahead ? "coming" : "block", ""));
   VKF_CHECK_OK(hand_over(third_, "", "block"));
   main_.line("barrier();");
-  if (ahead) {
+  if (keys_ahead || third_.ahead) {
     main_.line("// The next block is on its way while this one is worked on.");
-    main_.line("next = min(block + 1u, {} - 1u);", walk.end);
-    VKF_CHECK_OK(fetch_next());
+    if (keys_ahead) {
+      main_.line("next = min(block + {}u, {} - 1u);", tile_.scores_ahead ? 2 : 1, all);
+      VKF_CHECK_OK(fetch(*second_, "next", ""));
+    }
+    if (third_.ahead) {
+      if (!tile_.scores_ahead && !keys_ahead) main_.line("next = min(block + 1u, {} - 1u);", all);
+      VKF_CHECK_OK(fetch(third_, "", tile_.scores_ahead ? "coming" : "next"));
+    }
   }
+  multiply(tile_.scores_ahead ? coming_ : scores_);
   find_scores();
   weigh();
   add_up();
+  if (tile_.scores_ahead) main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}[j];", tile_.unit_keys, scores_, coming_);
   main_.line("barrier();");
   main_.close();
   VKF_CHECK_OK(store_results());
@@ -274,21 +297,25 @@ Result<void> AttentionUnits::main_function() {
   return {};
 }
 
-void AttentionUnits::find_scores() {
+/// What scores are computed from: sums of products, or 0 where there are none.
+void AttentionUnits::multiply(const std::string& scores) {
   const int keys = tile_.unit_keys;
-  main_.line("{} {}[{}];", sum_type(), scores_, keys);
-  main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}(0.0);", keys, scores_, sum_type());
+  main_.line("{} {}[{}];", sum_type(), scores, keys);
+  main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}(0.0);", keys, scores, sum_type());
   if (first_) {
     main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", deep_);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
     main_.line("{} second;", fragment(unit_.a, unit_.k, unit_.n, "B"));
     main_.line("coopMatLoad(second, {});", fragment_at(*second_, fmt::format("j * {}u", unit_.n), fmt::format("d * {}u", unit_.k), true));
-    main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores_, first_->part.name);
+    main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores, first_->part.name);
     main_.close();
     main_.close();
   }
+}
+
+void AttentionUnits::find_scores() {
   main_.line("{} highest = {};", sum_type(), most_);
-  main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
+  main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
   std::string given;
   // NVIDIA's compiler (580) fails where a matrix of another component type is passed.
   for (const Beside& beside : loads_beside_) given += beside.halves ? fmt::format("{}({}[j]), ", sum_type(), beside.matrices) : beside.matrices + "[j], ";
@@ -314,6 +341,7 @@ void AttentionUnits::add_up() {
   main_.line("coopMatPerElementNV({0}[j], {0}[j], power_of, base);", scores_);
   main_.line("{0} = {0} + {1}[j];", total_, scores_);
   if (changes_weight()) main_.line("coopMatPerElementNV({0}[j], {0}[j], weight_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n);
+  if (unit_.a == DType::bf16) main_.line("coopMatPerElementNV({0}[j], {0}[j], rounded);", scores_);
   main_.line("{0} {1} = {0}({2}[j]);", fragment(unit_.a, unit_.m, unit_.k, "A"), weights_, scores_);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", wide_);
   main_.line("{} third;", fragment(unit_.a, unit_.k, unit_.n, "B"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "codegen/kernel.hpp"
@@ -146,6 +147,15 @@ class Emitter {
   std::vector<std::string> store_names_;  ///< what results are called: the node's name, of its further parts another
   std::set<std::string> taken_;
   bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
+  /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step.
+  struct Cap {
+    ValueId capped = 0, tanh = 0;
+    std::optional<ValueId> scaled;  ///< x divided by a literal; nobody else reads it, nor the tanh
+    double inner = 1, outer = 1;
+  };
+  std::optional<Cap> cap_;
+  /// The text of a value that the cap is made of; nothing of others. An empty one: the value is its operand.
+  [[nodiscard]] std::optional<std::string> text_of_cap(ValueId id, const std::vector<std::string>& operands) const;
   struct {
     bool f32 = false, f64 = false;
   } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0

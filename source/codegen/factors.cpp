@@ -481,6 +481,16 @@ Result<void> Factors::store_item(const Part& part, const std::function<std::vect
   return {};
 }
 
+Result<void> Factors::of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body) {
+  functions_.open("float {}(const in uint row, const in uint column, {}) {{", name, parameters);
+  std::swap(functions_, main_);  // what computes positions and loads writes to main()
+  const Result<void> done = body();
+  std::swap(functions_, main_);
+  functions_.close();
+  functions_.blank();
+  return done;
+}
+
 void Factors::locate_workgroup() {
   main_.line("uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;");
   main_.line("if (workgroup >= p.items) return;");

@@ -10,12 +10,9 @@ namespace vkfuse::codegen {
 
 namespace {
 
-/// Calls of f32_min and f32_max as such of what they are where no execution mode keeps NaN.
-std::string with_nan_in_bits(std::string text) {
-  for (const std::string_view call : {"f32_min(", "f32_max("}) {
-    for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) text.insert(at + call.size() - 1, "_bits");
-  }
-  return text;
+/// Calls of a function as such of another form of it, whose name ends in `suffix`.
+void take_form(std::string& text, std::string_view call, std::string_view suffix) {
+  for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) text.insert(at + call.size() - 1, suffix);
 }
 
 }  // namespace
@@ -34,7 +31,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position", "batch", "m", "n", "k", "i", "g", "tile_m", "tile_n", "step", "steps", "lane_m", "lane_n", "lane_k", "block", "d", "top", "base", "scale", "fallen", "strip", "own", "in_tile", "first_m", "first_k", "product", "larger", "larger_of", "added", "power_of", "score_at", "weight_at", "second", "four", "subgroup", "subgroup_m", "subgroup_n", "whole", "power", "weight", "score", "third", "factor", "next", "lowest", "highest", "place", "folded", "kept"}) taken_.insert(word);
+  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position", "batch", "m", "n", "k", "i", "g", "tile_m", "tile_n", "step", "steps", "lane_m", "lane_n", "lane_k", "block", "d", "top", "base", "scale", "fallen", "strip", "own", "in_tile", "first_m", "first_n", "first_k", "turned", "result_at", "product", "larger", "larger_of", "added", "power_of", "score_at", "weight_at", "second", "four", "subgroup", "subgroup_m", "subgroup_n", "whole", "power", "weight", "score", "third", "factor", "next", "lowest", "highest", "coming", "place", "folded", "kept"}) taken_.insert(word);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   value_names_.resize(loops.values.size());
@@ -213,13 +210,18 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
   std::string customs;
   for (const auto& function : custom_functions_) customs += function.second + "\n";
   std::string body = shared + (shared.empty() ? "" : "\n") + customs + functions_.take() + main_.take();
-  if (!keeps_nan_.f32) body = with_nan_in_bits(std::move(body));
+  // Where no execution mode keeps NaN, what they are is seen in their bits.
+  if (!keeps_nan_.f32) {
+    take_form(body, "f32_min(", "_bits");
+    take_form(body, "f32_max(", "_bits");
+  }
+  if (dialect_.native_f16) take_form(body, "f16_round(", "_native");
   const std::string prelude = ops::prelude_for(body);
   if (!options_.only_keys) kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
   // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the calls,
   // but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
   kernel.key = head(body + prelude, std::string(summary), false) + interface(false) + prelude + body;
-  if (body.find("gl_Subgroup") != std::string::npos) kernel.subgroup = schedule_.subgroup;
+  if (body.find("gl_Subgroup") != std::string::npos || body.find("coopmat<") != std::string::npos) kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);
   kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
   return draft;

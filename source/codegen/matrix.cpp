@@ -69,10 +69,17 @@ Result<Draft> Matrix::run() {
   find_products();
   if (dispatch_ == 0) {
     join_functions();
-    for (Factor& factor : factors_) VKF_CHECK_OK(factor_function(factor));
+    for (Factor& factor : factors_) {
+      if (!tile_.whole) VKF_CHECK_OK(factor_function(factor));
+    }
   }
   if (dispatch_ == 0) VKF_CHECK_OK(fold_functions());
   if (!leaves_parts()) VKF_CHECK_OK(result_function(results_, [&](std::size_t store) { return !is_of_block(store); }));
+  if (tile_.whole) {
+    VKF_CHECK_OK(result_of_whole());
+    VKF_CHECK_OK(whole_main());
+    return finish(fmt::format("tiles of {} x {}, {} at a time along the sum, which the workgroup multiplies as one", shape_.m, shape_.n, shape_.k), workgroups, workgroups_x);
+  }
   VKF_CHECK_OK(dispatch_ == 0 ? main_function() : joining_main());
   if (dispatch_ != 0) return finish(fmt::format("joins {} parts of every sum, dispatch 2 of 2", schedule_.parts), workgroups, workgroups_x);
   const std::string owner = tile_.unit ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.lanes, tile_.unit->m, tile_.unit->n, tile_.unit->k) : "lane";
@@ -135,6 +142,7 @@ void Matrix::locate_tile() {
     main_.line("uint tile_m = {};", numbers_.remainder(at, tile_.tiles_m, false));
     main_.line("uint tile_n = {};", numbers_.quotient(at, tile_.tiles_m, false));
   }
+  if (tile_.whole) return;
   const int lanes_n = shape_.n / shape_.lane_n;
   if (tile_.unit) main_.line("uint subgroup = gl_SubgroupID;");
   const char* owner = tile_.unit ? "subgroup" : "lane";

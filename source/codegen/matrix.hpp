@@ -102,6 +102,12 @@ class Matrix : public Factors {
   void multiply_units();
   Result<void> store_strips();
 
+  // --- whole tiles, which the workgroup multiplies as one (matrix_whole.cpp) ---
+  Result<void> result_of_whole();
+  Result<void> whole_main();
+  /// How a factor or the results lie in memory: the layout `name`, of which a tile begins at the word NAME_at.
+  void layout_of(const std::string& name, std::int64_t rows, std::int64_t columns, std::int64_t stride);
+
   const schedule::MatrixTile& tile_;
   const schedule::TileShape& shape_;
   std::vector<Factor> factors_;

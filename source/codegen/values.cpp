@@ -1,6 +1,7 @@
 // The lines that compute one scalar of the body.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/mutations.hpp"
 #include "codegen/emitter.hpp"
@@ -65,6 +66,20 @@ std::string Emitter::reciprocal_of(ValueId divisor) const {
   if (!(std::abs(number) <= kFarthest && std::abs(number) >= 1 / kFarthest)) return {};
   const auto reciprocal = static_cast<float>(1 / number);
   return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
+}
+
+std::optional<std::string> Emitter::text_of_cap(ValueId id, const std::vector<std::string>& operands) const {
+  if (!cap_ || (id != cap_->capped && id != cap_->tanh && id != cap_->scaled)) return std::nullopt;
+  const auto number = [&](double value) {
+    const auto single = static_cast<float>(value);
+    return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect_);
+  };
+  const std::string scale = number(cap_->inner * 2 * std::numbers::log2e);
+  if (id == cap_->scaled) return fmt::format("{} * {}", operands[0], scale);
+  const std::string argument = cap_->scaled || id != cap_->tanh ? "" : fmt::format("{} * {}", operands[0], scale);
+  if (id != cap_->capped) return argument;
+  const std::size_t of = id == cap_->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
+  return fmt::format("f16_capped({}, {})", argument.empty() ? operands[of] : argument, number(cap_->outer));
 }
 
 /// 2 or 3 where an exponent is that literal: products are nearer to the power than any logarithm. Else 0.
@@ -177,7 +192,13 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         const DType type = dtype_of(loops_.values[operand]);
         if (constant && known && is_float(type)) operands.back() = hidden(type, operands.back(), hidden_bit_);
       }
-      if (node.op->cls == ops::OpClass::convert) {
+      if (const auto of_cap = text_of_cap(id, operands)) {
+        text = *of_cap;
+        if (text.empty()) {
+          scope.names[id] = operands[0];
+          return {};
+        }
+      } else if (node.op->cls == ops::OpClass::convert) {
         const DType from = dtype(node.operands[0]);
         const std::int64_t exact = node.type.dtype == DType::f16 ? 2048 : node.type.dtype == DType::bf16 ? 256 : 0;  // every integer up to it
         const bool casts = node.op->name == "cast" && is_integer(from);

@@ -123,6 +123,53 @@ void main() {{
   return std::string();
 }
 
+/// T5: a tile that the workgroup multiplies as one and brings from memory as it lies there and turned, with a function of elements.
+Result<std::string> test_whole_tiles(Context& context) {
+  constexpr std::uint32_t kM = 128, kK = 64;  // what schedules have
+  const std::string glsl = fmt::format(R"(#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_NV_cooperative_matrix2 : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In {{ uvec4 w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ uvec4 w[]; }} y;
+float placed(const in uint row, const in uint column, const in float a, const in uint step) {{
+  return a + float(row * step) - float(column);
+}}
+void main() {{
+  tensorLayoutNV<2> rows = createTensorLayoutNV(2);
+  rows = setTensorLayoutDimensionNV(rows, {m}u, {k}u);
+  tensorLayoutNV<2> results = createTensorLayoutNV(2);
+  results = setTensorLayoutDimensionNV(results, {m}u, {m}u);
+  tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);
+  coopmat<float16_t, gl_ScopeWorkgroup, {m}, {k}, gl_MatrixUseA> a;
+  coopmat<float16_t, gl_ScopeWorkgroup, {k}, {m}, gl_MatrixUseB> b;
+  coopmat<float, gl_ScopeWorkgroup, {m}, {m}, gl_MatrixUseAccumulator> sum = coopmat<float, gl_ScopeWorkgroup, {m}, {m}, gl_MatrixUseAccumulator>(0.0);
+  coopMatLoadTensorNV(a, x.w, 0u, sliceTensorLayoutNV(rows, 0u, {m}u, 0u, {k}u));
+  coopMatLoadTensorNV(b, x.w, 0u, sliceTensorLayoutNV(rows, 0u, {m}u, 0u, {k}u), turned);
+  sum = coopMatMulAdd(a, b, sum);
+  coopMatPerElementNV(sum, sum, placed, 3u);
+  coopMatStoreTensorNV(sum, y.w, 0u, sliceTensorLayoutNV(results, 0u, {m}u, 0u, {m}u));
+}}
+)",
+                                       fmt::arg("m", kM), fmt::arg("k", kK));
+  std::vector<double> factor;
+  for (std::uint32_t i = 0; i < kM * kK; ++i) factor.push_back(static_cast<double>(i * 7 % 11 % 3) - 1);
+  std::vector<std::uint32_t> input;
+  for (std::size_t i = 0; i < factor.size(); i += 2) input.push_back(ops::f16_from(factor[i]) | std::uint32_t{ops::f16_from(factor[i + 1])} << 16);
+  VKF_TRY(got, context.run_words(glsl, "self-test of whole tiles", input, std::size_t{kM} * kM, 1, 128, context.caps().subgroup_size));
+  for (std::uint32_t row = 0; row < kM; ++row) {
+    for (std::uint32_t column = 0; column < kM; ++column) {
+      double want = 3.0 * row - column;
+      for (std::uint32_t j = 0; j < kK; ++j) want += factor[row * kK + j] * factor[column * kK + j];
+      const auto value = static_cast<double>(std::bit_cast<float>(got[row * kM + column]));
+      if (value != want) return fmt::format("Of a tile that a workgroup multiplies, element ({}, {}) came out as {} instead of {}.", row, column, value, want);
+    }
+  }
+  return std::string();
+}
+
 /// T5: functions of elements and their places, the largest of each row, and sums that become a factor.
 Result<std::string> test_elements_of_matrices(Context& context) {
   const Caps& caps = context.caps();
@@ -188,7 +235,7 @@ void main() {{
       if (value != want) return fmt::format("The self-test failed: element [{}, {}] of a matrix that went through functions is {} instead of {}.", row, column, value, want);
     }
   }
-  return std::string();
+  return caps.matrix2_whole_tiles() && caps.subgroup_size == 32 ? test_whole_tiles(context) : std::string();
 }
 
 }  // namespace

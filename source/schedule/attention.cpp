@@ -264,7 +264,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double lanes = static_cast<double>(schedule.workgroups) * schedule.workgroup;
   const double share = cpu ? 1 : std::min({1.0, static_cast<double>(schedule.workgroups) / kProcessors, lanes / (kProcessors * kLanesWanted)});
   const int per_lane = tile.unit ? schedule.workgroup / tile.subgroups : 1;
-  schedule.registers = tile.unit ? 64 + (tile.tile_k() + static_cast<int>(n + d / 2)) * static_cast<int>(tile.unit->m) / per_lane : 48 + static_cast<int>(n) / tile.lanes_k * 4;
+  schedule.registers = tile.unit ? 64 + (tile.tile_k() * (tile.scores_ahead ? 2 : 1) + static_cast<int>(n + d / 2)) * static_cast<int>(tile.unit->m) / per_lane : 48 + static_cast<int>(n) / tile.lanes_k * 4;
   const double crowding = cpu || tile.unit ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding / share, static_cast<std::int64_t>(accesses / share));
 }
@@ -345,9 +345,13 @@ std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, c
       const int n = tile.extent_n(loops);
       const auto un = static_cast<int>(unit.n);
       for (tile.strip = un * std::max(1, std::min(n, 64) / un); tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes); tile.strip -= un) {}
-      auto one = with_tile(graph, loops, target, tuning, tile, subgroups * static_cast<int>(target.caps.subgroup_size));
-      if (one && target.type != DeviceType::cpu && one->registers > kMostUnitRegisters) continue;
-      if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+      for (const bool ahead : {true, false}) {
+        if (ahead && !tile.contract) continue;
+        tile.scores_ahead = ahead;
+        auto one = with_tile(graph, loops, target, tuning, tile, subgroups * static_cast<int>(target.caps.subgroup_size));
+        if (one && target.type != DeviceType::cpu && one->registers > kMostUnitRegisters) continue;
+        if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+      }
     }
   }
   return best;

@@ -36,6 +36,8 @@ constexpr double kFragmentCost = 2;
 /// What is left of the arithmetic of results while other workgroups multiply: on an H200 a GELU behind a product costs nothing, and
 /// neither do the softmax statistics of 128256 columns.
 constexpr double kHiddenByUnits = 0.1;
+/// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200 (h200-by-hand.txt).
+constexpr double kGainOfWholeTiles = 1.08;
 /// Of a processor, to keep its matrix units busy.
 constexpr double kUnitLanesWanted = 256;
 
@@ -271,6 +273,7 @@ std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& f
 }
 
 std::int64_t shared_bytes(const MatrixTile& tile) {
+  if (tile.whole) return 0;  // the device's own
   std::int64_t bytes = 0;
   for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (row_fold_slots(tile, fold) + tile.shape.m);
   bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.row_values.size()) * tile.shape.m;
@@ -299,6 +302,7 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
   const int per_register = tile.unit && tile.unit->c == DType::f16 ? 2 : 1;
   int registers = kOwn + shape.lane_m * shape.lane_n / shape.lanes / per_register * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
   if (tile.unit) registers += static_cast<int>(tile.unit->k) * (shape.lane_m + static_cast<int>(tile.unit->n)) * size_of(tile.unit->a) / 4 / shape.lanes;
+  if (tile.whole) return registers;  // factors are on their way as the device has it
   for (const Factor& factor : tile.factors) {
     if (!tile.unit) registers += factor.second ? shape.lane_n : shape.lane_m;
     const int extent = factor.second ? shape.n : shape.m;
@@ -366,14 +370,16 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
       schedule.transactions += static_cast<std::int64_t>(batch * m * n / tile.block * bytes / 128);
       continue;
     }
-    schedule.stores_executed += static_cast<std::int64_t>(batch * m * n / tile.elements) * instructions(schedule.stores[i], bytes, tile.elements);
+    const int elements = tile.whole ? 16 / bytes : tile.elements;  // of an item
+    schedule.stores_executed += static_cast<std::int64_t>(batch * m * n / elements) * instructions(schedule.stores[i], bytes, elements);
     schedule.transactions += static_cast<std::int64_t>(batch * m * n * bytes / 128);
   }
   const std::vector<ValueId> results = cone_of_results(loops);
   for (ValueId id : results) {
     if (loops.values[id].kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(loops.values[id].node).type.dtype);
-    schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements) * instructions(schedule.loads[id], bytes, tile.elements);
+    const double hidden = tile.whole ? kHiddenByUnits : 1;  // one by one, but near and beside products
+    schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) * instructions(schedule.loads[id], bytes, tile.elements);
   }
   compute += batch * m * n * cost_of(graph, loops, results) * (tile.unit && !cpu ? kHiddenByUnits : 1);
   // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
@@ -386,6 +392,7 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
   // Each step waits for its loads and at its barriers: of 43 pairs of tiles on an H200, twice as many steps took 8 % longer in the median.
   if (tile.unit) share /= 1 + 3.2 / shape.k;
+  if (tile.whole) share *= kGainOfWholeTiles;
   // Parts of sums are written and read once, from near caches where these hold them.
   // Joining them costs what four launches do: at 1024 x 1024 x 1024 on an H200, parts took 22 us and whole sums 18.
   const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);
@@ -424,6 +431,10 @@ bool splits(const ir::Graph& graph, const Loops& loops, const Target& target, co
 std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, MatrixTile tile,
                                    const TileShape& shape, int parts = 1) {
   tile.shape = shape;
+  if (tile.whole) {
+    if (parts > 1 || !has_whole_tiles(graph, loops, target, tile)) return std::nullopt;
+    tile.elements = 1;
+  }
   // Every lane has something to bring.
   for (Factor& factor : tile.factors) {
     const int extent = factor.second ? shape.n : shape.m;
@@ -461,6 +472,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   if (parts > 1) schedule.scratch_bytes = 16 * parts * partial_fours(loops, tile);
   schedule.matrix = std::move(tile);
   plan_all(graph, loops, tuning, schedule);
+  if (schedule.matrix.whole) schedule.stores[0] = {AccessKind::vector, 16};
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   model(graph, loops, target, schedule);
   if (schedule.matrix.unit && schedule.registers > kMostUnitRegisters && !tuning.tile && target.type != DeviceType::cpu) return std::nullopt;
@@ -568,13 +580,24 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
   const auto kind = kind_of(graph, loops, *tile, factors_after_sums);
   tile->unit = unit_for(target, tuning, kind);
   if (tile->unit) {
+    const auto consider_whole = [&](const TileShape& shape) {
+      if (shape.lanes != 32) return;
+      MatrixTile whole = *tile;
+      whole.whole = true;
+      consider(with_shape(graph, loops, target, tuning, std::move(whole), shape));
+    };
     for (TileShape shape : kUnitShapes) {
       if (size_of(tile->unit->a) == 1) shape.k *= 2;
       if (tuning.tile) shape = *tuning.tile;
       shape.lanes = static_cast<int>(target.caps.subgroup_size);
       consider_shape(shape);
-      if (tuning.tile) return best;
+      if (tuning.tile) {
+        consider_whole(shape);
+        return best;
+      }
     }
+    // Of ten shapes that were tried on an H200, this one is the fastest as one.
+    consider_whole({128, 128, 64, 64, 64, static_cast<int>(target.caps.subgroup_size)});
     if (best && tuning.matrix_units.value_or(false)) return best;
     tile->unit.reset();
   }

@@ -67,6 +67,14 @@ double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<co
 segment::ValueId narrow_value(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id);
 std::optional<DType> narrow_dtype(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id, bool unscaled);
 
+/// Between neighbours in memory along `across`, in elements, where those along `along` lie side by side and rows begin at
+/// multiples of 16 bytes (`per_vector` elements); nothing where that is not so. Axes are counted as one, outermost first.
+std::optional<std::int64_t> row_stride(const segment::Loops& loops, const index::Expr& offset, std::span<const int> across, std::span<const int> along, int per_vector);
+
+/// Whether a workgroup can multiply the tile's shape as one: factors are as they lie in memory, all tiles are whole, there is one
+/// result, and nothing is folded beside the sum.
+bool has_whole_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const MatrixTile& tile);
+
 /// Products with matrix units in the time of one without.
 inline constexpr double kUnitSpeedup = 12;  // of an H200, fitted like the cost of fragments
 

@@ -120,6 +120,7 @@ struct MatrixTile {
   TileShape shape;
   std::optional<MatrixShape> unit;  ///< T4: a subgroup multiplies so much at once; factors cross shared memory as its dtype
   bool dots = false;                ///< T3: factors are i8, and four neighbours along k are a word
+  bool whole = false;               ///< T5: the workgroup multiplies whole tiles, which the device itself brings from memory
   int strip = 0;                    ///< with it: columns of a subgroup's results that cross shared memory at a time
   std::vector<int> batch, m, n, k;
   std::vector<Factor> factors;
@@ -155,6 +156,7 @@ struct AttentionTile {
   std::optional<MatrixShape> unit;
   int subgroups = 4, unit_keys = 4;  ///< with it: of the workgroup; units of k at a time
   int strip = 0;                     ///< columns of a subgroup's results that cross shared memory at a time
+  bool scores_ahead = false;         ///< a block's products are found while scores of the one before it become weights
   segment::ValueId score = 0;        ///< the softmax is over it
   segment::ValueId exponential = 0;  ///< of the score less the largest one
   segment::ValueId weight = 0;       ///< what it becomes before it is multiplied

@@ -238,6 +238,44 @@ TEST(Dot, RandomContractionsWithMatrixUnits) {
   run_random(suite);
 }
 
+/// Tiles that the workgroup multiplies as one, of factors in either order, in batches, with work behind them.
+TEST(Dot, WholeTiles) {
+  const std::string missing = must(device().state()->context->missing(Rung::t5));
+  if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
+  constexpr Rung kRungs[] = {Rung::t5};
+  if (!must(device().state()->context->target(kRungs)).caps.matrix2_whole_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
+  int whole = 0, cases = 0;
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const bool turned_a : {false, true}) {
+      for (const bool turned_b : {false, true}) {
+        for (const std::int64_t batch : {1, 3}) {
+          constexpr std::int64_t kM = 256, kN = 384, kK = 192;
+          const auto factor = [&](const char* name, std::int64_t rows, std::int64_t columns, bool turned) {
+            const Tensor input = Tensor::input(name, dtype, turned ? Shape{batch, columns, rows} : Shape{batch, rows, columns});
+            return turned ? input.permute({0, 2, 1}) : input;
+          };
+          const Tensor product = matmul(factor("a", kM, kK, turned_a), factor("b", kK, kN, turned_b));
+          const Tensor bias = Tensor::input("bias", dtype, {kN});
+          const std::pair<const char*, Tensor> forms[] = {{"plain", product}, {"with a bias", relu(product * 0.125 + bias)}, {"in f32", product.cast(DType::f32) * 3.0}};
+          for (const auto& [name, tensor] : forms) {
+            const std::string what = fmt::format("{}, {}, a {}, b {}, batch {}", name, name_of(dtype), turned_a, turned_b, batch);
+            const ir::Graph graph = graph_of({tensor});
+            Build how;
+            how.tuning.matrix = how.tuning.matrix_units = true;
+            how.tuning.tile = schedule::TileShape{128, 128, 64, 64, 64};
+            const Executable program = compile_graph(graph, how);
+            whole += must(program.explain(Stage::glsl)).find("gl_ScopeWorkgroup") != std::string::npos;
+            ++cases;
+            judge(program, graph, data_for({graph, {}, static_cast<std::uint64_t>(cases), false}), what);
+          }
+        }
+      }
+    }
+  }
+  fmt::print("{} of {} products are made of whole tiles\n", whole, cases);
+  EXPECT_EQ(whole, cases);
+}
+
 /// A factor goes to dot products and matrix units as it was read only where no cast on the way changes it, whatever words its buffer
 /// has: one that the results read too has those that both can use.
 TEST(Dot, FactorsThatCastsChangeAreNotTakenAsTheyWereRead) {

@@ -162,7 +162,6 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 4u; ++i) sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
   uint next = 0u;
   uvec4 in_k_e_w0[4];
-  uvec4 in_v_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
     uint unit = u * 128u + lane;
     uint row = unit / 8u;
@@ -171,6 +170,7 @@ void main() {
     uint item = column;
     in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + item];
   }
+  uvec4 in_v_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
     uint unit = u * 128u + lane;
     uint row = unit % 8u;
@@ -179,6 +179,35 @@ void main() {
     uint k = next * 64u + column;
     in_v_w0[u] = in_v.w[batch * 2048u + item + k * 8u];
   }
+  // The products of a block are found while scores of the one before it become weights.
+  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+    uint unit = u * 128u + lane;
+    uint row = unit / 8u;
+    uint column = unit % 8u;
+    uint k = next * 64u + row;
+    uint item = column;
+    tiles[row * 9u + column] = in_k_e_w0[u];
+  }
+  barrier();
+  next = min(next + 1u, 4u - 1u);
+  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+    uint unit = u * 128u + lane;
+    uint row = unit / 8u;
+    uint column = unit % 8u;
+    uint k = next * 64u + row;
+    uint item = column;
+    in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + item];
+  }
+  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> scores[4];
+  [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  [[unroll]] for (uint d = 0u; d < 4u; ++d) {
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> second;
+      coopMatLoad(second, tiles, (j * 16u) * 9u + d * 16u / 8u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
+      scores[j] = coopMatMulAdd(v3_factor[d], second, scores[j]);
+    }
+  }
+  barrier();
   for (uint block = 0u; block < 4u; ++block) {
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> in_mask_e_beside[4];
     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
@@ -192,11 +221,12 @@ void main() {
       uint r = batch % 4u;
       coopMatLoad(in_bias_e_beside[j], in_bias.w, m * 128u + q1 + r * 32768u, 128u, gl_CooperativeMatrixLayoutRowMajor);
     }
+    uint coming = min(block + 1u, 4u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint unit = u * 128u + lane;
       uint row = unit / 8u;
       uint column = unit % 8u;
-      uint k = block * 64u + row;
+      uint k = coming * 64u + row;
       uint item = column;
       tiles[row * 9u + column] = in_k_e_w0[u];
     }
@@ -210,7 +240,7 @@ void main() {
     }
     barrier();
     // The next block is on its way while this one is worked on.
-    next = min(block + 1u, 4u - 1u);
+    next = min(block + 2u, 4u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint unit = u * 128u + lane;
       uint row = unit / 8u;
@@ -224,16 +254,16 @@ void main() {
       uint row = unit % 8u;
       uint column = unit / 8u;
       uint item = row;
-      uint k = next * 64u + column;
+      uint k = coming * 64u + column;
       in_v_w0[u] = in_v.w[batch * 2048u + item + k * 8u];
     }
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> scores[4];
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> coming_scores[4];
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) coming_scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
     [[unroll]] for (uint d = 0u; d < 4u; ++d) {
       [[unroll]] for (uint j = 0u; j < 4u; ++j) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> second;
         coopMatLoad(second, tiles, (j * 16u) * 9u + d * 16u / 8u, 9u, gl_CooperativeMatrixLayoutColumnMajor);
-        scores[j] = coopMatMulAdd(v3_factor[d], second, scores[j]);
+        coming_scores[j] = coopMatMulAdd(v3_factor[d], second, coming_scores[j]);
       }
     }
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> highest = most;
@@ -259,6 +289,7 @@ void main() {
         sums[i] = coopMatMulAdd(weights, third, sums[i]);
       }
     }
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coming_scores[j];
     barrier();
   }
   coopMatReduceNV(total, total, gl_CooperativeMatrixReduceRowNV, added);

@@ -147,7 +147,6 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 2u; ++i) sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
   uint next = 0u;
   uvec4 in_k_e_w0;
-  uvec4 in_v_w0;
   {
     const uint u = 0u;
     uint unit = lane;
@@ -157,6 +156,7 @@ void main() {
     uint item = column;
     in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
   }
+  uvec4 in_v_w0;
   {
     const uint u = 0u;
     uint unit = lane;
@@ -166,13 +166,45 @@ void main() {
     uint k = min(next * 64u + column, 700u - 1u);
     in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
   }
+  // The products of a block are found while scores of the one before it become weights.
+  {
+    const uint u = 0u;
+    uint unit = lane;
+    uint row = unit / 4u;
+    uint column = unit % 4u;
+    uint k = min(next * 64u + row, 700u - 1u);
+    uint item = column;
+    tiles[row * 5u + column] = in_k_e_w0;
+  }
+  barrier();
+  next = min(next + 1u, 11u - 1u);
+  {
+    const uint u = 0u;
+    uint unit = lane;
+    uint row = unit / 4u;
+    uint column = unit % 4u;
+    uint k = min(next * 64u + row, 700u - 1u);
+    uint item = column;
+    in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
+  }
+  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> scores[4];
+  [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  [[unroll]] for (uint d = 0u; d < 2u; ++d) {
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> second;
+      coopMatLoad(second, tiles, (j * 16u) * 5u + d * 16u / 8u, 5u, gl_CooperativeMatrixLayoutColumnMajor);
+      scores[j] = coopMatMulAdd(v7_factor[d], second, scores[j]);
+    }
+  }
+  barrier();
   for (uint block = 0u; block < 11u; ++block) {
+    uint coming = min(block + 1u, 11u - 1u);
     {
       const uint u = 0u;
       uint unit = lane;
       uint row = unit / 4u;
       uint column = unit % 4u;
-      uint k = min(block * 64u + row, 700u - 1u);
+      uint k = min(coming * 64u + row, 700u - 1u);
       uint item = column;
       tiles[row * 5u + column] = in_k_e_w0;
     }
@@ -187,7 +219,7 @@ void main() {
     }
     barrier();
     // The next block is on its way while this one is worked on.
-    next = min(block + 1u, 11u - 1u);
+    next = min(block + 2u, 11u - 1u);
     {
       const uint u = 0u;
       uint unit = lane;
@@ -203,16 +235,16 @@ void main() {
       uint row = unit % 4u;
       uint column = unit / 4u;
       uint item = row;
-      uint k = min(next * 64u + column, 700u - 1u);
+      uint k = min(coming * 64u + column, 700u - 1u);
       in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
     }
-    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> scores[4];
-    [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+    coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> coming_scores[4];
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) coming_scores[j] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
     [[unroll]] for (uint d = 0u; d < 2u; ++d) {
       [[unroll]] for (uint j = 0u; j < 4u; ++j) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> second;
         coopMatLoad(second, tiles, (j * 16u) * 5u + d * 16u / 8u, 5u, gl_CooperativeMatrixLayoutColumnMajor);
-        scores[j] = coopMatMulAdd(v7_factor[d], second, scores[j]);
+        coming_scores[j] = coopMatMulAdd(v7_factor[d], second, coming_scores[j]);
       }
     }
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> highest = most;
@@ -238,6 +270,7 @@ void main() {
         sums[i] = coopMatMulAdd(weights, third, sums[i]);
       }
     }
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) scores[j] = coming_scores[j];
     barrier();
   }
   coopMatReduceNV(total, total, gl_CooperativeMatrixReduceRowNV, added);

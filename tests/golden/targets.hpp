@@ -34,6 +34,14 @@ inline Target discrete_gpu_with_matrices() {
   return target;
 }
 
+/// The same, which multiplies whole tiles as one (T5) and whose exponentials keep NaN.
+inline Target discrete_gpu_with_whole_tiles() {
+  Target target = discrete_gpu_with_matrices();
+  target.caps.keep_nan_f32 = target.caps.exp_of_nan = true;
+  target.caps.matrix2_tensor_addressing = target.caps.matrix2_workgroup_scope = target.caps.matrix2_flexible = true;
+  return target;
+}
+
 /// The same without them, that multiplies four bytes at once.
 inline Target discrete_gpu_with_dots() {
   Target target = discrete_gpu();

@@ -33,23 +33,17 @@ float f32_exp(float x) {
   return f32_is_nan(x) ? x : power;
 }
 
-// The nearest f16, halves to even.
-float f16_round(float x) {
-  uint bits = floatBitsToUint(x);
-  uint sign = bits & 0x80000000u;
-  uint magnitude = bits & 0x7fffffffu;
-  uint normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u)) & 0xffffe000u;
-  // Below 2^-14 to whole units of 2^-24; what a device may flush to zero is far below half of one.
-  precise float units = roundEven(uintBitsToFloat(min(magnitude, 0x38800000u)) * 16777216.0);
-  precise float small = units * 5.9604644775390625e-08;
-  uint value = magnitude >= 0x38800000u ? normal : floatBitsToUint(small);
-  value = magnitude >= 0x477ff000u ? 0x7f800000u : value;  // from 65520 on
-  value |= sign;
-  return uintBitsToFloat(magnitude > 0x7f800000u ? 0x7fc00000u : value);
+// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+vec2 f16x2_values_native(uint word) {
+  return vec2(unpackFloat2x16(word));
 }
 
 uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
+}
+
+float f16_round_native(float x) {
+  return f16x2_values_native(f16x2_bits_native(vec2(x, 0.0))).x;
 }
 
 uint u8x4_bits(uvec4 v) {
@@ -64,7 +58,7 @@ uint boolx4_bits(bvec4 v) {
 // One element.
 void element(float in_x, out float out_exp_result, out float out_half_result, out bool out_larger_result) {
   precise float out_exp = f32_exp(in_x);
-  precise float out_half = f16_round(out_exp);
+  precise float out_half = f16_round_native(out_exp);
   bool out_larger = out_exp > in_x;
   out_exp_result = out_exp;
   out_half_result = out_half;
