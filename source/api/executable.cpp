@@ -197,12 +197,12 @@ Result<std::string> explain_plan(runtime::Program& program, Stage stage, const p
   if (stage == Stage::plan) return plan::to_text(plan, unfused, symbols, measured);
   std::vector<plan::KernelFigures> figures;
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
-    figures.push_back(variant->steps[i].alias ? plan::KernelFigures{} : figures_of(*program.context(), variant->kernels[i].back()));
+    figures.push_back(variant->steps[i].alias ? plan::KernelFigures{} : figures_of(*program.context(), *variant->kernels[i].back().kernel));
   }
   if (stage == Stage::json) return plan::to_json(plan, unfused, symbols, figures, measured);
   std::vector<std::string> code(variant->kernels.size());
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
-    for (const codegen::Kernel& kernel : variant->kernels[i]) code[i] += (code[i].empty() ? "" : "\n") + kernel.glsl;
+    for (const runtime::Launch& launch : variant->kernels[i]) code[i] += (code[i].empty() ? "" : "\n") + launch.kernel->glsl;
   }
   return plan::to_html(plan, unfused, symbols, figures, code, measured);
 }
@@ -223,7 +223,7 @@ Result<std::string> Executable::explain(Stage stage, std::optional<int> segment)
       if (segment ? *segment != static_cast<int>(i) : variant->steps[i].alias.has_value()) continue;
       for (std::size_t k = 0; k < variant->kernels[i].size(); ++k) {
         VKF_TRY(compiled, program.compiled(*variant, i, k));
-        VKF_TRY(text, code_of(stage, variant->kernels[i][k], *compiled));
+        VKF_TRY(text, code_of(stage, *variant->kernels[i][k].kernel, *compiled));
         all += (all.empty() ? "" : "\n") + text;
       }
     }

@@ -87,6 +87,7 @@ Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Lo
     }
   }
   Draft draft;
+  draft.essence = custom.code;
   draft.kernel = std::move(kernel);
   std::vector<Draft> drafts;
   drafts.push_back(std::move(draft));

@@ -1,5 +1,6 @@
 // The top of a shader: extensions, what it is, push constants, buffers.
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/components.hpp"
 #include "codegen/emitter.hpp"
@@ -9,6 +10,15 @@
 namespace vkfuse::codegen {
 
 namespace {
+
+/// Names that templates give, in order.
+constexpr std::string_view kReserved[] = {
+    "added", "base", "batch", "begin", "block", "column", "coming", "count", "d", "element", "end", "factor", "fallen", "first", "first_k", "first_m", "first_n", "folded",
+    "four", "g", "highest", "i", "in_tile", "inside", "item", "j", "k", "kept", "keys", "lane", "lane_k", "lane_m", "lane_n", "larger", "larger_of",
+    "last", "lowest", "m", "n", "nearest", "next", "order", "own", "p", "part", "place", "position", "power", "power_of", "product", "result_at", "row", "scale",
+    "score", "score_at", "second", "start", "step", "steps", "strip", "subgroup", "subgroup_m", "subgroup_n", "t", "third", "tile", "tile_m",
+    "tile_n", "top", "turned", "u", "unit", "weight", "weight_at", "whole", "workgroup"};
+static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
 
 /// Calls of a function as such of another form of it, whose name ends in `suffix`.
 void take_form(std::string& text, std::string_view call, std::string_view suffix) {
@@ -31,7 +41,6 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   for (const std::string& name : node_names_) {
     if (!name.empty()) taken_.insert(name);
   }
-  for (const char* word : {"item", "row", "column", "j", "p", "workgroup", "lane", "first", "u", "t", "element", "inside", "part", "start", "last", "nearest", "end", "tile", "unit", "begin", "count", "keys", "order", "position", "batch", "m", "n", "k", "i", "g", "tile_m", "tile_n", "step", "steps", "lane_m", "lane_n", "lane_k", "block", "d", "top", "base", "scale", "fallen", "strip", "own", "in_tile", "first_m", "first_n", "first_k", "turned", "result_at", "product", "larger", "larger_of", "added", "power_of", "score_at", "weight_at", "second", "four", "subgroup", "subgroup_m", "subgroup_n", "whole", "power", "weight", "score", "third", "factor", "next", "lowest", "highest", "coming", "place", "folded", "kept"}) taken_.insert(word);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   value_names_.resize(loops.values.size());
@@ -74,10 +83,11 @@ bool Emitter::meets_buffer(ir::NodeId node) const {
 }
 
 std::string Emitter::unique(const std::string& wanted) {
-  if (taken_.insert(wanted).second) return wanted;
+  const auto take = [&](const std::string& name) { return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken_.insert(name).second; };
+  if (take(wanted)) return wanted;
   for (int i = 1;; ++i) {
     std::string name = wanted + std::to_string(i);
-    if (taken_.insert(name).second) return name;
+    if (take(name)) return name;
   }
 }
 
@@ -209,18 +219,23 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
   const std::string shared = shared_.take();
   std::string customs;
   for (const auto& function : custom_functions_) customs += function.second + "\n";
-  std::string body = shared + (shared.empty() ? "" : "\n") + customs + functions_.take() + main_.take();
+  const std::string shared_and_own = shared + (shared.empty() ? "" : "\n") + customs;
+  std::string text = functions_.take() + main_.take();
   // Where no execution mode keeps NaN, what they are is seen in their bits.
   if (!keeps_nan_.f32) {
-    take_form(body, "f32_min(", "_bits");
-    take_form(body, "f32_max(", "_bits");
+    take_form(text, "f32_min(", "_bits");
+    take_form(text, "f32_max(", "_bits");
   }
-  if (dialect_.native_f16) take_form(body, "f16_round(", "_native");
-  const std::string prelude = ops::prelude_for(body);
-  if (!options_.only_keys) kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
-  // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the calls,
-  // but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
-  kernel.key = head(body + prelude, std::string(summary), false) + interface(false) + prelude + body;
+  if (dialect_.native_f16) take_form(text, "f16_round(", "_native");
+  const std::string body = shared_and_own + text;
+  draft.essence = interface(false) + body;
+  if (!options_.only_essence) {
+    const std::string prelude = ops::prelude_for(body);
+    kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
+    // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the calls,
+    // but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
+    kernel.key = head(body + prelude, std::string(summary), false) + interface(false) + prelude + body;
+  }
   if (body.find("gl_Subgroup") != std::string::npos || body.find("coopmat<") != std::string::npos) kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);
   kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
@@ -263,9 +278,12 @@ Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment&
   // The same text with names that do not depend on where in a graph the segment is: layers that repeat, as most models
   // do, then compile once.
   VKF_TRY(keys, with_names(local_identifiers(graph, loops, segment)));
-  if (options.only_keys) return keys;
+  if (options.only_essence) return keys;
   VKF_TRY(kernels, with_names(identifiers(graph)));
-  for (std::size_t i = 0; i < kernels.size(); ++i) kernels[i].kernel.key = std::move(keys[i].kernel.key);
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    kernels[i].kernel.key = std::move(keys[i].kernel.key);
+    kernels[i].essence = std::move(keys[i].essence);
+  }
   return kernels;
 }
 

@@ -28,6 +28,7 @@ struct Binding {
   /// Of a value: what of it is bound; 0 bytes stand for all of it.
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
+  friend bool operator==(const Binding&, const Binding&) = default;
 };
 
 struct Kernel {
@@ -58,12 +59,14 @@ struct EmitOptions {
   std::string name;
   /// Set: the text is that of these sizes if the loops, which have others, allow it. The schedule is then schedule::like() of that one.
   Like like = {};
-  bool only_keys = false;  ///< Kernel::glsl is not needed
+  bool only_essence = false;  ///< Kernel::glsl and Kernel::key are not needed
 };
 
 /// A kernel whose numbers have not been filled in: where they depend on sizes, its texts have marks.
 struct Draft {
   Kernel kernel;
+  /// What is left of the key without what follows from the rest: the keys of drafts of one target are equal where this is.
+  std::string essence;
   std::vector<Place> places;     ///< of each text
   std::size_t most_words = 0;    ///< that the push constants have room for beside those that the kernel has already
   bool differs = false;          ///< from the text of EmitOptions::like, which makes use of something that is not so at these sizes

@@ -7,13 +7,16 @@
 
 namespace vkfuse::plan {
 
-bool reads_own_place(const Scheduled& step, ir::NodeId read, ir::NodeId stored) {
+bool reads_own_place(const Steps& steps, std::size_t number, ir::NodeId read_here, ir::NodeId stored_here) {
+  const Scheduled& step = steps[number];
+  const ir::NodeId read = steps.in_loops(number, read_here), stored = steps.in_loops(number, stored_here);
   if (step.schedule.kind == schedule::Template::rows || step.loops.opaque) return false;
   // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the other, and
   // NVIDIA's does so whatever the module says of aliases.
   const segment::Loops& loops = step.loops;
-  std::vector<bool> reaches(loops.values.size(), false);
-  for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
+  const bool alone = std::all_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) { return store.node == stored; });
+  std::vector<bool> reaches(alone ? 0 : loops.values.size(), false);
+  for (segment::ValueId id = 0; id < reaches.size(); ++id) {
     const segment::Value& value = loops.values[id];
     const auto reached = [&](segment::ValueId other) { return reaches[other]; };
     reaches[id] = (value.kind == segment::Value::Kind::load && value.node == read) || std::any_of(value.operands.begin(), value.operands.end(), reached) ||
@@ -46,10 +49,11 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
   std::vector<bool> is_output(plan.graph.size(), false);
   for (const ir::Output& output : plan.graph.outputs()) is_output[output.value] = true;
   std::vector<Lifetime> all;
-  std::map<ir::NodeId, std::size_t> at;
+  constexpr std::size_t kNone = ~std::size_t{0};
+  std::vector<std::size_t> at(plan.graph.size(), kNone);
   for (std::size_t step = 0; step < plan.steps.size(); ++step) {
     for (ir::NodeId value : plan.steps[step].segment.reads) {
-      if (at.count(value) != 0) all[at[value]].last = VKF_PLANT(short_lifetime, std::max(all[at[value]].last, step), all[at[value]].first);
+      if (at[value] != kNone) all[at[value]].last = VKF_PLANT(short_lifetime, std::max(all[at[value]].last, step), all[at[value]].first);
     }
     for (ir::NodeId value : plan.steps[step].segment.stores) {
       const bool wanted = is_output[value] && std::find(outputs.begin(), outputs.end(), value) != outputs.end();
@@ -62,8 +66,8 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
 }
 
 /// Whether the step that writes a value may write it over what it reads.
-bool replaces(const Plan& plan, const std::vector<Scheduled>& steps, std::size_t step, ir::NodeId value, ir::NodeId read) {
-  return size_of(plan.graph.node(value).type.dtype) == size_of(plan.graph.node(read).type.dtype) && reads_own_place(steps[step], read, value);
+bool replaces(const Plan& plan, const Steps& steps, std::size_t step, ir::NodeId value, ir::NodeId read) {
+  return size_of(plan.graph.node(value).type.dtype) == size_of(plan.graph.node(read).type.dtype) && reads_own_place(steps, step, read, value);
 }
 
 /// Steps that need no barrier between them and would need one if the later wrote over what both read.
@@ -91,7 +95,7 @@ class Waits {
 };
 
 /// The same values, those that are written over what their step reads for the last time being one with it.
-std::vector<Lifetime> joined_in_place(const Plan& plan, const std::vector<Scheduled>& steps, std::vector<Lifetime> values) {
+std::vector<Lifetime> joined_in_place(const Plan& plan, const Steps& steps, std::vector<Lifetime> values) {
   const Waits waits(plan);
   std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
   std::vector<Lifetime> joined;
@@ -120,7 +124,7 @@ std::int64_t ceil_to(std::int64_t bytes, std::int64_t alignment) { return (bytes
 /// Buffers of donated inputs, each with what is in it from step to step.
 class Given {
  public:
-  Given(const Plan& plan, const std::vector<Scheduled>& steps, const Donations& donations) : plan_(plan), steps_(steps) {
+  Given(const Plan& plan, const Steps& steps, const Donations& donations) : plan_(plan), steps_(steps) {
     for (const auto& [input, bytes] : donations.inputs) {
       if (static_cast<std::uint64_t>(bytes) > plan.target.caps.max_allocation) continue;  // it lies in pieces
       const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(), [&](const ir::Output& one) { return one.value == input; }) ||
@@ -163,7 +167,7 @@ class Given {
   }
 
   const Plan& plan_;
-  const std::vector<Scheduled>& steps_;
+  const Steps& steps_;
   std::vector<Buffer> buffers_;
 };
 
@@ -287,7 +291,7 @@ void cut_into_pieces(Memory& memory) {
 
 }  // namespace
 
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const std::vector<Scheduled>& steps, const Donations& donations) {
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const Steps& steps, const Donations& donations) {
   const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.offset_alignment);
   Memory memory;
   const std::uint64_t most = std::min<std::uint64_t>(plan.target.caps.max_allocation, std::uint64_t{1} << 62);

@@ -117,13 +117,15 @@ Result<Scheduled> schedule_pieces(const Plan& plan, const segment::Loops& loops,
 
 }  // namespace
 
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, const Reuse& reuse) {
-  std::vector<Scheduled> all;
-  all.reserve(plan.steps.size());
+namespace {
+
+/// Hands each step to `add`, in order, and asks `skip` before it is made.
+template <typename Skip, typename Add>
+Result<void> schedule_each(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, const Skip& skip, const Add& add) {
   Aliases aliases(plan);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    if (skip(i)) continue;
     const auto make = [&]() -> Result<Scheduled> {
-      if (auto known = reuse ? reuse(i, all) : std::nullopt) return *std::move(known);
       VKF_TRY(loops, segment::build_loops(plan.graph, plan.steps[i].segment, symbols));
       VKF_TRY(pieces, schedule::cut_into_pieces(plan.graph, loops, symbols, plan.target));
       if (!pieces.empty()) return schedule_pieces(plan, loops, std::move(pieces), tuning);
@@ -135,9 +137,52 @@ Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues
     auto made = make();
     if (!made) return std::move(made).error().within(fmt::format("scheduling segment {}", i));
     made->alias = aliases.of(made->loops);
-    all.push_back(*std::move(made));
+    add(*std::move(made));
   }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose) {
+  std::vector<Scheduled> all;
+  all.reserve(plan.steps.size());
+  VKF_CHECK_OK(schedule_each(plan, symbols, tuning, choose, [](std::size_t) { return false; }, [&](Scheduled step) { all.push_back(std::move(step)); }));
   return all;
+}
+
+Result<Steps> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, std::shared_ptr<const Twins> twins,
+                             const Reuse& reuse) {
+  Steps all(twins);
+  all.reserve(plan.steps.size());
+  const auto skip = [&](std::size_t step) {
+    const std::optional<Twin>& twin = (*twins)[step];
+    // What a view stands for differs from twin to twin.
+    if (!twin || segment::window_of(all[twin->of].loops) || !reuse(step)) return false;
+    all.add_twin();
+    return true;
+  };
+  VKF_CHECK_OK(schedule_each(plan, symbols, tuning, choose, skip, [&](Scheduled step) { all.add(std::move(step)); }));
+  return all;
+}
+
+Steps::Steps(std::vector<Scheduled> all) : own_(std::move(all)) {
+  for (std::uint32_t i = 0; i < own_.size(); ++i) at_.push_back(i);
+}
+
+void Steps::add(Scheduled step) {
+  at_.push_back(static_cast<std::uint32_t>(own_.size()));
+  own_.push_back(std::move(step));
+}
+
+void Steps::add_twin() { at_.push_back(at_[(*twins_)[at_.size()]->of]); }
+
+ir::NodeId Steps::in_loops(std::size_t step, ir::NodeId value) const {
+  if (twins_ == nullptr || !(*twins_)[step] || at_[step] != at_[(*twins_)[step]->of]) return value;
+  for (const auto& [there, here] : (*twins_)[step]->values) {
+    if (here == value) return there;
+  }
+  return value;
 }
 
 Result<Totals> totals(const Plan& plan, const SymbolValues& symbols) {

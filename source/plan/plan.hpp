@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -51,15 +53,79 @@ struct Scheduled {
   std::vector<ScheduledPiece> pieces;
 };
 
+/// A step that computes the same as an earlier one, of other values: layers that repeat.
+struct Twin {
+  std::size_t of = 0;
+  std::vector<std::pair<ir::NodeId, ir::NodeId>> values;  ///< of that step, ascending, and what stands here for each
+};
+/// One entry per step; nothing for the first of its kind.
+using Twins = std::vector<std::optional<Twin>>;
+
+/// Every step of a plan at given sizes, in order. Steps that are as a twin of theirs is share what it has.
+class Steps {
+ public:
+  Steps() = default;
+  Steps(std::vector<Scheduled> all);  // NOLINT(google-explicit-constructor)
+  explicit Steps(std::shared_ptr<const Twins> twins) : twins_(std::move(twins)) {}
+
+  void reserve(std::size_t count) { at_.reserve(count); }
+  void add(Scheduled step);
+  /// The next one is as its twin is, which is no alias.
+  void add_twin();
+
+  [[nodiscard]] std::size_t size() const { return at_.size(); }
+  /// The loops are those of the twin, and have its values.
+  const Scheduled& operator[](std::size_t step) const { return own_[at_[step]]; }
+  [[nodiscard]] const Scheduled& at(std::size_t step) const { return own_.at(at_.at(step)); }
+  [[nodiscard]] const Scheduled& front() const { return at(0); }
+  /// What those loops call a value of the step.
+  [[nodiscard]] ir::NodeId in_loops(std::size_t step, ir::NodeId value) const;
+
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Scheduled;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Scheduled*;
+    using reference = const Scheduled&;
+    Iterator(const Steps* steps, std::size_t step) : steps_(steps), step_(step) {}
+    reference operator*() const { return (*steps_)[step_]; }
+    pointer operator->() const { return &(*steps_)[step_]; }
+    Iterator& operator++() {
+      ++step_;
+      return *this;
+    }
+    Iterator operator++(int) {
+      Iterator before = *this;
+      ++step_;
+      return before;
+    }
+    friend bool operator==(const Iterator&, const Iterator&) = default;
+
+   private:
+    const Steps* steps_;
+    std::size_t step_;
+  };
+  [[nodiscard]] Iterator begin() const { return {this, 0}; }
+  [[nodiscard]] Iterator end() const { return {this, size()}; }
+
+ private:
+  std::vector<Scheduled> own_;
+  std::vector<std::uint32_t> at_;  ///< of `own_`, for each step
+  std::shared_ptr<const Twins> twins_;
+};
+
 /// Chooses how a step runs whose loops have been built; nothing: as is best.
 using Choose = std::function<std::optional<Scheduled>(std::size_t step, const segment::Loops& loops)>;
 
-/// What is known of a step from those before it, so that its loops need not be built; nothing: they are.
-using Reuse = std::function<std::optional<Scheduled>(std::size_t step, const std::vector<Scheduled>& before)>;
+/// Whether a step runs as its twin among those before it, so that its loops need not be built.
+using Reuse = std::function<bool(std::size_t step)>;
 
 /// Every step at these sizes, in order.
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning = {}, const Choose& choose = {},
-                                            const Reuse& reuse = {});
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning = {}, const Choose& choose = {});
+/// The same where steps have twins.
+Result<Steps> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, std::shared_ptr<const Twins> twins,
+                             const Reuse& reuse);
 
 /// Where each intermediate value lives in the arena.
 struct Slot {
@@ -104,10 +170,10 @@ struct Memory {
 /// Packs intermediate values by lifetime: a slot is free again after the last step that reads it, a donated input's buffer
 /// after the last step that reads the input, or during it where each element is replaced by the invocation that read it.
 /// Offsets are multiples of max(256, the device's offset alignment).
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const std::vector<Scheduled>& steps, const Donations& donations = {});
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const Steps& steps, const Donations& donations = {});
 
 /// Whether every load of `read` is of an element that the same invocation stores to `stored`, after it has loaded all of its own.
-bool reads_own_place(const Scheduled& step, ir::NodeId read, ir::NodeId stored);
+bool reads_own_place(const Steps& steps, std::size_t step, ir::NodeId read, ir::NodeId stored);
 
 /// What one run does, all kernels together.
 struct Totals {

@@ -103,20 +103,33 @@ std::string key_of(const ir::Graph& graph, const segment::Segment& segment, std:
   return key;
 }
 
-/// The loops of a step with the values of its twin.
-void rename(const Twin& twin, segment::Loops& loops) {
-  const auto move = [&](ir::NodeId& id) {
-    const auto at = std::lower_bound(twin.values.begin(), twin.values.end(), std::pair(id, ir::NodeId{0}));
-    if (at != twin.values.end() && at->first == id) id = at->second;
-  };
-  for (segment::Value& value : loops.values) move(value.node);
-  for (segment::Store& store : loops.stores) move(store.node);
-}
-
 }  // namespace
 
-std::vector<std::optional<Twin>> twins_of(const plan::Plan& plan) {
-  std::vector<std::optional<Twin>> twins(plan.steps.size());
+Launch Launch::of(codegen::Kernel kernel) {
+  Launch launch;
+  launch.constants = std::make_shared<const std::vector<std::uint32_t>>(kernel.constants);
+  launch.groups_x = kernel.groups_x;
+  launch.groups_y = kernel.groups_y;
+  launch.kernel = std::make_shared<const codegen::Kernel>(std::move(kernel));
+  return launch;
+}
+
+codegen::Kernel Launch::whole() const {
+  codegen::Kernel all = *kernel;
+  all.constants = *constants;
+  all.groups_x = groups_x;
+  all.groups_y = groups_y;
+  return all;
+}
+
+Launches launches_of(std::vector<codegen::Kernel> kernels) {
+  Launches all;
+  for (codegen::Kernel& kernel : kernels) all.push_back(Launch::of(std::move(kernel)));
+  return all;
+}
+
+plan::Twins twins_of(const plan::Plan& plan) {
+  plan::Twins twins(plan.steps.size());
   std::map<std::string, std::pair<std::size_t, std::vector<ir::NodeId>>> first;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     std::vector<ir::NodeId> values;
@@ -124,7 +137,7 @@ std::vector<std::optional<Twin>> twins_of(const plan::Plan& plan) {
     if (key.empty()) continue;
     const auto [known, is_new] = first.emplace(std::move(key), std::pair(i, values));
     if (is_new) continue;
-    Twin& twin = twins[i].emplace();
+    plan::Twin& twin = twins[i].emplace();
     twin.of = known->second.first;
     for (std::size_t k = 0; k < values.size(); ++k) twin.values.emplace_back(known->second.second[k], values[k]);
   }
@@ -132,26 +145,13 @@ std::vector<std::optional<Twin>> twins_of(const plan::Plan& plan) {
 }
 
 Forms::Forms(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options)
-    : plan_(plan), twins_(twins_of(plan)), tuning_(std::move(tuning)), options_(std::move(options)), forms_(plan.steps.size()), tuned_(plan.steps.size()) {
+    : plan_(plan), twins_(std::make_shared<const plan::Twins>(twins_of(plan))), tuning_(std::move(tuning)), options_(std::move(options)), tuned_(plan.steps.size()) {
   for (std::size_t i = 0; i < plan.steps.size(); ++i) runs_.push_back(widest_run(plan, i));
 }
 
 bool Forms::Form::is_like(const Form& other) const {
   return std::equal(kernels.begin(), kernels.end(), other.kernels.begin(), other.kernels.end(),
-                    [](const codegen::Kernel& a, const codegen::Kernel& b) { return a.workgroup == b.workgroup && a.key == b.key; });
-}
-
-std::optional<plan::Scheduled> Forms::reuse(std::size_t step, const Classes& classes, const std::vector<plan::Scheduled>& before, std::vector<std::shared_ptr<const Form>>& used) {
-  const std::optional<Twin>& twin = twins_[step];
-  if (!twin || used[twin->of] == nullptr) return std::nullopt;
-  const std::shared_ptr<const Form> own = form_of(step, classes);
-  if (own == nullptr || own->twin != used[twin->of]) return std::nullopt;
-  used[step] = own;
-  plan::Scheduled scheduled;
-  scheduled.loops = before[twin->of].loops;
-  scheduled.schedule = before[twin->of].schedule;
-  rename(*twin, scheduled.loops);
-  return scheduled;
+                    [](const auto& a, const auto& b) { return a->workgroup == b->workgroup && a->key == b->key; });
 }
 
 Forms::Classes Forms::classes_of(std::size_t step, const SymbolValues& symbols) const {
@@ -175,7 +175,7 @@ Result<std::vector<codegen::Draft>> Forms::draft(std::size_t step, const plan::S
   codegen::EmitOptions options = options_;
   options.hoist_sizes = true;
   options.name = fmt::format("segment {}", step);
-  options.only_keys = like != nullptr;
+  options.only_essence = like != nullptr;
   if (like != nullptr) options.like = {&like->loops, &like->schedule};
   return codegen::draft(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target, options);
 }
@@ -198,11 +198,11 @@ std::optional<Forms::Form> Forms::form_at(std::size_t step, const SymbolValues& 
   for (std::size_t i = 0; i < drafts->size(); ++i) {
     const codegen::Draft& a = (*drafts)[i];
     const codegen::Draft& b = (*others)[i];
-    if (b.differs || a.kernel.key != b.kernel.key) return std::nullopt;
+    if (b.differs || a.essence != b.essence) return std::nullopt;
     auto filling = codegen::Filling::shared(a.places, b.places, a.most_words);
     const auto words = filling ? filling->words_for(a.places) : std::nullopt;
     if (!words) return std::nullopt;
-    form.kernels.push_back(codegen::filled(a, *filling, *words));
+    form.kernels.push_back(std::make_shared<const codegen::Kernel>(codegen::filled(a, *filling, *words)));
     form.fillings.push_back(*std::move(filling));
   }
   form.drafts = *std::move(drafts);
@@ -232,7 +232,10 @@ void Forms::tune(std::size_t step, const SymbolValues& symbols, const schedule::
   const Classes classes = classes_of(step, symbols);
   const std::lock_guard<std::mutex> lock(mutex_);
   tuned_[step][classes] = tuning;
-  forms_[step].erase(classes);
+  if (const auto known = forms_.find(classes); known != forms_.end()) {
+    known->second.forms[step] = nullptr;
+    known->second.asked[step] = false;
+  }
 }
 
 std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const {
@@ -270,33 +273,58 @@ std::shared_ptr<const Forms::Form> Forms::form_of(std::size_t step, const Classe
   if (!varies(classes)) return nullptr;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto known = forms_[step].find(classes);
-    if (known != forms_[step].end()) return known->second;
+    const auto known = forms_.find(classes);
+    if (known != forms_.end() && known->second.asked[step]) return known->second.forms[step];
   }
   auto made = make_form(step, classes, tuning_of(step, classes));
-  if (made && twins_[step]) {
-    const std::shared_ptr<const Form> other = form_of(twins_[step]->of, classes);
+  if (made && (*twins_)[step]) {
+    const std::shared_ptr<const Form> other = form_of((*twins_)[step]->of, classes);
     if (other && made->is_like(*other)) made->twin = other;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  return forms_[step].emplace(classes, made ? std::make_shared<const Form>(*std::move(made)) : nullptr).first->second;
+  const auto [known, is_new] = forms_.try_emplace(classes);
+  if (is_new) {
+    known->second.forms.resize(plan_.steps.size());
+    known->second.asked.resize(plan_.steps.size(), false);
+  }
+  if (!known->second.asked[step]) {
+    known->second.asked[step] = true;
+    if (made) known->second.forms[step] = std::make_shared<const Form>(*std::move(made));
+  }
+  return known->second.forms[step];
 }
 
-std::optional<std::vector<codegen::Kernel>> Forms::fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const {
+Forms::OfSteps Forms::forms_of(const Classes& classes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = forms_.find(classes);
+  return known == forms_.end() ? OfSteps(plan_.steps.size()) : known->second.forms;
+}
+
+std::optional<Launches> Forms::fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const {
   auto drafts = draft(step, scheduled, &form.model);
   if (!drafts || drafts->size() != form.drafts.size()) return std::nullopt;
-  std::vector<codegen::Kernel> kernels;
+  Launches launches;
   for (std::size_t i = 0; i < drafts->size(); ++i) {
     codegen::Draft& own = (*drafts)[i];
-    if (own.differs || own.kernel.key != form.drafts[i].kernel.key) return std::nullopt;
+    if (own.differs || own.essence != form.drafts[i].essence) return std::nullopt;
     const auto words = form.fillings[i].words_for(own.places);
     if (!words) return std::nullopt;
-    own.kernel.glsl = form.kernels[i].glsl;
-    own.kernel.key = form.kernels[i].key;
     own.kernel.constants.insert(own.kernel.constants.end(), words->begin(), words->end());
-    kernels.push_back(std::move(own.kernel));
+    const codegen::Kernel& like = *form.kernels[i];
+    Launch& launch = launches.emplace_back();
+    launch.groups_x = own.kernel.groups_x;
+    launch.groups_y = own.kernel.groups_y;
+    launch.constants = std::make_shared<const std::vector<std::uint32_t>>(std::move(own.kernel.constants));
+    const bool all_shared = own.kernel.workgroup == like.workgroup && own.kernel.subgroup == like.subgroup && own.kernel.bindings == like.bindings;
+    if (all_shared) {
+      launch.kernel = form.kernels[i];
+      continue;
+    }
+    own.kernel.glsl = like.glsl;
+    own.kernel.key = like.key;
+    launch.kernel = std::make_shared<const codegen::Kernel>(std::move(own.kernel));
   }
-  return kernels;
+  return launches;
 }
 
 Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step, const plan::Scheduled& scheduled, codegen::EmitOptions options) {
@@ -325,15 +353,29 @@ Result<std::vector<codegen::Kernel>> Forms::own_text(std::size_t step, const pla
   return write_kernels(plan_, step, scheduled, std::move(options));
 }
 
-Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols, std::vector<std::shared_ptr<const Form>>& used) {
+Result<plan::Steps> Forms::schedule(const SymbolValues& symbols, OfSteps& used) {
   used.assign(plan_.steps.size(), nullptr);  // of steps in pieces it stays so
-  std::map<std::int64_t, Classes> by_run;
-  const auto classes = [&](std::size_t step) -> const Classes& {
-    const auto known = by_run.find(runs_[step]);
-    return known != by_run.end() ? known->second : by_run.emplace(runs_[step], classes_of(step, symbols)).first->second;
+  struct OfRun {
+    Classes classes;
+    OfSteps known;
+  };
+  std::map<std::int64_t, OfRun> by_run;
+  const auto of_run = [&](std::size_t step) -> OfRun& {
+    const auto [known, is_new] = by_run.try_emplace(runs_[step]);
+    if (is_new) {
+      known->second.classes = classes_of(step, symbols);
+      known->second.known = forms_of(known->second.classes);
+    }
+    return known->second;
+  };
+  const auto classes = [&](std::size_t step) -> const Classes& { return of_run(step).classes; };
+  const auto form = [&](std::size_t step) {
+    OfRun& run = of_run(step);
+    if (run.known[step] == nullptr) run.known[step] = form_of(step, run.classes);
+    return run.known[step];
   };
   const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
-    used[step] = form_of(step, classes(step));
+    used[step] = form(step);
     auto scheduled = used[step] ? schedule_like(*used[step], loops) : std::nullopt;
     if (scheduled) return scheduled;
     used[step] = nullptr;
@@ -342,11 +384,20 @@ Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols
     segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *own);
     return plan::Scheduled{std::move(run), *std::move(own), std::nullopt, {}};
   };
-  return plan::schedule_all(plan_, symbols, tuning_, choose, [&](std::size_t step, const std::vector<plan::Scheduled>& before) { return reuse(step, classes(step), before, used); });
+  // If both have one form.
+  const auto reuse = [&](std::size_t step) {
+    const std::shared_ptr<const Form>& of = used[(*twins_)[step]->of];
+    if (of == nullptr) return false;
+    std::shared_ptr<const Form> own = form(step);
+    if (own == nullptr || own->twin != of) return false;
+    used[step] = std::move(own);
+    return true;
+  };
+  return plan::schedule_steps(plan_, symbols, tuning_, choose, twins_, reuse);
 }
 
-Result<std::vector<plan::Scheduled>> Forms::schedule(const SymbolValues& symbols) {
-  std::vector<std::shared_ptr<const Form>> used;
+Result<plan::Steps> Forms::schedule(const SymbolValues& symbols) {
+  OfSteps used;
   return schedule(symbols, used);
 }
 
@@ -356,7 +407,7 @@ Result<Forms::WrittenStep> Forms::write_step(std::size_t step, const SymbolValue
   const Classes classes = classes_of(step, symbols);
   const auto form = varies(classes) ? make_form(step, classes, tuning) : std::nullopt;
   auto alike = form ? schedule_like(*form, loops) : std::nullopt;
-  auto kernels = alike ? fill(step, *form, *alike) : std::nullopt;
+  const auto launches = alike ? fill(step, *form, *alike) : std::nullopt;
   if (alike) {
     written.scheduled = *std::move(alike);
   } else {
@@ -364,40 +415,40 @@ Result<Forms::WrittenStep> Forms::write_step(std::size_t step, const SymbolValue
     written.scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, own);
     written.scheduled.schedule = std::move(own);
   }
-  if (!kernels) {
+  if (launches) {
+    for (const Launch& launch : *launches) written.kernels.push_back(launch.whole());
+  } else {
     VKF_TRY(own, own_text(step, written.scheduled));
-    kernels = std::move(own);
+    written.kernels = std::move(own);
   }
-  written.kernels = *std::move(kernels);
   return written;
 }
 
 Result<Forms::Written> Forms::write(const SymbolValues& symbols) {
   Written written;
-  std::vector<std::shared_ptr<const Form>> used;
+  OfSteps used;
   VKF_TRY(steps, schedule(symbols, used));
   written.kernels.reserve(steps.size());
+  written.compiled.reserve(steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::optional<Twin>& twin = twins_[i];
+    const std::optional<plan::Twin>& twin = (*twins_)[i];
     written.compiled.push_back(used[i] ? used[i]->compiled : nullptr);
     if (twin && used[i] && used[i]->twin && used[i]->twin == used[twin->of] && written.compiled[twin->of]) {
       // What differs from size to size are the launch and the numbers, and these are those of the twin.
-      std::vector<codegen::Kernel> kernels = used[i]->kernels;
-      for (std::size_t k = 0; k < kernels.size(); ++k) {
-        const codegen::Kernel& like = written.kernels[twin->of][k];
-        kernels[k].constants = VKF_PLANT(model_numbers_of_twins, like.constants, kernels[k].constants);
-        kernels[k].groups_x = like.groups_x;
-        kernels[k].groups_y = like.groups_y;
+      Launches launches = written.kernels[twin->of];
+      for (std::size_t k = 0; k < launches.size(); ++k) {
+        launches[k].kernel = used[i]->kernels[k];
+        launches[k].constants = VKF_PLANT(model_numbers_of_twins, launches[k].constants, std::make_shared<const std::vector<std::uint32_t>>(launches[k].kernel->constants));
       }
-      written.kernels.push_back(std::move(kernels));
+      written.kernels.push_back(std::move(launches));
       continue;
     }
     auto filled = used[i] ? fill(i, *used[i], steps[i]) : std::nullopt;
     if (!filled) {
       VKF_TRY(own, own_text(i, steps[i]));
-      filled = std::move(own);
+      filled = launches_of(std::move(own));
       written.compiled.back() = nullptr;
-    } else if (!std::equal(filled->begin(), filled->end(), used[i]->kernels.begin(), [](const codegen::Kernel& a, const codegen::Kernel& b) { return a.workgroup == b.workgroup && a.subgroup == b.subgroup; })) {
+    } else if (!std::equal(filled->begin(), filled->end(), used[i]->kernels.begin(), [](const Launch& a, const auto& b) { return a.kernel->workgroup == b->workgroup && a.kernel->subgroup == b->subgroup; })) {
       written.compiled.back() = nullptr;
     }
     written.kernels.push_back(*std::move(filled));

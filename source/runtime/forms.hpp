@@ -22,13 +22,24 @@ struct SizeClass {
 /// The kernels of a step as it is scheduled, piece by piece where it runs in pieces.
 Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step, const plan::Scheduled& scheduled, codegen::EmitOptions options);
 
-/// A step that computes the same as an earlier one, of other values: layers that repeat.
-struct Twin {
-  std::size_t of = 0;
-  std::vector<std::pair<ir::NodeId, ir::NodeId>> values;  ///< of that step, ascending, and what stands here for each
+/// Steps that compute the same as an earlier one.
+plan::Twins twins_of(const plan::Plan& plan);
+
+/// A kernel at given sizes: what all sizes share, and what a launch adds.
+struct Launch {
+  std::shared_ptr<const codegen::Kernel> kernel;  ///< its own launch is of whatever sizes it was made at
+  std::shared_ptr<const std::vector<std::uint32_t>> constants;
+  std::uint32_t groups_x = 0;
+  std::uint32_t groups_y = 1;
+
+  /// As the kernel has it.
+  static Launch of(codegen::Kernel kernel);
+  /// The kernel with this launch.
+  [[nodiscard]] codegen::Kernel whole() const;
 };
-/// One entry per step; nothing for the first of its kind.
-std::vector<std::optional<Twin>> twins_of(const plan::Plan& plan);
+/// Of a step, one per dispatch.
+using Launches = std::vector<Launch>;
+Launches launches_of(std::vector<codegen::Kernel> kernels);
 
 struct CompiledKernel;
 
@@ -60,13 +71,13 @@ class Forms {
 
   /// One entry per step; schedules as well.
   struct Written {
-    std::vector<plan::Scheduled> steps;
-    std::vector<std::vector<codegen::Kernel>> kernels;
+    plan::Steps steps;
+    std::vector<Launches> kernels;
     std::vector<std::shared_ptr<Compiled>> compiled;  ///< null where the text is of these sizes alone
   };
   Result<Written> write(const SymbolValues& symbols);
   /// The schedules alone.
-  Result<std::vector<plan::Scheduled>> schedule(const SymbolValues& symbols);
+  Result<plan::Steps> schedule(const SymbolValues& symbols);
 
   struct WrittenStep {
     plan::Scheduled scheduled;
@@ -83,17 +94,21 @@ class Forms {
     plan::Scheduled model;
     std::vector<codegen::Draft> drafts;
     std::vector<codegen::Filling> fillings;  ///< of each
-    std::vector<codegen::Kernel> kernels;    ///< at the model's sizes
+    std::vector<std::shared_ptr<const codegen::Kernel>> kernels;  ///< at the model's sizes
     std::shared_ptr<Compiled> compiled = std::make_shared<Compiled>();
     std::shared_ptr<const Form> twin;        ///< the form of the step's twin, if the texts are the same
     /// Whether the texts are those of another step.
     [[nodiscard]] bool is_like(const Form& other) const;
   };
   using Classes = std::map<std::string, SizeClass>;
+  /// Of each step; null: there is none, or nobody has asked.
+  using OfSteps = std::vector<std::shared_ptr<const Form>>;
 
   /// With the form of each step, or null.
-  Result<std::vector<plan::Scheduled>> schedule(const SymbolValues& symbols, std::vector<std::shared_ptr<const Form>>& used);
+  Result<plan::Steps> schedule(const SymbolValues& symbols, OfSteps& used);
   std::shared_ptr<const Form> form_of(std::size_t step, const Classes& classes);
+  /// Those that are known.
+  OfSteps forms_of(const Classes& classes);
   [[nodiscard]] Classes classes_of(std::size_t step, const SymbolValues& symbols) const;
   [[nodiscard]] schedule::Tuning tuning_of(std::size_t step, const Classes& classes);
   [[nodiscard]] static bool varies(const Classes& classes);
@@ -102,20 +117,21 @@ class Forms {
   [[nodiscard]] std::optional<plan::Scheduled> schedule_like(const Form& form, const segment::Loops& loops) const;
   [[nodiscard]] Result<std::vector<codegen::Draft>> draft(std::size_t step, const plan::Scheduled& scheduled, const plan::Scheduled* like) const;
   /// The form's kernels with the numbers of a step at other sizes, if that is what its text would be.
-  [[nodiscard]] std::optional<std::vector<codegen::Kernel>> fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const;
+  [[nodiscard]] std::optional<Launches> fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const;
   [[nodiscard]] Result<std::vector<codegen::Kernel>> own_text(std::size_t step, const plan::Scheduled& scheduled) const;
-
-  /// A step as its twin is, if both have one form.
-  [[nodiscard]] std::optional<plan::Scheduled> reuse(std::size_t step, const Classes& classes, const std::vector<plan::Scheduled>& before, std::vector<std::shared_ptr<const Form>>& used);
 
   const plan::Plan& plan_;
   std::vector<std::int64_t> runs_;  ///< widest_run() of each step
-  std::vector<std::optional<Twin>> twins_;
+  std::shared_ptr<const plan::Twins> twins_;
   schedule::Tuning tuning_;
   codegen::EmitOptions options_;
   std::mutex mutex_;
-  std::vector<std::map<Classes, std::shared_ptr<const Form>>> forms_;  ///< of each step; null: there is none
-  std::vector<std::map<Classes, schedule::Tuning>> tuned_;             ///< likewise
+  struct Known {
+    OfSteps forms;
+    std::vector<bool> asked;  ///< null forms of these steps are known to be none
+  };
+  std::map<Classes, Known> forms_;
+  std::vector<std::map<Classes, schedule::Tuning>> tuned_;  ///< of each step
 };
 
 }  // namespace vkfuse::runtime

@@ -19,7 +19,7 @@ Result<void> check_size(const Target& target, const std::string& what, std::uint
 
 }  // namespace
 
-Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps, const plan::Memory& memory) const {
+Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const plan::Steps& steps, const plan::Memory& memory) const {
   const vulkan::Device& device = *context_->device();
   const vulkan::Placement main = expected_placement(device, vulkan::BufferKind::device);
   MemoryUse use;
@@ -48,9 +48,9 @@ Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const std::vec
 
 Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
   if (const auto known = known_variant(symbols)) return memory_of(symbols, known->steps, known->memory);
-  std::vector<plan::Scheduled> steps;
+  plan::Steps steps;
   plan::Memory memory;
-  const auto lay_out = [&](const plan::Plan& plan, Result<std::vector<plan::Scheduled>> scheduled) -> Result<void> {
+  const auto lay_out = [&](const plan::Plan& plan, Result<plan::Steps> scheduled) -> Result<void> {
     if (!scheduled) return std::move(scheduled).error();
     VKF_TRY(made, plan::plan_memory(plan, symbols, *scheduled));
     steps = *std::move(scheduled);
@@ -58,7 +58,8 @@ Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
     return {};
   };
   if (symbols.empty()) {
-    VKF_CHECK_OK(lay_out(plan_, plan::schedule_all(plan_, symbols, options_.tuning)));
+    VKF_TRY(scheduled, plan::schedule_all(plan_, symbols, options_.tuning));
+    VKF_CHECK_OK(lay_out(plan_, plan::Steps(std::move(scheduled))));
   } else {
     VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) { return lay_out(other ? other->plan : plan_, forms.schedule(symbols)); }));
   }

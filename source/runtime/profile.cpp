@@ -62,7 +62,7 @@ Result<std::vector<StepTime>> profile_runs(const Program& program, const Variant
   for (std::size_t i = 0; i < steps; ++i) {
     const auto middle = samples[i].begin() + static_cast<std::ptrdiff_t>(samples[i].size() / 2);
     std::nth_element(samples[i].begin(), middle, samples[i].end());
-    result.push_back({variant.kernels[i].front().name, *middle * 1e-3, variant.bytes_moved(i)});
+    result.push_back({variant.kernels[i].front().kernel->name, *middle * 1e-3, variant.bytes_moved(i)});
   }
   return result;
 }

@@ -199,7 +199,7 @@ Result<void> Program::compile_kernels(Variant& variant, const std::vector<std::s
     if (i < known.size() && known[i] != nullptr) variant.compiled[i] = known[i]->get();
     if (!variant.compiled[i].empty()) continue;
     steps.push_back(i);
-    for (const codegen::Kernel& kernel : variant.kernels[i]) wanted.push_back(&kernel);
+    for (const Launch& launch : variant.kernels[i]) wanted.push_back(launch.kernel.get());
   }
   VKF_TRY(compiled, context_->compile_all(wanted));
   auto next = compiled.begin();
@@ -232,7 +232,7 @@ Result<void> Program::write_fixed(Variant& variant) const {
   emitting.numerics = options_.numerics;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     VKF_TRY(kernels, write_kernels(plan_, i, variant.steps[i], emitting));
-    variant.kernels.push_back(std::move(kernels));
+    variant.kernels.push_back(launches_of(std::move(kernels)));
   }
   return {};
 }
@@ -368,7 +368,7 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
           if (k < i || !overlap(stored, segment.reads[r])) continue;
           const bool produced = std::find(steps[i].segment.stores.begin(), steps[i].segment.stores.end(), segment.reads[r]) !=
                                 steps[i].segment.stores.end();
-          const bool same_place = k == i && plan::reads_own_place(variant.steps[k], segment.reads[r], stored) &&
+          const bool same_place = k == i && plan::reads_own_place(variant.steps, k, segment.reads[r], stored) &&
                                   ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
                                   size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
           if (VKF_PLANT(shared_output, same_place, true) || (k > i && produced)) continue;

@@ -46,9 +46,9 @@ struct Variant {
   SymbolValues symbols;
   /// Set: a kernel of the program's plan is impossible at these sizes, and this plan is run in its place.
   std::shared_ptr<Planned> other;
-  std::vector<plan::Scheduled> steps;
-  /// Per step, one per dispatch. Those of an alias are compiled when a run copies it.
-  std::vector<std::vector<codegen::Kernel>> kernels;
+  plan::Steps steps;
+  /// Per step. Those of an alias are compiled when a run copies it.
+  std::vector<Launches> kernels;
   std::vector<std::vector<std::shared_ptr<const CompiledKernel>>> compiled;
   plan::Memory memory;
   mutable Pace pace;
@@ -165,7 +165,7 @@ class Program {
   Program() = default;
   [[nodiscard]] bool is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const;
   [[nodiscard]] std::shared_ptr<const Variant> known_variant(const SymbolValues& symbols);
-  Result<MemoryUse> memory_of(const SymbolValues& symbols, const std::vector<plan::Scheduled>& steps, const plan::Memory& memory) const;
+  Result<MemoryUse> memory_of(const SymbolValues& symbols, const plan::Steps& steps, const plan::Memory& memory) const;
   Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols);
   /// Plans; nothing is compiled.
   Result<void> prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options);

@@ -46,8 +46,8 @@ Result<void> narrow(vulkan::BufferRange& range, const codegen::Binding& binding)
 }
 
 Unit whole(const Variant& variant, std::size_t step, std::size_t dispatch) {
-  const codegen::Kernel& kernel = variant.kernels[step][dispatch];
-  return {step, dispatch, 0, 0, kernel.groups_x, kernel.groups_y};
+  const Launch& launch = variant.kernels[step][dispatch];
+  return {step, dispatch, 0, 0, launch.groups_x, launch.groups_y};
 }
 
 /// The workgroups of a dispatch in about `pieces` rectangles.
@@ -111,7 +111,7 @@ std::vector<Part> Program::parts(const Variant& variant) const {
       const double share = joined ? (k == 0 ? kOfSums : 1 - kOfSums) : 1 / static_cast<double>(dispatches);
       const double us = schedule.modelled_us * scale * share;
       const double groups = static_cast<double>(all.groups_x) * all.groups_y;
-      const bool stays_whole = !codegen::has_parts(variant.kernels[step][k], plan_.target);
+      const bool stays_whole = !codegen::has_parts(*variant.kernels[step][k].kernel, plan_.target);
       const double pieces = stays_whole ? 1.0 : std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
       const std::vector<Unit> units = pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));
       for (const Unit& unit : units) {
@@ -130,7 +130,7 @@ std::vector<Part> Program::parts(const Variant& variant) const {
 
 Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Variant& variant, std::size_t step, std::size_t dispatch) const {
   // The context keeps what it has compiled.
-  if (variant.compiled[step].empty()) return context_->compile(variant.kernels[step][dispatch]);
+  if (variant.compiled[step].empty()) return context_->compile(*variant.kernels[step][dispatch].kernel);
   return variant.compiled[step][dispatch];
 }
 
@@ -169,7 +169,8 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
     const plan::Scheduled& step = variant.steps[unit.step];
     if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == variant.kernels.size())) continue;
     if (step.schedule.items == 0 || is_in_place(variant, ranges, unit.step)) continue;
-    const codegen::Kernel& kernel = variant.kernels[unit.step][unit.dispatch];
+    const Launch& launch = variant.kernels[unit.step][unit.dispatch];
+    const codegen::Kernel& kernel = *launch.kernel;
     // Pieces of a dispatch are as independent as its workgroups.
     const bool continued = &unit != part.data() && (&unit)[-1].step == unit.step && (&unit)[-1].dispatch == unit.dispatch;
     std::vector<vulkan::BufferRange> bound;
@@ -189,12 +190,12 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
       hazards.clear();
     }
     for (std::size_t b = 0; b < bound.size(); ++b) hazards.add(bound[b], kernel.bindings[b].store);
-    const bool complete = unit.groups_x == kernel.groups_x && unit.groups_y == kernel.groups_y;
-    const codegen::Kernel of_part = complete ? codegen::Kernel() : codegen::part_of(kernel, unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
+    const bool complete = unit.groups_x == launch.groups_x && unit.groups_y == launch.groups_y;
+    const codegen::Kernel of_part = complete ? codegen::Kernel() : codegen::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
     VKF_TRY(kept, complete ? compiled(variant, unit.step, unit.dispatch) : context_->compile(of_part));
     commands.bind(kept->pipeline);
     commands.bind_buffers(bound);
-    commands.push_constants(std::as_bytes(std::span(complete ? kernel.constants : of_part.constants)));
+    commands.push_constants(std::as_bytes(std::span(complete ? *launch.constants : of_part.constants)));
     commands.dispatch(unit.groups_x, unit.groups_y);
   }
   stamp_up_to(variant.kernels.size());

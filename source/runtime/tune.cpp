@@ -194,6 +194,12 @@ std::string texts_of(const std::vector<codegen::Kernel>& kernels) {
   return all;
 }
 
+std::vector<codegen::Kernel> whole(const Launches& launches) {
+  std::vector<codegen::Kernel> all;
+  for (const Launch& launch : launches) all.push_back(launch.whole());
+  return all;
+}
+
 class Tuner {
  public:
   Tuner(Program& program, const SymbolValues& symbols, const TuneOptions& options) : program_(program), symbols_(symbols), options_(options), start_(Clock::now()) {
@@ -207,7 +213,7 @@ class Tuner {
     for (std::size_t i = 0; i < variant->steps.size(); ++i) {
       const plan::Scheduled& step = variant->steps[i];
       const bool can = !step.alias && step.pieces.empty() && step.schedule.items > 0 && step.schedule.modelled_us < program_.options().longest_submission_us / 4 && !schedule::tunings_near(step.schedule, program_.plan().target.caps).empty();
-      if (can) groups[texts_of(variant->kernels[i])].push_back(i);
+      if (can) groups[texts_of(whole(variant->kernels[i]))].push_back(i);
     }
     std::vector<const std::pair<const std::string, std::vector<std::size_t>>*> order;
     for (const auto& group : groups) order.push_back(&group);
@@ -266,7 +272,7 @@ class Tuner {
   /// Other schedules of the step, the best by the model first.
   std::vector<Candidate> candidates(const Variant& variant, std::size_t step, const std::vector<schedule::Tuning>& tunings) {
     std::vector<Candidate> all;
-    std::set<std::string> known = {texts_of(variant.kernels[step])};
+    std::set<std::string> known = {texts_of(whole(variant.kernels[step]))};
     for (const schedule::Tuning& tuning : tunings) {
       if (is_over()) break;
       auto written = program_.write_step(variant, step, tuning);
@@ -292,7 +298,7 @@ class Tuner {
     if (!fits) return std::optional<Found>(Found());
     Candidate standard;
     standard.scheduled = variant.steps[step];
-    standard.kernels = variant.kernels[step];
+    standard.kernels = whole(variant.kernels[step]);
     VKF_CHECK_OK(bench.compile(standard));
     VKF_TRY(expected, bench.results(standard));
     VKF_TRY(standard_us, bench.warm_up(standard));

@@ -316,7 +316,7 @@ TEST(Differential, MoreWorkgroupsThanTheDeviceHasAlongAnAxis) {
   constexpr std::int64_t kElements = 65'540 * 32 + 5;
   const ir::Graph graph = graph_of({Tensor::input("x", DType::u32, {kElements}) * 3.0 + 7.0});
   const Executable program = compile_graph(graph, {.tuning = {.workgroup = 32, .vector_bytes = 4}});
-  const codegen::Kernel& kernel = variant_of(program)->kernels[0][0];
+  const runtime::Launch kernel = variant_of(program)->kernels[0][0];
   EXPECT_LE(kernel.groups_x, target().caps.max_groups_per_axis);
   EXPECT_GT(kernel.groups_y, 1u);
   EXPECT_GT(std::int64_t{kernel.groups_x} * kernel.groups_y, 65'535);

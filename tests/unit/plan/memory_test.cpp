@@ -41,7 +41,7 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
     // Each element is read for the last time by the invocation that puts the other one there.
     const auto replaces = [&](const plan::Slot& later, const plan::Slot& earlier) {
       const std::size_t step = lifetime(plan, later.value).first;
-      const bool replaced = lifetime(plan, earlier.value).last == step && later.offset == earlier.offset && plan::reads_own_place(steps[step], earlier.value, later.value) &&
+      const bool replaced = lifetime(plan, earlier.value).last == step && later.offset == earlier.offset && plan::reads_own_place(steps, step, earlier.value, later.value) &&
                             size_of(plan.graph.node(later.value).type.dtype) == size_of(plan.graph.node(earlier.value).type.dtype);
       in_place += replaced ? 1 : 0;
       return replaced;

@@ -67,7 +67,7 @@ TEST_P(DynamicShapesOf, FewTextsServeEveryLength) {
     const runtime::Forms::Written written = must(forms.write({{"n", n}}));
     for (std::size_t i = 0; i < texts.size(); ++i) {
       std::string all;
-      for (const codegen::Kernel& kernel : written.kernels[i]) all += kernel.key;
+      for (const runtime::Launch& launch : written.kernels[i]) all += launch.kernel->key;
       const bool is_new = texts[i].insert(all).second;
       if (is_new && std::getenv("VKFUSE_TEST_TEXTS") != nullptr) fmt::print("---- segment {} at {}: text {}\n{}\n", i, n, texts[i].size(), all);
     }

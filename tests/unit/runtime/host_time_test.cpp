@@ -84,7 +84,7 @@ std::vector<std::set<std::string>> texts_of(const runtime::Program& program, std
     const runtime::Forms::Written written = must(forms.write({{"n", n}}));
     for (std::size_t i = 0; i < texts.size(); ++i) {
       std::string all;
-      for (const codegen::Kernel& kernel : written.kernels[i]) all += kernel.key;
+      for (const runtime::Launch& launch : written.kernels[i]) all += launch.kernel->key;
       const bool is_new = texts[i].insert(all).second;
       if (is_new && std::getenv("VKFUSE_TEST_TEXTS") != nullptr) fmt::print("---- segment {} at {}: text {}\n{}\n", i, n, texts[i].size(), all);
     }
@@ -141,8 +141,8 @@ TEST(DynamicShapes, ANewSizeTakesTheHostLittle) {
   }
   fmt::print("a new size of {} kernels: {:.0f} us of the host\n", kKernels, least);
   EXPECT_EQ(watched.device().store().compiler_calls, calls);
-  // 200 us are what is wanted, and what a machine takes that does nothing else. One that does may take some times that.
-  EXPECT_LT(least, 6.0 * kKernels) << "the least of 20 sizes, because the machine does other things too";
+  // 80 us on two cores of which others want one; 200 are what is wanted. A busier machine may take some times that.
+  EXPECT_LT(least, 3.0 * kKernels) << "the least of 20 sizes, because the machine does other things too";
 }
 
 /// What steps that repeat share is that of the new size.

@@ -81,7 +81,8 @@ std::pair<std::int64_t, int> bound_by(const Executable& program) {
   std::int64_t most = 0;
   int parts = 0;
   for (const auto& step : variant_of(program)->kernels) {
-    for (const codegen::Kernel& kernel : step) {
+    for (const runtime::Launch& launch : step) {
+      const codegen::Kernel& kernel = *launch.kernel;
       parts += std::any_of(kernel.bindings.begin(), kernel.bindings.end(), [](const codegen::Binding& one) { return one.bytes > 0; }) ? 1 : 0;
       for (const codegen::Binding& binding : kernel.bindings) most = std::max(most, binding.bytes);
     }

@@ -141,7 +141,7 @@ TEST_P(Submissions, AreCutWhereOneWouldTakeTooLong) {
     for (const runtime::Part& part : parts) {
       double us = 0;
       for (const runtime::Unit& unit : part) {
-        const codegen::Kernel& kernel = variant->kernels[unit.step][unit.dispatch];
+        const runtime::Launch& kernel = variant->kernels[unit.step][unit.dispatch];
         const double all = static_cast<double>(kernel.groups_x) * kernel.groups_y;
         const double own = static_cast<double>(unit.groups_x) * unit.groups_y;
         groups[{unit.step, unit.dispatch}] += std::uint64_t{unit.groups_x} * unit.groups_y;
@@ -150,7 +150,7 @@ TEST_P(Submissions, AreCutWhereOneWouldTakeTooLong) {
       EXPECT_TRUE(us <= *how.longest_submission_us || (part.size() == 1 && part[0].groups_x * part[0].groups_y == 1)) << us << " of " << *how.longest_submission_us;
     }
     for (const auto& [at, count] : groups) {
-      const codegen::Kernel& kernel = variant->kernels[at.first][at.second];
+      const runtime::Launch& kernel = variant->kernels[at.first][at.second];
       EXPECT_EQ(count, std::uint64_t{kernel.groups_x} * kernel.groups_y);
     }
     counts.clear();

@@ -104,9 +104,9 @@ TEST(Tuning, WhatIsAdoptedIsWhatRuns) {
   for (std::size_t step = 0; step < before->steps.size(); ++step) {
     for (const schedule::Tuning& tuning : schedule::tunings_near(before->steps[step].schedule, inner.plan().target.caps)) {
       const auto written = inner.write_step(*before, step, tuning);
-      if (!written || written->kernels.front().key == before->kernels[step].front().key) continue;
+      if (!written || written->kernels.front().key == before->kernels[step].front().kernel->key) continue;
       inner.adopt(*before, {{step, tuning}});
-      EXPECT_EQ(must(inner.variant({}))->kernels[step].front().key, written->kernels.front().key);
+      EXPECT_EQ(must(inner.variant({}))->kernels[step].front().kernel->key, written->kernels.front().key);
       run_checked(program, 96);
       break;
     }
