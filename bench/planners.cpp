@@ -13,7 +13,7 @@ namespace {
 std::string identity(const Prepared& prepared) {
   std::string all;
   for (const auto& step : prepared.bound->parts.front().variant->kernels) {
-    for (const codegen::Kernel& kernel : step) all += fmt::format("{} {}x{}\n{}\n", kernel.workgroup, kernel.groups_x, kernel.groups_y, kernel.key);
+    for (const runtime::Launch& launch : step) all += fmt::format("{} {}x{}\n{}\n", launch.kernel->workgroup, launch.groups_x, launch.groups_y, launch.kernel->key);
   }
   return all;
 }

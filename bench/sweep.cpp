@@ -11,14 +11,15 @@ namespace vkfuse::bench {
 
 namespace {
 
-using Steps = std::vector<plan::Scheduled>;
+using plan::Steps;
 
 SweepPoint point_of(const Steps& steps) {
   const auto weight = [](const plan::Scheduled& step) {
     const schedule::Schedule& schedule = step.schedule;
     return std::pair(schedule.kind == schedule::Template::rows, schedule.bytes_read + schedule.bytes_written);
   };
-  const auto most = std::max_element(steps.begin(), steps.end(), [&](const auto& a, const auto& b) { return weight(a) < weight(b); });
+  const plan::Scheduled* most = &steps.front();
+  for (const plan::Scheduled& step : steps) most = weight(*most) < weight(step) ? &step : most;
   SweepPoint point{{}, most->schedule, {}};
   const schedule::Schedule& schedule = point.schedule;
   const int bytes = widest_access(schedule);
@@ -45,7 +46,7 @@ std::string identity(const Steps& steps) {
   std::string all;
   for (const plan::Scheduled& step : steps) {
     const schedule::Schedule& schedule = step.schedule;
-    all += fmt::format("{} {} {}; ", point_of({step}).text, schedule.elements_per_item, schedule.workgroup);
+    all += fmt::format("{} {} {}; ", point_of(std::vector{step}).text, schedule.elements_per_item, schedule.workgroup);
   }
   return all;
 }

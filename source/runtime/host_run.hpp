@@ -56,6 +56,12 @@ class HostRun {
   Ranges ranges_;
   std::vector<vulkan::CommandBuffer> commands_;  ///< one per submission
   double recorded_for_us_ = 0;                   ///< what the run was expected to take when it was cut into those
+  bool ran_ = false;
 };
+
+/// Whether the time of a run says what the next one takes. Many drivers compile while they run a kernel for the first time: a first run
+/// that is a few times over the limit, where the model expects one below it, may be that, and cutting the next one into parts would
+/// only make them compile more.
+[[nodiscard]] bool tells_pace(double us, bool first, double modelled_us, double limit_us);
 
 }  // namespace vkfuse::runtime
