@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "base/mutations.hpp"
 #include "schedule/products.hpp"
@@ -79,7 +80,12 @@ void AttentionBase::find_cap() {
     cap.scaled = scaled;
     cap.inner = 1 / *number(scaled, 1);
   }
-  if (!std::isfinite(cap.inner)) return;
+  if (!std::isfinite(static_cast<float>(cap.inner * 2 * std::numbers::log2e))) return;
+  // A result that is computed from the largest score takes more of it than its exponential.
+  for (ValueId result : schedule::cone_of_results(loops_)) {
+    const std::vector<ValueId>& operands = loops_.values[result].operands;
+    if (std::find(operands.begin(), operands.end(), tile_.most) != operands.end()) return;
+  }
   cap_ = cap;
 }
 

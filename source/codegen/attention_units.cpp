@@ -117,10 +117,18 @@ Result<void> AttentionUnits::element_functions() {
     }
     return {};
   }));
+  if (capped()) {
+    functions_.line("// Rounded as the base is: what has not risen does not fall.");
+    VKF_CHECK_OK(of_element("fallen_by", "const in float most, const in float base", [&]() -> Result<void> {
+      main_.line("precise float scaled = most * 1.44269504;");
+      main_.line("return exp2(scaled - base);");
+      return {};
+    }));
+  }
   if (unit_.a == DType::bf16) {
     functions_.line("// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
     VKF_CHECK_OK(of_element("rounded", "const in float weight", [&]() -> Result<void> {
-      main_.line("return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);");
+      main_.line("return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);  // NaN is in the total already");
       return {};
     }));
   }
@@ -330,7 +338,7 @@ void AttentionUnits::weigh() {
   main_.line("{} base;", sum_type());
   main_.line("coopMatPerElementNV(base, highest, base_of);");
   main_.line("{} fallen;", sum_type());
-  main_.line("coopMatPerElementNV(fallen, {}, power_of, base);", most_);
+  main_.line("coopMatPerElementNV(fallen, {}, {}, base);", most_, capped() ? "fallen_by" : "power_of");
   main_.line("{} = highest;", most_);
   main_.line("{0} = {0} * fallen;", total_);
   main_.line("[[unroll]] for (uint i = 0u; i < {0}u; ++i) {1}[i] = {1}[i] * fallen;", wide_, sums_);

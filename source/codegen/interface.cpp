@@ -1,5 +1,6 @@
 // The top of a shader: extensions, what it is, push constants, buffers.
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 
 #include "codegen/components.hpp"
@@ -20,9 +21,12 @@ constexpr std::string_view kReserved[] = {
     "tile_n", "top", "turned", "u", "unit", "weight", "weight_at", "whole", "workgroup"};
 static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
 
-/// Calls of a function as such of another form of it, whose name ends in `suffix`.
+/// Calls of a function ("name(") as such of another form of it, whose name ends in `suffix`.
 void take_form(std::string& text, std::string_view call, std::string_view suffix) {
-  for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) text.insert(at + call.size() - 1, suffix);
+  const auto of_a_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) {
+    if (at == 0 || !of_a_name(text[at - 1])) text.insert(at + call.size() - 1, suffix);
+  }
 }
 
 }  // namespace

@@ -90,10 +90,6 @@ Result<void> Matrix::whole_main() {
   const segment::Store& store = loops_.stores[0];
   const DType stored = dtype(store.node);
   std::string results = sums;
-  if (tile_.unit->c != DType::f32) {
-    results = unique("results");
-    main_.line("{0} {1} = {0}({2});", matrix(DType::f32, shape_.m, shape_.n, "Accumulator"), results, sums);
-  }
   main_.line("coopMatPerElementNV({0}, {0}, result_at, {1}first_m, first_n);", results, tile_.batch.empty() ? "" : "batch, ");
   if (stored != DType::f32) {
     const std::string rounded = unique("rounded");

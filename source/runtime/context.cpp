@@ -131,6 +131,10 @@ Result<Target> Context::target(std::span<const Rung> wanted) {
       VKF_TRY(shapes, tested_matrices());
       target.caps.matrix_shapes = shapes;
     }
+    if (rung == Rung::t5 && reason.empty()) {
+      VKF_TRY(whole, whole_tiles());
+      target.caps.matrix2_workgroup_scope = whole;
+    }
   }
   VKF_TRY(keeps_nan, exp_of_nan());
   target.caps.exp_of_nan = keeps_nan;
@@ -167,6 +171,27 @@ Result<std::vector<MatrixShape>> Context::tested_matrices() {
   matrices_ = passed;
   matrices_text_ = text;
   return passed;
+}
+
+/// Whether a workgroup multiplies tiles of every dtype that matrix units are used for, as a test of each has shown.
+Result<bool> Context::whole_tiles() {
+  if (!base_.caps.matrix2_whole_tiles() || base_.caps.subgroup_size != 32 || base_.type == DeviceType::cpu) return false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (whole_tiles_) return *whole_tiles_;
+  }
+  VKF_TRY(shapes, tested_matrices());
+  std::string wrong;
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    if (wrong.empty() && std::any_of(shapes.begin(), shapes.end(), [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; })) {
+      VKF_TRY(found, self_test_whole_tiles(*this, dtype));
+      wrong = found;
+    }
+  }
+  if (!wrong.empty()) log(LogLevel::warning, fmt::format("Tiles of workgroups are not multiplied as one on '{}': {}", base_.name, wrong));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  whole_tiles_ = wrong.empty();
+  return wrong.empty();
 }
 
 Result<std::string> Context::matrices() {

@@ -91,6 +91,7 @@ class Context {
   /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
   /// differ with what else the machine does, and where "calibration" is switched off.
   Result<std::vector<MatrixShape>> tested_matrices();
+  Result<bool> whole_tiles();
   Result<std::optional<CostModel>> costs();
 
   Result<void> upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);
@@ -115,6 +116,7 @@ class Context {
   Constants constants_;
   std::mutex mutex_;
   std::optional<std::vector<MatrixShape>> matrices_;
+  std::optional<bool> whole_tiles_;  ///< as tested on first demand
   std::string matrices_text_;
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand
@@ -143,5 +145,7 @@ Result<bool> test_exp_of_nan(Context& context);
 Result<std::string> self_test(Context& context, Rung rung);
 /// The same of one product of T4.
 Result<std::string> self_test_matrices(Context& context, const MatrixShape& shape);
+/// The same of tiles of `dtype` that a workgroup multiplies as one.
+Result<std::string> self_test_whole_tiles(Context& context, DType dtype);
 
 }  // namespace vkfuse::runtime

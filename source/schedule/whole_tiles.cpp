@@ -43,7 +43,7 @@ std::optional<std::int64_t> row_stride(const Loops& loops, const index::Expr& of
 
 bool has_whole_tiles(const ir::Graph& graph, const Loops& loops, const Target& target, const MatrixTile& tile) {
   const TileShape& shape = tile.shape;
-  if (!tile.unit || !is_float(tile.unit->a) || !target.has(Rung::t5) || !target.caps.matrix2_whole_tiles() || target.type == DeviceType::cpu) return false;
+  if (!tile.unit || !is_float(tile.unit->a) || tile.unit->c != DType::f32 || !target.has(Rung::t5) || !target.caps.matrix2_whole_tiles() || target.type == DeviceType::cpu) return false;
   if (tile.sums.size() != 1 || tile.factors.size() != 2 || loops.stores.size() != 1 || !tile.row_folds.empty() || !tile.row_values.empty() || !tile.tails.empty()) return false;
   if (loops.empty || count_along(loops, tile.m) % shape.m != 0 || count_along(loops, tile.n) % shape.n != 0 || count_along(loops, tile.k) % shape.k != 0) return false;
   const auto dtype_of = [&](ir::NodeId node) { return graph.node(node).type.dtype; };

@@ -3,10 +3,12 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_NV_cooperative_matrix2 : require
+#extension GL_EXT_spirv_intrinsics : require
 
 // segment 0 of graph "a linear layer": permute, dot, reshape, broadcast, add, relu
 // tiles of 128 x 128, 64 at a time along the sum, which the workgroup multiplies as one
 layout(local_size_x_id = 0) in;
+spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);  // keep NaN and infinities of f32
 
 layout(push_constant) uniform Sizes {
   uint items;  // tiles of all matrices
@@ -37,15 +39,11 @@ float f32_max(float x, float y) {
   return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
-float f32_max_bits(float x, float y) {
-  return f32_is_nan(x) ? x : f32_max(x, y);
-}
-
 // One element of the results.
 void result_element(uint item, float v3_v, out float out_y_result) {
   float in_bias_e = f16x2_values_native(in_bias.w[item >> 1])[item & 1u];
   precise float v7 = v3_v + in_bias_e;
-  precise float out_y = f32_max_bits(v7, 0.0);
+  precise float out_y = f32_max(v7, 0.0);
   out_y_result = out_y;
 }
 
