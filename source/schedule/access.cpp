@@ -1,6 +1,7 @@
 #include "schedule/access.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "index/arithmetic.hpp"
@@ -322,6 +323,39 @@ std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   return all;
 }
 
+std::int64_t most_iterations(const Target& target) {
+  // Mesa's llvmpipe leaves a loop when all loops of an invocation have gone through 65,535 iterations, some of which count twice, and goes
+  // on behind it without a word. No other driver is known to, and none says so.
+  constexpr std::int64_t kOfLlvmpipe = 32'000;
+  const bool leaves_loops = target.type == DeviceType::cpu && target.name.find("llvmpipe") != std::string::npos;
+  return leaves_loops ? kOfLlvmpipe : std::numeric_limits<std::int64_t>::max();
+}
+
+std::int64_t iterations_along(std::int64_t steps, int depth) { return steps * (depth + 4); }
+
+namespace {
+
+/// Of all loops that one invocation goes through, about and rather too many.
+std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
+  const std::int64_t parts = std::max(schedule.parts, 1);
+  switch (schedule.kind) {
+    case Template::rows: return ceil_div(schedule.trips, parts) * (parts > 1 ? 1 : std::max(loops.passes, 1));  // with parts, a pass is a dispatch
+    case Template::matrix: {
+      const int depth = schedule.matrix.shape.k;
+      return iterations_along(ceil_div(ceil_div(count_along(loops, schedule.matrix.k), depth), parts), depth);
+    }
+    case Template::attention: {
+      const AttentionTile& tile = schedule.attention;
+      const std::int64_t steps = ceil_div(count_along(loops, tile.k), tile.tile_k());
+      const std::int64_t depth = tile.contract ? tile.extent_d(loops) : 0;
+      return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + 64);
+    }
+    default: return 0;
+  }
+}
+
+}  // namespace
+
 Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   const std::vector<ir::NodeId> reads = buffers_read(loops);
   std::set<ir::NodeId> written;
@@ -351,6 +385,9 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   const std::int64_t groups_limit = static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
   if (schedule.workgroups > groups_limit) {
     return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups, groups_limit);
+  }
+  if (const std::int64_t iterations = iterations_of(loops, schedule); iterations > most_iterations(target)) {
+    return unsupported("An invocation of the segment goes through {} iterations of loops, and '{}' leaves loops after about {}.", iterations, target.name, most_iterations(target));
   }
   return {};
 }

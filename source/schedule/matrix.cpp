@@ -28,6 +28,8 @@ constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32,
 constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 64}, {128, 256, 32, 64, 128}, {256, 128, 32, 128, 64}, {128, 128, 32, 64, 32}, {128, 64, 32, 64, 32}, {64, 128, 32, 32, 64}, {64, 128, 64, 32, 64}, {128, 64, 64, 64, 32}, {64, 128, 64, 32, 32},
                                      {128, 64, 64, 32, 32},  {64, 64, 64, 32, 32},   {32, 128, 64, 16, 64}, {32, 64, 64, 16, 32},  {64, 32, 64, 32, 16},  {32, 32, 64, 16, 16},
                                      {16, 64, 64, 16, 16},   {64, 16, 64, 16, 16},   {32, 32, 32, 16, 16},  {16, 16, 32, 16, 16}};
+/// Of a sum too long for one loop.
+constexpr std::int64_t kMostParts = 64;
 /// What a lane has at most, of 255: beyond it the sums spill.
 constexpr int kMostUnitRegisters = 232;
 /// What a fragment from shared memory costs, in loads of 16 bytes by its lanes: fitted by hand to tiles of a product of 4096 on
@@ -566,10 +568,13 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
   const auto consider_shape = [&](const TileShape& shape) {
     auto forced = tuning.parts.value_or(1) > 1 ? with_shape(graph, loops, target, tuning, *tile, shape, *tuning.parts) : std::nullopt;
     if (forced) return consider(std::move(forced));
+    const std::int64_t steps = ceil_div(count_along(loops, tile->k), shape.k);
+    // Where a driver does not go through as many, also on a CPU.
+    const std::int64_t least = ceil_div(iterations_along(steps, shape.k), most_iterations(target));
+    if (least > 1 && least <= kMostParts) return consider(with_shape(graph, loops, target, tuning, *tile, shape, static_cast<int>(least)));
     auto whole = with_shape(graph, loops, target, tuning, *tile, shape);
     if (!whole) return;
     const std::int64_t tiles = whole->workgroups;
-    const std::int64_t steps = ceil_div(count_along(loops, tile->k), shape.k);
     consider(std::move(whole));
     if (tuning.parts || target.type == DeviceType::cpu) return;
     for (const int parts : {2, 3, 4, 6, 8, 12, 16}) {
