@@ -88,10 +88,10 @@ class Context {
   /// A pipeline of such a kernel.
   Result<vulkan::ComputePipeline> words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup, std::uint32_t subgroup = 0);
 
-  /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
-  /// differ with what else the machine does, and where "calibration" is switched off.
   Result<std::vector<MatrixShape>> tested_matrices();
   Result<bool> whole_tiles();
+  /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
+  /// differ with what else the machine does, and where "calibration" is switched off.
   Result<std::optional<CostModel>> costs();
 
   Result<void> upload(const vulkan::Buffer& to, std::uint64_t offset, std::span<const std::byte> bytes);

@@ -113,6 +113,17 @@ TEST(Differential, OfASizeThatMayBeZero) {
 }
 
 /// 0 - 1 is beyond what f16 holds, and so is -1 as an unsigned number; 255 + 2 is beyond the integers of bf16.
+/// One kernel that rounds to both: each has a form of its own where the device rounds f16 by itself.
+TEST(Differential, RoundsToBothHalves) {
+  const Tensor x = Tensor::input("x", DType::f32, {1000});
+  const ir::Graph graph = graph_of({x.cast(DType::f16).cast(DType::f32) * 1.5 + x.cast(DType::bf16).cast(DType::f32)});
+  for (const Numerics numerics : {Numerics::standard, Numerics::strict}) {
+    Build how;
+    how.numerics = numerics;
+    judge(compile_graph(graph, how), graph, data_for({graph, {}, 5, false}), "casts to f16 and bf16");
+  }
+}
+
 TEST(Differential, IntegersThatAreNoHalvesAreRounded) {
   const auto first_of = [](const std::string& body, std::vector<std::uint8_t> a, std::vector<std::uint8_t> b) {
     const Executable program = compile_graph(parsed("graph \"g\" {\n" + body + "\n}"), Numerics::standard, true);

@@ -98,6 +98,12 @@ float power_of(const in uint row, const in uint column, const in float score, co
   return exp2(fma(score, 1.44269504, -base));
 }
 
+// Rounded as the base is: what has not risen does not fall.
+float fallen_by(const in uint row, const in uint column, const in float most, const in float base) {
+  precise float scaled = most * 1.44269504;
+  return exp2(scaled - base);
+}
+
 float score_at(const in uint row, const in uint column, const in float product, const in uint batch, const in uint first_m, const in uint first_k) {
   uint m = min(first_m + row, 2800u - 1u);
   uint item = min(first_k + column, 700u - 1u);
@@ -256,7 +262,7 @@ void main() {
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> base;
     coopMatPerElementNV(base, highest, base_of);
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> fallen;
-    coopMatPerElementNV(fallen, most, power_of, base);
+    coopMatPerElementNV(fallen, most, fallen_by, base);
     most = highest;
     total = total * fallen;
     [[unroll]] for (uint i = 0u; i < 2u; ++i) sums[i] = sums[i] * fallen;
