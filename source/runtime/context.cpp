@@ -122,8 +122,9 @@ std::uint64_t Context::memory_left(vulkan::BufferKind kind) const {
   return limit - std::min(limit, device_->allocated(place.heap));
 }
 
-Result<Target> Context::target(std::span<const Rung> wanted) {
+Result<Target> Context::target(std::span<const Rung> wanted, std::span<const DType> whole) {
   Target target = base_;
+  target.caps.matrix2_workgroup_scope = target.caps.matrix2_workgroup_scope && !whole.empty();
   for (const Rung rung : wanted) {
     VKF_TRY(reason, missing(rung));
     target.rungs[static_cast<std::size_t>(rung)] = reason.empty();
@@ -132,8 +133,10 @@ Result<Target> Context::target(std::span<const Rung> wanted) {
       target.caps.matrix_shapes = shapes;
     }
     if (rung == Rung::t5 && reason.empty()) {
-      VKF_TRY(whole, whole_tiles());
-      target.caps.matrix2_workgroup_scope = whole;
+      for (const DType dtype : whole) {
+        VKF_TRY(passed, whole_tiles(dtype));
+        target.caps.matrix2_workgroup_scope = target.caps.matrix2_workgroup_scope && passed;
+      }
     }
   }
   VKF_TRY(keeps_nan, exp_of_nan());
@@ -173,25 +176,23 @@ Result<std::vector<MatrixShape>> Context::tested_matrices() {
   return passed;
 }
 
-/// Whether a workgroup multiplies tiles of every dtype that matrix units are used for, as a test of each has shown.
-Result<bool> Context::whole_tiles() {
+/// Whether a workgroup multiplies tiles of that dtype, as a test has shown.
+Result<bool> Context::whole_tiles(DType dtype) {
   if (!base_.caps.matrix2_whole_tiles() || base_.caps.subgroup_size != 32 || base_.type == DeviceType::cpu) return false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (whole_tiles_) return *whole_tiles_;
+    if (const auto tested = whole_tiles_.find(dtype); tested != whole_tiles_.end()) return tested->second;
   }
   VKF_TRY(shapes, tested_matrices());
+  const bool offered = std::any_of(shapes.begin(), shapes.end(), [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; });
   std::string wrong;
-  for (const DType dtype : {DType::f16, DType::bf16}) {
-    if (wrong.empty() && std::any_of(shapes.begin(), shapes.end(), [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; })) {
-      VKF_TRY(found, self_test_whole_tiles(*this, dtype));
-      wrong = found;
-    }
+  if (offered) {
+    VKF_TRY(found, self_test_whole_tiles(*this, dtype));
+    wrong = found;
   }
-  if (!wrong.empty()) log(LogLevel::warning, fmt::format("Tiles of workgroups are not multiplied as one on '{}': {}", base_.name, wrong));
+  if (!wrong.empty()) log(LogLevel::warning, fmt::format("Tiles of {} are not multiplied by workgroups on '{}': {}", name_of(dtype), base_.name, wrong));
   const std::lock_guard<std::mutex> lock(mutex_);
-  whole_tiles_ = wrong.empty();
-  return wrong.empty();
+  return whole_tiles_[dtype] = offered && wrong.empty();
 }
 
 Result<std::string> Context::matrices() {

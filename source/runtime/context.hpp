@@ -47,7 +47,8 @@ class Context {
 
   /// The device as kernels may use it. A rung is in it only if it is wanted, so that nobody else waits for
   /// its self-test.
-  Result<Target> target(std::span<const Rung> wanted);
+  /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one.
+  Result<Target> target(std::span<const Rung> wanted, std::span<const DType> whole = {});
 
   /// See Caps::exp_of_nan: tested once, on first demand.
   Result<bool> exp_of_nan();
@@ -89,7 +90,7 @@ class Context {
   Result<vulkan::ComputePipeline> words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup, std::uint32_t subgroup = 0);
 
   Result<std::vector<MatrixShape>> tested_matrices();
-  Result<bool> whole_tiles();
+  Result<bool> whole_tiles(DType dtype);
   /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
   /// differ with what else the machine does, and where "calibration" is switched off.
   Result<std::optional<CostModel>> costs();
@@ -116,7 +117,7 @@ class Context {
   Constants constants_;
   std::mutex mutex_;
   std::optional<std::vector<MatrixShape>> matrices_;
-  std::optional<bool> whole_tiles_;  ///< as tested on first demand
+  std::map<DType, bool> whole_tiles_;  ///< as tested on first demand
   std::string matrices_text_;
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand

@@ -1,10 +1,12 @@
 #include "runtime/program.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/mutations.hpp"
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
+#include "schedule/products.hpp"
 
 namespace vkfuse::runtime {
 
@@ -36,6 +38,34 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
   if (bytes && products) rungs.push_back(Rung::t3);
   if (narrow && products) rungs.insert(rungs.end(), {Rung::t4, Rung::t5});
   return rungs;
+}
+
+/// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes a compilation): where there is a
+/// product of whole tiles and of known sizes that is large enough, or any is wanted (`forced`).
+std::vector<DType> dtypes_of_whole_tiles(const ir::Graph& graph, bool forced) {
+  const auto is_large = [&](const ir::Node& node) {
+    const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
+    if (dot == nullptr) return false;
+    const Shape& a = graph.node(node.operands[0]).type.shape;
+    const Shape& b = graph.node(node.operands[1]).type.shape;
+    double shared = 1, k = 1, m = 1, n = 1;
+    for (int axis : dot->batch_a) shared *= static_cast<double>(a[static_cast<std::size_t>(axis)].size());
+    for (int axis : dot->contract_a) k *= static_cast<double>(a[static_cast<std::size_t>(axis)].size());
+    for (const Dim& dim : a) m *= static_cast<double>(dim.size());
+    for (const Dim& dim : b) n *= static_cast<double>(dim.size());
+    m /= shared * k;
+    n /= shared * k;
+    const auto whole = [](double size, int tile) { return std::fmod(size, tile) == 0; };
+    const schedule::TileShape& tile = schedule::kWholeTile;
+    // A symbol has size 0, and what is divided by it is no number.
+    return whole(m, tile.m) && whole(n, tile.n) && whole(k, tile.k) && (forced || shared * m * n * k >= schedule::kFewestProductsOfWholeTiles);
+  };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_large)) return {};
+  std::vector<DType> all;
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    if (std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) { return node.type.dtype == dtype; })) all.push_back(dtype);
+  }
+  return all;
 }
 
 const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name; }
@@ -76,7 +106,7 @@ Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Targ
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
-  VKF_TRY(target, context.target(rungs_for(prepared)));
+  VKF_TRY(target, context.target(rungs_for(prepared), dtypes_of_whole_tiles(prepared, options.tuning.matrix_units.value_or(false))));
   if (options.costs) target.costs = options.costs;
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;

@@ -434,7 +434,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
                                    const TileShape& shape, int parts = 1) {
   tile.shape = shape;
   if (tile.whole) {
-    if (parts > 1 || !has_whole_tiles(graph, loops, target, tile)) return std::nullopt;
+    if (parts > 1 || !has_whole_tiles(graph, loops, target, tile, tuning.matrix_units.value_or(false))) return std::nullopt;
     tile.elements = 1;
   }
   // Every lane has something to bring.
@@ -586,7 +586,7 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
   tile->unit = unit_for(target, tuning, kind);
   if (tile->unit) {
     const auto consider_whole = [&](const TileShape& shape) {
-      if (shape.lanes != 32 || shape.m != 128 || shape.n != 128 || shape.k != 64) return;  // of ten shapes that were tried on an H200, the fastest
+      if (shape.lanes != kWholeTile.lanes || shape.m != kWholeTile.m || shape.n != kWholeTile.n || shape.k != kWholeTile.k) return;  // of ten shapes that were tried on an H200, the fastest
       MatrixTile whole = *tile;
       whole.whole = true;
       consider(with_shape(graph, loops, target, tuning, std::move(whole), shape));
@@ -601,7 +601,7 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
         return best;
       }
     }
-    consider_whole({128, 128, 64, 64, 64, static_cast<int>(target.caps.subgroup_size)});
+    if (target.caps.subgroup_size == 32) consider_whole(kWholeTile);
     if (best && tuning.matrix_units.value_or(false)) return best;
     tile->unit.reset();
   }

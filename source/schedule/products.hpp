@@ -71,9 +71,14 @@ std::optional<DType> narrow_dtype(const ir::Graph& graph, const segment::Loops& 
 /// multiples of 16 bytes (`per_vector` elements); nothing where that is not so. Axes are counted as one, outermost first.
 std::optional<std::int64_t> row_stride(const segment::Loops& loops, const index::Expr& offset, std::span<const int> across, std::span<const int> along, int per_vector);
 
+/// What a workgroup multiplies as one (T5), and from how many multiply-adds on: NVIDIA's compiler (580) takes 0.7 s for such a kernel, which a
+/// tenth of a short product does not bring back.
+inline constexpr TileShape kWholeTile = {128, 128, 64, 64, 64, 32};
+inline constexpr double kFewestProductsOfWholeTiles = 3e10;
+
 /// Whether a workgroup can multiply the tile's shape as one: factors are as they lie in memory, all tiles are whole, there is one
-/// result, and nothing is folded beside the sum.
-bool has_whole_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const MatrixTile& tile);
+/// result, nothing is folded beside the sum, and there are products enough unless it is `forced`.
+bool has_whole_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const MatrixTile& tile, bool forced);
 
 /// Products with matrix units in the time of one without.
 inline constexpr double kUnitSpeedup = 12;  // of an H200, fitted like the cost of fragments

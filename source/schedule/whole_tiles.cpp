@@ -41,11 +41,13 @@ std::optional<std::int64_t> row_stride(const Loops& loops, const index::Expr& of
   return index::alignment_of(index::substitute(offset, corner), per_vector) >= per_vector ? stride : std::nullopt;
 }
 
-bool has_whole_tiles(const ir::Graph& graph, const Loops& loops, const Target& target, const MatrixTile& tile) {
+bool has_whole_tiles(const ir::Graph& graph, const Loops& loops, const Target& target, const MatrixTile& tile, bool forced) {
   const TileShape& shape = tile.shape;
   if (!tile.unit || !is_float(tile.unit->a) || tile.unit->c != DType::f32 || !target.has(Rung::t5) || !target.caps.matrix2_whole_tiles() || target.type == DeviceType::cpu) return false;
   if (tile.sums.size() != 1 || tile.factors.size() != 2 || loops.stores.size() != 1 || !tile.row_folds.empty() || !tile.row_values.empty() || !tile.tails.empty()) return false;
   if (loops.empty || count_along(loops, tile.m) % shape.m != 0 || count_along(loops, tile.n) % shape.n != 0 || count_along(loops, tile.k) % shape.k != 0) return false;
+  const double products = static_cast<double>(count_along(loops, tile.batch)) * static_cast<double>(count_along(loops, tile.m)) * static_cast<double>(count_along(loops, tile.n)) * static_cast<double>(count_along(loops, tile.k));
+  if (!forced && products < kFewestProductsOfWholeTiles) return false;
   const auto dtype_of = [&](ir::NodeId node) { return graph.node(node).type.dtype; };
   for (const Factor& factor : tile.factors) {
     const Value& load = loops.values[narrow_value(graph, loops, factor.value)];

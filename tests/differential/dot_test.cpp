@@ -243,7 +243,8 @@ TEST(Dot, WholeTiles) {
   const std::string missing = must(device().state()->context->missing(Rung::t5));
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
   constexpr Rung kRungs[] = {Rung::t5};
-  if (!must(device().state()->context->target(kRungs)).caps.matrix2_whole_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
+  constexpr DType kHalves[] = {DType::f16};
+  if (!must(device().state()->context->target(kRungs, kHalves)).caps.matrix2_whole_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
   int whole = 0, cases = 0;
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const bool turned_a : {false, true}) {
