@@ -13,6 +13,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
+#include "schedule/products.hpp"
 #include "spirv/compile.hpp"
 #include "spirv/probe.hpp"
 #include "spirv/reflect.hpp"
@@ -84,13 +85,13 @@ std::vector<codegen::Kernel> emitted(const Planned& made, std::size_t step, code
   return must(codegen::emit(made.plan.graph, made.plan.steps[step].segment, made.steps[step].loops, made.steps[step].schedule, made.plan.target, options));
 }
 
-Planned planned(const ir::Graph& graph, const Target& target) {
+Planned planned(const ir::Graph& graph, const Target& target, const schedule::Tuning& tuning = {}) {
   Planned made;
   const ir::Graph prepared = must(passes::run_pipeline(graph));
   made.plan = must(plan::make_plan(prepared, target));
   made.unfused = must(plan::make_plan(prepared, target, {false}));
   made.symbols = schedule::nominal_symbols(prepared);
-  made.steps = must(plan::schedule_all(made.plan, made.symbols));
+  made.steps = must(plan::schedule_all(made.plan, made.symbols, tuning));
   for (std::size_t i = 0; i < made.plan.steps.size(); ++i) made.kernels.push_back(emitted(made, i, codegen::Numerics::standard));
   return made;
 }
@@ -108,7 +109,16 @@ std::string essentials(const Planned& made) {
 
 class Goldens : public testing::TestWithParam<Golden> {
  protected:
-  Goldens() : made(planned(must(ir::parse(read(kFolder / (std::string(GetParam().graph) + ".vkf")))), GetParam().target())) {}
+  Goldens() : made(planned(must(ir::parse(read(kFolder / (std::string(GetParam().graph) + ".vkf")))), GetParam().target(), tuning())) {}
+  /// Whole tiles have to be asked for: by default a product has to be larger than what tests run.
+  static schedule::Tuning tuning() {
+    schedule::Tuning tuning;
+    if (std::string_view(GetParam().device) == "whole") {
+      tuning.matrix = tuning.matrix_units = true;
+      tuning.tile = schedule::kWholeTile;
+    }
+    return tuning;
+  }
   Planned made;
 };
 
