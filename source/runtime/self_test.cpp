@@ -6,6 +6,7 @@
 
 #include "codegen/components.hpp"
 #include "runtime/context.hpp"
+#include "schedule/products.hpp"
 
 namespace vkfuse::runtime {
 
@@ -126,7 +127,9 @@ void main() {{
 /// T5: a tile that the workgroup multiplies as one and brings from memory by layouts, as it lies there and turned, with a function of
 /// elements. Results leave as f16, rounded to nearest even; of bf16 factors as f32.
 Result<std::string> test_whole_tiles(Context& context, DType dtype) {
-  constexpr std::uint32_t kM = 128, kK = 64, kStep = 24;  // the tile of schedules; a step that takes results to where f16 rounds
+  constexpr schedule::TileShape kTile = schedule::kWholeTile;
+  static_assert(kTile.m == kTile.n);
+  constexpr std::uint32_t kM = kTile.m, kK = kTile.k, kStep = 24;  // a step that takes results to where f16 rounds
   const bool halves = dtype == DType::f16;
   const std::string result = halves ? "float16_t" : "float";
   const std::string glsl = fmt::format(R"(#version 450
@@ -166,7 +169,7 @@ void main() {{
   const auto bits = [&](double value) { return halves ? std::uint32_t{ops::f16_from(value)} : std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16; };
   std::vector<std::uint32_t> input;
   for (std::size_t i = 0; i < factors.size(); i += 2) input.push_back(bits(factors[i]) | bits(factors[i + 1]) << 16);
-  VKF_TRY(got, context.run_words(glsl, "self-test of whole tiles", input, std::size_t{kM} * kM / (halves ? 2 : 1), 1, 128, context.caps().subgroup_size));
+  VKF_TRY(got, context.run_words(glsl, "self-test of whole tiles", input, std::size_t{kM} * kM / (halves ? 2 : 1), 1, kTile.workgroup(), context.caps().subgroup_size));
   for (std::uint32_t row = 0; row < kM; ++row) {
     for (std::uint32_t column = 0; column < kM; ++column) {
       double want = static_cast<double>(kStep) * row - column;

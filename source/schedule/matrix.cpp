@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "base/numerics.hpp"
-#include "schedule/products.hpp"
+#include "schedule/matrix_model.hpp"
 
 namespace vkfuse::schedule {
 
@@ -32,27 +32,9 @@ constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 
 constexpr std::int64_t kMostParts = 64;
 /// What a lane has at most, of 255: beyond it the sums spill.
 constexpr int kMostUnitRegisters = 232;
-/// What a fragment from shared memory costs, in loads of 16 bytes by its lanes: fitted by hand to tiles of a product of 4096 on
-/// an H200.
-constexpr double kFragmentCost = 2;
-/// What is left of the arithmetic of results while other workgroups multiply: on an H200 a GELU behind a product costs nothing, and
-/// neither do the softmax statistics of 128256 columns.
-constexpr double kHiddenByUnits = 0.1;
-/// Folds of results behind a product: nothing is hidden of them behind sums of 256 (a cross-entropy of 128256 columns took 4.2 ms, and 3.4 where results
-/// were stored), and all behind 4096.
-constexpr double kSumsThatHideFolds = 2048;
-/// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200 (h200-by-hand.txt).
-constexpr double kGainOfWholeTiles = 1.08;
-/// Of a processor, to keep its matrix units busy.
-constexpr double kUnitLanesWanted = 256;
 
-/// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's
-/// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
-constexpr int kRoomyRegisters = 80;
-constexpr double kCrowding = 0.01;
 /// Steps along the sum that a part of it has at least: fewer do not pay for its first loads.
 constexpr std::int64_t kFewestSteps = 8;
-constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
 constexpr std::int64_t kFarApart = 16;  ///< elements: neighbours in memory that share no sector
 
 /// Whether a lane can fold such values one by one.
@@ -272,142 +254,6 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
   accesses.write(schedule);
 }
 
-/// Partial results of a row fold: one for each item of a row that the lanes read at a time.
-std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& fold) {
-  return std::int64_t{tile.shape.m} * tile.shape.k / tile.factors[static_cast<std::size_t>(fold.factor)].elements;
-}
-
-std::int64_t shared_bytes(const MatrixTile& tile) {
-  if (tile.whole) return 0;  // the device's own
-  std::int64_t bytes = 0;
-  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (row_fold_slots(tile, fold) + tile.shape.m);
-  bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.row_values.size()) * tile.shape.m;
-  // Of tails a four each, unless subgroups fold them among themselves.
-  if (!tile.unit) bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.tails.size()) * tile.shape.m * (tile.shape.n / 4);
-  if (tile.unit) {
-    for (const Factor& factor : tile.factors) {
-      const std::int64_t extent = factor.second ? tile.shape.n : tile.shape.m;
-      const bool along_k = factor.along_k || size_of(tile.unit->a) == 1;  // bytes are turned
-      const std::int64_t rows = along_k ? extent : tile.shape.k;
-      bytes += rows * ((along_k ? tile.shape.k : extent) * size_of(tile.unit->a) + kBytesBetweenRows);
-    }
-    return bytes + std::int64_t{4} * static_cast<std::int64_t>(tile.sums.size()) * tile.shape.owners() * tile.unit->m * (tile.strip + 4);
-  }
-  const int deep = tile.dots ? tile.shape.k / 4 : tile.shape.k;
-  for (const Factor& factor : tile.factors) bytes += std::int64_t{4 * (factor.second ? tile.shape.n : tile.shape.m) + kPadding} * deep;
-  return bytes;
-}
-
-/// Live 32-bit values of a lane while it multiplies: accumulators, a piece of each factor, what is on its way from memory,
-/// and addresses.
-int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
-  constexpr int kOwn = 14, kOfBuffer = 7;
-  const MatrixTile& tile = schedule.matrix;
-  const TileShape& shape = tile.shape;
-  const int per_register = tile.unit && tile.unit->c == DType::f16 ? 2 : 1;
-  int registers = kOwn + shape.lane_m * shape.lane_n / shape.lanes / per_register * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
-  if (tile.unit) registers += static_cast<int>(tile.unit->k) * (shape.lane_m + static_cast<int>(tile.unit->n)) * size_of(tile.unit->a) / 4 / shape.lanes;
-  if (tile.whole) return registers;  // factors are on their way as the device has it
-  for (const Factor& factor : tile.factors) {
-    if (!tile.unit) registers += factor.second ? shape.lane_n : shape.lane_m;
-    const int extent = factor.second ? shape.n : shape.m;
-    const auto items = static_cast<int>(ceil_div(std::int64_t{extent} * shape.k / factor.elements, shape.workgroup()));
-    for (ValueId id : cone_of(loops, factor.value)) {
-      if (loops.values[id].kind != Value::Kind::load) continue;
-      const bool vector = schedule.loads[id].kind == AccessKind::vector || schedule.loads[id].kind == AccessKind::shifted;
-      registers += kOfBuffer + (vector ? items * std::max(1, factor.elements * size_of(graph.node(loops.values[id].node).type.dtype) / 4) : 0);
-    }
-  }
-  return registers;
-}
-
-/// Of what all matrix units could do: workgroups come in waves of as many as registers hold, the last of which may be small, and
-/// a processor with few lanes waits.
-double unit_share(const Schedule& schedule, double workgroups) {
-  constexpr double kProcessorRegisters = 65536, kProcessorLanes = 2048;
-  constexpr double kAlone = 1.1;  // where no second workgroup fits beside one, nobody multiplies while its lanes wait for each other
-  const double lanes = schedule.workgroup;
-  constexpr double kDoubt = 0.3;   // registers are estimated too high by up to so much of a workgroup
-  const double fit = std::max(1.0, std::floor(std::min(kProcessorRegisters / (schedule.registers * lanes), kProcessorLanes / lanes) + kDoubt));
-  const double resident = std::min(fit, std::ceil(workgroups / kProcessors));
-  const double slots = resident * kProcessors;
-  const double busy = workgroups / (std::ceil(workgroups / slots) * slots);
-  return busy * std::min(1.0, resident * lanes / kUnitLanesWanted) / (fit < 2 ? kAlone : 1);
-}
-
-void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
-  const MatrixTile& tile = schedule.matrix;
-  const TileShape& shape = tile.shape;
-  const CostModel costs = costs_of(target);
-  const bool cpu = target.type == DeviceType::cpu;
-  count_bytes(graph, loops, schedule);
-  const auto batch = static_cast<double>(count_along(loops, tile.batch));
-  const auto k = static_cast<double>(count_along(loops, tile.k));
-  const double m = static_cast<double>(tile.tiles_m) * shape.m;  // with what stands out at the ends
-  const double n = static_cast<double>(tile.tiles_n) * shape.n;
-  const auto sums = static_cast<double>(tile.sums.size());
-  double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
-  const double products = batch * m * n * k * sums;
-  const double at_once = tile.unit ? kUnitSpeedup * 2 / size_of(tile.unit->a) : tile.dots ? 4 : 1;  // products in the time of one
-  double compute = products / at_once;
-  double accesses = 0;
-  for (const Factor& factor : tile.factors) {
-    const double elements = batch * k * (factor.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));
-    const std::vector<ValueId> cone = cone_of(loops, factor.value);
-    compute += elements * cost_of(graph, loops, cone);
-    for (ValueId id : cone) {
-      const Value& load = loops.values[id];
-      if (load.kind != Value::Kind::load) continue;
-      const int bytes = size_of(graph.node(load.node).type.dtype);
-      const auto instructions_executed = elements / factor.elements * static_cast<double>(instructions(schedule.loads[id], bytes, factor.elements));
-      schedule.loads_executed += static_cast<std::int64_t>(instructions_executed);
-      schedule.transactions += static_cast<std::int64_t>(elements * bytes / 128);
-      traffic += elements * bytes / kCacheSpeed;
-    }
-    accesses += elements / factor.elements;  // into shared memory, and out of it
-    const double read_again = batch * m * n * k / (factor.second ? shape.lane_m : shape.lane_n) / (tile.dots ? 4 : 1);
-    accesses += tile.unit ? kFragmentCost * read_again / 16 * size_of(tile.unit->a) : read_again / 4 / (cpu ? 1 : 4);
-  }
-  for (std::size_t i = 0; i < loops.stores.size(); ++i) {
-    const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
-    if (tile.block > 0 && (loops.stores[i].axes & loops.values[tile.tails.front()].over) == 0) {  // one of a block
-      schedule.stores_executed += static_cast<std::int64_t>(batch * m * n / tile.block);
-      schedule.transactions += static_cast<std::int64_t>(batch * m * n / tile.block * bytes / 128);
-      continue;
-    }
-    const int elements = tile.whole ? 16 / bytes : tile.elements;  // of an item
-    schedule.stores_executed += static_cast<std::int64_t>(batch * m * n / elements) * instructions(schedule.stores[i], bytes, elements);
-    schedule.transactions += static_cast<std::int64_t>(batch * m * n * bytes / 128);
-  }
-  const std::vector<ValueId> results = cone_of_results(loops);
-  for (ValueId id : results) {
-    if (loops.values[id].kind != Value::Kind::load) continue;
-    const int bytes = size_of(graph.node(loops.values[id].node).type.dtype);
-    const double hidden = tile.whole ? kHiddenByUnits : 1;  // one by one, but near and beside products
-    schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) * instructions(schedule.loads[id], bytes, tile.elements);
-  }
-  // Folds of results wait for each other, and only long sums keep the units busy meanwhile.
-  const double hidden = tile.tails.empty() ? kHiddenByUnits : std::max(kHiddenByUnits, 1 - k / kSumsThatHideFolds);
-  compute += batch * m * n * cost_of(graph, loops, results) * (tile.unit && !cpu ? hidden : 1);
-  // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
-  // registers per lane leave each waiting for its operands.
-  schedule.registers = estimated_registers(graph, loops, schedule);
-  if (!cpu && !tile.unit && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
-  const auto workgroups = static_cast<double>(schedule.workgroups * schedule.parts);
-  double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
-  if (!cpu && tile.unit) share = unit_share(schedule, workgroups);
-  accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
-  // Each step waits for its loads and at its barriers: of 43 pairs of tiles on an H200, twice as many steps took 8 % longer in the median.
-  if (tile.unit) share /= 1 + 3.2 / shape.k;
-  if (tile.whole) share *= kGainOfWholeTiles;
-  // Parts of sums are written and read once, from near caches where these hold them.
-  // Joining them costs what four launches do: at 1024 x 1024 x 1024 on an H200, parts took 22 us and whole sums 18.
-  const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);
-  traffic += 2 * partial_bytes / (partial_bytes < kCacheBytes ? kCacheSpeed : 1);
-  accesses += partial_bytes / 8;
-  schedule.modelled_us = modelled_us(costs, schedule.parts > 1 ? 5 : 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
-}
-
 /// Whether the tile, a subgroup's part of it and the rows of results are made of whole products of the unit; gives the
 /// tile the strip that fits.
 bool fits_unit(const Target& target, const TileShape& shape, MatrixTile& tile) {
@@ -417,7 +263,7 @@ bool fits_unit(const Target& target, const TileShape& shape, MatrixTile& tile) {
   if (!tile.tails.empty() && (!std::has_single_bit(static_cast<unsigned>(tile.block)) || tile.block / 4 > shape.lanes)) return false;
   for (tile.strip = shape.lane_n; tile.strip >= un; tile.strip -= un) {
     if (!tile.tails.empty() && (tile.strip % tile.block != 0 || um * tile.strip / 4 % shape.lanes != 0)) continue;
-    if (shape.lane_n % tile.strip == 0 && shared_bytes(tile) <= target.caps.shared_memory_bytes) return true;
+    if (shape.lane_n % tile.strip == 0 && matrix_shared_bytes(tile) <= target.caps.shared_memory_bytes) return true;
   }
   return false;
 }
@@ -457,7 +303,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   }
   if (tile.unit && !fits_unit(target, shape, tile)) return std::nullopt;
   if (!tile.tails.empty() && shape.n % tile.block != 0) return std::nullopt;
-  if (!whole || shape.workgroup() > limit || shared_bytes(tile) > target.caps.shared_memory_bytes) return std::nullopt;
+  if (!whole || shape.workgroup() > limit || matrix_shared_bytes(tile) > target.caps.shared_memory_bytes) return std::nullopt;
   if (parts > 1 && !splits(graph, loops, target, tile, parts)) return std::nullopt;
   tile.tiles_m = ceil_div(count_along(loops, tile.m), shape.m);
   tile.tiles_n = ceil_div(count_along(loops, tile.n), shape.n);
@@ -474,14 +320,14 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   schedule.workgroups = loops.empty ? 0 : tile.tiles_m * tile.tiles_n * count_along(loops, tile.batch);
   schedule.items = schedule.workgroups;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
-  schedule.shared_bytes = shared_bytes(tile);
+  schedule.shared_bytes = matrix_shared_bytes(tile);
   if (tile.unit) schedule.subgroup = shape.lanes;
   if (parts > 1) schedule.scratch_bytes = 16 * parts * partial_fours(loops, tile);
   schedule.matrix = std::move(tile);
   plan_all(graph, loops, tuning, schedule);
   if (schedule.matrix.whole) schedule.stores[0] = {AccessKind::vector, 16};
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
-  model(graph, loops, target, schedule);
+  model_matrix(graph, loops, target, schedule);
   if (schedule.matrix.unit && schedule.registers > kMostUnitRegisters && !tuning.tile && target.type != DeviceType::cpu) return std::nullopt;
   return schedule;
 }
