@@ -103,28 +103,16 @@ Result<void> AttentionUnits::element_functions() {
   const Extent positions = extent(tile_.k);
   const bool finite = capped() && cap_->capped == tile_.score && divides(tile_.tile_k(), positions);
   if (!finite) functions_.line("// A row without a score above -infinity so far has nothing to be compared with.");
-  if (capped()) functions_.line("// Scores are capped: e^x is 2^(x log2(e)) in one step.");
   VKF_CHECK_OK(of_element("base_of", "const in float top", [&]() -> Result<void> {
-    main_.line("return {}top{};", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ", capped() ? " * 1.44269504" : "");
+    main_.line("return {}top;", finite ? "" : "top == uintBitsToFloat(0xff800000u) ? 0.0 : ");
     return {};
   }));
+  if (capped()) functions_.line("// Scores that are capped have the factor log2(e) already.");
   VKF_CHECK_OK(of_element("power_of", "const in float score, const in float base", [&]() -> Result<void> {
-    if (capped()) {
-      main_.line("return exp2(fma(score, 1.44269504, -base));");
-    } else {
-      main_.line("precise float fallen = score - base;");
-      main_.line("return {};", apply("exp", {"fallen"}));
-    }
+    main_.line("precise float fallen = score - base;");
+    main_.line("return {};", capped() ? "exp2(fallen)" : apply("exp", {"fallen"}));
     return {};
   }));
-  if (capped()) {
-    functions_.line("// Rounded as the base is: what has not risen does not fall.");
-    VKF_CHECK_OK(of_element("fallen_by", "const in float most, const in float base", [&]() -> Result<void> {
-      main_.line("precise float scaled = most * 1.44269504;");
-      main_.line("return exp2(scaled - base);");
-      return {};
-    }));
-  }
   if (unit_.a == DType::bf16) {
     functions_.line("// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
     VKF_CHECK_OK(of_element("rounded", "const in float weight", [&]() -> Result<void> {
@@ -338,7 +326,7 @@ void AttentionUnits::weigh() {
   main_.line("{} base;", sum_type());
   main_.line("coopMatPerElementNV(base, highest, base_of);");
   main_.line("{} fallen;", sum_type());
-  main_.line("coopMatPerElementNV(fallen, {}, {}, base);", most_, capped() ? "fallen_by" : "power_of");
+  main_.line("coopMatPerElementNV(fallen, {}, power_of, base);", most_);
   main_.line("{} = highest;", most_);
   main_.line("{0} = {0} * fallen;", total_);
   main_.line("[[unroll]] for (uint i = 0u; i < {0}u; ++i) {1}[i] = {1}[i] * fallen;", wide_, sums_);

@@ -79,7 +79,7 @@ std::optional<std::string> Emitter::text_of_cap(ValueId id, const std::vector<st
   const std::string argument = cap_->scaled || id != cap_->tanh ? "" : fmt::format("{} * {}", operands[0], scale);
   if (id != cap_->capped) return argument;
   const std::size_t of = id == cap_->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
-  return fmt::format("f16_capped({}, {})", argument.empty() ? operands[of] : argument, number(cap_->outer));
+  return fmt::format("f16_capped({}, {})", argument.empty() ? operands[of] : argument, number(cap_->outer * std::numbers::log2e));
 }
 
 /// 2 or 3 where an exponent is that literal: products are nearer to the power than any logarithm. Else 0.

@@ -63,7 +63,7 @@ void score_element(uint item, int v1, float v10_v, out float score_result) {
   int v2 = v0 - v1;
   bool v4 = v2 <= 0;
   precise float v13 = v10_v * 0.0577078;
-  precise float v15 = f16_capped(v13, 50.0);
+  precise float v15 = f16_capped(v13, 72.13475);
   precise float v17 = v4 ? v15 : uintBitsToFloat(0xff800000u);
   score_result = v17;
 }
@@ -89,19 +89,14 @@ float larger_of(const in uint row, const in uint column, const in float a, const
 }
 
 // A row without a score above -infinity so far has nothing to be compared with.
-// Scores are capped: e^x is 2^(x log2(e)) in one step.
 float base_of(const in uint row, const in uint column, const in float top) {
-  return top == uintBitsToFloat(0xff800000u) ? 0.0 : top * 1.44269504;
+  return top == uintBitsToFloat(0xff800000u) ? 0.0 : top;
 }
 
+// Scores that are capped have the factor log2(e) already.
 float power_of(const in uint row, const in uint column, const in float score, const in float base) {
-  return exp2(fma(score, 1.44269504, -base));
-}
-
-// Rounded as the base is: what has not risen does not fall.
-float fallen_by(const in uint row, const in uint column, const in float most, const in float base) {
-  precise float scaled = most * 1.44269504;
-  return exp2(scaled - base);
+  precise float fallen = score - base;
+  return exp2(fallen);
 }
 
 float score_at(const in uint row, const in uint column, const in float product, const in uint batch, const in uint first_m, const in uint first_k) {
@@ -262,7 +257,7 @@ void main() {
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> base;
     coopMatPerElementNV(base, highest, base_of);
     coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> fallen;
-    coopMatPerElementNV(fallen, most, fallen_by, base);
+    coopMatPerElementNV(fallen, most, power_of, base);
     most = highest;
     total = total * fallen;
     [[unroll]] for (uint i = 0u; i < 2u; ++i) sums[i] = sums[i] * fallen;
