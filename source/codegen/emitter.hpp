@@ -80,6 +80,35 @@ class Emitter {
   /// Whether an op's result may have to be wrapped to its dtype.
   [[nodiscard]] bool wraps(const Value& value) const;
 
+  // --- bits of bytes as floats (fields.cpp) ------------------------------------------------------------
+  /// A whole number that is some bits of a loaded byte, ((byte >> shift) & mask ^ flip) + offset, whose float is made from the bits.
+  struct FieldElement {
+    int word = 0;   ///< of the item's
+    int place = 0;  ///< its lowest bit in there, after
+    int down = 0;   ///< so many bits down: beyond bit 23 are those of an exponent
+    std::uint32_t mask = 0;
+  };
+  struct FieldGroup {
+    std::string function, bits;
+  };
+  struct Field {
+    ValueId load = 0;
+    std::uint32_t mask = 0xff, flip = 0;
+    std::int64_t offset = 0;
+    std::optional<ValueId> shift;
+    std::vector<FieldElement> elements;  ///< of an item
+    std::vector<FieldGroup> groups;
+  };
+  [[nodiscard]] std::optional<Field> field_of(ValueId id) const;
+  [[nodiscard]] std::optional<std::int64_t> number_at(const Scope& scope, ValueId id, index::AxisId element_axis, int element) const;
+  [[nodiscard]] std::vector<FieldElement> field_elements(const Field& field, const Scope& scope, index::AxisId element_axis) const;
+  /// Fills fields_: casts to floats of items whose loads are vectors. `scope` knows the axes of an element, of which one counts those of an item.
+  void find_fields(const Scope& scope, index::AxisId element_axis);
+  [[nodiscard]] bool is_field(ValueId id) const { return fields_.count(id) != 0; }
+  void write_field_functions();
+  /// One group of a field's floats, from the words of its load.
+  [[nodiscard]] std::string field_group(ValueId id, int group, const std::string& slot) const;
+
   // --- positions (positions.cpp) ---------------------------------------------------------------------
   /// An expression of the loop axes as text; quotients and remainders become variables of the scope.
   std::string position(Scope& scope, const index::Expr& expr);
@@ -147,7 +176,8 @@ class Emitter {
   std::vector<std::string> store_names_;  ///< what results are called: the node's name, of its further parts another
   std::set<std::string> taken_;
   bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
-  /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step.
+  /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step, and times log2(e), so
+  /// that what is taken of it is a power of 2.
   struct Cap {
     ValueId capped = 0, tanh = 0;
     std::optional<ValueId> scaled;  ///< x divided by a literal; nobody else reads it, nor the tanh
@@ -160,6 +190,7 @@ class Emitter {
     bool f32 = false, f64 = false;
   } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
   mutable std::map<ValueId, std::optional<IntegerRange>> ranges_;  ///< of those that were asked for
+  std::map<ValueId, Field> fields_;        ///< by the cast
   std::map<ValueId, ValueId> contracted_;  ///< product -> the sum it is part of
   int elements_ = 1;
   int group_ = 1;

@@ -261,8 +261,9 @@ void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& g
   for (int turn = 0; turn < groups_; ++turn) {
     const int g = reversed ? groups_ - 1 - turn : turn;
     for (ValueId id : body.feeds) {
-      if (!is_vector(id) || !groups.insert({id, g}).second) continue;
-      main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, slot_of(id)));
+      if (!(is_vector(id) || is_field(id)) || !groups.insert({id, g}).second) continue;
+      const std::string values = is_field(id) ? field_group(id, g, slot_of(fields_.at(id).load)) : unpacked(id, g, slot_of(id));
+      main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
     }
     for (std::size_t i : body.stores) {
       if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
@@ -296,7 +297,7 @@ void Rows::call(const Pass& pass, const Body& body, Scope& scope, int element) {
   };
   for (const std::string& name : body.coordinates) add(name == "j" ? fmt::format("{}u", element) : name);
   for (ValueId id : body.feeds) {
-    if (is_vector(id)) {
+    if (is_vector(id) || is_field(id)) {
       add(element_of(group_name(id, g), element % group_, group_));
     } else if (is_scan(id)) {
       add(fmt::format("{}[{}]", value_names_[id], element));

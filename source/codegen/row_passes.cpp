@@ -62,7 +62,7 @@ void Rows::finish_body(const Pass& pass, Body& body, const std::vector<bool>& ne
   std::vector<bool> inside(loops_.values.size(), false);
   for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
     if (!used[id] || !needed[id] || is_literal(id)) continue;
-    const bool given = is_vector(id) || !varies(id) || (is_scan(id) && pass.waits);
+    const bool given = is_vector(id) || is_field(id) || !varies(id) || (is_scan(id) && pass.waits);
     // A product that is part of a sum is computed where the sum is.
     inside[id] = !given;
     if (given && !is_contracted(id)) continue;

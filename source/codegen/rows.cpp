@@ -34,6 +34,12 @@ Result<Draft> Rows::run() {
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)), "workgroups in one row of the dispatch");
   find_products();
   find_folded_products();
+  if (!schedule_.vector_rows) {
+    Scope element;
+    set_row_axes(element, false);
+    set_column_axes(element, true);
+    find_fields(element, kElement);
+  }
   row_scope_.out = &main_;
   row_scope_.axis_names = {{kRow, "row"}};
   set_row_axes(row_scope_, false);
@@ -67,6 +73,7 @@ void Rows::begin() {
     main_.line("uint column_lane = lane % {}u;", lanes);
     main_.line("uint row = workgroup * {}u + lane / {}u;", rows, lanes);
   }
+  write_field_functions();
   main_.line("bool inside = row < {};", rows_);
   main_.line("row = min(row, {} - 1u);", rows_);
   if (schedule_.trips == 1 && !split_) main_.line("uint column = {};", column_of("column_lane"));

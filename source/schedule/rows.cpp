@@ -240,7 +240,18 @@ bool has_room_for_partials(const Loops& loops, const Target& target) {
 }
 
 /// Few rows of many columns are shared by several workgroups.
-void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
+/// Bytes that a lane loads as vectors for an item.
+std::int64_t vector_bytes_of_item(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load || schedule.loads[i].kind != AccessKind::vector || !loops.per_element(value)) continue;
+    bytes += schedule.elements_per_item / schedule.loads[i].repeat * size_of(graph.node(value.node).type.dtype);
+  }
+  return bytes;
+}
+
+void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
   const std::int64_t groups = ceil_div(schedule.row_items, schedule.row_lanes);
   schedule.parts = 1;
   const std::int64_t wanted = target.type == DeviceType::cpu ? 8 : kWorkgroupsWanted;
@@ -259,6 +270,9 @@ void choose_parts(const Loops& loops, const Target& target, const Tuning& tuning
   schedule.items_in_flight = 1;
   const std::int64_t own = ceil_div(schedule.trips, schedule.parts);
   if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4) schedule.items_in_flight = own < 8 ? 2 : schedule.elements_per_item > 1 ? 4 : 8;
+  // Items of several rows are that much by themselves: 16 bytes of each of four rows of int4, and 64 of the vector (H200: 46 us, 48 with two).
+  constexpr std::int64_t kManyBytes = 128;
+  if (vector_bytes_of_item(graph, loops, schedule) >= kManyBytes) schedule.items_in_flight = 1;
   schedule.items_in_flight = tuning.items_in_flight.value_or(schedule.items_in_flight);
   // Where lanes are too few to keep the promise of numerics.hpp: with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
@@ -333,7 +347,7 @@ bool has_overlapping_windows(const Loops& loops, const Target& target) {
   });
 }
 
-Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns) {
+Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns, int wider) {
   Schedule schedule;
   schedule.kind = Template::rows;
   schedule.merged_columns = merged_columns;
@@ -345,8 +359,9 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
   schedule.vector_rows = bytes_along(graph, loops, last_row) > bytes_along(graph, loops, last_column) || (last_row >= 0 && has_overlapping_windows(loops, target));
   schedule.vector_axis = schedule.vector_rows ? last_row : last_column;
   schedule.elements_per_item = item_elements(graph, loops, schedule.vector_axis, !schedule.vector_rows && counts.columns == 1, tuning);
-  const int count = schedule.elements_per_item;
   const std::int64_t size = loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size;
+  if (!schedule.vector_rows && size % (schedule.elements_per_item * wider) == 0) schedule.elements_per_item *= wider;
+  const int count = schedule.elements_per_item;
   schedule.exact = size % count == 0;
   schedule.row_items = schedule.vector_rows ? loops.row_count() / count : loops.row_count();
   schedule.column_items = schedule.vector_rows ? loops.column_count() : ceil_div(loops.column_count(), count);
@@ -358,7 +373,7 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
     if (by_element && schedule.exact && is_shiftable(graph, loops, value, schedule.vector_axis, schedule.elements_per_item)) schedule.loads[i] = {AccessKind::shifted, 4};
   }
   choose_lanes(graph, loops, target, tuning, schedule);
-  choose_parts(loops, target, tuning, schedule);
+  choose_parts(graph, loops, target, tuning, schedule);
   const Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;
   choose_memory(graph, staged, schedule);
   while (schedule.shared_bytes > target.caps.shared_memory_bytes && schedule.column_lanes > 1) {
@@ -384,13 +399,14 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
 
 namespace {
 
-Result<Schedule> best_as_counted(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns) {
-  VKF_TRY(chosen, with_loops(graph, loops, target, tuning, merged_columns));
+/// The innermost `merged_columns` column axes are one; items of `wider` times as many elements as one load of the smallest dtype has.
+Result<Schedule> best_as_counted(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns, int wider) {
+  VKF_TRY(chosen, with_loops(graph, loops, target, tuning, merged_columns, wider));
   // A row that stays in registers is read once as it is. Otherwise two folds in one pass save a pass, and if that is
   // the only one, nothing need stay anywhere.
   const auto paired = tuning.online.value_or(true) ? segment::with_online_folds(graph, loops) : std::nullopt;
   if (!paired || (chosen.persistent && !tuning.online && paired->passes > 1)) return chosen;
-  VKF_TRY(online, with_loops(graph, *paired, target, tuning, merged_columns));
+  VKF_TRY(online, with_loops(graph, *paired, target, tuning, merged_columns, wider));
   online.online = true;
   const bool forced = tuning.online.value_or(false);
   const bool alone = online.passes == 1 && target.type != DeviceType::cpu;
@@ -400,6 +416,15 @@ Result<Schedule> best_as_counted(const ir::Graph& graph, const Loops& loops, con
 /// Whether a load moves vectors of which each element serves several neighbours.
 bool repeats_elements(const Schedule& schedule) {
   return std::any_of(schedule.loads.begin(), schedule.loads.end(), [](const AccessPlan& plan) { return plan.repeat > 1; });
+}
+
+/// Whether all of an item's such elements are one vector.
+bool loads_in_one(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  for (std::size_t i = 0; i < schedule.loads.size(); ++i) {
+    const AccessPlan& plan = schedule.loads[i];
+    if (plan.repeat > 1 && schedule.elements_per_item / plan.repeat * size_of(graph.node(loops.values[i].node).type.dtype) > plan.vector_bytes) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -453,12 +478,16 @@ Loops merge_columns(const Loops& loops, int count) {
 namespace {
 
 Result<Schedule> best_of_counts(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
-  VKF_TRY(chosen, best_as_counted(graph, loops, target, tuning, 1));
+  VKF_TRY(chosen, best_as_counted(graph, loops, target, tuning, 1, 1));
   if (count_axes(loops).columns < 2 || chosen.vector_rows || loops.keys() != 0 || loops.inner() != 0) return chosen;
   // Where an element of memory is several columns, as a byte is two integers, the innermost axis counts these alone: items want
   // the next axis as well.
-  auto merged = best_as_counted(graph, merge_columns(loops, 2), target, tuning, 2);
-  if (merged && !merged->vector_rows && repeats_elements(*merged) && merged->elements_per_item > chosen.elements_per_item) return merged;
+  // Such memory is loaded 16 bytes at a time, however many elements that is.
+  for (const int wider : {2, 1}) {
+    auto merged = best_as_counted(graph, merge_columns(loops, 2), target, tuning, 2, wider);
+    if (!merged || merged->vector_rows || !repeats_elements(*merged) || merged->elements_per_item <= chosen.elements_per_item) continue;
+    if (wider == 1 || loads_in_one(graph, loops, *merged)) return merged;
+  }
   return chosen;
 }
 

@@ -1,0 +1,190 @@
+// Whole numbers that are some bits of a loaded byte, made floats by their bits. Put among the low bits of a large power of two they need no
+// conversion, and nothing shifts them down: one bitwise instruction and one difference for each, where GPUs do few of the former at a time.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <functional>
+
+#include "codegen/emitter.hpp"
+
+namespace vkfuse::codegen {
+
+using schedule::AccessKind;
+
+namespace {
+
+constexpr int kFraction = 23;                          // bits of an f32 below its leading one
+constexpr std::int64_t kMostOffset = std::int64_t{1} << 20;  // the difference stays exact
+
+std::string float_literal(double value, const Dialect& dialect) {
+  const auto single = static_cast<float>(value);
+  return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect);
+}
+
+/// "uvec4(a, b, c, d)", or the one scalar.
+std::string vector_of(const char* type, const std::vector<std::string>& values) {
+  return values.size() == 1 ? values.front() : fmt::format("{}{}({})", type, values.size(), fmt::join(values, ", "));
+}
+
+}  // namespace
+
+/// Of an integer, where it is ((byte >> shift) & mask ^ flip) + offset.
+std::optional<Emitter::Field> Emitter::field_of(ValueId id) const {
+  const Value& value = loops_.values[id];
+  const DType type = dtype_of(value);
+  if (!is_integer(type) || size_of(type) > 4) return std::nullopt;
+  if (value.kind == Value::Kind::load) {
+    if (size_of(type) != 1 || schedule_.loads[id].kind != AccessKind::vector || !value.data.empty()) return std::nullopt;
+    Field field;
+    field.load = id;
+    if (is_signed_integer(type)) {
+      field.flip = 0x80;
+      field.offset = -0x80;
+    }
+    return field;
+  }
+  if (value.kind != Value::Kind::compute) return std::nullopt;
+  const ops::OpRow& op = ops::element_row(*graph_.node(value.node).op);
+  std::optional<Field> field = field_of(value.operands[0]);
+  if (!field || wraps(value)) return std::nullopt;
+  if (op.name == "cast") return field;
+  if (value.operands.size() != 2) return std::nullopt;
+  const ValueId other = value.operands[1];
+  if (op.name == "shift_right") {
+    if (field->mask != 0xff || field->flip != 0 || field->shift) return std::nullopt;
+    field->shift = other;
+    return field;
+  }
+  const auto* constant = is_literal(other) ? std::get_if<ir::ConstantPayload>(&graph_.node(loops_.values[other].node).payload) : nullptr;
+  if (constant == nullptr) return std::nullopt;
+  const std::int64_t number = ir::decode_int(dtype_of(loops_.values[other]), constant->bytes->data());
+  const bool raw = field->offset == 0;
+  if (op.name == "bit_and" && raw && field->flip == 0 && number >= 0) {
+    field->mask &= static_cast<std::uint32_t>(number);
+  } else if (op.name == "bit_xor" && raw && number >= 0 && number <= 0xff) {
+    field->flip ^= static_cast<std::uint32_t>(number);
+  } else if ((op.name == "add" || op.name == "sub") && std::abs(number) < kMostOffset) {
+    field->offset += op.name == "add" ? number : -number;
+  } else {
+    return std::nullopt;
+  }
+  return std::abs(field->offset) < kMostOffset ? field : std::nullopt;
+}
+
+/// What an integer is at one element of every item, where it depends on nothing else.
+std::optional<std::int64_t> Emitter::number_at(const Scope& scope, ValueId id, index::AxisId element_axis, int element) const {
+  const Value& value = loops_.values[id];
+  const ir::Node& node = graph_.node(value.node);
+  if (!is_integer(dtype_of(value)) || size_of(dtype_of(value)) > 4) return std::nullopt;
+  if (is_literal(id)) {
+    const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload);
+    if (constant == nullptr) return std::nullopt;
+    return ir::decode_int(dtype_of(value), constant->bytes->data());
+  }
+  if (value.kind == Value::Kind::position && !std::holds_alternative<ir::RandomPayload>(node.payload)) {
+    const index::Expr at = index::substitute(in_scope(scope, value.offset), {{element_axis, index::Expr(element)}});
+    if (!at.is_constant()) return std::nullopt;
+    return at.constant();
+  }
+  if (value.kind != Value::Kind::compute || wraps(value)) return std::nullopt;
+  std::vector<std::int64_t> numbers;
+  for (ValueId operand : value.operands) {
+    const auto number = number_at(scope, operand, element_axis, element);
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
+  }
+  const std::string_view op = ops::element_row(*node.op).name;
+  if (op == "cast") return numbers[0];
+  if (numbers.size() != 2) return std::nullopt;
+  if (op == "add") return numbers[0] + numbers[1];
+  if (op == "sub") return numbers[0] - numbers[1];
+  if (op == "mul") return numbers[0] * numbers[1];
+  return std::nullopt;
+}
+
+/// Where the float of each of an item's elements comes from; nothing where that is not the same for all items.
+std::vector<Emitter::FieldElement> Emitter::field_elements(const Field& field, const Scope& scope, index::AxisId element_axis) const {
+  const int repeat = schedule_.loads[field.load].repeat;
+  std::vector<FieldElement> elements;
+  int lowest = 32;  // that is among the bits of the exponent
+  for (int e = 0; e < elements_; ++e) {
+    const auto shift = field.shift ? number_at(scope, *field.shift, element_axis, e) : 0;
+    const std::uint32_t mask = shift && *shift >= 0 && *shift < 8 ? field.mask & (0xffU >> *shift) : 0;
+    if (mask == 0) return {};
+    elements.push_back({e / repeat / 4, e / repeat % 4 * 8 + static_cast<int>(*shift), 0, mask});
+    if (elements.back().place + std::bit_width(mask | field.flip) > kFraction) lowest = std::min(lowest, elements.back().place);
+  }
+  for (FieldElement& element : elements) {
+    if (element.place < lowest) continue;
+    element.down = lowest;
+    element.place -= lowest;
+  }
+  return elements;
+}
+
+void Emitter::find_fields(const Scope& scope, index::AxisId element_axis) {
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const Value& value = loops_.values[id];
+    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->name != "cast" || !loops_.per_element(value)) continue;
+    const DType type = dtype_of(value);
+    const auto range = range_of(value.operands[0]);
+    const std::int64_t exact = type == DType::f16 ? 2048 : type == DType::bf16 ? 256 : type == DType::f32 ? 1 << 24 : 0;  // every integer up to it
+    if (!range || range->low < -exact || range->high > exact) continue;
+    const std::optional<Field> field = field_of(value.operands[0]);
+    if (!field) continue;
+    std::vector<FieldElement> elements = field_elements(*field, scope, element_axis);
+    if (elements.empty()) continue;
+    Field& found = fields_[id] = *field;
+    found.elements = std::move(elements);
+  }
+}
+
+/// The function that takes a group's numbers out of their word, and the constant that it is given: written once for all that are alike.
+void Emitter::write_field_functions() {
+  const std::string uints = group_ == 1 ? "uint" : fmt::format("uvec{}", group_), floats = group_ == 1 ? "float" : fmt::format("vec{}", group_);
+  std::map<std::string, FieldGroup> written;
+  for (auto& [id, field] : fields_) {
+    for (int g = 0; g < groups_; ++g) {
+      std::vector<std::string> words, masks, bits, differences;
+      for (int e = g * group_; e < (g + 1) * group_; ++e) {
+        const FieldElement& element = field.elements[static_cast<std::size_t>(e)];
+        words.push_back(element.down == 0 ? "word" : fmt::format("word >> {}u", element.down));
+        masks.push_back(fmt::format("0x{:x}u", element.mask << element.place));
+        bits.push_back(fmt::format("0x{:08x}u", (static_cast<std::uint32_t>(127 + kFraction - element.place) << kFraction) | (field.flip << element.place)));
+        differences.push_back(float_literal(static_cast<double>(std::int64_t{1} << (kFraction - element.place)) - static_cast<double>(field.offset), dialect_));
+      }
+      const bool alike = std::adjacent_find(words.begin(), words.end(), std::not_equal_to<>()) == words.end();
+      if (alike) words.resize(1);
+      const std::string text = fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints, fmt::join(words, ", "), vector_of("uvec", masks), vector_of("vec", differences));
+      FieldGroup& group = written[text + vector_of("uvec", bits)];
+      if (group.function.empty()) {
+        group = {unique("field_values"), unique("field_bits")};
+        if (written.size() == 1) {
+          functions_.line("// Numbers of a few bits become floats among the low bits of powers of 2. The driver is not to know these: with two constants that");
+          functions_.line("// it knows, an `and` and an `xor` are two instructions.");
+          main_.line("// Powers of 2, and what of the numbers is flipped.");
+        }
+        functions_.open("{} {}(uint word, {} bits) {{", floats, group.function, uints);
+        functions_.line("precise {} values = {};", floats, text);
+        functions_.line("return values;");
+        functions_.close();
+        functions_.blank();
+        main_.line("{} {} = {} ^ {};", uints, group.bits, vector_of("uvec", bits), hidden_bit_);
+      }
+      field.groups.push_back(group);
+    }
+  }
+}
+
+std::string Emitter::field_group(ValueId id, int group, const std::string& slot) const {
+  const Field& field = fields_.at(id);
+  const int vector_words = schedule_.loads[field.load].vector_bytes / 4;
+  const int word = field.elements[static_cast<std::size_t>(group * group_)].word;  // of bytes, a group is in one word
+  const std::string raw = raw_name(field.load, word / vector_words) + slot;
+  const FieldGroup& text = field.groups[static_cast<std::size_t>(group)];
+  return fmt::format("{}({}, {})", text.function, vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]), text.bits);
+}
+
+}  // namespace vkfuse::codegen
