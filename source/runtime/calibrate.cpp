@@ -4,14 +4,11 @@
 #include <bit>
 #include <cstring>
 
-#include "runtime/context.hpp"
-#include "vulkan/command_buffer.hpp"
+#include "runtime/timer.hpp"
 
 namespace vkfuse::runtime {
 
 namespace {
-
-constexpr int kRuns = 5;  ///< of each kernel; the median counts
 
 constexpr const char* kCopy = R"(#version 450
 layout(local_size_x_id = 0) in;
@@ -67,16 +64,12 @@ class Calibration {
   }
 
   Result<CostModel> run() {
-    VKF_TRY(stamps, vulkan::TimestampPool::create(context_.device(), 2 * kRuns));
-    stamps_.emplace(std::move(stamps));
     // Beyond what caches hold, where the device has room for it and may bind it.
     const vulkan::DeviceInfo& info = context_.device()->info();
     const std::uint64_t room = std::min({info.device_memory() / 16, info.caps.storage_buffer_range, info.caps.max_allocation});
     const std::uint64_t bytes = std::bit_floor(std::clamp<std::uint64_t>(room, 16u << 20, 256u << 20));
-    VKF_TRY(from, vulkan::Buffer::create(context_.device(), bytes, vulkan::BufferKind::device));
-    VKF_TRY(to, vulkan::Buffer::create(context_.device(), bytes, vulkan::BufferKind::device));
-    from_.emplace(std::move(from));
-    to_.emplace(std::move(to));
+    VKF_TRY(timer, KernelTimer::create(context_, bytes));
+    const auto time = [&](const char* glsl, std::uint32_t workgroups, int times) { return timer.time({glsl, "calibration", workgroup_, workgroups, times}); };
     constexpr std::uint32_t kGroups = 1024;
     const double lanes = double{kGroups} * workgroup_;
     const auto copy_groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / 16 / workgroup_, 65535));
@@ -95,41 +88,8 @@ class Calibration {
   }
 
  private:
-  /// Microseconds of `times` dispatches one after the other, by the device's clock.
-  Result<double> time(const char* glsl, std::uint32_t workgroups, int times) {
-    VKF_TRY(pipeline, context_.words_pipeline(glsl, "calibration", workgroup_));
-    VKF_TRY(commands, vulkan::CommandBuffer::create(context_.device()));
-    VKF_CHECK_OK(commands.begin());
-    commands.reset_timestamps(*stamps_);
-    commands.bind(pipeline);
-    const vulkan::BufferRange ranges[] = {{&*from_, 0, 0}, {&*to_, 0, 0}};
-    commands.bind_buffers(ranges);
-    // The first run finds cold clocks and caches.
-    commands.dispatch(workgroups);
-    for (int run = 0; run < kRuns; ++run) {
-      commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
-      commands.write_timestamp(*stamps_, static_cast<std::uint32_t>(2 * run));
-      for (int i = 0; i < times; ++i) {
-        if (i > 0) commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
-        commands.dispatch(workgroups);
-      }
-      commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
-      commands.write_timestamp(*stamps_, static_cast<std::uint32_t>(2 * run + 1));
-    }
-    VKF_CHECK_OK(commands.end());
-    VKF_TRY(ticket, context_.device()->submit(commands));
-    VKF_CHECK_OK(ticket.wait());
-    VKF_TRY(at, stamps_->nanoseconds());
-    std::vector<double> spans;
-    for (std::size_t run = 0; run < kRuns; ++run) spans.push_back((at[2 * run + 1] - at[2 * run]) * 1e-3);
-    std::nth_element(spans.begin(), spans.begin() + kRuns / 2, spans.end());
-    return std::max(spans[kRuns / 2], 0.01);
-  }
-
   Context& context_;
   std::uint32_t workgroup_ = 0;
-  std::optional<vulkan::TimestampPool> stamps_;
-  std::optional<vulkan::Buffer> from_, to_;
 };
 
 /// Numbers that a planner can use, whatever a file or a clock said.

@@ -164,6 +164,10 @@ Result<std::vector<MatrixShape>> Context::tested_matrices() {
     } else if (kind.factors != DType::f16 || kind.sums != DType::f32) {  // those are the test of T4 itself
       VKF_TRY(found, self_test_matrices(*this, *shape));
       wrong = found;
+      if (wrong.empty()) {
+        VKF_TRY(slow, compare_matrices(*this, *shape));
+        wrong = slow;
+      }
       if (!wrong.empty()) log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}", name_of(kind.factors), base_.name, wrong));
     }
     if (wrong.empty()) passed.push_back(*shape);
@@ -269,7 +273,12 @@ Result<std::string> Context::missing(Rung rung) {
   if (reason.empty() && rung != Rung::t0) {
     VKF_TRY(wrong, self_test(*this, rung));
     reason = wrong;
-    if (!wrong.empty()) log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(rung), base_.name, wrong));
+    if (reason.empty() && (rung == Rung::t3 || rung == Rung::t4)) {
+      auto slow = rung == Rung::t3 ? compare_dots(*this) : compare_matrices(*this, *matrix_of(caps, DType::f16, DType::f32));
+      if (!slow) return slow.error();
+      reason = *slow;
+    }
+    if (!reason.empty()) log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(rung), base_.name, reason));
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   missing_[rung] = reason;

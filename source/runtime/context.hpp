@@ -149,4 +149,13 @@ Result<std::string> self_test_matrices(Context& context, const MatrixShape& shap
 /// The same of tiles of `dtype` that a workgroup multiplies as one.
 Result<std::string> self_test_whole_tiles(Context& context, DType dtype);
 
+/// What is wrong with a rung's speed, measured once a device and driver: empty where it multiplies at least as fast as lanes do without it, or
+/// where nothing can be measured.
+Result<std::string> compare_dots(Context& context);
+Result<std::string> compare_matrices(Context& context, const MatrixShape& shape);
+/// 10^9 multiply-adds of bytes in a second; nothing where they cannot be measured.
+Result<std::optional<double>> rate_of_dots(Context& context);
+/// The sentence for two rates in 10^9 multiply-adds a second, or nothing.
+std::string slower_than_lanes(double rate, double lanes);
+
 }  // namespace vkfuse::runtime

@@ -62,5 +62,36 @@ TEST_F(Calibrate, IsNotUsedOnCpusOrWhereItIsSwitchedOff) {
   EXPECT_EQ(must(context->costs()).has_value(), context->device()->info().type != DeviceType::cpu);
 }
 
+// Rates of rungs, which are compared with what lanes do.
+
+TEST_F(Calibrate, RatesAreMeasuredOnceToo) {
+  const auto first = must(Context::open(options_));
+  if (!must(first->target({{Rung::t3}})).has(Rung::t3)) GTEST_SKIP() << must(first->missing(Rung::t3));
+  const auto measured = must(rate_of_dots(*first));
+  ASSERT_TRUE(measured);
+  EXPECT_GT(*measured, 0.01);
+  const auto second = must(Context::open(options_));
+  EXPECT_EQ(must(rate_of_dots(*second)), measured) << "a second measurement would differ in some digit";
+}
+
+TEST(Rates, AreWorthItWhereLanesAreNotFaster) {
+  EXPECT_EQ(slower_than_lanes(30000, 30000), "");
+  EXPECT_EQ(slower_than_lanes(900, 30000), "It is slower than without: 900 G multiply-adds/s, and 30000 of lanes.");
+}
+
+TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {
+  const auto honest = must(Context::open(options_));
+  if (!must(honest->costs())) GTEST_SKIP() << "costs are not measured on CPU drivers, which have no rung to compare then";
+  for (const Rung rung : {Rung::t3, Rung::t4}) {
+    ASSERT_EQ(must(honest->missing(rung)), "");
+    const vulkan::DeviceInfo& info = honest->device()->info();
+    const double slow = 1;
+    const std::string key = fmt::format("rate of {} {} {}", rung == Rung::t3 ? "T3" : "T4, f16 and f32", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
+    honest->store().save(store::Kind::costs, key, std::as_bytes(std::span(&slow, 1)));
+    const auto told = must(Context::open(options_));
+    EXPECT_EQ(must(told->missing(rung)).rfind("It is slower than without: 1 G multiply-adds/s", 0), 0U) << must(told->missing(rung));
+  }
+}
+
 }  // namespace
 }  // namespace vkfuse::runtime

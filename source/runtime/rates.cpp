@@ -1,0 +1,127 @@
+// How fast the open device multiplies bytes and matrices, measured once and kept in the store: what is slower than the multiply-adds of
+// lanes is not used.
+#include <cmath>
+#include <cstring>
+
+#include "codegen/components.hpp"
+#include "runtime/timer.hpp"
+
+namespace vkfuse::runtime {
+
+namespace {
+
+struct Products {
+  Timed kernel;
+  double of_workgroup = 0;  ///< multiply-adds
+};
+
+/// Multiply-adds in a nanosecond; nothing where they cannot be measured.
+Result<std::optional<double>> rate(Context& context, const Products& products, double launch_us) {
+  const vulkan::DeviceInfo& info = context.device()->info();
+  const std::string key = fmt::format("{} {} {}", products.kernel.name, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
+  double rate = 0;
+  const auto is_sane = [](double value) { return std::isfinite(value) && value > 1e-3 && value < 1e8; };
+  if (const auto kept = context.store().load(store::Kind::costs, key); kept && kept->size() == sizeof rate) {
+    std::memcpy(&rate, kept->data(), sizeof rate);
+    if (is_sane(rate)) return std::optional(rate);
+  }
+  const auto measured = [&]() -> Result<double> {
+    VKF_TRY(timer, KernelTimer::create(context, std::uint64_t{products.kernel.workgroups} * products.kernel.workgroup * 4));
+    return timer.time(products.kernel);
+  }();
+  if (!measured) {
+    if (measured.error().code == ErrorCode::device_lost) return measured.error();
+    return std::optional<double>();
+  }
+  rate = products.of_workgroup * products.kernel.workgroups / std::max(*measured - launch_us, *measured / 4) * 1e-3;
+  if (!is_sane(rate)) return std::optional<double>();
+  context.store().save(store::Kind::costs, key, std::as_bytes(std::span(&rate, 1)));
+  return std::optional(rate);
+}
+
+Products dots(std::uint32_t workgroup) {
+  constexpr int kSteps = 256, kChains = 8;
+  std::string chains, steps, sum;
+  for (int i = 0; i < kChains; ++i) {
+    chains += fmt::format("  int s{0} = b + {0};\n", i);
+    steps += fmt::format("    s{0} += i8x4_dot(s{0}, b, 0);\n", i);
+    sum += fmt::format("{}s{}", i == 0 ? "" : " + ", i);
+  }
+  return {{fmt::format(R"(#version 450
+#extension GL_EXT_spirv_intrinsics : require
+layout(local_size_x_id = 0) in;
+{}
+layout(set = 0, binding = 0) readonly buffer In {{ int w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ int w[]; }} y;
+void main() {{
+  uint i = gl_GlobalInvocationID.x;
+  int b = x.w[i];
+{}  for (int k = 0; k < {}; ++k) {{
+{}  }}
+  y.w[i] = {};
+}}
+)",
+                       codegen::kDotOfBytes, chains, kSteps, steps, sum),
+           "rate of T3", workgroup, 1024},
+          4.0 * kSteps * kChains * workgroup};
+}
+
+/// Chains of products that stay in registers.
+Products matrices(const MatrixShape& shape, std::uint32_t subgroup) {
+  constexpr int kSteps = 128, kChains = 4;
+  const bool floats = is_float(shape.c);
+  return {{fmt::format(R"(#version 450
+#extension {extension} : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In {{ uint w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ uint w[]; }} y;
+shared {four} sums[{fours}];
+void main() {{
+  {number} one = {number}(x.w[gl_WorkGroupID.x] & 3u);
+  coopmat<{factor}, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> a = coopmat<{factor}, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA>({factor}(one));
+  coopmat<{factor}, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB> b = coopmat<{factor}, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB>({factor}(one));
+  coopmat<{total}, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> sum[{chains}];
+  [[unroll]] for (int i = 0; i < {chains}; ++i) sum[i] = coopmat<{total}, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>({total}(i));
+  for (int k = 0; k < {steps}; ++k) {{
+    [[unroll]] for (int i = 0; i < {chains}; ++i) sum[i] = coopMatMulAdd(a, b, sum[i]);
+  }}
+  [[unroll]] for (int i = 1; i < {chains}; ++i) sum[0] = sum[0] + sum[i];
+  coopMatStore({stored}, sums, 0, {n} / 4, gl_CooperativeMatrixLayoutRowMajor);
+  barrier();
+  uint lane = gl_LocalInvocationID.x;
+  y.w[gl_WorkGroupID.x * {lanes}u + lane] = {bits}(sums[lane % {fours}u].x);
+}}
+)",
+                       fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k), fmt::arg("steps", kSteps), fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
+                       fmt::arg("extension", fmt::format("{} : require\n#extension GL_EXT_control_flow_attributes", codegen::component_extension(shape.a))), fmt::arg("factor", codegen::component(shape.a)),
+                       fmt::arg("total", codegen::component(shape.c)), fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("fours", shape.m * shape.n / 4),
+                       fmt::arg("number", is_float(shape.a) ? "float" : "int"), fmt::arg("bits", floats ? "floatBitsToUint" : "uint"),
+                       fmt::arg("stored", shape.c == DType::f16 ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum[0])", shape.m, shape.n) : "sum[0]")),
+           fmt::format("rate of T4, {} and {}", name_of(shape.a), name_of(shape.c)), subgroup, 1024, 1, subgroup},
+          double{kSteps} * kChains * shape.m * shape.n * shape.k};
+}
+
+Products dots(const Caps& caps) { return dots(std::min({256u, caps.max_invocations, caps.max_workgroup_x})); }
+
+Result<std::string> compare(Context& context, const Products& products) {
+  VKF_TRY(costs, context.costs());
+  if (!costs) return std::string();
+  VKF_TRY(measured, rate(context, products, costs->launch_us));
+  return measured ? slower_than_lanes(*measured, costs->gflops) : std::string();
+}
+
+}  // namespace
+
+std::string slower_than_lanes(double rate, double lanes) {
+  return rate < lanes ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} of lanes.", rate, lanes) : "";
+}
+
+Result<std::optional<double>> rate_of_dots(Context& context) { return rate(context, dots(context.caps()), 0); }
+
+Result<std::string> compare_dots(Context& context) { return compare(context, dots(context.caps())); }
+
+Result<std::string> compare_matrices(Context& context, const MatrixShape& shape) { return compare(context, matrices(shape, context.caps().subgroup_size)); }
+
+}  // namespace vkfuse::runtime
