@@ -34,8 +34,6 @@ int widest_item(const Widths& widths, const Tuning& tuning);
 /// product of the sizes before it.
 std::vector<int> memory_order(const segment::Loops& loops, const index::Expr& offset);
 
-/// Of all loops that one invocation goes through: how many the driver goes through before it leaves them.
-std::int64_t most_iterations(const Target& target);
 /// Of a tile's steps along its sum, each of so many products and what fills the tile.
 std::int64_t iterations_along(std::int64_t steps, int depth);
 
