@@ -92,6 +92,8 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops
 /// Nothing where there is no softmax whose weights are multiplied and added up. The loops have been through
 /// with_factors_after_sums and with_online_folds.
 std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums);
+/// The tiles of attention that matrix units may fill.
+std::vector<AttentionForm> unit_attention_forms();
 /// A kernel of the user's.
 Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops, const Target& target);
 /// Nothing where no load runs along another axis than the stores.
