@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 
 #include "api/program.hpp"
@@ -98,6 +99,12 @@ void Executable::State::tune_later(const SymbolValues& symbols) {
   if (background.budget_ms <= 0) return;
   std::call_once(begun, [&] {
     const auto search = [this, symbols] {
+      // One search at a time on a device: two would measure each other.
+      std::unique_lock<std::mutex> turn(program->context()->searching(), std::defer_lock);
+      while (!turn.try_lock()) {
+        if (stop) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
       // Nobody waits for it: what goes wrong leaves the kernels as they are.
       const auto done = api::guarded([&]() -> Result<TuneProgress> { return runtime::tune(*program, symbols, background); });
       static_cast<void>(done);

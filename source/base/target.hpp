@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -106,6 +107,9 @@ struct Quirks {
   /// Folds 0*x and 0/x to 0 and x/0 to nothing in particular where the zero is a literal, even where
   /// the operation is `precise` and x is infinite or NaN (lavapipe).
   bool folds_nan_away = false;
+  /// Leaves all loops of an invocation when they have gone through so many iterations together, and goes on behind them without a
+  /// word (lavapipe).
+  std::int64_t leaves_loops_after = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Everything the scheduler and the code generator may know about a device.

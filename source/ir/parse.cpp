@@ -9,6 +9,15 @@ namespace vkfuse::ir {
 
 namespace {
 
+/// A text as an error quotes it: the beginning of one that is long, whole characters of UTF-8.
+std::string shown_part(std::string_view text) {
+  constexpr std::size_t kMostShown = 40;
+  if (text.size() <= kMostShown) return std::string(text);
+  std::size_t end = kMostShown - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
 /// One line, consumed from the left.
 class Line {
  public:
@@ -35,6 +44,8 @@ class Line {
   }
   [[nodiscard]] char peek() const { return rest_.empty() ? '\0' : rest_.front(); }
   [[nodiscard]] std::string_view rest() const { return rest_; }
+  /// The rest, as an error quotes it.
+  [[nodiscard]] std::string shown() const { return shown_part(rest_); }
 
   std::optional<std::string> quoted() {
     if (peek() != '"') return std::nullopt;
@@ -86,7 +97,7 @@ class Parser {
       text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
       ++number_;
       if (line.done()) continue;
-      if (closed) return fail("there is text after the closing brace: '{}'", line.rest());
+      if (closed) return fail("there is text after the closing brace: '{}'", line.shown());
       if (!opened) {
         VKF_CHECK_OK(header(line));
         opened = true;
@@ -95,7 +106,7 @@ class Parser {
       } else {
         VKF_CHECK_OK(statement(line));
       }
-      if (!line.done()) return fail("unexpected text '{}'", line.rest());
+      if (!line.done()) return fail("unexpected text '{}'", line.shown());
     }
     if (!closed) return fail("the graph ends without its closing brace{}", "");
     if (graph_.outputs().empty()) return fail("the graph '{}' has no outputs", graph_.name);
@@ -109,11 +120,11 @@ class Parser {
   }
 
   Result<void> header(Line& line) {
-    if (!line.accept("graph")) return fail("expected 'graph \"name\" {{', found '{}'", line.rest());
+    if (!line.accept("graph")) return fail("expected 'graph \"name\" {{', found '{}'", line.shown());
     auto name = line.quoted();
-    if (!name) return fail("expected a quoted graph name, found '{}'", line.rest());
+    if (!name) return fail("expected a quoted graph name, found '{}'", line.shown());
     graph_.name = *name;
-    if (!line.accept("{")) return fail("expected '{{' after the graph's name, found '{}'", line.rest());
+    if (!line.accept("{")) return fail("expected '{{' after the graph's name, found '{}'", line.shown());
     return {};
   }
 
@@ -121,19 +132,19 @@ class Parser {
     if (line.accept("%")) return node(line);
     if (line.accept("output ")) return output(line);
     if (line.accept("dim ")) return dim(line);
-    return fail("expected '%N = ...', 'output', 'dim' or '}}', found '{}'", line.rest());
+    return fail("expected '%N = ...', 'output', 'dim' or '}}', found '{}'", line.shown());
   }
 
   Result<void> key_of(Line& line, std::string_view key) {
     if (line.accept(std::string(key) + "=")) return {};
-    return fail("expected '{}=', found '{}'", key, line.rest());
+    return fail("expected '{}=', found '{}'", key, line.shown());
   }
 
   template <typename T>
   Result<T> whole(Line& line, std::string_view key) {
     const std::string token = line.word();
     const auto value = number<T>(token);
-    if (!value) return fail("'{}' is not a whole number in range for '{}'", token, key);
+    if (!value) return fail("'{}' is not a whole number in range for '{}'", shown_part(token), key);
     return *value;
   }
 
@@ -158,17 +169,17 @@ class Parser {
   }
 
   Result<NodeId> reference(Line& line) {
-    if (!line.accept("%")) return fail("expected a value '%N', found '{}'", line.rest());
+    if (!line.accept("%")) return fail("expected a value '%N', found '{}'", line.shown());
     const std::string token = line.word();
     const auto id = number<NodeId>(token);
-    if (!id || *id >= graph_.size()) return fail("'%{}' is not defined before this line", token);
+    if (!id || *id >= graph_.size()) return fail("'%{}' is not defined before this line", shown_part(token));
     return *id;
   }
 
   Result<void> output(Line& line) {
     const auto name = line.quoted();
-    if (!name) return fail("expected a quoted output name, found '{}'", line.rest());
-    if (!line.accept("=")) return fail("expected '=' after the output's name, found '{}'", line.rest());
+    if (!name) return fail("expected a quoted output name, found '{}'", line.shown());
+    if (!line.accept("=")) return fail("expected '=' after the output's name, found '{}'", line.shown());
     VKF_TRY(value, reference(line));
     auto added = graph_.add_output(*name, value);
     if (!added) return located(std::move(added).error());
@@ -183,11 +194,11 @@ class Parser {
   Result<void> node(Line& line) {
     const std::string id_token = line.word();
     const auto id = number<NodeId>(id_token);
-    if (!id || *id != graph_.size()) return fail("expected '%{}', found '%{}'", graph_.size(), id_token);
-    if (!line.accept("=")) return fail("expected '=' after '%{}'", id_token);
+    if (!id || *id != graph_.size()) return fail("expected '%{}', found '%{}'", graph_.size(), shown_part(id_token));
+    if (!line.accept("=")) return fail("expected '=' after '%{}'", shown_part(id_token));
     const std::string op_name = line.word();
     const ops::OpRow* op = ops::find(op_name);
-    if (op == nullptr) return fail("'{}' is not the name of an op", op_name);
+    if (op == nullptr) return fail("'{}' is not the name of an op", shown_part(op_name));
     auto added = body(line, *op);
     if (!added) return std::move(added).error();
     return {};
@@ -221,7 +232,7 @@ class Parser {
   Result<Payload> payload_of(Line& line, const ops::OpRow& op) {
     if (op.cls == ops::OpClass::input) {
       const auto quoted = line.quoted();
-      if (!quoted) return fail("expected a quoted input name, found '{}'", line.rest());
+      if (!quoted) return fail("expected a quoted input name, found '{}'", line.shown());
       return Payload(InputPayload{*quoted});
     }
     Payload payload = NoPayload{};
@@ -246,11 +257,11 @@ class Parser {
   template <typename T>
   Result<void> read_attribute(Line& line, std::string_view key, std::vector<T>& list) {
     VKF_CHECK_OK(key_of(line, key));
-    if (!line.accept("[")) return fail("expected a list '[...]' for '{}', found '{}'", key, line.rest());
+    if (!line.accept("[")) return fail("expected a list '[...]' for '{}', found '{}'", key, line.shown());
     while (!line.accept("]")) {
       VKF_TRY(number, whole<T>(line, key));
       list.push_back(number);
-      if (!line.accept(",") && line.peek() != ']') return fail("expected ',' or ']' in the list '{}', found '{}'", key, line.rest());
+      if (!line.accept(",") && line.peek() != ']') return fail("expected ',' or ']' in the list '{}', found '{}'", key, line.shown());
     }
     return {};
   }
@@ -258,7 +269,7 @@ class Parser {
   Result<void> read_attribute(Line& line, std::string_view key, bool& value) {
     VKF_CHECK_OK(key_of(line, key));
     const std::string token = line.word();
-    if (token != "true" && token != "false") return fail("expected true or false for '{}', found '{}'", key, token);
+    if (token != "true" && token != "false") return fail("expected true or false for '{}', found '{}'", key, shown_part(token));
     value = token == "true";
     return {};
   }
@@ -266,7 +277,7 @@ class Parser {
   Result<void> read_attribute(Line& line, std::string_view key, std::string& value) {
     VKF_CHECK_OK(key_of(line, key));
     auto text = line.quoted();
-    if (!text) return fail("expected quoted text for '{}', found '{}'", key, line.rest());
+    if (!text) return fail("expected quoted text for '{}', found '{}'", key, line.shown());
     value = *std::move(text);
     return {};
   }
@@ -275,7 +286,7 @@ class Parser {
     VKF_CHECK_OK(key_of(line, key));
     const std::string token = line.word();
     const auto mode = scatter_mode_named(token);
-    if (!mode) return fail("'{}' is not a mode of scatter: set, add, mul, max or min", token);
+    if (!mode) return fail("'{}' is not a mode of scatter: set, add, mul, max or min", shown_part(token));
     value = *mode;
     return {};
   }
@@ -290,16 +301,16 @@ class Parser {
   }
 
   Result<TensorType> type_of(Line& line) {
-    if (!line.accept(":")) return fail("expected ': type', found '{}'", line.rest());
+    if (!line.accept(":")) return fail("expected ': type', found '{}'", line.shown());
     const std::string token = line.word();
     const auto dtype = dtype_named(token);
-    if (!dtype) return fail("'{}' is not a dtype", token);
-    if (!line.accept("[")) return fail("expected a shape '[...]', found '{}'", line.rest());
+    if (!dtype) return fail("'{}' is not a dtype", shown_part(token));
+    if (!line.accept("[")) return fail("expected a shape '[...]', found '{}'", line.shown());
     Shape shape;
     while (!line.accept("]")) {
       VKF_TRY(one, dimension(line));
       shape.push_back(one);
-      if (!line.accept(",") && line.peek() != ']') return fail("expected ',' or ']' in a shape, found '{}'", line.rest());
+      if (!line.accept(",") && line.peek() != ']') return fail("expected ',' or ']' in a shape, found '{}'", line.shown());
     }
     return TensorType{*dtype, std::move(shape)};
   }
@@ -308,20 +319,20 @@ class Parser {
   Result<std::string> symbol(Line& line) {
     if (line.peek() != '"') return line.word();
     auto name = line.quoted();
-    if (!name) return fail("expected a closing quote in '{}'", line.rest());
+    if (!name) return fail("expected a closing quote in '{}'", line.shown());
     return *std::move(name);
   }
 
   Result<Dim> dimension(Line& line) {
     const bool quoted = line.peek() == '"';
     VKF_TRY(token, symbol(line));
-    if (!quoted && token.empty()) return fail("expected a dimension or ']', found '{}'", line.rest());
+    if (!quoted && token.empty()) return fail("expected a dimension or ']', found '{}'", line.shown());
     if (quoted || std::isalpha(static_cast<unsigned char>(token.front())) != 0 || token.front() == '_') {
       const auto facts = facts_.find(token);
       return Dim::any(token, facts == facts_.end() ? DimFacts{} : facts->second);
     }
     const auto size = number<std::int64_t>(token);
-    if (!size || *size < 0) return fail("'{}' is not a dimension", token);
+    if (!size || *size < 0) return fail("'{}' is not a dimension", shown_part(token));
     return Dim(*size);
   }
 
@@ -338,11 +349,11 @@ class Parser {
       }
       return Bytes(bytes);
     }
-    if (!literal.starts_with("{") || !literal.ends_with("}")) return invalid("expected '{{...}}' or 0x..., found '{}'.", literal);
+    if (!literal.starts_with("{") || !literal.ends_with("}")) return invalid("expected '{{...}}' or 0x..., found '{}'.", shown_part(literal));
     Line list(literal.substr(1, literal.size() - 2));
     while (!list.done()) {
       VKF_CHECK_OK(element(list.word(), dtype, *bytes));
-      if (!list.accept(",") && !list.done()) return invalid("expected ',' in a constant, found '{}'.", list.rest());
+      if (!list.accept(",") && !list.done()) return invalid("expected ',' in a constant, found '{}'.", list.shown());
     }
     return Bytes(bytes);
   }
@@ -350,15 +361,15 @@ class Parser {
   static Result<void> element(const std::string& token, DType dtype, std::vector<std::byte>& bytes) {
     if (is_float(dtype)) {
       const auto value = number<double>(token);
-      if (!value) return invalid("'{}' is not a number.", token);
+      if (!value) return invalid("'{}' is not a number.", shown_part(token));
       encode(dtype, *value, bytes);
     } else if (dtype == DType::u64) {
       const auto value = number<std::uint64_t>(token);
-      if (!value) return invalid("'{}' is not a u64.", token);
+      if (!value) return invalid("'{}' is not a u64.", shown_part(token));
       encode_int(dtype, static_cast<std::int64_t>(*value), bytes);
     } else {
       const auto value = number<std::int64_t>(token);
-      if (!value || ops::wrap(dtype, *value) != *value) return invalid("'{}' is not a value of {}.", token, name_of(dtype));
+      if (!value || ops::wrap(dtype, *value) != *value) return invalid("'{}' is not a value of {}.", shown_part(token), name_of(dtype));
       encode_int(dtype, *value, bytes);
     }
     return {};

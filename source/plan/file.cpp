@@ -252,8 +252,8 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   if (narrow) graph = *std::move(narrow);
   // The plan may be of the graph whose norms have statistics in parts.
   if (graph_digest != digest_of(graph)) {
-    VKF_TRY(split, passes::split_rows(graph));
-    if (split && graph_digest == digest_of(*split)) graph = *std::move(split);
+    auto split = passes::split_rows(graph);
+    if (split && *split && graph_digest == digest_of(**split)) graph = **std::move(split);
   }
   if (graph_digest != digest_of(graph)) {
     return invalid("The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two differ.", name, nodes, graph.name, graph.size());

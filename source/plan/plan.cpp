@@ -36,8 +36,8 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   if (narrow) graph = *std::move(narrow);
   std::optional<ir::Graph> split;
   if (options.fusion && options.policy == partition::Policy::bytes && options.has(partition::Mechanism::statistics)) {
-    VKF_TRY(found, passes::split_rows(graph));
-    split = std::move(found);
+    // What cannot be taken apart is planned as it is.
+    if (auto found = passes::split_rows(graph)) split = *std::move(found);
   }
   VKF_TRY(plan, make_plan_as_is(std::move(graph), target, options));
   if (!split) return plan;

@@ -61,6 +61,14 @@ Result<std::shared_ptr<vulkan::Instance>> process_instance() {
   return kept;
 }
 
+Quirks quirks_of(const vulkan::DeviceInfo& info) {
+  Quirks quirks;
+  if (info.driver_name != "llvmpipe") return quirks;
+  quirks.folds_nan_away = true;
+  quirks.leaves_loops_after = 32'000;  // of 65,535, some of which count twice
+  return quirks;
+}
+
 }  // namespace
 
 Result<std::vector<vulkan::DeviceInfo>> Context::devices() {
@@ -101,7 +109,7 @@ Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> d
   context->base_.name = device->info().name;
   context->base_.type = device->info().type;
   context->base_.caps = caps;
-  context->base_.quirks.folds_nan_away = device->info().driver_name == "llvmpipe";
+  context->base_.quirks = quirks_of(device->info());
   const bool controls = context->shaders_->can_compile(spirv::GlslExtension::spirv_intrinsics);
   context->base_.caps.keep_nan_f32 = caps.keep_nan_f32 && controls;
   context->base_.caps.keep_nan_f64 = caps.keep_nan_f64 && controls;
@@ -146,37 +154,41 @@ Result<Target> Context::target(std::span<const Rung> wanted, std::span<const DTy
   return target;
 }
 
-/// Of the products that the device offers, those that T4 uses and that have passed its test.
-Result<std::vector<MatrixShape>> Context::tested_matrices() {
+Result<Context::MissingMatrices> Context::missing_matrices() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (matrices_) return *matrices_;
+    if (missing_matrices_) return *missing_matrices_;
   }
-  std::vector<MatrixShape> passed;
-  std::string text;
-  for (const MatrixKind& kind : kMatrixKinds) {
+  MissingMatrices missing;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const MatrixKind& kind = kMatrixKinds[i];
     const auto shape = matrix_of(base_.caps, kind.factors, kind.sums);
-    std::string wrong;
     if (!shape || (kind.factors == DType::bf16 && !base_.caps.matrix_bf16)) {
-      wrong = "not offered";
+      missing[i] = "not offered";
     } else if (kind.factors == DType::bf16 && !shaders_->can_compile(spirv::GlslExtension::bfloat16)) {
-      wrong = "the linked shaderc cannot compile GL_EXT_bfloat16";
+      missing[i] = "the linked shaderc cannot compile GL_EXT_bfloat16";
     } else if (kind.factors != DType::f16 || kind.sums != DType::f32) {  // those are the test of T4 itself
-      VKF_TRY(found, self_test_matrices(*this, *shape));
-      wrong = found;
+      VKF_TRY(wrong, self_test_matrices(*this, *shape));
+      missing[i] = wrong;
       if (wrong.empty()) {
         VKF_TRY(slow, compare_matrices(*this, *shape));
-        wrong = slow;
+        missing[i] = slow;
       }
-      if (!wrong.empty()) log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}", name_of(kind.factors), base_.name, wrong));
+      if (!missing[i].empty()) log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}", name_of(kind.factors), base_.name, missing[i]));
     }
-    if (wrong.empty()) passed.push_back(*shape);
-    const std::string size = shape ? fmt::format("{} x {} x {}", shape->m, shape->n, shape->k) : "";
-    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.factors), name_of(kind.sums), wrong.empty() ? size : wrong);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  matrices_ = passed;
-  matrices_text_ = text;
+  missing_matrices_ = missing;
+  return missing;
+}
+
+/// Of the products that the device offers, those that T4 uses and that have passed its test.
+Result<std::vector<MatrixShape>> Context::tested_matrices() {
+  VKF_TRY(missing, missing_matrices());
+  std::vector<MatrixShape> passed;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    if (missing[i].empty()) passed.push_back(*matrix_of(base_.caps, kMatrixKinds[i].factors, kMatrixKinds[i].sums));
+  }
   return passed;
 }
 
@@ -200,9 +212,15 @@ Result<bool> Context::whole_tiles(DType dtype) {
 }
 
 Result<std::string> Context::matrices() {
-  VKF_CHECK_OK(tested_matrices());
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return matrices_text_;
+  VKF_TRY(missing, missing_matrices());
+  std::string text;
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const MatrixKind& kind = kMatrixKinds[i];
+    const auto shape = matrix_of(base_.caps, kind.factors, kind.sums);
+    const std::string size = shape ? fmt::format("{} x {} x {}", shape->m, shape->n, shape->k) : "";
+    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.factors), name_of(kind.sums), missing[i].empty() ? size : missing[i]);
+  }
+  return text;
 }
 
 Result<std::optional<CostModel>> Context::costs() {

@@ -2,6 +2,7 @@
 // compiled on it so far.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -71,6 +72,8 @@ class Context {
   Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);
 
   [[nodiscard]] Constants& constants() { return constants_; }
+  /// Held by who measures schedules in the background.
+  [[nodiscard]] std::mutex& searching() { return searching_; }
   /// Lowered limits, and no rungs.
   [[nodiscard]] const Caps& caps() const { return base_.caps; }
   /// Bytes that buffers of a kind may still take: what the heap has, or the limit "memory_bytes", less the buffers that are
@@ -103,6 +106,9 @@ class Context {
   /// What open() and adopt() have in common.
   static Result<std::shared_ptr<Context>> over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options);
   void log(LogLevel level, const std::string& sentence) const;
+  /// Of each of kMatrixKinds, why it is not used; empty if it is.
+  using MissingMatrices = std::array<std::string, std::size(kMatrixKinds)>;
+  Result<MissingMatrices> missing_matrices();
   Result<CompiledKernel> make_kernel(const codegen::Kernel& kernel);
   [[nodiscard]] std::string pipeline_key(const codegen::Kernel& kernel) const;
 
@@ -115,10 +121,10 @@ class Context {
   std::function<void(LogLevel, std::string_view)> log_;
   std::uint64_t memory_limit_ = 0;
   Constants constants_;
+  std::mutex searching_;
   std::mutex mutex_;
-  std::optional<std::vector<MatrixShape>> matrices_;
+  std::optional<MissingMatrices> missing_matrices_;  ///< as tested on first demand
   std::map<DType, bool> whole_tiles_;  ///< as tested on first demand
-  std::string matrices_text_;
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand
   std::optional<std::optional<CostModel>> costs_;  ///< likewise

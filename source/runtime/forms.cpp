@@ -407,7 +407,7 @@ Result<Forms::WrittenStep> Forms::write_step(std::size_t step, const SymbolValue
   const Classes classes = classes_of(step, symbols);
   const auto form = varies(classes) ? make_form(step, classes, tuning) : std::nullopt;
   auto alike = form ? schedule_like(*form, loops) : std::nullopt;
-  const auto launches = alike ? fill(step, *form, *alike) : std::nullopt;
+  auto launches = alike ? fill(step, *form, *alike) : std::nullopt;
   if (alike) {
     written.scheduled = *std::move(alike);
   } else {
@@ -416,10 +416,10 @@ Result<Forms::WrittenStep> Forms::write_step(std::size_t step, const SymbolValue
     written.scheduled.schedule = std::move(own);
   }
   if (launches) {
-    for (const Launch& launch : *launches) written.kernels.push_back(launch.whole());
+    written.kernels = *std::move(launches);
   } else {
     VKF_TRY(own, own_text(step, written.scheduled));
-    written.kernels = std::move(own);
+    written.kernels = launches_of(std::move(own));
   }
   return written;
 }

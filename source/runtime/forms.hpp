@@ -81,7 +81,7 @@ class Forms {
 
   struct WrittenStep {
     plan::Scheduled scheduled;
-    std::vector<codegen::Kernel> kernels;
+    Launches kernels;
   };
   /// One step as it would be with another tuning, which is forgotten again.
   Result<WrittenStep> write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const;

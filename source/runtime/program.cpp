@@ -304,7 +304,7 @@ Result<Forms::WrittenStep> Program::write_step(const Variant& variant, std::size
   codegen::EmitOptions emitting;
   emitting.numerics = options_.numerics;
   VKF_TRY(kernels, write_kernels(plan_, step, written.scheduled, emitting));
-  written.kernels = std::move(kernels);
+  written.kernels = launches_of(std::move(kernels));
   return written;
 }
 

@@ -84,6 +84,9 @@ using Part = std::vector<Unit>;
 /// Where each value of a run lives.
 using Ranges = std::map<ir::NodeId, vulkan::BufferRange>;
 
+/// The scratch memory of a step as a binding has it: that of a sort has two halves where one is read while the other is written.
+vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule, const codegen::Binding& binding);
+
 /// Times of one run.
 struct StepTime {
   std::string kernel;

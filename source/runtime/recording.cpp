@@ -28,14 +28,6 @@ class Hazards {
   std::vector<vulkan::BufferRange> written_;
 };
 
-/// The scratch memory of a sort has two halves where one is read while the other is written.
-vulkan::BufferRange half_of(vulkan::BufferRange range, const schedule::Schedule& schedule, int half) {
-  const std::uint64_t bytes = static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.rounds.size() > 2 ? 2 : 1);
-  range.offset += bytes * static_cast<std::uint64_t>(half);
-  range.bytes = bytes;
-  return range;
-}
-
 /// What a piece of a step binds of a value.
 Result<void> narrow(vulkan::BufferRange& range, const codegen::Binding& binding) {
   const auto begin = static_cast<std::uint64_t>(binding.offset), bytes = static_cast<std::uint64_t>(binding.bytes);
@@ -68,6 +60,14 @@ std::vector<Unit> cut(const Unit& all, std::uint32_t pieces) {
 }
 
 }  // namespace
+
+vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule, const codegen::Binding& binding) {
+  if (!binding.half) return all;
+  const std::uint64_t bytes = static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.rounds.size() > 2 ? 2 : 1);
+  all.offset += bytes * static_cast<std::uint64_t>(*binding.half);
+  all.bytes = bytes;
+  return all;
+}
 
 void Pace::note(double microseconds) {
   double known = shortest_us;
@@ -176,8 +176,8 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
     std::vector<vulkan::BufferRange> bound;
     bool conflict = std::exchange(alone, false);
     for (const codegen::Binding& binding : kernel.bindings) {
-      bound.push_back(ranges.at(binding.scratch ? plan::scratch_id(plan_, unit.step) : binding.value));
-      if (binding.half) bound.back() = half_of(bound.back(), step.schedule, *binding.half);
+      const vulkan::BufferRange& range = ranges.at(binding.scratch ? plan::scratch_id(plan_, unit.step) : binding.value);
+      bound.push_back(binding.scratch ? scratch_range(range, step.schedule, binding) : range);
       if (binding.bytes > 0) VKF_CHECK_OK(narrow(bound.back(), binding));
       if (bound.back().bytes / 16 > plan_.target.caps.storage_buffer_range / 16 + 1) {
         return unsupported("A kernel binds {} bytes of the value %{}, and one storage buffer of this device holds {} (storage_range).", bound.back().bytes, binding.value,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <tuple>
 
 #include "base/mutations.hpp"
 #include "ops/op.hpp"
@@ -25,7 +26,7 @@ constexpr int kMostRepeats = 32;
 struct Candidate {
   schedule::Tuning tuning;
   plan::Scheduled scheduled;
-  std::vector<codegen::Kernel> kernels;
+  Launches kernels;
   std::vector<std::shared_ptr<const CompiledKernel>> compiled;
   std::optional<vulkan::Buffer> scratch;
   std::optional<vulkan::CommandBuffer> commands;
@@ -96,7 +97,7 @@ class Bench {
 
   Result<void> compile(Candidate& candidate) {
     std::vector<const codegen::Kernel*> wanted;
-    for (const codegen::Kernel& kernel : candidate.kernels) wanted.push_back(&kernel);
+    for (const Launch& launch : candidate.kernels) wanted.push_back(launch.kernel.get());
     VKF_TRY(compiled, context_.compile_all(wanted));
     candidate.compiled = std::move(compiled);
     if (candidate.scheduled.schedule.scratch_bytes > 0) {
@@ -167,14 +168,18 @@ class Bench {
  private:
   void record(vulkan::CommandBuffer& commands, const Candidate& candidate) {
     for (std::size_t k = 0; k < candidate.kernels.size(); ++k) {
-      const codegen::Kernel& kernel = candidate.kernels[k];
+      const Launch& launch = candidate.kernels[k];
       if (k > 0) commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
       std::vector<vulkan::BufferRange> bound;
-      for (const codegen::Binding& binding : kernel.bindings) bound.push_back({binding.scratch ? &*candidate.scratch : &buffers_.at(binding.value), 0, 0});
+      for (const codegen::Binding& binding : launch.kernel->bindings) {
+        const vulkan::Buffer& buffer = binding.scratch ? *candidate.scratch : buffers_.at(binding.value);
+        bound.push_back({&buffer, 0, buffer.size()});
+        if (binding.scratch) bound.back() = scratch_range(bound.back(), candidate.scheduled.schedule, binding);
+      }
       commands.bind(candidate.compiled[k]->pipeline);
       commands.bind_buffers(bound);
-      commands.push_constants(std::as_bytes(std::span(kernel.constants)));
-      commands.dispatch(kernel.groups_x, kernel.groups_y);
+      commands.push_constants(std::as_bytes(std::span(*launch.constants)));
+      commands.dispatch(launch.groups_x, launch.groups_y);
     }
   }
 
@@ -188,17 +193,21 @@ class Bench {
   int repeats_ = 1;  ///< of a kernel in one measurement
 };
 
-std::string texts_of(const std::vector<codegen::Kernel>& kernels) {
+std::string text_of(const Launches& launches) {
   std::string all;
-  for (const codegen::Kernel& kernel : kernels) all += fmt::format("{} {} {}\n{}\n", kernel.workgroup, kernel.subgroup, fmt::join(kernel.constants, ","), kernel.key);
+  for (const Launch& launch : launches) all += fmt::format("{} {} {}\n{}\n", launch.kernel->workgroup, launch.kernel->subgroup, fmt::join(*launch.constants, ","), launch.kernel->key);
   return all;
 }
 
-std::vector<codegen::Kernel> whole(const Launches& launches) {
-  std::vector<codegen::Kernel> all;
-  for (const Launch& launch : launches) all.push_back(launch.whole());
-  return all;
-}
+/// As their texts are, without writing those.
+struct ByText {
+  bool operator()(const Launches& a, const Launches& b) const {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](const Launch& x, const Launch& y) {
+      const auto parts = [](const Launch& launch) { return std::tie(launch.kernel->workgroup, launch.kernel->subgroup, *launch.constants, launch.kernel->key); };
+      return parts(x) < parts(y);
+    });
+  }
+};
 
 class Tuner {
  public:
@@ -209,13 +218,13 @@ class Tuner {
   Result<TuneProgress> run() {
     VKF_TRY(variant, program_.variant(symbols_));
     // Steps of one text run alike: layers that repeat are measured once.
-    std::map<std::string, std::vector<std::size_t>> groups;
+    std::map<Launches, std::vector<std::size_t>, ByText> groups;
     for (std::size_t i = 0; i < variant->steps.size(); ++i) {
       const plan::Scheduled& step = variant->steps[i];
       const bool can = !step.alias && step.pieces.empty() && step.schedule.items > 0 && step.schedule.modelled_us < program_.options().longest_submission_us / 4 && !schedule::tunings_near(step.schedule, program_.plan().target.caps).empty();
-      if (can) groups[texts_of(whole(variant->kernels[i]))].push_back(i);
+      if (can) groups[variant->kernels[i]].push_back(i);
     }
-    std::vector<const std::pair<const std::string, std::vector<std::size_t>>*> order;
+    std::vector<const decltype(groups)::value_type*> order;
     for (const auto& group : groups) order.push_back(&group);
     const auto weight = [&](const auto* group) { return static_cast<double>(group->second.size()) * variant->steps[group->second.front()].schedule.modelled_us; };
     std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return weight(a) > weight(b); });
@@ -223,7 +232,7 @@ class Tuner {
     std::map<std::size_t, schedule::Tuning> found;
     for (const auto* group : order) {
       if (is_over()) break;
-      VKF_TRY(tuning, best_of(*variant, group->first, group->second.front()));
+      VKF_TRY(tuning, best_of(*variant, group->second.front()));
       if (tuning) {
         for (std::size_t step : group->second) found[step] = *tuning;
         ++progress_.adopted;
@@ -249,12 +258,12 @@ class Tuner {
   }
 
   /// Nothing: the kernel stays as it is.
-  Result<std::optional<schedule::Tuning>> best_of(const Variant& variant, const std::string& text, std::size_t step) {
+  Result<std::optional<schedule::Tuning>> best_of(const Variant& variant, std::size_t step) {
     std::vector<schedule::Tuning> tunings = schedule::tunings_near(variant.steps[step].schedule, program_.plan().target.caps);
     for (schedule::Tuning& tuning : tunings) tuning.half_sums = program_.options().tuning.half_sums;
     Context& context = *program_.context();
     const vulkan::DeviceInfo& info = context.device()->info();
-    const std::string key = fmt::format("schedule on {} {} {:x}\n{}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid), info.driver_version, text);
+    const std::string key = fmt::format("schedule on {} {} {:x}\n{}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid), info.driver_version, text_of(variant.kernels[step]));
     if (const auto kept = context.store().load(store::Kind::schedule, key)) {
       const std::string known(reinterpret_cast<const char*>(kept->data()), kept->size());
       if (known.empty()) return std::optional<schedule::Tuning>();
@@ -272,12 +281,12 @@ class Tuner {
   /// Other schedules of the step, the best by the model first.
   std::vector<Candidate> candidates(const Variant& variant, std::size_t step, const std::vector<schedule::Tuning>& tunings) {
     std::vector<Candidate> all;
-    std::set<std::string> known = {texts_of(whole(variant.kernels[step]))};
+    std::set<Launches, ByText> known = {variant.kernels[step]};
     for (const schedule::Tuning& tuning : tunings) {
       if (is_over()) break;
       auto written = program_.write_step(variant, step, tuning);
       if (!written || !schedule::keeps_chains_short(written->scheduled.loops, written->scheduled.schedule)) continue;
-      if (!known.insert(texts_of(written->kernels)).second) continue;
+      if (!known.insert(written->kernels).second) continue;
       Candidate one;
       one.tuning = tuning;
       one.scheduled = std::move(written->scheduled);
@@ -298,7 +307,7 @@ class Tuner {
     if (!fits) return std::optional<Found>(Found());
     Candidate standard;
     standard.scheduled = variant.steps[step];
-    standard.kernels = whole(variant.kernels[step]);
+    standard.kernels = variant.kernels[step];
     VKF_CHECK_OK(bench.compile(standard));
     VKF_TRY(expected, bench.results(standard));
     VKF_TRY(standard_us, bench.warm_up(standard));

@@ -323,14 +323,6 @@ std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   return all;
 }
 
-std::int64_t most_iterations(const Target& target) {
-  // Mesa's llvmpipe leaves a loop when all loops of an invocation have gone through 65,535 iterations, some of which count twice, and goes
-  // on behind it without a word. No other driver is known to, and none says so.
-  constexpr std::int64_t kOfLlvmpipe = 32'000;
-  const bool leaves_loops = target.type == DeviceType::cpu && target.name.find("llvmpipe") != std::string::npos;
-  return leaves_loops ? kOfLlvmpipe : std::numeric_limits<std::int64_t>::max();
-}
-
 std::int64_t iterations_along(std::int64_t steps, int depth) { return steps * (depth + 4); }
 
 namespace {
@@ -386,8 +378,8 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   if (schedule.workgroups > groups_limit) {
     return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups, groups_limit);
   }
-  if (const std::int64_t iterations = iterations_of(loops, schedule); iterations > most_iterations(target)) {
-    return unsupported("An invocation of the segment goes through {} iterations of loops, and '{}' leaves loops after about {}.", iterations, target.name, most_iterations(target));
+  if (const std::int64_t iterations = iterations_of(loops, schedule); iterations > target.quirks.leaves_loops_after) {
+    return unsupported("An invocation of the segment goes through {} iterations of loops, and '{}' leaves loops after about {}.", iterations, target.name, target.quirks.leaves_loops_after);
   }
   return {};
 }

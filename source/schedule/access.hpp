@@ -34,8 +34,6 @@ int widest_item(const Widths& widths, const Tuning& tuning);
 /// product of the sizes before it.
 std::vector<int> memory_order(const segment::Loops& loops, const index::Expr& offset);
 
-/// Of all loops that one invocation goes through: how many the driver goes through before it leaves them.
-std::int64_t most_iterations(const Target& target);
 /// Of a tile's steps along its sum, each of so many products and what fills the tile.
 std::int64_t iterations_along(std::int64_t steps, int depth);
 
@@ -94,6 +92,8 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops
 /// Nothing where there is no softmax whose weights are multiplied and added up. The loops have been through
 /// with_factors_after_sums and with_online_folds.
 std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums);
+/// The tiles of attention that matrix units may fill.
+std::vector<AttentionForm> unit_attention_forms();
 /// A kernel of the user's.
 Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops, const Target& target);
 /// Nothing where no load runs along another axis than the stores.

@@ -335,29 +335,40 @@ constexpr int kSubgroups[] = {8, 4, 2};
 constexpr int kUnitKeys[] = {4, 2};
 constexpr int kMostUnitRegisters = 240;  // of a lane
 
-std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, const MatrixShape& unit) {
-  tile.unit = unit;
+/// The form of a tile that units fill; nothing where limits forbid it.
+std::optional<Schedule> with_unit_form(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, const AttentionForm& form) {
+  if (form.scores_ahead && !tile.contract) return std::nullopt;
+  tile.subgroups = form.subgroups;
+  tile.unit_keys = form.unit_keys;
+  tile.scores_ahead = form.scores_ahead;
+  const int n = tile.extent_n(loops);
+  const auto un = static_cast<int>(tile.unit->n);
+  for (tile.strip = un * std::max(1, std::min(n, 64) / un); tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes); tile.strip -= un) {}
+  auto one = with_tile(graph, loops, target, tuning, tile, form.subgroups * static_cast<int>(target.caps.subgroup_size));
+  if (one && target.type != DeviceType::cpu && one->registers > kMostUnitRegisters) return std::nullopt;
+  return one;
+}
+
+std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const AttentionTile& tile) {
   std::optional<Schedule> best;
-  for (const int subgroups : kSubgroups) {
-    for (const int keys : kUnitKeys) {
-      tile.subgroups = subgroups;
-      tile.unit_keys = keys;
-      const int n = tile.extent_n(loops);
-      const auto un = static_cast<int>(unit.n);
-      for (tile.strip = un * std::max(1, std::min(n, 64) / un); tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes); tile.strip -= un) {}
-      for (const bool ahead : {true, false}) {
-        if (ahead && !tile.contract) continue;
-        tile.scores_ahead = ahead;
-        auto one = with_tile(graph, loops, target, tuning, tile, subgroups * static_cast<int>(target.caps.subgroup_size));
-        if (one && target.type != DeviceType::cpu && one->registers > kMostUnitRegisters) continue;
-        if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
-      }
-    }
+  for (const AttentionForm& form : unit_attention_forms()) {
+    auto one = with_unit_form(graph, loops, target, tuning, tile, form);
+    if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
   }
   return best;
 }
 
 }  // namespace
+
+std::vector<AttentionForm> unit_attention_forms() {
+  std::vector<AttentionForm> all;
+  for (const int subgroups : kSubgroups) {
+    for (const int keys : kUnitKeys) {
+      for (const bool ahead : {true, false}) all.push_back({0, 0, subgroups, keys, ahead});
+    }
+  }
+  return all;
+}
 
 int AttentionTile::extent_n(const Loops& loops) const { return round_up(count_along(loops, n), unit ? static_cast<int>(unit->n) : 4 * lanes_k); }
 
@@ -404,8 +415,16 @@ std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loop
   const auto dtype = units ? dtype_for_units(graph, loops, tile, factors_after_sums) : std::nullopt;
   const auto unit = dtype ? matrix_of(target.caps, *dtype, DType::f32) : std::nullopt;
   if (unit && unit->n == unit->k) {
-    best = with_units(graph, loops, target, tuning, tile, *unit);
+    tile.unit = unit;
+    if (tuning.attention && tuning.attention->subgroups > 0) {
+      if (auto wanted = with_unit_form(graph, loops, target, tuning, tile, *tuning.attention)) return wanted;
+    }
+    best = with_units(graph, loops, target, tuning, tile);
     if (best && tuning.matrix_units.value_or(false)) return best;
+    tile.unit.reset();
+  }
+  if (tuning.attention && tuning.attention->subgroups == 0) {
+    if (auto wanted = with_lanes(graph, loops, target, tuning, tile, {tuning.attention->lanes_m, tuning.attention->lanes_k})) return wanted;
   }
   for (const Lanes& lanes : kLanes) {
     auto one = with_lanes(graph, loops, target, tuning, tile, lanes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/numerics.hpp"
+#include "schedule/access.hpp"
 
 namespace vkfuse::schedule {
 
@@ -84,14 +85,38 @@ std::vector<Tuning> unit_tunings(const Caps& caps, int lanes) {
   return all;
 }
 
+/// Tiles of lanes, and those of matrix units where the default has them.
+std::vector<Tuning> attention_tunings(const Caps& caps, bool units) {
+  std::vector<Tuning> all;
+  for (int lanes_m = 1; lanes_m <= 16; lanes_m *= 2) {
+    for (int lanes_k = 2; lanes_k <= 16; lanes_k *= 2) {
+      if (lanes_m * lanes_k <= largest_workgroup(caps)) all.push_back({.attention = AttentionForm{.lanes_m = lanes_m, .lanes_k = lanes_k}, .matrix_units = false});
+    }
+  }
+  if (!units) return all;
+  for (const AttentionForm& form : unit_attention_forms()) all.push_back({.attention = form, .matrix_units = true});
+  return all;
+}
+
+/// Keys that a workgroup sorts at a time, and its lanes.
+std::vector<Tuning> sort_tunings(const Caps& caps, std::int64_t keys) {
+  std::vector<Tuning> all;
+  for (int workgroup = 32; workgroup <= largest_workgroup(caps); workgroup *= 2) {
+    all.push_back({.workgroup = workgroup});
+    for (int block = 256; block < std::min<std::int64_t>(keys, 8192); block *= 2) all.push_back({.workgroup = workgroup, .block = block});
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<Tuning> tunings_near(const Schedule& standard, const Caps& caps) {
   switch (standard.kind) {
     case Template::matrix: return standard.matrix.unit ? unit_tunings(caps, standard.matrix.shape.lanes) : matrix_tunings(caps);
     case Template::rows: return row_tunings(caps, standard.column_lanes);
-    case Template::sort:
-    case Template::attention: return {};
+    case Template::sort: return sort_tunings(caps, standard.keys);
+    case Template::attention: return attention_tunings(caps, standard.attention.unit.has_value());
+    case Template::custom: return {};
     default: return pointwise_tunings(caps);
   }
 }
@@ -121,6 +146,7 @@ std::string to_text(const Tuning& tuning) {
   add("dots", tuning.dots);
   add("tiled", tuning.tiled);
   if (tuning.tile) text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k, tuning.tile->lane_m, tuning.tile->lane_n, tuning.tile->lanes);
+  if (const auto& form = tuning.attention) text += fmt::format("attention={},{},{},{},{} ", form->lanes_m, form->lanes_k, form->subgroups, form->unit_keys, static_cast<int>(form->scores_ahead));
   return text;
 }
 

@@ -8,8 +8,8 @@
 
 namespace vkfuse::schedule {
 
-/// Tunings that may lead to other schedules of the same loops than `standard`, many of them to the same; none for a sort or an
-/// attention.
+/// Tunings that may lead to other schedules of the same loops than `standard`, many of them to the same; none for a
+/// kernel of the user's.
 std::vector<Tuning> tunings_near(const Schedule& standard, const Caps& caps);
 
 /// The bounds of the reference count on it (base/numerics.hpp); only a tuning can break it.

@@ -421,7 +421,7 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
     if (forced) return consider(std::move(forced));
     const std::int64_t steps = ceil_div(count_along(loops, tile->k), shape.k);
     // Where a driver does not go through as many, also on a CPU.
-    const std::int64_t least = ceil_div(iterations_along(steps, shape.k), most_iterations(target));
+    const std::int64_t least = ceil_div(iterations_along(steps, shape.k), target.quirks.leaves_loops_after);
     if (least > 1 && least <= kMostParts) return consider(with_shape(graph, loops, target, tuning, *tile, shape, static_cast<int>(least)));
     auto whole = with_shape(graph, loops, target, tuning, *tile, shape);
     if (!whole) return;

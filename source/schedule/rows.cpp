@@ -261,7 +261,7 @@ void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& targ
     while (groups * schedule.parts < wanted && ceil_div(schedule.trips, schedule.parts * 2) >= least_trips && schedule.parts < 4096) schedule.parts *= 2;
     if (has_scans(loops) && schedule.column_lanes == 1) schedule.parts = std::min(schedule.parts, kMostScanParts);
   }
-  const std::int64_t most = most_iterations(target);
+  const std::int64_t most = target.quirks.leaves_loops_after;
   if (schedule.trips * loops.passes > most) schedule.parts = std::max(schedule.parts, 2);
   while (ceil_div(schedule.trips, schedule.parts) > most && schedule.parts < 4096) schedule.parts *= 2;
   schedule.parts = has_room_for_partials(loops, target) ? tuning.parts.value_or(schedule.parts) : 1;

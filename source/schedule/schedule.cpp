@@ -29,7 +29,7 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
     auto rows = best_rows(graph, loops, target, tuning);
     if (!matrix && has_tails) return unsupported("A product and folds of its results are one kernel where tiles have whole rows of what is folded: a multiple of four, at most 256 elements.");
     if (has_tails) return *std::move(matrix);
-    const bool forced = tuning.matrix.value_or(false) || loops.inner() != 0;
+    const bool forced = tuning.matrix.value_or(false) || tuning.attention || loops.inner() != 0;
     if (matrix && (!rows || forced || matrix->modelled_us < rows->modelled_us)) return *matrix;
     return rows;
   }

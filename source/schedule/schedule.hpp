@@ -51,6 +51,13 @@ struct TileShape {
   [[nodiscard]] int workgroup() const { return owners() * lanes; }
 };
 
+/// Attention: how large the tile of a workgroup is, with lanes or, where `subgroups` are stated, with matrix units.
+struct AttentionForm {
+  int lanes_m = 0, lanes_k = 0;
+  int subgroups = 0, unit_keys = 0;
+  bool scores_ahead = false;
+};
+
 /// Overrides for sweeps and tests; nothing is overridden by default.
 struct Tuning {
   std::optional<int> workgroup;
@@ -64,6 +71,7 @@ struct Tuning {
   std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
   std::optional<bool> matrix;       ///< the matrix template wherever there is a sum of products, or nowhere
   std::optional<TileShape> tile;    ///< matrix
+  std::optional<AttentionForm> attention;  ///< where the device and the factors allow it
   std::optional<bool> matrix_units;  ///< matrix: T4 wherever the factors allow it, or nowhere
   std::optional<bool> dots;         ///< matrix: T3 wherever the factors allow it, or nowhere
   bool half_sums = false;           ///< matrix: f16 sums of f16 products, where T4 offers them

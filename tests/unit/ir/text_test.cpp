@@ -153,6 +153,26 @@ TEST(Text, MalformedTextNamesTheLineAndTheToken) {
   }
 }
 
+TEST(Text, ErrorsQuoteTheBeginningOfALongLine) {
+  const auto message = [](const std::string& line) {
+    const auto graph = ir::parse("graph \"g\" {\n" + line + "\n}");
+    return graph.ok() ? std::string() : graph.error().message;
+  };
+  const auto found = [](std::string_view quoted) { return fmt::format("Line 2: expected '%N = ...', 'output', 'dim' or '}}', found '{}'.", quoted); };
+  const std::string forty(40, 'x');
+  EXPECT_EQ(message(forty), found(forty));
+  EXPECT_EQ(message(forty + "x"), found(fmt::format("{}...", forty.substr(0, 37))));
+  // Not in the middle of a character.
+  EXPECT_EQ(message(fmt::format("{}\xc3\xa4\xc3\xa4\xc3\xa4", forty.substr(0, 36))), found(fmt::format("{}...", forty.substr(0, 36))));
+  for (const char* line : {"%0 = @ : f32[]", "%0 = input \"x\" : @[]", "%0 = input \"x\" : f32[@]", "%@ = input \"x\" : f32[]", "%0 = constant 0x@ : f32[1]", "%0 = constant {@} : i8[1]", "output @", "@"}) {
+    std::string text = line;
+    text.replace(text.find('@'), 1, std::string(5000, '7'));
+    const std::string refused = message(text);
+    EXPECT_FALSE(refused.empty()) << line;
+    EXPECT_LT(refused.size(), 150u) << refused;
+  }
+}
+
 // Whatever the bytes: an error or a graph that prints and reads back, never a crash.
 TEST(Text, MutatedTextNeverCrashesTheParser) {
   CaseOptions options;

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "api/tensor_node.hpp"
@@ -12,6 +15,7 @@
 #include "unit/store/fixture.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"
+#include "vkfuse/stream.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -104,14 +108,75 @@ TEST(Tuning, WhatIsAdoptedIsWhatRuns) {
   for (std::size_t step = 0; step < before->steps.size(); ++step) {
     for (const schedule::Tuning& tuning : schedule::tunings_near(before->steps[step].schedule, inner.plan().target.caps)) {
       const auto written = inner.write_step(*before, step, tuning);
-      if (!written || written->kernels.front().key == before->kernels[step].front().kernel->key) continue;
+      if (!written || written->kernels.front().kernel->key == before->kernels[step].front().kernel->key) continue;
       inner.adopt(*before, {{step, tuning}});
-      EXPECT_EQ(must(inner.variant({}))->kernels[step].front().kernel->key, written->kernels.front().key);
+      EXPECT_EQ(must(inner.variant({}))->kernels[step].front().kernel->key, written->kernels.front().kernel->key);
       run_checked(program, 96);
       break;
     }
   }
   EXPECT_GT(inner.adoptions(), 0u);
+}
+
+/// Runs on random data, and has the results checked.
+void run_checked(const Executable& program, const ir::Graph& graph) {
+  const Data data = data_for({graph, {}, 11, false});
+  Inputs inputs;
+  for (const auto& [name, bytes] : data.inputs) inputs.emplace(name, HostView(std::span<const std::byte>(bytes)));
+  NamedBytes results;
+  for (const auto& entry : must(program.run(inputs))) results[entry.first] = entry.second.bytes;
+  EXPECT_EQ(check_outputs(graph, data, results).wrong, "");
+}
+
+/// Has a program run with one in `every` of the tunings of its kernels that make another text. How many there were.
+int run_with_other_tunings(const std::vector<Tensor>& outputs, schedule::Template kind, int every) {
+  const ir::Graph graph = must(api::to_graph(outputs, {}, "graph"));
+  const Executable program = must(compile(device(), outputs));
+  runtime::Program& inner = *program.state()->program;
+  const auto standard = must(inner.variant({}));
+  int tried = 0, others = 0;
+  for (std::size_t step = 0; step < standard->steps.size(); ++step) {
+    if (standard->steps[step].schedule.kind != kind) continue;
+    std::set<std::string> texts = {standard->kernels[step].front().kernel->key + std::to_string(standard->kernels[step].front().kernel->workgroup)};
+    for (const schedule::Tuning& tuning : schedule::tunings_near(standard->steps[step].schedule, inner.plan().target.caps)) {
+      const auto written = inner.write_step(*standard, step, tuning);
+      if (!written) continue;
+      const codegen::Kernel& first = *written->kernels.front().kernel;
+      if (!texts.insert(first.key + std::to_string(first.workgroup)).second || others++ % every != 0) continue;
+      EXPECT_EQ(written->scheduled.schedule.kind, kind) << schedule::to_text(tuning);
+      inner.adopt(*standard, {{step, tuning}});
+      SCOPED_TRACE(schedule::to_text(tuning));
+      run_checked(program, graph);
+      ++tried;
+    }
+  }
+  return tried;
+}
+
+TEST(Tuning, EveryTileOfAnAttentionIsRight) {
+  const auto input = [](const char* name, std::int64_t rows, std::int64_t columns) { return Tensor::input(name, DType::f32, {1, 2, rows, columns}); };
+  const std::vector<Tensor> outputs = {attention(input("q", 20, 16), input("k", 37, 16), input("v", 37, 24))};
+  EXPECT_GE(run_with_other_tunings(outputs, schedule::Template::attention, 4), 4);
+}
+
+TEST(Tuning, EveryBlockOfASortIsRight) {
+  // Of 5,000 keys a block has a part: runs are merged in halves of the scratch memory.
+  const std::vector<Tensor> outputs = {Tensor::input("x", DType::f32, {3, 5000}).argsort(1)};
+  EXPECT_GE(run_with_other_tunings(outputs, schedule::Template::sort, 3), 4);
+}
+
+TEST(Tuning, AttentionAndSortsAreMeasuredToo) {
+  if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
+  const auto input = [](const char* name, std::int64_t rows) { return Tensor::input(name, DType::f32, {1, 4, rows, 16}); };
+  const std::vector<Tensor> graphs[] = {{attention(input("q", 64), input("k", 64), input("v", 64))}, {Tensor::input("x", DType::f32, {4, 3000}).argsort(1)}};
+  for (const std::vector<Tensor>& outputs : graphs) {
+    const Executable program = must(compile(device(), outputs));
+    TuneProgress end;
+    for (int i = 0; i < 5 && end.candidates == 0; ++i) end = must(program.tune(1500));  // where a compiler takes long, it is done in the end
+    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates, end.adopted, end.spent_ms);
+    EXPECT_GT(end.candidates, 0);
+    run_checked(program, must(api::to_graph(outputs, {}, "graph")));
+  }
 }
 
 TEST(Tuning, TheBudgetEndsIt) {
@@ -179,6 +244,57 @@ TEST(Tuning, TheFirstRunDoesNotWaitForIt) {
   const int then = told;
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(told, then);
+}
+
+TEST(Tuning, SearchesInTheBackgroundTakeTurns) {
+  if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
+  std::mutex mutex;
+  std::vector<int> told;
+  std::vector<Executable> programs;
+  for (int i = 0; i < 3; ++i) {
+    CompileOptions options;
+    options.tune = Tune::background;
+    options.tune_ms = 400;
+    options.on_tune = [&, i](const TuneProgress&) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      told.push_back(i);
+    };
+    programs.push_back(must(compile(device(), rows_of(Dim(104 + 8 * i)), options)));
+    run_checked(programs.back(), 104 + 8 * i, true);
+  }
+  for (int wait = 0; wait < 1000; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (std::set<int>(told.begin(), told.end()).size() == programs.size()) break;
+  }
+  programs.clear();  // their searches end
+  EXPECT_EQ(std::set<int>(told.begin(), told.end()).size(), 3u);
+  EXPECT_EQ(std::unique(told.begin(), told.end()) - told.begin(), 3) << "one after the other: " << fmt::format("{}", fmt::join(told, " "));
+}
+
+TEST(Tuning, ProgramsOfAStreamAreMeasuredWhileItRuns) {
+  if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
+  std::atomic<int> told = 0;
+  CompileOptions options;
+  options.tune = Tune::background;
+  options.tune_ms = 5000;
+  options.on_tune = [&](const TuneProgress&) { ++told; };
+  const Stream stream(device(), options);
+  std::vector<float> expected(4096, 1.0F);
+  Tensor x = must(stream.tensor(DType::f32, {4096}, expected));
+  for (int i = 0; i < 1000 && told == 0; ++i) {
+    x = x * 0.5 + 1.0;
+    must(stream.eval({x}));
+    for (float& one : expected) one = one * 0.5F + 1.0F;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(told, 0);
+  for (int i = 0; i < 3; ++i) {
+    x = x * 0.5 + 1.0;
+    for (float& one : expected) one = one * 0.5F + 1.0F;
+  }
+  const HostTensor result = must(stream.read(x));
+  EXPECT_EQ(std::memcmp(result.bytes.data(), expected.data(), result.bytes.size()), 0);
 }
 
 }  // namespace

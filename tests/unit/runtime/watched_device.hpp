@@ -16,13 +16,17 @@ struct CallCounts {
   void clear() { submits = allocations = dispatches = barriers = 0; }
 };
 
+/// Where a device's buffers lie: as the driver has it, or in memory of its own, which the host does not see, with host memory in another heap.
+enum class Memory : std::uint8_t { as_it_is, apart };
+
 class WatchedDevice {
  public:
-  explicit WatchedDevice(const DeviceOptions& options = {}) : device_(must(Device::open(options))) {
+  explicit WatchedDevice(const DeviceOptions& options = {}, Memory memory = Memory::as_it_is) : device_(must(Device::open(options))) {
     vulkan::DeviceFunctions& calls = table();
-    real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer, calls.CmdPipelineBarrier.pointer};
+    real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer, calls.CmdPipelineBarrier.pointer, calls.GetBufferMemoryRequirements.pointer};
+    if (memory == Memory::apart) set_memory_apart();
     calls.QueueSubmit.pointer = submit;
-    calls.AllocateMemory.pointer = allocate;
+    if (memory == Memory::as_it_is) calls.AllocateMemory.pointer = allocate;
     calls.CmdDispatch.pointer = dispatch;
     calls.CmdPipelineBarrier.pointer = barrier;
     counts().clear();
@@ -30,22 +34,45 @@ class WatchedDevice {
 
   [[nodiscard]] const Device& device() const { return device_; }
   [[nodiscard]] vulkan::DeviceFunctions& table() const { return const_cast<vulkan::DeviceFunctions&>(device_.state()->context->device()->functions()); }
-  /// Bytes of the buffers that are alive in the device's main heap.
+  /// Bytes of the buffers that are alive.
   [[nodiscard]] std::uint64_t allocated() const {
     const vulkan::Device& own = *device_.state()->context->device();
-    return own.allocated(vulkan::expected_placement(own, vulkan::BufferKind::device).heap);
+    std::uint64_t all = 0;
+    for (std::uint32_t heap = 0; heap < own.memory().memoryHeapCount; ++heap) all += own.allocated(heap);
+    return all;
   }
+  /// Whether inputs go through host memory to the device's own.
+  [[nodiscard]] bool stages_inputs() const { return !place(vulkan::BufferKind::device).mapped; }
+  /// Whether outputs are copied to host memory before they are read.
+  [[nodiscard]] bool stages_outputs() const { return !place(vulkan::BufferKind::device).host_cached; }
+  /// Whether what is staged takes memory from the device's buffers.
+  [[nodiscard]] bool staging_is_apart() const { return place(vulkan::BufferKind::device).heap != place(vulkan::BufferKind::upload).heap; }
   static CallCounts& counts() {
     static CallCounts all;
     return all;
   }
 
  private:
+  [[nodiscard]] vulkan::Placement place(vulkan::BufferKind kind) const { return vulkan::expected_placement(*device_.state()->context->device(), kind); }
+
+  /// A second heap and a second type, which the driver does not know: what is allocated there comes from its own.
+  void set_memory_apart() {
+    auto& memory = const_cast<VkPhysicalDeviceMemoryProperties&>(device_.state()->context->device()->memory());
+    constexpr VkMemoryPropertyFlags kHost = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    memory.memoryHeapCount = memory.memoryTypeCount = 2;
+    memory.memoryHeaps[1] = {memory.memoryHeaps[0].size, 0};
+    memory.memoryTypes[0] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
+    memory.memoryTypes[1] = {kHost, 1};
+    table().AllocateMemory.pointer = allocate_apart;
+    table().GetBufferMemoryRequirements.pointer = requirements_apart;
+  }
+
   struct Real {
     PFN_vkQueueSubmit submit = nullptr;
     PFN_vkAllocateMemory allocate = nullptr;
     PFN_vkCmdDispatch dispatch = nullptr;
     PFN_vkCmdPipelineBarrier barrier = nullptr;
+    PFN_vkGetBufferMemoryRequirements requirements = nullptr;
   };
   static Real& real() {
     static Real all;
@@ -58,6 +85,15 @@ class WatchedDevice {
   static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateInfo* info, const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
     ++counts().allocations;
     return real().allocate(device, info, callbacks, memory);
+  }
+  static VKAPI_ATTR VkResult VKAPI_CALL allocate_apart(VkDevice device, const VkMemoryAllocateInfo* info, const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
+    VkMemoryAllocateInfo of_driver = *info;
+    of_driver.memoryTypeIndex = 0;
+    return allocate(device, &of_driver, callbacks, memory);
+  }
+  static VKAPI_ATTR void VKAPI_CALL requirements_apart(VkDevice device, VkBuffer buffer, VkMemoryRequirements* needs) {
+    real().requirements(device, buffer, needs);
+    needs->memoryTypeBits = 3;
   }
   static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
     ++counts().dispatches;
