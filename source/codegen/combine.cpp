@@ -86,6 +86,25 @@ void Combine::four_elements_moments(const FoldText& fold, Writer& functions) con
   functions.blank();
 }
 
+/// The best of four and which of them it is, then one comparison with what is best so far: a fourth of the instructions of one by one. NaN,
+/// which comes before all numbers, makes the sum NaN; so may two infinities.
+void Combine::four_elements_arg(const FoldText& fold, Writer& functions) const {
+  const bool largest = fold.node->op->fold.join == "max";
+  const char* best = largest ? "max" : "min";
+  functions.line("// Four more elements, side by side from `first` on.");
+  functions.open("void {}(inout float a, inout uint a1, vec4 x, uint first) {{", add_four(fold));
+  functions.line("precise float sum = (x.x + x.y) + (x.z + x.w);");
+  functions.open("if (f32_is_nan(sum)) {{");
+  for (int i = 0; i < 4; ++i) functions.line("{}(a, a1, x.{}, first{});", fold.join, "xyzw"[i], i == 0 ? "" : fmt::format(" + {}u", i));
+  functions.line("return;");
+  functions.close();
+  functions.line("float b = {0}({0}(x.x, x.y), {0}(x.z, x.w));", best);
+  functions.line("uint b1 = first + (x.x == b ? 0u : x.y == b ? 1u : x.z == b ? 2u : 3u);");
+  functions.line("if (a1 == 0xffffffffu || b {} a) {{ a = b; a1 = b1; }}  // what is as good comes later", largest ? ">" : "<");
+  functions.close();
+  functions.blank();
+}
+
 void Combine::join_function(const FoldText& fold, Writer& functions) const {
   const char* const own[] = {"a", "a1", "a2"};
   const char* const theirs[] = {"b", "b1", "b2"};
@@ -129,6 +148,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
   functions.close();
   functions.blank();
   if (fold.fours && fold.kind == FoldText::Kind::moments) four_elements_moments(fold, functions);
+  if (fold.fours && fold.kind == FoldText::Kind::arg) four_elements_arg(fold, functions);
 }
 
 std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {

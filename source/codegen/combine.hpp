@@ -33,7 +33,7 @@ struct FoldText {
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
   bool prefix = false;             ///< of a scan: joins the workgroups before this one alone
-  bool fours = false;              ///< softmax, moments: elements of a lane's item are added four at a time
+  bool fours = false;              ///< softmax, moments, arg: elements of a lane's item are added four at a time
   std::string name;
   std::string type;                ///< of the operand
   std::vector<FoldField> fields;
@@ -72,6 +72,7 @@ class Combine {
   void one_element_softmax(const FoldText& fold, Writer& functions) const;
   void four_elements_softmax(const FoldText& fold, Writer& functions) const;
   void four_elements_moments(const FoldText& fold, Writer& functions) const;
+  void four_elements_arg(const FoldText& fold, Writer& functions) const;
   [[nodiscard]] std::string apply(std::string_view row, DType dtype, std::vector<std::string> operands) const;
   [[nodiscard]] std::string at(const std::string& name, int j) const { return width_ == 1 ? name : fmt::format("{}[{}]", name, j); }
   void by_shuffles(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;

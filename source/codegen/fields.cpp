@@ -171,7 +171,7 @@ void Emitter::write_field_functions() {
         functions_.line("return values;");
         functions_.close();
         functions_.blank();
-        main_.line("{} {} = {} ^ {};", uints, group.bits, vector_of("uvec", bits), hidden_bit_);
+        main_.line("{} {} = {} + {};", uints, group.bits, vector_of("uvec", bits), hidden_bit_);
       }
       field.groups.push_back(group);
     }

@@ -276,7 +276,9 @@ void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& g
       if (!folds_[k].fours) continue;
       std::string fields;
       for (const FoldField& field : in_block(pass, folds_[k]).fields) fields += field.name + ", ";
-      main_.line("{}({}{}_x_{});", Combine::add_four(folds_[k]), fields, folds_[k].name, g);
+      std::string first;
+      if (folds_[k].kind == FoldText::Kind::arg) first = ", " + position(scope, loops_.values[folds_[k].id].offset + index::Expr(g * group_));
+      main_.line("{}({}{}_x_{}{});", Combine::add_four(folds_[k]), fields, folds_[k].name, g, first);
     }
   }
   for_scaled_items([&](const std::string& sum, const std::string& scale) { main_.line("{0} = fma({0}_item, {1}, {0});", sum, scale); });

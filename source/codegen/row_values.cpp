@@ -77,7 +77,10 @@ FoldText Rows::make_fold(ValueId id) {
     field(fold.prefix ? unique(fold.name + "_carry") : fold.name, fold.operand, identity);
   }
   // Elements that a ragged row lacks may be -infinity for a maximum; a mean would count them.
-  const bool in_fours = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::moments && !is_ragged());
+  const bool floats = is_float(fold.operand) && fold.operand != DType::f64;
+  const bool side_by_side = index::stride_of(value.offset, schedule_.vector_axis) == 1;
+  const bool in_fours = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::moments && !is_ragged()) ||
+                        (fold.kind == FoldText::Kind::arg && floats && side_by_side && !is_ragged());
   const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(), [](const Value& other) { return other.kind == Value::Kind::scan; });
   fold.fours = in_fours && width() == 1 && group_ == 4 && !scans;
   return fold;

@@ -209,6 +209,36 @@ TEST(Rows, InfinitiesAndNaNStayInTheirRow) {
   }
 }
 
+/// Four elements at a time, wherever the best one stands among them and whatever is as good behind it.
+TEST(Rows, TheFirstOfTheBestIsFound) {
+  constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr std::int64_t kRow = 128;
+  std::vector<std::vector<std::pair<std::int64_t, double>>> rows;  // where a row is not what all others are
+  for (std::int64_t place = 0; place < 12; ++place) {
+    rows.push_back({{place, 2}, {place + 1, 2}, {place + 40, 2}, {place + 64, -2}, {place + 66, -2}});
+    rows.push_back({{place, nan}, {place + 2, inf}, {place + 5, nan}});
+    rows.push_back({{place, inf}, {place + 1, -inf}, {place + 90, inf}});
+  }
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (const double others : {0.5, -inf, inf}) {
+      const Tensor x = Tensor::input("x", dtype, {std::ssize(rows), kRow});
+      Data data;
+      for (const auto& row : rows) {
+        std::vector<double> elements(kRow, others);
+        for (const auto& [at, value] : row) elements[static_cast<std::size_t>(at)] = value;
+        for (const double element : elements) ir::encode(dtype, element, data.inputs["x"]);
+      }
+      for (const int lanes : {1, 4, 32}) {
+        Build how;
+        how.tuning.column_lanes = lanes;
+        const Executable program = compile_graph(graph_of({x.argmax(1), x.argmin(1)}), how);
+        EXPECT_NE(must(program.explain(Stage::glsl)).find("_join_four("), std::string::npos);
+        judge(program, graph_of({x.argmax(1), x.argmin(1)}), data, fmt::format("the best of rows of {} by {} lanes", name_of(dtype), lanes));
+      }
+    }
+  }
+}
+
 // --- forced schedules --------------------------------------------------------------------------------------------
 
 std::vector<schedule::Tuning> forced() {

@@ -175,7 +175,8 @@ Traffic expected_traffic(const Planned& made, std::size_t step, const codegen::K
     if (value.kind != segment::Value::Kind::load) continue;
     const schedule::AccessPlan& plan = schedule.loads[i];
     const schedule::Factor* factor = factor_of(loops, schedule, i);
-    const int elements = factor != nullptr ? factor->elements : schedule.elements_per_item;
+    // An element of memory may be several of the item.
+    const int elements = (factor != nullptr ? factor->elements : schedule.elements_per_item) / plan.repeat;
     int count = plan.kind == schedule::AccessKind::vector ? vectors(elements, size(value.node), plan.vector_bytes) : 1;
     for (const schedule::TransposedLoad& load : schedule.tile.loads) {
       if (load.value == i) count = load.packed;

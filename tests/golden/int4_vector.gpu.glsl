@@ -56,8 +56,8 @@ void main() {
   uint column_lane = lane % 16u;
   uint row = workgroup * 8u + lane / 16u;
   // Powers of 2, and what of the numbers is flipped.
-  uvec4 field_bits = uvec4(0x4b000008u, 0x49000080u, 0x47000800u, 0x45008000u) ^ (p.items & 0x80000000u);
-  uvec4 field_bits1 = uvec4(0x43080000u, 0x4b000008u, 0x49000080u, 0x47000800u) ^ (p.items & 0x80000000u);
+  uvec4 field_bits = uvec4(0x4b000008u, 0x49000080u, 0x47000800u, 0x45008000u) + (p.items & 0x80000000u);
+  uvec4 field_bits1 = uvec4(0x43080000u, 0x4b000008u, 0x49000080u, 0x47000800u) + (p.items & 0x80000000u);
   bool inside = row < p.items;
   row = min(row, p.items - 1u);
   uint column = column_lane;
