@@ -237,12 +237,14 @@ Result<std::string> Context::missing(Rung rung) {
   std::string reason;
   if (std::find(disabled_.begin(), disabled_.end(), name_of(rung)) != disabled_.end()) {
     reason = "It is switched off.";
-  } else if (rung == Rung::t1 && !caps.subgroup_arithmetic) {
-    reason = "The device has no subgroup arithmetic in compute shaders.";
+  } else if (rung == Rung::t1 && !caps.subgroup_shuffle) {
+    reason = "The device has no subgroup shuffles in compute shaders.";
+  } else if (rung == Rung::t1 && !caps.full_subgroups) {
+    reason = "The device does not promise full subgroups.";
   } else if (rung == Rung::t2 && !(caps.float16 && caps.storage_16bit)) {
     reason = fmt::format("The device has no {}.", caps.float16 ? "16-bit storage" : "float16 arithmetic");
-  } else if (rung == Rung::t1 && !shaders_->can_compile(spirv::GlslExtension::subgroup_arithmetic)) {
-    reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_arithmetic.";
+  } else if (rung == Rung::t1 && !shaders_->can_compile(spirv::GlslExtension::subgroup_shuffle)) {
+    reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_shuffle.";
   } else if (rung == Rung::t2 && !shaders_->can_compile(spirv::GlslExtension::arithmetic_float16)) {
     reason = "The linked shaderc cannot compile GL_EXT_shader_explicit_arithmetic_types_float16.";
   } else if (rung == Rung::t3 && !caps.dot_product_i8) {
