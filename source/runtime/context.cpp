@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/mutations.hpp"
 #include "vulkan/command_buffer.hpp"
 
 namespace vkfuse::runtime {
@@ -270,7 +271,7 @@ Result<std::string> Context::missing(Rung rung) {
   }
   if (reason.empty() && rung != Rung::t0) {
     VKF_TRY(wrong, self_test(*this, rung));
-    reason = wrong;
+    reason = VKF_PLANT(wrong_rung_in_use, wrong, std::string());
     if (!wrong.empty()) log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(rung), base_.name, wrong));
   }
   const std::lock_guard<std::mutex> lock(mutex_);

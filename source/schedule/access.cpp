@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "base/mutations.hpp"
 #include "index/arithmetic.hpp"
 
 namespace vkfuse::schedule {
@@ -328,7 +329,7 @@ std::int64_t most_iterations(const Target& target) {
   // on behind it without a word. No other driver is known to, and none says so.
   constexpr std::int64_t kOfLlvmpipe = 32'000;
   const bool leaves_loops = target.type == DeviceType::cpu && target.name.find("llvmpipe") != std::string::npos;
-  return leaves_loops ? kOfLlvmpipe : std::numeric_limits<std::int64_t>::max();
+  return VKF_PLANT(loops_left_early, leaves_loops, false) ? kOfLlvmpipe : std::numeric_limits<std::int64_t>::max();
 }
 
 std::int64_t iterations_along(std::int64_t steps, int depth) { return steps * (depth + 4); }
