@@ -74,7 +74,7 @@ layers() {
 limits() {
   release
   for driver in lavapipe swiftshader; do
-    VKFUSE_TEST_LIMITS=least VKFUSE_FUZZ_CASES=500 on $driver build/release/tests/vkfuse-test-fuzz --gtest_filter=Fuzz.Graphs
+    VKFUSE_TEST_LIMITS=least scripts/graphs.sh "$driver" 1 500 || failed+=("graphs with least limits on $driver")
     VKFUSE_FUZZ_CASES=500 on $driver build/release/tests/vkfuse-test-differential --gtest_filter=Dot.RandomContractionsOnLowLimits
   done
 }

@@ -3,7 +3,8 @@
 # an end with is left and counted, not waited for: no other graph is lost for it, and no such graph is called right.
 #   usage: scripts/graphs.sh lavapipe|swiftshader FIRST LAST [FILTER]      seeds; of Fuzz.Graphs unless FILTER names another suite
 # PROGRAM is the test program (build/release/tests/vkfuse-test-fuzz). A graph may take SECONDS_A_GRAPH (60) of a processor, MEBIBYTES (6000) of memory and,
-# beside much other work, STANDING (1800) seconds in which nothing happens. Ends with 1 where a graph is wrong, refused, or ends its process.
+# beside much other work, STANDING (1800) seconds in which nothing happens. Ends with 1 where a graph is wrong, refused, or ends its process, and where more
+# than one element in a hundred is undecided: a reference that decides nothing would pass everything.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -47,7 +48,7 @@ watch() {
   done
 }
 
-judged=0 left=() faults=()
+judged=0 left=() faults=() elements=0 undecided=0
 while [ "$at" -le "$last" ]; do
   cases=$((last - at + 1))
   [ $cases -le 1000 ] || cases=1000
@@ -60,6 +61,8 @@ while [ "$at" -le "$last" ]; do
   grep -v '^\[\|^Note\|^Running main\|^$' "$folder/log" || true
   # Seeds before the one it was at have been judged: wrong ones stand in its output.
   read -r seed <"$folder/progress" 2>/dev/null || { echo "$program did not begin with seed $at: status $status." && exit 1; }
+  counted=$(sed -nE '2s/.* ([0-9]+) elements, ([0-9]+) undecided.*/\1 \2/p' "$folder/progress")
+  elements=$((elements + ${counted% *})) undecided=$((undecided + ${counted#* }))
   if grep -q '^\[  FAILED  \]\|^REPLAY' "$folder/log"; then faults+=("seeds $at to $seed: $(sed -n 's/^REPLAY: //p' "$folder/log" | tr '\n' ';')"); fi
   if [ "$seed" = end ]; then
     judged=$((judged + cases))
@@ -77,5 +80,6 @@ while [ "$at" -le "$last" ]; do
   fi
   at=$((seed + 1))
 done
-echo "$judged graphs judged on $driver, ${#left[@]} not judged${left[*]:+: seeds ${left[*]}}; ${#faults[@]} faults"
+[ $judged -le 20 ] || [ $((undecided * 100)) -le $elements ] || faults+=("more than one element in a hundred is undecided")
+echo "$judged graphs judged on $driver, ${#left[@]} not judged${left[*]:+: seeds ${left[*]}}; $undecided of $elements elements undecided; ${#faults[@]} faults"
 [ ${#faults[@]} = 0 ] || { printf 'FAULT %s\n' "${faults[@]}" && exit 1; }

@@ -52,6 +52,9 @@ verdict() {
 missed=0 caught=0 rows=()
 while read -r fault program tests; do
   [[ $fault =~ $filter ]] || continue
+  case "$DRIVER $fault" in  # no loop is left early there, and no f16 is native: nothing would be wrong
+    "swiftshader loops_left_early" | "swiftshader name_inside_a_name") echo "$fault changes nothing on $DRIVER." && continue ;;
+  esac
   grep -rqF "VKF_PLANT($fault," source || { echo "No VKF_PLANT makes the fault $fault." && exit 1; }
   if [ -z "${sound[$program $tests]-}" ]; then
     status=0

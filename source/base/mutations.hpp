@@ -60,7 +60,10 @@
   X(over_what_others_read, unit, "Donations.WhatAnotherResultReads*")                                         \
   X(plan_of_nominal_sizes, fuzz, "FoundByFuzzing.PlansForOtherSizes")                                         \
   X(parts_not_rescaled, differential, "Norms.CrossEntropy*")                                                  \
-  X(views_never_stored, unit, "Partition.ViewsAreStored*")
+  X(views_never_stored, unit, "Partition.ViewsAreStored*")                                                    \
+  X(loops_left_early, differential, "*LongLoops*")                                                            \
+  X(name_inside_a_name, differential, "Differential.RoundsToBothHalves")                                      \
+  X(wrong_rung_in_use, unit, "*SelfTest.FindsIt*/shuffles*")
 
 #ifdef VKFUSE_MUTATIONS
 namespace vkfuse {

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "codegen/components.hpp"
+#include "base/mutations.hpp"
 #include "codegen/emitter.hpp"
 #include "codegen/names.hpp"
 #include "schedule/access.hpp"
@@ -25,7 +26,7 @@ static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
 void take_form(std::string& text, std::string_view call, std::string_view suffix) {
   const auto of_a_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
   for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) {
-    if (at == 0 || !of_a_name(text[at - 1])) text.insert(at + call.size() - 1, suffix);
+    if (at == 0 || !VKF_PLANT(name_inside_a_name, of_a_name(text[at - 1]), false)) text.insert(at + call.size() - 1, suffix);
   }
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
+#include "base/mutations.hpp"
 #include "vulkan/command_buffer.hpp"
 
 namespace vkfuse::runtime {
@@ -65,7 +67,7 @@ Quirks quirks_of(const vulkan::DeviceInfo& info) {
   Quirks quirks;
   if (info.driver_name != "llvmpipe") return quirks;
   quirks.folds_nan_away = true;
-  quirks.leaves_loops_after = 32'000;  // of 65,535, some of which count twice
+  quirks.leaves_loops_after = VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max());  // of 65,535, some of which count twice
   return quirks;
 }
 
@@ -259,12 +261,14 @@ Result<std::string> Context::missing(Rung rung) {
   std::string reason;
   if (std::find(disabled_.begin(), disabled_.end(), name_of(rung)) != disabled_.end()) {
     reason = "It is switched off.";
-  } else if (rung == Rung::t1 && !caps.subgroup_arithmetic) {
-    reason = "The device has no subgroup arithmetic in compute shaders.";
+  } else if (rung == Rung::t1 && !caps.subgroup_shuffle) {
+    reason = "The device has no subgroup shuffles in compute shaders.";
+  } else if (rung == Rung::t1 && !caps.full_subgroups) {
+    reason = "The device does not promise full subgroups.";
   } else if (rung == Rung::t2 && !(caps.float16 && caps.storage_16bit)) {
     reason = fmt::format("The device has no {}.", caps.float16 ? "16-bit storage" : "float16 arithmetic");
-  } else if (rung == Rung::t1 && !shaders_->can_compile(spirv::GlslExtension::subgroup_arithmetic)) {
-    reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_arithmetic.";
+  } else if (rung == Rung::t1 && !shaders_->can_compile(spirv::GlslExtension::subgroup_shuffle)) {
+    reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_shuffle.";
   } else if (rung == Rung::t2 && !shaders_->can_compile(spirv::GlslExtension::arithmetic_float16)) {
     reason = "The linked shaderc cannot compile GL_EXT_shader_explicit_arithmetic_types_float16.";
   } else if (rung == Rung::t3 && !caps.dot_product_i8) {
@@ -290,7 +294,7 @@ Result<std::string> Context::missing(Rung rung) {
   }
   if (reason.empty() && rung != Rung::t0) {
     VKF_TRY(wrong, self_test(*this, rung));
-    reason = wrong;
+    reason = VKF_PLANT(wrong_rung_in_use, wrong, std::string());
     if (reason.empty() && (rung == Rung::t3 || rung == Rung::t4)) {
       auto slow = rung == Rung::t3 ? compare_dots(*this) : compare_matrices(*this, *matrix_of(caps, DType::f16, DType::f32));
       if (!slow) return slow.error();

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, kGlslExtensionCount> kNames = {
     "GL_EXT_shader_16bit_storage",
     "GL_EXT_shader_8bit_storage",
     "GL_EXT_spirv_intrinsics",
-    "GL_KHR_shader_subgroup_arithmetic",
+    "GL_KHR_shader_subgroup_shuffle",
     "GL_EXT_control_flow_attributes",
     "GL_KHR_cooperative_matrix",
     "GL_NV_cooperative_matrix2",

@@ -14,7 +14,7 @@ enum class GlslExtension : std::uint8_t {
   storage_16bit,
   storage_8bit,
   spirv_intrinsics,
-  subgroup_arithmetic,
+  subgroup_shuffle,
   control_flow_attributes,
   khr_cooperative_matrix,
   nv_cooperative_matrix2,

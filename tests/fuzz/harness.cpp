@@ -131,11 +131,16 @@ void report(const Case& one, const Way& way, const std::string& fault, const cha
                 << fmt::format("\nREPLAY: VKFUSE_SEED={} vkfuse-test-fuzz --gtest_filter={}\n", one.seed, test);
 }
 
-/// Where VKFUSE_FUZZ_PROGRESS names a file, what a watcher of this process must know of it (scripts/graphs.sh): the seed that is tried
-/// now, or `end`, and in the second line what came of those before it.
-void note_progress(const std::string& now, const Tally& tally) {
+/// Where a watcher of this process wants to know of it (scripts/graphs.sh); null where nobody does.
+const char* progress_file() {
   const char* const path = std::getenv("VKFUSE_FUZZ_PROGRESS");
-  if (path == nullptr || *path == 0) return;
+  return path == nullptr || *path == 0 ? nullptr : path;
+}
+
+/// What a watcher must know: the seed that is tried now, or `end`, and in the second line what came of those before it.
+void note_progress(const std::string& now, const Tally& tally) {
+  const char* const path = progress_file();
+  if (path == nullptr) return;
   const std::string next = std::string(path) + ".next";
   std::ofstream(next) << fmt::format("{}\n{} cases: {} elements, {} undecided; largest error/bound {:.3f}, p50 {:.2g}, p99 {:.2g}\n", now, tally.seconds.size(), tally.elements,
                                      tally.undecided, tally.max_ratio, tally.ratios.quantile(0.5), tally.ratios.quantile(0.99));
@@ -194,8 +199,9 @@ Tally run_cases(const CaseSuite& suite) {
   if (tally.seconds.size() == all.size()) note_progress("end", tally);
   summarise(tally, tally.seconds.size());  // fewer than were asked for after the last failure that is reported
   if (all.size() > kEnough) {
-    // A reference that decides nothing would pass everything, and so would bounds that no error comes near.
-    EXPECT_LE(tally.undecided * kDecided, tally.elements);
+    // A reference that decides nothing would pass everything, and so would bounds that no error comes near. A watcher counts over all of its
+    // processes: a few graphs of many undecided elements are more than that of the last one's.
+    if (progress_file() == nullptr) { EXPECT_LE(tally.undecided * kDecided, tally.elements); }
     EXPECT_LE(1 / median(tally.graph_ratios), kLoosest);
   }
   return tally;

@@ -32,7 +32,7 @@ Target target_without_self_tests() {
   target.name = chip()->info().name;
   target.type = chip()->info().type;
   target.caps = chip()->caps();
-  target.rungs[static_cast<std::size_t>(Rung::t1)] = target.caps.subgroup_arithmetic && target.caps.subgroup_shuffle;
+  target.rungs[static_cast<std::size_t>(Rung::t1)] = target.caps.subgroup_shuffle && target.caps.full_subgroups;
   target.rungs[static_cast<std::size_t>(Rung::t2)] = target.caps.float16 && target.caps.storage_16bit;
   return target;
 }

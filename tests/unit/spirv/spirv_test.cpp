@@ -135,7 +135,7 @@ TEST(CompileTest, ThreadsCompileAtOnce) {
 TEST(ProbeTest, KnowsWhatEveryShadercHas) {
   EXPECT_TRUE(can_compile(GlslExtension::arithmetic_float16));
   EXPECT_TRUE(can_compile(GlslExtension::storage_16bit));
-  EXPECT_TRUE(can_compile(GlslExtension::subgroup_arithmetic));
+  EXPECT_TRUE(can_compile(GlslExtension::subgroup_shuffle));
   EXPECT_TRUE(can_compile(GlslExtension::control_flow_attributes));
   for (int i = 0; i < kGlslExtensionCount; ++i) {
     const auto extension = static_cast<GlslExtension>(i);
