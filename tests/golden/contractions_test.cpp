@@ -6,6 +6,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
+#include "schedule/candidates.hpp"
 #include "support/judge.hpp"
 #include "vkfuse/contractions.hpp"
 
@@ -162,6 +163,37 @@ TEST(Blocks, RowsOfTablesStandBeforeAProductAndAreAddedToIt) {
     ASSERT_EQ(steps.size(), 1U);
     EXPECT_EQ(steps[0].schedule.kind, schedule::Template::matrix);
     EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[0].segment, steps[0].loops, steps[0].schedule, target, {})).empty());
+  }
+}
+
+/// What is measured beside the model's choice: each tile is the one that was asked for, or, where a device's limits forbid that, the model's own.
+TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
+  const auto input = [](const char* name, std::int64_t rows) { return Tensor::input(name, DType::f16, {2, 8, rows, 64}); };
+  const ir::Graph prepared = must(passes::run_pipeline(graph_of({attention(input("q", 1024), input("k", 2048), input("v", 2048))})));
+  for (const Target& target : {discrete_gpu(), discrete_gpu_with_matrices()}) {
+    const plan::Plan made = must(plan::make_plan(prepared, target));
+    ASSERT_EQ(made.steps.size(), 1U);
+    const segment::Loops loops = must(segment::build_loops(made.graph, made.steps[0].segment, {}));
+    const schedule::Schedule standard = must(schedule::best(made.graph, loops, target));
+    ASSERT_EQ(standard.kind, schedule::Template::attention);
+    EXPECT_EQ(standard.attention.unit.has_value(), target.has(Rung::t5));
+    int lanes = 0, units = 0;
+    for (const schedule::Tuning& tuning : schedule::tunings_near(standard, target.caps)) {
+      const schedule::AttentionForm& asked = *tuning.attention;
+      const schedule::Schedule tuned = must(schedule::best(made.graph, loops, target, tuning));
+      const schedule::AttentionTile& tile = tuned.attention;
+      ASSERT_EQ(tuned.kind, schedule::Template::attention);
+      if (asked.subgroups > 0) {
+        units += tile.unit && tile.subgroups == asked.subgroups && tile.unit_keys == asked.unit_keys && tile.scores_ahead == asked.scores_ahead ? 1 : 0;
+      } else {
+        EXPECT_FALSE(tile.unit);
+        lanes += tile.lanes_m == asked.lanes_m && tile.lanes_k == asked.lanes_k ? 1 : 0;
+      }
+      const segment::Loops run = schedule::scheduled_loops(made.graph, loops, tuned);
+      EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[0].segment, run, tuned, target, {})).empty()) << schedule::to_text(tuning);
+    }
+    EXPECT_GE(lanes, 12);
+    EXPECT_EQ(units, target.has(Rung::t5) ? 12 : 0);  // all fit
   }
 }
 

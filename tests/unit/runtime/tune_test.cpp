@@ -153,6 +153,28 @@ int run_with_other_tunings(const std::vector<Tensor>& outputs, schedule::Templat
   return tried;
 }
 
+/// The store keeps a tuning as its text.
+TEST(Tuning, TextsTellTuningsApart) {
+  using schedule::Template;
+  for (const Template kind : {Template::pointwise, Template::rows, Template::matrix, Template::attention, Template::sort}) {
+    for (const bool units : {false, true}) {
+      schedule::Schedule standard;
+      standard.kind = kind;
+      standard.column_lanes = 32;
+      standard.keys = 100000;
+      if (units) standard.matrix.unit = standard.attention.unit = MatrixShape{16, 16, 16};
+      standard.matrix.shape.lanes = 32;
+      Caps caps;
+      caps.max_invocations = caps.max_workgroup_x = 1024;
+      const std::vector<schedule::Tuning> tunings = schedule::tunings_near(standard, caps);
+      std::set<std::string> texts;
+      for (const schedule::Tuning& tuning : tunings) texts.insert(schedule::to_text(tuning));
+      EXPECT_EQ(texts.size(), tunings.size()) << schedule::name_of(kind);
+      EXPECT_GT(tunings.size(), 10u) << schedule::name_of(kind);
+    }
+  }
+}
+
 TEST(Tuning, EveryTileOfAnAttentionIsRight) {
   const auto input = [](const char* name, std::int64_t rows, std::int64_t columns) { return Tensor::input(name, DType::f32, {1, 2, rows, columns}); };
   const std::vector<Tensor> outputs = {attention(input("q", 20, 16), input("k", 37, 16), input("v", 37, 24))};
