@@ -72,7 +72,7 @@ Result<void> Rows::columns(Pass& pass) {
   const std::string step = loops_.backwards ? "step" : "column";
   const auto inner = [&](const std::string& begin, const std::string& end) -> Result<void> {
     if (schedule_.items_in_flight > 1) return columns_in_flight(pass, begin, end);
-    main_.open("{4}for (uint {0} = {1}; {0} < {2}; {0} += {3}u) {{", step, begin, end, schedule_.column_lanes, unrolls() ? "[[unroll]] " : "");
+    main_.open("for (uint {0} = {1}; {0} < {2}; {0} += {3}u) {{", step, begin, end, schedule_.column_lanes);
     if (loops_.backwards) main_.line("uint column = {};", column_of("step"));
     VKF_CHECK_OK(item(pass));
     main_.close();
@@ -109,7 +109,7 @@ Result<void> Rows::columns(Pass& pass) {
 /// A loop that issues the loads of several items before it needs the first one.
 Result<void> Rows::columns_in_flight(Pass& pass, const std::string& begin, const std::string& end) {
   const int count = schedule_.items_in_flight;
-  main_.open("{}for (uint first = {}; first < {}; first += {}u) {{", unrolls() ? "[[unroll]] " : "", begin, end, count * schedule_.column_lanes);
+  main_.open("for (uint first = {}; first < {}; first += {}u) {{", begin, end, count * schedule_.column_lanes);
   for (ValueId id : pass.vectors) {
     if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
     flying_.insert(id);
@@ -135,12 +135,6 @@ Result<void> Rows::columns_in_flight(Pass& pass, const std::string& begin, const
   main_.close();
   flying_.clear();
   return {};
-}
-
-/// Few columns that a lane goes through alone: their positions are numbers then, as those of a window are in its guards.
-bool Rows::unrolls() const {
-  constexpr std::int64_t kFewColumns = 16;
-  return schedule_.column_lanes == 1 && schedule_.vector_rows && !split_ && schedule_.column_items <= kFewColumns && target_.type != DeviceType::cpu;
 }
 
 /// All lanes of the workgroup come round equally often, those that have no item left with one of another lane.

@@ -67,7 +67,7 @@ void Rows::begin() {
     main_.line("uint column_lane = lane;");
     main_.line("uint row = workgroup;");
   } else if (schedule_.vector_rows) {
-    main_.line("{}uint column_lane = {};", lanes == 1 ? "const " : "", lanes == 1 ? "0u" : fmt::format("lane / {}u", rows));
+    main_.line("uint column_lane = lane / {}u;", rows);
     main_.line("uint row = workgroup * {0}u + lane % {0}u;", rows);
   } else {
     main_.line("uint column_lane = lane % {}u;", lanes);

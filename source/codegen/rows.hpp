@@ -120,7 +120,6 @@ class Rows : public Emitter {
   Result<void> columns(Pass& pass);
   Result<void> columns_in_flight(Pass& pass, const std::string& begin, const std::string& end);
   Result<void> columns_together(Pass& pass);
-  [[nodiscard]] bool unrolls() const;
   void begin_block(const Pass& pass);
   void end_block(const Pass& pass);
   Result<void> item(Pass& pass);
