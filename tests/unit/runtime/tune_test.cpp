@@ -201,6 +201,26 @@ TEST(Tuning, AttentionAndSortsAreMeasuredToo) {
   }
 }
 
+/// A schedule that is bad on purpose: what is found beside it also shows that candidates are measured as they run.
+TEST(Tuning, WhatIsFarFasterIsAdopted) {
+  if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
+  const ir::Graph graph = must(api::to_graph(std::vector<Tensor>{Tensor::input("x", DType::f32, {4, 700}).argsort(1)}, {}, "graph"));
+  const Device few = must(Device::open({.limits = {{"max_invocations", 64}}}));  // so that there are few candidates
+  Build how;
+  how.device = &few;
+  how.tuning.block = 16;
+  how.tuning.workgroup = 32;
+  how.longest_submission_us = 10e6;  // else what is slow is not measured
+  const Executable program = compile_graph(graph, how);
+  const int before = program.kernel_count();
+  EXPECT_GT(before, 4) << "halves of the scratch memory serve by turns";
+  const TuneProgress end = must(program.tune(30000));
+  fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates, end.adopted, end.spent_ms);
+  EXPECT_EQ(end.adopted, 1);
+  EXPECT_LT(program.kernel_count(), before);
+  run_checked(program, graph);
+}
+
 TEST(Tuning, TheBudgetEndsIt) {
   if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
   const Executable program = must(compile(device(), graph_of(Dim(80))));
