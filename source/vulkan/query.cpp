@@ -121,6 +121,9 @@ void fill_subgroups(const Properties& properties, const FeatureChain& features, 
   if (caps.subgroup_size_control) {
     caps.subgroup_size_min = properties.subgroup_size.minSubgroupSize;
     caps.subgroup_size_max = properties.subgroup_size.maxSubgroupSize;
+    // Kernels that share folds require the size; the others could have more, and need not.
+    const std::uint64_t most = std::uint64_t{caps.subgroup_size} * properties.subgroup_size.maxComputeWorkgroupSubgroups;
+    if (caps.subgroup_size_min != caps.subgroup_size_max && most < caps.max_invocations) caps.max_invocations = static_cast<std::uint32_t>(most);
   }
 }
 
