@@ -63,9 +63,20 @@ void AttentionBase::find_cap() {
     for (const Value& value : loops_.values) all += std::count(value.operands.begin(), value.operands.end(), id);
     return all;
   };
+  // Whatever else reads a score, or what it is chosen from, wants the number itself.
+  const std::vector<ValueId>& of_exponential = loops_.values[tile_.exponential].operands;
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    const std::vector<ValueId>& operands = loops_.values[id].operands;
+    const bool reads = std::find(operands.begin(), operands.end(), tile_.score) != operands.end();
+    const bool falls = is(id, "sub") && operands[0] == tile_.score && operands[1] == tile_.most && readers(id) == 1 && of_exponential == std::vector<ValueId>{id};
+    if (reads && id != tile_.most && id != tile_.total && !falls) return;  // the total is online, of the scores themselves
+  }
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
   ValueId id = tile_.score;
-  while (is(id, "select") && (number(id, 1) == kNothing || number(id, 2) == kNothing)) id = loops_.values[id].operands[number(id, 1) == kNothing ? 2 : 1];
+  while (is(id, "select") && (number(id, 1) == kNothing || number(id, 2) == kNothing)) {
+    id = loops_.values[id].operands[number(id, 1) == kNothing ? 2 : 1];
+    if (readers(id) != 1) return;
+  }
   Cap cap;
   cap.capped = cap.tanh = id;
   if (is(id, "mul") && (number(id, 0) || number(id, 1))) {

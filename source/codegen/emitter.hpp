@@ -84,8 +84,8 @@ class Emitter {
   /// A whole number that is some bits of a loaded byte, ((byte >> shift) & mask ^ flip) + offset, whose float is made from the bits.
   struct FieldElement {
     int word = 0;   ///< of the item's
-    int place = 0;  ///< its lowest bit in there, after
-    int down = 0;   ///< so many bits down: beyond bit 23 are those of an exponent
+    int place = 0;  ///< of its lowest bit, once the word is shifted
+    int down = 0;   ///< by so many bits: beyond bit 23 are those of an exponent
     std::uint32_t mask = 0;
   };
   struct FieldGroup {

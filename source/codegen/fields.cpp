@@ -49,7 +49,7 @@ std::optional<Emitter::Field> Emitter::field_of(ValueId id) const {
   if (value.operands.size() != 2) return std::nullopt;
   const ValueId other = value.operands[1];
   if (op.name == "shift_right") {
-    if (field->mask != 0xff || field->flip != 0 || field->shift) return std::nullopt;
+    if (field->mask != 0xff || field->flip != 0 || field->offset != 0 || field->shift) return std::nullopt;
     field->shift = other;
     return field;
   }
@@ -140,7 +140,7 @@ void Emitter::find_fields(const Scope& scope, index::AxisId element_axis) {
 /// The function that takes a group's numbers out of their word, and the constant that it is given: written once for all that are alike.
 void Emitter::write_field_functions() {
   const std::string uints = group_ == 1 ? "uint" : fmt::format("uvec{}", group_), floats = group_ == 1 ? "float" : fmt::format("vec{}", group_);
-  std::map<std::string, FieldGroup> written;
+  std::map<std::string, std::string> functions, constants;  // names by what they are
   for (auto& [id, field] : fields_) {
     for (int g = 0; g < groups_; ++g) {
       std::vector<std::string> words, masks, bits, differences;
@@ -154,21 +154,31 @@ void Emitter::write_field_functions() {
       const bool alike = std::adjacent_find(words.begin(), words.end(), std::not_equal_to<>()) == words.end();
       if (alike) words.resize(1);
       const std::string text = fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints, fmt::join(words, ", "), vector_of("uvec", masks), vector_of("vec", differences));
-      FieldGroup& group = written[text + vector_of("uvec", bits)];
-      if (group.function.empty()) {
-        group = {unique("field_values"), unique("field_bits")};
-        if (written.size() == 1) {
+      const auto named = [&](std::map<std::string, std::string>& known, const std::string& of, const char* stem) {
+        std::string& name = known[of];
+        const bool first = name.empty();
+        if (first) name = unique(stem);
+        return std::pair(name, first);
+      };
+      const auto [function, first_function] = named(functions, text, "field_values");
+      const std::string constant = vector_of("uvec", bits);
+      const auto [constant_name, first_constant] = named(constants, constant, "field_bits");
+      if (first_function) {
+        if (functions.size() == 1) {
           functions_.line("// Numbers of a few bits become floats among the low bits of powers of 2. The driver is not to know these: with two constants that");
           functions_.line("// it knows, an `and` and an `xor` are two instructions.");
-          main_.line("// Powers of 2, and what of the numbers is flipped.");
         }
-        functions_.open("{} {}(uint word, {} bits) {{", floats, group.function, uints);
+        functions_.open("{} {}(uint word, {} bits) {{", floats, function, uints);
         functions_.line("precise {} values = {};", floats, text);
         functions_.line("return values;");
         functions_.close();
         functions_.blank();
-        main_.line("{} {} = {} + {};", uints, group.bits, vector_of("uvec", bits), hidden_bit_);
       }
+      if (first_constant) {
+        if (constants.size() == 1) main_.line("// Powers of 2, and what of the numbers is flipped.");
+        main_.line("{} {} = {} + {};", uints, constant_name, constant, hidden_bit_);
+      }
+      const FieldGroup group{function, constant_name};
       field.groups.push_back(group);
     }
   }

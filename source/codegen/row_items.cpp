@@ -244,7 +244,7 @@ std::string Rows::element_condition(const Pass& pass, int element) {
 /// Passes are blocks of their own, so all of them use one name.
 std::string Rows::group_name(ValueId id, int group) {
   std::string& name = group_names_[{id, group}];
-  if (name.empty()) name = unique(fmt::format("{}_{}", value_names_[id], group));
+  if (name.empty()) name = unique(fmt::format("{}{}_{}", value_names_[id], is_field(id) ? "_floats" : "", group));
   return name;
 }
 

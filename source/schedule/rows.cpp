@@ -239,7 +239,6 @@ bool has_room_for_partials(const Loops& loops, const Target& target) {
   return buffers_read(loops).size() + written.size() < target.caps.storage_buffers;
 }
 
-/// Few rows of many columns are shared by several workgroups.
 /// Bytes that a lane loads as vectors for an item.
 std::int64_t vector_bytes_of_item(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   std::int64_t bytes = 0;
@@ -251,6 +250,7 @@ std::int64_t vector_bytes_of_item(const ir::Graph& graph, const Loops& loops, co
   return bytes;
 }
 
+/// Few rows of many columns are shared by several workgroups.
 void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
   const std::int64_t groups = ceil_div(schedule.row_items, schedule.row_lanes);
   schedule.parts = 1;

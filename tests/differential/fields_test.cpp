@@ -43,6 +43,11 @@ const Form kForms[] = {
     {"flipped_then_more", true, [] { return bit_xor(shift_right(bytes(), number(DType::u8, 4)), number(DType::u8, 9)).cast(DType::i32) + number(DType::i32, 1000); }},
     {"wraps", false, [] { return bytes() + number(DType::u8, 200); }},
     {"masked_after_a_difference", false, [] { return bit_and(bytes().cast(DType::i16) - number(DType::i16, 3), number(DType::i16, 15)); }},
+    {"taken_apart_after_a_difference", false,
+     [] {
+       const Tensor more = bytes().cast(DType::i16) + number(DType::i16, 3);
+       return shift_right(more.unsqueeze(-1), Tensor::iota(DType::i16, {2}, 0) * 4).reshape({kRows, kBytes * 2});
+     }},
     {"shift_of_each_row", false, [] { return shift_right(bytes(), Tensor::input("shifts", DType::u8, {kRows, 1})); }},
     {"negated", false, [] { return -bytes(DType::i8).cast(DType::i32); }},
 };
@@ -56,10 +61,9 @@ TEST_P(Fields, AreTheirIntegers) {
     ASSERT_TRUE(numbers.valid()) << numbers.error().text();
     const Tensor floats = numbers.cast(type);
     const Dim columns = floats.shape().back();
-    // Each number is seen in the first; the second is what weights are for.
-    const Tensor all[] = {floats - floats.max({1}, true), matmul(floats, Tensor::input("x", type, {columns.size()}))};
-    for (const Tensor& result : all) {
-      const ir::Graph graph = graph_of({result});
+    // Each number is seen in the first; the second is what weights are for; in the third the numbers are a result themselves.
+    const Tensor product = matmul(floats, Tensor::input("x", type, {columns.size()}));
+    for (const ir::Graph& graph : {graph_of({floats - floats.max({1}, true)}), graph_of({product}), graph_of({product, floats})}) {
       Build how;
       how.tuning.matrix = false;
       const Executable program = compile_graph(graph, how);

@@ -2,6 +2,9 @@
 // them are n kernels, an attention counting as one.
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <tuple>
+
 #include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
@@ -194,6 +197,35 @@ TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
     }
     EXPECT_GE(lanes, 12);
     EXPECT_EQ(units, target.has(Rung::t5) ? 12 : 0);  // all fit
+  }
+}
+
+/// A capped score is counted in powers of 2 where its exponential alone is taken: what compares it, or takes more of it than that, wants its number.
+TEST(Blocks, ACappedScoreThatSomethingElseReadsIsItself) {
+  const Tensor q = input("q", {2, 8, 1024, 64}), k = input("k", {2, 8, 1024, 64}), v = input("v", {2, 8, 1024, 64});
+  const auto scalar = [](double value) { return Tensor::scalar(DType::f16, value); };
+  const double nothing = -std::numeric_limits<double>::infinity();
+  const Tensor capped = tanh(matmul(q, k.transpose()) / 50.0) * 50.0;
+  const Tensor mask = Tensor::input("mask", DType::boolean, {1024, 1024});
+  const Tensor kept = select(Tensor::apply("lt", {capped, scalar(3)}), capped, scalar(nothing));
+  const std::tuple<const char*, Tensor, bool> all[] = {
+      {"plain", softmax(capped), true},
+      {"masked", softmax(select(mask, capped, scalar(nothing))), true},
+      {"masked twice", softmax(select(mask, select(mask.transpose(), capped, scalar(nothing)), scalar(nothing))), true},
+      {"compared", softmax(kept), false},
+      {"compared behind a mask", softmax(select(mask, kept, scalar(nothing))), false},
+      {"a weight of what is small", select(Tensor::apply("lt", {capped, scalar(3)}), softmax(capped), scalar(0)), false}};
+  for (const auto& [name, weights, is_capped] : all) {
+    const ir::Graph prepared = must(passes::run_pipeline(graph_of({matmul(weights, v)})));
+    const Target target = discrete_gpu_with_whole_tiles();
+    const plan::Plan made = must(plan::make_plan(prepared, target));
+    std::string text;
+    const auto steps = must(plan::schedule_all(made, {}));
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const segment::Loops run = schedule::scheduled_loops(made.graph, steps[i].loops, steps[i].schedule);
+      for (const codegen::Kernel& kernel : must(codegen::emit(made.graph, made.steps[i].segment, run, steps[i].schedule, target, {}))) text += kernel.glsl;
+    }
+    EXPECT_EQ(text.find("f16_capped(") != std::string::npos, is_capped) << name << text;
   }
 }
 
