@@ -1,5 +1,6 @@
 // How fast the open device multiplies bytes and matrices, measured once and kept in the store: what is slower than the multiply-adds of
 // lanes is not used.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -15,8 +16,10 @@ struct Products {
   double of_workgroup = 0;  ///< multiply-adds
 };
 
-/// Multiply-adds in a nanosecond; nothing where they cannot be measured.
-Result<std::optional<double>> rate(Context& context, const Products& products, double launch_us) {
+/// Multiply-adds in a nanosecond; nothing where they cannot be measured. The best of a few: what else the device does may only take from it.
+Result<std::optional<double>> rate(Context& context, const Products& products) {
+  VKF_TRY(costs, context.costs());
+  const double launch_us = costs ? costs->launch_us : 0;
   const vulkan::DeviceInfo& info = context.device()->info();
   const std::string key = fmt::format("{} {} {}", products.kernel.name, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
   double rate = 0;
@@ -27,7 +30,13 @@ Result<std::optional<double>> rate(Context& context, const Products& products, d
   }
   const auto measured = [&]() -> Result<double> {
     VKF_TRY(timer, KernelTimer::create(context, std::uint64_t{products.kernel.workgroups} * products.kernel.workgroup * 4));
-    return timer.time(products.kernel);
+    VKF_TRY(least, timer.time(products.kernel));
+    constexpr int kMore = 2;
+    for (int i = 0; i < kMore; ++i) {
+      VKF_TRY(again, timer.time(products.kernel));
+      least = std::min(least, again);
+    }
+    return least;
   }();
   if (!measured) {
     if (measured.error().code == ErrorCode::device_lost) return measured.error();
@@ -72,6 +81,7 @@ Products matrices(const MatrixShape& shape, std::uint32_t subgroup) {
   const bool floats = is_float(shape.c);
   return {{fmt::format(R"(#version 450
 #extension {extension} : require
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
 layout(local_size_x_id = 0) in;
@@ -95,11 +105,11 @@ void main() {{
 }}
 )",
                        fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k), fmt::arg("steps", kSteps), fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
-                       fmt::arg("extension", fmt::format("{} : require\n#extension GL_EXT_control_flow_attributes", codegen::component_extension(shape.a))), fmt::arg("factor", codegen::component(shape.a)),
+                       fmt::arg("extension", codegen::component_extension(shape.a)), fmt::arg("factor", codegen::component(shape.a)),
                        fmt::arg("total", codegen::component(shape.c)), fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("fours", shape.m * shape.n / 4),
                        fmt::arg("number", is_float(shape.a) ? "float" : "int"), fmt::arg("bits", floats ? "floatBitsToUint" : "uint"),
                        fmt::arg("stored", shape.c == DType::f16 ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum[0])", shape.m, shape.n) : "sum[0]")),
-           fmt::format("rate of T4, {} and {}", name_of(shape.a), name_of(shape.c)), subgroup, 1024, 1, subgroup},
+           fmt::format("rate of T4, {} and {}, {} x {} x {} by {}", name_of(shape.a), name_of(shape.c), shape.m, shape.n, shape.k, subgroup), subgroup, 1024, 1, subgroup},
           double{kSteps} * kChains * shape.m * shape.n * shape.k};
 }
 
@@ -108,7 +118,7 @@ Products dots(const Caps& caps) { return dots(std::min({256u, caps.max_invocatio
 Result<std::string> compare(Context& context, const Products& products) {
   VKF_TRY(costs, context.costs());
   if (!costs) return std::string();
-  VKF_TRY(measured, rate(context, products, costs->launch_us));
+  VKF_TRY(measured, rate(context, products));
   return measured ? slower_than_lanes(*measured, costs->gflops) : std::string();
 }
 
@@ -118,7 +128,7 @@ std::string slower_than_lanes(double rate, double lanes) {
   return rate < lanes ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} of lanes.", rate, lanes) : "";
 }
 
-Result<std::optional<double>> rate_of_dots(Context& context) { return rate(context, dots(context.caps()), 0); }
+Result<std::optional<double>> rate_of_dots(Context& context) { return rate(context, dots(context.caps())); }
 
 Result<std::string> compare_dots(Context& context) { return compare(context, dots(context.caps())); }
 

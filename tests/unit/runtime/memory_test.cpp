@@ -18,7 +18,7 @@ Executable chain(const Device& device, std::int64_t elements, const std::vector<
 }
 
 /// As the driver has memory, and as a GPU has it.
-class MemoryUse : public testing::TestWithParam<Memory> {};
+class MemoryUse : public OfMemory {};
 INSTANTIATE_TEST_SUITE_P(Memories, MemoryUse, testing::Values(Memory::as_it_is, Memory::apart), [](const auto& param) { return param.param == Memory::apart ? "apart" : "as_it_is"; });
 
 TEST_P(MemoryUse, IsWhatIsAllocated) {

@@ -11,7 +11,7 @@
 namespace vkfuse::test {
 namespace {
 
-class ReplayOfRuns : public testing::TestWithParam<Memory> {};
+class ReplayOfRuns : public OfMemory {};
 INSTANTIATE_TEST_SUITE_P(Memories, ReplayOfRuns, testing::Values(Memory::as_it_is, Memory::apart), [](const auto& param) { return param.param == Memory::apart ? "apart" : "as_it_is"; });
 
 TEST_P(ReplayOfRuns, IsOneSubmissionWithNothingRecorded) {

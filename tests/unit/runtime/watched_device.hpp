@@ -1,6 +1,8 @@
 // A device of its own whose Vulkan calls are counted. One at a time: the counts are global.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 
 #include "api/states.hpp"
@@ -121,5 +123,13 @@ inline std::vector<float> ramp(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 1000) * 0.25F - 100.0F;
   return values;
 }
+
+/// A test on both: the second is made up only where the device's own memory is not apart already.
+class OfMemory : public testing::TestWithParam<Memory> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Memory::apart && WatchedDevice().stages_inputs()) GTEST_SKIP() << "the device's memory is apart as it is";
+  }
+};
 
 }  // namespace vkfuse::test
