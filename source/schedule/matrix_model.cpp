@@ -59,20 +59,14 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
   return registers;
 }
 
-/// Workgroups with matrix units that a processor has room for.
-double room_for_workgroups(const Schedule& schedule) {
-  constexpr double kProcessorRegisters = 65536, kProcessorLanes = 2048;
-  constexpr double kDoubt = 0.3;  // registers are estimated too high by up to so much of a workgroup
-  const double lanes = schedule.workgroup;
-  return std::max(1.0, std::floor(std::min(kProcessorRegisters / (schedule.registers * lanes), kProcessorLanes / lanes) + kDoubt));
-}
-
 /// Of what all matrix units could do: workgroups come in waves of as many as registers hold, the last of which may be small, and
 /// a processor with few lanes waits.
 double unit_share(const Schedule& schedule, double workgroups) {
+  constexpr double kProcessorRegisters = 65536, kProcessorLanes = 2048;
   constexpr double kAlone = 1.1;  // where no second workgroup fits beside one, nobody multiplies while its lanes wait for each other
   const double lanes = schedule.workgroup;
-  const double fit = room_for_workgroups(schedule);
+  constexpr double kDoubt = 0.3;   // registers are estimated too high by up to so much of a workgroup
+  const double fit = std::max(1.0, std::floor(std::min(kProcessorRegisters / (schedule.registers * lanes), kProcessorLanes / lanes) + kDoubt));
   const double resident = std::min(fit, std::ceil(workgroups / kProcessors));
   const double slots = resident * kProcessors;
   const double busy = workgroups / (std::ceil(workgroups / slots) * slots);
@@ -173,16 +167,6 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   traffic += 2 * partial_bytes / (partial_bytes < kCacheBytes ? kCacheSpeed : 1);
   accesses += partial_bytes / 8;
   schedule.modelled_us = modelled_us(costs, schedule.parts > 1 ? 5 : 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
-  // Nor does anybody multiply while results leave, and what they are computed from arrives: convolutions of ResNet-50 with a residual behind sums
-  // of 64 took 126 us as tiles of 128 x 256 on an H200, and 68 as smaller ones.
-  if (!cpu && tile.unit && !tile.whole && room_for_workgroups(schedule) < 2) {
-    auto of_results = static_cast<double>(schedule.bytes_written);
-    for (ValueId id : results) {
-      const Value& load = loops.values[id];
-      if (load.kind == Value::Kind::load) of_results += static_cast<double>(segment::elements_touched(loops, load) * size_of(graph.node(load.node).type.dtype));
-    }
-    schedule.modelled_us += of_results / (costs.copy_gb_per_s * 1e3);
-  }
 }
 
 }  // namespace vkfuse::schedule
