@@ -55,7 +55,6 @@ struct Caps {
   float timestamp_period_ns = 0.0F;  ///< 0 when the queue has no timestamps
 
   // T1
-  bool subgroup_arithmetic = false;
   bool subgroup_shuffle = false;
   bool subgroup_size_control = false;
   bool full_subgroups = false;

@@ -61,12 +61,12 @@ std::string digest_of(const ir::Graph& graph) {
 /// All of a device that schedules and kernels depend on, but for what work costs there.
 std::string digest_of(const Target& target) {
   const Caps& caps = target.caps;
-  std::string all = fmt::format("{} {} ", name_of(target.type), target.quirks.folds_nan_away);
+  std::string all = fmt::format("{} {} {} ", name_of(target.type), target.quirks.folds_nan_away, target.quirks.leaves_loops_after);
   for (const bool rung : target.rungs) all += rung ? '1' : '0';
   all += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {}", caps.max_invocations, caps.max_workgroup_x, caps.max_groups_per_axis, caps.shared_memory_bytes,
                      caps.storage_buffers, caps.push_constant_bytes, caps.storage_buffer_range, caps.max_allocation, caps.offset_alignment, caps.subgroup_size,
                      caps.subgroup_size_min, caps.subgroup_size_max);
-  for (const bool feature : {caps.subgroup_arithmetic, caps.subgroup_shuffle, caps.subgroup_size_control, caps.full_subgroups, caps.subgroup_16bit, caps.storage_16bit,
+  for (const bool feature : {caps.subgroup_shuffle, caps.subgroup_size_control, caps.full_subgroups, caps.subgroup_16bit, caps.storage_16bit,
                              caps.storage_8bit, caps.float16, caps.round_to_even_f16, caps.keep_nan_f32, caps.keep_nan_f64, caps.exp_of_nan, caps.keep_denorms_f16,
                              caps.dot_product_i8, caps.dot_product_i8_accelerated, caps.matrix_bf16, caps.matrix2_reductions, caps.matrix2_conversions,
                              caps.matrix2_per_element, caps.matrix2_tensor_addressing, caps.matrix2_workgroup_scope, caps.matrix2_flexible, caps.int64, caps.float64,

@@ -31,7 +31,6 @@ struct Feature {
   bool Caps::*member;
 };
 constexpr Feature kFeatures[] = {
-    {"subgroup_arithmetic", &Caps::subgroup_arithmetic},
     {"subgroup_shuffle", &Caps::subgroup_shuffle},
     {"subgroup_size_control", &Caps::subgroup_size_control},
     {"full_subgroups", &Caps::full_subgroups},

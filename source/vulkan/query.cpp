@@ -113,7 +113,6 @@ void fill_subgroups(const Properties& properties, const FeatureChain& features, 
   const bool in_compute = subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
   caps.subgroup_size = std::max(subgroup.subgroupSize, 1u);
   caps.subgroup_size_min = caps.subgroup_size_max = caps.subgroup_size;
-  caps.subgroup_arithmetic = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
   caps.subgroup_shuffle = in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
   caps.full_subgroups = features.subgroup_size.computeFullSubgroups;
   caps.subgroup_size_control = features.subgroup_size.subgroupSizeControl &&

@@ -15,7 +15,7 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
   target.caps.storage_buffers = 32;
   target.caps.storage_buffer_range = std::uint64_t{4} << 30;
   target.caps.subgroup_size = target.caps.subgroup_size_min = target.caps.subgroup_size_max = subgroup;
-  target.caps.subgroup_arithmetic = target.caps.subgroup_shuffle = target.caps.subgroup_size_control = target.caps.full_subgroups = true;
+  target.caps.subgroup_shuffle = target.caps.subgroup_size_control = target.caps.full_subgroups = true;
   target.caps.shared_memory_bytes = 49152;
   target.caps.storage_16bit = target.caps.float16 = target.caps.int64 = target.caps.float64 = true;
   target.rungs = {true, true, true, false, false, false};
