@@ -77,20 +77,24 @@ class Emitter {
   [[nodiscard]] std::optional<IntegerRange> unwrapped_range(const Value& value) const;
   /// Whether the integers that a value can be are all integers of that dtype.
   [[nodiscard]] bool stays_inside(ValueId id, DType type) const;
+  /// Whether a float dtype holds every integer that the value can be.
+  [[nodiscard]] bool holds_exactly(DType type, ValueId id) const;
   /// Whether an op's result may have to be wrapped to its dtype.
   [[nodiscard]] bool wraps(const Value& value) const;
 
   // --- bits of bytes as floats (fields.cpp) ------------------------------------------------------------
-  /// A whole number that is some bits of a loaded byte, ((byte >> shift) & mask ^ flip) + offset, whose float is made from the bits.
+  /// One of an item's.
   struct FieldElement {
     int word = 0;   ///< of the item's
     int place = 0;  ///< of its lowest bit, once the word is shifted
     int down = 0;   ///< by so many bits: beyond bit 23 are those of an exponent
     std::uint32_t mask = 0;
   };
+  /// What is written of a group: the function that takes it out of a word, and the constant that this is given.
   struct FieldGroup {
     std::string function, bits;
   };
+  /// A whole number that is some bits of a loaded byte, ((byte >> shift) & mask ^ flip) + offset, whose float is made from the bits.
   struct Field {
     ValueId load = 0;
     std::uint32_t mask = 0xff, flip = 0;

@@ -3,8 +3,8 @@
 #include <cctype>
 #include <iterator>
 
-#include "codegen/components.hpp"
 #include "base/mutations.hpp"
+#include "codegen/components.hpp"
 #include "codegen/emitter.hpp"
 #include "codegen/names.hpp"
 #include "schedule/access.hpp"

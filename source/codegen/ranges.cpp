@@ -62,6 +62,12 @@ bool Emitter::stays_inside(ValueId id, DType type) const {
   return range && all && is_inside(*range, *all);
 }
 
+bool Emitter::holds_exactly(DType type, ValueId id) const {
+  const std::int64_t most = type == DType::f16 ? 2048 : type == DType::bf16 ? 256 : type == DType::f32 ? 1 << 24 : 0;  // it holds all up to there
+  const auto range = range_of(id);
+  return range && most > 0 && -most <= range->low && range->high <= most;
+}
+
 bool Emitter::wraps(const Value& value) const {
   const auto all = range_of_type(dtype_of(value));
   const auto range = all ? unwrapped_range(value) : std::nullopt;

@@ -34,7 +34,7 @@ Result<Draft> Rows::run() {
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)), "workgroups in one row of the dispatch");
   find_products();
   find_folded_products();
-  if (!schedule_.vector_rows) {
+  if (!schedule_.vector_rows && (!split_ || shares_rows())) {  // who only joins what others left loads no items
     Scope element;
     set_row_axes(element, false);
     set_column_axes(element, true);

@@ -200,10 +200,8 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         }
       } else if (node.op->cls == ops::OpClass::convert) {
         const DType from = dtype(node.operands[0]);
-        const std::int64_t exact = node.type.dtype == DType::f16 ? 2048 : node.type.dtype == DType::bf16 ? 256 : 0;  // every integer up to it
         const bool casts = node.op->name == "cast" && is_integer(from);
-        const auto range = casts ? range_of(value.operands[0]) : std::nullopt;
-        if (range && exact > 0 && -exact <= range->low && range->high <= exact) {
+        if (casts && holds_exactly(node.type.dtype, value.operands[0])) {
           text = fmt::format("float({})", operands[0]);
         } else if (casts && is_integer(node.type.dtype) && size_of(node.type.dtype) < 4 && stays_inside(value.operands[0], node.type.dtype)) {
           text = ops::cast_expression(from, is_signed_integer(node.type.dtype) ? DType::i32 : DType::u32, dialect_.native_int64, operands[0]);

@@ -2,7 +2,6 @@
 // kernels with it: what is worth storing on a device of much bandwidth is worth computing again on another.
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "runtime/timer.hpp"
 
@@ -101,22 +100,7 @@ bool is_sane(const CostModel& costs) {
 }  // namespace
 
 Result<std::optional<CostModel>> calibrate(Context& context) {
-  const vulkan::DeviceInfo& info = context.device()->info();
-  const std::string key = fmt::format("costs of {} {}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
-  CostModel costs;
-  if (const auto kept = context.store().load(store::Kind::costs, key); kept && kept->size() == sizeof costs) {
-    std::memcpy(&costs, kept->data(), sizeof costs);
-    if (is_sane(costs)) return std::optional(costs);
-  }
-  auto measured = Calibration(context).run();
-  if (!measured) {
-    // A device that cannot be measured is planned for by its type; a lost one is another matter.
-    if (measured.error().code == ErrorCode::device_lost) return measured.error();
-    return std::optional<CostModel>();
-  }
-  if (!is_sane(*measured)) return std::optional<CostModel>();
-  context.store().save(store::Kind::costs, key, std::as_bytes(std::span(&*measured, 1)));
-  return std::optional(*measured);
+  return measured_once<CostModel>(context, "costs of", is_sane, [&] { return Calibration(context).run(); });
 }
 
 }  // namespace vkfuse::runtime

@@ -2,7 +2,6 @@
 // lanes is not used.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "codegen/components.hpp"
 #include "runtime/timer.hpp"
@@ -16,39 +15,27 @@ struct Products {
   double of_workgroup = 0;  ///< multiply-adds
 };
 
-/// Multiply-adds in a nanosecond; nothing where they cannot be measured. The best of a few: what else the device does may only take from it.
-Result<std::optional<double>> rate(Context& context, const Products& products) {
-  VKF_TRY(costs, context.costs());
-  const double launch_us = costs ? costs->launch_us : 0;
-  const vulkan::DeviceInfo& info = context.device()->info();
-  const std::string key = fmt::format("{} {} {}", products.kernel.name, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
-  double rate = 0;
-  const auto is_sane = [](double value) { return std::isfinite(value) && value > 1e-3 && value < 1e8; };
-  if (const auto kept = context.store().load(store::Kind::costs, key); kept && kept->size() == sizeof rate) {
-    std::memcpy(&rate, kept->data(), sizeof rate);
-    if (is_sane(rate)) return std::optional(rate);
+bool is_sane(const double& rate) { return std::isfinite(rate) && rate > 1e-3 && rate < 1e8; }
+
+/// Multiply-adds in a nanosecond. The best of a few: what else the device does may only take from it.
+Result<double> measure(Context& context, const Products& products, double launch_us) {
+  VKF_TRY(timer, KernelTimer::create(context, std::uint64_t{products.kernel.workgroups} * products.kernel.workgroup * 4));
+  VKF_TRY(least, timer.time(products.kernel));
+  constexpr int kMore = 2;
+  for (int i = 0; i < kMore; ++i) {
+    VKF_TRY(again, timer.time(products.kernel));
+    least = std::min(least, again);
   }
-  const auto measured = [&]() -> Result<double> {
-    VKF_TRY(timer, KernelTimer::create(context, std::uint64_t{products.kernel.workgroups} * products.kernel.workgroup * 4));
-    VKF_TRY(least, timer.time(products.kernel));
-    constexpr int kMore = 2;
-    for (int i = 0; i < kMore; ++i) {
-      VKF_TRY(again, timer.time(products.kernel));
-      least = std::min(least, again);
-    }
-    return least;
-  }();
-  if (!measured) {
-    if (measured.error().code == ErrorCode::device_lost) return measured.error();
-    return std::optional<double>();
-  }
-  rate = products.of_workgroup * products.kernel.workgroups / std::max(*measured - launch_us, *measured / 4) * 1e-3;
-  if (!is_sane(rate)) return std::optional<double>();
-  context.store().save(store::Kind::costs, key, std::as_bytes(std::span(&rate, 1)));
-  return std::optional(rate);
+  return products.of_workgroup * products.kernel.workgroups / std::max(least - launch_us, least / 4) * 1e-3;
 }
 
-Products dots(std::uint32_t workgroup) {
+Result<std::optional<double>> rate(Context& context, const Products& products) {
+  VKF_TRY(costs, context.costs());
+  return measured_once<double>(context, products.kernel.name, is_sane, [&] { return measure(context, products, costs ? costs->launch_us : 0); });
+}
+
+Products dots(const Caps& caps) {
+  const std::uint32_t workgroup = std::min({256u, caps.max_invocations, caps.max_workgroup_x});
   constexpr int kSteps = 256, kChains = 8;
   std::string chains, steps, sum;
   for (int i = 0; i < kChains; ++i) {
@@ -112,8 +99,6 @@ void main() {{
            fmt::format("rate of T4, {} and {}, {} x {} x {} by {}", name_of(shape.a), name_of(shape.c), shape.m, shape.n, shape.k, subgroup), subgroup, 1024, 1, subgroup},
           double{kSteps} * kChains * shape.m * shape.n * shape.k};
 }
-
-Products dots(const Caps& caps) { return dots(std::min({256u, caps.max_invocations, caps.max_workgroup_x})); }
 
 Result<std::string> compare(Context& context, const Products& products) {
   VKF_TRY(costs, context.costs());

@@ -1,6 +1,9 @@
 // The device time of hand-written kernels on two scratch buffers: what is measured before plans are made.
 #pragma once
 
+#include <cstring>
+#include <functional>
+
 #include "runtime/context.hpp"
 #include "vulkan/timestamps.hpp"
 
@@ -29,5 +32,27 @@ class KernelTimer {
   vulkan::TimestampPool stamps_;
   vulkan::Buffer from_, to_;
 };
+
+/// What the store has of the open device under that name, else what `measure()` gives, which is kept: nothing where that is impossible, or no number that
+/// can be used, whatever a file or a clock said.
+template <typename T>
+Result<std::optional<T>> measured_once(Context& context, const std::string& name, bool (*is_sane)(const T&), const std::function<Result<T>()>& measure) {
+  const vulkan::DeviceInfo& info = context.device()->info();
+  const std::string key = fmt::format("{} {} {}", name, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
+  T value{};
+  if (const auto kept = context.store().load(store::Kind::costs, key); kept && kept->size() == sizeof value) {
+    std::memcpy(&value, kept->data(), sizeof value);
+    if (is_sane(value)) return std::optional(value);
+  }
+  auto measured = measure();
+  if (!measured) {
+    // A device that cannot be measured is planned for by its type; a lost one is another matter.
+    if (measured.error().code == ErrorCode::device_lost) return measured.error();
+    return std::optional<T>();
+  }
+  if (!is_sane(*measured)) return std::optional<T>();
+  context.store().save(store::Kind::costs, key, std::as_bytes(std::span(&*measured, 1)));
+  return std::optional(*measured);
+}
 
 }  // namespace vkfuse::runtime
