@@ -110,7 +110,7 @@ class Suite {
     fmt::print("{}\n{}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), options_.quick ? "quick" : "full");
     fmt::print("{}\n", options_.planners ? planners_head() : options_.sweep ? sweep_head() : table_head(options_.check, columns_));
     if (options_.planners) return measure_all(session, "rows", [&](const Request& request) { return planners_row(session, request); });
-    if (options_.sweep) return measure_all(session, "sweep", [&](const Request& request) { return sweep_row(session, *request.row); });
+    if (options_.sweep) return measure_all(session, "sweep", [&](const Request& request) { return sweep_row(session, request); });
     VKF_TRY(before, rows_before(about));
     return measure_rows(session, before);
   }

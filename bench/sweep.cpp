@@ -89,9 +89,9 @@ Result<std::vector<Prepared>> candidates(const Session& session, const Case& one
   return all;
 }
 
-Result<void> run(const Session& session, const Row& row, SweepResult& result) {
-  VKF_TRY(one, make_case(session, {&row, {}}));
-  result.size = size_text(row, one.sizes);
+Result<void> run(const Session& session, const Request& request, SweepResult& result) {
+  VKF_TRY(one, make_case(session, request));
+  result.size = size_text(*request.row, one.sizes);
   VKF_TRY(loaded, load(session, one));
   VKF_TRY(all, candidates(session, one, loaded, result));
   if (all.empty()) return {};
@@ -130,10 +130,10 @@ int widest_access(const schedule::Schedule& schedule) {
   return bytes;
 }
 
-SweepResult sweep_row(const Session& session, const Row& row) {
+SweepResult sweep_row(const Session& session, const Request& request) {
   SweepResult result;
-  result.row = &row;
-  const Result<void> ran = api::guarded([&] { return run(session, row, result); });
+  result.row = request.row;
+  const Result<void> ran = api::guarded([&] { return run(session, request, result); });
   if (!ran.ok()) result.detail = ran.error().message;
   return result;
 }

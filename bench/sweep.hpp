@@ -30,6 +30,6 @@ struct SweepResult {
 /// Bytes of one load or store instruction.
 int widest_access(const schedule::Schedule& schedule);
 
-SweepResult sweep_row(const Session& session, const Row& row);
+SweepResult sweep_row(const Session& session, const Request& request);
 
 }  // namespace vkfuse::bench

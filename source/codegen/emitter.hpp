@@ -137,6 +137,8 @@ class Emitter {
   [[nodiscard]] std::vector<std::string> raw_names(ValueId load) const;
   [[nodiscard]] bool is_shifted(ValueId load) const;
   void load_shifted(Scope& scope, ValueId id, const std::string& slot);
+  /// Two neighbours of an item, out of the words that a shifted load has read.
+  [[nodiscard]] std::string shifted_word(ValueId id, int word, const std::string& slot) const;
   [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& slot) const;
   [[nodiscard]] std::string group_type_of(ir::NodeId id) const { return group_type(ops::lane_of(dtype(id)), group_, dialect_); }
   void store_scalar(Scope& scope, std::size_t store, const std::string& value);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "schedule/products.hpp"
+
 namespace vkfuse::codegen {
 
 using index::Expr;
@@ -87,9 +89,9 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
   factor.units = std::int64_t{extent} * deep / elements;
   factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
   int words = 0;
-  for (ValueId id : factor.part.vectors) words += std::max(1, elements * size_of(dtype_of(loops_.values[id])) / 4) + (is_shifted(id) ? 2 : 0);
+  for (ValueId id : factor.part.vectors) words += schedule::registers_of_item(schedule_.loads[id], size_of(dtype_of(loops_.values[id])), elements);
   const bool data = std::any_of(factor.part.vectors.begin(), factor.part.vectors.end(), [&](ValueId id) { return !loops_.values[id].data.empty(); });
-  factor.ahead = target_.type != DeviceType::cpu && !data && words > 0 && words * factor.trips <= kMostWordsAhead;
+  factor.ahead = target_.type != DeviceType::cpu && !data && schedule::is_on_its_way(words, factor.trips);
   factor.unrolled = factor.ahead || !factor.beside.empty();
   return factor;
 }
@@ -182,7 +184,7 @@ Result<void> Factors::element_function(Part& part, const std::function<void(Scop
 }
 
 Result<void> Factors::factor_function(Factor& factor) {
-  if (factor.plain || factor.as_read) return {};
+  if (factor.plain || factor.as_read || factor.moved) return {};
   std::vector<std::string> results = {"out " + scalar_type(loops_.values[factor.value].node) + " factor"};
   for (const auto& [id, name] : factor.beside) results.push_back(fmt::format("out {} {}", scalar_type(loops_.values[id].node), name));
   functions_.line("// One element of a factor.");
@@ -244,17 +246,18 @@ std::map<ValueId, std::string> Factors::unpack_group(const Part& part, int group
 
 /// Units whose loads a lane may have in flight; all, unless the driver's compiler is left the choice on a GPU.
 int Factors::units_together(const Factor& factor) const {
-  constexpr int kMost = 7;
   const auto all = static_cast<int>(factor.trips);
-  if (factor.unrolled || target_.type == DeviceType::cpu || all <= kMost) return all;
-  int together = kMost;
-  while (all % together != 0) --together;
-  return together == 1 ? all : together;
+  return factor.unrolled || target_.type == DeviceType::cpu ? all : schedule::loads_together(all);
 }
 
 void Factors::close_units(const Factor& factor) {
   main_.close();
   if (factor.trips > 1 && units_together(factor) < factor.trips) main_.close();
+}
+
+/// Whether a lane's units are all at the same place of their rows, which is found once then.
+bool Factors::keeps_place(const Factor& factor) const {
+  return !factor.turned && factor.units % schedule_.workgroup == 0 && schedule_.workgroup % items_of_row(factor) == 0;
 }
 
 /// Opens the loop over a lane's units, or none for one; unrolled where registers are told apart by its counter.
@@ -269,11 +272,11 @@ bool Factors::open_units(const Factor& factor) {
     } else {
       main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", factor.unrolled ? "[[unroll]] " : "", factor.trips);
     }
-    main_.line("uint unit = u * {}u + lane;", schedule_.workgroup);
+    if (!keeps_place(factor)) main_.line("uint unit = u * {}u + lane;", schedule_.workgroup);
   } else {
     main_.open("{{");
     if (factor.unrolled) main_.line("const uint u = 0u;");
-    main_.line("uint unit = lane;");
+    if (!keeps_place(factor)) main_.line("uint unit = lane;");
   }
   return factor.units % schedule_.workgroup == 0;
 }
@@ -296,6 +299,10 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
   if (factor.turned && per_tile % kRows == 0 && per_step % kColumns == 0) {
     main_.line("uint row = unit / {}u % {}u * {}u + unit % {}u;", kRows * kColumns, per_tile / kRows, kRows, kRows);
     main_.line("uint column = unit / {}u * {}u + unit / {}u % {}u;", kColumns * per_tile, kColumns, kRows, kColumns);
+  } else if (keeps_place(factor)) {
+    const int per = items_of_row(factor), rows = schedule_.workgroup / per;
+    main_.line("uint {} = {}lane / {}u;", along_depth ? "row" : "column", factor.trips > 1 ? fmt::format("u * {}u + ", rows) : "", per);
+    main_.line("uint {} = lane % {}u;", along_depth ? "column" : "row", per);
   } else if (along_depth) {
     main_.line("uint row = unit / {}u;", per_step);
     main_.line("uint column = unit % {}u;", per_step);
@@ -419,7 +426,7 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   }
   for (const auto& [id, array] : factor.of_rows) scope.names[id] = array + "[row]";
   for (ValueId id : factor.part.per_item) {
-    if (scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
+    if (!factor.moved && scope.names.count(id) == 0) VKF_CHECK_OK(emit_value(scope, id));
   }
   if (!factor.ahead) {
     for (ValueId id : factor.part.vectors) load_vectors(scope, id, "");

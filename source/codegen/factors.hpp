@@ -14,8 +14,6 @@ class Factors : public Emitter {
  protected:
   using Emitter::Emitter;
 
-  static constexpr int kMostWordsAhead = 24;  ///< of a lane's registers, for one factor
-
   /// Some loop axes that are counted as one.
   struct Counted {
     index::AxisId id = kM;
@@ -46,6 +44,7 @@ class Factors : public Emitter {
     bool dots = false;             ///< T3: bytes, and four neighbours in depth are a word
     bool turned = false;           ///< bytes for matrix units that lie across in memory and in depth in the tile, a word at a time
     std::optional<ValueId> as_read;  ///< with either: the load whose words are the elements, casts aside
+    bool moved = false;            ///< for matrix units: elements are read, or zeros beside what is read, and never computed
     int begin = 0;                 ///< of the tile in its array; for matrix units alone
     std::int64_t units = 1;        ///< items of a tile
     std::int64_t trips = 1;        ///< of these per lane
@@ -149,11 +148,18 @@ class Factors : public Emitter {
   // --- narrow ones (narrow_factors.cpp) ---
   /// An item as words of the narrow dtype: those that were read, else of what is computed.
   std::vector<std::string> narrow_words(const Factor& factor, Scope& scope, DType narrow);
-  /// Word number `word` of a lane's item of the load whose words are the elements.
-  [[nodiscard]] std::string word_as_read(const Factor& factor, int word) const;
+  /// Word number `word` of a lane's item of a load of vectors.
+  [[nodiscard]] std::string word_as_read(const Factor& factor, ValueId load, int word) const;
+  /// Whether the value is what some loads of items move in this dtype, or literals, as positions choose.
+  [[nodiscard]] bool is_moved(ValueId id, DType unit) const;
+  /// The elements of an item of such a value, two in a word.
+  std::vector<std::string> moved_words(const Factor& factor, Scope& scope, ValueId id);
   Result<void> gather_steps(const Factor& factor, const std::string& depth);
   void put_dots(const Factor& factor, Scope& scope, const std::string& inside);
   bool open_units(const Factor& factor);
+  [[nodiscard]] bool keeps_place(const Factor& factor) const;
+  /// Items of a tile that are neighbours in memory.
+  [[nodiscard]] static int items_of_row(const Factor& factor) { return factor.along_depth() ? factor.deep / factor.part.elements : factor.extent / factor.part.elements; }
   void close_units(const Factor& factor);
   [[nodiscard]] int units_together(const Factor& factor) const;
 };

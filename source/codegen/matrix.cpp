@@ -436,36 +436,44 @@ Result<void> Matrix::store_strips() {
   main_.line("uint own = subgroup * {}u;", um * strip_fours());
   // One loop, whose counter alone numbers the fragments: what a compiler does not unroll lives in memory.
   const int rounds = unit_rows() * strips;
-  if (rounds > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", rounds);
-  // What results are computed from besides sums is on its way while fragments cross shared memory, a few items at a time: loads
-  // that wait for the stores before them would leave memory idle.
+  // What results are computed from besides sums is on its way while fragments cross shared memory, a few items at a time, of the next
+  // round before this one's are stored: a result may be written over what it is computed from, and loads that wait for the stores
+  // before them leave memory idle.
   const int together = std::min(all / shape_.lanes, kMostItemsTogether);
   const auto waits = [&](ValueId id) { return !loops_.values[id].data.empty(); };  // for another load, which says where it is
   const bool data = std::any_of(results_.vectors.begin(), results_.vectors.end(), waits);
   const bool ahead = !leaves_parts() && tails_.empty() && !results_.vectors.empty() && !data && all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
-  const std::string strip_row = strips > 1 ? fmt::format("i / {}u", strips) : "i";
-  const auto locate = [&](bool stays_inside) {
+  const auto locate = [&](bool stays_inside, const std::string& round = "i") {  // none: the first
+    const std::string strip_row = strips > 1 ? fmt::format("{} / {}u", round, strips) : round;
     main_.line("uint row = g / {}u;", items);
     main_.line("uint column = g % {}u;", items);
-    main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m, unit_rows() > 1 ? fmt::format("{} * {}u + ", strip_row, um) : "");
+    main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m, unit_rows() > 1 && !round.empty() ? fmt::format("{} * {}u + ", strip_row, um) : "");
     const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
-    const std::string item = fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / elements, shape_.lane_n / elements, strips > 1 ? fmt::format("i % {}u * {}u + ", strips, items) : "");
+    const std::string item = fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / elements, shape_.lane_n / elements, strips > 1 && !round.empty() ? fmt::format("{} % {}u * {}u + ", round, strips, items) : "");
     main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
     main_.line("uint item = {};", stays_inside ? limited(item, extent(tile_.n) / elements, shape_.n / elements) : item);
   };
-  const auto load_ahead = [&](const std::string& start) {
+  const auto declare_ahead = [&](int slots) {
     for (ValueId id : results_.vectors) {
-      for (const std::string& name : raw_names(id)) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, together);
+      for (const std::string& name : raw_names(id)) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, slots);
     }
+  };
+  const auto load_ahead = [&](const std::string& start, const std::string& slot, const std::string& round = "i") {
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", together);
     main_.line("uint g = {} + u * {}u;", start, shape_.lanes);
-    locate(true);
+    locate(true, round);
     Scope scope = part_scope(results_);
-    for (ValueId id : results_.vectors) load_vectors(scope, id, "[u]");
+    for (ValueId id : results_.vectors) load_vectors(scope, id, slot);
     main_.close();
   };
   const bool at_once = together * shape_.lanes == all;
-  if (ahead && at_once) load_ahead("gl_SubgroupInvocationID");
+  const bool in_turns = ahead && at_once && rounds > 1;
+  const std::string slot = in_turns ? fmt::format("[i % 2u * {}u + u]", together) : "[u]";
+  if (ahead && at_once) {
+    declare_ahead(in_turns ? 2 * together : together);
+    load_ahead("gl_SubgroupInvocationID", "[u]", "");
+  }
+  if (rounds > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", rounds);
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     for (int f = 0; f < per_strip; ++f) {
       std::string sums = fmt::format("{}[{}{}u]", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f);
@@ -482,7 +490,14 @@ Result<void> Matrix::store_strips() {
   }
   if (ahead && !at_once) {
     main_.open("for (uint start = gl_SubgroupInvocationID; start < {}u; start += {}u) {{", all, together * shape_.lanes);
-    load_ahead("start");
+    declare_ahead(together);
+    load_ahead("start", "[u]");
+  }
+  if (in_turns) {
+    main_.open("if (i + 1u < {}u) {{", rounds);
+    main_.line("uint next = i + 1u;");
+    load_ahead("gl_SubgroupInvocationID", fmt::format("[next % 2u * {}u + u]", together), "next");
+    main_.close();
   }
   if (ahead) {
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", together);
@@ -502,7 +517,7 @@ Result<void> Matrix::store_strips() {
     return fmt::format("{}[column % {}u{}]", fours[s], per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
   };
   const auto known = [&](ValueId id, int e) { return known_name(id, "in_tile", e, sum_of); };
-  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; }) : store_one(known, ahead ? "[u]" : ""));
+  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; }) : store_one(known, ahead ? slot : ""));
   main_.close();
   if (ahead && !at_once) main_.close();
   main_.line("{}", kSubgroupBarrier);

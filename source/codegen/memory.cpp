@@ -69,7 +69,7 @@ bool Emitter::is_shifted(ValueId load) const { return schedule_.loads[load].kind
 
 std::vector<std::string> Emitter::raw_names(ValueId load) const {
   std::vector<std::string> names;
-  const int count = vectors_of(load) + (is_shifted(load) ? 1 : 0);
+  const int count = is_shifted(load) ? schedule::words_around(schedule_.loads[load], elements_) : vectors_of(load);
   for (int v = 0; v < count; ++v) names.push_back(raw_name(load, v));
   if (is_shifted(load)) names.push_back(value_names_[load] + "_odd");
   return names;
@@ -82,7 +82,7 @@ Expr Emitter::item_vector(Scope& scope, const Expr& offset, int per_vector) cons
   return index::floor_div(in_scope(scope, offset), per_vector);
 }
 
-/// The words around a run of 16-bit elements. Guards are left out: no element for which they fail is in a word that has to be
+/// The words around a run of 16-bit elements, of which each or every second one is wanted. Guards are left out: no element for which they fail is in a word that has to be
 /// replaced, because the run leaves the buffer, for one for which they hold.
 void Emitter::load_shifted(Scope& scope, ValueId id, const std::string& slot) {
   const Value& load = loops_.values[id];
@@ -126,6 +126,16 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
   }
 }
 
+std::string Emitter::shifted_word(ValueId id, int word, const std::string& slot) const {
+  const std::string odd = raw_names(id).back() + slot;
+  if (schedule_.loads[id].step == 1) {
+    const std::string low = raw_name(id, word) + slot;
+    return fmt::format("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, word + 1) + slot, low);
+  }
+  const std::string first = raw_name(id, 2 * word) + slot, second = raw_name(id, 2 * word + 1) + slot;
+  return fmt::format("({} != 0u ? ({} >> 16) | ({} & 0xffff0000u) : ({} & 0xffffu) | ({} << 16))", odd, first, second, first, second);
+}
+
 std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) const {
   const DType type = dtype_of(loops_.values[id]);
   const int bytes = schedule_.loads[id].vector_bytes;
@@ -133,11 +143,7 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
   const int vector_words = bytes / 4;
   if (is_shifted(id)) {
     std::vector<std::string> words;
-    const std::string odd = raw_names(id).back() + slot;
-    for (int w = group * group_words; w < (group + 1) * group_words; ++w) {
-      const std::string low = raw_name(id, w) + slot;
-      words.push_back(fmt::format("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, w + 1) + slot, low));
-    }
+    for (int w = group * group_words; w < (group + 1) * group_words; ++w) words.push_back(shifted_word(id, w, slot));
     return unpack(type, group_, words, dialect_, false);
   }
   if (const int repeat = schedule_.loads[id].repeat; repeat > 1) {

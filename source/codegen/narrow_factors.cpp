@@ -1,9 +1,13 @@
 // Factors of fewer bits than a register, for matrix units and dot products of bytes: as words of several elements, where bytes that lie across
 // in memory are turned on their way to shared memory.
+#include <cstring>
+
 #include "codegen/factors.hpp"
 #include "schedule/products.hpp"
 
 namespace vkfuse::codegen {
+
+using index::Expr;
 
 void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots) const {
   factor.unit = unit;
@@ -14,7 +18,7 @@ void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots
     const auto words = schedule::ceil_div(factor.part.elements, 4) * factor.steps();
     factor.units /= factor.steps();
     factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
-    factor.ahead = factor.ahead && words * factor.trips <= kMostWordsAhead;
+    factor.ahead = factor.ahead && schedule::is_on_its_way(static_cast<int>(words), factor.trips);
     factor.unrolled = factor.ahead || !factor.beside.empty();
   }
   // Only casts that lose nothing stand between the factor and the value that is narrow.
@@ -22,6 +26,93 @@ void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots
   const std::vector<ValueId>& vectors = factor.part.vectors;
   const bool alone = vectors.size() == 1 && vectors.front() == id && loops_.values[id].kind == Value::Kind::load && !is_shifted(id) && factor.beside.empty();
   if (alone && dtype_of(loops_.values[id]) == (dots ? DType::i8 : *unit) && factor.part.elements > 1) factor.as_read = id;
+  factor.moved = !factor.as_read && unit && size_of(*unit) == 2 && factor.part.elements % 2 == 0 && factor.beside.empty() && factor.of_rows.empty() && is_moved(id, *unit);
+}
+
+bool Factors::is_moved(ValueId id, DType unit) const {
+  const Value& value = loops_.values[id];
+  if (dtype_of(value) != unit || !value.data.empty()) return false;
+  if (is_literal(id)) return true;
+  if (value.kind == Value::Kind::load) return schedule_.loads[id].repeat == 1 && (schedule_.loads[id].kind == schedule::AccessKind::vector || is_shifted(id));
+  return value.kind == Value::Kind::choose && is_moved(value.operands[0], unit) && is_moved(value.operands[1], unit);
+}
+
+std::vector<std::string> Factors::moved_words(const Factor& factor, Scope& scope, ValueId id) {
+  const Value& value = loops_.values[id];
+  const auto count = static_cast<std::size_t>(factor.part.elements / 2);
+  if (is_literal(id)) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, std::get<ir::ConstantPayload>(graph_.node(value.node).payload).bytes->data(), sizeof bits);
+    return std::vector<std::string>(count, bits == 0 ? "0u" : fmt::format("0x{:08x}u", bits * 0x10001u));
+  }
+  std::vector<std::string> words;
+  const std::string in_flight = factor.ahead ? slot(factor) : "";
+  for (std::size_t w = 0; value.kind == Value::Kind::load && w < count; ++w) {
+    if (!is_shifted(id)) {
+      words.push_back(word_as_read(factor, id, static_cast<int>(w)));
+      continue;
+    }
+    words.push_back(fmt::format("{}_{}", value_names_[id], w));
+    main_.line("uint {} = {};", words.back(), shifted_word(id, static_cast<int>(w), in_flight));
+  }
+  if (value.kind == Value::Kind::load) return words;
+
+  const std::vector<std::string> yes = moved_words(factor, scope, value.operands[0]), no = moved_words(factor, scope, value.operands[1]);
+  // What is the same for all elements of an item is asked once, and what follows from the sizes never.
+  std::map<index::AxisId, Expr> of_item = scope.axes;
+  scope.axes.clear();
+  set_axes(scope, factor.part, true);
+  std::vector<segment::Guard> alike, own;
+  const auto differs = [&](const segment::Guard::Range& range) {
+    const Expr at = in_scope(scope, range.value);
+    if (!index::depends_on(at, kElement)) return false;
+    const std::int64_t elements = factor.part.elements;
+    const bool within = index::stride_of(at, kElement) == 1 && index::alignment_of(at - Expr::axis(kElement, elements), elements) >= elements && range.size % elements == 0;
+    return !within;  // an item lies on one side, as where tensors of whole items are put side by side
+  };
+  for (const segment::Guard& guard : value.guards) {
+    segment::Guard same{{}, guard.negated}, each{{}, guard.negated};
+    // Of a conjunction that must not hold no part can be asked alone.
+    const bool whole = guard.negated && std::any_of(guard.ranges.begin(), guard.ranges.end(), differs);
+    for (const segment::Guard::Range& range : guard.ranges) (whole || differs(range) ? each : same).ranges.push_back(range);
+    if (!same.ranges.empty()) alike.push_back(std::move(same));
+    if (!each.ranges.empty()) own.push_back(std::move(each));
+  }
+  const std::map<index::AxisId, Expr> of_element = scope.axes;
+  const auto go_to = [&](std::size_t element) {
+    for (auto& [axis, expr] : scope.axes) expr = index::substitute(of_element.at(axis), {{kElement, Expr(static_cast<std::int64_t>(element))}});
+  };
+  go_to(0);
+  std::string inside = condition(scope, alike);
+  if (inside != "true") {
+    const std::string name = value_names_[id] + "_inside";
+    main_.line("bool {} = {};", name, inside);
+    inside = name;
+  }
+  const auto holds = [&](std::size_t element) {
+    go_to(element);
+    const std::string here = condition(scope, own);
+    return here == "true" ? inside : inside == "true" ? here : inside + " && " + here;
+  };
+  for (std::size_t w = 0; w < count; ++w) {
+    const std::string low = holds(2 * w), high = holds(2 * w + 1);
+    if (low == high && low == "true") {
+      words.push_back(yes[w]);
+      continue;
+    }
+    words.push_back(fmt::format("{}_{}", value_names_[id], w));
+    if (low == high) {
+      main_.line("uint {} = {} ? {} : {};", words.back(), low, yes[w], no[w]);
+      continue;
+    }
+    const auto half = [&](const std::string& condition, const char* mask) {
+      const auto masked = [&](const std::string& word) { return word == "0u" ? word : fmt::format("{} & {}", word, mask); };
+      return condition == "true" ? fmt::format("({})", masked(yes[w])) : fmt::format("({} ? {} : {})", condition, masked(yes[w]), masked(no[w]));
+    };
+    main_.line("uint {} = {} | {};", words.back(), half(low, "0xffffu"), half(high, "0xffff0000u"));
+  }
+  scope.axes = std::move(of_item);
+  return words;
 }
 
 std::vector<std::string> Factors::narrow_words(const Factor& factor, Scope& scope, DType narrow) {
@@ -30,6 +121,7 @@ std::vector<std::string> Factors::narrow_words(const Factor& factor, Scope& scop
     for (int v = 0; v < vectors_of(*factor.as_read); ++v) words.push_back(raw_name(*factor.as_read, v) + (factor.ahead ? slot(factor) : ""));
     return words;
   }
+  if (factor.moved) return moved_words(factor, scope, schedule::narrow_value(graph_, loops_, factor.value));
   const ops::Lane from = ops::lane_of(dtype_of(loops_.values[factor.value]));
   const ops::Lane to = ops::lane_of(narrow);
   for (int g = 0; g < groups_; ++g) {
@@ -45,9 +137,9 @@ std::vector<std::string> Factors::narrow_words(const Factor& factor, Scope& scop
   return words;
 }
 
-std::string Factors::word_as_read(const Factor& factor, int word) const {
-  const int per = schedule_.loads[*factor.as_read].vector_bytes / 4;
-  const std::string vector = raw_name(*factor.as_read, word / per) + (factor.ahead ? slot(factor) : "");
+std::string Factors::word_as_read(const Factor& factor, ValueId load, int word) const {
+  const int per = schedule_.loads[load].vector_bytes / 4;
+  const std::string vector = raw_name(load, word / per) + (factor.ahead ? slot(factor) : "");
   return per == 1 ? vector : fmt::format("{}.{}", vector, "xyzw"[word % per]);
 }
 
@@ -58,7 +150,7 @@ void Factors::put_dots(const Factor& factor, Scope& scope, const std::string& in
   std::vector<std::string> single = words;  // of four bytes
   for (int g = 0; factor.as_read && g < elements / 4; ++g) {
     if (g == 0) single.clear();
-    single.push_back(word_as_read(factor, g));
+    single.push_back(word_as_read(factor, *factor.as_read, g));
   }
   for (std::size_t g = 0; g < single.size(); ++g) {
     const std::string column = single.size() == 1 ? "column" : fmt::format("(column * {}u + {}u)", single.size(), g);
@@ -95,7 +187,7 @@ Result<void> Factors::gather_steps(const Factor& factor, const std::string& dept
   for (int g = 0; g < groups_; ++g) {
     std::string value;
     if (factor.as_read) {
-      value = fmt::format("ivec4(u8x4_values({}))", word_as_read(factor, g));
+      value = fmt::format("ivec4(u8x4_values({}))", word_as_read(factor, *factor.as_read, g));
     } else {
       value = factor_group(factor, scope, g);
       value = fmt::format("({} & 0xff)", integers ? value : "ivec4(" + value + ")");

@@ -89,6 +89,7 @@ std::string Emitter::condition(Scope& scope, std::span<const segment::Guard> gua
       // Unsigned: what is negative is large.
       all += (all.empty() ? "" : " && ") + at + " < " + numbers_.size(range.size);
     }
+    if (all.empty() && !guard.negated) continue;
     if (all.empty()) all = "true";
     if (guard.negated) all = "!(" + all + ")";
     text += (text.empty() ? "" : " && ") + all;

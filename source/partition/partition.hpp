@@ -23,15 +23,16 @@ enum class Mechanism : std::uint8_t {
   windows,    ///< neighbouring kernels of few ops are divided anew, in the best of all ways
   exact,      ///< graphs of few ops: all partitions are looked at
   cut,        ///< what a kernel reads, and what it computes again, is the cheapest of all ways
+  joined,     ///< products of one value with several others are one where that is modelled faster
   statistics, ///< norms after contractions leave no kernel of their own where statistics in parts are modelled faster
   recompute,  ///< a value is computed where it is read instead of being stored
   memo,       ///< kernels of equal structure are priced once; plans are the same without
 };
-inline constexpr std::array<Mechanism, 11> kMechanisms = {Mechanism::vertical, Mechanism::triples, Mechanism::siblings,  Mechanism::horizontal,
-                                                     Mechanism::moves,    Mechanism::windows, Mechanism::exact,   Mechanism::cut,       Mechanism::statistics,
+inline constexpr std::array<Mechanism, 12> kMechanisms = {Mechanism::vertical, Mechanism::triples, Mechanism::siblings,  Mechanism::horizontal,
+                                                     Mechanism::moves,    Mechanism::windows, Mechanism::exact,   Mechanism::cut,       Mechanism::joined,  Mechanism::statistics,
                                                      Mechanism::recompute, Mechanism::memo};
 constexpr std::string_view name_of(Mechanism mechanism) {
-  constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves", "windows", "exact", "cut", "statistics", "recompute", "memo"};
+  constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves", "windows", "exact", "cut", "joined", "statistics", "recompute", "memo"};
   return names[static_cast<int>(mechanism)];
 }
 std::optional<Mechanism> mechanism_named(std::string_view name);

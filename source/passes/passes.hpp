@@ -41,8 +41,15 @@ Result<std::optional<ir::Graph>> split_statistics(const ir::Graph& graph);
 /// that a tensor has, as of a cross-entropy.
 Result<std::optional<ir::Graph>> split_softmax(const ir::Graph& graph);
 
-/// Both of them.
+/// Products of one value with several others, which do not meet element by element, as one product with all of these side by side. Nothing
+/// where there are none. Not of run_pipeline(): the plan tries it.
+Result<std::optional<ir::Graph>> join_products(const ir::Graph& graph);
+
+/// split_statistics and split_softmax.
 Result<std::optional<ir::Graph>> split_rows(const ir::Graph& graph);
+
+/// Every other graph that a plan of this one may turn out to be of: with products joined, with rows split, with both.
+Result<std::vector<ir::Graph>> other_forms(const ir::Graph& graph);
 
 struct Options {
   bool identities = true;  ///< drop_identities

@@ -107,7 +107,7 @@ Json chosen(const Scheduled& step) {
   json["attention"] = {schedule.attention.tile_m(), schedule.attention.tile_k(), schedule.attention.unit.has_value() ? 1 : 0};
   json["loads"] = Json::array();
   for (std::size_t i = 0; i < schedule.loads.size(); ++i) {
-    if (step.loops.values[i].kind == segment::Value::Kind::load) json["loads"].push_back(fmt::format("{} {} {}", name_of(schedule.loads[i].kind), schedule.loads[i].vector_bytes, schedule.loads[i].repeat));
+    if (step.loops.values[i].kind == segment::Value::Kind::load) json["loads"].push_back(fmt::format("{} {} {} {}", name_of(schedule.loads[i].kind), schedule.loads[i].vector_bytes, schedule.loads[i].repeat, schedule.loads[i].step));
   }
   json["stores"] = Json::array();
   for (const schedule::AccessPlan& store : schedule.stores) json["stores"].push_back(fmt::format("{} {}", name_of(store.kind), store.vector_bytes));
@@ -250,10 +250,11 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
   VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
   if (narrow) graph = *std::move(narrow);
-  // The plan may be of the graph whose norms have statistics in parts.
+  // The plan may be of another form of the graph.
   if (graph_digest != digest_of(graph)) {
-    auto split = passes::split_rows(graph);
-    if (split && *split && graph_digest == digest_of(**split)) graph = **std::move(split);
+    VKF_TRY(forms, passes::other_forms(graph));
+    const auto same = std::find_if(forms.begin(), forms.end(), [&](const ir::Graph& form) { return graph_digest == digest_of(form); });
+    if (same != forms.end()) graph = std::move(*same);
   }
   if (graph_digest != digest_of(graph)) {
     return invalid("The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two differ.", name, nodes, graph.name, graph.size());

@@ -34,20 +34,24 @@ Result<Plan> make_plan_as_is(ir::Graph graph, const Target& target, const partit
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
   VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
   if (narrow) graph = *std::move(narrow);
-  std::optional<ir::Graph> split;
-  if (options.fusion && options.policy == partition::Policy::bytes && options.has(partition::Mechanism::statistics)) {
-    // What cannot be taken apart is planned as it is.
-    if (auto found = passes::split_rows(graph)) split = *std::move(found);
-  }
   VKF_TRY(plan, make_plan_as_is(std::move(graph), target, options));
-  if (!split) return plan;
-  // Which is faster is decided at the sizes that stand for symbols, as everything else is.
+  if (!options.fusion || options.policy != partition::Policy::bytes) return plan;
+  // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be brought into
+  // another form is planned as it is.
   SymbolValues symbols = options.sizes;
   symbols.merge(schedule::nominal_symbols(plan.graph));
-  auto other = make_plan_as_is(*std::move(split), target, options);
-  const auto whole = totals(plan, symbols);
-  const auto in_parts = other ? totals(*other, symbols) : Result<Totals>(std::move(other).error());
-  return whole && in_parts && in_parts->modelled_us < whole->modelled_us ? *std::move(other) : plan;
+  const auto consider = [&](partition::Mechanism mechanism, Result<std::optional<ir::Graph>> (*form)(const ir::Graph&)) {
+    if (!options.has(mechanism)) return;
+    auto graph_of_form = form(plan.graph);
+    if (!graph_of_form || !*graph_of_form) return;
+    auto other = make_plan_as_is(**std::move(graph_of_form), target, options);
+    if (!other) return;
+    const auto before = totals(plan, symbols), after = totals(*other, symbols);
+    if (before && after && after->modelled_us < before->modelled_us) plan = *std::move(other);
+  };
+  consider(partition::Mechanism::joined, passes::join_products);
+  consider(partition::Mechanism::statistics, passes::split_rows);
+  return plan;
 }
 
 namespace {

@@ -158,11 +158,11 @@ void share_word_types(const ir::Graph& graph, const Loops& loops, Schedule& sche
 
 bool serve(const Schedule& planned, const Schedule& model) {
   const auto serves = [](const AccessPlan& here, const AccessPlan& wanted) {
-    if (here.kind == wanted.kind) return here.repeat == wanted.repeat && here.vector_bytes >= wanted.vector_bytes;
+    if (here.kind == wanted.kind) return here.repeat == wanted.repeat && here.step == wanted.step && here.vector_bytes >= wanted.vector_bytes;
     switch (wanted.kind) {
       case AccessKind::element: return true;
       case AccessKind::scalar: return here.kind == AccessKind::uniform;
-      case AccessKind::shifted: return here.kind == AccessKind::vector && here.repeat == 1;
+      case AccessKind::shifted: return here.kind == AccessKind::vector && here.repeat == 1 && wanted.step == 1;
       default: return false;
     }
   };
@@ -170,11 +170,18 @@ bool serve(const Schedule& planned, const Schedule& model) {
          std::equal(planned.stores.begin(), planned.stores.end(), model.stores.begin(), model.stores.end(), serves);
 }
 
+int words_around(const AccessPlan& plan, int elements) { return plan.step == 1 ? elements / 2 + 1 : elements; }
+
+int registers_of_item(const AccessPlan& plan, int element_bytes, int elements) {
+  // Of a shifted one where its run begins, too.
+  return plan.kind == AccessKind::shifted ? words_around(plan, elements) + 1 : std::max(1, elements * element_bytes / 4);
+}
+
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements) {
   switch (plan.kind) {
     case AccessKind::vector: return ceil_div(static_cast<std::int64_t>(elements / plan.repeat) * element_bytes, plan.vector_bytes);
     case AccessKind::element: return elements;
-    case AccessKind::shifted: return ceil_div(static_cast<std::int64_t>(elements) * element_bytes, plan.vector_bytes) + 1;
+    case AccessKind::shifted: return words_around(plan, elements);
     default: return 1;
   }
 }
@@ -183,7 +190,7 @@ std::int64_t lines(const AccessPlan& plan, int element_bytes, int elements, int 
   const std::int64_t bytes = static_cast<std::int64_t>(elements) * element_bytes * subgroup;
   switch (plan.kind) {
     case AccessKind::vector:
-    case AccessKind::shifted: return std::max<std::int64_t>(1, ceil_div(bytes, 128));
+    case AccessKind::shifted: return std::max<std::int64_t>(1, ceil_div(bytes * plan.step, 128));
     case AccessKind::element: return std::max<std::int64_t>(elements, ceil_div(bytes, 128));
     default: return 1;
   }

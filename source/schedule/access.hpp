@@ -13,6 +13,11 @@ void plan_accesses(const ir::Graph& graph, const segment::Loops& loops, const Tu
 /// A buffer is one array of one word type: narrows the vectors of every buffer to those of its narrowest load.
 void share_word_types(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
 
+/// Words that a shifted load reads for an item.
+int words_around(const AccessPlan& plan, int elements);
+/// Registers of a lane that an item of a vector or shifted load takes before it is unpacked.
+int registers_of_item(const AccessPlan& plan, int element_bytes, int elements);
+
 /// Load instructions of one item, and of one store.
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements);
 /// 128-byte lines of the same access of a whole subgroup.

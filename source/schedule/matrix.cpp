@@ -24,10 +24,12 @@ constexpr TileShape kGpuShapes[] = {{64, 128, 16, 8, 4}, {128, 64, 16, 8, 4}, {3
 constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32, 32, 32, 4, 4}, {16, 32, 32, 4, 4}, {32, 16, 32, 4, 4}};
 
 /// The same for matrix units of at most 16 x 16 x 16, of which subgroups own parts: what NVIDIA's compiler keeps in registers
-/// with 32 lanes.
-constexpr TileShape kUnitShapes[] = {{128, 128, 32, 64, 64}, {128, 256, 32, 64, 64}, {128, 256, 32, 64, 128}, {256, 128, 32, 128, 64}, {128, 128, 32, 64, 32}, {128, 64, 32, 64, 32}, {64, 128, 32, 32, 64}, {64, 128, 64, 32, 64}, {128, 64, 64, 64, 32}, {64, 128, 64, 32, 32},
-                                     {128, 64, 64, 32, 32},  {64, 64, 64, 32, 32},   {32, 128, 64, 16, 64}, {32, 64, 64, 16, 32},  {64, 32, 64, 32, 16},  {32, 32, 64, 16, 16},
-                                     {16, 64, 64, 16, 16},   {64, 16, 64, 16, 16},   {32, 32, 32, 16, 16},  {16, 16, 32, 16, 16}};
+/// with 32 lanes, and what was fastest somewhere (bench/results/h200-sweep-tiles.json).
+constexpr TileShape kUnitShapes[] = {
+    {128, 128, 32, 64, 64}, {128, 128, 64, 64, 64}, {128, 128, 64, 32, 128}, {128, 128, 64, 64, 32}, {128, 128, 32, 64, 32}, {128, 256, 32, 64, 64}, {128, 256, 32, 64, 128},
+    {256, 128, 32, 128, 64}, {256, 128, 32, 64, 64}, {256, 64, 32, 64, 64}, {128, 64, 32, 64, 32}, {128, 64, 64, 64, 32}, {128, 64, 32, 32, 32}, {128, 64, 64, 32, 32},
+    {64, 256, 32, 32, 64}, {64, 128, 32, 32, 64}, {64, 128, 64, 32, 64}, {64, 128, 32, 32, 32}, {64, 128, 64, 32, 32}, {64, 64, 32, 32, 32}, {64, 64, 64, 32, 32},
+    {32, 128, 64, 16, 64}, {32, 64, 64, 16, 32}, {64, 32, 64, 32, 16}, {32, 32, 64, 16, 16}, {16, 64, 64, 16, 16}, {64, 16, 64, 16, 16}, {32, 32, 32, 16, 16}, {16, 16, 32, 16, 16}};
 /// Of a sum too long for one loop.
 constexpr std::int64_t kMostParts = 64;
 /// What a lane has at most, of 255: beyond it the sums spill.
@@ -195,7 +197,13 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
       }
       return stride;
     };
+    const auto is_read_in_words = [&](ValueId id, int axis, int count) {
+      const Value& load = loops.values[id];
+      return load.kind != Value::Kind::load || shifted_access(graph, loops, load, axis, count);
+    };
     const auto neighbours = [&](int axis) {
+      constexpr int kMost = 8;
+      if (std::all_of(cone.begin(), cone.end(), [&](ValueId id) { return is_read_in_words(id, axis, kMost); })) return kMost;
       int count = nearest(axis) < kFarApart ? 4 : 1;
       while (loops.axes[static_cast<std::size_t>(axis)].size % count != 0) count /= 2;
       return count;

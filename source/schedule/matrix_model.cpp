@@ -11,9 +11,6 @@ using segment::ValueId;
 
 namespace {
 
-/// What a fragment from shared memory costs, in loads of 16 bytes by its lanes: fitted by hand to tiles of a product of 4096 on
-/// an H200.
-constexpr double kFragmentCost = 2;
 /// What is left of the arithmetic of results while other workgroups multiply: on an H200 a GELU behind a product costs nothing, and
 /// neither do the softmax statistics of 128256 columns.
 constexpr double kHiddenByUnits = 0.1;
@@ -22,8 +19,6 @@ constexpr double kHiddenByUnits = 0.1;
 constexpr double kSumsThatHideFolds = 2048;
 /// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200 (h200-by-hand.txt).
 constexpr double kGainOfWholeTiles = 1.08;
-/// Of a processor, to keep its matrix units busy.
-constexpr double kUnitLanesWanted = 256;
 
 /// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's
 /// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
@@ -57,20 +52,6 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
     }
   }
   return registers;
-}
-
-/// Of what all matrix units could do: workgroups come in waves of as many as registers hold, the last of which may be small, and
-/// a processor with few lanes waits.
-double unit_share(const Schedule& schedule, double workgroups) {
-  constexpr double kProcessorRegisters = 65536, kProcessorLanes = 2048;
-  constexpr double kAlone = 1.1;  // where no second workgroup fits beside one, nobody multiplies while its lanes wait for each other
-  const double lanes = schedule.workgroup;
-  constexpr double kDoubt = 0.3;   // registers are estimated too high by up to so much of a workgroup
-  const double fit = std::max(1.0, std::floor(std::min(kProcessorRegisters / (schedule.registers * lanes), kProcessorLanes / lanes) + kDoubt));
-  const double resident = std::min(fit, std::ceil(workgroups / kProcessors));
-  const double slots = resident * kProcessors;
-  const double busy = workgroups / (std::ceil(workgroups / slots) * slots);
-  return busy * std::min(1.0, resident * lanes / kUnitLanesWanted) / (fit < 2 ? kAlone : 1);
 }
 
 }  // namespace
@@ -109,8 +90,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   const auto sums = static_cast<double>(tile.sums.size());
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   const double products = batch * m * n * k * sums;
-  const double at_once = tile.unit ? kUnitSpeedup * 2 / size_of(tile.unit->a) : tile.dots ? 4 : 1;  // products in the time of one
-  double compute = products / at_once;
+  double compute = products / (tile.dots ? 4 : 1);  // products in the time of one
   double accesses = 0;
   for (const Factor& factor : tile.factors) {
     const double elements = batch * k * (factor.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));
@@ -127,7 +107,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
     }
     accesses += elements / factor.elements;  // into shared memory, and out of it
     const double read_again = batch * m * n * k / (factor.second ? shape.lane_m : shape.lane_n) / (tile.dots ? 4 : 1);
-    accesses += tile.unit ? kFragmentCost * read_again / 16 * size_of(tile.unit->a) : read_again / 4 / (cpu ? 1 : 4);
+    accesses += read_again / 4 / (cpu ? 1 : 4);
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
@@ -147,26 +127,28 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
     const double hidden = tile.whole ? kHiddenByUnits : 1;  // one by one, but near and beside products
     schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) * instructions(schedule.loads[id], bytes, tile.elements);
   }
-  // Folds of results wait for each other, and only long sums keep the units busy meanwhile.
-  const double hidden = tile.tails.empty() ? kHiddenByUnits : std::max(kHiddenByUnits, 1 - k / kSumsThatHideFolds);
-  compute += batch * m * n * cost_of(graph, loops, results) * (tile.unit && !cpu ? hidden : 1);
-  // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
-  // registers per lane leave each waiting for its operands.
   schedule.registers = estimated_registers(graph, loops, schedule);
-  if (!cpu && !tile.unit && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
-  const auto workgroups = static_cast<double>(schedule.workgroups * schedule.parts);
-  double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
-  if (!cpu && tile.unit) share = unit_share(schedule, workgroups);
-  accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
-  // Each step waits for its loads and at its barriers: of 43 pairs of tiles on an H200, twice as many steps took 8 % longer in the median.
-  if (tile.unit) share /= 1 + 3.2 / shape.k;
-  if (tile.whole) share *= kGainOfWholeTiles;
   // Parts of sums are written and read once, from near caches where these hold them.
   // Joining them costs what four launches do: at 1024 x 1024 x 1024 on an H200, parts took 22 us and whole sums 18.
   const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);
-  traffic += 2 * partial_bytes / (partial_bytes < kCacheBytes ? kCacheSpeed : 1);
-  accesses += partial_bytes / 8;
-  schedule.modelled_us = modelled_us(costs, schedule.parts > 1 ? 5 : 1, traffic, compute / share, static_cast<std::int64_t>(accesses / share));
+  const double partial_traffic = 2 * partial_bytes / (partial_bytes < kCacheBytes ? kCacheSpeed : 1);
+  const int launches = schedule.parts > 1 ? 5 : 1;
+  if (tile.unit && !cpu) {
+    // Folds of results wait for each other, and only long sums keep the units busy meanwhile.
+    const double hidden = tile.tails.empty() ? kHiddenByUnits : std::max(kHiddenByUnits, 1 - k / kSumsThatHideFolds);
+    const double cycles = unit_cycles(graph, loops, schedule, hidden) / (tile.whole ? kGainOfWholeTiles : 1);
+    const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
+    schedule.modelled_us = modelled_us(costs, launches, moved + partial_traffic, cycles * kProcessors * kProcessorLanes, static_cast<std::int64_t>(partial_bytes / 8));
+    return;
+  }
+  compute += batch * m * n * cost_of(graph, loops, results);
+  // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
+  // registers per lane leave each waiting for its operands.
+  if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
+  const auto workgroups = static_cast<double>(schedule.workgroups * schedule.parts);
+  const double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
+  accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed) + partial_bytes / 8;
+  schedule.modelled_us = modelled_us(costs, launches, traffic + partial_traffic, compute / share, static_cast<std::int64_t>(accesses / share));
 }
 
 }  // namespace vkfuse::schedule

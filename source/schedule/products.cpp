@@ -38,12 +38,13 @@ std::optional<double> number_of(const ir::Graph& graph, const Value& value) {
   return constant == nullptr ? std::nullopt : std::optional(ir::decode(node.type.dtype, constant->bytes->data()));
 }
 
-bool is_shiftable(const ir::Graph& graph, const Loops& loops, const Value& load, int axis, int elements) {
+std::optional<AccessPlan> shifted_access(const ir::Graph& graph, const Loops& loops, const Value& load, int axis, int elements) {
   const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
-  if (size_of(graph.node(load.node).type.dtype) != 2 || elements < 2 || size % elements != 0 || load.buffer_elements >= (std::int64_t{1} << 31)) return false;
+  if (size_of(graph.node(load.node).type.dtype) != 2 || elements < 2 || size % elements != 0 || load.buffer_elements >= (std::int64_t{1} << 31)) return std::nullopt;
   const bool scattered = std::any_of(load.data.begin(), load.data.end(), [&](ValueId id) { return ((loops.values[id].axes >> axis) & 1u) != 0; });
   const auto run = index::run_along(load.offset, axis, size, elements, elements);
-  return !scattered && run && run->stride == 1;
+  if (scattered || !run || (run->stride != 1 && run->stride != 2)) return std::nullopt;
+  return AccessPlan{AccessKind::shifted, 4, 1, static_cast<int>(run->stride)};
 }
 
 Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> cone, int axis, const Tuning& tuning, bool shifts) {
@@ -59,7 +60,7 @@ Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId>
     smallest = std::min(smallest, bytes);
     for (int count = 16; count >= 1; count /= 2) {
       const auto run = size % count == 0 ? index::run_along(load.offset, axis, size, count, 16) : std::nullopt;
-      const bool begins_well = run && (run->alignment >= count || (shifts && is_shiftable(graph, loops, load, axis, count)));
+      const bool begins_well = run && (run->alignment >= count || (shifts && shifted_access(graph, loops, load, axis, count)));
       if (!run || (count > 1 && (run->stride != 1 || !begins_well))) continue;
       alignment = std::min<std::int64_t>(alignment, count);
       break;
@@ -98,7 +99,8 @@ void PartAccesses::add_factor(std::span<const ValueId> values, std::span<const i
   }
   static_cast<void>(plan(merged, values, axes.back(), factor.elements));
   for (ValueId id : alone) {
-    if (loads_[id].kind == AccessKind::element && is_shiftable(graph_, merged, merged.values[id], axes.back(), factor.elements)) loads_[id] = {AccessKind::shifted, 4};
+    const auto shifted = loads_[id].kind == AccessKind::element ? shifted_access(graph_, merged, merged.values[id], axes.back(), factor.elements) : std::nullopt;
+    if (shifted) loads_[id] = *shifted;
   }
 }
 
@@ -106,6 +108,19 @@ void PartAccesses::write(Schedule& schedule) {
   schedule.loads = loads_;
   schedule.stores = stores_;
   share_word_types(graph_, loops_, schedule);
+}
+
+bool is_on_its_way(int words, std::int64_t items) {
+  constexpr int kMostWords = 24;
+  return words > 0 && words * items <= kMostWords;
+}
+
+int loads_together(int items) {
+  constexpr int kMost = 7;
+  if (items <= kMost) return items;
+  int together = kMost;
+  while (items % together != 0) --together;
+  return together == 1 ? items : together;
 }
 
 double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> values) {

@@ -29,9 +29,9 @@ struct Along {
 };
 Along along(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> cone, int axis, const Tuning& tuning, bool shifts = false);
 
-/// Whether the elements that a load moves for an item are consecutive, of 16 bits, wherever the first of them is: such runs are
-/// read as words and shifted.
-bool is_shiftable(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& load, int axis, int elements);
+/// Where the elements that a load moves for an item have 16 bits and are consecutive, or every second is one of them, wherever the
+/// first is: such runs are read as words and shifted.
+std::optional<AccessPlan> shifted_access(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& load, int axis, int elements);
 
 /// The accesses of a schedule whose parts have items along axes of their own.
 class PartAccesses {
@@ -57,6 +57,12 @@ class PartAccesses {
   std::vector<AccessPlan> loads_, stores_;
   std::vector<bool> planned_;
 };
+
+/// Whether what a lane loads of a factor's next tile, so many words for each of its items, is on its way while it multiplies, in registers
+/// of its own.
+bool is_on_its_way(int words, std::int64_t items);
+/// Items whose loads a lane has in flight at a time where it is not.
+int loads_together(int items);
 
 /// What computing these values once costs, in fused multiply-adds.
 double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);

@@ -30,7 +30,7 @@ enum class AccessKind : std::uint8_t {
   uniform,     ///< one element for the whole kernel
   element,     ///< addressed element by element
   transposed,  ///< tiled: vectors along its own axes, handed to the items through shared memory
-  shifted,     ///< the words around a run of 16-bit elements that may begin in the middle of one, those outside the buffer replaced
+  shifted,     ///< the words around a run of 16-bit elements, or every second of one, that may begin in the middle of a word; those outside the buffer replaced
   opaque,      ///< however the user's kernel does
 };
 std::string_view name_of(AccessKind kind);
@@ -39,6 +39,7 @@ struct AccessPlan {
   AccessKind kind = AccessKind::element;
   int vector_bytes = 0;  ///< of one load or store instruction
   int repeat = 1;        ///< of a vector load: so many neighbours of the item are one element of memory
+  int step = 1;          ///< of a shifted load: between neighbours of the item, in elements of memory, 1 or 2
 };
 
 /// Matrix: what a workgroup, and a lane of it, computes at a time. All but `k` are multiples of 4. With matrix units

@@ -253,7 +253,7 @@ void print_errors(const Outputs& got, const Outputs& want) {
       continue;
     }
     double error = 0, largest = 0, sum = 0;
-    std::int64_t undefined = 0;
+    std::int64_t undefined = 0, finite = 0;
     const std::size_t count = exact.bytes.size() / static_cast<std::size_t>(size_of(exact.dtype));
     for (std::size_t i = 0; i < count; ++i) {
       const double a = ir::decode(exact.dtype, exact.bytes.data() + i * static_cast<std::size_t>(size_of(exact.dtype)));
@@ -262,13 +262,20 @@ void print_errors(const Outputs& got, const Outputs& want) {
         undefined += a == b || (std::isnan(a) && std::isnan(b)) ? 0 : 1;
         continue;
       }
+      ++finite;
       error = std::max(error, std::abs(a - b));
       largest = std::max(largest, std::abs(a));
       sum += std::abs(a - b);
     }
-    std::printf("  %s against f32: largest error %.3g (%.3g of the largest element), mean error %.3g", entry.first.c_str(), error, largest > 0 ? error / largest : 0.0,
-                count > 0 ? sum / static_cast<double>(count) : 0.0);
-    std::printf(undefined > 0 ? ", %lld elements infinite or undefined in one of them\n" : "\n", static_cast<long long>(undefined));
+    const auto elements = static_cast<std::int64_t>(count);
+    if (finite == 0 && elements > 0) {
+      std::printf("  %s against f32: no element is finite in both", entry.first.c_str());
+    } else {
+      std::printf("  %s against f32: largest error %.3g (%.3g of the largest element), mean error %.3g", entry.first.c_str(), error, largest > 0 ? error / largest : 0.0,
+                  finite > 0 ? sum / static_cast<double>(finite) : 0.0);
+    }
+    if (finite > 0 && finite < elements) std::printf(", of the %lld of %lld elements that are finite in both", static_cast<long long>(finite), static_cast<long long>(elements));
+    std::printf(undefined > 0 ? "; %lld elements are infinite or undefined in one of them\n" : "\n", static_cast<long long>(undefined));
   }
 }
 

@@ -74,7 +74,8 @@ class LayerCase {
 
 class ConvCase : public LayerCase {
  public:
-  explicit ConvCase(std::uint64_t seed) : LayerCase(seed) {
+  ConvCase(std::uint64_t seed, bool halves) : LayerCase(seed) {
+    if (halves) dtype_ = seed % 4 == 3 ? DType::bf16 : DType::f16;
     const std::size_t rank = 1 + random_.below(3);
     const bool transposed = random_.chance(25);
     draw_window(rank, transposed);
@@ -202,7 +203,7 @@ class AttentionCase : public LayerCase {
 
 void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
   RandomSuite suite{test, cases, schedule::Template::matrix, false, false, {}, {}};
-  suite.draw = [](std::uint64_t seed) { return RandomGraph{ConvCase(seed).graph(), seed % 5 == 0}; };
+  suite.draw = [](std::uint64_t seed) { return RandomGraph{ConvCase(seed, false).graph(), seed % 5 == 0}; };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
     how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
@@ -234,6 +235,23 @@ TEST(Layers, RandomAttentionWithMatrixUnits) {
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
   RandomSuite suite{"Layers.RandomAttentionWithMatrixUnits", 40, schedule::Template::attention, true, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return random_attention(seed, true); };
+  suite.build = [](std::uint64_t seed) {
+    Build how = random_build(seed, false);
+    how.numerics = Numerics::standard;
+    how.fusion = true;
+    how.tuning.matrix = true;
+    how.tuning.matrix_units = true;
+    return how;
+  };
+  run_random(suite);
+}
+
+/// With T4 wherever operands suit it.
+TEST(Layers, RandomConvolutionsWithMatrixUnits) {
+  const std::string missing = must(device().state()->context->missing(Rung::t4));
+  if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
+  RandomSuite suite{"Layers.RandomConvolutionsWithMatrixUnits", 60, schedule::Template::matrix, true, false, {}, {}};
+  suite.draw = [](std::uint64_t seed) { return RandomGraph{ConvCase(seed, true).graph(), seed % 5 == 0}; };
   suite.build = [](std::uint64_t seed) {
     Build how = random_build(seed, false);
     how.numerics = Numerics::standard;

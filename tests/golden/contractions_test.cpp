@@ -71,6 +71,17 @@ TEST(Blocks, ALlamaBlockIsFiveKernels) {
   EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "matrix", "matrix"})) << kernels.text;
 }
 
+/// Written as three products, where a launch costs as much as it does on every device: their weights are read side by side, and the
+/// attention takes its parts of what they make.
+TEST(Blocks, QueriesKeysAndValuesAreOneProduct) {
+  constexpr std::int64_t kRows = 384, kUnits = 768, kParts = 12;
+  const Tensor x = input("x", {kRows, kUnits});
+  const auto part = [&](const char* w) { return matmul(x, weights(w, kUnits, kUnits)).reshape({kRows, kParts, kUnits / kParts}).permute({1, 0, 2}).unsqueeze(0); };
+  const Tensor looked = attention(part("q"), part("k"), part("v"));
+  const Kernels kernels = kernels_of(graph_of({matmul(looked.squeeze(0).permute({1, 0, 2}).reshape({kRows, kUnits}), weights("o", kUnits, kUnits))}), discrete_gpu_with_matrices());
+  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix"})) << kernels.text;
+}
+
 /// A norm after the residual: what it makes is read twice, by a product and as the next residual.
 TEST(Blocks, ABertBlockIsFiveKernelsAndTwoNorms) {
   constexpr std::int64_t kHidden = 4 * kWidth;

@@ -257,7 +257,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens),
 
 const Golden kUnitGoldens[] = {{"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1}, {"matmul_in_parts", "matrices", discrete_gpu_with_matrices, 2}, {"matmul_bytes", "matrices", discrete_gpu_with_matrices, 1}, {"attention_causal", "matrices", discrete_gpu_with_matrices, 1},
                                 {"attention_bias", "matrices", discrete_gpu_with_matrices, 1}, {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},
-                                {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1}};
+                                {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1}, {"conv_residual", "matrices", discrete_gpu_with_matrices, 1},
+                                {"conv_strided", "matrices", discrete_gpu_with_matrices, 1}};
 
 class UnitGoldens : public Goldens {};
 

@@ -67,18 +67,16 @@ void main() {
   uvec2 in_x_e_w0;
   {
     const uint u = 0u;
-    uint unit = lane;
-    uint row = unit / 4u;
-    uint column = unit % 4u;
+    uint row = lane / 4u;
+    uint column = lane % 4u;
     uint m = min(tile_m * 32u + row, 1000u - 1u);
     uint item = column;
     in_x_e_w0 = in_x.w[m * 256u + item];
   }
   uvec4 in_w_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 128u + lane;
-    uint row = unit % 16u;
-    uint column = unit / 16u;
+    uint column = u * 8u + lane / 16u;
+    uint row = lane % 16u;
     uint item = tile_n * 16u + row;
     uint k = column;
     in_w_w0[u] = in_w.w[item + k * 96u];
@@ -86,9 +84,8 @@ void main() {
   for (uint step = 0u; step < 64u; ++step) {
     {
       const uint u = 0u;
-      uint unit = lane;
-      uint row = unit / 4u;
-      uint column = unit % 4u;
+      uint row = lane / 4u;
+      uint column = lane % 4u;
       uint m = min(tile_m * 32u + row, 1000u - 1u);
       uint item = step * 4u + column;
       vec4 in_x_e_0 = vec4(f16x2_values_native(in_x_e_w0.x), f16x2_values_native(in_x_e_w0.y));
@@ -98,9 +95,8 @@ void main() {
       in_x_e_tile[(column * 4u + 3u) * 9u + row / 4u][row % 4u] = in_x_e_0[3];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 128u + lane;
-      uint row = unit % 16u;
-      uint column = unit / 16u;
+      uint column = u * 8u + lane / 16u;
+      uint row = lane % 16u;
       uint item = tile_n * 16u + row;
       uint k = step * 16u + column;
       vec4 in_w_0 = vec4(f16x2_values_native(in_w_w0[u].x), f16x2_values_native(in_w_w0[u].y));
@@ -113,17 +109,15 @@ void main() {
     uint next = min(step + 1u, 64u - 1u);
     {
       const uint u = 0u;
-      uint unit = lane;
-      uint row = unit / 4u;
-      uint column = unit % 4u;
+      uint row = lane / 4u;
+      uint column = lane % 4u;
       uint m = min(tile_m * 32u + row, 1000u - 1u);
       uint item = next * 4u + column;
       in_x_e_w0 = in_x.w[m * 256u + item];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 128u + lane;
-      uint row = unit % 16u;
-      uint column = unit / 16u;
+      uint column = u * 8u + lane / 16u;
+      uint row = lane % 16u;
       uint item = tile_n * 16u + row;
       uint k = next * 16u + column;
       in_w_w0[u] = in_w.w[item + k * 96u];

@@ -61,9 +61,8 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 4u; ++i) v4_v_sums[i] = ivec4(0);
   uvec2 in_x_e_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 256u + lane;
-    uint row = unit / 8u;
-    uint column = unit % 8u;
+    uint row = u * 32u + lane / 8u;
+    uint column = lane % 8u;
     uint m = min(tile_m * 64u + row, 1000u - 1u);
     uint item = column;
     in_x_e_w0[u] = in_x.w[m * 128u + item];
@@ -83,9 +82,8 @@ void main() {
   }
   for (uint step = 0u; step < 16u; ++step) {
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 256u + lane;
-      uint row = unit / 8u;
-      uint column = unit % 8u;
+      uint row = u * 32u + lane / 8u;
+      uint column = lane % 8u;
       uint m = min(tile_m * 64u + row, 1000u - 1u);
       uint item = step * 8u + column;
       v1_tile[(column * 2u + 0u) * 17u + row / 4u][row % 4u] = int(in_x_e_w0[u].x);
@@ -113,9 +111,8 @@ void main() {
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, 16u - 1u);
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 256u + lane;
-      uint row = unit / 8u;
-      uint column = unit % 8u;
+      uint row = u * 32u + lane / 8u;
+      uint column = lane % 8u;
       uint m = min(tile_m * 64u + row, 1000u - 1u);
       uint item = next * 8u + column;
       in_x_e_w0[u] = in_x.w[m * 128u + item];

@@ -64,9 +64,8 @@ void main() {
   [[unroll]] for (uint i = 0u; i < 4u; ++i) v4_v_sums[i] = coopmat<int, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0);
   uvec2 in_x_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint unit = u * 256u + lane;
-    uint row = unit / 16u;
-    uint column = unit % 16u;
+    uint row = u * 16u + lane / 16u;
+    uint column = lane % 16u;
     uint m = min(tile_m * 64u + row, 1000u - 1u);
     uint item = column;
     in_x_e_w0[u] = in_x.w[m * 128u + item];
@@ -84,9 +83,8 @@ void main() {
   }
   for (uint step = 0u; step < 8u; ++step) {
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 256u + lane;
-      uint row = unit / 16u;
-      uint column = unit % 16u;
+      uint row = u * 16u + lane / 16u;
+      uint column = lane % 16u;
       uint m = min(tile_m * 64u + row, 1000u - 1u);
       uint item = step * 16u + column;
       v1_tile[row * 18u + column] = in_x_e_w0[u];
@@ -116,9 +114,8 @@ void main() {
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, 8u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint unit = u * 256u + lane;
-      uint row = unit / 16u;
-      uint column = unit % 16u;
+      uint row = u * 16u + lane / 16u;
+      uint column = lane % 16u;
       uint m = min(tile_m * 64u + row, 1000u - 1u);
       uint item = next * 16u + column;
       in_x_e_w0[u] = in_x.w[m * 128u + item];
@@ -149,20 +146,32 @@ void main() {
     barrier();
   }
   uint own = subgroup * 144u;
+  uvec4 in_scale_w0[8];
+  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+    uint g = gl_SubgroupInvocationID + u * 32u;
+    uint row = g / 8u;
+    uint column = g % 8u;
+    uint in_tile = subgroup_m * 32u + row;
+    uint m = min(tile_m * 64u + in_tile, 1000u - 1u);
+    uint item = tile_n * 32u + subgroup_n * 8u + column;
+    in_scale_w0[u] = in_scale.w[item];
+  }
   [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-    uvec4 in_scale_w0[4];
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint g = gl_SubgroupInvocationID + u * 32u;
-      uint row = g / 8u;
-      uint column = g % 8u;
-      uint in_tile = subgroup_m * 32u + i * 16u + row;
-      uint m = min(tile_m * 64u + in_tile, 1000u - 1u);
-      uint item = tile_n * 32u + subgroup_n * 8u + column;
-      in_scale_w0[u] = in_scale.w[item];
-    }
     coopMatStore(v4_v_sums[i * 2u + 0u], v4_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
     coopMatStore(v4_v_sums[i * 2u + 1u], v4_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
     controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+    if (i + 1u < 2u) {
+      uint next = i + 1u;
+      [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+        uint g = gl_SubgroupInvocationID + u * 32u;
+        uint row = g / 8u;
+        uint column = g % 8u;
+        uint in_tile = subgroup_m * 32u + next * 16u + row;
+        uint m = min(tile_m * 64u + in_tile, 1000u - 1u);
+        uint item = tile_n * 32u + subgroup_n * 8u + column;
+        in_scale_w0[next % 2u * 4u + u] = in_scale.w[item];
+      }
+    }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint g = gl_SubgroupInvocationID + u * 32u;
       uint row = g / 8u;
@@ -172,7 +181,7 @@ void main() {
       uint item = tile_n * 32u + subgroup_n * 8u + column;
       ivec4 v4_v_four = v4_v_strips[own + row * 9u + column];
       if (m < 1000u) {
-        vec4 in_scale_0 = uintBitsToFloat(in_scale_w0[u]);
+        vec4 in_scale_0 = uintBitsToFloat(in_scale_w0[i % 2u * 4u + u]);
         vec4 out_y_0;
         result_element(in_scale_0[0], v4_v_four.x, out_y_0[0]);
         result_element(in_scale_0[1], v4_v_four.y, out_y_0[1]);

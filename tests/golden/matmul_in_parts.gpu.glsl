@@ -42,18 +42,16 @@ void main() {
   uvec4 in_x_e_w0;
   {
     const uint u = 0u;
-    uint unit = lane;
-    uint row = unit / 2u;
-    uint column = unit % 2u;
+    uint row = lane / 2u;
+    uint column = lane % 2u;
     uint m = min(tile_m * 32u + row, 120u - 1u);
     uint item = first_step * 2u + column;
     in_x_e_w0 = in_x.w[m * 1024u + item];
   }
   uvec4 in_w_w0[2];
   [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint unit = u * 64u + lane;
-    uint row = unit % 8u;
-    uint column = unit / 8u;
+    uint column = u * 8u + lane / 8u;
+    uint row = lane % 8u;
     uint item = tile_n * 8u + row;
     uint k = first_step * 16u + column;
     in_w_w0[u] = in_w.w[item + k * 32u];
@@ -61,9 +59,8 @@ void main() {
   for (uint step = first_step; step < end; ++step) {
     {
       const uint u = 0u;
-      uint unit = lane;
-      uint row = unit / 2u;
-      uint column = unit % 2u;
+      uint row = lane / 2u;
+      uint column = lane % 2u;
       uint m = min(tile_m * 32u + row, 120u - 1u);
       uint item = step * 2u + column;
       vec4 in_x_e_0 = vec4(f16x2_values_native(in_x_e_w0.x), f16x2_values_native(in_x_e_w0.y));
@@ -78,9 +75,8 @@ void main() {
       in_x_e_tile[(column * 8u + 7u) * 9u + row / 4u][row % 4u] = in_x_e_1[3];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 64u + lane;
-      uint row = unit % 8u;
-      uint column = unit / 8u;
+      uint column = u * 8u + lane / 8u;
+      uint row = lane % 8u;
       uint item = tile_n * 8u + row;
       uint k = step * 16u + column;
       vec4 in_w_0 = vec4(f16x2_values_native(in_w_w0[u].x), f16x2_values_native(in_w_w0[u].y));
@@ -93,17 +89,15 @@ void main() {
     uint next = min(step + 1u, end - 1u);
     {
       const uint u = 0u;
-      uint unit = lane;
-      uint row = unit / 2u;
-      uint column = unit % 2u;
+      uint row = lane / 2u;
+      uint column = lane % 2u;
       uint m = min(tile_m * 32u + row, 120u - 1u);
       uint item = next * 2u + column;
       in_x_e_w0 = in_x.w[m * 1024u + item];
     }
     [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint unit = u * 64u + lane;
-      uint row = unit % 8u;
-      uint column = unit / 8u;
+      uint column = u * 8u + lane / 8u;
+      uint row = lane % 8u;
       uint item = tile_n * 8u + row;
       uint k = next * 16u + column;
       in_w_w0[u] = in_w.w[item + k * 32u];

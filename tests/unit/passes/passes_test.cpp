@@ -102,6 +102,28 @@ void expect_same_values(const ir::Graph& before, const ir::Graph& made, const Da
   }
 }
 
+Result<ir::Graph> joined(const ir::Graph& graph) {
+  VKF_TRY(found, passes::join_products(graph));
+  return found ? *std::move(found) : graph;
+}
+
+TEST(Passes, ProductsOfOneValueAreOneAndPartsOfIt) {
+  const std::string dot = " = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] ";
+  EXPECT_EQ(after(joined, "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 2]\n  %2" + dot + "%0 %1 : f32[4, 2]\n  %3 = input \"b\" : f32[8, 6]\n  %4" + dot +
+                             "%0 %3 : f32[4, 6]\n  output \"y\" = %2\n  output \"z\" = %4\n"),
+            "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 2]\n  %2 = input \"b\" : f32[8, 6]\n  %3 = concat axis=1 %1 %2 : f32[8, 8]\n  %4" + dot +
+                "%0 %3 : f32[4, 8]\n  %5 = slice starts=[0, 0] steps=[1, 1] %4 : f32[4, 2]\n  %6 = slice starts=[0, 2] steps=[1, 1] %4 : f32[4, 6]\n  output \"y\" = %5\n  output \"z\" = %6\n");
+  const auto stays = [&](const std::string& body) { EXPECT_FALSE(must(passes::join_products(must(ir::parse("graph \"g\" {\n" + body + "}\n"))))) << body; };
+  const std::string inputs = "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 4]\n  %2 = input \"b\" : f32[8, 4]\n  %3" + dot + "%0 %1 : f32[4, 4]\n";
+  // The halves of a gated pair, however far they are from where they meet.
+  stays(inputs + "  %4" + dot + "%0 %2 : f32[4, 4]\n  %5 = exp %3 : f32[4, 4]\n  %6 = mul %5 %4 : f32[4, 4]\n  output \"y\" = %6\n");
+  // What is multiplied is another product, or has another length.
+  stays(inputs + "  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[1] %2 %3 : f32[8, 4]\n  %5" + dot + "%0 %4 : f32[4, 4]\n  output \"y\" = %5\n");
+  stays("  %0 = input \"x\" : f32[2, 4, 8]\n  %1 = input \"a\" : f32[8, 4]\n  %2 = input \"b\" : f32[4, 8]\n"
+        "  %3 = dot batch_a=[] batch_b=[] contract_a=[2] contract_b=[0] %0 %1 : f32[2, 4, 4]\n  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f32[2, 8, 8]\n"
+        "  output \"y\" = %3\n  output \"z\" = %4\n");
+}
+
 TEST(Passes, ChangeNoValueOfRandomGraphs) {
   const std::pair<const char*, Pass> all[] = {{"remove_dead", passes::remove_dead},     {"decompose", passes::decompose},
                                               {"drop_identities", passes::drop_identities}, {"fold_literals", passes::fold_literals},

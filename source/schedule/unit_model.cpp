@@ -1,0 +1,144 @@
+// What a product of matrix units takes of a GPU: a workgroup's step along the sum is bound by what it executes, or by what it waits for
+// while the others beside it on the processor execute theirs.
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/matrix_model.hpp"
+
+namespace vkfuse::schedule {
+
+using segment::Loops;
+using segment::Value;
+using segment::ValueId;
+
+namespace {
+
+// Of a processor: an H200's, of which the others that have matrix units differ by little.
+constexpr double kProductsInCycle = 1024;      ///< of f16
+constexpr double kSharedBytes = 128;           ///< in a cycle
+constexpr double kLineBytes = 128;
+constexpr double kFarBytes = 22;               ///< in a cycle, from the cache that processors share
+constexpr double kSubgroupsInCycle = 4;        ///< instructions of so many
+constexpr int kRegisters = 65536, kResidentLanes = 2048, kSharedMemory = 227 << 10, kSharedOfGroup = 1 << 10;
+constexpr int kMostRegisters = 255;
+
+/// Fitted to 920 tiles of 20 products and convolutions on an H200 (bench/results/h200-sweep-tiles.json): cycles, instructions,
+/// registers, or shares of what the constants above say.
+struct Fit {
+  double products = 1.403, fragments = 0.619, near_lines = 1.067, near_words = 0.112, tile_stores = 0.5, far = 0.467, far_shifted = 1.822;
+  double item_instructions = 50.4, load_instructions = 7.05, shifted_element = 8.7, single_element = 31.0;
+  double together = 6;  ///< how much of what units, memory and instructions take is at the same time: the exponent of a norm
+  double barriers = 57.8, latency = 300, chain = 0.2;
+  double ahead = 949, ahead_of_others = 0.266;
+  double own_registers = 29.6, fragment_registers = 0.663, buffer_registers = 4.63, ahead_registers = 1.279, loading_registers = 0.258;
+  double result_instructions = 6.6, result_bytes = 2.5, round = 811, round_of_loads = 2272, start = 200, last_wave = 1.271;
+};
+constexpr Fit kFit;
+
+/// What one step along the sum takes of a processor and of a lane's registers.
+struct Step {
+  double executed = 0;   ///< cycles that nobody else has
+  double waited = 0;     ///< cycles more until the next one begins
+  double on_its_way = 0, of_others = 0;  ///< cycles from a load to its use in the next step: of its own, and for each workgroup of the processor
+  double registers = 0;
+};
+
+Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  const MatrixTile& tile = schedule.matrix;
+  const TileShape& shape = tile.shape;
+  const int bytes = size_of(tile.unit->a);
+  Step step;
+  double shared = 0, lines = 0, far = 0, issued = 0, batches = 0, loading = 0;
+  for (const Factor& factor : tile.factors) {
+    const int extent = factor.second ? shape.n : shape.m;
+    const double elements = std::int64_t{extent} * shape.k;
+    const auto units = static_cast<std::int64_t>(elements) / factor.elements;
+    const auto trips = static_cast<int>(ceil_div(units, schedule.workgroup));
+    const std::vector<ValueId> cone = cone_of(loops, factor.value);
+    int words = 0, loads = 0, step_between = 1;
+    bool single = false, shifted = false;
+    for (ValueId id : cone) {
+      if (loops.values[id].kind != Value::Kind::load) continue;
+      const AccessPlan& plan = schedule.loads[id];
+      const int size = size_of(graph.node(loops.values[id].node).type.dtype);
+      loads += static_cast<int>(instructions(plan, size, factor.elements));
+      step_between = std::max(step_between, plan.step);
+      single = single || plan.kind == AccessKind::element;
+      shifted = shifted || plan.kind == AccessKind::shifted;
+      if (plan.kind == AccessKind::vector || plan.kind == AccessKind::shifted) words += registers_of_item(plan, size, factor.elements);
+    }
+    const double subgroups = static_cast<double>(units) / shape.lanes;
+    const double item_bytes = factor.elements * bytes * step_between;
+    issued += subgroups * (kFit.item_instructions + kFit.load_instructions * loads + (single ? kFit.single_element : shifted ? kFit.shifted_element : 0) * factor.elements) / kSubgroupsInCycle;
+    issued += elements * cost_of(graph, loops, cone) / kProcessorLanes;
+    const double span = std::clamp(item_bytes * shape.lanes / kLineBytes, 1.0, static_cast<double>(shape.lanes));
+    lines += kFit.near_words * subgroups * (single ? factor.elements : loads) * span;
+    // Of a line that is half used the other half comes, too.
+    const double run = std::min<double>(kLineBytes, (factor.along_k ? shape.k : extent) * bytes * step_between);
+    const double touched = subgroups * item_bytes * shape.lanes / run;
+    lines += kFit.near_lines * touched;
+    far += single || shifted ? kFit.far_shifted * elements * bytes / kFarBytes : kFit.far * touched * kLineBytes / kFarBytes;
+    shared += kFit.tile_stores * elements * bytes / kSharedBytes;
+    shared += kFit.fragments * shape.owners() * (factor.second ? shape.lane_n : shape.lane_m) * shape.k * bytes / kSharedBytes;
+    step.registers += kFit.buffer_registers;
+    if (!single && is_on_its_way(words, trips)) {
+      step.registers += kFit.ahead_registers * words * trips;
+      step.on_its_way = kFit.ahead;
+      continue;
+    }
+    const int together = loads_together(trips);
+    batches += static_cast<double>(ceil_div(trips, together));
+    loading = std::max(loading, static_cast<double>(together) * (single ? factor.elements : words));
+  }
+  const double sums = static_cast<double>(tile.sums.size());
+  const double products = sums * shape.m * shape.n * shape.k / kProductsInCycle * bytes / 2;
+  const int per_register = tile.unit->c == DType::f16 ? 2 : 1;
+  const double power = kFit.together;
+  step.executed = std::pow(std::pow(kFit.products * products, power) + std::pow(shared + lines, power) + std::pow(issued, power) + std::pow(far, power), 1 / power);
+  if (step.on_its_way > 0) step.of_others = kFit.ahead_of_others * far;
+  step.waited = kFit.barriers + kFit.latency * batches + kFit.chain * products * 4 / std::max(4, shape.owners());
+  step.registers += kFit.own_registers + kFit.loading_registers * loading + sums * shape.lane_m * shape.lane_n / shape.lanes / per_register;
+  step.registers += kFit.fragment_registers * tile.unit->k * (shape.lane_m + tile.unit->n) * bytes / 4 / shape.lanes;
+  return step;
+}
+
+}  // namespace
+
+double unit_cycles(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, double hidden) {
+  const MatrixTile& tile = schedule.matrix;
+  const TileShape& shape = tile.shape;
+  const Step step = step_of(graph, loops, schedule);
+  const double lanes = schedule.workgroup;
+  const double registers = std::min<double>(kMostRegisters, std::ceil(step.registers / 8) * 8);
+  const double fit = std::min({std::floor(kRegisters / (registers * lanes)), std::floor(kResidentLanes / lanes), std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
+  const double resident = std::max(1.0, fit);
+  const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.parts));
+
+  const std::vector<ValueId> results = cone_of_results(loops);
+  // What all rows or all columns share is near.
+  segment::AxisSet of_m = 0, of_n = 0;
+  for (int axis : tile.m) of_m |= segment::AxisSet{1} << axis;
+  for (int axis : tile.n) of_n |= segment::AxisSet{1} << axis;
+  const auto is_loaded = [&](ValueId id) { return loops.values[id].kind == Value::Kind::load && (loops.values[id].axes & of_m) != 0 && (loops.values[id].axes & of_n) != 0; };
+  const auto loads = static_cast<double>(std::count_if(results.begin(), results.end(), is_loaded));
+  const double elements = static_cast<double>(shape.m) * shape.n;
+  double stored = 0;
+  for (const segment::Store& store : loops.stores) stored += size_of(graph.node(store.node).type.dtype);
+  for (ValueId id : results) stored += is_loaded(id) ? size_of(graph.node(loops.values[id].node).type.dtype) : 0;
+  const double instructions = kFit.result_instructions * elements / shape.lanes / kSubgroupsInCycle + elements * cost_of(graph, loops, results) * hidden / kProcessorLanes;
+  constexpr double kMemoryBytes = 16;  // in a cycle, of what all have
+  const double moved = kFit.result_bytes * elements * stored / kMemoryBytes;
+  const double rounds = tile.strip == 0 ? 1 : shape.lane_m / static_cast<double>(tile.unit->m) * shape.lane_n / tile.strip;
+  const double waited = rounds * (kFit.round + (loads > 0 ? kFit.round_of_loads : 0));
+
+  const auto wave = [&](double groups) {  // on one processor at the same time
+    const double step_cycles = std::max({groups * step.executed, step.waited + step.executed, step.on_its_way + groups * step.of_others});
+    return steps * step_cycles + std::max(groups * (instructions + moved), waited + instructions) + kFit.start;
+  };
+  const double all = static_cast<double>(schedule.workgroups * schedule.parts);
+  const double full = std::floor(all / (kProcessors * resident));
+  const double rest = all - full * kProcessors * resident;
+  return full * wave(resident) + (rest > 0 ? kFit.last_wave * wave(std::ceil(rest / kProcessors)) : 0);
+}
+
+}  // namespace vkfuse::schedule
