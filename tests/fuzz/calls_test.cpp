@@ -6,6 +6,7 @@
 
 #include "support/device.hpp"
 #include "support/fuzz.hpp"
+#include "support/fuzzer.hpp"
 #include "support/random.hpp"
 #include "vkfuse/vkfuse.hpp"
 
@@ -33,7 +34,7 @@ struct Held {
 
 class Caller {
  public:
-  explicit Caller(std::uint64_t seed) : random_(seed) {}
+  explicit Caller(Random random) : random_(random) {}
 
   /// What went wrong first; empty if nothing did.
   std::string run(int calls) {
@@ -240,7 +241,7 @@ class Caller {
 TEST(Calls, AnySequenceGivesValuesOrSentences) {
   int accepted = 0, refused = 0;
   for (const std::uint64_t seed : seeds_from(1, 12)) {
-    Caller caller(seed);
+    Caller caller{Random(seed)};
     const std::string fault = caller.run(150);
     EXPECT_TRUE(fault.empty()) << fault << fmt::format("\nREPLAY: VKFUSE_SEED={} vkfuse-test-fuzz --gtest_filter=Calls.*\n", seed);
     accepted += caller.accepted;
@@ -251,5 +252,15 @@ TEST(Calls, AnySequenceGivesValuesOrSentences) {
   EXPECT_GT(refused, 50);
 }
 
+/// A sequence that the bytes choose.
+bool runs(const std::string& bytes) {
+  Caller caller{Random(std::string_view(bytes))};
+  const std::string wrong = caller.run(static_cast<int>(std::min<std::size_t>(bytes.size() / 4, 200)));
+  if (!wrong.empty()) fault(wrong);
+  return caller.accepted > 1;
+}
+
 }  // namespace
 }  // namespace vkfuse::test
+
+VKFUSE_FUZZER(Calls, vkfuse::test::runs, nullptr, 40)
