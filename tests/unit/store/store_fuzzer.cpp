@@ -20,9 +20,9 @@ std::vector<std::string> inputs() {
   return all;
 }
 
-/// A folder of this process, gone with it; in memory where there is such a place, as each input makes two files.
+/// A folder of this process, gone with it.
 struct Folder {
-  Folder() : path((fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path()) / ("vkfuse-store-fuzzer-" + std::to_string(::getpid()))) { fs::create_directory(path); }
+  Folder() : path(scratch() / ("vkfuse-store-fuzzer-" + std::to_string(::getpid()))) { fs::create_directory(path); }
   ~Folder() {
     std::error_code ignored;
     fs::remove_all(path, ignored);
