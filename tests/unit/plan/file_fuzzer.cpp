@@ -56,7 +56,7 @@ std::string mutated_file(const std::string& bytes, const std::string& other, std
     switch (random() % 6) {
       case 0: value = words[random() % words.size()]; break;
       case 1:
-        if (value.is_number_integer()) value = value.get<std::int64_t>() + (random() % 2 == 0 ? 1 : -1);
+        if (value.is_number_integer()) value = value.get<std::uint64_t>() + (random() % 2 == 0 ? 1U : ~std::uint64_t{0});
         break;
       case 2: value = Json(any_value(json, random)); break;
       case 3:
