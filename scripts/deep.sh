@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
-#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits faults graphs importer mutations portability matrices, all without one; or
+#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits faults graphs fuzzers mutations portability matrices, all without one; or
 #     sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,14 +21,17 @@ on() {
 }
 release() { cmake --preset release >/dev/null && cmake --build --preset release -j "$jobs" --target all >/dev/null; }
 
-# Address and undefined-behaviour sanitizers; leaks too, but for one of 128 bytes inside lavapipe.
-sanitized() {
-  cmake --preset asan >/dev/null && cmake --build --preset asan -j "$jobs" --target "${@/#/vkfuse-test-}" >/dev/null
+# Address and undefined-behaviour sanitizers, of clang++; leaks too, but for one of 128 bytes inside lavapipe.
+instrument() {
+  need clang
+  need "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+  cmake --preset asan >/dev/null
   local suppressions
   suppressions=$(mktemp)
   echo "leak:libvulkan_lvp" >"$suppressions"
-  export LSAN_OPTIONS=suppressions=$suppressions UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  export LSAN_OPTIONS=suppressions=$suppressions UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 VKFUSE_TEST_SLOWNESS=30
 }
+sanitized() { instrument && cmake --build --preset asan -j "$jobs" --target "${@/#/vkfuse-test-}" >/dev/null; }
 sanitizers() {
   sanitized unit error golden numeric fuzz fault
   for driver in swiftshader lavapipe; do
@@ -98,21 +101,31 @@ graphs() {
   done
 }
 
-# The importer of ONNX models under libFuzzer, with sanitizers: a million models. What fails stays in build/fuzz.
-importer() {
-  need clang
-  need "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
-  cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j "$jobs" >/dev/null
-  local seeds
-  seeds=$(mktemp -d)
-  cp build/fuzz/tests/importer/corpus/*.onnx "$seeds"
-  find /usr/share/libonnx-testdata/data/node -name '*.onnx' -size -32k -print0 2>/dev/null | while IFS= read -r -d '' file; do
-    cp "$file" "$seeds/$(basename "$(dirname "$file")").onnx"
+# Each fuzzer under libFuzzer, with sanitizers, for VKFUSE_FUZZ_SECONDS (600); VKFUSE_FUZZERS names some. What reaches new code is kept in build/asan/kept, and is
+# where the next run begins; an input that fails is left there, too.
+fuzzers() {
+  instrument
+  local fuzzers=${VKFUSE_FUZZERS:-text index store plan kernels onnx calls} seeds program
+  # shellcheck disable=SC2086
+  cmake --build --preset asan -j "$jobs" --target $(printf 'vkfuse-fuzz-%s ' $fuzzers) >/dev/null
+  for fuzzer in $fuzzers; do
+    seeds=$(mktemp -d)
+    program=build/asan/tests/vkfuse-fuzz-$fuzzer
+    if [ "$fuzzer" = onnx ]; then
+      program=build/asan/tests/importer/vkfuse-fuzz-onnx
+      cp build/asan/tests/importer/corpus/*.onnx "$seeds"
+      find /usr/share/libonnx-testdata/data/node -name '*.onnx' -size -32k -print0 2>/dev/null | while IFS= read -r -d '' file; do
+        cp "$file" "$seeds/$(basename "$(dirname "$file")").onnx"
+      done
+    fi
+    mkdir -p "build/asan/kept/$fuzzer"
+    for driver in lavapipe swiftshader; do
+      VKFUSE_FUZZ_SEEDS=$seeds on $driver "$program" -max_total_time="${VKFUSE_FUZZ_SECONDS:-600}" -max_len=32768 -len_control=0 -timeout=30 -rss_limit_mb=4096 \
+        -report_slow_units=10 -print_final_stats=1 -verbosity=0 -artifact_prefix="build/asan/kept/$fuzzer-" "build/asan/kept/$fuzzer" "$seeds"
+      [ "$fuzzer" = calls ] || break  # no device is opened
+    done
+    rm -r "$seeds"
   done
-  mkdir -p build/fuzz/kept
-  build/fuzz/tests/importer/vkfuse-fuzz-onnx -runs=1000000 -seed=1 -max_len=32768 -timeout=20 -rss_limit_mb=2048 -report_slow_units=5 -print_final_stats=1 \
-    -artifact_prefix=build/fuzz/ build/fuzz/kept "$seeds" || failed+=(importer)
-  rm -r "$seeds"
 }
 
 mutations() { scripts/mutations.sh || failed+=(mutations); }
@@ -126,11 +139,11 @@ portability() {
   scripts/portability.sh || failed+=("scripts/portability.sh")
 }
 
-[ $# -gt 0 ] || set -- sanitizers threads layers limits faults graphs importer mutations portability matrices
+[ $# -gt 0 ] || set -- sanitizers threads layers limits faults graphs fuzzers mutations portability matrices
 for tier in "$@"; do
   SECONDS=0
   case $tier in
-    sanitizers | sanitizers-quick | threads | layers | limits | faults | graphs | importer | mutations | portability | matrices) "$tier" ;;
+    sanitizers | sanitizers-quick | threads | layers | limits | faults | graphs | fuzzers | mutations | portability | matrices) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

@@ -9,12 +9,13 @@ cd "$(dirname "$0")/.."
 driver_packages=(mesa-vulkan-drivers)
 # Ubuntu's chromium is a snap without the SwiftShader files: there its tests are left out, with a note.
 if apt-cache show chromium-common >/dev/null 2>&1; then driver_packages+=(chromium-common); fi
-need "${build_packages[@]}" libgtest-dev python3-numpy "${driver_packages[@]}"
+need "${build_packages[@]}" libgtest-dev python3-numpy clang "${driver_packages[@]}"
 if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; fi
 
 scripts/check-layers.sh
 cmake --preset release
 cmake --build --preset release -j "$jobs"
+scripts/check-clang.py
 # Mesa keeps compiled shaders there; one folder for all tests.
 export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
 # Side by side: compiling kernels, which is most of the time, keeps one core busy.

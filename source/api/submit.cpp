@@ -111,7 +111,22 @@ class Submission {
     return given == buffers.end() ? Buffer() : given->second;
   }
 
+  /// A name that the program does not have is a mistake: what was meant by it would be left out without a word.
+  Result<void> check_names() const {
+    for (const auto& one : bindings_.inputs) {
+      const auto is_it = [&](ir::NodeId id) { return input_name(graph_, id) == one.first; };
+      if (std::none_of(program_->inputs().begin(), program_->inputs().end(), is_it)) return invalid("The program '{}' has no input '{}'.", graph_.name, one.first);
+    }
+    for (const auto& one : bindings_.outputs) {
+      const auto is_it = [&](const ir::Output& output) { return output.name == one.first; };
+      if (std::none_of(graph_.outputs().begin(), graph_.outputs().end(), is_it)) return invalid("The program '{}' has no output '{}'.", graph_.name, one.first);
+    }
+    return {};
+  }
+
   Result<void> bind() {
+    // One by one only where there are more than the program has: those that it has are all looked up below.
+    if (bindings_.inputs.size() > program_->inputs().size() || bindings_.outputs.size() > graph_.outputs().size() || !bindings_.donated.empty()) VKF_CHECK_OK(check_names());
     for (ir::NodeId id : program_->inputs()) VKF_CHECK_OK(bind_one("input", input_name(graph_, id), id, buffer_of(bindings_.inputs, input_name(graph_, id))));
     for (const ir::Output& output : graph_.outputs()) {
       const Buffer given = buffer_of(bindings_.outputs, output.name);

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "onnx/value.hpp"
-#include "vkfuse/tensor.hpp"
+#include "vkfuse/ops.hpp"
 
 namespace vkfuse::onnx {
 
@@ -13,9 +13,6 @@ inline Tensor op(std::string_view name, const Tensor& a, const Tensor& b) { retu
 /// The number is rounded to the tensor's dtype.
 inline Tensor op(std::string_view name, const Tensor& a, double b) {
   return Tensor::apply(name, {a, Tensor::scalar(a.dtype(), b)});
-}
-inline Tensor select(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  return Tensor::apply("select", {condition, a, b});
 }
 
 /// A scalar stretched over a shape.

@@ -127,8 +127,8 @@ class Given {
   Given(const Plan& plan, const Steps& steps, const Donations& donations) : plan_(plan), steps_(steps) {
     for (const auto& [input, bytes] : donations.inputs) {
       if (static_cast<std::uint64_t>(bytes) > plan.target.caps.max_allocation) continue;  // it lies in pieces
-      const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(), [&](const ir::Output& one) { return one.value == input; }) ||
-                        std::any_of(steps.begin(), steps.end(), [&](const Scheduled& step) { return step.alias && step.alias->of == input; });
+      const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(), [&, id = input](const ir::Output& one) { return one.value == id; }) ||
+                        std::any_of(steps.begin(), steps.end(), [&, id = input](const Scheduled& step) { return step.alias && step.alias->of == id; });
       if (kept) continue;  // a result is read there
       Buffer buffer{input, bytes, {}, std::nullopt};
       for (std::size_t step = 0; step < plan.steps.size(); ++step) {

@@ -306,9 +306,9 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& ta
 double traffic(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   // The caches of a GPU hand out sectors half as fast again as its memory does. A CPU computes elements one
   // by one, wherever they are.
-  constexpr double kCacheSpeed = 1.5;
+  constexpr double kSectorSpeed = 1.5;
   const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
-  return target.type == DeviceType::cpu ? moved : std::max(moved, cached_bytes(graph, loops, target, schedule) / kCacheSpeed);
+  return target.type == DeviceType::cpu ? moved : std::max(moved, cached_bytes(graph, loops, target, schedule) / kSectorSpeed);
 }
 
 bool stores_narrow(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule, ir::NodeId node) {

@@ -94,6 +94,18 @@ TEST(SubmitErrors, BuffersByNameAndSize) {
   bindings.outputs["y"] = Buffer();
   expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "No buffer was bound to the output 'y'");
   bindings.outputs["y"] = must(device().allocate(16));
+  // A name that is misspelt, also where outputs may be left out.
+  bindings.outputs["Y"] = must(device().allocate(16));
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "has no output 'Y'");
+  bindings.outputs.erase("y");
+  bindings.donated = {"x"};
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "has no output 'Y'");
+  bindings.outputs = {{"y", must(device().allocate(16))}};
+  bindings.donated.clear();
+  bindings.inputs["X"] = bindings.inputs["x"];
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "has no input 'X'");
+  bindings.inputs.erase("X");
+  EXPECT_TRUE(program.submit(bindings).ok());
   bindings.symbols.clear();
   expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "The symbolic dimension 'n' has no value");
 }

@@ -6,6 +6,7 @@
 
 #include "support/device.hpp"
 #include "support/fuzz.hpp"
+#include "support/fuzzer.hpp"
 #include "support/random.hpp"
 #include "vkfuse/vkfuse.hpp"
 
@@ -33,7 +34,7 @@ struct Held {
 
 class Caller {
  public:
-  explicit Caller(std::uint64_t seed) : random_(seed) {}
+  explicit Caller(Random random) : random_(random) {}
 
   /// What went wrong first; empty if nothing did.
   std::string run(int calls) {
@@ -150,23 +151,25 @@ class Caller {
     bindings.symbols = {{"n", static_cast<std::int64_t>(n)}};
     bindings.inputs = {{"x", held_[x].buffer}, {"w", held_[w].buffer}};
     bindings.outputs = {{"y", held_[y].buffer}, {"sum", held_[sum].buffer}};
-    bool wrong = false;
+    std::string wrong;
     switch (random_.below(20)) {
-      case 0: bindings.inputs.erase("w"), wrong = true; break;
-      case 1: bindings.symbols.clear(), wrong = true; break;
-      case 2: bindings.symbols["m"] = 4; wrong = true; break;
-      case 3: bindings.symbols["n"] = -1; wrong = true; break;
-      case 4: bindings.outputs["z"] = held_[y].buffer; wrong = true; break;
-      case 5: bindings.donated = {"nobody"}; wrong = true; break;
+      case 0: bindings.inputs.erase("w"), wrong = ", no w"; break;
+      case 1: bindings.symbols.clear(), wrong = ", no n"; break;
+      case 2: bindings.symbols["m"] = 4; break;  // the passes may have left nothing of a symbol
+      case 3: bindings.symbols["n"] = -1, wrong = ", n = -1"; break;
+      case 4: bindings.outputs["z"] = held_[y].buffer, wrong = ", a result z"; break;
+      case 5: bindings.donated = {"nobody"}, wrong = ", nobody donated"; break;
+      case 6: bindings.inputs["v"] = held_[x].buffer, wrong = ", an input v"; break;
       default: break;
     }
     const auto has = [&](std::size_t index, std::size_t words) { return held_[index].buffer.state() != nullptr && held_[index].words.size() >= words; };
-    const bool right = !wrong && n <= 64 && has(x, n) && has(w, n) && has(y, n) && has(sum, 1);
+    const bool right = wrong.empty() && n <= 64 && has(x, n) && has(w, n) && has(y, n) && has(sum, 1);
     const bool apart = y != x && y != w && y != sum && sum != x && sum != w;
     const Result<Ticket> ticket = program().submit(bindings);
     if (!taken(ticket, "submit", right && apart && n > 0)) return;
     if (!right) {
-      fault_ = fmt::format("A submission with n = {} was accepted that cannot be right.", n);
+      const auto held = [&](std::size_t index) { return fmt::format("{}{}", held_[index].words.size(), held_[index].buffer.state() == nullptr ? " dropped" : ""); };
+      fault_ = fmt::format("A submission with n = {} was accepted that cannot be right: x of {} words, w of {}, y of {}, sum of {}{}.", n, held(x), held(w), held(y), held(sum), wrong);
       return;
     }
     std::optional<std::uint32_t> total = 0;
@@ -240,7 +243,7 @@ class Caller {
 TEST(Calls, AnySequenceGivesValuesOrSentences) {
   int accepted = 0, refused = 0;
   for (const std::uint64_t seed : seeds_from(1, 12)) {
-    Caller caller(seed);
+    Caller caller{Random(seed)};
     const std::string fault = caller.run(150);
     EXPECT_TRUE(fault.empty()) << fault << fmt::format("\nREPLAY: VKFUSE_SEED={} vkfuse-test-fuzz --gtest_filter=Calls.*\n", seed);
     accepted += caller.accepted;
@@ -251,5 +254,15 @@ TEST(Calls, AnySequenceGivesValuesOrSentences) {
   EXPECT_GT(refused, 50);
 }
 
+/// A sequence that the bytes choose.
+bool runs(const std::string& bytes) {
+  Caller caller{Random(std::string_view(bytes))};
+  const std::string wrong = caller.run(static_cast<int>(std::min<std::size_t>(bytes.size() / 4, 200)));
+  if (!wrong.empty()) fault(wrong);
+  return caller.accepted > 1;
+}
+
 }  // namespace
 }  // namespace vkfuse::test
+
+VKFUSE_FUZZER(Calls, vkfuse::test::runs, nullptr, 40)

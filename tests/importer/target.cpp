@@ -1,12 +1,11 @@
-#include "importer/target.hpp"
-
-#include <cstdio>
-#include <cstdlib>
-#include <stdexcept>
+// The bytes of a model, through the importer to a graph, as load_onnx takes a file with no folder beside it: a sentence, or a sound model.
+#include <new>
 
 #include "api/tensor_node.hpp"
+#include "importer/mutate.hpp"
 #include "onnx/graph_import.hpp"
 #include "onnx/proto_file.hpp"
+#include "support/fuzzer.hpp"
 
 namespace vkfuse::onnx {
 
@@ -39,22 +38,13 @@ Result<void> to_parts_of(const std::string& bytes) {
   return {};
 }
 
-/// Whether there was nothing to object to; brings the process down where the objection is none.
-bool is_sound(const Result<void>& done);
-
-[[noreturn]] void fault(const std::string& what) {
-  std::fprintf(stderr, "A fault of the importer: %s\n", what.c_str());
-  std::abort();
-}
-
+/// Whether there was nothing to object to.
 bool is_sound(const Result<void>& done) {
   if (done) return true;
   const Error& error = done.error();
-  if (error.code == ErrorCode::internal || error.message.empty()) fault(error.text());
+  if (error.code == ErrorCode::internal || error.message.empty()) vkfuse::test::fault(error.text());
   return false;
 }
-
-}  // namespace
 
 bool import_bytes(const std::string& bytes) try {
   const Result<void> done = to_graph_of(bytes);
@@ -63,9 +53,10 @@ bool import_bytes(const std::string& bytes) try {
   if (done.error().message.find("on the host") == std::string::npos) return false;
   return is_sound(to_parts_of(bytes));
 } catch (const std::bad_alloc&) {
-  fault("memory that the model does not state");
-} catch (const std::exception& failure) {
-  fault(failure.what());
+  vkfuse::test::fault("The importer asks for memory that the model does not state.");
 }
 
+}  // namespace
 }  // namespace vkfuse::onnx
+
+VKFUSE_FUZZER(Onnx, vkfuse::onnx::import_bytes, vkfuse::onnx::seed_models, 300000, vkfuse::onnx::mutated)

@@ -2,6 +2,7 @@
 //
 // VKFUSE_SEED=N runs one case and nothing else; VKFUSE_FUZZ_CASES=N runs N of them.
 #include "points.hpp"
+#include "support/fuzzer.hpp"
 #include "support/random.hpp"
 
 namespace vkfuse::test {
@@ -175,42 +176,62 @@ std::string check_covers(const Space& space, const Twice& both) {
   return {};
 }
 
+std::string check_expression(Random& random) {
+  const Space space = random_space(random);
+  const Twice both = random_expression(random, space);
+  std::string fault = both.difference(space);
+  if (fault.empty()) fault = check_congruence(both);
+  for (int axis = 0; axis < 3 && fault.empty(); ++axis) fault = check_axis(space, both.expr, axis);
+  if (fault.empty()) fault = check_splits(space, both);
+  if (fault.empty()) fault = check_covers(space, both);
+  return fault;
+}
+
+/// Substitution is evaluation in two steps.
+std::string check_substitution(Random& random) {
+  const Space space = random_space(random);
+  // What replaces an axis must keep to its range: the rules have used it.
+  std::map<int, Twice> values;
+  for (int axis = 0; axis < 3; ++axis) {
+    const Number size = space.axes()[static_cast<std::size_t>(axis)];
+    if (random.chance(70)) values.emplace(axis, random_expression(random, space) % size);
+  }
+  const Twice before = random_expression(random, space);
+  std::map<int, Expr> replacements;
+  for (const auto& [axis, value] : values) replacements.emplace(axis, value.expr);
+  Twice after{index::substitute(before.expr, replacements), {}};
+  for (std::size_t i = 0; i < space.points().size(); ++i) {
+    Space::Point point = space.points()[i];
+    for (const auto& [axis, value] : values) point.axes[axis] = value.values[i];
+    after.values.push_back(index::evaluate(before.expr, point.axes, point.data));
+  }
+  const std::string fault = after.difference(space);
+  return fault.empty() ? "" : fmt::format("{} out of {}", fault, index::to_text(before.expr));
+}
+
 TEST(IndexFuzz, ExpressionsAndTheirFacts) {
   for (const std::uint64_t seed : seeds(2000)) {
     Random random(seed);
-    const Space space = random_space(random);
-    const Twice both = random_expression(random, space);
-    std::string fault = both.difference(space);
-    if (fault.empty()) fault = check_congruence(both);
-    for (int axis = 0; axis < 3 && fault.empty(); ++axis) fault = check_axis(space, both.expr, axis);
-    if (fault.empty()) fault = check_splits(space, both);
-    if (fault.empty()) fault = check_covers(space, both);
-    ASSERT_EQ(fault, "") << replay(seed);
+    ASSERT_EQ(check_expression(random), "") << replay(seed);
   }
 }
 
 TEST(IndexFuzz, SubstitutionIsEvaluationInTwoSteps) {
   for (const std::uint64_t seed : seeds(2000)) {
     Random random(seed);
-    const Space space = random_space(random);
-    // What replaces an axis must keep to its range: the rules have used it.
-    std::map<int, Twice> values;
-    for (int axis = 0; axis < 3; ++axis) {
-      const Number size = space.axes()[static_cast<std::size_t>(axis)];
-      if (random.chance(70)) values.emplace(axis, random_expression(random, space) % size);
-    }
-    const Twice before = random_expression(random, space);
-    std::map<int, Expr> replacements;
-    for (const auto& [axis, value] : values) replacements.emplace(axis, value.expr);
-    Twice after{index::substitute(before.expr, replacements), {}};
-    for (std::size_t i = 0; i < space.points().size(); ++i) {
-      Space::Point point = space.points()[i];
-      for (const auto& [axis, value] : values) point.axes[axis] = value.values[i];
-      after.values.push_back(index::evaluate(before.expr, point.axes, point.data));
-    }
-    ASSERT_EQ(after.difference(space), "") << "out of " << index::to_text(before.expr) << "\n" << replay(seed);
+    ASSERT_EQ(check_substitution(random), "") << replay(seed);
   }
+}
+
+/// What the bytes choose; the first, which of the two.
+bool is_right(const std::string& bytes) {
+  Random random{std::string_view(bytes)};
+  const std::string wrong = random.below(2) == 0 ? check_expression(random) : check_substitution(random);
+  if (!wrong.empty()) fault(wrong);
+  return true;
 }
 
 }  // namespace
 }  // namespace vkfuse::test
+
+VKFUSE_FUZZER(Index, vkfuse::test::is_right, nullptr, 500)

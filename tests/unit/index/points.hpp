@@ -1,6 +1,7 @@
 // Expressions built twice, as expressions and as plain numbers at every point of a small space.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

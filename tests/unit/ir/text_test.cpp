@@ -173,39 +173,5 @@ TEST(Text, ErrorsQuoteTheBeginningOfALongLine) {
   }
 }
 
-// Whatever the bytes: an error or a graph that prints and reads back, never a crash.
-TEST(Text, MutatedTextNeverCrashesTheParser) {
-  CaseOptions options;
-  options.caps.int64 = options.caps.float64 = true;
-  Random random(99);
-  int accepted = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const std::string original = ir::print(random_case(seed, options).graph);
-    for (int round = 0; round < 60; ++round) {
-      std::string text = original;
-      for (std::size_t edits = 1 + random.below(3); edits-- > 0 && !text.empty();) {
-        const std::size_t at = random.below(text.size());
-        switch (random.below(5)) {
-          case 0: text.erase(at, 1 + random.below(6)); break;
-          case 1: text.insert(at, 1, static_cast<char>(random.below(256))); break;
-          case 2: text[at] = static_cast<char>(random.below(256)); break;
-          case 3: text.insert(at, text.substr(random.below(text.size()), random.below(20))); break;
-          default: text.resize(at); break;
-        }
-      }
-      const auto graph = ir::parse(text);
-      if (!graph.ok()) {
-        ASSERT_FALSE(graph.error().message.empty());
-        continue;
-      }
-      ++accepted;
-      const auto again = ir::parse(ir::print(*graph));
-      ASSERT_TRUE(again.ok()) << again.error().text() << "\nprinted:\n" << ir::print(*graph) << "\nfrom:\n" << text;
-      ASSERT_EQ(ir::print(*again), ir::print(*graph)) << "seed " << seed << " round " << round;
-    }
-  }
-  EXPECT_GT(accepted, 20);
-}
-
 }  // namespace
 }  // namespace vkfuse::test

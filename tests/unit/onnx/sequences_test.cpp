@@ -41,8 +41,8 @@ List value_of(const ModelProto& model) {
 
 TEST(OnnxSequences, HaveTheirElementsInOrder) {
   for (const auto& [position, first] : std::vector<std::pair<std::int64_t, double>>{{0, 1}, {2, 5}, {-1, 5}, {-3, 1}}) {
-    const List got = value_of(with_sequence([&](ModelProto& model) {
-      add_position(model, "at", position);
+    const List got = value_of(with_sequence([at = position](ModelProto& model) {
+      add_position(model, "at", at);
       add_node(model, "SequenceAt", {"s", "at"}, {"y"});
     }));
     EXPECT_EQ(got, (List{first, first + 1})) << position;

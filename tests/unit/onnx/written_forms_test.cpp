@@ -89,8 +89,6 @@ void write_small_unet(Net& net, bool written) {
 /// 8-bit convolutions. Written: QuantizeLinear and DequantizeLinear around operators of floats.
 void write_quantised(Net& net, bool written) {
   const auto bytes = [&](const Sizes& sizes, std::int64_t spread) {
-    std::int64_t count = 1;
-    for (const std::int64_t size : sizes) count *= size;
     return cast(net, net.numbers(sizes, [=](std::int64_t i) { return static_cast<float>((i * 53 + i / 7) % (2 * spread + 1) - spread); }), pb::TensorProto::INT8);
   };
   const auto scale = [&](double value) { return net.number(value); };

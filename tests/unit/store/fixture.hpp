@@ -14,10 +14,13 @@ namespace vkfuse::store::test {
 
 namespace fs = std::filesystem;
 
+/// In memory where there is such a place: these tests make tens of thousands of files.
+inline fs::path scratch() { return fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::path(::testing::TempDir()); }
+
 struct ScratchFolder {
   ScratchFolder() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path = fs::path(::testing::TempDir()) / (std::string("vkfuse-store-") + test->name() + "-" + std::to_string(::getpid()));
+    path = scratch() / (std::string("vkfuse-store-") + test->name() + "-" + std::to_string(::getpid()));
     fs::remove_all(path);
   }
   ~ScratchFolder() {

@@ -1,9 +1,11 @@
 // Files that come back as they were, or not at all.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "unit/store/fixture.hpp"
@@ -155,7 +157,7 @@ TEST(Store, IsWhereTheEnvironmentSays) {
   EXPECT_EQ(Store({}).off(), "There is no place for the kernel store: neither VKFUSE_CACHE nor XDG_CACHE_HOME nor HOME names a folder.");
 }
 
-TEST(Store, AFolderThatVanishesOrFillsUpIsNoError) {
+TEST(Store, AFolderThatVanishesIsNoError) {
   const ScratchFolder folder;
   Store store(folder.options());
   store.save(Kind::spirv, "key", noise(10, 10));
@@ -164,6 +166,70 @@ TEST(Store, AFolderThatVanishesOrFillsUpIsNoError) {
   store.save(Kind::spirv, "key", noise(10, 10));
   EXPECT_EQ(store.saved(), 1u);
   EXPECT_EQ(store.usage().entries, 0u);
+}
+
+/// What `done` says in a process of its own, whose limits and user are its own too; empty if it says nothing and ends.
+template <typename F>
+std::string in_child(const F& done) {
+  int ends[2];
+  EXPECT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string said = done();
+    static_cast<void>(!::write(ends[1], said.data(), said.size()));
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string said(1000, '\0');
+  said.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(ends[0], said.data(), said.size()))));
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? said : "The process died.";
+}
+
+TEST(Store, AFullDiskKeepsWhatWasThereAndLeavesNothingBehind) {
+  const ScratchFolder folder;
+  Store store(folder.options());
+  store.save(Kind::spirv, "key", noise(1000, 20));
+  EXPECT_EQ(in_child([&]() -> std::string {
+    // Writing stops in the middle of a file, as where a disk is full.
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit least{3000, 3000};
+    if (::setrlimit(RLIMIT_FSIZE, &least) != 0) return "no limit";
+    store.save(Kind::spirv, "key", noise(5000, 21));
+    store.save(Kind::spirv, "another", noise(5000, 22));
+    if (store.saved() != 1) return "It says that it has saved them.";
+    if (store.load(Kind::spirv, "key") != noise(1000, 20)) return "What was there is gone.";
+    if (store.load(Kind::spirv, "another")) return "Half a file is loaded.";
+    if (std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) != 1) return "Something is left behind.";
+    store.save(Kind::spirv, "another", noise(2000, 23));
+    return store.load(Kind::spirv, "another") == noise(2000, 23) ? "" : "What has room is not saved.";
+  }), "");
+}
+
+TEST(Store, AReadOnlyFolderIsReadAndNotWritten) {
+  const ScratchFolder folder;
+  Store(folder.options()).save(Kind::spirv, "key", noise(1000, 24));
+  const fs::path file = folder.path / file_name(Kind::spirv, "key");
+  constexpr uid_t kSomebody = 12345;
+  if (::geteuid() == 0) {  // who may write everywhere
+    ASSERT_EQ(::chown(folder.path.c_str(), kSomebody, kSomebody), 0);
+    ASSERT_EQ(::chown(file.c_str(), kSomebody, kSomebody), 0);
+  }
+  ASSERT_EQ(::chmod(file.c_str(), 0400), 0);
+  ASSERT_EQ(::chmod(folder.path.c_str(), 0500), 0);
+  EXPECT_EQ(in_child([&]() -> std::string {
+    if (::geteuid() == 0 && ::setuid(kSomebody) != 0) return "no other user";
+    Store store(folder.options());
+    if (!store.off().empty()) return store.off();
+    if (store.load(Kind::spirv, "key") != noise(1000, 24)) return "What is there is not loaded.";
+    store.save(Kind::spirv, "key", noise(1000, 25));
+    store.save(Kind::spirv, "another", noise(1000, 26));
+    if (store.saved() != 0 || store.load(Kind::spirv, "another")) return "It says that it has saved them.";
+    return store.load(Kind::spirv, "key") == noise(1000, 24) ? "" : "It was changed.";
+  }), "");
+  ::chmod(folder.path.c_str(), 0700);
 }
 
 TEST(Store, TheLeastRecentlyUsedGo) {

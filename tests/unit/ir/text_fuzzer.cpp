@@ -1,0 +1,51 @@
+// Any text: a sentence that names a line, or a graph that prints and reads back, and that the passes take or refuse with a sentence.
+#include "passes/passes.hpp"
+#include "support/cases.hpp"
+#include "support/device.hpp"
+#include "support/fuzzer.hpp"
+#include "unit/ir/every_op.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+std::vector<std::string> texts() {
+  std::vector<std::string> all = {kEveryOp};
+  CaseOptions options;
+  options.caps.int64 = options.caps.float64 = true;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    options.every_class = seed % 2 == 0;
+    all.push_back(ir::print(random_case(seed, options).graph));
+  }
+  return all;
+}
+
+void expect_sentence(const Error& error) {
+  const bool sentence = error.message.ends_with(".") && error.message.find('\n') == std::string::npos && error.code != ErrorCode::internal;
+  if (!sentence) fault(fmt::format("No sentence: {}", error.text()));
+}
+
+bool reads_back(const std::string& text) {
+  const auto graph = ir::parse(text);
+  if (!graph) {
+    expect_sentence(graph.error());
+    if (!graph.error().message.starts_with("Line ")) fault(fmt::format("No line is named: {}", graph.error().text()));
+    return false;
+  }
+  must(ir::verify(*graph));
+  const std::string printed = ir::print(*graph);
+  const auto again = ir::parse(printed);
+  if (!again) fault(fmt::format("What was printed is refused: {}\n{}", again.error().text(), printed));
+  if (ir::print(*again) != printed) fault(fmt::format("What was read again prints otherwise:\n{}{}", printed, ir::print(*again)));
+  const auto prepared = passes::run_pipeline(*graph);
+  if (prepared) {
+    must(ir::verify(*prepared));
+  } else {
+    expect_sentence(prepared.error());
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace vkfuse::test
+
+VKFUSE_FUZZER(Text, vkfuse::test::reads_back, vkfuse::test::texts, 6000)
