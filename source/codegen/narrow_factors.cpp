@@ -15,7 +15,7 @@ void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots
     factor.units /= factor.steps();
     factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
     factor.ahead = factor.ahead && words * factor.trips <= kMostWordsAhead;
-    factor.unrolled = factor.ahead || !factor.beside.empty();
+    unroll_where_it_pays(factor);
   }
   // Only casts that lose nothing stand between the factor and the value that is narrow.
   const ValueId id = schedule::narrow_value(graph_, loops_, factor.value);
