@@ -22,6 +22,8 @@ constexpr double kHiddenByUnits = 0.1;
 constexpr double kSumsThatHideFolds = 2048;
 /// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200 (h200-by-hand.txt).
 constexpr double kGainOfWholeTiles = 1.08;
+/// What products of one value take longer in one kernel, beside kernels of their own: the pair of a gated MLP at 8192 took 6584 us for 6038 on an H200.
+constexpr double kCostOfProjections = 1.09;
 /// Of a processor, to keep its matrix units busy.
 constexpr double kUnitLanesWanted = 256;
 
@@ -30,6 +32,16 @@ constexpr double kUnitLanesWanted = 256;
 constexpr int kRoomyRegisters = 80;
 constexpr double kCrowding = 0.01;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
+
+/// Whether several sums lead to results of their own, each to others.
+bool has_projections(const Loops& loops, const MatrixTile& tile) {
+  if (tile.sums.size() < 2 || loops.stores.size() < tile.sums.size()) return false;
+  return std::none_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
+    const std::vector<ValueId> cone = cone_of(loops, store.value);
+    const auto is_in = [&](const MatrixTile::Sum& sum) { return std::find(cone.begin(), cone.end(), sum.fold) != cone.end(); };
+    return std::count_if(tile.sums.begin(), tile.sums.end(), is_in) > 1;
+  });
+}
 
 /// Partial results of a row fold: one for each item of a row that the lanes read at a time.
 std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& fold) {
@@ -161,6 +173,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   // Each step waits for its loads and at its barriers: of 43 pairs of tiles on an H200, twice as many steps took 8 % longer in the median.
   if (tile.unit) share /= 1 + 3.2 / shape.k;
   if (tile.whole) share *= kGainOfWholeTiles;
+  if (has_projections(loops, tile)) share /= kCostOfProjections;
   // Parts of sums are written and read once, from near caches where these hold them.
   // Joining them costs what four launches do: at 1024 x 1024 x 1024 on an H200, parts took 22 us and whole sums 18.
   const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);
