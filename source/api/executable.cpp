@@ -90,27 +90,21 @@ Result<MemoryUse> Executable::memory(const Symbols& symbols) const {
   return api::guarded([&]() -> Result<MemoryUse> { return state_->program->memory(symbols); });
 }
 
-Executable::State::~State() {
-  stop = true;
-  if (tuner.joinable()) tuner.join();
-}
-
 void Executable::State::tune_later(const SymbolValues& symbols) {
   if (background.budget_ms <= 0) return;
   std::call_once(begun, [&] {
-    const auto search = [this, symbols] {
+    const auto search = [this, symbols](const std::stop_token& stop) {
       // One search at a time on a device: two would measure each other.
-      std::unique_lock<std::mutex> turn(program->context()->searching(), std::defer_lock);
-      while (!turn.try_lock()) {
-        if (stop) return;
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      }
+      const auto turn = program->context()->searches().take(stop);
+      if (!turn) return;
+      runtime::TuneOptions options = background;
+      options.stop = [stop] { return stop.stop_requested(); };
       // Nobody waits for it: what goes wrong leaves the kernels as they are.
-      const auto done = api::guarded([&]() -> Result<TuneProgress> { return runtime::tune(*program, symbols, background); });
+      const auto done = api::guarded([&]() -> Result<TuneProgress> { return runtime::tune(*program, symbols, options); });
       static_cast<void>(done);
     };
     try {
-      tuner = std::thread(search);
+      tuner = std::jthread(search);
     } catch (const std::system_error&) {
       // No thread is to be had.
     }
@@ -340,8 +334,7 @@ Result<Executable> compile_graph(const Device& device, ir::Graph graph, const Co
       // A device without a clock runs what the model chooses.
       if (!tuned && tuned.error().code != ErrorCode::unsupported) return tuned.error();
     } else if (options.tune == Tune::background) {
-      std::atomic<bool>& stop = state->stop;
-      state->background = {options.tune_ms, options.on_tune, [&stop] { return stop.load(); }};
+      state->background = {options.tune_ms, options.on_tune, {}};
     }
     return Executable(std::move(state));
   });

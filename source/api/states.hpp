@@ -1,9 +1,9 @@
 // What is behind the public handles.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "runtime/arena.hpp"
@@ -52,9 +52,6 @@ struct Executable::State {
   explicit State(std::shared_ptr<runtime::Program> made) : program(std::move(made)), runs(program) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  /// Ends a search in the background, after the measurement that it is at.
-  ~State();
-
   /// Begins the search in the background, once, if the options ask for it.
   void tune_later(const SymbolValues& symbols);
 
@@ -63,8 +60,8 @@ struct Executable::State {
   std::shared_ptr<runtime::SpentRuns> spent = std::make_shared<runtime::SpentRuns>();
   runtime::TuneOptions background;  ///< of a budget above 0: to be begun
   std::once_flag begun;
-  std::atomic<bool> stop = false;
-  std::thread tuner;
+  /// Destroyed first. A search in the background then ends after the measurement that it is at.
+  std::jthread tuner;
 };
 
 namespace api {

@@ -92,8 +92,13 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
   for (ValueId id : factor.part.vectors) words += schedule::registers_of_item(schedule_.loads[id], size_of(dtype_of(loops_.values[id])), elements);
   const bool data = std::any_of(factor.part.vectors.begin(), factor.part.vectors.end(), [&](ValueId id) { return !loops_.values[id].data.empty(); });
   factor.ahead = target_.type != DeviceType::cpu && !data && schedule::is_on_its_way(words, factor.trips);
-  factor.unrolled = factor.ahead || !factor.beside.empty();
+  unroll_where_it_pays(factor);
   return factor;
+}
+
+/// On a GPU, registers are told apart by the counter. On a CPU they are memory anyway, and what is unrolled is compiled as often.
+void Factors::unroll_where_it_pays(Factor& factor) const {
+  factor.unrolled = factor.ahead || (!factor.beside.empty() && target_.type != DeviceType::cpu);
 }
 
 const Factors::Counted& Factors::counted(index::AxisId id) const {
@@ -270,12 +275,13 @@ bool Factors::open_units(const Factor& factor) {
       main_.open("[[dont_unroll]] for (uint start = 0u; start < {}u; start += {}u) {{", factor.trips, together);
       main_.open("[[unroll]] for (uint u = start; u < start + {}u; ++u) {{", together);
     } else {
-      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", factor.unrolled ? "[[unroll]] " : "", factor.trips);
+      // CPU drivers unroll it unless told not to, and then compile twice as long for nothing.
+      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", factor.unrolled ? "[[unroll]] " : target_.type == DeviceType::cpu ? "[[dont_unroll]] " : "", factor.trips);
     }
     if (!keeps_place(factor)) main_.line("uint unit = u * {}u + lane;", schedule_.workgroup);
   } else {
     main_.open("{{");
-    if (factor.unrolled) main_.line("const uint u = 0u;");
+    if (factor.unrolled || !factor.beside.empty()) main_.line("const uint u = 0u;");
     if (!keeps_place(factor)) main_.line("uint unit = lane;");
   }
   return factor.units % schedule_.workgroup == 0;

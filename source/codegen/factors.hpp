@@ -71,6 +71,7 @@ class Factors : public Emitter {
   [[nodiscard]] Factor make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, bool crosses, int elements, const Counted& across,
                                    const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside,
                                    const std::map<ValueId, std::string>& of_rows = {});
+  void unroll_where_it_pays(Factor& factor) const;
   /// Its elements go to matrix units (`unit`), or to dot products of bytes.
   void narrow_factor(Factor& factor, std::optional<DType> unit, bool dots) const;
   /// Its array in shared memory.

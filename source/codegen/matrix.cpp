@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "schedule/products.hpp"
 
 namespace vkfuse::codegen {
 
@@ -11,6 +14,9 @@ namespace {
 
 /// Items of results whose loads a lane has on their way at a time.
 constexpr int kMostItemsTogether = 8;
+
+/// Multiply-adds of a lane's results, beyond which a CPU's driver is not left to compile them once for each.
+constexpr double kMostUnrolledOnCpu = 64;
 
 }  // namespace
 
@@ -393,12 +399,28 @@ Result<void> Matrix::joining_main() {
   return {};
 }
 
+/// On a CPU, what is made of the sums is written once, and loops go over them in memory: beside what multiplies, sums stay in registers. Drivers
+/// otherwise compile an exponential 64 times, which takes them half a second.
+void Matrix::lay_out_sums() {
+  std::vector<ValueId> made;
+  for (ValueId id : schedule::cone_of_results(loops_)) made.push_back(id);
+  const int elements = shape_.lane_m * shape_.lane_n;
+  if (target_.type != DeviceType::cpu || schedule::cost_of(graph_, loops_, made) * elements <= kMostUnrolledOnCpu) return;
+  for (std::size_t s = 0; s < sums_.size(); ++s) {
+    const std::string added_up = std::exchange(sums_[s], unique(value_names_[tile_.sums[s].fold] + "_added_up"));
+    main_.line("{} {}[{}];", sums_four(s), sums_[s], elements / 4);
+    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}[i];", elements / 4, sums_[s], added_up);
+  }
+  over_results_ = "[[dont_unroll]]";
+}
+
 Result<void> Matrix::store_results() {
   use_items_of(results_);
   const int columns = shape_.lane_n / 4;
   const int lanes_n = shape_.n / shape_.lane_n;
   const int per_four = 4 / tile_.elements;
-  main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", shape_.lane_m);
+  if (!leaves_parts()) lay_out_sums();
+  main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.lane_m);
   main_.line("uint m = tile_m * {}u + lane_m * {}u + i;", shape_.m, shape_.lane_m);
   if (leaves_parts()) {
     main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", columns);
@@ -408,7 +430,7 @@ Result<void> Matrix::store_results() {
     main_.close();
     return {};
   }
-  main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", shape_.lane_n / tile_.elements);
+  main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, shape_.lane_n / tile_.elements);
   main_.line("uint item = {};", per_four == 1 ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, lanes_n)
                                               : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + lane_n) * {1}u + g % {1}u", shape_.n / tile_.elements, per_four, lanes_n));
   const std::string place = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns), columns == 1 ? "" : per_four == 1 ? " + g" : fmt::format(" + g / {}u", per_four));

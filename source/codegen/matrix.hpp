@@ -45,6 +45,7 @@ class Matrix : public Factors {
   void join_rows(std::size_t factor, const std::string& inside);
   void finish_rows();
   void multiply();
+  void lay_out_sums();
   Result<void> store_results();
 
   // --- what is known of rows beforehand, and folds of results (matrix_tails.cpp) ---
@@ -112,6 +113,7 @@ class Matrix : public Factors {
   const schedule::TileShape& shape_;
   std::vector<Factor> factors_;
   std::vector<std::string> sums_;  ///< the accumulators
+  const char* over_results_ = "[[unroll]]";  ///< before loops over a lane's results
   std::vector<RowFold> row_folds_;
   std::vector<std::string> strips_;  ///< with matrix units: where rows of the results cross shared memory
   Part results_;

@@ -224,6 +224,7 @@ Result<void> Matrix::store_tails() {
   const int columns = shape_.lane_n / 4;
   const int lanes_n = shape_.n / shape_.lane_n;
   const int fours = shape_.n / 4;
+  lay_out_sums();
   TailItems items;
   items.count = shape_.lane_m * columns;
   items.slot = columns == 1 ? "i" : fmt::format("i * {}u + g", columns);
@@ -231,9 +232,9 @@ Result<void> Matrix::store_tails() {
   items.column = "place";
   items.sum_of = [&](std::size_t s, int e) { return fmt::format("{}[{}].{}", sums_[s], items.slot, "xyzw"[e]); };
   const auto open = [&] {
-    main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", shape_.lane_m);
+    main_.open("{} for (uint i = 0u; i < {}u; ++i) {{", over_results_, shape_.lane_m);
     main_.line("uint in_tile = lane_m * {}u + i;", shape_.lane_m);
-    if (columns > 1) main_.open("[[unroll]] for (uint g = 0u; g < {}u; ++g) {{", columns);
+    if (columns > 1) main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, columns);
     main_.line("uint place = {}lane_n;", columns == 1 ? "" : fmt::format("g * {}u + ", lanes_n));
   };
   items.open = [&](bool stays_inside) {

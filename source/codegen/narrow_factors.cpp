@@ -19,7 +19,7 @@ void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots
     factor.units /= factor.steps();
     factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
     factor.ahead = factor.ahead && schedule::is_on_its_way(static_cast<int>(words), factor.trips);
-    factor.unrolled = factor.ahead || !factor.beside.empty();
+    unroll_where_it_pays(factor);
   }
   // Only casts that lose nothing stand between the factor and the value that is narrow.
   const ValueId id = schedule::narrow_value(graph_, loops_, factor.value);

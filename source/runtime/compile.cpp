@@ -90,10 +90,14 @@ void work_side_by_side(std::size_t items, const Work& work) {
 
 }  // namespace
 
-std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
+std::string Context::driver_key() const {
   const vulkan::DeviceInfo& info = device_->info();
-  return fmt::format("{} {} {} {} {} {:x} {} {}\n{}", info.vendor_id, info.device_id, info.driver_version, vulkan::to_text(info.device_uuid),
-                     vulkan::to_text(info.driver_uuid), fmt::join(info.pipeline_cache_uuid, ""), kernel.workgroup, kernel.subgroup, shader_key(kernel));
+  return fmt::format("{} {} {} {} {} {:x}", info.vendor_id, info.device_id, info.driver_version, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid),
+                     fmt::join(info.pipeline_cache_uuid, ""));
+}
+
+std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
+  return fmt::format("{} {} {}\n{}", driver_key(), kernel.workgroup, kernel.subgroup, shader_key(kernel));
 }
 
 Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "codegen/kernel.hpp"
 #include "runtime/constants.hpp"
 #include "runtime/shaders.hpp"
+#include "runtime/turns.hpp"
 #include "vkfuse/device.hpp"
 #include "vulkan/buffer.hpp"
 #include "vulkan/device.hpp"
@@ -72,8 +74,8 @@ class Context {
   Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);
 
   [[nodiscard]] Constants& constants() { return constants_; }
-  /// Held by who measures schedules in the background.
-  [[nodiscard]] std::mutex& searching() { return searching_; }
+  /// Of those who measure schedules in the background.
+  [[nodiscard]] Turns& searches() { return searches_; }
   /// Lowered limits, and no rungs.
   [[nodiscard]] const Caps& caps() const { return base_.caps; }
   /// Bytes that buffers of a kind may still take: what the heap has, or the limit "memory_bytes", less the buffers that are
@@ -84,10 +86,17 @@ class Context {
   /// The next compile() of any kernel starts from the store, as in a new process: for measuring that.
   void forget_kernels();
 
-  /// Runs one hand-written kernel on words: the self-tests' way. Buffer 0 is the input, 1 the output. With `subgroup` the
-  /// workgroup consists of full subgroups of that size.
-  Result<std::vector<std::uint32_t>> run_words(const std::string& glsl, const std::string& name, const std::vector<std::uint32_t>& input, std::size_t output_words,
-                                               std::uint32_t workgroups, std::uint32_t workgroup, std::uint32_t subgroup = 0);
+  /// A self-test: a hand-written kernel whose results are known. Buffer 0 is `input`, 1 the results; with `subgroup` the workgroup consists of full
+  /// subgroups of that size.
+  struct KnownAnswer {
+    std::string glsl, name;
+    std::vector<std::uint32_t> input;
+    std::size_t output_words = 0;
+    std::uint32_t workgroups = 1, workgroup = 1, subgroup = 0;
+  };
+  /// What `wrong` says of the results: one sentence, or nothing, which is kept in the store for the next process with this driver. What is wrong is
+  /// looked at again each time.
+  Result<std::string> known_answer(const KnownAnswer& test, const std::function<std::string(const std::vector<std::uint32_t>& results)>& wrong);
 
   /// A pipeline of such a kernel.
   Result<vulkan::ComputePipeline> words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup, std::uint32_t subgroup = 0);
@@ -110,7 +119,10 @@ class Context {
   using MissingMatrices = std::array<std::string, std::size(kMatrixKinds)>;
   Result<MissingMatrices> missing_matrices();
   Result<CompiledKernel> make_kernel(const codegen::Kernel& kernel);
+  /// The device and the driver, down to its version.
+  [[nodiscard]] std::string driver_key() const;
   [[nodiscard]] std::string pipeline_key(const codegen::Kernel& kernel) const;
+  Result<std::vector<std::uint32_t>> run_words(const KnownAnswer& test);
 
   std::shared_ptr<vulkan::Device> device_;
   std::unique_ptr<store::Store> store_;
@@ -121,7 +133,7 @@ class Context {
   std::function<void(LogLevel, std::string_view)> log_;
   std::uint64_t memory_limit_ = 0;
   Constants constants_;
-  std::mutex searching_;
+  Turns searches_;
   std::mutex mutex_;
   std::optional<MissingMatrices> missing_matrices_;  ///< as tested on first demand
   std::map<DType, bool> whole_tiles_;  ///< as tested on first demand

@@ -155,7 +155,9 @@ Result<std::map<ir::NodeId, std::vector<std::byte>>> HostRun::run(const std::map
 
 bool tells_pace(double us, bool first, double modelled_us, double limit_us) {
   constexpr double kTimes = 4;
-  return !first || us <= limit_us || us > kTimes * limit_us || modelled_us > limit_us;
+  constexpr double kBelieved = 1000;  // no model is off as far
+  const bool too_long_to_compile = us > kTimes * limit_us && us < kBelieved * modelled_us;
+  return !first || us <= limit_us || too_long_to_compile || modelled_us > limit_us;
 }
 
 Result<std::vector<StepTime>> HostRun::profile() { return profile_runs(*program_, *variant_, ranges_); }

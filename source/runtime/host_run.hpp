@@ -60,8 +60,8 @@ class HostRun {
 };
 
 /// Whether the time of a run says what the next one takes. Many drivers compile while they run a kernel for the first time: a first run
-/// that is a few times over the limit, where the model expects one below it, may be that, and cutting the next one into parts would
-/// only make them compile more.
+/// that is a few times over the limit, where the model expects one below it, or a thousand times over what the model expects, may be that, and
+/// cutting the next one into parts would only make them compile more.
 [[nodiscard]] bool tells_pace(double us, bool first, double modelled_us, double limit_us);
 
 }  // namespace vkfuse::runtime

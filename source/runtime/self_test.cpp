@@ -41,21 +41,24 @@ void main() {
   std::vector<std::uint32_t> input(lanes);
   for (std::uint32_t i = 0; i < lanes; ++i) input[i] = std::bit_cast<std::uint32_t>(static_cast<float>(i * i + 1));  // every sum is exact
   const auto masks = static_cast<std::uint32_t>(std::countr_zero(size));
-  VKF_TRY(got, context.run_words(glsl, "self-test of T1", input, std::size_t{masks + 1} * lanes, 1, lanes, size));
-  for (std::uint32_t i = 0; i < lanes; ++i) {
-    const std::uint32_t first = i / size * size;
-    for (std::uint32_t row = 0; row < masks; ++row) {
-      const std::uint32_t mask = size >> (row + 1);
-      const std::uint32_t word = got[row * lanes + i];
-      const std::uint32_t want = input[first + ((i - first) ^ mask)];
-      if (word != want) return fmt::format("The self-test failed: lane {} of a workgroup gets 0x{:08x} instead of 0x{:08x} from a shuffle with the mask {}.", i, word, want, mask);
+  const Context::KnownAnswer test{.glsl = glsl, .name = "self-test of T1", .input = input,
+                                  .output_words = std::size_t{masks + 1} * lanes, .workgroups = 1, .workgroup = lanes, .subgroup = size};
+  return context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    for (std::uint32_t i = 0; i < lanes; ++i) {
+      const std::uint32_t first = i / size * size;
+      for (std::uint32_t row = 0; row < masks; ++row) {
+        const std::uint32_t mask = size >> (row + 1);
+        const std::uint32_t word = got[row * lanes + i];
+        const std::uint32_t want = input[first + ((i - first) ^ mask)];
+        if (word != want) return fmt::format("The self-test failed: lane {} of a workgroup gets 0x{:08x} instead of 0x{:08x} from a shuffle with the mask {}.", i, word, want, mask);
+      }
+      float want = 0;
+      for (std::uint32_t j = first; j < first + size; ++j) want += std::bit_cast<float>(input[j]);
+      const auto sum = std::bit_cast<float>(got[masks * lanes + i]);
+      if (sum != want) return fmt::format("The self-test failed: lanes of a subgroup add up to {} instead of {}.", sum, want);
     }
-    float want = 0;
-    for (std::uint32_t j = first; j < first + size; ++j) want += std::bit_cast<float>(input[j]);
-    const auto sum = std::bit_cast<float>(got[masks * lanes + i]);
-    if (sum != want) return fmt::format("The self-test failed: lanes of a subgroup add up to {} instead of {}.", sum, want);
-  }
-  return std::string();
+    return {};
+  });
 }
 
 /// f32 values around every way an f16 conversion can go wrong.
@@ -90,21 +93,23 @@ void main() {
 )";
   std::vector<std::uint32_t> input = conversion_cases();
   for (std::size_t i = 0; i < 256; ++i) input.push_back(ops::f16_from(static_cast<double>(std::bit_cast<float>(input[i]))));
-  VKF_TRY(got, context.run_words(glsl, "self-test of T2", input, 512, 2, 128));
-  for (std::size_t i = 0; i < 256; ++i) {
-    const float value = std::bit_cast<float>(input[i]);
-    const auto want = static_cast<std::uint16_t>(input[256 + i]);
-    const auto bits = static_cast<std::uint16_t>(got[i] & 0xffffu);
-    const bool nan = std::isnan(value);
-    if ((nan ? !std::isnan(ops::f16_to(bits)) : bits != want) || got[i] >> 16 != 0x3c00u) {
-      return fmt::format("The self-test failed: {} converts to the f16 bits 0x{:04x} instead of 0x{:04x}.", value, bits, want);
+  const Context::KnownAnswer test{.glsl = glsl, .name = "self-test of T2", .input = input, .output_words = 512, .workgroups = 2, .workgroup = 128};
+  return context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    for (std::size_t i = 0; i < 256; ++i) {
+      const float value = std::bit_cast<float>(input[i]);
+      const auto want = static_cast<std::uint16_t>(input[256 + i]);
+      const auto bits = static_cast<std::uint16_t>(got[i] & 0xffffu);
+      const bool nan = std::isnan(value);
+      if ((nan ? !std::isnan(ops::f16_to(bits)) : bits != want) || got[i] >> 16 != 0x3c00u) {
+        return fmt::format("The self-test failed: {} converts to the f16 bits 0x{:04x} instead of 0x{:04x}.", value, bits, want);
+      }
+      const float back = std::bit_cast<float>(got[256 + i]);
+      if (nan ? !std::isnan(back) : static_cast<double>(back) != ops::f16_to(want)) {
+        return fmt::format("The self-test failed: the f16 bits 0x{:04x} convert to {} instead of {}.", want, back, ops::f16_to(want));
+      }
     }
-    const float back = std::bit_cast<float>(got[256 + i]);
-    if (nan ? !std::isnan(back) : static_cast<double>(back) != ops::f16_to(want)) {
-      return fmt::format("The self-test failed: the f16 bits 0x{:04x} convert to {} instead of {}.", want, back, ops::f16_to(want));
-    }
-  }
-  return std::string();
+    return {};
+  });
 }
 
 /// T3: signed bytes, four at a time.
@@ -124,13 +129,16 @@ void main() {{
   std::vector<std::uint32_t> input(2 * kInvocations);
   for (std::uint32_t i = 0; i < input.size(); ++i) input[i] = i < 2 ? 0x80808080u : i * 2654435761u;
   input[kInvocations] = 0x80808080u;
-  VKF_TRY(got, context.run_words(glsl, "self-test of T3", input, kInvocations, 1, kInvocations));
-  for (std::uint32_t i = 0; i < kInvocations; ++i) {
-    std::int32_t want = static_cast<std::int32_t>(i);
-    for (std::uint32_t j = 0; j < 32; j += 8) want += static_cast<std::int8_t>(input[i] >> j & 0xffu) * static_cast<std::int8_t>(input[kInvocations + i] >> j & 0xffu);
-    if (static_cast<std::int32_t>(got[i]) != want) return fmt::format("The self-test failed: a dot product of bytes is {} instead of {}.", static_cast<std::int32_t>(got[i]), want);
-  }
-  return std::string();
+  const Context::KnownAnswer test{.glsl = glsl, .name = "self-test of T3", .input = input,
+                                  .output_words = kInvocations, .workgroups = 1, .workgroup = kInvocations};
+  return context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    for (std::uint32_t i = 0; i < kInvocations; ++i) {
+      std::int32_t want = static_cast<std::int32_t>(i);
+      for (std::uint32_t j = 0; j < 32; j += 8) want += static_cast<std::int8_t>(input[i] >> j & 0xffu) * static_cast<std::int8_t>(input[kInvocations + i] >> j & 0xffu);
+      if (static_cast<std::int32_t>(got[i]) != want) return fmt::format("The self-test failed: a dot product of bytes is {} instead of {}.", static_cast<std::int32_t>(got[i]), want);
+    }
+    return {};
+  });
 }
 
 /// T5: a tile that the workgroup multiplies as one and brings from memory by layouts, as it lies there and turned, with a function of
@@ -178,18 +186,21 @@ void main() {{
   const auto bits = [&](double value) { return halves ? std::uint32_t{ops::f16_from(value)} : std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16; };
   std::vector<std::uint32_t> input;
   for (std::size_t i = 0; i < factors.size(); i += 2) input.push_back(bits(factors[i]) | bits(factors[i + 1]) << 16);
-  VKF_TRY(got, context.run_words(glsl, "self-test of whole tiles", input, std::size_t{kM} * kM / (halves ? 2 : 1), 1, kTile.workgroup(), context.caps().subgroup_size));
-  for (std::uint32_t row = 0; row < kM; ++row) {
-    for (std::uint32_t column = 0; column < kM; ++column) {
-      double want = static_cast<double>(kStep) * row - column;
-      for (std::uint32_t j = 0; j < kK; ++j) want += factors[row * kK + j] * factors[kM * kK + column * kK + j];
-      const std::uint32_t at = row * kM + column;
-      const std::uint32_t expected = halves ? std::uint32_t{ops::f16_from(want)} : std::bit_cast<std::uint32_t>(static_cast<float>(want));
-      const std::uint32_t found = halves ? got[at / 2] >> (at % 2 * 16) & 0xffffu : got[at];
-      if (found != expected) return fmt::format("The self-test failed: element [{}, {}] of a tile of {} that a workgroup multiplies is {:#x} instead of {:#x}.", row, column, name_of(dtype), found, expected);
+  const Context::KnownAnswer test{.glsl = glsl, .name = "self-test of whole tiles", .input = input,
+                                  .output_words = std::size_t{kM} * kM / (halves ? 2 : 1), .workgroups = 1, .workgroup = static_cast<std::uint32_t>(kTile.workgroup()), .subgroup = context.caps().subgroup_size};
+  return context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    for (std::uint32_t row = 0; row < kM; ++row) {
+      for (std::uint32_t column = 0; column < kM; ++column) {
+        double want = static_cast<double>(kStep) * row - column;
+        for (std::uint32_t j = 0; j < kK; ++j) want += factors[row * kK + j] * factors[kM * kK + column * kK + j];
+        const std::uint32_t at = row * kM + column;
+        const std::uint32_t expected = halves ? std::uint32_t{ops::f16_from(want)} : std::bit_cast<std::uint32_t>(static_cast<float>(want));
+        const std::uint32_t found = halves ? got[at / 2] >> (at % 2 * 16) & 0xffffu : got[at];
+        if (found != expected) return fmt::format("The self-test failed: element [{}, {}] of a tile of {} that a workgroup multiplies is {:#x} instead of {:#x}.", row, column, name_of(dtype), found, expected);
+      }
     }
-  }
-  return std::string();
+    return {};
+  });
 }
 
 /// T5: functions of elements and their places, the largest of each row, and sums that become a factor.
@@ -240,24 +251,27 @@ void main() {{
   for (std::uint32_t i = 0; i < (m + n) * k; ++i) factors.push_back(static_cast<double>(i * 7 % 5 % 3) - 1);
   std::vector<std::uint32_t> input;
   for (std::size_t i = 0; i < factors.size(); i += 2) input.push_back(ops::f16_from(factors[i]) | std::uint32_t{ops::f16_from(factors[i + 1])} << 16);
-  VKF_TRY(got, context.run_words(glsl, "self-test of T5", input, std::size_t{m} * n, 1, caps.subgroup_size, caps.subgroup_size));
-  const auto b_at = [&](std::uint32_t row, std::uint32_t column) { return factors[m * k + row * n + column]; };
-  for (std::uint32_t row = 0; row < m; ++row) {
-    std::vector<double> placed;
-    for (std::uint32_t column = 0; column < n; ++column) {
-      double sum = 0;
-      for (std::uint32_t j = 0; j < k; ++j) sum += factors[row * k + j] * b_at(j, column);
-      placed.push_back(sum + 2 * sum * sum + 3.0 * row - column);
+  const Context::KnownAnswer test{.glsl = glsl, .name = "self-test of T5", .input = input,
+                                  .output_words = std::size_t{m} * n, .workgroups = 1, .workgroup = caps.subgroup_size, .subgroup = caps.subgroup_size};
+  return context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    const auto b_at = [&](std::uint32_t row, std::uint32_t column) { return factors[m * k + row * n + column]; };
+    for (std::uint32_t row = 0; row < m; ++row) {
+      std::vector<double> placed;
+      for (std::uint32_t column = 0; column < n; ++column) {
+        double sum = 0;
+        for (std::uint32_t j = 0; j < k; ++j) sum += factors[row * k + j] * b_at(j, column);
+        placed.push_back(sum + 2 * sum * sum + 3.0 * row - column);
+      }
+      const double most = *std::max_element(placed.begin(), placed.end());
+      for (std::uint32_t column = 0; column < n; ++column) {
+        double want = most;
+        for (std::uint32_t j = 0; j < k; ++j) want += (placed[j] - most) * b_at(j, column);
+        const auto value = static_cast<double>(std::bit_cast<float>(got[row * n + column]));
+        if (value != want) return fmt::format("The self-test failed: element [{}, {}] of a matrix that went through functions is {} instead of {}.", row, column, value, want);
+      }
     }
-    const double most = *std::max_element(placed.begin(), placed.end());
-    for (std::uint32_t column = 0; column < n; ++column) {
-      double want = most;
-      for (std::uint32_t j = 0; j < k; ++j) want += (placed[j] - most) * b_at(j, column);
-      const auto value = static_cast<double>(std::bit_cast<float>(got[row * n + column]));
-      if (value != want) return fmt::format("The self-test failed: element [{}, {}] of a matrix that went through functions is {} instead of {}.", row, column, value, want);
-    }
-  }
-  return std::string();
+    return {};
+  });
 }
 
 }  // namespace
@@ -281,22 +295,24 @@ void main() {
   std::vector<std::uint32_t> input(kInvocations);
   for (std::uint32_t i = 0; i < kInvocations; ++i) input[i] = std::bit_cast<std::uint32_t>(kValues[i % std::size(kValues)]);
   for (std::uint32_t i = 32; i < kInvocations; i += 8) input[i] = 0x7f800001u + i;  // a NaN that signals
-  const auto got = context.run_words(glsl, "self-test of exponentials", input, 3 * kInvocations, 1, kInvocations);
-  if (!got) {
-    if (got.error().code == ErrorCode::device_lost || got.error().code == ErrorCode::no_device) return got.error();
-    return false;
-  }
-  for (std::uint32_t i = 0; i < kInvocations; ++i) {
-    const float value = std::bit_cast<float>(input[i]);
-    const float power = std::isnan(value) ? NAN : value == 0 ? 1.0F : value > 0 ? INFINITY : 0.0F;
-    const float expected[] = {power, power, 1.0F / std::sqrt(1.0F + power)};
-    for (std::uint32_t k = 0; k < 3; ++k) {
-      const float result = std::bit_cast<float>((*got)[k * kInvocations + i]);
-      const bool right = std::isinf(expected[k]) ? result == expected[k] : std::abs(result - expected[k]) <= 1e-6F;
-      if (std::isnan(value) ? !std::isnan(result) : !right) return false;
+  const Context::KnownAnswer test{.glsl = glsl, .name = "self-test of exponentials", .input = input,
+                                  .output_words = 3 * kInvocations, .workgroups = 1, .workgroup = kInvocations};
+  const auto verdict = context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    for (std::uint32_t i = 0; i < kInvocations; ++i) {
+      const float value = std::bit_cast<float>(input[i]);
+      const float power = std::isnan(value) ? NAN : value == 0 ? 1.0F : value > 0 ? INFINITY : 0.0F;
+      const float expected[] = {power, power, 1.0F / std::sqrt(1.0F + power)};
+      for (std::uint32_t k = 0; k < 3; ++k) {
+        const float result = std::bit_cast<float>(got[k * kInvocations + i]);
+        const bool right = std::isinf(expected[k]) ? result == expected[k] : std::abs(result - expected[k]) <= 1e-6F;
+        if (std::isnan(value) ? !std::isnan(result) : !right) return "wrong";
+      }
     }
-  }
-  return true;
+    return {};
+  });
+  if (verdict) return verdict->empty();
+  if (verdict.error().code == ErrorCode::device_lost || verdict.error().code == ErrorCode::no_device) return verdict.error();
+  return false;
 }
 
 namespace {
@@ -367,16 +383,19 @@ void main() {{
   std::vector<std::uint32_t> input(elements.size() / per_word);
   for (std::size_t i = 0; i < elements.size(); ++i) input[i / per_word] |= elements[i] << (i % per_word * 32 / per_word);
   const std::uint32_t lanes = context.caps().subgroup_size;
-  VKF_TRY(got, context.run_words(glsl, fmt::format("self-test of T4, {} and {}", name_of(shape.a), name_of(shape.c)), input, std::size_t{m} * n, 1, lanes, lanes));
-  for (std::uint32_t i = 0; i < m * n; ++i) {
-    double want = 0;
-    for (std::uint32_t j = 0; j < k; ++j) want += 2 * a[i / n * k + j] * b[std::size_t{j} * n + i % n];
-    const double value = floats ? static_cast<double>(std::bit_cast<float>(got[i])) : shape.c == DType::i32 ? static_cast<double>(static_cast<std::int32_t>(got[i])) : static_cast<double>(got[i]);
-    if (std::isnan(want) ? !std::isnan(value) : value != want) {
-      return fmt::format("The self-test failed: element [{}, {}] of a product of matrices of {} is {} instead of {}.", i / n, i % n, name_of(shape.a), value, want);
+  const Context::KnownAnswer test{.glsl = glsl, .name = fmt::format("self-test of T4, {} and {}", name_of(shape.a), name_of(shape.c)), .input = input,
+                                  .output_words = std::size_t{m} * n, .workgroups = 1, .workgroup = lanes, .subgroup = lanes};
+  return context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    for (std::uint32_t i = 0; i < m * n; ++i) {
+      double want = 0;
+      for (std::uint32_t j = 0; j < k; ++j) want += 2 * a[i / n * k + j] * b[std::size_t{j} * n + i % n];
+      const double value = floats ? static_cast<double>(std::bit_cast<float>(got[i])) : shape.c == DType::i32 ? static_cast<double>(static_cast<std::int32_t>(got[i])) : static_cast<double>(got[i]);
+      if (std::isnan(want) ? !std::isnan(value) : value != want) {
+        return fmt::format("The self-test failed: element [{}, {}] of a product of matrices of {} is {} instead of {}.", i / n, i % n, name_of(shape.a), value, want);
+      }
     }
-  }
-  return std::string();
+    return {};
+  });
 }
 
 /// What a test says; a rung that cannot even be compiled or run is not used, but a lost device is another matter.

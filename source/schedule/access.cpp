@@ -330,7 +330,7 @@ std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   return all;
 }
 
-std::int64_t iterations_along(std::int64_t steps, int depth) { return steps * (depth + 4); }
+std::int64_t iterations_along(std::int64_t steps, int depth) { return steps * (depth + 20); }
 
 namespace {
 

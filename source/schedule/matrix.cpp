@@ -37,6 +37,9 @@ constexpr int kMostUnitRegisters = 232;
 
 /// Steps along the sum that a part of it has at least: fewer do not pay for its first loads.
 constexpr std::int64_t kFewestSteps = 8;
+/// Below so many products on a CPU, lanes have 4 x 4 of them: 8 x 8 take its driver's compiler a tenth of a second longer, which is what they gain in
+/// four hundred runs of what is this small.
+constexpr double kFewestProductsOfWideLanes = 1 << 20;
 constexpr std::int64_t kFarApart = 16;  ///< elements: neighbours in memory that share no sector
 
 /// Whether a lane can fold such values one by one.
@@ -473,7 +476,18 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
     consider_shape(deep(*tuning.tile));
     return best;
   }
-  for (const TileShape& shape : target.type == DeviceType::cpu ? std::span<const TileShape>(kCpuShapes) : std::span<const TileShape>(kGpuShapes)) consider_shape(deep(shape));
+  if (target.type == DeviceType::cpu) {
+    const auto along = [&](const std::vector<int>& axes) { return static_cast<double>(count_along(loops, axes)); };
+    const bool small = along(tile->batch) * along(tile->m) * along(tile->n) * along(tile->k) < kFewestProductsOfWideLanes;
+    for (const TileShape& shape : kCpuShapes) {
+      if (small && shape.lane_m * shape.lane_n <= 16) consider_shape(deep(shape));
+    }
+    for (const TileShape& shape : kCpuShapes) {
+      if (!best || !small) consider_shape(deep(shape));
+    }
+    return best;
+  }
+  for (const TileShape& shape : kGpuShapes) consider_shape(deep(shape));
   return best;
 }
 

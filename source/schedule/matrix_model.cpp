@@ -19,12 +19,24 @@ constexpr double kHiddenByUnits = 0.1;
 constexpr double kSumsThatHideFolds = 2048;
 /// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200 (h200-by-hand.txt).
 constexpr double kGainOfWholeTiles = 1.08;
+/// What products of one value take longer in one kernel, beside kernels of their own: the pair of a gated MLP at 8192 took 6584 us for 6038 on an H200.
+constexpr double kCostOfProjections = 1.09;
 
 /// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's
 /// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
 constexpr int kRoomyRegisters = 80;
 constexpr double kCrowding = 0.01;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
+
+/// Whether several sums lead to results of their own, each to others.
+bool has_projections(const Loops& loops, const MatrixTile& tile) {
+  if (tile.sums.size() < 2 || loops.stores.size() < tile.sums.size()) return false;
+  return std::none_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
+    const std::vector<ValueId> cone = cone_of(loops, store.value);
+    const auto is_in = [&](const MatrixTile::Sum& sum) { return std::find(cone.begin(), cone.end(), sum.fold) != cone.end(); };
+    return std::count_if(tile.sums.begin(), tile.sums.end(), is_in) > 1;
+  });
+}
 
 /// Partial results of a row fold: one for each item of a row that the lanes read at a time.
 std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& fold) {
@@ -136,7 +148,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   if (tile.unit && !cpu) {
     // Folds of results wait for each other, and only long sums keep the units busy meanwhile.
     const double hidden = tile.tails.empty() ? kHiddenByUnits : std::max(kHiddenByUnits, 1 - k / kSumsThatHideFolds);
-    const double cycles = unit_cycles(graph, loops, schedule, hidden) / (tile.whole ? kGainOfWholeTiles : 1);
+    const double cycles = unit_cycles(graph, loops, schedule, hidden) * (has_projections(loops, tile) ? kCostOfProjections : 1) / (tile.whole ? kGainOfWholeTiles : 1);
     const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
     schedule.modelled_us = modelled_us(costs, launches, moved + partial_traffic, cycles * kProcessors * kProcessorLanes, static_cast<std::int64_t>(partial_bytes / 8));
     return;
@@ -146,7 +158,8 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   // registers per lane leave each waiting for its operands.
   if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
   const auto workgroups = static_cast<double>(schedule.workgroups * schedule.parts);
-  const double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
+  double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
+  if (has_projections(loops, tile)) share /= kCostOfProjections;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed) + partial_bytes / 8;
   schedule.modelled_us = modelled_us(costs, launches, traffic + partial_traffic, compute / share, static_cast<std::int64_t>(accesses / share));
 }

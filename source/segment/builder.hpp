@@ -61,6 +61,7 @@ class Builder {
   std::optional<Found> find_place(ir::NodeId node, const std::function<bool(const index::Expr&, std::int64_t)>& complete);
 
   Result<Loops> finish();
+  [[nodiscard]] bool is_projection_beside(ir::NodeId id, ir::NodeId base, int depth = 0);
   /// Where a value stands if views that move whole elements about, or elementwise ops, lead to it from one that is
   /// needed anyway.
   std::optional<Coordinates> forward_place(ir::NodeId node, int depth = 0);

@@ -129,6 +129,19 @@ std::optional<std::map<AxisId, Expr>> Builder::meet(ir::NodeId start, const Coor
   return std::nullopt;
 }
 
+/// Whether a value is made, element by element, of a contraction of a factor that the contraction `base` has, too, as the projections to queries, keys and
+/// values are of one value: of equal shapes, both run over the same positions.
+bool Builder::is_projection_beside(ir::NodeId id, ir::NodeId base, int depth) {
+  constexpr int kDeepest = 16;
+  const ir::Node& node = graph_.node(id);
+  const ir::Node& other = graph_.node(base);
+  if (depth > kDeepest || other.op->cls != ops::OpClass::contraction || sizes_of(id) != sizes_of(base)) return false;
+  if (!std::binary_search(segment_.members.begin(), segment_.members.end(), id)) return false;
+  if (node.op->cls == ops::OpClass::contraction) return node.operands[0] == other.operands[0] || node.operands[1] == other.operands[1];
+  if (node.op->cls != ops::OpClass::elementwise && node.op->cls != ops::OpClass::convert) return false;
+  return std::any_of(node.operands.begin(), node.operands.end(), [&](ir::NodeId operand) { return is_projection_beside(operand, base, depth + 1); });
+}
+
 std::optional<Builder::Found> Builder::find_place(ir::NodeId node, const std::function<bool(const Expr&, std::int64_t)>& complete) {
   const Sizes& sizes = sizes_of(node);
   const std::int64_t count = count_of(node);
@@ -147,6 +160,10 @@ std::optional<Builder::Found> Builder::find_place(ir::NodeId node, const std::fu
     Coordinates found;
     for (const Expr& coordinate : unknown) found.push_back(index::substitute(coordinate, *solved));
     if (complete(index::linearize(found, sizes), count)) return Found{std::move(found), false};
+  }
+  if (base_.fold && is_projection_beside(node, *base_.fold)) {
+    Coordinates beside(base_coordinates_.begin(), base_coordinates_.begin() + static_cast<std::ptrdiff_t>(sizes.size()));
+    if (complete(index::linearize(beside, sizes), count)) return Found{std::move(beside), false};
   }
   Sizes walked = base_.sizes;  // sizes_of knows no zeros
   for (std::int64_t& size : walked) size = std::max<std::int64_t>(size, 1);

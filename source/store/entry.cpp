@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "files are written as 
 
 constexpr std::array<char, 8> kMagic = {'v', 'k', 'f', 's', 't', 'o', 'r', 'e'};
 constexpr std::uint32_t kVersion = 1;
-constexpr std::array<std::string_view, kKindCount> kNames = {"spirv", "pipeline", "probe", "costs", "schedule", "plan"};
+constexpr std::array<std::string_view, kKindCount> kNames = {"spirv", "pipeline", "probe", "costs", "schedule", "plan", "passed"};
 constexpr std::size_t kDigits = 16;
 
 struct Header {

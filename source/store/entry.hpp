@@ -19,8 +19,9 @@ enum class Kind : std::uint8_t {
   costs,     ///< what work costs on a device
   schedule,  ///< which schedule of a kernel was measured to be the fastest
   plan,      ///< which kernels a graph was divided into
+  passed,    ///< that a driver computes a kernel of known results right
 };
-inline constexpr int kKindCount = 6;
+inline constexpr int kKindCount = 7;
 
 /// The name of the file that holds this key: 16 hexadecimal digits and the kind.
 std::string file_name(Kind kind, std::string_view key);

@@ -360,6 +360,23 @@ TEST(Dot, ProductsInARowAreKernelsInARow) {
   }
 }
 
+/// Queries, keys and values: contractions of one value with others, of equal shapes, are one kernel that reads it once.
+TEST(Dot, ProjectionsOfOneValueAreOneKernel) {
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const std::int64_t sizes[][3] = {{4, 3, 5}, {33, 70, 48}, {128, 64, 96}};
+    for (const auto& [m, k, n] : sizes) {
+      const Tensor x = rms_normalize(input("x", dtype, {m, k}), {1}, 1e-5);
+      const Tensor q = matmul(x, input("wq", dtype, {k, n})) + input("bq", dtype, {n});
+      const Tensor keys = matmul(x, input("wk", dtype, {n, k}).transpose());
+      const Tensor v = tanh(matmul(x, input("wv", dtype, {k, n})));
+      const ir::Graph graph = graph_of({q, keys, v});
+      const Executable fused = compile_graph(graph, Build{});
+      EXPECT_LE(fused.kernel_count(), 2) << ir::print(graph);  // the norm may be stored
+      judge(fused, graph, data_for({graph, {}, 5, false}), fmt::format("[{}, {}] x [{}, {}] of {}", m, k, k, n, name_of(dtype)));
+    }
+  }
+}
+
 TEST(Dot, OfNoRowsHasNoElements) {
   const Shape shapes[][2] = {{{0, 4}, {4, 3}}, {{3, 4}, {4, 0}}, {{0, 3, 4}, {0, 4, 3}}};
   for (const auto& pair : shapes) {

@@ -88,6 +88,22 @@ TEST(Partition, WhereBandwidthIsMeasuredToBeCheapANormIsStoredAndItsSquaresAreNo
   for (const segment::Segment& segment : parts.segments) EXPECT_EQ(segment.stores.size(), 1U) << "the sum, the norm, the result";
 }
 
+/// Queries, keys and values where launches count, and where they do not.
+TEST(Partition, ProjectionsOfOneValueAreOneKernelWhereThatIsFaster) {
+  const auto kernels = [](int rows, int width, const Target& target) {
+    std::string text = fmt::format("  %0 = input \"x\" : f16[{0}, {1}]\n", rows, width);
+    for (int i = 1; i <= 3; ++i) text += fmt::format("  %{0} = input \"w{0}\" : f16[{1}, {1}]\n", i, width);
+    for (int i = 1; i <= 3; ++i) text += fmt::format("  %{} = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %{} : f16[{}, {}]\n", i + 3, i, rows, width);
+    return partitioned(text + "  output \"q\" = %4\n  output \"k\" = %5\n  output \"v\" = %6\n", target).segments.size();
+  };
+  Target target = discrete_gpu_with_matrices();
+  target.costs = CostModel{4250, 2, 30000, 1.9e6};  // an H200's
+  EXPECT_EQ(kernels(128, 256, target), 1U);
+  EXPECT_EQ(kernels(384, 768, target), 1U) << "BERT's";
+  EXPECT_EQ(kernels(4096, 4096, target), 3U) << "arithmetic is all that they take";
+  EXPECT_EQ(kernels(128, 256, cpu_driver()), 1U);
+}
+
 /// Every kernel reads only what inputs, constants and earlier kernels hold; every output is stored once.
 void expect_runnable(const ir::Graph& graph, const partition::Partition& parts, std::uint32_t buffers) {
   std::vector<int> stored(graph.size(), 0);

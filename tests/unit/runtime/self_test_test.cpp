@@ -5,6 +5,7 @@
 #include "api/states.hpp"
 #include "support/fuzz.hpp"
 #include "support/judge.hpp"
+#include "unit/store/fixture.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -104,9 +105,9 @@ class SelfTest : public testing::TestWithParam<Fault> {
  protected:
   SelfTest() { changed = 0; }
 
-  [[nodiscard]] Device opened() {
+  [[nodiscard]] Device opened(const StoreOptions& store = {.enabled = false}) {  // what this driver makes of kernels is nothing to keep
     DeviceOptions options;
-    options.store.enabled = false;  // what this driver makes of kernels is nothing to keep
+    options.store = store;
     options.log = [this](LogLevel level, std::string_view sentence) {
       if (level == LogLevel::warning) warnings_ += std::string(sentence) + "\n";
     };
@@ -153,6 +154,23 @@ TEST_P(SelfTest, IsWhatKeepsResultsRight) {
   const GuardedRun run = run_guarded(compiled(), graph_, data_);
   EXPECT_GT(changed, 0);
   EXPECT_NE(check_outputs(graph_, data_, run.outputs).wrong, "");
+}
+
+TEST_P(SelfTest, WhatPassedIsKeptAndWhatFailedIsTriedAgain) {
+  const std::string otherwise = must(device().state()->context->missing(GetParam().rung));
+  if (!otherwise.empty()) GTEST_SKIP() << name_of(GetParam().rung) << " is not in use here: " << otherwise;
+  const store::test::ScratchFolder folder;
+  const auto verdict = [&](bool wrong) {
+    device_ = opened(folder.options());
+    if (wrong) miscompile();
+    changed = 0;
+    return missing();
+  };
+  EXPECT_NE(verdict(true), "");
+  EXPECT_GT(changed, 0);
+  EXPECT_EQ(verdict(false), "") << "the failure was kept";
+  EXPECT_EQ(verdict(true), "");
+  EXPECT_EQ(changed, 0) << "it ran again";
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, SelfTest, testing::ValuesIn(kFaults), [](const auto& one) { return std::string(one.param.name); });

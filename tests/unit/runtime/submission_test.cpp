@@ -172,6 +172,8 @@ TEST(SubmissionPace, IsNotThatOfAFirstRunInWhichADriverMayHaveCompiled) {
   EXPECT_TRUE(runtime::tells_pace(600e3, false, 100, limit)) << "the next run";
   EXPECT_TRUE(runtime::tells_pace(200e3, true, 100, limit)) << "below the limit nothing is cut";
   EXPECT_TRUE(runtime::tells_pace(3.4e6, true, 55e3, limit)) << "no driver may do that twice";
+  EXPECT_FALSE(runtime::tells_pace(2.2e6, true, 200, limit)) << "a small graph on a machine that does other things meanwhile";
+  EXPECT_TRUE(runtime::tells_pace(2.2e6, false, 200, limit)) << "the next run";
   EXPECT_TRUE(runtime::tells_pace(600e3, true, 400e3, limit)) << "the model expects it";
 }
 

@@ -1,0 +1,55 @@
+// What one does at a time while others wait for it asleep.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+namespace vkfuse::runtime {
+
+/// Thread-safe. Turns that were taken end before it does.
+class Turns {
+ public:
+  /// Somebody's turn, until it is destroyed.
+  class Turn {
+   public:
+    explicit Turn(Turns& of) : of_(&of) {}
+    Turn(Turn&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+    Turn& operator=(Turn&&) = delete;
+    ~Turn() {
+      if (of_ != nullptr) of_->pass();
+    }
+
+   private:
+    Turns* of_;
+  };
+
+  /// Waits until nobody has a turn. Nothing if `stop` was asked for first.
+  std::optional<Turn> take(const std::stop_token& stop) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!passed_.wait(lock, stop, [this] { return !taken_; })) return std::nullopt;
+    if (stop.stop_requested()) {
+      passed_.notify_one();  // this one was woken in place of another
+      return std::nullopt;
+    }
+    taken_ = true;
+    return std::optional<Turn>(std::in_place, *this);
+  }
+
+ private:
+  void pass() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      taken_ = false;
+    }
+    passed_.notify_one();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any passed_;
+  bool taken_ = false;
+};
+
+}  // namespace vkfuse::runtime
