@@ -154,7 +154,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   // registers per lane leave each waiting for its operands.
   schedule.registers = estimated_registers(graph, loops, schedule);
   if (!cpu && !tile.unit && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
-  const auto workgroups = static_cast<double>(schedule.workgroups * schedule.parts);
+  const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups * schedule.parts));  // 0 of no elements
   double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
   if (!cpu && tile.unit) share = unit_share(schedule, workgroups);
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed);
