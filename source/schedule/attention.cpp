@@ -261,8 +261,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double shared = tile.unit ? batch * m * k * (d + n) / tile.unit->m / 8 * 4 : batch * m * k * (d / 8 + n * (1 + fours) / (16 * fours));
   const double accesses = loads + static_cast<double>(schedule.stores_executed) + shared / (cpu ? 1 : 4);
   // Workgroups of few lanes leave processors idle.
-  const double lanes = static_cast<double>(schedule.workgroups) * schedule.workgroup;
-  const double share = cpu ? 1 : std::min({1.0, static_cast<double>(schedule.workgroups) / kProcessors, lanes / (kProcessors * kLanesWanted)});
+  const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups));  // 0 of no elements
+  const double lanes = workgroups * schedule.workgroup;
+  const double share = cpu ? 1 : std::min({1.0, workgroups / kProcessors, lanes / (kProcessors * kLanesWanted)});
   const int per_lane = tile.unit ? schedule.workgroup / tile.subgroups : 1;
   schedule.registers = tile.unit ? 64 + (tile.tile_k() * (tile.scores_ahead ? 2 : 1) + static_cast<int>(n + d / 2)) * static_cast<int>(tile.unit->m) / per_lane : 48 + static_cast<int>(n) / tile.lanes_k * 4;
   const double crowding = cpu || tile.unit ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);

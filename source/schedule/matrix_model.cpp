@@ -157,7 +157,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
   // registers per lane leave each waiting for its operands.
   if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
-  const auto workgroups = static_cast<double>(schedule.workgroups * schedule.parts);
+  const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups * schedule.parts));  // 0 of no elements
   double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
   if (has_projections(loops, tile)) share /= kCostOfProjections;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed) + partial_bytes / 8;

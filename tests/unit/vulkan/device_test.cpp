@@ -22,7 +22,8 @@ TEST(DeviceInfoTest, CapsAreThoseOfTheDriver) {
 }
 
 TEST(DeviceInfoTest, TheTwoSoftwareDriversDifferAsExpected) {
-  const DeviceInfo& info = must(Instance::create())->devices().front();
+  const auto instance = must(Instance::create());
+  const DeviceInfo& info = instance->devices().front();
   const std::string driver = std::getenv("VKFUSE_TEST_DRIVER") ? std::getenv("VKFUSE_TEST_DRIVER") : "";
   if (driver == "lavapipe") {
     EXPECT_TRUE(info.caps.float16 && info.caps.int64 && info.caps.storage_16bit && info.caps.storage_8bit);
