@@ -29,11 +29,7 @@ class Turns {
   /// Waits until nobody has a turn. Nothing if `stop` was asked for first.
   std::optional<Turn> take(const std::stop_token& stop) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!passed_.wait(lock, stop, [this] { return !taken_; })) return std::nullopt;
-    if (stop.stop_requested()) {
-      passed_.notify_one();  // this one was woken in place of another
-      return std::nullopt;
-    }
+    if (!passed_.wait(lock, stop, [this] { return !taken_; }) || stop.stop_requested()) return std::nullopt;
     taken_ = true;
     return std::optional<Turn>(std::in_place, *this);
   }
@@ -44,7 +40,7 @@ class Turns {
       const std::lock_guard<std::mutex> lock(mutex_);
       taken_ = false;
     }
-    passed_.notify_one();
+    passed_.notify_all();  // one that is woken may go without a turn, because it was stopped
   }
 
   std::mutex mutex_;

@@ -19,7 +19,8 @@ TEST(Turns, AreOneAtATime) {
       thread = std::jthread([&](const std::stop_token&) {
         for (int i = 0; i < 200; ++i) {
           const auto turn = turns.take({});
-          alone = alone && ++inside == 1;  // written by whose turn it is
+          alone = ++inside == 1 && alone;  // written by whose turn it is
+          std::this_thread::yield();
           ++taken;
           --inside;
         }
@@ -53,21 +54,6 @@ TEST(Turns, AreNotWaitedForByThoseWhoWereStopped) {
   stopped.request_stop();
   EXPECT_FALSE(turns.take(stopped.get_token()));
   EXPECT_TRUE(turns.take({})) << "nothing is taken by who was stopped";
-}
-
-/// Who is stopped at the moment at which it is woken wakes another: nobody waits for ever.
-TEST(Turns, AreNotLostWhereAStopMeetsTheEndOfATurn) {
-  for (int i = 0; i < 200; ++i) {
-    Turns turns;
-    std::atomic<int> got = 0;
-    auto first = turns.take({});
-    std::jthread stays([&] { got += turns.take({}) ? 1 : 0; });
-    std::jthread goes([&](const std::stop_token& stop) { static_cast<void>(turns.take(stop)); });
-    std::jthread stopper([&] { goes.request_stop(); });
-    first.reset();
-    stays.join();
-    EXPECT_EQ(got, 1);
-  }
 }
 
 }  // namespace
