@@ -139,7 +139,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
     const double hidden = tile.whole ? kHiddenByUnits : 1;  // one by one, but near and beside products
     schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) * instructions(schedule.loads[id], bytes, tile.elements);
   }
-  schedule.registers = estimated_registers(graph, loops, schedule);
+  schedule.registers = tile.unit && !tile.whole && !cpu ? unit_registers(graph, loops, schedule) : estimated_registers(graph, loops, schedule);
   // Parts of sums are written and read once, from near caches where these hold them.
   // Joining them costs what four launches do: at 1024 x 1024 x 1024 on an H200, parts took 22 us and whole sums 18.
   const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);

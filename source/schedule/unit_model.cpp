@@ -25,13 +25,13 @@ constexpr int kMostRegisters = 255;
 /// Fitted to 1,380 tiles of 30 products and convolutions on an H200 (bench/results/h200-sweep-tiles.json, h200-sweep-tiles-2.json): cycles,
 /// instructions, registers, or shares of what the constants above say.
 struct Fit {
-  double products = 1.405, fragments = 0.3, near_lines = 1.578, near_words = 0.162, tile_stores = 1.548, far = 0.3, far_shifted = 1.61;
-  double item_instructions = 43.5, load_instructions = 3.03, shifted_element = 12.7, crossing_element = 2.44, single_element = 30, computed_element = 4.81;
-  double together = 5;  ///< how much of what units, memory and instructions take is at the same time: the exponent of a norm
-  double barriers = 85, latency = 300, latency_of_shifted = 600, chain = 0.2;
-  double ahead = 1180, ahead_of_others = 0.15;
-  double own_registers = 40, fragment_registers = 0.785, buffer_registers = 7.69, ahead_registers = 0.824, loading_registers = 0.794;
-  double result_instructions = 5.26, result_bytes = 2.48, wide_bytes = 1.25, round = 735, round_of_loads = 2261, start = 200, last_wave = 1.318;
+  double products = 1.153, fragments = 0.441, near_lines = 1.639, near_words = 0.237, tile_stores = 1.132, far = 0.356, far_shifted = 1.366;
+  double item_instructions = 26.7, load_instructions = 5.82, shifted_element = 7.47, crossing_element = 1.04, single_element = 40, computed_element = 4.29;
+  double together = 3.44;  ///< how much of what units, memory and instructions take is at the same time: the exponent of a norm
+  double barriers = 121, latency = 326, latency_of_shifted = 911, chain = 0.223;
+  double ahead = 1073, ahead_of_others = 0.304;
+  double own_registers = 22.6, fragment_registers = 0.805, buffer_registers = 9.53, ahead_registers = 1.023, loading_registers = 0.148;
+  double result_instructions = 11, result_bytes = 1.919, of_many_bytes = 1.25, round = 638, round_of_loads = 2842, start = 227, last_wave = 1.252;
 };
 constexpr Fit kFit;
 
@@ -48,7 +48,7 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
   const TileShape& shape = tile.shape;
   const int bytes = size_of(tile.unit->a);
   Step step;
-  double shared = 0, lines = 0, far = 0, issued = 0, latencies = 0, loading = 0;
+  double shared = 0, fragments = 0, lines = 0, far = 0, issued = 0, latencies = 0, loading = 0;
   for (const Factor& factor : tile.factors) {
     const int extent = factor.second ? shape.n : shape.m;
     const double elements = std::int64_t{extent} * shape.k;
@@ -83,7 +83,7 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
     lines += kFit.near_lines * touched;
     far += single || shifted ? kFit.far_shifted * elements * bytes / kFarBytes : kFit.far * touched * kLineBytes / kFarBytes;
     shared += kFit.tile_stores * elements * bytes / kSharedBytes;
-    shared += kFit.fragments * shape.owners() * (factor.second ? shape.lane_n : shape.lane_m) * shape.k * bytes / kSharedBytes;
+    fragments += kFit.fragments * shape.owners() * (factor.second ? shape.lane_n : shape.lane_m) * shape.k * bytes / kSharedBytes;
     step.registers += kFit.buffer_registers;
     if (!single && is_on_its_way(words, trips)) {
       step.registers += kFit.ahead_registers * words * trips;
@@ -98,7 +98,7 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
   const double products = sums * shape.m * shape.n * shape.k / kProductsInCycle * bytes / 2;
   const int per_register = tile.unit->c == DType::f16 ? 2 : 1;
   const double power = kFit.together;
-  step.executed = std::pow(std::pow(kFit.products * products, power) + std::pow(shared + lines, power) + std::pow(issued, power) + std::pow(far, power), 1 / power);
+  step.executed = std::pow(std::pow(kFit.products * products + fragments, power) + std::pow(shared + lines, power) + std::pow(issued, power) + std::pow(far, power), 1 / power);
   if (step.on_its_way > 0) step.of_others = kFit.ahead_of_others * far;
   step.waited = kFit.barriers + latencies + kFit.chain * products * 4 / std::max(4, shape.owners());
   step.registers += kFit.own_registers + kFit.loading_registers * loading + sums * shape.lane_m * shape.lane_n / shape.lanes / per_register;
@@ -108,12 +108,14 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
 
 }  // namespace
 
+int unit_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) { return static_cast<int>(std::ceil(step_of(graph, loops, schedule).registers / 8)) * 8; }
+
 double unit_cycles(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, double hidden) {
   const MatrixTile& tile = schedule.matrix;
   const TileShape& shape = tile.shape;
   const Step step = step_of(graph, loops, schedule);
   const double lanes = schedule.workgroup;
-  const double registers = std::min<double>(kMostRegisters, std::ceil(step.registers / 8) * 8);
+  const double registers = std::min(kMostRegisters, schedule.registers);
   const double fit = std::min({std::floor(kRegisters / (registers * lanes)), std::floor(kResidentLanes / lanes), std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
   const double resident = std::max(1.0, fit);
   const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.parts));
@@ -132,10 +134,10 @@ double unit_cycles(const ir::Graph& graph, const Loops& loops, const Schedule& s
   const double instructions = kFit.result_instructions * elements / shape.lanes / kSubgroupsInCycle + elements * cost_of(graph, loops, results) * hidden / kProcessorLanes;
   constexpr double kMemoryBytes = 16;  // in a cycle, of what all have
   // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64 x 64 of a
-  // convolution of one point with a residual in 233 us, to 32 x 32 in 153.
-  constexpr int kWideStrip = 64;
-  const bool wide = loads > 0 && tile.strip >= kWideStrip;
-  const double moved = kFit.result_bytes * (wide ? kFit.wide_bytes : 1) * elements * stored / kMemoryBytes;
+  // convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
+  constexpr int kMany = 32;  // results of a lane
+  const bool many = loads > 0 && shape.lane_m * shape.lane_n > kMany * shape.lanes;
+  const double moved = kFit.result_bytes * (many ? kFit.of_many_bytes : 1) * elements * stored / kMemoryBytes;
   const double rounds = tile.strip == 0 ? 1 : shape.lane_m / static_cast<double>(tile.unit->m) * shape.lane_n / tile.strip;
   const double waited = rounds * (kFit.round + (loads > 0 ? kFit.round_of_loads : 0));
 

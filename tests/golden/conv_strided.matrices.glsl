@@ -6,7 +6,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "strided convolution, bias": reshape, pad, reshape, unfold, unfold, dot, permute, reshape, ... 9 ops in all
-// tiles of 64 x 32, 64 at a time along the sum; 32 x 16 per subgroup of 32, in products of 16 x 16 x 16
+// tiles of 64 x 16, 64 at a time along the sum; 16 x 16 per subgroup of 32, in products of 16 x 16 x 16
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -29,7 +29,7 @@ uint f16x2_bits_native(vec2 v) {
 }
 
 shared uvec4 in_w_e_tile[576];
-shared uvec2 v4_tile[640];
+shared uvec2 v4_tile[384];
 shared vec4 v8_v_strips[320];
 
 // One element of the results.
@@ -45,10 +45,10 @@ void main() {
   uint tile_m = workgroup % 1u;
   uint tile_n = workgroup / 1u;
   uint subgroup = gl_SubgroupID;
-  uint subgroup_m = subgroup / 2u;
-  uint subgroup_n = subgroup % 2u;
-  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v8_v_sums[2];
-  [[unroll]] for (uint i = 0u; i < 2u; ++i) v8_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  uint subgroup_m = subgroup / 1u;
+  uint subgroup_n = subgroup % 1u;
+  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v8_v_sums[1];
+  [[unroll]] for (uint i = 0u; i < 1u; ++i) v8_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
   uvec4 in_w_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
     uint row = u * 16u + lane / 8u;
@@ -57,15 +57,15 @@ void main() {
     uint item = column;
     in_w_e_w0[u] = in_w.w[m * 72u + item];
   }
-  uint in_x_e_w0[4];
-  uint in_x_e_w1[4];
-  uint in_x_e_w2[4];
-  uint in_x_e_w3[4];
-  uint in_x_e_odd[4];
-  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint column = u * 16u + lane / 8u;
-    uint row = lane % 8u;
-    uint item = tile_n * 8u + row;
+  uint in_x_e_w0[2];
+  uint in_x_e_w1[2];
+  uint in_x_e_w2[2];
+  uint in_x_e_w3[2];
+  uint in_x_e_odd[2];
+  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+    uint column = u * 32u + lane / 4u;
+    uint row = lane % 4u;
+    uint item = tile_n * 4u + row;
     uint k = column;
     uint q = k / 9u;
     uint q1 = item / 196u;
@@ -90,10 +90,10 @@ void main() {
       uint item = step * 8u + column;
       in_w_e_tile[row * 9u + column] = in_w_e_w0[u];
     }
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint column = u * 32u + lane / 4u;
+      uint row = lane % 4u;
+      uint item = tile_n * 4u + row;
       uint k = step * 64u + column;
       uint in_x_e_0 = (in_x_e_odd[u] != 0u ? (in_x_e_w0[u] >> 16) | (in_x_e_w1[u] & 0xffff0000u) : (in_x_e_w0[u] & 0xffffu) | (in_x_e_w1[u] << 16));
       uint in_x_e_1 = (in_x_e_odd[u] != 0u ? (in_x_e_w2[u] >> 16) | (in_x_e_w3[u] & 0xffff0000u) : (in_x_e_w2[u] & 0xffffu) | (in_x_e_w3[u] << 16));
@@ -106,7 +106,7 @@ void main() {
       uint r7 = item % 7u;
       uint v4_0 = (v4_inside && ((r6 + r7 * 8u - 1u) < 56u) ? in_x_e_0 & 0xffffu : 0u) | (v4_inside ? in_x_e_0 & 0xffff0000u : 0u);
       uint v4_1 = v4_inside ? in_x_e_1 : 0u;
-      v4_tile[column * 10u + row] = uvec2(v4_0, v4_1);
+      v4_tile[column * 6u + row] = uvec2(v4_0, v4_1);
     }
     barrier();
     // The next piece is on its way while this one is multiplied.
@@ -118,10 +118,10 @@ void main() {
       uint item = next * 8u + column;
       in_w_e_w0[u] = in_w.w[m * 72u + item];
     }
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
-      uint row = lane % 8u;
-      uint item = tile_n * 8u + row;
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint column = u * 32u + lane / 4u;
+      uint row = lane % 4u;
+      uint item = tile_n * 4u + row;
       uint k = next * 64u + column;
       uint q6 = k / 9u;
       uint q7 = item / 196u;
@@ -139,14 +139,14 @@ void main() {
       in_x_e_odd[u] = uint(in_x_at1) & 1u;
     }
     [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {
-      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_w_e_factor[2];
-      [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-        coopMatLoad(in_w_e_factor[i], in_w_e_tile, (subgroup_m * 32u + i * 16u) * 9u + k / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_w_e_factor[1];
+      [[unroll]] for (uint i = 0u; i < 1u; ++i) {
+        coopMatLoad(in_w_e_factor[i], in_w_e_tile, (subgroup_m * 16u + i * 16u) * 9u + k / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0u; j < 1u; ++j) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> v4_factor;
-        coopMatLoad(v4_factor, v4_tile, (k) * 10u + (subgroup_n * 16u + j * 16u) / 4u, 10u, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        coopMatLoad(v4_factor, v4_tile, (k) * 6u + (subgroup_n * 16u + j * 16u) / 4u, 6u, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint i = 0u; i < 1u; ++i) {
           v8_v_sums[i * 1u + j] = coopMatMulAdd(in_w_e_factor[i], v4_factor, v8_v_sums[i * 1u + j]);
         }
       }
@@ -154,26 +154,24 @@ void main() {
     barrier();
   }
   uint own = subgroup * 80u;
-  [[unroll]] for (uint i = 0u; i < 2u; ++i) {
-    coopMatStore(v8_v_sums[i * 1u + 0u], v8_v_strips, own + 0u, 5u, gl_CooperativeMatrixLayoutRowMajor);
-    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    for (uint g = gl_SubgroupInvocationID; g < 64u; g += 32u) {
-      uint row = g / 4u;
-      uint column = g % 4u;
-      uint in_tile = subgroup_m * 32u + i * 16u + row;
-      uint m = tile_m * 64u + in_tile;
-      uint item = tile_n * 8u + subgroup_n * 4u + column;
-      vec4 v8_v_four = v8_v_strips[own + row * 5u + column];
-      float in_bias_e = f16x2_values_native(in_bias.w[m >> 1])[m & 1u];
-      vec4 out_y_0;
-      result_element(in_bias_e, v8_v_four.x, out_y_0[0]);
-      result_element(in_bias_e, v8_v_four.y, out_y_0[1]);
-      result_element(in_bias_e, v8_v_four.z, out_y_0[2]);
-      result_element(in_bias_e, v8_v_four.w, out_y_0[3]);
-      uint q10 = item / 196u;
-      uint r12 = item % 196u;
-      out_y.w[m * 196u + q10 * 12544u + r12] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
-    }
-    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+  coopMatStore(v8_v_sums[0u], v8_v_strips, own + 0u, 5u, gl_CooperativeMatrixLayoutRowMajor);
+  controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+  for (uint g = gl_SubgroupInvocationID; g < 64u; g += 32u) {
+    uint row = g / 4u;
+    uint column = g % 4u;
+    uint in_tile = subgroup_m * 16u + row;
+    uint m = tile_m * 64u + in_tile;
+    uint item = tile_n * 4u + subgroup_n * 4u + column;
+    vec4 v8_v_four = v8_v_strips[own + row * 5u + column];
+    float in_bias_e = f16x2_values_native(in_bias.w[m >> 1])[m & 1u];
+    vec4 out_y_0;
+    result_element(in_bias_e, v8_v_four.x, out_y_0[0]);
+    result_element(in_bias_e, v8_v_four.y, out_y_0[1]);
+    result_element(in_bias_e, v8_v_four.z, out_y_0[2]);
+    result_element(in_bias_e, v8_v_four.w, out_y_0[3]);
+    uint q10 = item / 196u;
+    uint r12 = item % 196u;
+    out_y.w[m * 196u + q10 * 12544u + r12] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
   }
+  controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }

@@ -6,7 +6,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul, bias, silu": dot, add, sigmoid, mul
-// tiles of 32 x 64, 64 at a time along the sum; 16 x 32 per subgroup of 32, in products of 16 x 16 x 16
+// tiles of 128 x 64, 64 at a time along the sum; 32 x 32 per subgroup of 32, in products of 16 x 16 x 16
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -44,9 +44,9 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-shared uvec4 in_x_e_tile[288];
+shared uvec4 in_x_e_tile[1152];
 shared uvec4 in_w_tile[576];
-shared vec4 v2_v_strips[576];
+shared vec4 v2_v_strips[1152];
 
 // One element of the results.
 void result_element(float in_bias, float v2_v, out float out_y_result) {
@@ -60,41 +60,39 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.items) return;
   uint lane = gl_LocalInvocationID.x;
-  uint strip = workgroup / 96u;
-  uint in_strip = workgroup % 96u;
-  uint tile_m = strip * 8u + in_strip % 8u;
-  uint tile_n = in_strip / 8u;
+  uint tile_m = workgroup % 8u;
+  uint tile_n = workgroup / 8u;
   uint subgroup = gl_SubgroupID;
   uint subgroup_m = subgroup / 2u;
   uint subgroup_n = subgroup % 2u;
-  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v2_v_sums[2];
-  [[unroll]] for (uint i = 0u; i < 2u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
-  uvec4 in_x_e_w0[2];
-  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-    uint row = u * 16u + lane / 8u;
+  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v2_v_sums[4];
+  [[unroll]] for (uint i = 0u; i < 4u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  uvec4 in_x_e_w0[4];
+  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+    uint row = u * 32u + lane / 8u;
     uint column = lane % 8u;
-    uint m = min(tile_m * 32u + row, 1000u - 1u);
+    uint m = min(tile_m * 128u + row, 1000u - 1u);
     uint item = column;
     in_x_e_w0[u] = in_x.w[m * 128u + item];
   }
-  uvec4 in_w_w0[4];
-  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint column = u * 16u + lane / 8u;
+  uvec4 in_w_w0[2];
+  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+    uint column = u * 32u + lane / 8u;
     uint row = lane % 8u;
     uint item = tile_n * 8u + row;
     uint k = column;
     in_w_w0[u] = in_w.w[item + k * 96u];
   }
   for (uint step = 0u; step < 16u; ++step) {
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint row = u * 16u + lane / 8u;
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint row = u * 32u + lane / 8u;
       uint column = lane % 8u;
-      uint m = min(tile_m * 32u + row, 1000u - 1u);
+      uint m = min(tile_m * 128u + row, 1000u - 1u);
       uint item = step * 8u + column;
       in_x_e_tile[row * 9u + column] = in_x_e_w0[u];
     }
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint column = u * 32u + lane / 8u;
       uint row = lane % 8u;
       uint item = tile_n * 8u + row;
       uint k = step * 64u + column;
@@ -103,29 +101,29 @@ void main() {
     barrier();
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, 16u - 1u);
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint row = u * 16u + lane / 8u;
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint row = u * 32u + lane / 8u;
       uint column = lane % 8u;
-      uint m = min(tile_m * 32u + row, 1000u - 1u);
+      uint m = min(tile_m * 128u + row, 1000u - 1u);
       uint item = next * 8u + column;
       in_x_e_w0[u] = in_x.w[m * 128u + item];
     }
-    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint column = u * 32u + lane / 8u;
       uint row = lane % 8u;
       uint item = tile_n * 8u + row;
       uint k = next * 64u + column;
       in_w_w0[u] = in_w.w[item + k * 96u];
     }
     [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {
-      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_x_e_factor[1];
-      [[unroll]] for (uint i = 0u; i < 1u; ++i) {
-        coopMatLoad(in_x_e_factor[i], in_x_e_tile, (subgroup_m * 16u + i * 16u) * 9u + k / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_x_e_factor[2];
+      [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        coopMatLoad(in_x_e_factor[i], in_x_e_tile, (subgroup_m * 32u + i * 16u) * 9u + k / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> in_w_factor;
         coopMatLoad(in_w_factor, in_w_tile, (k) * 9u + (subgroup_n * 32u + j * 16u) / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint i = 0u; i < 1u; ++i) {
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
           v2_v_sums[i * 2u + j] = coopMatMulAdd(in_x_e_factor[i], in_w_factor, v2_v_sums[i * 2u + j]);
         }
       }
@@ -133,36 +131,50 @@ void main() {
     barrier();
   }
   uint own = subgroup * 144u;
-  uvec2 in_bias_w0[4];
+  uvec2 in_bias_w0[8];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
     uint g = gl_SubgroupInvocationID + u * 32u;
     uint row = g / 8u;
     uint column = g % 8u;
-    uint in_tile = subgroup_m * 16u + row;
-    uint m = min(tile_m * 32u + in_tile, 1000u - 1u);
+    uint in_tile = subgroup_m * 32u + row;
+    uint m = min(tile_m * 128u + in_tile, 1000u - 1u);
     uint item = tile_n * 16u + subgroup_n * 8u + column;
     in_bias_w0[u] = in_bias.w[item];
   }
-  coopMatStore(v2_v_sums[0u], v2_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatStore(v2_v_sums[1u], v2_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-  controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint g = gl_SubgroupInvocationID + u * 32u;
-    uint row = g / 8u;
-    uint column = g % 8u;
-    uint in_tile = subgroup_m * 16u + row;
-    uint m = tile_m * 32u + in_tile;
-    uint item = tile_n * 16u + subgroup_n * 8u + column;
-    vec4 v2_v_four = v2_v_strips[own + row * 9u + column];
-    if (m < 1000u) {
-      vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0[u].x), f16x2_values_native(in_bias_w0[u].y));
-      vec4 out_y_0;
-      result_element(in_bias_0[0], v2_v_four.x, out_y_0[0]);
-      result_element(in_bias_0[1], v2_v_four.y, out_y_0[1]);
-      result_element(in_bias_0[2], v2_v_four.z, out_y_0[2]);
-      result_element(in_bias_0[3], v2_v_four.w, out_y_0[3]);
-      out_y.w[m * 192u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+  [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+    coopMatStore(v2_v_sums[i * 2u + 0u], v2_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 2u + 1u], v2_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+    if (i + 1u < 2u) {
+      uint next = i + 1u;
+      [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+        uint g = gl_SubgroupInvocationID + u * 32u;
+        uint row = g / 8u;
+        uint column = g % 8u;
+        uint in_tile = subgroup_m * 32u + next * 16u + row;
+        uint m = min(tile_m * 128u + in_tile, 1000u - 1u);
+        uint item = tile_n * 16u + subgroup_n * 8u + column;
+        in_bias_w0[next % 2u * 4u + u] = in_bias.w[item];
+      }
     }
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
+      uint g = gl_SubgroupInvocationID + u * 32u;
+      uint row = g / 8u;
+      uint column = g % 8u;
+      uint in_tile = subgroup_m * 32u + i * 16u + row;
+      uint m = tile_m * 128u + in_tile;
+      uint item = tile_n * 16u + subgroup_n * 8u + column;
+      vec4 v2_v_four = v2_v_strips[own + row * 9u + column];
+      if (m < 1000u) {
+        vec4 in_bias_0 = vec4(f16x2_values_native(in_bias_w0[i % 2u * 4u + u].x), f16x2_values_native(in_bias_w0[i % 2u * 4u + u].y));
+        vec4 out_y_0;
+        result_element(in_bias_0[0], v2_v_four.x, out_y_0[0]);
+        result_element(in_bias_0[1], v2_v_four.y, out_y_0[1]);
+        result_element(in_bias_0[2], v2_v_four.z, out_y_0[2]);
+        result_element(in_bias_0[3], v2_v_four.w, out_y_0[3]);
+        out_y.w[m * 192u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
+      }
+    }
+    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
   }
-  controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }

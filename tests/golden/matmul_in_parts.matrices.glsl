@@ -6,7 +6,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "matmul in parts": dot, add
-// tiles of 32 x 64, 64 at a time along the sum; 16 x 32 per subgroup of 32, in products of 16 x 16 x 16; 16 workgroups share a tile, dispatch 1 of 2
+// tiles of 64 x 64, 64 at a time along the sum; 32 x 32 per subgroup of 32, in products of 16 x 16 x 16; 16 workgroups share a tile, dispatch 1 of 2
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -20,7 +20,7 @@ layout(set = 0, binding = 2) readonly buffer Buffer2 { uvec2 w[]; } in_bias;  //
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uvec2 w[]; } out_y;  // %4 : f16[120, 256]
 layout(set = 0, binding = 4) buffer Buffer4 { uvec4 w[]; } partials;  // of the workgroups that share a tile
 
-shared uvec4 in_x_e_tile[288];
+shared uvec4 in_x_e_tile[576];
 shared uvec4 in_w_tile[576];
 shared vec4 v2_v_strips[576];
 
@@ -28,22 +28,22 @@ void main() {
   uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
   if (workgroup >= p.items) return;
   uint lane = gl_LocalInvocationID.x;
-  uint part = workgroup / 16u;
-  workgroup = workgroup % 16u;
-  uint tile_m = workgroup % 4u;
-  uint tile_n = workgroup / 4u;
+  uint part = workgroup / 8u;
+  workgroup = workgroup % 8u;
+  uint tile_m = workgroup % 2u;
+  uint tile_n = workgroup / 2u;
   uint subgroup = gl_SubgroupID;
   uint subgroup_m = subgroup / 2u;
   uint subgroup_n = subgroup % 2u;
-  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v2_v_sums[2];
-  [[unroll]] for (uint i = 0u; i < 2u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
+  coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator> v2_v_sums[4];
+  [[unroll]] for (uint i = 0u; i < 4u; ++i) v2_v_sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
   uint first_step = part * 8u;
   uint end = min(first_step + 8u, 128u);
-  uvec4 in_x_e_w0[2];
-  [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+  uvec4 in_x_e_w0[4];
+  [[unroll]] for (uint u = 0u; u < 4u; ++u) {
     uint row = u * 16u + lane / 8u;
     uint column = lane % 8u;
-    uint m = min(tile_m * 32u + row, 120u - 1u);
+    uint m = min(tile_m * 64u + row, 120u - 1u);
     uint item = first_step * 8u + column;
     in_x_e_w0[u] = in_x.w[m * 1024u + item];
   }
@@ -56,10 +56,10 @@ void main() {
     in_w_w0[u] = in_w.w[item + k * 32u];
   }
   for (uint step = first_step; step < end; ++step) {
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint row = u * 16u + lane / 8u;
       uint column = lane % 8u;
-      uint m = min(tile_m * 32u + row, 120u - 1u);
+      uint m = min(tile_m * 64u + row, 120u - 1u);
       uint item = step * 8u + column;
       in_x_e_tile[row * 9u + column] = in_x_e_w0[u];
     }
@@ -73,10 +73,10 @@ void main() {
     barrier();
     // The next piece is on its way while this one is multiplied.
     uint next = min(step + 1u, end - 1u);
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+    [[unroll]] for (uint u = 0u; u < 4u; ++u) {
       uint row = u * 16u + lane / 8u;
       uint column = lane % 8u;
-      uint m = min(tile_m * 32u + row, 120u - 1u);
+      uint m = min(tile_m * 64u + row, 120u - 1u);
       uint item = next * 8u + column;
       in_x_e_w0[u] = in_x.w[m * 1024u + item];
     }
@@ -88,14 +88,14 @@ void main() {
       in_w_w0[u] = in_w.w[item + k * 32u];
     }
     [[unroll]] for (uint k = 0u; k < 64u; k += 16u) {
-      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_x_e_factor[1];
-      [[unroll]] for (uint i = 0u; i < 1u; ++i) {
-        coopMatLoad(in_x_e_factor[i], in_x_e_tile, (subgroup_m * 16u + i * 16u) * 9u + k / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+      coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> in_x_e_factor[2];
+      [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+        coopMatLoad(in_x_e_factor[i], in_x_e_tile, (subgroup_m * 32u + i * 16u) * 9u + k / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0u; j < 2u; ++j) {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> in_w_factor;
         coopMatLoad(in_w_factor, in_w_tile, (k) * 9u + (subgroup_n * 32u + j * 16u) / 8u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint i = 0u; i < 1u; ++i) {
+        [[unroll]] for (uint i = 0u; i < 2u; ++i) {
           v2_v_sums[i * 2u + j] = coopMatMulAdd(in_x_e_factor[i], in_w_factor, v2_v_sums[i * 2u + j]);
         }
       }
@@ -103,19 +103,21 @@ void main() {
     barrier();
   }
   uint own = subgroup * 144u;
-  coopMatStore(v2_v_sums[0u], v2_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-  coopMatStore(v2_v_sums[1u], v2_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-  controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-  for (uint g = gl_SubgroupInvocationID; g < 128u; g += 32u) {
-    uint row = g / 8u;
-    uint column = g % 8u;
-    uint in_tile = subgroup_m * 16u + row;
-    uint m = tile_m * 32u + in_tile;
-    uint item = tile_n * 16u + subgroup_n * 8u + column;
-    vec4 v2_v_four = v2_v_strips[own + row * 9u + column];
-    if (m < 120u) {
-      partials.w[part * 7680u + m * 64u + item] = floatBitsToUint(v2_v_four);
+  [[unroll]] for (uint i = 0u; i < 2u; ++i) {
+    coopMatStore(v2_v_sums[i * 2u + 0u], v2_v_strips, own + 0u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(v2_v_sums[i * 2u + 1u], v2_v_strips, own + 4u, 9u, gl_CooperativeMatrixLayoutRowMajor);
+    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
+    for (uint g = gl_SubgroupInvocationID; g < 128u; g += 32u) {
+      uint row = g / 8u;
+      uint column = g % 8u;
+      uint in_tile = subgroup_m * 32u + i * 16u + row;
+      uint m = tile_m * 64u + in_tile;
+      uint item = tile_n * 16u + subgroup_n * 8u + column;
+      vec4 v2_v_four = v2_v_strips[own + row * 9u + column];
+      if (m < 120u) {
+        partials.w[part * 7680u + m * 64u + item] = floatBitsToUint(v2_v_four);
+      }
     }
+    controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
   }
-  controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
 }
