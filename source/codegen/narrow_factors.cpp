@@ -32,7 +32,7 @@ void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots
 bool Factors::is_moved(ValueId id, DType unit) const {
   const Value& value = loops_.values[id];
   if (dtype_of(value) != unit || !value.data.empty()) return false;
-  if (is_literal(id)) return true;
+  if (is_literal(id)) return std::holds_alternative<ir::ConstantPayload>(graph_.node(value.node).payload);  // not a fold's identity
   if (value.kind == Value::Kind::load) return schedule_.loads[id].repeat == 1 && (schedule_.loads[id].kind == schedule::AccessKind::vector || is_shifted(id));
   return value.kind == Value::Kind::choose && is_moved(value.operands[0], unit) && is_moved(value.operands[1], unit);
 }

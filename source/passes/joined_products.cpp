@@ -30,7 +30,8 @@ std::optional<int> own_axis(const Node& operand, const std::vector<int>& batch, 
   const auto is_in = [](const std::vector<int>& axes, int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
   for (int axis = 0; axis < static_cast<int>(operand.type.shape.size()); ++axis) {
     if (is_in(batch, axis) || is_in(contracted, axis)) continue;
-    if (own || operand.type.shape[static_cast<std::size_t>(axis)].is_symbol()) return std::nullopt;
+    const Dim& size = operand.type.shape[static_cast<std::size_t>(axis)];
+    if (own || size.is_symbol() || size.size() == 0) return std::nullopt;
     own = axis;
   }
   return own;
@@ -64,8 +65,8 @@ class Finder {
     std::vector<Group> found;
     std::set<NodeId> taken;
     for (auto& [key, group] : all) {
-      const bool free = std::none_of(group.products.begin(), group.products.end(), [&](NodeId id) { return taken.count(id) != 0; });
-      if (group.products.size() < 2 || !free || !are_apart(group)) continue;
+      group.products.erase(std::remove_if(group.products.begin(), group.products.end(), [&](NodeId id) { return taken.count(id) != 0; }), group.products.end());
+      if (group.products.size() < 2 || !are_apart(group)) continue;
       taken.insert(group.products.begin(), group.products.end());
       found.push_back(std::move(group));
     }

@@ -48,8 +48,9 @@ Result<std::optional<ir::Graph>> join_products(const ir::Graph& graph);
 /// split_statistics and split_softmax.
 Result<std::optional<ir::Graph>> split_rows(const ir::Graph& graph);
 
-/// Every other graph that a plan of this one may turn out to be of: with products joined, with rows split, with both.
-Result<std::vector<ir::Graph>> other_forms(const ir::Graph& graph);
+/// Every other graph that a plan of this one may turn out to be of: with products joined, with rows split, with both. What cannot be made
+/// is left out, as the plan leaves it.
+std::vector<ir::Graph> other_forms(const ir::Graph& graph);
 
 struct Options {
   bool identities = true;  ///< drop_identities

@@ -39,15 +39,16 @@ Result<std::optional<ir::Graph>> split_rows(const ir::Graph& graph) {
   return both ? std::move(both) : std::move(norms);
 }
 
-Result<std::vector<ir::Graph>> other_forms(const ir::Graph& graph) {
+std::vector<ir::Graph> other_forms(const ir::Graph& graph) {
   std::vector<ir::Graph> forms;
-  VKF_TRY(joined, join_products(graph));
-  VKF_TRY(split, split_rows(graph));
-  if (split) forms.push_back(*std::move(split));
-  if (!joined) return forms;
-  VKF_TRY(both, split_rows(*joined));
-  if (both) forms.push_back(*std::move(both));
-  forms.push_back(*std::move(joined));
+  const auto add = [&](Result<std::optional<ir::Graph>> form) {
+    if (form && *form) forms.push_back(**std::move(form));
+  };
+  add(split_rows(graph));
+  auto joined = join_products(graph);
+  if (!joined || !*joined) return forms;
+  add(split_rows(**joined));
+  add(std::move(joined));
   return forms;
 }
 

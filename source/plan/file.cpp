@@ -252,7 +252,7 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   if (narrow) graph = *std::move(narrow);
   // The plan may be of another form of the graph.
   if (graph_digest != digest_of(graph)) {
-    VKF_TRY(forms, passes::other_forms(graph));
+    std::vector<ir::Graph> forms = passes::other_forms(graph);
     const auto same = std::find_if(forms.begin(), forms.end(), [&](const ir::Graph& form) { return graph_digest == digest_of(form); });
     if (same != forms.end()) graph = std::move(*same);
   }

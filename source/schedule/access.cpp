@@ -330,7 +330,17 @@ std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   return all;
 }
 
-std::int64_t iterations_along(std::int64_t steps, int depth) { return steps * (depth + 20); }
+std::int64_t iterations_of_step(const MatrixTile& tile, const TileShape& shape) {
+  std::int64_t all = shape.k + 20;
+  for (const Factor& factor : tile.factors) all += ceil_div(std::int64_t{factor.second ? shape.n : shape.m} * shape.k / elements_in_tile(factor, shape), shape.workgroup()) + 1;
+  return all;
+}
+
+int elements_in_tile(const Factor& factor, const TileShape& shape) {
+  int elements = factor.elements;
+  while (elements > 4 && (factor.second ? shape.n : shape.m) * shape.k / elements < shape.workgroup()) elements /= 2;
+  return elements;
+}
 
 namespace {
 
@@ -340,14 +350,15 @@ std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   switch (schedule.kind) {
     case Template::rows: return ceil_div(schedule.trips, parts) * (parts > 1 ? 1 : std::max(loops.passes, 1));  // with parts, a pass is a dispatch
     case Template::matrix: {
-      const int depth = schedule.matrix.shape.k;
-      return iterations_along(ceil_div(ceil_div(count_along(loops, schedule.matrix.k), depth), parts), depth);
+      const TileShape& shape = schedule.matrix.shape;
+      return ceil_div(ceil_div(count_along(loops, schedule.matrix.k), shape.k), parts) * iterations_of_step(schedule.matrix, shape);
     }
     case Template::attention: {
       const AttentionTile& tile = schedule.attention;
       const std::int64_t steps = ceil_div(count_along(loops, tile.k), tile.tile_k());
       const std::int64_t depth = tile.contract ? tile.extent_d(loops) : 0;
-      return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + 64);
+      const std::int64_t fills = ceil_div(tile.tile_k() * (depth + tile.extent_n(loops)), std::max(1, schedule.workgroup));
+      return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + fills + 64);
     }
     default: return 0;
   }

@@ -39,8 +39,11 @@ int widest_item(const Widths& widths, const Tuning& tuning);
 /// product of the sizes before it.
 std::vector<int> memory_order(const segment::Loops& loops, const index::Expr& offset);
 
-/// Of a tile's steps along its sum, each of so many products and what fills the tile.
-std::int64_t iterations_along(std::int64_t steps, int depth);
+/// Of a factor's items where tiles have this shape: every lane has something to bring.
+int elements_in_tile(const Factor& factor, const TileShape& shape);
+
+/// Of a lane's loops in one step of a tile along its sum, rather too many: of what fills the tile, and of the products.
+std::int64_t iterations_of_step(const MatrixTile& tile, const TileShape& shape);
 
 /// Limits that every template has: buffers, their sizes, axes, iterations.
 Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);

@@ -200,14 +200,12 @@ void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tu
       }
       return stride;
     };
-    const auto is_read_in_words = [&](ValueId id, int axis, int count) {
-      const Value& load = loops.values[id];
-      return load.kind != Value::Kind::load || shifted_access(graph, loops, load, axis, count);
-    };
+    const auto is_load = [&](ValueId id) { return loops.values[id].kind == Value::Kind::load; };
     const auto neighbours = [&](int axis) {
       constexpr int kMost = 8;
-      if (std::all_of(cone.begin(), cone.end(), [&](ValueId id) { return is_read_in_words(id, axis, kMost); })) return kMost;
+      const auto is_read_in_words = [&](ValueId id) { return !is_load(id) || shifted_access(graph, loops, loops.values[id], axis, kMost); };
       int count = nearest(axis) < kFarApart ? 4 : 1;
+      if (std::any_of(cone.begin(), cone.end(), is_load) && std::all_of(cone.begin(), cone.end(), is_read_in_words)) count = kMost;
       while (loops.axes[static_cast<std::size_t>(axis)].size % count != 0) count /= 2;
       return count;
     };
@@ -300,10 +298,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
     tile.elements = 1;
   }
   // Every lane has something to bring.
-  for (Factor& factor : tile.factors) {
-    const int extent = factor.second ? shape.n : shape.m;
-    while (factor.elements > 4 && extent * shape.k / factor.elements < shape.workgroup()) factor.elements /= 2;
-  }
+  for (Factor& factor : tile.factors) factor.elements = elements_in_tile(factor, shape);
   const bool whole = std::all_of(tile.factors.begin(), tile.factors.end(), [&](const Factor& factor) { return shape.k % factor.elements == 0; });
   const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
   // What lanes add up from step to step keeps the promise of numerics.hpp.
@@ -432,7 +427,7 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
     if (forced) return consider(std::move(forced));
     const std::int64_t steps = ceil_div(count_along(loops, tile->k), shape.k);
     // Where a driver does not go through as many, also on a CPU.
-    const std::int64_t least = ceil_div(iterations_along(steps, shape.k), target.quirks.leaves_loops_after);
+    const std::int64_t least = ceil_div(steps * iterations_of_step(*tile, shape), target.quirks.leaves_loops_after);
     if (least > 1 && least <= kMostParts) return consider(with_shape(graph, loops, target, tuning, *tile, shape, static_cast<int>(least)));
     auto whole = with_shape(graph, loops, target, tuning, *tile, shape);
     if (!whole) return;

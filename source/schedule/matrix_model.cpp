@@ -19,7 +19,8 @@ constexpr double kHiddenByUnits = 0.1;
 constexpr double kSumsThatHideFolds = 2048;
 /// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200 (h200-by-hand.txt).
 constexpr double kGainOfWholeTiles = 1.08;
-/// What products of one value take longer in one kernel, beside kernels of their own: the pair of a gated MLP at 8192 took 6584 us for 6038 on an H200.
+/// What products of one value take longer in one kernel, beside kernels of their own: the pair of a gated MLP at 8192 took 6584 us for 6038 on an H200. Tiles of
+/// several sums were not among those that the model of units is fitted to.
 constexpr double kCostOfProjections = 1.09;
 
 /// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's

@@ -238,6 +238,23 @@ TEST(Dot, RandomContractionsWithMatrixUnits) {
   run_random(suite);
 }
 
+/// A factor that is made of positions alone, of sizes that no item divides, the last of which is not whole.
+TEST(Dot, FactorsOfPositions) {
+  struct {
+    std::int64_t k;
+    Shape n;
+  } const sizes[] = {{108, {108}}, {40, {1004}}, {64, {33, 3}}, {33, {6}}};
+  for (const auto& [k, n] : sizes) {
+    Shape shape = {Dim(k)};
+    shape.insert(shape.end(), n.begin(), n.end());
+    const Tensor table = (Tensor::iota(DType::f32, shape, 0) - Tensor::iota(DType::f32, shape, static_cast<int>(shape.size()) - 1)) * 0.125;
+    const ir::Graph graph = graph_of({dot_general(Tensor::input("x", DType::f32, {64, k}), table, {.contract_a = {1}, .contract_b = {0}})});
+    Build how;
+    how.tuning.matrix = true;
+    judge(compile_graph(graph, how), graph, data_for({graph, {}, 91, false}), fmt::format("a table of {} rows", k));
+  }
+}
+
 /// Tiles that the workgroup multiplies as one, of factors in either order, in batches, with work behind them.
 TEST(Dot, WholeTiles) {
   const std::string missing = must(device().state()->context->missing(Rung::t5));

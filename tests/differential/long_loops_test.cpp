@@ -24,6 +24,12 @@ const Long kLong[] = {
   %2 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : i32[8, 8]
   output "y" = %2
 })"},
+    {"product_of_elements_one_by_one", R"(graph "g" {
+  %0 = input "a" : i32[31, 19679]
+  %1 = input "b" : i32[19679, 63]
+  %2 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : i32[31, 63]
+  output "y" = %2
+})"},
     {"attention", R"(graph "g" {
   %0 = input "q" : f32[1, 8, 16]
   %1 = input "k" : f32[1, 60000, 16]

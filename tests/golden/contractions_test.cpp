@@ -82,6 +82,25 @@ TEST(Blocks, QueriesKeysAndValuesAreOneProduct) {
   EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix"})) << kernels.text;
 }
 
+/// A literal may be the identity of a fold of nothing: it is no constant that words are made of.
+TEST(Blocks, AFoldOfNothingBesideAFactor) {
+  const ir::Graph graph = must(passes::run_pipeline(must(ir::parse(R"(graph "g" {
+  %0 = input "x" : f16[4095, 2048]
+  %1 = input "e" : f16[0, 2048]
+  %2 = reduce_sum axes=[0] %1 : f16[2048]
+  %3 = reshape %2 : f16[1, 2048]
+  %4 = concat axis=0 %3 %0 : f16[4096, 2048]
+  %5 = input "a" : f16[2048, 4096]
+  %6 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %5 %4 : f16[2048, 2048]
+  output "y" = %6
+})"))));
+  const plan::Plan made = must(plan::make_plan(graph, discrete_gpu_with_matrices()));
+  const auto steps = must(plan::schedule_all(made, {}));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[i].segment, steps[i].loops, steps[i].schedule, made.target, {})).empty());
+  }
+}
+
 /// A norm after the residual: what it makes is read twice, by a product and as the next residual.
 TEST(Blocks, ABertBlockIsFiveKernelsAndTwoNorms) {
   constexpr std::int64_t kHidden = 4 * kWidth;
