@@ -262,7 +262,7 @@ void Factors::close_units(const Factor& factor) {
 
 /// Whether a lane's units are all at the same place of their rows, which is found once then.
 bool Factors::keeps_place(const Factor& factor) const {
-  return !factor.turned && factor.units % schedule_.workgroup == 0 && schedule_.workgroup % items_of_row(factor) == 0;
+  return factor.places_once && !factor.turned && factor.units % schedule_.workgroup == 0 && schedule_.workgroup % items_of_row(factor) == 0;
 }
 
 /// Opens the loop over a lane's units, or none for one; unrolled where registers are told apart by its counter.

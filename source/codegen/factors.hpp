@@ -51,6 +51,7 @@ class Factors : public Emitter {
     bool plain = false;            ///< a vector load and nothing else: there is no function
     bool ahead = false;            ///< vectors of the next tile are on their way while this one is multiplied
     bool unrolled = false;         ///< registers are told apart by the number of the trip
+    bool places_once = true;       ///< where a lane's units are in their rows is found once, if it is the same for all: one register more for its whole life
     std::vector<std::pair<ValueId, std::string>> beside;  ///< what the function gives too: a value, and its name
     std::map<ValueId, std::string> of_rows;  ///< what is known of each row, and the array that has it; items lie in depth
     [[nodiscard]] bool along_depth() const { return part.own == depth; }

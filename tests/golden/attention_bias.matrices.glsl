@@ -132,8 +132,9 @@ void main() {
   uint subgroup = gl_SubgroupID;
   uint first_m = tile_m * 64u + subgroup * 16u;
   for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 16u + lane / 8u;
-    uint column = lane % 8u;
+    uint unit = u * 128u + lane;
+    uint row = unit / 8u;
+    uint column = unit % 8u;
     uint m = tile_m * 64u + row;
     uint item = column;
     uvec4 in_q_e_w0 = in_q.w[batch * 2048u + m * 8u + item];
@@ -162,24 +163,27 @@ void main() {
   uint next = 0u;
   uvec4 in_k_e_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 16u + lane / 8u;
-    uint column = lane % 8u;
+    uint unit = u * 128u + lane;
+    uint row = unit / 8u;
+    uint column = unit % 8u;
     uint k = next * 64u + row;
     uint item = column;
     in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + item];
   }
   uvec4 in_v_w0[4];
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint column = u * 16u + lane / 8u;
-    uint row = lane % 8u;
+    uint unit = u * 128u + lane;
+    uint row = unit % 8u;
+    uint column = unit / 8u;
     uint item = row;
     uint k = next * 64u + column;
     in_v_w0[u] = in_v.w[batch * 2048u + item + k * 8u];
   }
   // The products of a block are found while scores of the one before it become weights.
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 16u + lane / 8u;
-    uint column = lane % 8u;
+    uint unit = u * 128u + lane;
+    uint row = unit / 8u;
+    uint column = unit % 8u;
     uint k = next * 64u + row;
     uint item = column;
     tiles[row * 9u + column] = in_k_e_w0[u];
@@ -187,8 +191,9 @@ void main() {
   barrier();
   next = min(next + 1u, 4u - 1u);
   [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-    uint row = u * 16u + lane / 8u;
-    uint column = lane % 8u;
+    uint unit = u * 128u + lane;
+    uint row = unit / 8u;
+    uint column = unit % 8u;
     uint k = next * 64u + row;
     uint item = column;
     in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + item];
@@ -218,15 +223,17 @@ void main() {
     }
     uint coming = min(block + 1u, 4u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 8u;
-      uint column = lane % 8u;
+      uint unit = u * 128u + lane;
+      uint row = unit / 8u;
+      uint column = unit % 8u;
       uint k = coming * 64u + row;
       uint item = column;
       tiles[row * 9u + column] = in_k_e_w0[u];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
-      uint row = lane % 8u;
+      uint unit = u * 128u + lane;
+      uint row = unit % 8u;
+      uint column = unit / 8u;
       uint item = row;
       uint k = block * 64u + column;
       tiles[576u + column * 9u + row] = in_v_w0[u];
@@ -235,15 +242,17 @@ void main() {
     // The next block is on its way while this one is worked on.
     next = min(block + 2u, 4u - 1u);
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint row = u * 16u + lane / 8u;
-      uint column = lane % 8u;
+      uint unit = u * 128u + lane;
+      uint row = unit / 8u;
+      uint column = unit % 8u;
       uint k = next * 64u + row;
       uint item = column;
       in_k_e_w0[u] = in_k.w[batch * 2048u + k * 8u + item];
     }
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
-      uint column = u * 16u + lane / 8u;
-      uint row = lane % 8u;
+      uint unit = u * 128u + lane;
+      uint row = unit % 8u;
+      uint column = unit / 8u;
       uint item = row;
       uint k = coming * 64u + column;
       in_v_w0[u] = in_v.w[batch * 2048u + item + k * 8u];

@@ -117,8 +117,9 @@ void main() {
   uint subgroup = gl_SubgroupID;
   uint first_m = tile_m * 128u + subgroup * 16u;
   for (uint u = 0u; u < 2u; ++u) {
-    uint row = u * 64u + lane / 4u;
-    uint column = lane % 4u;
+    uint unit = u * 256u + lane;
+    uint row = unit / 4u;
+    uint column = unit % 4u;
     uint m = min(tile_m * 128u + row, 2800u - 1u);
     uint item = column;
     uvec4 in_q_e_w0 = in_q.w[batch * 11200u + m * 4u + item];
@@ -148,8 +149,9 @@ void main() {
   uvec4 in_k_e_w0;
   {
     const uint u = 0u;
-    uint row = lane / 4u;
-    uint column = lane % 4u;
+    uint unit = lane;
+    uint row = unit / 4u;
+    uint column = unit % 4u;
     uint k = min(next * 64u + row, 700u - 1u);
     uint item = column;
     in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
@@ -157,8 +159,9 @@ void main() {
   uvec4 in_v_w0;
   {
     const uint u = 0u;
-    uint column = lane / 4u;
-    uint row = lane % 4u;
+    uint unit = lane;
+    uint row = unit % 4u;
+    uint column = unit / 4u;
     uint item = row;
     uint k = min(next * 64u + column, 700u - 1u);
     in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
@@ -166,8 +169,9 @@ void main() {
   // The products of a block are found while scores of the one before it become weights.
   {
     const uint u = 0u;
-    uint row = lane / 4u;
-    uint column = lane % 4u;
+    uint unit = lane;
+    uint row = unit / 4u;
+    uint column = unit % 4u;
     uint k = min(next * 64u + row, 700u - 1u);
     uint item = column;
     tiles[row * 5u + column] = in_k_e_w0;
@@ -176,8 +180,9 @@ void main() {
   next = min(next + 1u, 11u - 1u);
   {
     const uint u = 0u;
-    uint row = lane / 4u;
-    uint column = lane % 4u;
+    uint unit = lane;
+    uint row = unit / 4u;
+    uint column = unit % 4u;
     uint k = min(next * 64u + row, 700u - 1u);
     uint item = column;
     in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
@@ -196,16 +201,18 @@ void main() {
     uint coming = min(block + 1u, 11u - 1u);
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint unit = lane;
+      uint row = unit / 4u;
+      uint column = unit % 4u;
       uint k = min(coming * 64u + row, 700u - 1u);
       uint item = column;
       tiles[row * 5u + column] = in_k_e_w0;
     }
     {
       const uint u = 0u;
-      uint column = lane / 4u;
-      uint row = lane % 4u;
+      uint unit = lane;
+      uint row = unit % 4u;
+      uint column = unit / 4u;
       uint item = row;
       uint k = min(block * 64u + column, 700u - 1u);
       tiles[320u + column * 5u + row] = block * 64u + column < 700u ? in_v_w0 : uvec4(0);
@@ -215,16 +222,18 @@ void main() {
     next = min(block + 2u, 11u - 1u);
     {
       const uint u = 0u;
-      uint row = lane / 4u;
-      uint column = lane % 4u;
+      uint unit = lane;
+      uint row = unit / 4u;
+      uint column = unit % 4u;
       uint k = min(next * 64u + row, 700u - 1u);
       uint item = column;
       in_k_e_w0 = in_k.w[batch * 2800u + k * 4u + item];
     }
     {
       const uint u = 0u;
-      uint column = lane / 4u;
-      uint row = lane % 4u;
+      uint unit = lane;
+      uint row = unit % 4u;
+      uint column = unit / 4u;
       uint item = row;
       uint k = min(coming * 64u + column, 700u - 1u);
       in_v_w0 = in_v.w[batch * 2800u + item + k * 4u];
