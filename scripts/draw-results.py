@@ -50,7 +50,10 @@ CONTRACTIONS = {
     "attention f16": "attention, f16 [2,32,4096,128]",
     "attention causal f16": "the same, causal",
     "attention softcap f16": "the same, softcap",
+    "int8 matmul f16": "int8 weights in groups of 128, f16 [512,4096] x [14336,4096] transposed",
     "conv 3x3 f16": "convolution 3 x 3 + bias + ReLU, f16 [64,128,56,56]",
+    "conv 3x3 strided f16": "the same in steps of two",
+    "conv 1x1 residual f16": "convolution 1 x 1 + bias + residual + ReLU, f16 [64,64,56,56] to 256 channels",
 }
 MATVECS = {
     "matvec f16": "matvec, f16 [1,8192] x [8192,28672]",
@@ -195,7 +198,7 @@ def main():
         sys.exit(__doc__)
     rows, opponents = rows_of("h200-full.json"), best_times("h200-pytorch-full.jsonl", "h200-xla-full.jsonl")
     environment = json.loads((RESULTS / "h200-full.json").read_text())["environment"]
-    parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS), "contractions": contractions(rows),
+    parts = {"chains": memory_bound(rows, opponents, CHAINS), "rows": memory_bound(rows, opponents, ROWS), "contractions": contractions({**rows, **rows_of("h200-contractions.json")}),
              "against": against(rows, opponents), "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
              "software": software(rows_of("lavapipe-quick.json"), rows_of("swiftshader-quick.json")),
              "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"])}
