@@ -51,7 +51,7 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
   double shared = 0, fragments = 0, lines = 0, far = 0, issued = 0, latencies = 0, loading = 0;
   for (const Factor& factor : tile.factors) {
     const int extent = factor.second ? shape.n : shape.m;
-    const double elements = std::int64_t{extent} * shape.k;
+    const auto elements = static_cast<double>(std::int64_t{extent} * shape.k);
     const auto units = static_cast<std::int64_t>(elements) / factor.elements;
     const auto trips = static_cast<int>(ceil_div(units, schedule.workgroup));
     const std::vector<ValueId> cone = cone_of(loops, factor.value);
