@@ -69,14 +69,13 @@ json to_json(const SweepPoint& point) {
   json object = {{"schedule", point.text},  {"kind", schedule::name_of(schedule.kind)}, {"workgroup", schedule.workgroup},
                  {"vector_bytes", widest_access(schedule)}, {"us", point.times.median}, {"p10", point.times.p10},
                  {"p90", point.times.p90},  {"n", point.times.n()},
-                 {"items_in_flight", schedule.items_in_flight}, {"modelled_us", schedule.modelled_us}};
+                 {"items_in_flight", schedule.items_in_flight}, {"modelled_us", schedule.modelled_us}, {"parts", schedule.parts}};
   if (schedule.kind != schedule::Template::rows) return object;
   object["row_lanes"] = schedule.row_lanes;
   object["column_lanes"] = schedule.column_lanes;
   object["trips"] = schedule.trips;
   object["persistent"] = schedule.persistent;
   object["online"] = schedule.online;
-  object["parts"] = schedule.parts;
   return object;
 }
 
