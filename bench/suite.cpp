@@ -123,9 +123,9 @@ class Suite {
     }
     if (options_.all_devices) return json::array();
     const json& other = (*devices_of(options_.before).front())["environment"];
-    return invalid("The report to go on with is of {}, driver '{}', suite {}, vkfuse {}, and this run is of {}, driver '{}', suite {}, vkfuse {}.",
-                   other.value("device", "?"), other.value("driver", "?"), other.value("suite", "?"), other.value("vkfuse", "?"),
-                   about.value("device", "?"), about.value("driver", "?"), about.value("suite", "?"), about.value("vkfuse", "?"));
+    return invalid("The report to go on with is of {} ({}), driver '{}', suite {}, vkfuse {}, and this run is of {} ({}), driver '{}', suite {}, vkfuse {}.",
+                   other.value("device", "?"), other.value("uuid", "?"), other.value("driver", "?"), other.value("suite", "?"), other.value("vkfuse", "?"),
+                   about.value("device", "?"), about.value("uuid", "?"), about.value("driver", "?"), about.value("suite", "?"), about.value("vkfuse", "?"));
   }
 
   /// Rows that are measured in one go.

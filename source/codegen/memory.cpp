@@ -82,8 +82,8 @@ Expr Emitter::item_vector(Scope& scope, const Expr& offset, int per_vector) cons
   return index::floor_div(in_scope(scope, offset), per_vector);
 }
 
-/// The words around a run of 16-bit elements, of which each or every second one is wanted. Guards are left out: no element for which they fail is in a word that has to be
-/// replaced, because the run leaves the buffer, for one for which they hold.
+/// The words around a run of 16-bit elements, of which each or every second one is wanted. Guards are left out: no element for which
+/// they fail is in a word that has to be replaced, because the run leaves the buffer, for one for which they hold.
 void Emitter::load_shifted(Scope& scope, ValueId id, const std::string& slot) {
   const Value& load = loops_.values[id];
   const std::string& block = node_names_[load.node];

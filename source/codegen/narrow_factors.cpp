@@ -71,10 +71,12 @@ std::vector<std::string> Factors::moved_words(const Factor& factor, Scope& scope
     return !within;  // an item lies on one side, as where tensors of whole items are put side by side
   };
   for (const segment::Guard& guard : value.guards) {
-    segment::Guard same{{}, guard.negated}, each{{}, guard.negated};
-    // Of a conjunction that must not hold no part can be asked alone.
-    const bool whole = guard.negated && std::any_of(guard.ranges.begin(), guard.ranges.end(), differs);
-    for (const segment::Guard::Range& range : guard.ranges) (whole || differs(range) ? each : same).ranges.push_back(range);
+    if (guard.negated) {  // of a conjunction that must not hold no part can be asked alone
+      (std::any_of(guard.ranges.begin(), guard.ranges.end(), differs) ? own : alike).push_back(guard);
+      continue;
+    }
+    segment::Guard same, each;
+    for (const segment::Guard::Range& range : guard.ranges) (differs(range) ? each : same).ranges.push_back(range);
     if (!same.ranges.empty()) alike.push_back(std::move(same));
     if (!each.ranges.empty()) own.push_back(std::move(each));
   }

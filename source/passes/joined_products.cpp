@@ -74,8 +74,8 @@ class Finder {
   }
 
  private:
-  /// Whether what they are multiplied by can be made before the first of them, without another product, and none meets another one element by element, as the halves of a gated pair do: one tile
-  /// has both of these.
+  /// Whether what they are multiplied by can be made before the first of them, without another product, and none meets another one
+  /// element by element, as the halves of a gated pair do: one tile has both of these.
   bool are_apart(const Group& group) const {
     std::set<NodeId> met;
     for (NodeId product : group.products) {

@@ -140,7 +140,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
     const double hidden = tile.whole ? kHiddenByUnits : 1;  // one by one, but near and beside products
     schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) * instructions(schedule.loads[id], bytes, tile.elements);
   }
-  schedule.registers = tile.unit && !tile.whole && !cpu ? unit_registers(graph, loops, schedule) : estimated_registers(graph, loops, schedule);
+  schedule.registers = estimated_registers(graph, loops, schedule);
   // Parts of sums are written and read once, from near caches where these hold them.
   // Joining them costs what four launches do: at 1024 x 1024 x 1024 on an H200, parts took 22 us and whole sums 18.
   const auto partial_bytes = static_cast<double>(schedule.scratch_bytes);
@@ -149,7 +149,9 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   if (tile.unit && !cpu) {
     // Folds of results wait for each other, and only long sums keep the units busy meanwhile.
     const double hidden = tile.tails.empty() ? kHiddenByUnits : std::max(kHiddenByUnits, 1 - k / kSumsThatHideFolds);
-    const double cycles = unit_cycles(graph, loops, schedule, hidden) * (has_projections(loops, tile) ? kCostOfProjections : 1) / (tile.whole ? kGainOfWholeTiles : 1);
+    const UnitCost cost = unit_cost(graph, loops, schedule, hidden);
+    if (!tile.whole) schedule.registers = cost.registers;
+    const double cycles = cost.cycles * (has_projections(loops, tile) ? kCostOfProjections : 1) / (tile.whole ? kGainOfWholeTiles : 1);
     const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
     schedule.modelled_us = modelled_us(costs, launches, moved + partial_traffic, cycles * kProcessors * kProcessorLanes, static_cast<std::int64_t>(partial_bytes / 8));
     return;

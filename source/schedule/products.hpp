@@ -87,7 +87,7 @@ inline constexpr double kFewestProductsOfWholeTiles = 3e10;
 bool has_whole_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const MatrixTile& tile, bool forced);
 
 /// Products with matrix units in the time of one without.
-inline constexpr double kUnitSpeedup = 12;  // of an H200, fitted like the cost of fragments
+inline constexpr double kUnitSpeedup = 12;  // of attention on an H200
 
 /// Fills in what masks of positions leave, `last` and `first_position`.
 void find_reach(const ir::Graph& graph, const segment::Loops& loops, AttentionTile& tile);

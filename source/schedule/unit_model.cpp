@@ -108,14 +108,14 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
 
 }  // namespace
 
-int unit_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) { return static_cast<int>(std::ceil(step_of(graph, loops, schedule).registers / 8)) * 8; }
-
-double unit_cycles(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, double hidden) {
+UnitCost unit_cost(const ir::Graph& graph, const Loops& loops, const Schedule& schedule, double hidden) {
   const MatrixTile& tile = schedule.matrix;
   const TileShape& shape = tile.shape;
   const Step step = step_of(graph, loops, schedule);
   const double lanes = schedule.workgroup;
-  const double registers = std::min(kMostRegisters, schedule.registers);
+  UnitCost cost;
+  cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
+  const double registers = std::min(kMostRegisters, cost.registers);
   const double fit = std::min({std::floor(kRegisters / (registers * lanes)), std::floor(kResidentLanes / lanes), std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
   const double resident = std::max(1.0, fit);
   const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.parts));
@@ -148,7 +148,8 @@ double unit_cycles(const ir::Graph& graph, const Loops& loops, const Schedule& s
   const double all = static_cast<double>(schedule.workgroups * schedule.parts);
   const double full = std::floor(all / (kProcessors * resident));
   const double rest = all - full * kProcessors * resident;
-  return full * wave(resident) + (rest > 0 ? kFit.last_wave * wave(std::ceil(rest / kProcessors)) : 0);
+  cost.cycles = full * wave(resident) + (rest > 0 ? kFit.last_wave * wave(std::ceil(rest / kProcessors)) : 0);
+  return cost;
 }
 
 }  // namespace vkfuse::schedule
