@@ -13,7 +13,7 @@ need "${build_packages[@]}" libgtest-dev python3-numpy clang "${driver_packages[
 if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; fi
 
 scripts/check-layers.sh
-cmake --preset release
+cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build --preset release -j "$jobs"
 scripts/check-clang.py
 # Mesa keeps compiled shaders there; one folder for all tests.

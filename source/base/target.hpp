@@ -76,6 +76,9 @@ struct Caps {
   // T4: KHR cooperative matrix
   std::vector<MatrixShape> matrix_shapes;  ///< empty without the extension; none saturates
   bool matrix_bf16 = false;                ///< SPV_KHR_bfloat16 in cooperative matrices
+  /// The product whose first factor may be bits of any kind, 16 an element, that become numbers where they are: asked for and tested where a graph
+  /// has a use for it.
+  std::optional<MatrixShape> matrix_fields;
   // T5: NV cooperative matrix 2
   bool matrix2_reductions = false;
   bool matrix2_conversions = false;
@@ -127,6 +130,9 @@ struct Target {
 
 /// The largest product of factors of a dtype, with such sums, that a cooperative matrix offers.
 std::optional<MatrixShape> matrix_of(const Caps& caps, DType factors, DType sums);
+
+/// The one with the fewest columns, for a factor that has one.
+std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType factors, DType sums);
 
 /// What cooperative matrices are used for, where a device offers them and its self-test passes: dtypes of factors and sums.
 struct MatrixKind {

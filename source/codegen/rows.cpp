@@ -34,7 +34,7 @@ Result<Draft> Rows::run() {
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)), "workgroups in one row of the dispatch");
   find_products();
   find_folded_products();
-  if (!schedule_.vector_rows && (!split_ || shares_rows())) {  // who only joins what others left loads no items
+  if (!schedule_.packed && !schedule_.vector_rows && (!split_ || shares_rows())) {  // who only joins what others left loads no items
     Scope element;
     set_row_axes(element, false);
     set_column_axes(element, true);
@@ -43,6 +43,13 @@ Result<Draft> Rows::run() {
   row_scope_.out = &main_;
   row_scope_.axis_names = {{kRow, "row"}};
   set_row_axes(row_scope_, false);
+  if (schedule_.packed) {
+    const schedule::PackedTile& packed = *schedule_.packed;
+    VKF_CHECK_OK(packed_main());
+    return finish(fmt::format("{} rows per workgroup, {} tile{} one after another; {} subgroups share the columns, {} at a time, in products of {} x {} x {}", packed.rows(), packed.tiles,
+                              packed.tiles == 1 ? "" : "s", packed.subgroups, packed.strip_columns(), packed.unit.m, packed.unit.n, packed.unit.k),
+                  workgroups(), workgroups_x());
+  }
   VKF_CHECK_OK(main_function());
   std::string summary = fmt::format("{} lane{} per row, {} row{} per workgroup, {} elements per item, {} item{} per lane{}", schedule_.column_lanes,
                                     schedule_.column_lanes == 1 ? "" : "s", schedule_.row_lanes * (schedule_.vector_rows ? elements_ : 1),

@@ -133,6 +133,15 @@ class Rows : public Emitter {
   /// "if (...) " where not every element, or not every item, exists.
   [[nodiscard]] std::string element_condition(const Pass& pass, int element);
 
+  // --- weights of four bits, with matrix units (packed_rows.cpp) ---------------------------------------------
+  /// The vector goes to shared memory once, in the order in which fragments meet it.
+  Result<void> keep_vector(const schedule::PackedTile& packed);
+  Result<std::string> element_of_vector(const schedule::PackedTile& packed, const std::vector<ValueId>& vectors, std::vector<ValueId>& feeds, std::string& coordinates);
+  Result<void> scales_of_tile(const schedule::PackedTile& packed);
+  void load_strip(const schedule::PackedTile& packed, const std::string& first, const std::string& strip);
+  void multiply_strip(const schedule::PackedTile& packed, const std::string& function);
+  Result<void> packed_main();
+
   static constexpr int kNever = -1;
 
   /// A sum of products whose weights, `scaled`, are `left` times a `scale` that whole items share.

@@ -73,6 +73,7 @@ std::string digest_of(const Target& target) {
                              caps.int8, caps.int16}) {
     all += feature ? '1' : '0';
   }
+  for (const MatrixShape& shape : caps.matrix_fields ? std::vector{*caps.matrix_fields} : std::vector<MatrixShape>()) all += fmt::format(" fields {}x{}x{}", shape.m, shape.n, shape.k);
   for (const MatrixShape& shape : caps.matrix_shapes) {
     all += fmt::format(" {}x{}x{} {} {} {} {}", shape.m, shape.n, shape.k, name_of(shape.a), name_of(shape.b), name_of(shape.c), name_of(shape.result));
   }

@@ -132,7 +132,7 @@ std::uint64_t Context::memory_left(vulkan::BufferKind kind) const {
   return limit - std::min(limit, device_->allocated(place.heap));
 }
 
-Result<Target> Context::target(std::span<const Rung> wanted, std::span<const DType> whole) {
+Result<Target> Context::target(std::span<const Rung> wanted, std::span<const DType> whole, bool fields) {
   Target target = base_;
   target.caps.matrix2_workgroup_scope = target.caps.matrix2_workgroup_scope && !whole.empty();
   for (const Rung rung : wanted) {
@@ -141,6 +141,10 @@ Result<Target> Context::target(std::span<const Rung> wanted, std::span<const DTy
     if (rung == Rung::t4 && reason.empty()) {
       VKF_TRY(shapes, tested_matrices());
       target.caps.matrix_shapes = shapes;
+      if (fields) {
+        VKF_TRY(unit, matrix_fields());
+        target.caps.matrix_fields = unit;
+      }
     }
     if (rung == Rung::t5 && reason.empty()) {
       for (const DType dtype : whole) {
@@ -211,6 +215,25 @@ Result<bool> Context::whole_tiles(DType dtype) {
   if (!wrong.empty()) log(LogLevel::warning, fmt::format("Tiles of {} are not multiplied by workgroups on '{}': {}", name_of(dtype), base_.name, wrong));
   const std::lock_guard<std::mutex> lock(mutex_);
   return whole_tiles_[dtype] = offered && wrong.empty();
+}
+
+/// The product for weights of four bits, whose test has shown that bits of any kind pass through its fragments.
+Result<std::optional<MatrixShape>> Context::matrix_fields() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (matrix_fields_) return *matrix_fields_;
+  }
+  std::optional<MatrixShape> unit = thin_matrix_of(base_.caps, DType::f16, DType::f32);
+  if (unit) {
+    VKF_TRY(wrong, self_test_fields(*this, *unit));
+    if (!wrong.empty()) {
+      log(LogLevel::warning, fmt::format("Weights of four bits are not multiplied by matrix units on '{}': {}", base_.name, wrong));
+      unit.reset();
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  matrix_fields_ = unit;
+  return unit;
 }
 
 Result<std::string> Context::matrices() {

@@ -50,8 +50,8 @@ class Context {
 
   /// The device as kernels may use it. A rung is in it only if it is wanted, so that nobody else waits for
   /// its self-test.
-  /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one.
-  Result<Target> target(std::span<const Rung> wanted, std::span<const DType> whole = {});
+  /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one; with `fields`, so are weights of four bits.
+  Result<Target> target(std::span<const Rung> wanted, std::span<const DType> whole = {}, bool fields = false);
 
   /// See Caps::exp_of_nan: tested once, on first demand.
   Result<bool> exp_of_nan();
@@ -103,6 +103,7 @@ class Context {
 
   Result<std::vector<MatrixShape>> tested_matrices();
   Result<bool> whole_tiles(DType dtype);
+  Result<std::optional<MatrixShape>> matrix_fields();
   /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
   /// differ with what else the machine does, and where "calibration" is switched off.
   Result<std::optional<CostModel>> costs();
@@ -137,6 +138,7 @@ class Context {
   std::mutex mutex_;
   std::optional<MissingMatrices> missing_matrices_;  ///< as tested on first demand
   std::map<DType, bool> whole_tiles_;  ///< as tested on first demand
+  std::optional<std::optional<MatrixShape>> matrix_fields_;  ///< the same
   std::map<Rung, std::string> missing_;
   std::optional<bool> exp_of_nan_;  ///< as tested on first demand
   std::optional<std::optional<CostModel>> costs_;  ///< likewise
@@ -166,6 +168,8 @@ Result<std::string> self_test(Context& context, Rung rung);
 Result<std::string> self_test_matrices(Context& context, const MatrixShape& shape);
 /// The same of tiles of `dtype` that a workgroup multiplies as one.
 Result<std::string> self_test_whole_tiles(Context& context, DType dtype);
+/// The same of fragments of bits that become weights of four bits (Caps::matrix_fields).
+Result<std::string> self_test_fields(Context& context, const MatrixShape& shape);
 
 /// What is wrong with a rung's speed, measured once a device and driver: empty where it multiplies at least as fast as lanes do without it, or
 /// where nothing can be measured.

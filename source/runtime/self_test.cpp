@@ -4,7 +4,10 @@
 #include <bit>
 #include <cmath>
 
+#include <fmt/ranges.h>
+
 #include "codegen/components.hpp"
+#include "codegen/fragments.hpp"
 #include "runtime/context.hpp"
 #include "schedule/products.hpp"
 
@@ -398,6 +401,70 @@ void main() {{
   });
 }
 
+/// Weights of four bits in fragments of 16-bit words, which may look like any number or none, and one vector as all columns.
+Result<std::string> test_fields(Context& context, const MatrixShape& shape) {
+  const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
+  constexpr std::uint32_t kRounds = 8;
+  const std::uint32_t words = m * k / 2;  // of a round
+  const std::uint32_t lanes = context.caps().subgroup_size;
+  const std::string glsl = fmt::format(R"(#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_EXT_control_flow_attributes : require
+layout(local_size_x_id = 0) in;
+layout(set = 0, binding = 0) readonly buffer In {{ uint w[]; }} x;
+layout(set = 0, binding = 1) writeonly buffer Out {{ uint w[]; }} y;
+shared uvec4 rows[{row_words}];
+shared uint column[{column_words}];
+shared uvec4 sums[{sums}];
+{function}
+void main() {{
+  uint lane = gl_LocalInvocationID.x;
+  {powers}
+  for (uint i = lane; i < {column_words}u; i += {lanes}u) column[i] = x.w[{all}u + i];
+  for (uint round = 0u; round < {rounds}u; ++round) {{
+    for (uint i = lane; i < {row_words}u; i += {lanes}u) {{
+      uint at = round * {words}u + i * 4u;
+      rows[i] = uvec4(x.w[at], x.w[at + 1u], x.w[at + 2u], x.w[at + 3u]);
+    }}
+    barrier();
+    coopmat<float16_t, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> bits;
+    coopMatLoad(bits, rows, 0u, {k}u / 8u, gl_CooperativeMatrixLayoutRowMajor);
+    coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> sum = coopmat<float, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>(0.0);
+    {products}
+    coopMatStore(sum, sums, 0u, {m}u / 4u, gl_CooperativeMatrixLayoutColumnMajor);
+    barrier();
+    for (uint i = lane; i < {m}u; i += {lanes}u) y.w[round * {m}u + i] = sums[i / 4u][i % 4u];
+    barrier();
+  }}
+}}
+)",
+                                       fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("lanes", lanes), fmt::arg("rounds", kRounds), fmt::arg("words", words),
+                                       fmt::arg("row_words", words / 4), fmt::arg("column_words", 2 * k), fmt::arg("sums", m * n / 4), fmt::arg("all", kRounds * words),
+                                       fmt::arg("function", codegen::fragment_function("numbers_of", shape)), fmt::arg("powers", fmt::format("uint low = 0x{:x}u, high = 0x{:x}u;", codegen::field_powers(8, 0), codegen::field_powers(8, 4))),
+                                       fmt::arg("products", fmt::join(codegen::fragment_products(shape, "numbers_of", "bits", "column", "0u", "low", "high", -8, "sum"), "\n    ")));
+  // All sixteen bits in some order: NaN, infinities, numbers without a leading one.
+  std::vector<std::uint32_t> input;
+  for (std::uint32_t i = 0; i < kRounds * words; ++i) input.push_back((i * 40503u + (i % 5 == 0 ? 0x7c017fffu : 0x1234fc00u)) * 2654435761u >> (i % 3));
+  const auto number = [](std::uint32_t i) { return static_cast<double>(i * 7 % 15) - 7; };
+  std::vector<std::uint32_t> vector(2 * k);
+  for (std::uint32_t i = 0; i < 4 * k; ++i) vector[(i % 4 * k + i / 4) / 2] |= std::uint32_t{ops::f16_from(number(i))} << (i / 4 % 2 * 16);
+  std::vector<std::uint32_t> all = input;
+  all.insert(all.end(), vector.begin(), vector.end());
+  const Context::KnownAnswer test{.glsl = glsl, .name = "self-test of weights of four bits", .input = all,
+                                  .output_words = std::size_t{kRounds} * m, .workgroups = 1, .workgroup = lanes, .subgroup = lanes};
+  return context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
+    for (std::uint32_t row = 0; row < kRounds * m; ++row) {
+      double want = 0;
+      for (std::uint32_t i = 0; i < 4 * k; ++i) want += (static_cast<double>((input[row * k / 2 + i / 8] >> (i % 8 * 4) & 15) ^ 8) - 8) * number(i);
+      const auto value = static_cast<double>(std::bit_cast<float>(got[row]));
+      if (value != want) return fmt::format("The self-test failed: a sum of {} products with weights of four bits is {} instead of {}.", 4 * k, value, want);
+    }
+    return {};
+  });
+}
+
 /// What a test says; a rung that cannot even be compiled or run is not used, but a lost device is another matter.
 Result<std::string> found(Result<std::string> result) {
   if (result || result.error().code == ErrorCode::device_lost || result.error().code == ErrorCode::no_device) return result;
@@ -422,6 +489,8 @@ Result<std::string> self_test(Context& context, Rung rung) {
 }
 
 Result<std::string> self_test_matrices(Context& context, const MatrixShape& shape) { return found(test_matrices(context, shape)); }
+
+Result<std::string> self_test_fields(Context& context, const MatrixShape& shape) { return found(test_fields(context, shape)); }
 
 Result<std::string> self_test_whole_tiles(Context& context, DType dtype) { return found(test_whole_tiles(context, dtype)); }
 

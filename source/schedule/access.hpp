@@ -93,6 +93,8 @@ std::optional<Schedule> attention_like(const ir::Graph& graph, const segment::Lo
 
 /// The innermost `count` column axes of loops without keys counted as one.
 segment::Loops merge_columns(const segment::Loops& loops, int count);
+/// The same rows with matrix units; nothing where they are no weights of four bits times a vector, or that is not faster.
+std::optional<Schedule> best_packed(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& rows);
 Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
 /// Nothing where nothing is a sum of products of two factors with axes of their own. With `factors_after_sums` the loops have
 /// been through segment::with_factors_after_sums.

@@ -86,6 +86,11 @@ inline constexpr double kFewestProductsOfWholeTiles = 3e10;
 /// result, nothing is folded beside the sum, and there are products enough unless it is `forced`.
 bool has_whole_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const MatrixTile& tile, bool forced);
 
+/// Scales that a subgroup has of each row, of weights of four bits.
+inline std::int64_t scales_of_subgroup(const PackedTile& tile, std::int64_t columns) {
+  return ceil_div(columns / tile.strip_columns(), tile.subgroups) * (tile.strip_columns() / tile.scale_columns);
+}
+
 /// Products with matrix units in the time of one without.
 inline constexpr double kUnitSpeedup = 12;  // of attention on an H200
 

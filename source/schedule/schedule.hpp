@@ -155,6 +155,24 @@ struct MatrixTile {
   std::int64_t tiles_m = 1, tiles_n = 1;
 };
 
+/// Rows: weights of four bits, two in a byte, times one vector, with matrix units (T4). A workgroup has `tiles` tiles, one after another, of as
+/// many rows as the unit; its subgroups share the columns. Words reach shared memory as they lie in memory, and a fragment of them becomes four
+/// of numbers.
+struct PackedTile {
+  MatrixShape unit;
+  int subgroups = 8, tiles = 1;
+  int strip = 8;           ///< words of 16 bytes of every row that a subgroup takes at a time
+  int scale_columns = 0;   ///< columns of a strip that share a scale
+  segment::ValueId fold = 0;
+  segment::ValueId load = 0;    ///< of the bytes
+  segment::ValueId vector = 0;  ///< what the weights are multiplied with, of f16
+  std::optional<segment::ValueId> scale;
+  std::uint32_t flip = 0;       ///< a weight is (four bits ^ flip) + offset
+  std::int64_t offset = 0;
+  [[nodiscard]] int rows() const { return tiles * static_cast<int>(unit.m); }
+  [[nodiscard]] int strip_columns() const { return strip * 32; }
+};
+
 /// Attention: for each position of (batch, m), the softmax over k of a score, and the sum over k of its weights
 /// times a factor at (batch, n, k). The score may be computed from a sum over d of products. Each letter is a set
 /// of loop axes, counted as one, outermost first.
@@ -214,6 +232,7 @@ struct Schedule {
   int axis_together = -1;    ///< of segment::with_rows_together; -1: every lane has one row
   int rows_together = 1;
   int merged_columns = 1;    ///< the innermost so many column axes are counted as one
+  std::optional<PackedTile> packed;
   int block = 0;             ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
   int parts = 1;             ///< workgroups per row, or per tile of a matrix; more than 1: one dispatch per pass, and one for the results
   int passes = 1;            ///< over the columns

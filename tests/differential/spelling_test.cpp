@@ -1,5 +1,6 @@
 // One program, written in many ways, has one plan: t3 = sum(t1 * t2), t4 = sum(t2 * t3), t5 = t4 + t1 * t2, or with t1 + t2
 // in the last place, and the same with matrix products for the sums.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <functional>

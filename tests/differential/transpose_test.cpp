@@ -1,5 +1,6 @@
 // Loads that run along other axes than the stores, through shared memory: what the schedule says of them, and
 // that every element arrives.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "support/judge.hpp"

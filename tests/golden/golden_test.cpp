@@ -64,7 +64,7 @@ const Golden kGoldens[] = {
     {"layer_norm", "gpu", gpu, 1},   {"rms_norm", "gpu", gpu, 1},                {"views", "cpu", cpu_driver, 1},
     {"concat", "gpu", gpu, 1},       {"pad", "cpu", cpu_driver, 1},              {"sum_of_all", "gpu", gpu, 2},
     {"transpose", "gpu", gpu, 1},
-    {"matmul_bytes", "dots", discrete_gpu_with_dots, 1}, {"int4_vector", "gpu", gpu, 1}, {"matmul_bias_silu", "gpu", gpu, 1}, {"matmul_bias_silu", "minimum", minimum_device, 1}, {"matmul_in_parts", "gpu", gpu, 2},
+    {"matmul_bytes", "dots", discrete_gpu_with_dots, 1}, {"int4_vector", "gpu", gpu, 1}, {"int4_packed", "matrices", discrete_gpu_with_matrices, 1}, {"matmul_bias_silu", "gpu", gpu, 1}, {"matmul_bias_silu", "minimum", minimum_device, 1}, {"matmul_in_parts", "gpu", gpu, 2},
     {"attention_causal", "gpu", gpu, 1}, {"attention_causal", "minimum", minimum_device, 1},
 };
 

@@ -29,6 +29,7 @@ inline Target discrete_gpu_with_matrices() {
                                {16, 16, 16, DType::bf16, DType::bf16, DType::f32, DType::f32},
                                {16, 16, 32, DType::i8, DType::i8, DType::i32, DType::i32},
                                {16, 16, 32, DType::u8, DType::u8, DType::u32, DType::u32}};
+  target.caps.matrix_fields = MatrixShape{16, 8, 16, DType::f16, DType::f16, DType::f32, DType::f32};
   target.caps.matrix2_reductions = target.caps.matrix2_conversions = target.caps.matrix2_per_element = true;
   target.rungs[static_cast<std::size_t>(Rung::t4)] = target.rungs[static_cast<std::size_t>(Rung::t5)] = true;
   return target;

@@ -1,4 +1,5 @@
 // Schedules chosen by measurement.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

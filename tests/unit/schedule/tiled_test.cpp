@@ -1,4 +1,5 @@
 // Which loads become tiles, on which device, and how large those are.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "golden/targets.hpp"

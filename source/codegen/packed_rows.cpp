@@ -1,0 +1,241 @@
+// The row template with matrix units: weights of four bits times one vector (schedule::PackedTile). Subgroups share the columns of a tile of rows;
+// the words of their strips are on their way while those before are multiplied, and no subgroup waits for another before the end.
+#include <algorithm>
+
+#include "codegen/fragments.hpp"
+#include "codegen/rows.hpp"
+#include "schedule/products.hpp"
+
+namespace vkfuse::codegen {
+
+using schedule::PackedTile;
+
+namespace {
+
+constexpr int kColumnsOfItem = 32;  // columns in 16 bytes
+
+constexpr const char* kSubgroupBarrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
+
+}  // namespace
+
+/// The element of the vector at `column` and `j`: the name of a function, or nothing where the element is what one load gives.
+Result<std::string> Rows::element_of_vector(const PackedTile& packed, const std::vector<ValueId>& vectors, std::vector<ValueId>& feeds, std::string& coordinates) {
+  if (is_vector(packed.vector)) {
+    feeds = {packed.vector};
+    return std::string();
+  }
+  Scope scope;
+  Writer out;
+  scope.out = &out;
+  set_column_axes(scope, true);
+  scope.axis_names = {{kColumn, "column"}, {kElement, "j"}};
+  std::vector<ValueId> own;
+  for (ValueId id : schedule::cone_of(loops_, packed.vector)) {
+    if (is_literal(id) || is_contracted(id)) continue;
+    const bool given = std::find(vectors.begin(), vectors.end(), id) != vectors.end() || !varies(id);
+    if (!given) own.push_back(id);
+    if (!given) continue;
+    feeds.push_back(id);
+    scope.names[id] = value_names_[id];
+  }
+  out.indent();
+  VKF_CHECK_OK(emit_values(scope, own));
+  out.line("return {};", use(scope, packed.vector));
+  const std::string text = out.take();
+  std::string parameters;
+  for (const char* name : {"column", "j"}) {
+    if (!mentions(text, name)) continue;
+    coordinates += name[0];
+    parameters += fmt::format("{}uint {}", parameters.empty() ? "" : ", ", name);
+  }
+  std::erase_if(feeds, [&](ValueId id) { return !mentions(text, value_names_[id]); });
+  for (ValueId id : feeds) parameters += fmt::format("{}{} {}", parameters.empty() ? "" : ", ", scalar_type(loops_.values[id].node), value_names_[id]);
+  const std::string function = unique("vector_element");
+  functions_.line("// One element of the vector.");
+  functions_.open("float {}({}) {{", function, parameters);
+  functions_.raw(text);
+  functions_.close();
+  functions_.blank();
+  return function;
+}
+
+Result<void> Rows::keep_vector(const PackedTile& packed) {
+  const std::vector<ValueId> cone = schedule::cone_of(loops_, packed.vector);
+  std::vector<ValueId> vectors, per_item, feeds;
+  for (ValueId id : cone) {
+    if (is_vector(id)) vectors.push_back(id);
+    else if (!varies(id) && !is_literal(id)) per_item.push_back(id);
+  }
+  std::string coordinates;
+  VKF_TRY(function, element_of_vector(packed, vectors, feeds, coordinates));
+  const auto half_words = static_cast<int>(packed.unit.k) / 2;
+  shared_.line("shared uint vector_halves[{}];", loops_.column_count() / 2);
+  main_.line("// The vector, of which fragments meet every fourth element.");
+  main_.open("for (uint column = lane; column < {}; column += {}u) {{", column_items(), schedule_.workgroup);
+  Scope scope;
+  scope.out = &main_;
+  set_column_axes(scope, false);
+  scope.axis_names = {{kColumn, "column"}};
+  for (ValueId id : vectors) {
+    if (loops_.values[id].data.empty()) load_vectors(scope, id, "");
+  }
+  VKF_CHECK_OK(emit_values(scope, per_item));
+  for (ValueId id : vectors) {
+    if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
+  }
+  // A unit's fragment is made of so many items; each has its place in all four parts of it.
+  main_.line("uint at = column / {0}u * {1}u + column % {0}u * 4u;", packed.unit.k / 8, 4 * half_words);
+  for (int g = 0; g < groups_; ++g) {
+    for (ValueId id : feeds) {
+      if (is_vector(id)) main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, ""));
+    }
+  }
+  const auto element = [&](int e) {
+    std::string arguments;
+    const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
+    const auto of = [&](ValueId id) { return is_vector(id) ? element_of(group_name(id, e / group_), e % group_, group_) : use(scope, id); };
+    if (function.empty()) return of(packed.vector);
+    for (const char name : coordinates) add(name == 'j' ? fmt::format("{}u", e) : "column");
+    for (ValueId id : feeds) add(of(id));
+    return fmt::format("{}({})", function, arguments);
+  };
+  for (int q = 0; q < kColumnsOfItem / 8; ++q) {
+    for (int part = 0; part < 4; ++part) {
+      main_.line("vector_halves[at{}] = packFloat2x16(f16vec2({}, {}));", part + q == 0 ? "" : fmt::format(" + {}u", part * half_words + q), element(8 * q + part), element(8 * q + 4 + part));
+    }
+  }
+  main_.close();
+  main_.line("barrier();");
+  return {};
+}
+
+/// What the scales of a subgroup's strips are, of the rows of the tile.
+Result<void> Rows::scales_of_tile(const PackedTile& packed) {
+  if (!packed.scale) return {};
+  const auto rows = static_cast<int>(packed.unit.m);
+  const std::int64_t count = schedule::scales_of_subgroup(packed, loops_.column_count());
+  const int per_strip = packed.strip_columns() / packed.scale_columns;
+  shared_.line("shared float scales[{}];", packed.subgroups * count * rows);
+  main_.line("uint own_scales = subgroup * {}u;", count * rows);
+  main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", count * rows, schedule_.subgroup);
+  main_.line("uint row = min(first_row + i % {}u, {} - 1u);", rows, rows_);
+  const std::string strip = per_strip == 1 ? fmt::format("i / {}u", rows) : fmt::format("i / {}u", rows * per_strip);
+  const std::string within = per_strip == 1 ? "" : fmt::format(" + i / {}u % {}u * {}u", rows, per_strip, packed.scale_columns / kColumnsOfItem);
+  const std::string column = fmt::format("({} * {}u + subgroup) * {}u{}", strip, packed.subgroups, packed.strip, within);
+  const bool whole = schedule_.column_items % (std::int64_t{packed.subgroups} * packed.strip) == 0;
+  main_.line("uint column = {};", whole ? column : fmt::format("min({}, {} - 1u)", column, column_items()));
+  Scope scope;
+  scope.out = &main_;
+  scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
+  set_row_axes(scope, false);
+  set_column_axes(scope, false);
+  VKF_CHECK_OK(emit_cone(scope, *packed.scale));
+  main_.line("scales[own_scales + i] = {};", use(scope, *packed.scale));
+  main_.close();
+  return {};
+}
+
+/// The words of a strip, those of a row side by side.
+void Rows::load_strip(const PackedTile& packed, const std::string& first, const std::string& strip) {
+  const int together = schedule_.subgroup / packed.strip;
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", static_cast<int>(packed.unit.m) / together);
+  main_.line("uint row = min({} + u * {}u + own_lane / {}u, {} - 1u);", first, together, packed.strip, rows_);
+  main_.line("uint column = {} * {}u + own_lane % {}u;", strip, packed.strip, packed.strip);
+  Scope scope;
+  scope.out = &main_;
+  scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
+  set_row_axes(scope, false);
+  set_column_axes(scope, false);
+  load_vectors(scope, packed.load, "[u]");
+  main_.close();
+}
+
+void Rows::multiply_strip(const PackedTile& packed, const std::string& function) {
+  const int pitch = packed.strip + 1;
+  const auto depth = static_cast<int>(packed.unit.k);
+  const int fragments = packed.strip_columns() / (4 * depth);
+  const int per_scale = packed.scale ? packed.scale_columns / (4 * depth) : fragments;
+  const std::string sum_type = fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>", packed.unit.m, packed.unit.n);
+  main_.open("[[unroll]] for (uint part = 0u; part < {}u; ++part) {{", fragments / per_scale);
+  if (packed.scale) main_.line("{0} part_sums = {0}(0.0);", sum_type);
+  main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", per_scale);
+  main_.line("uint fragment = part * {}u + i;", per_scale);
+  main_.line("coopmat<float16_t, gl_ScopeSubgroup, {}, {}, gl_MatrixUseA> bits;", packed.unit.m, depth);
+  main_.line("coopMatLoad(bits, words, own_words + fragment * {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", depth / 8, pitch);
+  main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, 2 * depth);
+  for (const std::string& line : fragment_products(packed.unit, function, "bits", "vector_halves", "at", "low", "high", packed.offset, packed.scale ? "part_sums" : "sums")) main_.line("{}", line);
+  main_.close();
+  if (packed.scale) {
+    main_.line("{} scale;", sum_type);
+    main_.line("coopMatLoad(scale, scales, own_scales + (strip / {}u * {}u + part) * {}u, 0u, gl_CooperativeMatrixLayoutColumnMajor);", packed.subgroups, fragments / per_scale, packed.unit.m);
+    main_.line("sums = sums + part_sums * scale;");
+  }
+  main_.close();
+}
+
+Result<void> Rows::packed_main() {
+  const PackedTile& packed = *schedule_.packed;
+  const auto rows = static_cast<int>(packed.unit.m);
+  const int pitch = packed.strip + 1;
+  const std::int64_t strips = loops_.column_count() / packed.strip_columns();
+  const FoldText& fold = folds_[0];
+  const std::string function = unique("numbers_of");
+  functions_.raw(fragment_function(function, packed.unit));
+  functions_.blank();
+  shared_.line("shared uvec4 words[{}];", packed.subgroups * rows * pitch);
+  shared_.line("shared float row_parts[{}];", packed.subgroups * packed.rows());
+  main_.open("void main() {{");
+  main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
+  main_.line("uint lane = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;");
+  main_.line("uint subgroup = gl_SubgroupID;");
+  main_.line("uint own_lane = gl_SubgroupInvocationID;");
+  main_.line("uint own_words = subgroup * {}u;", rows * pitch);
+  main_.line("uint low = 0x{:08x}u + {};", field_powers(packed.flip, 0), hidden_bit_);
+  main_.line("uint high = 0x{:08x}u + {};", field_powers(packed.flip, 4), hidden_bit_);
+  main_.line("uint first_row = workgroup * {}u;", packed.rows());
+  for (const std::string& name : raw_names(packed.load)) main_.line("uvec4 {}[{}];", name, rows * packed.strip / schedule_.subgroup);
+  load_strip(packed, "first_row", "subgroup");
+  VKF_CHECK_OK(keep_vector(packed));
+  main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
+  VKF_CHECK_OK(scales_of_tile(packed));
+  const std::string sum_type = fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>", packed.unit.m, packed.unit.n);
+  main_.line("{0} sums = {0}(0.0);", sum_type);
+  main_.open("for (uint strip = subgroup; strip < {}; strip += {}u) {{", numbers_.size(strips), packed.subgroups);
+  const std::string raw = raw_names(packed.load).front();
+  main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.strip / schedule_.subgroup);
+  main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];", schedule_.subgroup / packed.strip, packed.strip, pitch, raw);
+  main_.close();
+  main_.line("{}", kSubgroupBarrier);
+  main_.line("bool ends = strip + {}u >= {};", packed.subgroups, numbers_.size(strips));
+  main_.line("uint next_row = ends ? first_row + {}u : first_row;", rows);
+  main_.line("uint next_strip = ends ? subgroup : strip + {}u;", packed.subgroups);
+  load_strip(packed, "next_row", "next_strip");
+  multiply_strip(packed, function);
+  main_.line("{}", kSubgroupBarrier);
+  main_.close();
+  // All columns of the sums are the same: the first one is the rows'.
+  main_.line("coopMatStore(sums, words, own_words, {}u, gl_CooperativeMatrixLayoutColumnMajor);", rows / 4);
+  main_.line("{}", kSubgroupBarrier);
+  main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", rows, schedule_.subgroup);
+  main_.line("row_parts[subgroup * {}u + tile * {}u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);", packed.rows(), rows);
+  main_.close();
+  main_.line("{}", kSubgroupBarrier);
+  main_.line("first_row += {}u;", rows);
+  main_.close();
+  main_.line("barrier();");
+  main_.line("uint row = workgroup * {}u + lane;", packed.rows());
+  main_.line("bool inside = lane < {}u && row < {};", packed.rows(), rows_);
+  main_.line("row = min(row, {} - 1u);", rows_);
+  const std::string& sum = fold.fields[0].name;
+  main_.line("float {} = 0.0;", sum);
+  main_.open("if (lane < {}u) {{", packed.rows());
+  main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[i * {}u + lane];", packed.subgroups, sum, packed.rows());
+  main_.close();
+  finish_folds(1);
+  VKF_CHECK_OK(row_values(1));
+  VKF_CHECK_OK(row_stores(1));
+  main_.close();
+  return {};
+}
+
+}  // namespace vkfuse::codegen

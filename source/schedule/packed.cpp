@@ -1,0 +1,225 @@
+// Weights of four bits times a vector with matrix units (T4): what lanes take three instructions for, each of them half as fast as an addition, is half an
+// instruction where two numbers share a register, and their products are no instructions at all.
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/products.hpp"
+
+namespace vkfuse::schedule {
+
+namespace {
+
+using segment::Loops;
+using segment::Value;
+using segment::ValueId;
+
+constexpr int kColumnsOfItem = 32;  // 16 bytes
+constexpr std::int64_t kMostOffset = 64;  // sums with the powers of 2 stay exact in f16
+constexpr int kMostTiles = 16;
+constexpr int kLanesAtOnce = 512;  // of a processor: they have some 110 registers
+
+// On an H200 (bench/results/h200-packed-rows.txt).
+constexpr double kShareOfCopy = 0.82;       // where eight subgroups take a kilobyte of a row side by side
+constexpr double kShareOfCopyNarrow = 0.55;  // where they take half of that
+constexpr double kBytesPerUs = 2300;        // of a subgroup that waits for memory
+constexpr double kFirstUs = 3;              // until a workgroup has the vector where it wants it
+
+/// Some bits of a byte as a number: ((byte >> shift) & mask ^ flip) + offset.
+struct Bits {
+  ValueId load = 0;
+  std::int64_t mask = 0xff, flip = 0, offset = 0;
+  std::optional<ValueId> shift;
+};
+
+std::optional<std::int64_t> integer_of(const ir::Graph& graph, const Value& value) {
+  const ir::Node& node = graph.node(value.node);
+  const auto* constant = value.kind == Value::Kind::literal ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
+  if (constant == nullptr || !is_integer(node.type.dtype) || size_of(node.type.dtype) > 4) return std::nullopt;
+  return ir::decode_int(node.type.dtype, constant->bytes->data());
+}
+
+bool holds(DType type, std::int64_t low, std::int64_t high) {
+  const int bits = 8 * size_of(type);
+  const bool negative = type == DType::i8 || type == DType::i16 || type == DType::i32;
+  return negative ? low >= -(std::int64_t{1} << (bits - 1)) && high < (std::int64_t{1} << (bits - 1)) : low >= 0 && high < (std::int64_t{1} << bits);
+}
+
+std::optional<Bits> bits_of(const ir::Graph& graph, const Loops& loops, ValueId id) {
+  const Value& value = loops.values[id];
+  const DType type = graph.node(value.node).type.dtype;
+  if (!is_integer(type) || size_of(type) > 4) return std::nullopt;
+  if (value.kind == Value::Kind::load) return type == DType::u8 && value.data.empty() && value.guards.empty() ? std::optional(Bits{.load = id, .shift = {}}) : std::nullopt;
+  if (value.kind != Value::Kind::compute) return std::nullopt;
+  const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
+  std::optional<Bits> bits = bits_of(graph, loops, value.operands[0]);
+  if (!bits) return std::nullopt;
+  const std::optional<std::int64_t> second = value.operands.size() == 2 ? integer_of(graph, loops.values[value.operands[1]]) : std::nullopt;
+  const bool known = second.has_value();
+  const std::int64_t number = second.value_or(0);
+  if (op == "shift_right" && bits->mask == 0xff && !bits->shift && bits->flip == 0 && bits->offset == 0) {
+    bits->shift = value.operands[1];
+  } else if (op == "bit_and" && known && bits->flip == 0 && bits->offset == 0) {
+    bits->mask &= number;
+  } else if (op == "bit_xor" && known && bits->offset == 0 && number >= 0 && (number & ~bits->mask) == 0) {
+    bits->flip ^= number;
+  } else if ((op == "add" || op == "sub") && known) {
+    bits->offset += op == "add" ? number : -number;
+  } else if (op != "cast") {
+    return std::nullopt;
+  }
+  return bits->mask >= 0 && std::abs(bits->offset) <= kMostOffset && holds(type, bits->offset, bits->offset + bits->mask) ? bits : std::nullopt;
+}
+
+/// A whole number at column `column` of every item; nothing where it depends on anything else.
+std::optional<std::int64_t> number_at(const ir::Graph& graph, const Loops& loops, ValueId id, int axis, int column) {
+  const Value& value = loops.values[id];
+  const DType type = graph.node(value.node).type.dtype;
+  if (!is_integer(type) || size_of(type) > 4) return std::nullopt;
+  std::optional<std::int64_t> number = integer_of(graph, value);
+  if (value.kind == Value::Kind::position && !std::holds_alternative<ir::RandomPayload>(graph.node(value.node).payload)) {
+    const std::int64_t items = loops.axes[static_cast<std::size_t>(axis)].size / kColumnsOfItem;
+    const index::Expr at = index::substitute(value.offset, {{axis, index::Expr::axis(axis, items) * kColumnsOfItem + index::Expr(column)}});
+    if (at.is_constant()) number = at.constant();
+  } else if (value.kind == Value::Kind::compute) {
+    std::vector<std::int64_t> operands;
+    for (ValueId operand : value.operands) {
+      const auto known = number_at(graph, loops, operand, axis, column);
+      if (!known) return std::nullopt;
+      operands.push_back(*known);
+    }
+    const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
+    if (op == "cast") number = operands[0];
+    if (op == "mul") number = operands[0] * operands[1];
+    if (op == "add") number = operands[0] + operands[1];
+    if (op == "sub") number = operands[0] - operands[1];
+  }
+  return number && holds(type, *number, *number) ? number : std::nullopt;
+}
+
+/// Of a sum of products: the weights of four bits, the scale of several, and the vector.
+std::optional<PackedTile> pose(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
+  if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.vector_rows || !rows.exact || rows.elements_per_item != kColumnsOfItem) return std::nullopt;
+  PackedTile tile;
+  int folds = 0;
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value::Kind kind = loops.values[id].kind;
+    if (kind == Value::Kind::scan || kind == Value::Kind::sort || kind == Value::Kind::contract || kind == Value::Kind::tail) return std::nullopt;
+    if (kind != Value::Kind::fold) continue;
+    tile.fold = id;
+    ++folds;
+  }
+  if (folds != 1 || !sums_own_products(graph, loops, loops.values[tile.fold])) return std::nullopt;
+  for (const segment::Store& store : loops.stores) {
+    if ((store.axes & loops.columns()) != 0) return std::nullopt;
+  }
+  const int axis = rows.vector_axis;
+  const segment::AxisSet inner = segment::AxisSet{1} << axis;
+  const Value& product = loops.values[loops.values[tile.fold].operands[0]];
+  const auto op_of = [&](ValueId id) { return loops.values[id].kind == Value::Kind::compute ? ops::element_row(*graph.node(loops.values[id].node).op).name : std::string_view(); };
+  const auto weights_of = [&](ValueId id) -> std::optional<Bits> {
+    if (op_of(id) != "cast" || !is_float(graph.node(loops.values[id].node).type.dtype)) return std::nullopt;
+    const auto bits = bits_of(graph, loops, loops.values[id].operands[0]);
+    if (!bits || bits->mask != 15 || !bits->shift) return std::nullopt;
+    const AccessPlan& load = rows.loads[bits->load];
+    if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16) return std::nullopt;
+    for (int e = 0; e < kColumnsOfItem; ++e) {
+      if (number_at(graph, loops, *bits->shift, axis, e) != e % 2 * 4) return std::nullopt;
+    }
+    return bits;
+  };
+  for (const int weight : {0, 1}) {
+    const ValueId scaled = product.operands[static_cast<std::size_t>(weight)];
+    tile.vector = product.operands[static_cast<std::size_t>(1 - weight)];
+    if (graph.node(loops.values[tile.vector].node).type.dtype != DType::f16 || (loops.values[tile.vector].axes & ~loops.columns()) != 0) continue;
+    std::optional<Bits> bits = weights_of(scaled);
+    if (!bits && op_of(scaled) == "mul") {
+      for (const int side : {0, 1}) {
+        const ValueId scale = loops.values[scaled].operands[static_cast<std::size_t>(1 - side)];
+        bits = (loops.values[scale].axes & inner) == 0 ? weights_of(loops.values[scaled].operands[static_cast<std::size_t>(side)]) : std::nullopt;
+        if (!bits) continue;
+        tile.scale = scale;
+        break;
+      }
+    }
+    if (!bits) continue;
+    tile.load = bits->load;
+    tile.flip = static_cast<std::uint32_t>(bits->flip);
+    tile.offset = bits->offset;
+    return tile;
+  }
+  return std::nullopt;
+}
+
+std::int64_t shared_bytes(const PackedTile& tile, std::int64_t columns) {
+  const std::int64_t rows = tile.unit.m;
+  const std::int64_t words = std::int64_t{tile.subgroups} * rows * (tile.strip + 1) * 16;
+  const std::int64_t scales = tile.scale ? tile.subgroups * scales_of_subgroup(tile, columns) * rows * 4 : 0;
+  return columns * 2 + words + scales + std::int64_t{tile.subgroups} * tile.rows() * 4;
+}
+
+}  // namespace
+
+std::optional<Schedule> best_packed(const ir::Graph& graph, const Loops& counted, const Target& target, const Tuning& tuning, const Schedule& rows) {
+  if (!target.has(Rung::t4) || !target.caps.matrix_fields || rows.elements == 0 || rows.wide || !tuning.matrix_units.value_or(target.type != DeviceType::cpu) || tuning.column_lanes || tuning.rows_together) return std::nullopt;
+  const Loops loops = rows.merged_columns > 1 ? merge_columns(counted, rows.merged_columns) : counted;
+  std::optional<PackedTile> posed = pose(graph, loops, rows);
+  if (!posed) return std::nullopt;
+  posed->unit = *target.caps.matrix_fields;
+  const std::int64_t columns = loops.column_count();
+  const std::int64_t innermost = loops.axes[static_cast<std::size_t>(rows.vector_axis)].size;
+  const int fragment = 4 * static_cast<int>(posed->unit.k);
+  const int lanes = static_cast<int>(target.caps.subgroup_size);
+  const auto tiles = static_cast<double>(ceil_div(loops.row_count(), posed->unit.m));
+  const CostModel costs = costs_of(target);
+  std::optional<PackedTile> best;
+  double least = 0;
+  for (const int subgroups : {8, 4, 2}) {
+    for (int count = 1; count <= kMostTiles; ++count) {
+      PackedTile tile = *posed;
+      tile.subgroups = subgroups;
+      tile.tiles = count;
+      tile.strip = lanes >= 8 ? 8 : 4;
+      while (tile.strip > fragment / kColumnsOfItem && columns % tile.strip_columns() != 0) tile.strip /= 2;
+      const int workgroup = subgroups * lanes;
+      if (columns % tile.strip_columns() != 0 || tile.strip_columns() % fragment != 0 || lanes % tile.strip != 0 || static_cast<int>(tile.unit.m) % (lanes / tile.strip) != 0 ||
+          columns / tile.strip_columns() < subgroups || tile.rows() > workgroup || workgroup > static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x))) {
+        continue;
+      }
+      tile.scale_columns = tile.strip_columns();
+      while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
+      if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0) continue;
+      if (shared_bytes(tile, columns) > target.caps.shared_memory_bytes) continue;
+      const double workgroups = std::ceil(tiles / count);
+      const double slots = kProcessors * std::max(1, kLanesAtOnce / workgroup);
+      const double tile_bytes = static_cast<double>(rows.bytes_read) / tiles;
+      const double share = subgroups >= 8 ? kShareOfCopy : kShareOfCopyNarrow;
+      double us = costs.launch_us;
+      for (double left = workgroups; left > 0; left -= slots) {
+        const double now = std::min(left, slots);
+        us += kFirstUs + count * std::max(now * tile_bytes / (share * costs.copy_gb_per_s * 1e3), tile_bytes / (subgroups * kBytesPerUs));
+      }
+      if (best && us >= least) continue;
+      best = tile;
+      least = us;
+    }
+  }
+  if (!best || (!tuning.matrix_units.value_or(false) && least >= rows.modelled_us)) return std::nullopt;
+  Schedule schedule = rows;
+  schedule.packed = best;
+  schedule.row_lanes = best->rows();
+  schedule.column_lanes = 1;
+  schedule.workgroup = best->subgroups * lanes;
+  schedule.workgroups = ceil_div(loops.row_count(), best->rows());
+  schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
+  schedule.trips = ceil_div(schedule.column_items, std::int64_t{best->subgroups} * best->strip);
+  schedule.parts = schedule.dispatches = schedule.items_in_flight = 1;
+  schedule.persistent = false;
+  schedule.block = 0;
+  schedule.subgroup = lanes;
+  schedule.scratch_bytes = 0;
+  schedule.shared_bytes = shared_bytes(*best, columns);
+  schedule.modelled_us = least;
+  return schedule;
+}
+
+}  // namespace vkfuse::schedule
