@@ -69,6 +69,17 @@ def of_model(asked, model):
     return one, (whole[0]["device"] if whole else None)
 
 
+def verdict(one):
+    """How `bytes` does beside the fastest of the others, and beside the one with the fewest bytes."""
+    ours, *others = one["planners"]
+    others = [other for other in others if "us" in other]
+    if "us" not in ours or not others:
+        return "bytes cannot be compared"
+    fastest, least = min(others, key=lambda other: other["us"]), min(others, key=lambda other: other["bytes"])
+    return (f'bytes takes {ours["us"] / fastest["us"]:.2f} of the time of {fastest["planner"]}, and moves {ours["bytes"] / least["bytes"]:.3f} of the bytes of '
+            f'{least["planner"]} in {ours["us"] / least["us"]:.2f} of its time')
+
+
 def main():
     asked = arguments()
     report = {"device": None, "dtype": asked.dtype or "as the models say", "rounds": asked.rounds, "load": 0.0, "models": []}
@@ -82,6 +93,7 @@ def main():
             asked.out.write_text(json.dumps(report, indent=1) + "\n")  # what is known so far stays if this is stopped
             for planner in one["planners"]:
                 print(f'{one["name"]:<22} {planner["planner"]:<14}', planner.get("error") or "{kernels} kernels, {bytes} bytes, modelled {modelled_us:.0f} us, {us:.1f} us".format(**planner), flush=True)
+            print(f'{one["name"]:<22} {verdict(one)}', flush=True)
     sys.exit(any("error" in planner for model in report["models"] for planner in model["planners"]))
 
 
