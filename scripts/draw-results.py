@@ -142,7 +142,7 @@ def planners(rows):
 
 
 def planners_of_models(models):
-    lines = [[model["name"]] + [of_planner(one) for one in model["planners"]] + [of_planner(model["none"])] for model in models]
+    lines = [[model["name"]] + [one.get("error") or of_planner(one) for one in model["planners"]] + [of_planner(model["none"])] for model in models]
     return table(["model", *PLANNERS, "one kernel per node"], lines)
 
 
@@ -202,6 +202,9 @@ def main():
              "against": against(rows, opponents), "planners": planners(json.loads((RESULTS / "h200-planners.json").read_text())["rows"]),
              "software": software(rows_of("lavapipe-quick.json"), rows_of("swiftshader-quick.json")),
              "models": planners_of_models(json.loads((RESULTS / "lavapipe-planners-models.json").read_text())["models"])}
+    on_card = RESULTS / "h200-planners-models.json"
+    if on_card.exists():
+        parts["models_h200"] = planners_of_models(json.loads(on_card.read_text())["models"])
     wanted = {ROOT / name: filled(ROOT / name, parts) for name in ("README.md", "docs/performance.md")}
     wanted[ROOT / "docs/chain-h200.svg"] = chart(environment, [rows[name] for name in CHAINS])
     shown = {name for path in wanted for name in re.findall(r"<!-- results: (\w+) -->", wanted[path])}

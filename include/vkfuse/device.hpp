@@ -76,7 +76,8 @@ struct DeviceOptions {
   std::map<std::string, std::uint64_t> limits;
   StoreOptions store;
   /// Is told, one sentence at a time, what errors do not say. Called by any thread that uses the device, several at once
-  /// where kernels are compiled side by side; it must not call vkfuse. Empty: nobody is told.
+  /// where kernels are compiled side by side; it must not call vkfuse. What it throws is the error
+  /// of the call that it is told about. Empty: nobody is told.
   std::function<void(LogLevel level, std::string_view sentence)> log;
 };
 
@@ -104,6 +105,10 @@ class Buffer {
 /// An open device. Copies share it. Thread-safe.
 class Device {
  public:
+  // Copied where it could be moved, so that none is ever empty.
+  Device(const Device&) = default;
+  Device& operator=(const Device&) = default;
+
   /// Opens a device; an error says which devices there are when none matches, or that there is no
   /// Vulkan loader.
   static Result<Device> open(const DeviceOptions& options = {});

@@ -61,7 +61,7 @@ struct CompileOptions {
   std::vector<std::string> output_names;  ///< default "y", "y1", ...
   Tune tune = Tune::off;
   double tune_ms = 1000;  ///< what measuring may take, about, compilation of candidates included
-  std::function<void(const TuneProgress&)> on_tune;  ///< told after each kernel, in the background by another thread; must not call vkfuse
+  std::function<void(const TuneProgress&)> on_tune;  ///< told after each kernel, in the background by another thread; must not call vkfuse; what it throws ends the search
 };
 
 /// A dense tensor in host memory that somebody else owns; it must stay alive until the run returns.
@@ -101,7 +101,7 @@ using Symbols = std::map<std::string, std::int64_t, std::less<>>;
 struct Bindings {
   std::map<std::string, Buffer, std::less<>> inputs;
   std::map<std::string, Buffer, std::less<>> outputs;
-  Symbols symbols;
+  Symbols symbols;  ///< every one of the program, and no other
   /// Inputs that nobody needs after the run: their buffers, each bound to this input alone, may take results and
   /// intermediate values once the input has been read for the last time, and hold nothing in particular afterwards. Where
   /// one is donated, outputs may be left unbound: they take such a buffer if one fits, else a new one; Ticket::outputs() has
@@ -130,6 +130,10 @@ struct KernelTime {
 /// Work handed to the device.
 class Ticket {
  public:
+  // Copied where it could be moved, so that none is ever empty.
+  Ticket(const Ticket&) = default;
+  Ticket& operator=(const Ticket&) = default;
+
   /// Blocks until the work is done, or the device is lost.
   Result<void> wait() const;
   /// Whether it is done, without blocking.
@@ -166,6 +170,10 @@ enum class Stage : std::uint8_t { graph, plan, json, glsl, spirv, msl, hlsl, htm
 /// up to four at a time.
 class Executable {
  public:
+  // Copied where it could be moved, so that none is ever empty.
+  Executable(const Executable&) = default;
+  Executable& operator=(const Executable&) = default;
+
   /// Uploads, runs, downloads. Sizes that were not seen before only re-record. ErrorCode::out_of_memory, before anything is
   /// allocated, if the device's memory does not hold what memory() says.
   [[nodiscard]] Result<Outputs> run(const Inputs& inputs) const;

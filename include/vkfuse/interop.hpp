@@ -32,7 +32,7 @@ struct HostAllocator {
   /// `bytes` of memory type `type`, at a multiple of `alignment` in its VkDeviceMemory. `mapped`: the block must be
   /// mapped (the type is host-visible and coherent); else it may be, and copies are staged where it is not.
   std::function<HostMemory(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped)> allocate;
-  /// Takes a block back. No submission uses it any more.
+  /// Takes a block back. No submission uses it any more. Nobody is there to be told what it throws: that is lost.
   std::function<void(const HostMemory& block)> release;
 };
 
@@ -53,7 +53,7 @@ struct HostDevice {
   /// does without where they are not. Null: nothing is on.
   const void* create_info = nullptr;
   /// Called around each use of the queue (submissions, waits until it is idle). Both, or neither: then the host does not
-  /// use the queue while it calls vkfuse, and lets one thread at a time do so.
+  /// use the queue while it calls vkfuse, and lets one thread at a time do so. They must not throw.
   std::function<void()> lock_queue;
   std::function<void()> unlock_queue;
   HostAllocator allocator;  ///< empty: vkAllocateMemory

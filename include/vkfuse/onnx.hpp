@@ -74,6 +74,10 @@ Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions
 ///     if (program) Result<Outputs> boxes = program->run({{"image", HostView(pixels, {1, 3, 640, 640})}});
 class OnnxProgram {
  public:
+  // Copied where it could be moved, so that none is ever empty.
+  OnnxProgram(const OnnxProgram&) = default;
+  OnnxProgram& operator=(const OnnxProgram&) = default;
+
   /// Uploads, runs, downloads. Inputs with symbolic dimensions state their sizes. Errors: those of load_onnx and compile()
   /// for what could not be looked at before, and of Executable::run.
   [[nodiscard]] Result<vkfuse::Outputs> run(const Inputs& inputs) const;

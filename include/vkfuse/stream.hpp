@@ -48,6 +48,10 @@ struct StreamReport {
 /// when the last copy of the stream is gone, those that have no value can no longer get one.
 class Stream {
  public:
+  // Copied where it could be moved, so that none is ever empty.
+  Stream(const Stream&) = default;
+  Stream& operator=(const Stream&) = default;
+
   /// `options.name` names the programs; `options.output_names` is not looked at.
   explicit Stream(const Device& device, const CompileOptions& options = {});
 

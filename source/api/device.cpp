@@ -122,6 +122,7 @@ Result<Buffer> Device::allocate(std::uint64_t bytes) const {
 
 Result<Buffer> Device::allocate(DType dtype, std::span<const std::int64_t> sizes) const {
   return api::guarded([&]() -> Result<Buffer> {
+    VKF_CHECK_OK(check_dtype(dtype));
     const auto negative = std::find_if(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; });
     if (negative != sizes.end()) return invalid("A buffer is asked for a tensor with the size {}.", *negative);
     VKF_TRY(bytes, byte_count(dtype, sizes));

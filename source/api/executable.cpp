@@ -87,7 +87,10 @@ std::vector<KernelTime> public_times(const std::vector<runtime::StepTime>& steps
 }  // namespace
 
 Result<MemoryUse> Executable::memory(const Symbols& symbols) const {
-  return api::guarded([&]() -> Result<MemoryUse> { return state_->program->memory(symbols); });
+  return api::guarded([&]() -> Result<MemoryUse> {
+    VKF_CHECK_OK(state_->program->check_symbols(symbols));
+    return state_->program->memory(symbols);
+  });
 }
 
 void Executable::State::tune_later(const SymbolValues& symbols) {
@@ -120,9 +123,7 @@ Result<TuneProgress> tune_now(runtime::Program& program, const Symbols& symbols,
   for (const auto& entry : nominal) {
     if (values.count(entry.first) == 0) return invalid("The symbol '{}' has no size.", entry.first);
   }
-  for (const auto& entry : values) {
-    if (nominal.count(entry.first) == 0) return invalid("The program '{}' has no symbol '{}'.", program.plan().graph.name, entry.first);
-  }
+  VKF_CHECK_OK(program.check_symbols(values));
   return runtime::tune(program, values, options);
 }
 
@@ -281,6 +282,11 @@ std::string names_of(const List& list) {
 }
 
 Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
+  const int numerics = static_cast<int>(options.numerics);
+  if (numerics > static_cast<int>(Numerics::half_sums)) return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
+  const int tune = static_cast<int>(options.tune);
+  if (tune > static_cast<int>(Tune::background)) return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);
+  if (!(options.tune_ms >= 0)) return invalid("{} ms are no budget.", options.tune_ms);
   runtime::ProgramOptions made;
   for (const std::string& name : options.without) {
     const auto mechanism = partition::mechanism_named(name);

@@ -16,7 +16,13 @@ vulkan::Allocator to_allocator(const HostAllocator& host) {
     };
   }
   if (host.release) {
-    made.release = [release = host.release](const vulkan::LentMemory& block) { release({block.memory, block.offset, block.mapped}); };
+    // Called as buffers are destroyed, where nothing may be thrown.
+    made.release = [release = host.release](const vulkan::LentMemory& block) noexcept {
+      try {
+        release({block.memory, block.offset, block.mapped});
+      } catch (...) {
+      }
+    };
   }
   return made;
 }

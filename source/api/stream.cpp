@@ -5,6 +5,7 @@
 
 #include "api/stream_memory.hpp"
 #include "api/stream_plans.hpp"
+#include "ir/structured.hpp"
 
 namespace vkfuse {
 
@@ -22,6 +23,11 @@ struct Held {
   NodePtr node;
   int passed = 0;
 };
+
+Result<void> check_leaf(DType dtype, const Shape& shape) {
+  VKF_CHECK_OK(check_dtype(dtype));
+  return ir::check_dims("A tensor", shape);
+}
 
 std::string sentence(const Tensor::Node& node, const std::string& fate) {
   return fmt::format("{} = {}: {}\n", to_text(node.type), node.op->name, fate);
@@ -167,6 +173,7 @@ Stream::Stream(const Device& device, const CompileOptions& options) : state_(std
 Result<Tensor> Stream::tensor(DType dtype, std::vector<std::int64_t> sizes, std::span<const std::byte> bytes) const {
   return api::guarded([&]() -> Result<Tensor> {
     const Shape shape(sizes.begin(), sizes.end());
+    VKF_CHECK_OK(check_leaf(dtype, shape));
     // The rules of a literal: they are the same, and said there.
     ir::Graph scratch;
     auto copy = std::make_shared<std::vector<std::byte>>();
@@ -189,6 +196,7 @@ Result<Tensor> Stream::wrap(const Buffer& buffer, DType dtype, std::vector<std::
     if (buffer.state() == nullptr) return invalid("The buffer is empty: allocate one with Device::allocate.");
     if (buffer.state()->context != state_->memory->device().state()->context) return invalid("The buffer is of another device than the stream.");
     const Shape shape(sizes.begin(), sizes.end());
+    VKF_CHECK_OK(check_leaf(dtype, shape));
     VKF_TRY(bytes, byte_count(dtype, sizes));
     if (static_cast<std::uint64_t>(bytes) > buffer.size()) return invalid("A tensor of type {} takes {} bytes, but the buffer has {}.", to_text(TensorType{dtype, shape}), bytes, buffer.size());
     auto storage = std::make_shared<api::StreamStorage>();

@@ -125,6 +125,7 @@ class Submission {
   }
 
   Result<void> bind() {
+    VKF_CHECK_OK(program_->check_symbols(bindings_.symbols));
     // One by one only where there are more than the program has: those that it has are all looked up below.
     if (bindings_.inputs.size() > program_->inputs().size() || bindings_.outputs.size() > graph_.outputs().size() || !bindings_.donated.empty()) VKF_CHECK_OK(check_names());
     for (ir::NodeId id : program_->inputs()) VKF_CHECK_OK(bind_one("input", input_name(graph_, id), id, buffer_of(bindings_.inputs, input_name(graph_, id))));

@@ -73,6 +73,7 @@ Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorTy
   for (const Tensor& operand : operands) {
     if (!operand.valid()) return operand;
   }
+  if (auto known = check_dtype(type.dtype); !known) return Tensor::failed(std::move(known).error());
   auto node = std::make_shared<Tensor::Node>();
   node->op = &op;
   node->operands = std::move(operands);
@@ -127,10 +128,12 @@ Tensor Tensor::constant(DType dtype, Shape shape, std::span<const std::byte> byt
 }
 
 Tensor Tensor::scalar(DType dtype, double value) {
+  if (auto known = check_dtype(dtype); !known) return failed(std::move(known).error());
   return build_tensor(ops::row("constant"), {}, {dtype, {}}, ir::ConstantPayload{ir::encode_scalar(dtype, value)});
 }
 
 Tensor Tensor::scalar_int(DType dtype, std::int64_t value) {
+  if (auto known = check_dtype(dtype); !known) return failed(std::move(known).error());
   auto bytes = std::make_shared<std::vector<std::byte>>();
   ir::encode_int(dtype, value, *bytes);
   return build_tensor(ops::row("constant"), {}, {dtype, {}}, ir::ConstantPayload{std::move(bytes)});

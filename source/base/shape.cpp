@@ -29,6 +29,12 @@ std::string to_text(const Shape& shape) {
 
 std::string to_text(const TensorType& type) { return std::string(name_of(type.dtype)) + to_text(type.shape); }
 
+Result<void> check_dtype(DType dtype) {
+  const int number = static_cast<int>(dtype);
+  if (number >= kDTypeCount) return invalid("{} is not a dtype: they are numbered from 0 to {}.", number, kDTypeCount - 1);
+  return {};
+}
+
 std::optional<std::int64_t> checked_mul(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;

@@ -28,6 +28,9 @@ struct TensorType {
 /// "f32[n, 4096]".
 std::string to_text(const TensorType& type);
 
+/// Fails on a number that is no dtype, as a caller may cast it from anything.
+Result<void> check_dtype(DType dtype);
+
 /// a * b and a + b, or nothing when the result does not fit 64 bits.
 std::optional<std::int64_t> checked_mul(std::int64_t a, std::int64_t b);
 std::optional<std::int64_t> checked_add(std::int64_t a, std::int64_t b);

@@ -31,10 +31,28 @@ NodeId Graph::append(Node node) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
+namespace {
+
+/// Sizes and steps between them stay far from the end of 64 bits, so that the planner may choose a few that keep the facts.
+Result<void> check_symbol(std::string_view what, const Dim& dim) {
+  constexpr std::int64_t kLargestMin = std::int64_t{1} << 62;
+  constexpr std::int64_t kLargestMultiple = std::int64_t{1} << 30;
+  if (dim.name().empty()) return invalid("{} has a symbolic dimension with an empty name.", what);
+  const DimFacts facts = dim.facts();
+  const bool in_range = facts.min >= 0 && facts.min <= kLargestMin && facts.multiple_of >= 1 && facts.multiple_of <= kLargestMultiple;
+  if (in_range && facts.max >= facts.min && facts.max / facts.multiple_of * facts.multiple_of >= facts.min) return {};
+  return invalid("{} has a dimension '{}' with impossible facts: min {}, max {}, multiple of {}.", what, dim.name(), facts.min, facts.max, facts.multiple_of);
+}
+
+}  // namespace
+
 Result<void> check_dims(std::string_view what, const Shape& shape) {
   Sizes fixed;
   for (const Dim& dim : shape) {
-    if (dim.is_symbol()) continue;
+    if (dim.is_symbol()) {
+      VKF_CHECK_OK(check_symbol(what, dim));
+      continue;
+    }
     if (dim.size() < 0) return invalid("{} has a negative dimension {} in its shape {}.", what, dim.size(), to_text(shape));
     fixed.push_back(dim.size());
   }

@@ -53,7 +53,7 @@ std::uint64_t value_of(const Caps& caps, const Limit& limit) {
 }
 
 bool is_rung(const std::string& name) {
-  for (int i = 0; i < kRungCount; ++i) {
+  for (int i = 1; i < kRungCount; ++i) {  // nothing does without T0
     if (name == name_of(static_cast<Rung>(i))) return true;
   }
   return false;

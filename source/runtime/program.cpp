@@ -121,6 +121,11 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   VKF_TRY(plan, options.plan.empty() ? kept_or_made(context, std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
   plan_ = std::move(plan);
   inputs_ = inputs_as_written(graph, plan_.graph);
+  for (const ir::Node& node : graph.nodes()) {
+    for (const Dim& dim : node.type.shape) {
+      if (dim.is_symbol()) symbols_.insert(dim.name());
+    }
+  }
   note_constants(plan_);
   codegen::EmitOptions emitting;
   emitting.numerics = options.numerics;
@@ -345,6 +350,13 @@ Result<SymbolValues> Program::symbols_for(const std::map<std::string, std::vecto
     }
   }
   return symbols;
+}
+
+Result<void> Program::check_symbols(const SymbolValues& symbols) const {
+  for (const auto& symbol : symbols) {
+    if (symbols_.count(symbol.first) == 0) return invalid("The program '{}' has no symbol '{}'.", plan_.graph.name, symbol.first);
+  }
+  return {};
 }
 
 Result<std::int64_t> Program::bytes_of(ir::NodeId value, const SymbolValues& symbols) const {

@@ -121,6 +121,9 @@ class Program {
   /// Checks sizes of inputs against the graph and each other.
   Result<SymbolValues> symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const;
 
+  /// Fails on a symbol that the program has not, as it was written down: the passes may have left nothing of one that it has.
+  [[nodiscard]] Result<void> check_symbols(const SymbolValues& symbols) const;
+
   /// Bytes of each named input and output at these sizes.
   Result<std::int64_t> bytes_of(ir::NodeId value, const SymbolValues& symbols) const;
 
@@ -191,6 +194,7 @@ class Program {
   plan::Plan plan_;
   std::unique_ptr<Forms> forms_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;
+  std::set<std::string, std::less<>> symbols_;  ///< of the graph as it was written down
   mutable std::mutex mutex_;
   std::map<ir::NodeId, ir::Bytes> constants_read_;  ///< by some step of some plan
   std::vector<std::shared_ptr<Planned>> others_;    ///< plans for sizes at which the first one is impossible

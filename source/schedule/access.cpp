@@ -392,6 +392,10 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
     if (value.kind == Value::Kind::load) VKF_CHECK_OK(fits(value.node, std::min(index::saturating_add(index::interval_of(value.offset).high, 1), value.buffer_elements)));  // beyond is behind a guard
   }
   for (const segment::Store& store : loops.stores) VKF_CHECK_OK(fits(store.node, index::saturating_add(index::interval_of(store.offset).high, 1)));
+  const std::uint32_t largest = std::min(target.caps.max_invocations, target.caps.max_workgroup_x);
+  if (schedule.workgroup > static_cast<std::int64_t>(largest)) {
+    return unsupported("The segment needs workgroups of {} invocations, and this device has {} (max_invocations, max_workgroup_x).", schedule.workgroup, largest);
+  }
   const std::int64_t groups_limit = static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
   if (schedule.workgroups > groups_limit) {
     return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups, groups_limit);

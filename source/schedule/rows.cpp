@@ -208,6 +208,8 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   }
   if (!(scans && schedule.vector_rows)) lanes = std::min(tuning.column_lanes.value_or(lanes), limit);
   schedule.column_lanes = lanes;
+  // Strips that are forced, and devices of few invocations, leave room for fewer rows.
+  while (schedule.vector_rows && schedule.row_lanes > 1 && schedule.row_lanes * lanes > limit) schedule.row_lanes /= 2;
   if (!schedule.vector_rows) {
     const int wanted = std::min(tuning.workgroup.value_or(cpu ? 64 : 128), limit);
     schedule.row_lanes = static_cast<int>(std::min<std::int64_t>(std::max(1, wanted / lanes), power_of_two_at_least(schedule.row_items)));

@@ -1,6 +1,12 @@
 // What the API refuses: each is one full sentence that names the value.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+#include <thread>
+
 #include "support/device.hpp"
 #include "vkfuse/vkfuse.hpp"
 
@@ -108,6 +114,136 @@ TEST(SubmitErrors, BuffersByNameAndSize) {
   EXPECT_TRUE(program.submit(bindings).ok());
   bindings.symbols.clear();
   expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "The symbolic dimension 'n' has no value");
+}
+
+TEST(SubmitErrors, SymbolsByName) {
+  const Executable program = doubling({Dim::any("n")});
+  const std::string sentence = "The program 'graph' has no symbol 'm'.";
+  Bindings bindings;
+  bindings.symbols = {{"n", 4}, {"m", 3}};
+  bindings.inputs["x"] = must(device().allocate(16));
+  bindings.outputs["y"] = must(device().allocate(16));
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, sentence);
+  expect_part(refused(program.profile(bindings)), ErrorCode::invalid_argument, sentence);
+  expect_part(refused(program.memory(bindings.symbols)), ErrorCode::invalid_argument, sentence);
+  expect_part(refused(program.tune(1, bindings.symbols)), ErrorCode::invalid_argument, sentence);
+  expect_part(refused(doubling().memory({{"m", 3}})), ErrorCode::invalid_argument, sentence);
+  bindings.symbols = {{"m", 4}};  // as many as it has
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, sentence);
+  // The passes leave nothing of this one; it is of the program all the same.
+  const Executable without = must(compile(device(), {Tensor::input("x", DType::f32, {4}) + Tensor::input("w", DType::f32, {Dim::any("k"), 4}).sum({0}) * 0.0}));
+  EXPECT_TRUE(without.memory({{"k", 3}}).ok());
+  bindings.symbols = {{"n", 4}};
+  EXPECT_TRUE(program.submit(bindings).ok());
+}
+
+// Handles that were moved from are handles: what they were is what they are.
+TEST(HandleErrors, WhatWasMovedFromIsUsable) {
+  Executable program = doubling();
+  const Executable moved = std::move(program);
+  EXPECT_TRUE(program.run({{"x", std::vector<float>(4)}}).ok());  // NOLINT(bugprone-use-after-move): that is the point
+  Device first = device();
+  const Device second = std::move(first);
+  EXPECT_EQ(first.description().name, second.description().name);  // NOLINT(bugprone-use-after-move)
+  Stream stream(device());
+  const Stream other = std::move(stream);
+  EXPECT_EQ(stream.report().evaluations, 0U);  // NOLINT(bugprone-use-after-move)
+  Bindings bindings;
+  bindings.inputs["x"] = must(device().allocate(16));
+  bindings.outputs["y"] = must(device().allocate(16));
+  Ticket ticket = must(moved.submit(bindings));
+  const Ticket kept = std::move(ticket);
+  EXPECT_TRUE(ticket.wait().ok() && kept.wait().ok());  // NOLINT(bugprone-use-after-move)
+}
+
+TEST(TensorErrors, DTypesThatThereAreNone) {
+  const auto wrong = static_cast<DType>(77);
+  const std::string sentence = "77 is not a dtype: they are numbered from 0 to 12.";
+  const Tensor x = Tensor::input("x", DType::f32, {4, 6});
+  const Tensor q = Tensor::input("q", DType::f32, {1, 1, 4, 8});
+  AttentionOptions attending;
+  attending.softmax_dtype = wrong;
+  const std::vector<std::byte> bytes(12);
+  for (const Tensor& tensor : {Tensor::input("x", wrong, {3}), Tensor::constant(wrong, {3}, bytes), Tensor::scalar(wrong, 1), Tensor::scalar_int(wrong, 1), Tensor::iota(wrong, {3}, 0),
+                               x.cast(wrong), x.bitcast(wrong), custom(CustomOp{.name = "a", .glsl = "x0", .dtype = wrong}, {x}), attention(q, q, q, attending)}) {
+    ASSERT_FALSE(tensor.valid());
+    expect_part(tensor.error(), ErrorCode::invalid_argument, sentence);
+  }
+  const std::int64_t sizes[] = {3};
+  expect_part(refused(device().allocate(wrong, sizes)), ErrorCode::invalid_argument, sentence);
+  const Stream stream(device());
+  expect_part(refused(stream.tensor(wrong, {3}, bytes)), ErrorCode::invalid_argument, sentence);
+  expect_part(refused(stream.wrap(must(device().allocate(12)), wrong, {3})), ErrorCode::invalid_argument, sentence);
+}
+
+TEST(TensorErrors, SizesOfStreamsAreNotNegative) {
+  const Stream stream(device());
+  const std::vector<float> four(4);
+  expect_part(refused(stream.tensor(DType::f32, {-2, -2}, four)), ErrorCode::invalid_argument, "has a negative dimension -2 in its shape [-2, -2]");
+  expect_part(refused(stream.wrap(must(device().allocate(16)), DType::f32, {-2, -2})), ErrorCode::invalid_argument, "has a negative dimension -2");
+}
+
+TEST(TensorErrors, FactsThatNoSizeKeeps) {
+  const auto refusal = [](const std::string& name, DimFacts facts) {
+    const Tensor tensor = Tensor::input("x", DType::f32, {Dim::any(name, facts)});
+    EXPECT_FALSE(tensor.valid());
+    return tensor.valid() ? std::string() : tensor.error().message;
+  };
+  EXPECT_EQ(refusal("n", {0, 3, 0}), "Input 'x' has a dimension 'n' with impossible facts: min 0, max 3, multiple of 0.");
+  EXPECT_EQ(refusal("n", {0, 3, -2}), "Input 'x' has a dimension 'n' with impossible facts: min 0, max 3, multiple of -2.");
+  EXPECT_EQ(refusal("n", {-7, 3, 1}), "Input 'x' has a dimension 'n' with impossible facts: min -7, max 3, multiple of 1.");
+  EXPECT_EQ(refusal("n", {5, 3, 1}), "Input 'x' has a dimension 'n' with impossible facts: min 5, max 3, multiple of 1.");
+  EXPECT_EQ(refusal("", {}), "Input 'x' has a symbolic dimension with an empty name.");
+  // One that is large leaves one size, or none.
+  for (const DimFacts facts : {DimFacts{0, INT64_MAX, INT64_MAX}, DimFacts{1, INT64_MAX, std::int64_t{1} << 62}, DimFacts{INT64_MAX, INT64_MAX, 2}}) {
+    refused(compile(device(), {Tensor::input("x", DType::f32, {Dim::any("n", facts)}) * 2.0}));
+  }
+}
+
+TEST(CompileErrors, OptionsThatThereAreNone) {
+  const Tensor y = Tensor::input("x", DType::f32, {4}) * 2.0;
+  CompileOptions options;
+  options.numerics = static_cast<Numerics>(99);
+  expect_part(refused(compile(device(), {y}, options)), ErrorCode::invalid_argument, "99 is not a kind of numerics");
+  options = {};
+  options.tune = static_cast<Tune>(99);
+  expect_part(refused(compile(device(), {y}, options)), ErrorCode::invalid_argument, "99 is not a way to tune");
+  for (const double budget : {std::nan(""), -1.0}) {
+    options = {};
+    options.tune_ms = budget;
+    expect_part(refused(compile(device(), {y}, options)), ErrorCode::invalid_argument, "ms are no budget");
+  }
+  DeviceOptions opening;
+  opening.disable = {"T0"};
+  expect_part(refused(Device::open(opening)), ErrorCode::invalid_argument, "'T0' is neither a rung (T1 to T5)");
+}
+
+// What a function of the caller throws, whatever it is, is the error of the call that it ended.
+TEST(CallbackErrors, AnythingMayBeThrown) {
+  for (const bool standard : {true, false}) {
+    DeviceOptions opening;
+    opening.log = [standard](LogLevel level, std::string_view) {
+      if (level != LogLevel::debug) return;
+      if (standard) throw std::runtime_error("mine");
+      throw 5;  // NOLINT: that is the point
+    };
+    const Device open = must(Device::open(opening));
+    const auto compiled = compile(open, {Tensor::input("x", DType::f32, {4}) * 2.0});
+    ASSERT_FALSE(compiled.ok());
+    EXPECT_NE(compiled.error().message.find("thrown"), std::string::npos) << compiled.error().text();
+  }
+  CompileOptions options;
+  options.tune = Tune::background;
+  options.tune_ms = 50;
+  std::atomic<int> told = 0;
+  options.on_tune = [&](const TuneProgress&) {
+    ++told;
+    throw 5;  // NOLINT
+  };
+  const Executable program = must(compile(device(), {Tensor::input("x", DType::f32, {4}) * 2.0}, options));
+  EXPECT_TRUE(program.run({{"x", std::vector<float>(4)}}).ok());
+  for (int i = 0; i < 2000 && told == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(program.run({{"x", std::vector<float>(4)}}).ok());
 }
 
 TEST(BufferErrors, WindowsStayInside) {

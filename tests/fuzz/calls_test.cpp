@@ -155,7 +155,7 @@ class Caller {
     switch (random_.below(20)) {
       case 0: bindings.inputs.erase("w"), wrong = ", no w"; break;
       case 1: bindings.symbols.clear(), wrong = ", no n"; break;
-      case 2: bindings.symbols["m"] = 4; break;  // the passes may have left nothing of a symbol
+      case 2: bindings.symbols["m"] = 4, wrong = ", a symbol m"; break;
       case 3: bindings.symbols["n"] = -1, wrong = ", n = -1"; break;
       case 4: bindings.outputs["z"] = held_[y].buffer, wrong = ", a result z"; break;
       case 5: bindings.donated = {"nobody"}, wrong = ", nobody donated"; break;

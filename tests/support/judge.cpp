@@ -124,16 +124,30 @@ segment::Proof proof_so_far() {
   return proof;
 }
 
-NamedBytes judge(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) try {
+namespace {
+
+using Check = Verdict (*)(const ir::Graph& graph, const Data& data, const NamedBytes& outputs);
+
+NamedBytes judge_by(Check check, const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) try {
   GuardedRun run = run_guarded(program, graph, data);
   EXPECT_EQ(run.broken, "") << what << "\n" << ir::print(graph);
-  const Verdict verdict = check_outputs(graph, data, run.outputs);
+  const Verdict verdict = check(graph, data, run.outputs);
   EXPECT_EQ(verdict.wrong, "") << what << "\n" << ir::print(graph);
   EXPECT_LE(verdict.undecided * 20, verdict.elements) << what << "\n" << ir::print(graph);
   return std::move(run.outputs);
 } catch (const std::exception& error) {
   ADD_FAILURE() << what << ": " << error.what() << "\n" << ir::print(graph);
   return {};
+}
+
+}  // namespace
+
+NamedBytes judge(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) {
+  return judge_by(check_outputs, program, graph, data, what);
+}
+
+NamedBytes judge_rows(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) {
+  return judge_by(check_rows, program, graph, data, what);
 }
 
 }  // namespace vkfuse::test

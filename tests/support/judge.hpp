@@ -49,4 +49,7 @@ void count_proof(const segment::Proof& more);
 /// element outside its bound, too many undecided ones.
 NamedBytes judge(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what);
 
+/// The same, compared with the reference by `check_rows`.
+NamedBytes judge_rows(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what);
+
 }  // namespace vkfuse::test

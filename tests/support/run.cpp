@@ -1,7 +1,10 @@
 #include "support/run.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <numeric>
 #include <set>
+#include <thread>
 
 #include "api/states.hpp"
 #include "support/device.hpp"
@@ -148,10 +151,36 @@ GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const 
   return run;
 }
 
-std::map<std::string, reference::Column> expected(const ir::Graph& graph, const Data& data) {
+namespace {
+
+void add(Verdict& verdict, const ir::Graph& graph, const ir::Output& output, const reference::Comparison& found) {
+  verdict.elements += found.elements;
+  verdict.undecided += found.undecided;
+  verdict.ratios.add(found.ratios);
+  verdict.max_ratio = std::max(verdict.max_ratio, found.max_ratio);
+  if (found.wrong != 0 && verdict.wrong.empty()) {
+    verdict.wrong = fmt::format("Output '{}' of type {}: {} ({} of {} elements are wrong.)", output.name, to_text(graph.node(output.value).type),
+                                found.first_wrong, found.wrong, found.elements);
+  }
+}
+
+/// One sentence where an output has another number of bytes than its type; else empty.
+std::string wrong_size(const ir::Graph& graph, const Data& data, const ir::Output& output, std::span<const std::byte> got) {
+  const std::size_t bytes = bytes_of(graph, output.value, data.symbols);
+  return got.size() == bytes ? "" : fmt::format("Output '{}' has {} bytes instead of {}.", output.name, got.size(), bytes);
+}
+
+reference::Feeds feeds_of(const Data& data) {
   reference::Feeds feeds;
   feeds.symbols = data.symbols;
   for (const auto& input : data.inputs) feeds.inputs[input.first] = input.second;
+  return feeds;
+}
+
+}  // namespace
+
+std::map<std::string, reference::Column> expected(const ir::Graph& graph, const Data& data) {
+  const reference::Feeds feeds = feeds_of(data);
   std::map<std::string, reference::Column> columns;
   for (const ir::Output& output : graph.outputs()) columns[output.name] = must(reference::evaluate(graph, output.value, feeds));
   return columns;
@@ -161,22 +190,39 @@ Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes
   const std::map<std::string, reference::Column> columns = expected(graph, data);
   Verdict verdict;
   for (const ir::Output& output : graph.outputs()) {
+    const std::vector<std::byte>& got = outputs.at(output.name);
+    verdict.wrong = wrong_size(graph, data, output, got);
+    if (!verdict.wrong.empty()) return verdict;
+    add(verdict, graph, output, reference::compare(graph.node(output.value).type.dtype, got, columns.at(output.name)));
+  }
+  return verdict;
+}
+
+Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& outputs) {
+  const reference::Feeds feeds = feeds_of(data);
+  Verdict verdict;
+  for (const ir::Output& output : graph.outputs()) {
     const TensorType& type = graph.node(output.value).type;
     const std::vector<std::byte>& got = outputs.at(output.name);
-    const std::size_t bytes = bytes_of(graph, output.value, data.symbols);
-    if (got.size() != bytes) {
-      verdict.wrong = fmt::format("Output '{}' has {} bytes instead of {}.", output.name, got.size(), bytes);
-      return verdict;
-    }
-    const reference::Comparison found = reference::compare(type.dtype, got, columns.at(output.name));
-    verdict.elements += found.elements;
-    verdict.undecided += found.undecided;
-    verdict.ratios.add(found.ratios);
-    verdict.max_ratio = std::max(verdict.max_ratio, found.max_ratio);
-    if (found.wrong != 0 && verdict.wrong.empty()) {
-      verdict.wrong = fmt::format("Output '{}' of type {}: {} ({} of {} elements are wrong.)", output.name, to_text(type),
-                                  found.first_wrong, found.wrong, found.elements);
-    }
+    verdict.wrong = wrong_size(graph, data, output, got);
+    if (!verdict.wrong.empty()) return verdict;
+    const Sizes sizes = must(resolve(type.shape, data.symbols));
+    const std::int64_t rows = sizes.at(0);
+    const std::int64_t width = rows == 0 ? 0 : must(element_count(sizes)) / rows;
+    std::vector<Result<reference::Comparison>> found(static_cast<std::size_t>(rows), reference::Comparison{});
+    std::atomic<std::int64_t> next = 0;
+    const auto work = [&] {
+      for (std::int64_t row = next++; row < rows; row = next++) {
+        std::vector<std::int64_t> elements(static_cast<std::size_t>(width));
+        std::iota(elements.begin(), elements.end(), row * width);
+        auto column = reference::evaluate_at(graph, output.value, elements, feeds);
+        found[static_cast<std::size_t>(row)] = column ? Result(reference::compare(type.dtype, got, *column, elements)) : std::move(column).error();
+      }
+    };
+    std::vector<std::thread> workers;
+    for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) workers.emplace_back(work);
+    for (std::thread& worker : workers) worker.join();
+    for (Result<reference::Comparison>& row : found) add(verdict, graph, output, must(std::move(row)));
   }
   return verdict;
 }

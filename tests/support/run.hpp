@@ -52,6 +52,10 @@ struct Verdict {
 
 Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes& outputs);
 
+/// The same on all cores, a row along the first axis at a time. Rows that need each other's values compute them again: for graphs
+/// where they do not.
+Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& outputs);
+
 /// Reference values of every output, by output name.
 std::map<std::string, reference::Column> expected(const ir::Graph& graph, const Data& data);
 

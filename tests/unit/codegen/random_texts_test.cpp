@@ -28,6 +28,12 @@ Target large_gpu() {
   return target;
 }
 
+/// Fewer than a template would have rows side by side.
+Target with_few_invocations(Target target) {
+  target.caps.max_invocations = target.caps.max_workgroup_x = 4;
+  return target;
+}
+
 const std::vector<Fabricated>& devices() {
   static const std::vector<Fabricated> all = {
       {"large GPU", large_gpu()},
@@ -35,6 +41,7 @@ const std::vector<Fabricated>& devices() {
       {"GPU with matrix units", discrete_gpu_with_matrices(), false},
       {"CPU", cpu_driver()},
       {"minimum", minimum_device()},
+      {"CPU of few invocations", with_few_invocations(cpu_driver())},
   };
   return all;
 }
@@ -59,10 +66,12 @@ Result<std::pair<plan::Plan, std::vector<plan::Scheduled>>> scheduled(const Case
 Result<int> write_all(const Case& one, const Fabricated& on, const schedule::Tuning& tuning) {
   VKF_TRY(plan, scheduled(one, on.target, tuning));
   int kernels = 0;
+  const std::uint32_t largest = std::min(on.target.caps.max_invocations, on.target.caps.max_workgroup_x);
   for (std::size_t i = 0; i < plan.second.size(); ++i) {
     VKF_TRY(texts, runtime::write_kernels(plan.first, i, plan.second[i], {}));
     for (const codegen::Kernel& kernel : texts) {
       ++kernels;
+      if (static_cast<std::uint32_t>(kernel.workgroup) > largest) return invalid("A kernel has workgroups of {} invocations, and the device has {}.", kernel.workgroup, largest);
       if (!on.compiles) continue;
       VKF_TRY(module, spirv::compile_glsl(kernel.glsl, "kernel"));
       static_cast<void>(module);
