@@ -188,6 +188,12 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
       all += fmt::format("  writes: {} : {}, {}, {} bytes per store\n", label(plan, stored), vkfuse::to_text(plan.graph.node(stored).type), name_of(store.kind),
                          store.vector_bytes);
     }
+    if (schedule.packed) {
+      const schedule::PackedTile& packed = *schedule.packed;
+      all += fmt::format("  launch: {} workgroups of {}, {} rows each, {} at a time; {} subgroups share the\n          columns, in products of {} x {} x {}\n", schedule.workgroups, schedule.workgroup,
+                         packed.rows(), packed.unit.m, packed.subgroups, packed.unit.m, packed.unit.n, packed.unit.k);
+      continue;
+    }
     if (schedule.kind == schedule::Template::rows) {
       all += fmt::format("  launch: {} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}\n", schedule.workgroups, schedule.column_lanes,
                          schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together), schedule.passes, schedule.passes == 1 ? "" : "es",
