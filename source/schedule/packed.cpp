@@ -19,10 +19,10 @@ constexpr int kMostTiles = 16;
 constexpr int kLanesAtOnce = 512;  // of a processor: they have some 110 registers
 
 // On an H200 (bench/results/h200-packed-rows.txt).
-constexpr double kShareOfCopy = 0.82;       // where eight subgroups take a kilobyte of a row side by side
-constexpr double kShareOfCopyNarrow = 0.55;  // where they take half of that
-constexpr double kBytesPerUs = 2300;        // of a subgroup that waits for memory
-constexpr double kFirstUs = 3;              // until a workgroup has the vector where it wants it
+constexpr double kShareOfCopy = 0.82;  // a kilobyte of every row side by side
+constexpr double kBytesPerUs = 2300;   // of a subgroup that waits for memory
+constexpr double kFirstUs = 3;         // until a workgroup has the vector where it wants it
+constexpr int kSubgroups = 8;          // half as many take half as much of a row side by side, and 1.3 to 1.6 times as long
 
 /// Some bits of a byte as a number: ((byte >> shift) & mask ^ flip) + offset.
 struct Bits {
@@ -173,35 +173,30 @@ std::optional<Schedule> best_packed(const ir::Graph& graph, const Loops& counted
   const CostModel costs = costs_of(target);
   std::optional<PackedTile> best;
   double least = 0;
-  for (const int subgroups : {8, 4, 2}) {
-    for (int count = 1; count <= kMostTiles; ++count) {
-      PackedTile tile = *posed;
-      tile.subgroups = subgroups;
-      tile.tiles = count;
-      tile.strip = lanes >= 8 ? 8 : 4;
-      while (tile.strip > fragment / kColumnsOfItem && columns % tile.strip_columns() != 0) tile.strip /= 2;
-      const int workgroup = subgroups * lanes;
-      if (columns % tile.strip_columns() != 0 || tile.strip_columns() % fragment != 0 || lanes % tile.strip != 0 || static_cast<int>(tile.unit.m) % (lanes / tile.strip) != 0 ||
-          columns / tile.strip_columns() < subgroups || tile.rows() > workgroup || workgroup > static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x))) {
-        continue;
-      }
-      tile.scale_columns = tile.strip_columns();
-      while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
-      if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0) continue;
-      if (shared_bytes(tile, columns) > target.caps.shared_memory_bytes) continue;
-      const double workgroups = std::ceil(tiles / count);
-      const double slots = kProcessors * std::max(1, kLanesAtOnce / workgroup);
-      const double tile_bytes = static_cast<double>(rows.bytes_read) / tiles;
-      const double share = subgroups >= 8 ? kShareOfCopy : kShareOfCopyNarrow;
-      double us = costs.launch_us;
-      for (double left = workgroups; left > 0; left -= slots) {
-        const double now = std::min(left, slots);
-        us += kFirstUs + count * std::max(now * tile_bytes / (share * costs.copy_gb_per_s * 1e3), tile_bytes / (subgroups * kBytesPerUs));
-      }
-      if (best && us >= least) continue;
-      best = tile;
-      least = us;
+  for (int count = 1; count <= kMostTiles; ++count) {
+    PackedTile tile = *posed;
+    tile.subgroups = kSubgroups;
+    tile.tiles = count;
+    tile.strip = lanes >= 8 ? 8 : 4;
+    while (tile.strip > fragment / kColumnsOfItem && columns % tile.strip_columns() != 0) tile.strip /= 2;
+    const int workgroup = tile.subgroups * lanes;
+    if (columns % tile.strip_columns() != 0 || tile.strip_columns() % fragment != 0 || lanes % tile.strip != 0 || static_cast<int>(tile.unit.m) % (lanes / tile.strip) != 0 ||
+        columns / tile.strip_columns() < tile.subgroups || tile.rows() > workgroup || workgroup > static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x))) {
+      continue;
     }
+    tile.scale_columns = tile.strip_columns();
+    while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
+    if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0) continue;
+    if (shared_bytes(tile, columns) > target.caps.shared_memory_bytes) continue;
+    const double slots = kProcessors * std::max(1, kLanesAtOnce / workgroup);
+    const double tile_bytes = static_cast<double>(rows.bytes_read) / tiles;
+    double us = costs.launch_us;
+    for (double left = std::ceil(tiles / count); left > 0; left -= slots) {
+      us += kFirstUs + count * std::max(std::min(left, slots) * tile_bytes / (kShareOfCopy * costs.copy_gb_per_s * 1e3), tile_bytes / (tile.subgroups * kBytesPerUs));
+    }
+    if (best && us >= least) continue;
+    best = tile;
+    least = us;
   }
   if (!best || (!tuning.matrix_units.value_or(false) && least >= rows.modelled_us)) return std::nullopt;
   Schedule schedule = rows;
