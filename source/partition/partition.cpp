@@ -56,6 +56,12 @@ std::optional<Mechanism> mechanism_named(std::string_view name) { return named(k
 std::optional<Policy> policy_named(std::string_view name) { return named(kPolicies, name); }
 
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options) {
+  Prices prices;
+  VKF_TRY(priced, partition(graph, target, options, prices));
+  return std::move(priced.partition);
+}
+
+Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices) {
   SymbolValues sizes = options.sizes;
   sizes.merge(schedule::nominal_symbols(graph));
   std::vector<bool> kept(graph.size(), false);
@@ -63,7 +69,7 @@ Result<Partition> partition(const ir::Graph& graph, const Target& target, const 
   std::optional<Search> begun;
   for (;;) {
     facts.emplace(graph, sizes, kept);
-    begun.emplace(*facts, target, options);
+    begun.emplace(*facts, target, options, prices);
     auto started = begun->start();
     if (started) break;
     const auto view = begun->view_to_keep();

@@ -71,10 +71,20 @@ std::string with_numbers(const std::string& text, const std::function<NodeId(Nod
 
 }  // namespace
 
-Pricer::Pricer(const Facts& facts, const Target& target, bool memo)
-    : facts_(facts), target_(target), roomy_(with_large_buffers(target)), memo_(memo), apart_(sizes_apart(facts.graph)), stored_(facts.graph.size(), false) {
+Prices::Prices() : known_(std::make_unique<Known>()) {}
+Prices::~Prices() = default;
+
+Pricer::Pricer(const Facts& facts, const Target& target, bool memo, Prices& prices)
+    : facts_(facts),
+      target_(target),
+      roomy_(with_large_buffers(target)),
+      memo_(memo),
+      apart_(sizes_apart(facts.graph)),
+      stored_(facts.graph.size(), false),
+      prices_(prices.known()),
+      search_(++prices_.searches) {
   constexpr std::int64_t kUnknown = std::int64_t{1} << 50;
-  std::map<std::string, std::uint32_t> numbers;
+  std::map<std::string, std::uint32_t>& numbers = prices_.numbers;
   const auto number = [&](std::string text) { return numbers.emplace(std::move(text), static_cast<std::uint32_t>(numbers.size())).first->second; };
   for (NodeId id = 0; id < facts.graph.size(); ++id) {
     const bool literal = segment::is_literal(facts.graph, id);
@@ -87,7 +97,7 @@ Pricer::Pricer(const Facts& facts, const Target& target, bool memo)
   }
 }
 
-std::size_t Pricer::Hash::operator()(const Key& key) const {
+std::size_t Prices::Known::Hash::operator()(const Key& key) const {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
   for (std::uint32_t word : key) hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL, hash ^= hash >> 29;
   return static_cast<std::size_t>(hash);
@@ -187,8 +197,10 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
   for (NodeId id : members) stored_[id] = false;
   if (members.size() == 1 && facts_.is_alias[members[0]]) return price;
 
-  const auto known = key ? known_.find(*key) : known_.end();
-  if (known != known_.end()) {
+  const auto known = key ? prices_.outcomes.find(*key) : prices_.outcomes.end();
+  if (known != prices_.outcomes.end()) {
+    if (known->second.search != search_) ++priced_;
+    known->second.search = search_;
     if (known->second.error) {
       Error error = *known->second.error;
       error.message = with_numbers(error.message, [&](NodeId place) { return nodes[place]; });
@@ -200,6 +212,7 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
   }
   ++priced_;
   Outcome outcome = outcome_of(price.segment);
+  outcome.search = search_;
   price.bytes = outcome.bytes;
   price.microseconds = outcome.microseconds;
   const std::optional<Error> error = outcome.error;
@@ -208,9 +221,9 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
       outcome.error->message = with_numbers(outcome.error->message, [&](NodeId id) { return static_cast<NodeId>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin()); });
       // A sentence about a node that is not of the kernel is no sentence about another one.
       const bool apart = outcome.error->message.find(fmt::format("%{}", nodes.size())) != std::string::npos;
-      if (!apart) known_.emplace(*std::move(key), std::move(outcome));
+      if (!apart) prices_.outcomes.emplace(*std::move(key), std::move(outcome));
     } else {
-      known_.emplace(*std::move(key), std::move(outcome));
+      prices_.outcomes.emplace(*std::move(key), std::move(outcome));
     }
   }
   if (error) return *error;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <unordered_map>
 
 #include "partition/facts.hpp"
+#include "partition/prices.hpp"
 
 namespace vkfuse::partition {
 
@@ -14,9 +16,25 @@ struct Price {
   double microseconds = 0;  ///< modelled
 };
 
+struct Prices::Known {
+  using Key = std::vector<std::uint32_t>;
+  struct Hash {
+    std::size_t operator()(const Key& key) const;
+  };
+  struct Outcome {
+    std::optional<Error> error;  ///< nodes in its text are counted as in the key
+    std::int64_t bytes = 0;
+    double microseconds = 0;
+    int search = 0;  ///< the last one that asked
+  };
+  std::map<std::string, std::uint32_t> numbers;  ///< of texts: what nodes compute, and what kernels read
+  std::unordered_map<Key, Outcome, Hash> outcomes;
+  int searches = 0;
+};
+
 class Pricer {
  public:
-  Pricer(const Facts& facts, const Target& target, bool memo);
+  Pricer(const Facts& facts, const Target& target, bool memo, Prices& prices);
 
   /// The kernel of these members, which are sorted, and what of it is stored.
   Result<Price> operator()(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
@@ -27,7 +45,7 @@ class Pricer {
   /// Of a whole value.
   [[nodiscard]] std::int64_t bytes_of(ir::NodeId id) const { return bytes_[id]; }
 
-  /// Kernels priced so far that were not known.
+  /// Kernels priced so far that this search has not asked for before: searches end where there are too many, whatever others have asked.
   [[nodiscard]] int priced() const { return priced_; }
 
   /// Whether what a kernel reads and stores fits the buffers of the device. Prices do not ask: a value that no buffer
@@ -35,15 +53,8 @@ class Pricer {
   Result<void> check_size(const segment::Segment& segment) const;
 
  private:
-  using Key = std::vector<std::uint32_t>;
-  struct Hash {
-    std::size_t operator()(const Key& key) const;
-  };
-  struct Outcome {
-    std::optional<Error> error;  ///< nodes in its text are counted as in the key
-    std::int64_t bytes = 0;
-    double microseconds = 0;
-  };
+  using Key = Prices::Known::Key;
+  using Outcome = Prices::Known::Outcome;
   segment::Segment segment_of(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
   [[nodiscard]] Key key_of(const segment::Segment& segment, std::vector<ir::NodeId>& nodes) const;
   [[nodiscard]] Outcome outcome_of(const segment::Segment& segment) const;
@@ -57,7 +68,8 @@ class Pricer {
   std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike
   std::vector<bool> stored_;
   std::vector<std::int64_t> bytes_;  ///< of each value
-  std::unordered_map<Key, Outcome, Hash> known_;
+  Prices::Known& prices_;
+  const int search_;
   int priced_ = 0;
 };
 

@@ -224,8 +224,14 @@ std::string Search::reason_of(NodeId value) const {
   return text;
 }
 
-Partition Search::finish() const {
-  Partition result;
+Priced Search::finish() const {
+  Priced priced;
+  Partition& result = priced.partition;
+  for (const Group& group : groups_) {
+    if (group.price.segment.stores.empty()) continue;
+    priced.bytes += group.price.bytes;
+    priced.microseconds += group.price.microseconds;
+  }
   std::vector<bool> done(groups_.size(), false);
   for (GroupId group = 0; group < groups_.size(); ++group) emit(group, done, result);
   std::set<NodeId> stored;
@@ -243,7 +249,7 @@ Partition Search::finish() const {
       result.boundaries.push_back({value, reason_of(value)});
     }
   }
-  return result;
+  return priced;
 }
 
 /// Producers first: a depth-first walk with an explicit stack, so that depth is no limit.

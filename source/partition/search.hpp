@@ -30,7 +30,8 @@ struct Group {
 
 class Search {
  public:
-  Search(const Facts& facts, const Target& target, const Options& options) : facts_(facts), target_(target), options_(options), pricer_(facts, target, options.has(Mechanism::memo)) {}
+  Search(const Facts& facts, const Target& target, const Options& options, Prices& prices)
+      : facts_(facts), target_(target), options_(options), pricer_(facts, target, options.has(Mechanism::memo), prices) {}
 
   /// One kernel for each node that is computed.
   Result<void> start();
@@ -54,7 +55,7 @@ class Search {
   bool cut_reads();
 
   [[nodiscard]] Result<void> check_sizes() const;
-  [[nodiscard]] Partition finish() const;
+  [[nodiscard]] Priced finish() const;
 
  private:
   static constexpr double kLaunchBound = 0.05;  ///< of the time of kernels that a launch takes, where saving one is worth a try

@@ -4,29 +4,35 @@
 #include <map>
 
 #include "base/mutations.hpp"
+#include "partition/prices.hpp"
 #include "passes/passes.hpp"
 
 namespace vkfuse::plan {
 
 namespace {
 
-Result<Plan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options) {
-  auto parts = partition::partition(graph, target, options);
+/// A plan with what its kernels move and take together.
+struct PricedPlan {
+  Plan plan;
+  std::int64_t bytes = 0;
+  double microseconds = 0;
+};
+
+Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options, partition::Prices& prices) {
+  auto parts = partition::partition(graph, target, options, prices);
   if (!parts && parts.error().code == ErrorCode::out_of_memory && options.fusion) {
     // A value is over a limit of the device, and what reads it cannot be cut into pieces: ops by themselves may be.
     partition::Options apart = options;
     apart.fusion = false;
-    if (auto single = partition::partition(graph, target, apart)) parts = std::move(single);
+    if (auto single = partition::partition(graph, target, apart, prices)) parts = std::move(single);
   }
   if (!parts) return std::move(parts).error();
-  Plan plan;
-  plan.target = target;
-  plan.boundaries = std::move(parts->boundaries);
-  for (segment::Segment& segment : parts->segments) {
-    plan.steps.push_back({std::move(segment)});
-  }
-  plan.graph = std::move(graph);
-  return plan;
+  PricedPlan made{{}, parts->bytes, parts->microseconds};
+  made.plan.target = target;
+  made.plan.boundaries = std::move(parts->partition.boundaries);
+  for (segment::Segment& segment : parts->partition.segments) made.plan.steps.push_back({std::move(segment)});
+  made.plan.graph = std::move(graph);
+  return made;
 }
 
 }  // namespace
@@ -34,24 +40,22 @@ Result<Plan> make_plan_as_is(ir::Graph graph, const Target& target, const partit
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
   VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
   if (narrow) graph = *std::move(narrow);
-  VKF_TRY(plan, make_plan_as_is(std::move(graph), target, options));
-  if (!options.fusion || options.policy != partition::Policy::bytes) return plan;
+  partition::Prices prices;
+  VKF_TRY(made, make_plan_as_is(std::move(graph), target, options, prices));
+  if (!options.fusion || options.policy != partition::Policy::bytes) return std::move(made.plan);
   // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be brought into
   // another form is planned as it is.
-  SymbolValues symbols = options.sizes;
-  symbols.merge(schedule::nominal_symbols(plan.graph));
   const auto consider = [&](partition::Mechanism mechanism, Result<std::optional<ir::Graph>> (*form)(const ir::Graph&)) {
+    constexpr double kMore = 0.87;  // of the time there is: for more bytes, as where windows are divided anew
     if (!options.has(mechanism)) return;
-    auto graph_of_form = form(plan.graph);
+    auto graph_of_form = form(made.plan.graph);
     if (!graph_of_form || !*graph_of_form) return;
-    auto other = make_plan_as_is(**std::move(graph_of_form), target, options);
-    if (!other) return;
-    const auto before = totals(plan, symbols), after = totals(*other, symbols);
-    if (before && after && after->modelled_us < before->modelled_us) plan = *std::move(other);
+    auto other = make_plan_as_is(**std::move(graph_of_form), target, options, prices);
+    if (other && other->microseconds < made.microseconds * (other->bytes > made.bytes ? kMore : 1)) made = *std::move(other);
   };
   consider(partition::Mechanism::joined, passes::join_products);
   consider(partition::Mechanism::statistics, passes::split_rows);
-  return plan;
+  return std::move(made.plan);
 }
 
 namespace {

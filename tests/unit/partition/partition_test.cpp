@@ -104,6 +104,92 @@ TEST(Partition, ProjectionsOfOneValueAreOneKernelWhereThatIsFaster) {
   EXPECT_EQ(kernels(128, 256, cpu_driver()), 1U);
 }
 
+/// Other forms of a graph that are planned beside it: two projections as one product, a norm that leaves no kernel of its own. Each has
+/// its switch, and the planners that are for comparison know none.
+TEST(Partition, FormsOfAGraphCanBeSwitchedOff) {
+  constexpr const char* kProjections = R"(graph "projections" {
+  %0 = input "x" : f16[384, 768]
+  %1 = input "a" : f16[768, 768]
+  %2 = input "b" : f16[768, 256]
+  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f16[384, 768]
+  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f16[384, 256]
+  output "y" = %3
+  output "z" = %4
+})";
+  constexpr const char* kNorm = R"(graph "a norm between products" {
+  %0 = input "x" : f32[384, 768]
+  %1 = input "a" : f32[768, 768]
+  %2 = input "b" : f32[768, 768]
+  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f32[384, 768]
+  %4 = reduce_mean axes=[1] %3 : f32[384]
+  %5 = reshape %4 : f32[384, 1]
+  %6 = sub %3 %5 : f32[384, 768]
+  %7 = mul %6 %6 : f32[384, 768]
+  %8 = reduce_mean axes=[1] %7 : f32[384]
+  %9 = reshape %8 : f32[384, 1]
+  %10 = sqrt %9 : f32[384, 1]
+  %11 = div %6 %10 : f32[384, 768]
+  %12 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %11 %2 : f32[384, 768]
+  output "y" = %12
+})";
+  Target matrices = discrete_gpu_with_matrices();
+  matrices.costs = CostModel{4250, 2, 30000, 1.9e6};  // an H200's
+  Target dear = discrete_gpu();
+  dear.costs = schedule::costs_of(dear);
+  dear.costs->launch_us = 40;
+  const auto ops_in = [](const plan::Plan& plan, std::string_view name) {
+    return std::count_if(plan.graph.nodes().begin(), plan.graph.nodes().end(), [&](const ir::Node& node) { return node.op->name == name; });
+  };
+  struct Way {
+    partition::Mechanism form;
+    const char* text;
+    const Target& target;
+    const char* op;
+    std::int64_t as_it_is, in_the_form;  ///< how many there are
+  };
+  for (const Way& way : {Way{partition::Mechanism::joined, kProjections, matrices, "dot", 2, 1}, Way{partition::Mechanism::statistics, kNorm, dear, "reduce_mean", 2, 4}}) {
+    const ir::Graph graph = must(passes::run_pipeline(must(ir::parse(way.text))));
+    const auto planned = [&](const partition::Options& options) { return ops_in(must(plan::make_plan(graph, way.target, options)), way.op); };
+    EXPECT_EQ(planned({}), way.in_the_form) << partition::name_of(way.form);
+    partition::Options options;
+    options.without = {way.form};
+    EXPECT_EQ(planned(options), way.as_it_is) << partition::name_of(way.form);
+    for (const partition::Policy policy : {partition::Policy::store_all, partition::Policy::recompute_all, partition::Policy::greedy_io}) {
+      options = {};
+      options.policy = policy;
+      EXPECT_EQ(planned(options), way.as_it_is) << partition::name_of(policy);
+    }
+  }
+}
+
+/// What is faster for more bytes has to be much faster: two products of arrays that are no constants come to two kernels that slice.
+TEST(Partition, AFormThatMovesMoreBytesIsMuchFaster) {
+  Target target = discrete_gpu_with_matrices();
+  target.costs = CostModel{4250, 2, 30000, 1.9e6};  // an H200's
+  int taken = 0, refused = 0;
+  for (const int rows : {128, 192, 256, 320, 384, 512, 640, 768, 1024, 2048}) {
+    std::string text = fmt::format("graph \"g\" {{\n  %0 = input \"x\" : f16[{0}, 768]\n  %1 = input \"a\" : f16[768, 768]\n  %2 = input \"b\" : f16[768, 256]\n", rows);
+    for (const auto& [id, width] : {std::pair(3, 768), {4, 256}}) {
+      text += fmt::format("  %{} = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %{} : f16[{}, {}]\n", id, id - 2, rows, width);
+    }
+    const ir::Graph graph = must(passes::run_pipeline(must(ir::parse(text + "  output \"y\" = %3\n  output \"z\" = %4\n}"))));
+    partition::Options without;
+    without.without = {partition::Mechanism::joined};
+    const plan::Totals as_it_is = must(plan::totals(must(plan::make_plan(graph, target, without)), {}));
+    const plan::Totals planned = must(plan::totals(must(plan::make_plan(graph, target)), {}));
+    const plan::Totals joined = must(plan::totals(must(plan::make_plan(*must(passes::join_products(graph)), target, without)), {}));
+    std::printf("%d rows: %.1f us and %lld bytes, joined %.1f us and %lld bytes\n", rows, as_it_is.modelled_us, static_cast<long long>(as_it_is.bytes), joined.modelled_us,
+                static_cast<long long>(joined.bytes));
+    const bool is_taken = planned.launches != as_it_is.launches;
+    if (joined.bytes > as_it_is.bytes && joined.modelled_us < as_it_is.modelled_us) {
+      EXPECT_EQ(is_taken, joined.modelled_us < 0.87 * as_it_is.modelled_us) << rows;
+      (is_taken ? taken : refused) += 1;
+    }
+  }
+  EXPECT_GT(taken, 0);
+  EXPECT_GT(refused, 0) << "nothing here is faster by less";
+}
+
 /// Every kernel reads only what inputs, constants and earlier kernels hold; every output is stored once.
 void expect_runnable(const ir::Graph& graph, const partition::Partition& parts, std::uint32_t buffers) {
   std::vector<int> stored(graph.size(), 0);

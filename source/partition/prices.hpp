@@ -1,0 +1,35 @@
+// What is known of kernels, for several searches: forms of one graph have most of their kernels in common.
+#pragma once
+
+#include <memory>
+
+#include "partition/partition.hpp"
+
+namespace vkfuse::partition {
+
+/// Prices of kernels by their structure, for one target and one set of sizes.
+class Prices {
+ public:
+  Prices();
+  ~Prices();
+  Prices(const Prices&) = delete;
+  Prices& operator=(const Prices&) = delete;
+
+  struct Known;
+  [[nodiscard]] Known& known() const { return *known_; }
+
+ private:
+  std::unique_ptr<Known> known_;
+};
+
+/// A partition with what its kernels move and take together.
+struct Priced {
+  Partition partition;
+  std::int64_t bytes = 0;
+  double microseconds = 0;  ///< modelled
+};
+
+/// As without `prices`, which has been given to searches for this target at these sizes alone. The partition is the same.
+Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices);
+
+}  // namespace vkfuse::partition
