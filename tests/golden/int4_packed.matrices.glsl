@@ -3,9 +3,10 @@
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_control_flow_attributes : require
 
 // segment 0 of graph "a long vector times int4 weights, and a sigmoid": reshape, iota, mul, shift_right, bit_and, reshape, cast, bit_xor, ... 19 ops in all
-// 32 lanes per row, 4 rows per workgroup, 32 elements per item, 2 items per lane
+// 32 lanes per row, 4 rows per workgroup, 32 elements per item, 4 items per lane
 layout(local_size_x_id = 0) in;
 
 layout(push_constant) uniform Sizes {
@@ -13,9 +14,9 @@ layout(push_constant) uniform Sizes {
   uint row;    // workgroups in one row of the dispatch
 } p;
 
-layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f16[1, 2048]
-layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_weights;  // %1 : u8[4096, 1024]
-layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_scale;  // %16 : f16[4096, 16]
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_a;  // %0 : f16[1, 4096]
+layout(set = 0, binding = 1) readonly buffer Buffer1 { uvec4 w[]; } in_weights;  // %1 : u8[4096, 2048]
+layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_scale;  // %16 : f16[4096, 32]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uint16_t w[]; } out_y;  // %25 : f16[1, 4096]
 
 // With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
@@ -77,66 +78,79 @@ void main() {
   bool inside = row < p.items;
   row = min(row, p.items - 1u);
   float v24_v = 0.0;
-  for (uint column = column_lane; column < 64u; column += 32u) {
-    uvec4 in_a_w0 = in_a.w[column * 4u];
-    uvec4 in_a_w1 = in_a.w[column * 4u + 1u];
-    uvec4 in_a_w2 = in_a.w[column * 4u + 2u];
-    uvec4 in_a_w3 = in_a.w[column * 4u + 3u];
-    uvec4 in_weights_w0 = in_weights.w[row * 64u + column];
-    uint q = column / 4u;
-    uint in_scale_i = row * 16u + q;
-    float in_scale_e = f16x2_values_native(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
-    precise float v18 = in_scale_e * 0.03125;
-    float v24_v_item = 0.0;
-    vec4 in_a_0 = vec4(f16x2_values_native(in_a_w0.x), f16x2_values_native(in_a_w0.y));
-    vec4 v15_floats_0 = field_values(in_weights_w0.x, field_bits);
-    pass0(in_a_0[0], v15_floats_0[0], v24_v_item);
-    pass0(in_a_0[1], v15_floats_0[1], v24_v_item);
-    pass0(in_a_0[2], v15_floats_0[2], v24_v_item);
-    pass0(in_a_0[3], v15_floats_0[3], v24_v_item);
-    vec4 in_a_1 = vec4(f16x2_values_native(in_a_w0.z), f16x2_values_native(in_a_w0.w));
-    vec4 v15_floats_1 = field_values1(in_weights_w0.x, field_bits1);
-    pass0(in_a_1[0], v15_floats_1[0], v24_v_item);
-    pass0(in_a_1[1], v15_floats_1[1], v24_v_item);
-    pass0(in_a_1[2], v15_floats_1[2], v24_v_item);
-    pass0(in_a_1[3], v15_floats_1[3], v24_v_item);
-    vec4 in_a_2 = vec4(f16x2_values_native(in_a_w1.x), f16x2_values_native(in_a_w1.y));
-    vec4 v15_floats_2 = field_values(in_weights_w0.y, field_bits);
-    pass0(in_a_2[0], v15_floats_2[0], v24_v_item);
-    pass0(in_a_2[1], v15_floats_2[1], v24_v_item);
-    pass0(in_a_2[2], v15_floats_2[2], v24_v_item);
-    pass0(in_a_2[3], v15_floats_2[3], v24_v_item);
-    vec4 in_a_3 = vec4(f16x2_values_native(in_a_w1.z), f16x2_values_native(in_a_w1.w));
-    vec4 v15_floats_3 = field_values1(in_weights_w0.y, field_bits1);
-    pass0(in_a_3[0], v15_floats_3[0], v24_v_item);
-    pass0(in_a_3[1], v15_floats_3[1], v24_v_item);
-    pass0(in_a_3[2], v15_floats_3[2], v24_v_item);
-    pass0(in_a_3[3], v15_floats_3[3], v24_v_item);
-    vec4 in_a_4 = vec4(f16x2_values_native(in_a_w2.x), f16x2_values_native(in_a_w2.y));
-    vec4 v15_floats_4 = field_values(in_weights_w0.z, field_bits);
-    pass0(in_a_4[0], v15_floats_4[0], v24_v_item);
-    pass0(in_a_4[1], v15_floats_4[1], v24_v_item);
-    pass0(in_a_4[2], v15_floats_4[2], v24_v_item);
-    pass0(in_a_4[3], v15_floats_4[3], v24_v_item);
-    vec4 in_a_5 = vec4(f16x2_values_native(in_a_w2.z), f16x2_values_native(in_a_w2.w));
-    vec4 v15_floats_5 = field_values1(in_weights_w0.z, field_bits1);
-    pass0(in_a_5[0], v15_floats_5[0], v24_v_item);
-    pass0(in_a_5[1], v15_floats_5[1], v24_v_item);
-    pass0(in_a_5[2], v15_floats_5[2], v24_v_item);
-    pass0(in_a_5[3], v15_floats_5[3], v24_v_item);
-    vec4 in_a_6 = vec4(f16x2_values_native(in_a_w3.x), f16x2_values_native(in_a_w3.y));
-    vec4 v15_floats_6 = field_values(in_weights_w0.w, field_bits);
-    pass0(in_a_6[0], v15_floats_6[0], v24_v_item);
-    pass0(in_a_6[1], v15_floats_6[1], v24_v_item);
-    pass0(in_a_6[2], v15_floats_6[2], v24_v_item);
-    pass0(in_a_6[3], v15_floats_6[3], v24_v_item);
-    vec4 in_a_7 = vec4(f16x2_values_native(in_a_w3.z), f16x2_values_native(in_a_w3.w));
-    vec4 v15_floats_7 = field_values1(in_weights_w0.w, field_bits1);
-    pass0(in_a_7[0], v15_floats_7[0], v24_v_item);
-    pass0(in_a_7[1], v15_floats_7[1], v24_v_item);
-    pass0(in_a_7[2], v15_floats_7[2], v24_v_item);
-    pass0(in_a_7[3], v15_floats_7[3], v24_v_item);
-    v24_v = fma(v24_v_item, v18, v24_v);
+  for (uint first = column_lane; first < 128u; first += 64u) {
+    uvec4 in_a_w0[2];
+    uvec4 in_a_w1[2];
+    uvec4 in_a_w2[2];
+    uvec4 in_a_w3[2];
+    uvec4 in_weights_w0[2];
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint column = min(first + u * 32u, 128u - 1u);
+      in_a_w0[u] = in_a.w[column * 4u];
+      in_a_w1[u] = in_a.w[column * 4u + 1u];
+      in_a_w2[u] = in_a.w[column * 4u + 2u];
+      in_a_w3[u] = in_a.w[column * 4u + 3u];
+      in_weights_w0[u] = in_weights.w[row * 128u + column];
+    }
+    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
+      uint column = first + u * 32u;
+      if (column < 128u) {
+        uint q = column / 4u;
+        uint in_scale_i = row * 32u + q;
+        float in_scale_e = f16x2_values_native(in_scale.w[in_scale_i >> 1])[in_scale_i & 1u];
+        precise float v18 = in_scale_e * 0.03125;
+        float v24_v_item = 0.0;
+        vec4 in_a_0 = vec4(f16x2_values_native(in_a_w0[u].x), f16x2_values_native(in_a_w0[u].y));
+        vec4 v15_floats_0 = field_values(in_weights_w0[u].x, field_bits);
+        pass0(in_a_0[0], v15_floats_0[0], v24_v_item);
+        pass0(in_a_0[1], v15_floats_0[1], v24_v_item);
+        pass0(in_a_0[2], v15_floats_0[2], v24_v_item);
+        pass0(in_a_0[3], v15_floats_0[3], v24_v_item);
+        vec4 in_a_1 = vec4(f16x2_values_native(in_a_w0[u].z), f16x2_values_native(in_a_w0[u].w));
+        vec4 v15_floats_1 = field_values1(in_weights_w0[u].x, field_bits1);
+        pass0(in_a_1[0], v15_floats_1[0], v24_v_item);
+        pass0(in_a_1[1], v15_floats_1[1], v24_v_item);
+        pass0(in_a_1[2], v15_floats_1[2], v24_v_item);
+        pass0(in_a_1[3], v15_floats_1[3], v24_v_item);
+        vec4 in_a_2 = vec4(f16x2_values_native(in_a_w1[u].x), f16x2_values_native(in_a_w1[u].y));
+        vec4 v15_floats_2 = field_values(in_weights_w0[u].y, field_bits);
+        pass0(in_a_2[0], v15_floats_2[0], v24_v_item);
+        pass0(in_a_2[1], v15_floats_2[1], v24_v_item);
+        pass0(in_a_2[2], v15_floats_2[2], v24_v_item);
+        pass0(in_a_2[3], v15_floats_2[3], v24_v_item);
+        vec4 in_a_3 = vec4(f16x2_values_native(in_a_w1[u].z), f16x2_values_native(in_a_w1[u].w));
+        vec4 v15_floats_3 = field_values1(in_weights_w0[u].y, field_bits1);
+        pass0(in_a_3[0], v15_floats_3[0], v24_v_item);
+        pass0(in_a_3[1], v15_floats_3[1], v24_v_item);
+        pass0(in_a_3[2], v15_floats_3[2], v24_v_item);
+        pass0(in_a_3[3], v15_floats_3[3], v24_v_item);
+        vec4 in_a_4 = vec4(f16x2_values_native(in_a_w2[u].x), f16x2_values_native(in_a_w2[u].y));
+        vec4 v15_floats_4 = field_values(in_weights_w0[u].z, field_bits);
+        pass0(in_a_4[0], v15_floats_4[0], v24_v_item);
+        pass0(in_a_4[1], v15_floats_4[1], v24_v_item);
+        pass0(in_a_4[2], v15_floats_4[2], v24_v_item);
+        pass0(in_a_4[3], v15_floats_4[3], v24_v_item);
+        vec4 in_a_5 = vec4(f16x2_values_native(in_a_w2[u].z), f16x2_values_native(in_a_w2[u].w));
+        vec4 v15_floats_5 = field_values1(in_weights_w0[u].z, field_bits1);
+        pass0(in_a_5[0], v15_floats_5[0], v24_v_item);
+        pass0(in_a_5[1], v15_floats_5[1], v24_v_item);
+        pass0(in_a_5[2], v15_floats_5[2], v24_v_item);
+        pass0(in_a_5[3], v15_floats_5[3], v24_v_item);
+        vec4 in_a_6 = vec4(f16x2_values_native(in_a_w3[u].x), f16x2_values_native(in_a_w3[u].y));
+        vec4 v15_floats_6 = field_values(in_weights_w0[u].w, field_bits);
+        pass0(in_a_6[0], v15_floats_6[0], v24_v_item);
+        pass0(in_a_6[1], v15_floats_6[1], v24_v_item);
+        pass0(in_a_6[2], v15_floats_6[2], v24_v_item);
+        pass0(in_a_6[3], v15_floats_6[3], v24_v_item);
+        vec4 in_a_7 = vec4(f16x2_values_native(in_a_w3[u].z), f16x2_values_native(in_a_w3[u].w));
+        vec4 v15_floats_7 = field_values1(in_weights_w0[u].w, field_bits1);
+        pass0(in_a_7[0], v15_floats_7[0], v24_v_item);
+        pass0(in_a_7[1], v15_floats_7[1], v24_v_item);
+        pass0(in_a_7[2], v15_floats_7[2], v24_v_item);
+        pass0(in_a_7[3], v15_floats_7[3], v24_v_item);
+        v24_v = fma(v24_v_item, v18, v24_v);
+      }
+    }
   }
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
     v24_v_join(v24_v, subgroupShuffleXor(v24_v, mask));
