@@ -64,7 +64,7 @@ const Golden kGoldens[] = {
     {"layer_norm", "gpu", gpu, 1},   {"rms_norm", "gpu", gpu, 1},                {"views", "cpu", cpu_driver, 1},
     {"concat", "gpu", gpu, 1},       {"pad", "cpu", cpu_driver, 1},              {"sum_of_all", "gpu", gpu, 2},
     {"transpose", "gpu", gpu, 1},
-    {"matmul_bytes", "dots", discrete_gpu_with_dots, 1}, {"int4_vector", "gpu", gpu, 1}, {"int4_packed", "matrices", discrete_gpu_with_matrices, 1}, {"matmul_bias_silu", "gpu", gpu, 1}, {"matmul_bias_silu", "minimum", minimum_device, 1}, {"matmul_in_parts", "gpu", gpu, 2},
+    {"matmul_bytes", "dots", discrete_gpu_with_dots, 1}, {"int4_vector", "gpu", gpu, 1}, {"matmul_bias_silu", "gpu", gpu, 1}, {"matmul_bias_silu", "minimum", minimum_device, 1}, {"matmul_in_parts", "gpu", gpu, 2},
     {"attention_causal", "gpu", gpu, 1}, {"attention_causal", "minimum", minimum_device, 1},
 };
 
@@ -255,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens),
 
 // --- matrix units: their text needs a newer shaderc than Debian 12's, and a device to run ---------------------
 
-const Golden kUnitGoldens[] = {{"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1}, {"matmul_in_parts", "matrices", discrete_gpu_with_matrices, 2}, {"matmul_bytes", "matrices", discrete_gpu_with_matrices, 1}, {"attention_causal", "matrices", discrete_gpu_with_matrices, 1},
+const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_measured_costs, 1}, {"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1}, {"matmul_in_parts", "matrices", discrete_gpu_with_matrices, 2}, {"matmul_bytes", "matrices", discrete_gpu_with_matrices, 1}, {"attention_causal", "matrices", discrete_gpu_with_matrices, 1},
                                 {"attention_bias", "matrices", discrete_gpu_with_matrices, 1}, {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},
                                 {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1}, {"conv_residual", "matrices", discrete_gpu_with_matrices, 1},
                                 {"conv_strided", "matrices", discrete_gpu_with_matrices, 1}};

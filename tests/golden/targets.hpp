@@ -35,7 +35,15 @@ inline Target discrete_gpu_with_matrices() {
   return target;
 }
 
-/// The same, which multiplies whole tiles as one (T5) and whose exponentials keep NaN.
+/// The same with the shared memory of an H200, and what that has been measured to cost.
+inline Target discrete_gpu_with_measured_costs() {
+  Target target = discrete_gpu_with_matrices();
+  target.caps.shared_memory_bytes = 49152;
+  target.costs = CostModel{.copy_gb_per_s = 4230, .launch_us = 1.9, .gflops = 30300, .accesses_per_us = 1.89e6};
+  return target;
+}
+
+/// With matrices, and which multiplies whole tiles as one (T5) and whose exponentials keep NaN.
 inline Target discrete_gpu_with_whole_tiles() {
   Target target = discrete_gpu_with_matrices();
   target.caps.keep_nan_f32 = target.caps.exp_of_nan = true;

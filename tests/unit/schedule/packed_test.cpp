@@ -11,14 +11,6 @@
 namespace vkfuse::test {
 namespace {
 
-/// What an H200 has been measured to cost.
-Target h200() {
-  Target target = discrete_gpu_with_matrices();
-  target.caps.shared_memory_bytes = 49152;
-  target.costs = CostModel{.copy_gb_per_s = 4230, .launch_us = 1.9, .gflops = 30300, .accesses_per_us = 1.89e6};
-  return target;
-}
-
 ir::Graph weights_times_vector(std::int64_t rows, std::int64_t columns, std::int64_t group, DType vector = DType::f16) {
   const Tensor numbers = unpack_int4(Tensor::input("w", DType::u8, {rows, columns / 2}), true);
   const Tensor scale = Tensor::input("scale", vector, {rows, columns / group});
@@ -38,11 +30,11 @@ std::optional<schedule::PackedTile> packed_of(const ir::Graph& graph, const Targ
 }
 
 TEST(Packed, AllWorkgroupsRunAtATime) {
-  const auto large = packed_of(weights_times_vector(28672, 8192, 128), h200());
+  const auto large = packed_of(weights_times_vector(28672, 8192, 128), discrete_gpu_with_measured_costs());
   ASSERT_TRUE(large);
   EXPECT_EQ(large->tiles, 7);  // 256 workgroups of eight subgroups, of which an H200 runs 264
   EXPECT_EQ(large->scale_columns, 128);
-  const auto small = packed_of(weights_times_vector(4096, 4096, 128), h200());
+  const auto small = packed_of(weights_times_vector(4096, 4096, 128), discrete_gpu_with_measured_costs());
   ASSERT_TRUE(small);
   EXPECT_EQ(small->tiles, 1);
 }
@@ -51,19 +43,19 @@ TEST(Packed, LanesDoTheRest) {
   const ir::Graph graph = weights_times_vector(28672, 8192, 128);
   schedule::Tuning none;
   none.matrix_units = false;
-  EXPECT_FALSE(packed_of(graph, h200(), none));
-  Target without = h200();
+  EXPECT_FALSE(packed_of(graph, discrete_gpu_with_measured_costs(), none));
+  Target without = discrete_gpu_with_measured_costs();
   without.caps.matrix_fields.reset();
   EXPECT_FALSE(packed_of(graph, without)) << "what no test has shown";
-  Target small = h200();
+  Target small = discrete_gpu_with_measured_costs();
   small.caps.shared_memory_bytes = 16384;
   EXPECT_FALSE(packed_of(graph, small)) << "the vector alone is as large as shared memory";
-  Target few = h200();
+  Target few = discrete_gpu_with_measured_costs();
   few.caps.max_invocations = few.caps.max_workgroup_x = 128;
   EXPECT_FALSE(packed_of(graph, few)) << "eight subgroups of 32 are 256";
-  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), h200())) << "a vector of f32";
-  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 32), h200())) << "a fragment has 64 columns";
-  EXPECT_FALSE(packed_of(weights_times_vector(64, 8192, 128), h200())) << "few rows are sooner done by lanes";
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs())) << "a vector of f32";
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 32), discrete_gpu_with_measured_costs())) << "a fragment has 64 columns";
+  EXPECT_FALSE(packed_of(weights_times_vector(64, 8192, 128), discrete_gpu_with_measured_costs())) << "few rows are sooner done by lanes";
 }
 
 }  // namespace
