@@ -61,7 +61,7 @@ threads() {
 }
 
 # The Khronos layer of this system: core checks. Chromium's, which is newer (tests/layers.sh): core checks and synchronisation
-# validation, then GPU-assisted validation.
+# validation, then GPU-assisted validation, on SwiftShader with races in shared memory.
 layers() {
   release
   export VKFUSE_VALIDATE=1
@@ -70,7 +70,7 @@ layers() {
   for driver in lavapipe swiftshader; do
     for kind in unit golden differential fuzz; do on $driver tests/layers.sh sync "build/release/tests/vkfuse-test-$kind"; done
   done
-  on lavapipe tests/layers.sh gpu build/release/tests/vkfuse-test-differential
+  for driver in lavapipe swiftshader; do on $driver tests/layers.sh gpu build/release/tests/vkfuse-test-differential; done
 }
 
 # What every device of Vulkan 1.1 has and nothing else.

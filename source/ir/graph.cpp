@@ -37,7 +37,6 @@ namespace {
 Result<void> check_symbol(std::string_view what, const Dim& dim) {
   constexpr std::int64_t kLargestMin = std::int64_t{1} << 62;
   constexpr std::int64_t kLargestMultiple = std::int64_t{1} << 30;
-  if (dim.name().empty()) return invalid("{} has a symbolic dimension with an empty name.", what);
   const DimFacts facts = dim.facts();
   const bool in_range = facts.min >= 0 && facts.min <= kLargestMin && facts.multiple_of >= 1 && facts.multiple_of <= kLargestMultiple;
   if (in_range && facts.max >= facts.min && facts.max / facts.multiple_of * facts.multiple_of >= facts.min) return {};

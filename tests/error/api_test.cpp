@@ -193,7 +193,6 @@ TEST(TensorErrors, FactsThatNoSizeKeeps) {
   EXPECT_EQ(refusal("n", {0, 3, -2}), "Input 'x' has a dimension 'n' with impossible facts: min 0, max 3, multiple of -2.");
   EXPECT_EQ(refusal("n", {-7, 3, 1}), "Input 'x' has a dimension 'n' with impossible facts: min -7, max 3, multiple of 1.");
   EXPECT_EQ(refusal("n", {5, 3, 1}), "Input 'x' has a dimension 'n' with impossible facts: min 5, max 3, multiple of 1.");
-  EXPECT_EQ(refusal("", {}), "Input 'x' has a symbolic dimension with an empty name.");
   // One that is large leaves one size, or none.
   for (const DimFacts facts : {DimFacts{0, INT64_MAX, INT64_MAX}, DimFacts{1, INT64_MAX, std::int64_t{1} << 62}, DimFacts{INT64_MAX, INT64_MAX, 2}}) {
     refused(compile(device(), {Tensor::input("x", DType::f32, {Dim::any("n", facts)}) * 2.0}));

@@ -124,7 +124,11 @@ GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const 
   }
   placed.upload();
   Bindings bindings;
-  bindings.symbols.insert(data.symbols.begin(), data.symbols.end());
+  for (const ir::Node& node : graph.nodes()) {  // a case that was made for sizes, or shrunk, may have more than its graph
+    for (const Dim& dim : node.type.shape) {
+      if (dim.is_symbol()) bindings.symbols[dim.name()] = data.symbols.at(dim.name());
+    }
+  }
   for (ir::NodeId id : graph.inputs()) bindings.inputs[input_name(graph, id)] = placed.buffer("in " + input_name(graph, id));
   for (const ir::Output& output : graph.outputs()) bindings.outputs[output.name] = placed.buffer("out " + output.name);
   must(must(program.submit(bindings)).wait());

@@ -1,6 +1,7 @@
 // A kernel runs and its result comes back, on every path through the layer.
 #include <cstdlib>
 
+#include "spirv/compile.hpp"
 #include "unit/vulkan/fixture.hpp"
 
 namespace vkfuse::vulkan::test {
@@ -94,6 +95,33 @@ TEST(LayerTest, GpuAssistedValidationSeesAWriteBehindTheEnd) {
   must(commands.end());
   must(must(device->submit(commands)).wait());
   EXPECT_GT(device->instance()->validation_errors(), 0);
+}
+
+TEST(LayerTest, GpuAssistedValidationSeesARaceInSharedMemory) {
+  if (std::getenv("VK_VALIDATION_GPUAV_ENABLE") == nullptr) GTEST_SKIP() << "GPU-assisted validation is off";
+  if (std::getenv("VK_VALIDATION_GPUAV_SHARED_MEMORY_DATA_RACE") != nullptr) GTEST_SKIP() << "it does not look at shared memory here: tests/layers.sh says why";
+  const std::string barriers[] = {"barrier();", ""};
+  for (const std::string& between : barriers) {
+    const auto words = must(spirv::compile_glsl("#version 450\nlayout(local_size_x = 64) in;\nlayout(set = 0, binding = 0) buffer Result { float result[]; };\nshared float seen[64];\n"
+                                                "void main() {\n  uint lane = gl_LocalInvocationID.x;\n  seen[lane] = float(lane);\n  " + between +
+                                                "\n  result[lane] = seen[(lane + 9u) % 64u];\n}\n", "race"));
+    const auto device = open_device();
+    PipelineInfo info;
+    info.name = "race";
+    info.spirv = words;
+    info.buffers = 1;
+    const auto pipeline = must(ComputePipeline::create(device, info));
+    const Buffer result = must(Buffer::create(device, 256, BufferKind::device));
+    CommandBuffer commands = must(CommandBuffer::create(device, false));
+    must(commands.begin());
+    commands.bind(pipeline);
+    const BufferRange ranges[] = {{&result}};
+    commands.bind_buffers(ranges);
+    commands.dispatch(1);
+    must(commands.end());
+    must(must(device->submit(commands)).wait());
+    EXPECT_EQ(device->instance()->validation_errors() > 0, between.empty());
+  }
 }
 
 TEST(VulkanTest, TimestampsAreOrderedAndPlausible) {
