@@ -25,7 +25,7 @@ std::vector<std::string> fragment_products(const MatrixShape& unit, const std::s
                                            const std::string& low, const std::string& high, std::int64_t offset, const std::string& sum) {
   std::vector<std::string> lines;
   lines.push_back(fmt::format("coopmat<float16_t, gl_ScopeSubgroup, {}, {}, gl_MatrixUseB> factors[4];", unit.k, unit.n));
-  lines.push_back(fmt::format("[[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], {}, {} + j * {}u, 0u, gl_CooperativeMatrixLayoutColumnMajor);", column, at, unit.k / 2));
+  lines.push_back(fmt::format("[[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], {}, {} + j * {}u, 0u, gl_CooperativeMatrixLayoutColumnMajor);", column, at, unit.k / 8));
   for (int j = 0; j < 4; ++j) {
     const bool above = j % 2 == 1;  // the upper four of a byte
     lines.push_back(fmt::format("{0} = coopMatMulAdd({1}({2}, {3}u, 0x{4:08x}u, {5}, f16vec2({6}hf), f16vec2({7}hf)), factors[{8}], {0});", sum, function, bits, j / 2 * 8,

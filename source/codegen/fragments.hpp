@@ -19,8 +19,7 @@ constexpr std::uint32_t field_powers(std::uint32_t flip, int place) {
 /// The function `name` of a fragment, which gives the numbers of four of its sixteen bits.
 std::string fragment_function(const std::string& name, const MatrixShape& unit);
 
-/// What multiplies the numbers (four bits ^ flip) + `offset` of fragment `bits` with the vector in the shared words `column`, from word `at`
-/// on, where all the first of each four elements come first: declares `factors`, of the second kind. `low` and `high` name the powers.
+/// What multiplies the numbers (four bits ^ flip) + `offset` of fragment `bits` with the vector in the shared array `column` of uvec4, from `at` on, where all the first of each four elements come first: declares `factors`, of the second kind. `low` and `high` name the powers.
 std::vector<std::string> fragment_products(const MatrixShape& unit, const std::string& function, const std::string& bits, const std::string& column, const std::string& at,
                                            const std::string& low, const std::string& high, std::int64_t offset, const std::string& sum);
 

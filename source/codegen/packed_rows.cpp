@@ -69,8 +69,8 @@ Result<void> Rows::keep_vector(const PackedTile& packed) {
   }
   std::string coordinates;
   VKF_TRY(function, element_of_vector(packed, vectors, feeds, coordinates));
-  const auto half_words = static_cast<int>(packed.unit.k) / 2;
-  shared_.line("shared uint vector_halves[{}];", loops_.column_count() / 2);
+  const auto items = static_cast<int>(packed.unit.k) / 8;  // of a fragment
+  shared_.line("shared uvec4 vector_halves[{}];", loops_.column_count() / 8);
   main_.line("// The vector, of which fragments meet every fourth element.");
   main_.open("for (uint column = lane; column < {}; column += {}u) {{", column_items(), schedule_.workgroup);
   Scope scope;
@@ -85,7 +85,7 @@ Result<void> Rows::keep_vector(const PackedTile& packed) {
     if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
   }
   // A unit's fragment is made of so many items; each has its place in all four parts of it.
-  main_.line("uint at = column / {0}u * {1}u + column % {0}u * 4u;", packed.unit.k / 8, 4 * half_words);
+  main_.line("uint at = {};", items == 1 ? "column * 4u" : fmt::format("column / {0}u * {1}u + column % {0}u", items, 4 * items));
   for (int g = 0; g < groups_; ++g) {
     for (ValueId id : feeds) {
       if (is_vector(id)) main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, ""));
@@ -100,10 +100,10 @@ Result<void> Rows::keep_vector(const PackedTile& packed) {
     for (ValueId id : feeds) add(of(id));
     return fmt::format("{}({})", function, arguments);
   };
-  for (int q = 0; q < kColumnsOfItem / 8; ++q) {
-    for (int part = 0; part < 4; ++part) {
-      main_.line("vector_halves[at{}] = packFloat2x16(f16vec2({}, {}));", part + q == 0 ? "" : fmt::format(" + {}u", part * half_words + q), element(8 * q + part), element(8 * q + 4 + part));
-    }
+  for (int part = 0; part < 4; ++part) {
+    std::string halves;
+    for (int q = 0; q < kColumnsOfItem / 8; ++q) halves += fmt::format("{}packFloat2x16(f16vec2({}, {}))", q == 0 ? "" : ", ", element(8 * q + part), element(8 * q + 4 + part));
+    main_.line("vector_halves[at{}] = uvec4({});", part == 0 ? "" : fmt::format(" + {}u", part * items), halves);
   }
   main_.close();
   main_.line("barrier();");
@@ -210,7 +210,7 @@ void Rows::multiply_strip(const PackedTile& packed, const std::string& function)
   main_.line("uint fragment = part * {}u + i;", per_scale);
   main_.line("coopmat<float16_t, gl_ScopeSubgroup, {}, {}, gl_MatrixUseA> bits;", packed.unit.m, depth);
   main_.line("coopMatLoad(bits, words, own_words + fragment * {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", depth / 8, pitch);
-  main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, 2 * depth);
+  main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, depth / 2);
   for (const std::string& line : fragment_products(packed.unit, function, "bits", "vector_halves", "at", "low", "high", packed.offset, packed.scale ? "part_sums" : "sums")) main_.line("{}", line);
   main_.close();
   if (packed.scale) {

@@ -416,13 +416,13 @@ layout(local_size_x_id = 0) in;
 layout(set = 0, binding = 0) readonly buffer In {{ uint w[]; }} x;
 layout(set = 0, binding = 1) writeonly buffer Out {{ uint w[]; }} y;
 shared uvec4 rows[{row_words}];
-shared uint column[{column_words}];
+shared uvec4 column[{column_words}];
 shared uvec4 sums[{sums}];
 {function}
 void main() {{
   uint lane = gl_LocalInvocationID.x;
   {powers}
-  for (uint i = lane; i < {column_words}u; i += {lanes}u) column[i] = x.w[{all}u + i];
+  for (uint i = lane; i < {column_words}u; i += {lanes}u) column[i] = uvec4(x.w[{all}u + i * 4u], x.w[{all}u + i * 4u + 1u], x.w[{all}u + i * 4u + 2u], x.w[{all}u + i * 4u + 3u]);
   for (uint round = 0u; round < {rounds}u; ++round) {{
     for (uint i = lane; i < {row_words}u; i += {lanes}u) {{
       uint at = round * {words}u + i * 4u;
@@ -441,7 +441,7 @@ void main() {{
 }}
 )",
                                        fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("lanes", lanes), fmt::arg("rounds", kRounds), fmt::arg("words", words),
-                                       fmt::arg("row_words", words / 4), fmt::arg("column_words", 2 * k), fmt::arg("sums", m * n / 4), fmt::arg("all", kRounds * words),
+                                       fmt::arg("row_words", words / 4), fmt::arg("column_words", k / 2), fmt::arg("sums", m * n / 4), fmt::arg("all", kRounds * words),
                                        fmt::arg("function", codegen::fragment_function("numbers_of", shape)), fmt::arg("powers", fmt::format("uint low = 0x{:x}u, high = 0x{:x}u;", codegen::field_powers(8, 0), codegen::field_powers(8, 4))),
                                        fmt::arg("products", fmt::join(codegen::fragment_products(shape, "numbers_of", "bits", "column", "0u", "low", "high", -8, "sum"), "\n    ")));
   // All sixteen bits in some order: NaN, infinities, numbers without a leading one.
