@@ -60,6 +60,7 @@ MATVECS = {
     "matvec transposed f16": "matvec, f16 [1,8192] x [28672,8192] transposed",
     "int8 matvec f16": "int8 weights in groups of 128, f16 [1,4096] x [14336,4096] transposed",
     "int4 matvec f16": "int4 weights in groups of 128, f16 [1,4096] x [14336,4096] transposed",
+    "int4 matvec large f16": "int4 weights in groups of 128, f16 [1,8192] x [28672,8192] transposed",
     "conv depthwise f16": "depthwise convolution 3 x 3 + hard swish, f16 [64,128,56,56]",
 }
 OPPONENTS = {

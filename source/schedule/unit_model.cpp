@@ -115,7 +115,7 @@ UnitCost unit_cost(const ir::Graph& graph, const Loops& loops, const Schedule& s
   const double lanes = schedule.workgroup;
   UnitCost cost;
   cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
-  const double registers = std::min(kMostRegisters, cost.registers);
+  const double registers = std::min(kMostRegisters, tile.whole ? schedule.registers : cost.registers);  // of whole tiles the device knows more than we do
   const double fit = std::min({std::floor(kRegisters / (registers * lanes)), std::floor(kResidentLanes / lanes), std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
   const double resident = std::max(1.0, fit);
   const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.parts));
