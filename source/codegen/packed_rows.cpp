@@ -8,7 +8,6 @@
 
 namespace vkfuse::codegen {
 
-using schedule::AccessKind;
 using schedule::PackedTile;
 
 namespace {
@@ -110,76 +109,28 @@ Result<void> Rows::keep_vector(const PackedTile& packed) {
   return {};
 }
 
-std::optional<ValueId> Rows::load_of_scale(const PackedTile& packed) const {
-  std::optional<ValueId> found;
-  if (!packed.scale || scales_of_lanes(packed) % schedule_.subgroup != 0) return found;
-  for (ValueId id : schedule::cone_of(loops_, *packed.scale)) {
-    const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::load) continue;
-    const bool plain = schedule_.loads[id].kind == AccessKind::element && value.data.empty() && value.guards.empty() && size_of(dtype_of(value)) == 2 && buffer_bytes(value.node) == 4;
-    if (found || !plain) return std::nullopt;
-    found = id;
-  }
-  return found;
-}
-
-/// Of all rows of a tile.
-std::int64_t Rows::scales_of_lanes(const PackedTile& packed) const { return schedule::scales_of_subgroup(packed, loops_.column_count()) * packed.unit.m; }
-
-void Rows::open_scales(const PackedTile& packed, const std::string& first) {
-  const auto rows = static_cast<int>(packed.unit.m);
-  const std::int64_t all = scales_of_lanes(packed);
-  const int per_strip = packed.strip_columns() / packed.scale_columns;
-  if (all % schedule_.subgroup == 0) {
-    main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", all / schedule_.subgroup);
-    main_.line("uint i = u * {}u + own_lane;", schedule_.subgroup);
-  } else {
-    main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", all, schedule_.subgroup);
-  }
-  main_.line("uint row = min({} + i % {}u, {} - 1u);", first, rows, rows_);
-  const std::string strip = fmt::format("i / {}u", rows * per_strip);
-  const std::string within = per_strip == 1 ? "" : fmt::format(" + i / {}u % {}u * {}u", rows, per_strip, packed.scale_columns / kColumnsOfItem);
-  const std::string column = fmt::format("({} * {}u + subgroup) * {}u{}", strip, packed.subgroups, packed.strip, within);
-  const bool whole = schedule_.column_items % (std::int64_t{packed.subgroups} * packed.strip) == 0;
-  main_.line("uint column = {};", whole ? column : fmt::format("min({}, {} - 1u)", column, column_items()));
-}
-
-void Rows::load_scales(const PackedTile& packed, const std::string& first) {
-  const std::optional<ValueId> load = load_of_scale(packed);
-  if (!load) return;
-  open_scales(packed, first);
-  Scope scope;
-  scope.out = &main_;
-  scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
-  set_row_axes(scope, false);
-  set_column_axes(scope, false);
-  main_.line("uint at = {};", position(scope, loops_.values[*load].offset));
-  main_.line("scale_words[u] = {}.w[at >> 1];", node_names_[loops_.values[*load].node]);
-  main_.close();
-}
-
-/// What the scales of a subgroup's strips are, of the rows of the tile. Those of the next tile are on their way meanwhile.
+/// What the scales of a subgroup's strips are, of the rows of the tile.
 Result<void> Rows::scales_of_tile(const PackedTile& packed) {
   if (!packed.scale) return {};
-  const std::int64_t all = scales_of_lanes(packed);
-  const std::optional<ValueId> load = load_of_scale(packed);
+  const auto rows = static_cast<int>(packed.unit.m);
+  const std::int64_t all = schedule::scales_of_subgroup(packed, loops_.column_count()) * rows;
+  const int per_strip = packed.strip_columns() / packed.scale_columns;
   shared_.line("shared float scales[{}];", packed.subgroups * all);
   main_.line("uint own_scales = subgroup * {}u;", all);
-  open_scales(packed, "first_row");
+  main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", all, schedule_.subgroup);
+  main_.line("uint row = min(first_row + i % {}u, {} - 1u);", rows, rows_);
+  const std::string within = per_strip == 1 ? "" : fmt::format(" + i / {}u % {}u * {}u", rows, per_strip, packed.scale_columns / kColumnsOfItem);
+  const std::string column = fmt::format("(i / {}u * {}u + subgroup) * {}u{}", rows * per_strip, packed.subgroups, packed.strip, within);
+  const bool whole = schedule_.column_items % (std::int64_t{packed.subgroups} * packed.strip) == 0;
+  main_.line("uint column = {};", whole ? column : fmt::format("min({}, {} - 1u)", column, column_items()));
   Scope scope;
   scope.out = &main_;
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}};
   set_row_axes(scope, false);
   set_column_axes(scope, false);
-  if (load) {
-    main_.line("uint at = {};", position(scope, loops_.values[*load].offset));
-    main_.line("float scale_half = {};", element_of_word(dtype_of(loops_.values[*load]), "scale_words[u]", "at", dialect_));
-    scope.names[*load] = "scale_half";
-  }
   VKF_CHECK_OK(emit_cone(scope, *packed.scale));
   main_.line("scales[own_scales + i] = {};", use(scope, *packed.scale));
   main_.close();
-  load_scales(packed, fmt::format("first_row + {}u", packed.unit.m));
   return {};
 }
 
@@ -243,8 +194,6 @@ Result<void> Rows::packed_main() {
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
   for (const std::string& name : raw_names(packed.load)) main_.line("uvec4 {}[{}];", name, rows * packed.strip / schedule_.subgroup);
   load_strip(packed, "first_row", "subgroup");
-  if (load_of_scale(packed)) main_.line("uint scale_words[{}];", scales_of_lanes(packed) / schedule_.subgroup);
-  load_scales(packed, "first_row");
   VKF_CHECK_OK(keep_vector(packed));
   main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
   VKF_CHECK_OK(scales_of_tile(packed));
@@ -260,7 +209,8 @@ Result<void> Rows::packed_main() {
   main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.line("bool ends = round + 1u == {};", numbers_.size(schedule::ceil_div(strips, packed.subgroups)));
-  main_.line("uint next_row = ends ? first_row + {}u : first_row;", rows);
+  // Behind the last tile its own words come once more, from a near cache.
+  main_.line("uint next_row = {};", packed.tiles == 1 ? "first_row" : fmt::format("ends && tile + 1u < {}u ? first_row + {}u : first_row", packed.tiles, rows));
   const std::string next = fmt::format("ends ? subgroup : strip + {}u", packed.subgroups);
   main_.line("uint next_strip = {};", whole ? next : fmt::format("min({}, {} - 1u)", next, numbers_.size(strips)));
   load_strip(packed, "next_row", "next_strip");
@@ -289,6 +239,7 @@ Result<void> Rows::packed_main() {
   main_.close();
   finish_folds(1);
   VKF_CHECK_OK(row_values(1));
+  VKF_CHECK_OK(row_stores(0));  // only now: a result may have the memory of what other subgroups were reading
   VKF_CHECK_OK(row_stores(1));
   main_.close();
   return {};

@@ -184,17 +184,13 @@ std::string lowest_element(DType dtype, const std::string& word, const Dialect& 
   }
 }
 
-std::string element_of_word(DType dtype, const std::string& word, const std::string& at, const Dialect& dialect) {
-  return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, parenthesised(at), 4 / size_of(dtype) - 1);
-}
-
 std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at, const Dialect& dialect) {
   const int size = size_of(dtype);
   if (size >= 4) return lowest_element(dtype, load_bits(dtype, block, block_bytes, at), dialect);
   if (at == "0u") return lowest_element(dtype, load_word(block, block_bytes, "0u"), dialect);
   const std::string i = parenthesised(at);
   const std::string word = load_word(block, block_bytes, fmt::format("{} >> {}", i, size == 2 ? 1 : 2));
-  return element_of_word(dtype, word, at, dialect);
+  return fmt::format("{}({})[{} & {}u]", word_values(dtype, dialect), word, i, 4 / size - 1);
 }
 
 std::string element_bits(DType dtype, const std::string& value, const Dialect& dialect) {

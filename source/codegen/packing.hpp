@@ -42,9 +42,6 @@ std::vector<std::string> pack(DType dtype, int count, const std::string& group, 
 /// The words of a group of 4-byte elements as one vector.
 std::string pack_group(DType dtype, int count, const std::string& group);
 
-/// Element `at` of memory, of one or two bytes, out of its word.
-std::string element_of_word(DType dtype, const std::string& word, const std::string& at, const Dialect& dialect);
-
 /// One element at index `at` (a uint expression) of block `block`, an array of words of `block_bytes`: 4, 8
 /// or 16, at least the element's size.
 std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at, const Dialect& dialect);

@@ -137,13 +137,6 @@ class Rows : public Emitter {
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedTile& packed);
   Result<std::string> element_of_vector(const schedule::PackedTile& packed, const std::vector<ValueId>& vectors, std::vector<ValueId>& feeds, std::string& coordinates);
-  /// The one load of halves that a scale is made of, if it is.
-  [[nodiscard]] std::optional<ValueId> load_of_scale(const schedule::PackedTile& packed) const;
-  [[nodiscard]] std::int64_t scales_of_lanes(const schedule::PackedTile& packed) const;
-  /// Opens the loop over a subgroup's scales of the tile at row `first`: `i`, `row` and `column` are known in it.
-  void open_scales(const schedule::PackedTile& packed, const std::string& first);
-  /// Words of scales on their way.
-  void load_scales(const schedule::PackedTile& packed, const std::string& first);
   Result<void> scales_of_tile(const schedule::PackedTile& packed);
   void load_strip(const schedule::PackedTile& packed, const std::string& first, const std::string& strip);
   void multiply_strip(const schedule::PackedTile& packed, const std::string& function);

@@ -97,6 +97,7 @@ Json chosen(const Scheduled& step) {
   json["column_lanes"] = schedule.column_lanes;
   json["row_lanes"] = schedule.row_lanes;
   json["parts"] = schedule.parts;
+  if (const auto& packed = schedule.packed) json["packed"] = {packed->unit.m, packed->unit.n, packed->unit.k, packed->subgroups, packed->tiles, packed->strip};
   json["rows_together"] = {schedule.axis_together, schedule.rows_together};
   json["passes"] = schedule.passes;
   json["persistent"] = schedule.persistent;

@@ -40,8 +40,12 @@ Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
   VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
   if (narrow) graph = *std::move(narrow);
+  // Forms of a graph are compared at the same sizes: their own nominal ones may differ, as their largest tensors do.
+  partition::Options sized = options;
+  SymbolValues sizes = schedule::nominal_symbols(graph);
+  sized.sizes.merge(sizes);
   partition::Prices prices;
-  VKF_TRY(made, make_plan_as_is(std::move(graph), target, options, prices));
+  VKF_TRY(made, make_plan_as_is(std::move(graph), target, sized, prices));
   if (!options.fusion || options.policy != partition::Policy::bytes) return std::move(made.plan);
   // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be brought into
   // another form is planned as it is.
@@ -50,7 +54,7 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
     if (!options.has(mechanism)) return;
     auto graph_of_form = form(made.plan.graph);
     if (!graph_of_form || !*graph_of_form) return;
-    auto other = make_plan_as_is(**std::move(graph_of_form), target, options, prices);
+    auto other = make_plan_as_is(**std::move(graph_of_form), target, sized, prices);
     if (other && other->microseconds < made.microseconds * (other->bytes > made.bytes ? kMore : 1)) made = *std::move(other);
   };
   consider(partition::Mechanism::joined, passes::join_products);

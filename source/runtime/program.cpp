@@ -42,7 +42,7 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
 
 /// Whether some bits of bytes are taken for numbers.
 bool has_fields(const ir::Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) { return node.op->name == "bit_and" && size_of(node.type.dtype) == 1; });
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) { return node.op->name == "bit_and" && size_of(node.type.dtype) == 1 && node.type.dtype != DType::boolean; });
 }
 
 /// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes a compilation): where there is a
@@ -111,7 +111,8 @@ Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Targ
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
-  VKF_TRY(target, context.target(rungs_for(prepared), dtypes_of_whole_tiles(prepared, options.tuning.matrix_units.value_or(false)), has_fields(prepared)));
+  VKF_TRY(target, context.target(rungs_for(prepared), dtypes_of_whole_tiles(prepared, options.tuning.matrix_units.value_or(false)),
+                                 options.numerics != codegen::Numerics::strict && has_fields(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
   if (options.costs) target.costs = options.costs;
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;

@@ -98,6 +98,14 @@ std::vector<Tuning> attention_tunings(const Caps& caps, bool units) {
   return all;
 }
 
+/// What lanes do with the same rows.
+std::vector<Tuning> packed_tunings(const Caps& caps) {
+  std::vector<Tuning> all = row_tunings(caps, static_cast<int>(caps.subgroup_size));
+  all.push_back({});
+  for (Tuning& tuning : all) tuning.matrix_units = false;
+  return all;
+}
+
 /// Keys that a workgroup sorts at a time, and its lanes.
 std::vector<Tuning> sort_tunings(const Caps& caps, std::int64_t keys) {
   std::vector<Tuning> all;
@@ -113,7 +121,7 @@ std::vector<Tuning> sort_tunings(const Caps& caps, std::int64_t keys) {
 std::vector<Tuning> tunings_near(const Schedule& standard, const Caps& caps) {
   switch (standard.kind) {
     case Template::matrix: return standard.matrix.unit ? unit_tunings(caps, standard.matrix.shape.lanes) : matrix_tunings(caps);
-    case Template::rows: return row_tunings(caps, standard.column_lanes);
+    case Template::rows: return standard.packed ? packed_tunings(caps) : row_tunings(caps, standard.column_lanes);
     case Template::sort: return sort_tunings(caps, standard.keys);
     case Template::attention: return attention_tunings(caps, standard.attention.unit.has_value());
     case Template::custom: return {};

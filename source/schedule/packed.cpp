@@ -24,6 +24,11 @@ constexpr double kBytesPerUs = 2300;   // of a subgroup that waits for memory
 constexpr double kFirstUs = 3;         // until a workgroup has the vector where it wants it
 constexpr int kSubgroups = 8;          // half as many take half as much of a row side by side, and 1.3 to 1.6 times as long
 
+/// Whether it asks for something that only kernels of lanes have.
+bool is_of_lanes(const Tuning& tuning) {
+  return tuning.column_lanes || tuning.rows_together || tuning.parts || tuning.workgroup || tuning.vector_bytes || tuning.items_in_flight || tuning.persistent || tuning.online;
+}
+
 /// Some bits of a byte as a number: ((byte >> shift) & mask ^ flip) + offset.
 struct Bits {
   ValueId load = 0;
@@ -89,7 +94,8 @@ std::optional<std::int64_t> number_at(const ir::Graph& graph, const Loops& loops
     }
     const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
     if (op == "cast") number = operands[0];
-    if (op == "mul") number = operands[0] * operands[1];
+    std::int64_t product = 0;
+    if (op == "mul" && !__builtin_mul_overflow(operands[0], operands[1], &product)) number = product;
     if (op == "add") number = operands[0] + operands[1];
     if (op == "sub") number = operands[0] - operands[1];
   }
@@ -160,7 +166,7 @@ std::int64_t shared_bytes(const PackedTile& tile, std::int64_t columns) {
 }  // namespace
 
 std::optional<Schedule> best_packed(const ir::Graph& graph, const Loops& counted, const Target& target, const Tuning& tuning, const Schedule& rows) {
-  if (!target.has(Rung::t4) || !target.caps.matrix_fields || rows.elements == 0 || rows.wide || !tuning.matrix_units.value_or(target.type != DeviceType::cpu) || tuning.column_lanes || tuning.rows_together) return std::nullopt;
+  if (!target.has(Rung::t4) || !target.caps.matrix_fields || rows.elements == 0 || rows.wide || !tuning.matrix_units.value_or(target.type != DeviceType::cpu) || is_of_lanes(tuning)) return std::nullopt;
   const Loops loops = rows.merged_columns > 1 ? merge_columns(counted, rows.merged_columns) : counted;
   std::optional<PackedTile> posed = pose(graph, loops, rows);
   if (!posed) return std::nullopt;
@@ -184,6 +190,7 @@ std::optional<Schedule> best_packed(const ir::Graph& graph, const Loops& counted
         columns / tile.strip_columns() < tile.subgroups || tile.rows() > workgroup || workgroup > static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x))) {
       continue;
     }
+    if (tile.unit.n > 4 * (static_cast<std::uint32_t>(tile.strip) + 1)) continue;  // sums cross shared memory where words did
     tile.scale_columns = tile.strip_columns();
     while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
     if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0) continue;

@@ -433,7 +433,7 @@ bool loads_in_one(const ir::Graph& graph, const Loops& loops, const Schedule& sc
 }  // namespace
 
 std::optional<Schedule> rows_like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& wanted) {
-  if (wanted.packed) return loops.row_count() == wanted.row_items && loops.count() == wanted.elements ? std::optional(wanted) : std::nullopt;
+  if (wanted.packed) return std::nullopt;  // what its tiles and scales are depends on every size
   const AxisCounts counts = count_axes(loops);
   const int axis = wanted.vector_rows ? counts.rows - 1 : static_cast<int>(loops.axes.size()) - 1;
   const int count = wanted.elements_per_item;

@@ -72,6 +72,19 @@ TEST(PackedRows, AreTheirSums) {
   }
 }
 
+/// A result that scales are made of does not wait for the sums, and is stored all the same.
+TEST(PackedRows, ResultsThatDoNotDependOnTheSumsAreStored) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Form form{100, 2048, 128};
+  const Tensor z = relu(Tensor::input("residual", DType::f16, {form.rows}));
+  const Tensor scale = Tensor::input("scale", DType::f16, {form.rows, form.columns / form.group}) * z.unsqueeze(-1);
+  const Tensor scaled = dequantize(unpack_int4(bytes(form), true), {.scale = scale, .axis = 1, .group = form.group});
+  const ir::Graph graph = graph_of({matmul(scaled, vector(form)), z});
+  const Executable program = compile_graph(graph, with_units());
+  EXPECT_TRUE(is_packed(program));
+  judge(program, graph, data_for({graph, {}, 560, false}), "a factor of the scales");
+}
+
 /// What is not finite reaches the rows that it should, as it does without matrix units: a weight of zero times infinity is no number.
 TEST(PackedRows, WhatIsNotFiniteIsNotLost) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

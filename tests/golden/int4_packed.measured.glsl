@@ -47,7 +47,7 @@ uint f16x2_bits_native(vec2 v) {
 
 shared uvec4 words[1152];
 shared float row_parts[128];
-shared uint vector_halves[2048];
+shared uvec4 vector_halves[512];
 shared float scales[512];
 
 // Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is not to know the power: with two
@@ -84,7 +84,7 @@ void main() {
     uvec4 in_a_w1 = in_a.w[column * 4u + 1u];
     uvec4 in_a_w2 = in_a.w[column * 4u + 2u];
     uvec4 in_a_w3 = in_a.w[column * 4u + 3u];
-    uint at = column / 2u * 32u + column % 2u * 4u;
+    uint at = column / 2u * 8u + column % 2u;
     vec4 in_a_0 = vec4(f16x2_values_native(in_a_w0.x), f16x2_values_native(in_a_w0.y));
     vec4 in_a_1 = vec4(f16x2_values_native(in_a_w0.z), f16x2_values_native(in_a_w0.w));
     vec4 in_a_2 = vec4(f16x2_values_native(in_a_w1.x), f16x2_values_native(in_a_w1.y));
@@ -93,28 +93,15 @@ void main() {
     vec4 in_a_5 = vec4(f16x2_values_native(in_a_w2.z), f16x2_values_native(in_a_w2.w));
     vec4 in_a_6 = vec4(f16x2_values_native(in_a_w3.x), f16x2_values_native(in_a_w3.y));
     vec4 in_a_7 = vec4(f16x2_values_native(in_a_w3.z), f16x2_values_native(in_a_w3.w));
-    vector_halves[at] = packFloat2x16(f16vec2(in_a_0[0], in_a_1[0]));
-    vector_halves[at + 8u] = packFloat2x16(f16vec2(in_a_0[1], in_a_1[1]));
-    vector_halves[at + 16u] = packFloat2x16(f16vec2(in_a_0[2], in_a_1[2]));
-    vector_halves[at + 24u] = packFloat2x16(f16vec2(in_a_0[3], in_a_1[3]));
-    vector_halves[at + 1u] = packFloat2x16(f16vec2(in_a_2[0], in_a_3[0]));
-    vector_halves[at + 9u] = packFloat2x16(f16vec2(in_a_2[1], in_a_3[1]));
-    vector_halves[at + 17u] = packFloat2x16(f16vec2(in_a_2[2], in_a_3[2]));
-    vector_halves[at + 25u] = packFloat2x16(f16vec2(in_a_2[3], in_a_3[3]));
-    vector_halves[at + 2u] = packFloat2x16(f16vec2(in_a_4[0], in_a_5[0]));
-    vector_halves[at + 10u] = packFloat2x16(f16vec2(in_a_4[1], in_a_5[1]));
-    vector_halves[at + 18u] = packFloat2x16(f16vec2(in_a_4[2], in_a_5[2]));
-    vector_halves[at + 26u] = packFloat2x16(f16vec2(in_a_4[3], in_a_5[3]));
-    vector_halves[at + 3u] = packFloat2x16(f16vec2(in_a_6[0], in_a_7[0]));
-    vector_halves[at + 11u] = packFloat2x16(f16vec2(in_a_6[1], in_a_7[1]));
-    vector_halves[at + 19u] = packFloat2x16(f16vec2(in_a_6[2], in_a_7[2]));
-    vector_halves[at + 27u] = packFloat2x16(f16vec2(in_a_6[3], in_a_7[3]));
+    vector_halves[at] = uvec4(packFloat2x16(f16vec2(in_a_0[0], in_a_1[0])), packFloat2x16(f16vec2(in_a_2[0], in_a_3[0])), packFloat2x16(f16vec2(in_a_4[0], in_a_5[0])), packFloat2x16(f16vec2(in_a_6[0], in_a_7[0])));
+    vector_halves[at + 2u] = uvec4(packFloat2x16(f16vec2(in_a_0[1], in_a_1[1])), packFloat2x16(f16vec2(in_a_2[1], in_a_3[1])), packFloat2x16(f16vec2(in_a_4[1], in_a_5[1])), packFloat2x16(f16vec2(in_a_6[1], in_a_7[1])));
+    vector_halves[at + 4u] = uvec4(packFloat2x16(f16vec2(in_a_0[2], in_a_1[2])), packFloat2x16(f16vec2(in_a_2[2], in_a_3[2])), packFloat2x16(f16vec2(in_a_4[2], in_a_5[2])), packFloat2x16(f16vec2(in_a_6[2], in_a_7[2])));
+    vector_halves[at + 6u] = uvec4(packFloat2x16(f16vec2(in_a_0[3], in_a_1[3])), packFloat2x16(f16vec2(in_a_2[3], in_a_3[3])), packFloat2x16(f16vec2(in_a_4[3], in_a_5[3])), packFloat2x16(f16vec2(in_a_6[3], in_a_7[3])));
   }
   barrier();
   for (uint tile = 0u; tile < 1u; ++tile) {
     uint own_scales = subgroup * 64u;
-    [[unroll]] for (uint u = 0u; u < 2u; ++u) {
-      uint i = u * 32u + own_lane;
+    for (uint i = own_lane; i < 64u; i += 32u) {
       uint row = min(first_row + i % 16u, p.items - 1u);
       uint column = (i / 32u * 8u + subgroup) * 8u + i / 16u % 2u * 4u;
       uint q = column / 4u;
@@ -131,7 +118,7 @@ void main() {
       }
       controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
       bool ends = round + 1u == 2u;
-      uint next_row = ends ? first_row + 16u : first_row;
+      uint next_row = first_row;
       uint next_strip = ends ? subgroup : strip + 8u;
       [[unroll]] for (uint u = 0u; u < 4u; ++u) {
         uint row = min(next_row + u * 4u + own_lane / 8u, p.items - 1u);
@@ -144,9 +131,9 @@ void main() {
           uint fragment = part * 2u + i;
           coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits;
           coopMatLoad(bits, words, own_words + fragment * 2u, 9u, gl_CooperativeMatrixLayoutRowMajor);
-          uint at = (strip * 4u + fragment) * 32u;
+          uint at = (strip * 4u + fragment) * 8u;
           coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> factors[4];
-          [[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], vector_halves, at + j * 8u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+          [[unroll]] for (uint j = 0u; j < 4u; ++j) coopMatLoad(factors[j], vector_halves, at + j * 2u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
           part_sums = coopMatMulAdd(numbers_of(bits, 0u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), factors[0], part_sums);
           part_sums = coopMatMulAdd(numbers_of(bits, 0u, 0x00f000f0u, high, f16vec2(0.0625hf), f16vec2(72.0hf)), factors[1], part_sums);
           part_sums = coopMatMulAdd(numbers_of(bits, 8u, 0x000f000fu, low, f16vec2(1.0hf), f16vec2(1032.0hf)), factors[2], part_sums);

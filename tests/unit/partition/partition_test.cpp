@@ -190,6 +190,28 @@ TEST(Partition, AFormThatMovesMoreBytesIsMuchFaster) {
   EXPECT_GT(refused, 0) << "nothing here is faster by less";
 }
 
+/// The joined form has wider results, and nominal sizes are such that the largest is not too large: that is no reason to prefer it.
+TEST(Partition, FormsOfAGraphAreComparedAtTheSameSizes) {
+  Target target = discrete_gpu_with_matrices();
+  target.costs = CostModel{4250, 2, 30000, 1.9e6};
+  const ir::Graph graph = must(passes::run_pipeline(must(ir::parse(R"(graph "two products" {
+  %0 = input "x" : f16[n, 1024]
+  %1 = input "a" : f16[1024, 4096]
+  %2 = input "b" : f16[1024, 4096]
+  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f16[n, 4096]
+  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f16[n, 4096]
+  %5 = relu %3 : f16[n, 4096]
+  %6 = exp %4 : f16[n, 4096]
+  output "y" = %5
+  output "z" = %6
+})"))));
+  const SymbolValues nominal = schedule::nominal_symbols(graph), of_form = schedule::nominal_symbols(*must(passes::join_products(graph)));
+  ASSERT_NE(nominal, of_form) << "no longer what this is about";
+  partition::Options sized;
+  sized.sizes = nominal;
+  EXPECT_EQ(must(plan::make_plan(graph, target)).steps.size(), must(plan::make_plan(graph, target, sized)).steps.size());
+}
+
 /// Every kernel reads only what inputs, constants and earlier kernels hold; every output is stored once.
 void expect_runnable(const ir::Graph& graph, const partition::Partition& parts, std::uint32_t buffers) {
   std::vector<int> stored(graph.size(), 0);

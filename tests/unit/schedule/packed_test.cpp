@@ -3,6 +3,7 @@
 
 #include "golden/targets.hpp"
 #include "plan/plan.hpp"
+#include "schedule/candidates.hpp"
 #include "support/device.hpp"
 #include "support/judge.hpp"
 #include "vkfuse/contractions.hpp"
@@ -56,6 +57,48 @@ TEST(Packed, LanesDoTheRest) {
   EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs())) << "a vector of f32";
   EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 32), discrete_gpu_with_measured_costs())) << "a fragment has 64 columns";
   EXPECT_FALSE(packed_of(weights_times_vector(64, 8192, 128), discrete_gpu_with_measured_costs())) << "few rows are sooner done by lanes";
+}
+
+/// For many rows they become bytes in a kernel of their own, which the product scales; as f16, for tiles that the workgroup multiplies as one, they took 298 us
+/// instead of 254 on an H200.
+TEST(Packed, ForManyRowsTheyAreStoredAsBytes) {
+  Target target = discrete_gpu_with_whole_tiles();
+  target.caps.shared_memory_bytes = 49152;
+  target.caps.storage_8bit = target.caps.int8 = target.caps.int16 = target.caps.round_to_even_f16 = target.caps.keep_denorms_f16 = true;
+  target.costs = CostModel{.copy_gb_per_s = 4200, .launch_us = 1.6, .gflops = 30000, .accesses_per_us = 1.896e6};
+  const Tensor numbers = unpack_int4(Tensor::input("w", DType::u8, {14336, 2048}), true);
+  const Tensor scale = Tensor::input("scale", DType::f16, {14336, 32}) * 0.03125;
+  const ir::Graph graph = graph_of({matmul(Tensor::input("x", DType::f16, {512, 4096}), dequantize(numbers, {.scale = scale, .axis = 1, .group = 128}).transpose())});
+  EXPECT_LT(must(plan::totals(must(plan::make_plan(graph, target)), {})).bytes, 200e6);
+}
+
+/// Sums cross shared memory where the words of a strip were: of 16 columns they are more than those of a short strip.
+TEST(Packed, SumsFitWhereWordsWere) {
+  Target wide = discrete_gpu_with_measured_costs();
+  wide.caps.matrix_fields->n = 16;
+  schedule::Tuning forced;
+  forced.matrix_units = true;
+  EXPECT_TRUE(packed_of(weights_times_vector(1024, 4096, 64), wide, forced));
+  EXPECT_FALSE(packed_of(weights_times_vector(1024, 2112, 64), wide, forced));
+  EXPECT_TRUE(packed_of(weights_times_vector(1024, 2112, 64), discrete_gpu_with_measured_costs(), forced));
+}
+
+/// A search for faster schedules tries what lanes make of it, and not the same kernel again.
+TEST(Packed, TheTunerTriesLanes) {
+  const ir::Graph graph = weights_times_vector(28672, 8192, 128);
+  const Target target = discrete_gpu_with_measured_costs();
+  const plan::Plan plan = must(plan::make_plan(graph, target));
+  const segment::Loops loops = must(segment::build_loops(plan.graph, plan.steps[0].segment, {}));
+  const schedule::Schedule standard = must(schedule::best(plan.graph, loops, target));
+  ASSERT_TRUE(standard.packed);
+  int with_32_lanes = 0;
+  for (const schedule::Tuning& tuning : schedule::tunings_near(standard, target.caps)) {
+    const auto other = schedule::best(plan.graph, loops, target, tuning);
+    if (!other) continue;
+    EXPECT_FALSE(other->packed) << schedule::to_text(tuning);
+    with_32_lanes += other->column_lanes == 32;
+  }
+  EXPECT_GT(with_32_lanes, 0);
 }
 
 }  // namespace
