@@ -105,7 +105,7 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
     vkf_ticket_free(ticket);
     REFUSED(vkf_submit(program, &in, 1, out, 2, NULL, 0, &ticket), VKF_INVALID_ARGUMENT, "'n'");
     CHECK(ticket == NULL);
-    REFUSED(vkf_submit(program, &in, 1, out, 2, &wrong, 1, &ticket), VKF_INVALID_ARGUMENT, "'n'");
+    REFUSED(vkf_submit(program, &in, 1, out, 2, &wrong, 1, &ticket), VKF_INVALID_ARGUMENT, "'m'");
     REFUSED(vkf_submit(program, &in, 1, out, 1, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "No buffer was bound to the output 'z'.");
     REFUSED(vkf_submit(program, &none, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The buffer of a binding is null.");
     REFUSED(vkf_submit(program, &nameless, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The name of a binding is null.");
