@@ -1,6 +1,10 @@
 // How GLSL spells what multiplies many narrow numbers at once: component types of cooperative matrices, dot products of bytes.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "vkfuse/dtype.hpp"
@@ -19,6 +23,14 @@ constexpr std::string_view component(DType dtype) {
     default: return "float";
   }
 }
+
+/// A cooperative matrix of a subgroup.
+inline std::string fragment(DType dtype, std::uint32_t rows, std::uint32_t columns, const char* use) {
+  return fmt::format("coopmat<{}, gl_ScopeSubgroup, {}, {}, gl_MatrixUse{}>", component(dtype), rows, columns, use);
+}
+
+/// What orders a subgroup's writes to shared memory before its reads.
+inline constexpr const char* kSubgroupBarrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
 
 /// Four of the sums of matrices side by side in memory: f32, i32 or u32.
 constexpr std::string_view component_four(DType sums) { return sums == DType::i32 ? "ivec4" : sums == DType::u32 ? "uvec4" : "vec4"; }

@@ -118,14 +118,8 @@ class Factors : public Emitter {
   /// A fragment of a tile in halves at position `across` of its extent and `depth`: what comes after the matrix in coopMatLoad.
   /// Rows of the fragment are rows of m of a first factor, and of the depth of a second one.
   [[nodiscard]] static std::string fragment_at(const Factor& factor, const std::string& across, const std::string& depth, bool second);
-  /// What orders a subgroup's writes to shared memory before its reads.
-  static constexpr const char* kSubgroupBarrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
   /// A function that a matrix is taken through element by element; `body` writes what it returns.
   Result<void> of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body);
-  /// A cooperative matrix of a subgroup.
-  [[nodiscard]] static std::string fragment(DType dtype, std::uint32_t rows, std::uint32_t columns, const char* use) {
-    return fmt::format("coopmat<{}, gl_ScopeSubgroup, {}, {}, gl_MatrixUse{}>", component(dtype), rows, columns, use);
-  }
 
  private:
   [[nodiscard]] std::vector<std::pair<index::AxisId, std::string>> own_axes(const Part& part) const;

@@ -2,6 +2,7 @@
 // the words of their strips are on their way while those before are multiplied, and no subgroup waits for another before the end.
 #include <algorithm>
 
+#include "codegen/components.hpp"
 #include "codegen/fragments.hpp"
 #include "codegen/rows.hpp"
 #include "schedule/products.hpp"
@@ -13,8 +14,6 @@ using schedule::PackedTile;
 namespace {
 
 constexpr int kColumnsOfItem = 32;  // columns in 16 bytes
-
-constexpr const char* kSubgroupBarrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
 
 }  // namespace
 
@@ -154,12 +153,12 @@ void Rows::multiply_strip(const PackedTile& packed, const std::string& function)
   const auto depth = static_cast<int>(packed.unit.k);
   const int fragments = packed.strip_columns() / (4 * depth);
   const int per_scale = packed.scale ? packed.scale_columns / (4 * depth) : fragments;
-  const std::string sum_type = fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>", packed.unit.m, packed.unit.n);
+  const std::string sum_type = fragment(packed.unit.c, packed.unit.m, packed.unit.n, "Accumulator");
   main_.open("[[unroll]] for (uint part = 0u; part < {}u; ++part) {{", fragments / per_scale);
   if (packed.scale) main_.line("{0} part_sums = {0}(0.0);", sum_type);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", per_scale);
   main_.line("uint fragment = part * {}u + i;", per_scale);
-  main_.line("coopmat<float16_t, gl_ScopeSubgroup, {}, {}, gl_MatrixUseA> bits;", packed.unit.m, depth);
+  main_.line("{} bits;", fragment(packed.unit.a, packed.unit.m, packed.unit.k, "A"));
   main_.line("coopMatLoad(bits, words, own_words + fragment * {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", depth / 8, pitch);
   main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, depth / 2);
   for (const std::string& line : fragment_products(packed.unit, function, "bits", "vector_halves", "at", "low", "high", packed.offset, packed.scale ? "part_sums" : "sums")) main_.line("{}", line);
@@ -197,7 +196,7 @@ Result<void> Rows::packed_main() {
   VKF_CHECK_OK(keep_vector(packed));
   main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
   VKF_CHECK_OK(scales_of_tile(packed));
-  const std::string sum_type = fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>", packed.unit.m, packed.unit.n);
+  const std::string sum_type = fragment(packed.unit.c, packed.unit.m, packed.unit.n, "Accumulator");
   main_.line("{0} sums = {0}(0.0);", sum_type);
   // All subgroups come round equally often, with a strip or without: a driver may have them all wait where one does (lavapipe).
   const bool whole = strips % packed.subgroups == 0;

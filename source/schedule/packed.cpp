@@ -1,5 +1,5 @@
-// Weights of four bits times a vector with matrix units (T4): what lanes take three instructions for, each of them half as fast as an addition, is half an
-// instruction where two numbers share a register, and their products are no instructions at all.
+// Weights of four bits times a vector with matrix units (T4): lanes take a bitwise instruction (two additions long), a difference and a multiply-add for each weight;
+// where two share a register it is half of the first two, and the products are the unit's.
 #include <algorithm>
 #include <cmath>
 
