@@ -9,6 +9,7 @@
 #include "codegen/numbers.hpp"
 #include "codegen/packing.hpp"
 #include "codegen/writer.hpp"
+#include "schedule/fields.hpp"
 
 namespace vkfuse::codegen {
 
@@ -94,17 +95,11 @@ class Emitter {
   struct FieldGroup {
     std::string function, bits;
   };
-  /// A whole number that is some bits of a loaded byte, ((byte >> shift) & mask ^ flip) + offset, whose float is made from the bits.
-  struct Field {
-    ValueId load = 0;
-    std::uint32_t mask = 0xff, flip = 0;
-    std::int64_t offset = 0;
-    std::optional<ValueId> shift;
+  /// Whose float is made from the bits.
+  struct Field : schedule::BitField {
     std::vector<FieldElement> elements;  ///< of an item
     std::vector<FieldGroup> groups;
   };
-  [[nodiscard]] std::optional<Field> field_of(ValueId id) const;
-  [[nodiscard]] std::optional<std::int64_t> number_at(const Scope& scope, ValueId id, index::AxisId element_axis, int element) const;
   [[nodiscard]] std::vector<FieldElement> field_elements(const Field& field, const Scope& scope, index::AxisId element_axis) const;
   /// Fills fields_: casts to floats of items whose loads are vectors. `scope` knows the axes of an element, of which one counts those of an item.
   void find_fields(const Scope& scope, index::AxisId element_axis);

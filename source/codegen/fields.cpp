@@ -16,7 +16,6 @@ using schedule::AccessKind;
 namespace {
 
 constexpr int kFraction = 23;                          // bits of an f32 below its leading one
-constexpr std::int64_t kMostOffset = std::int64_t{1} << 20;  // the difference stays exact
 
 std::string float_literal(double value, const Dialect& dialect) {
   const auto single = static_cast<float>(value);
@@ -30,83 +29,17 @@ std::string vector_of(const char* type, const std::vector<std::string>& values) 
 
 }  // namespace
 
-/// Of an integer, where it is ((byte >> shift) & mask ^ flip) + offset.
-std::optional<Emitter::Field> Emitter::field_of(ValueId id) const {
-  const Value& value = loops_.values[id];
-  const DType type = dtype_of(value);
-  if (!is_integer(type) || size_of(type) > 4) return std::nullopt;
-  if (value.kind == Value::Kind::load) {
-    if (type != DType::u8 || schedule_.loads[id].kind != AccessKind::vector || !value.data.empty()) return std::nullopt;
-    Field field;
-    field.load = id;
-    return field;
-  }
-  if (value.kind != Value::Kind::compute) return std::nullopt;
-  const ops::OpRow& op = ops::element_row(*graph_.node(value.node).op);
-  std::optional<Field> field = field_of(value.operands[0]);
-  if (!field || wraps(value)) return std::nullopt;
-  if (op.name == "cast") return field;
-  if (value.operands.size() != 2) return std::nullopt;
-  const ValueId other = value.operands[1];
-  if (op.name == "shift_right") {
-    if (field->mask != 0xff || field->flip != 0 || field->offset != 0 || field->shift) return std::nullopt;
-    field->shift = other;
-    return field;
-  }
-  const auto* constant = is_literal(other) ? std::get_if<ir::ConstantPayload>(&graph_.node(loops_.values[other].node).payload) : nullptr;
-  if (constant == nullptr) return std::nullopt;
-  const std::int64_t number = ir::decode_int(dtype_of(loops_.values[other]), constant->bytes->data());
-  const bool raw = field->offset == 0;
-  if (op.name == "bit_and" && raw && field->flip == 0 && number >= 0) {
-    field->mask &= static_cast<std::uint32_t>(number);
-  } else if (op.name == "bit_xor" && raw && number >= 0 && number <= 0xff) {
-    field->flip ^= static_cast<std::uint32_t>(number);
-  } else if ((op.name == "add" || op.name == "sub") && std::abs(number) < kMostOffset) {
-    field->offset += op.name == "add" ? number : -number;
-  } else {
-    return std::nullopt;
-  }
-  return std::abs(field->offset) < kMostOffset ? field : std::nullopt;
-}
-
-/// What an integer is at one element of every item, where it depends on nothing else.
-std::optional<std::int64_t> Emitter::number_at(const Scope& scope, ValueId id, index::AxisId element_axis, int element) const {
-  const Value& value = loops_.values[id];
-  const ir::Node& node = graph_.node(value.node);
-  if (!is_integer(dtype_of(value)) || size_of(dtype_of(value)) > 4) return std::nullopt;
-  if (is_literal(id)) {
-    const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload);
-    if (constant == nullptr) return std::nullopt;
-    return ir::decode_int(dtype_of(value), constant->bytes->data());
-  }
-  if (value.kind == Value::Kind::position && !std::holds_alternative<ir::RandomPayload>(node.payload)) {
-    const index::Expr at = index::substitute(in_scope(scope, value.offset), {{element_axis, index::Expr(element)}});
-    if (!at.is_constant()) return std::nullopt;
-    return at.constant();
-  }
-  if (value.kind != Value::Kind::compute || wraps(value)) return std::nullopt;
-  std::vector<std::int64_t> numbers;
-  for (ValueId operand : value.operands) {
-    const auto number = number_at(scope, operand, element_axis, element);
-    if (!number) return std::nullopt;
-    numbers.push_back(*number);
-  }
-  const std::string_view op = ops::element_row(*node.op).name;
-  if (op == "cast") return numbers[0];
-  if (numbers.size() != 2) return std::nullopt;
-  if (op == "add") return numbers[0] + numbers[1];
-  if (op == "sub") return numbers[0] - numbers[1];
-  if (op == "mul") return numbers[0] * numbers[1];
-  return std::nullopt;
-}
-
 /// Where the float of each of an item's elements comes from; nothing where that is not the same for all items.
 std::vector<Emitter::FieldElement> Emitter::field_elements(const Field& field, const Scope& scope, index::AxisId element_axis) const {
   const int repeat = schedule_.loads[field.load].repeat;
   std::vector<FieldElement> elements;
   int lowest = 32;  // that is among the bits of the exponent
   for (int e = 0; e < elements_; ++e) {
-    const auto shift = field.shift ? number_at(scope, *field.shift, element_axis, e) : 0;
+    const auto in_item = [&](const index::Expr& offset) -> std::optional<std::int64_t> {
+      const index::Expr at = index::substitute(in_scope(scope, offset), {{element_axis, index::Expr(e)}});
+      return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
+    };
+    const auto shift = field.shift ? schedule::number_at(graph_, loops_, *field.shift, in_item) : 0;
     const std::uint32_t mask = shift && *shift >= 0 && *shift < 8 ? field.mask & (0xffU >> *shift) : 0;
     if (mask == 0) return {};
     elements.push_back({e / repeat / 4, e / repeat % 4 * 8 + static_cast<int>(*shift), 0, mask});
@@ -125,12 +58,14 @@ void Emitter::find_fields(const Scope& scope, index::AxisId element_axis) {
     const Value& value = loops_.values[id];
     if (value.kind != Value::Kind::compute || graph_.node(value.node).op->name != "cast" || !loops_.per_element(value)) continue;
     if (!holds_exactly(dtype_of(value), value.operands[0])) continue;
-    const std::optional<Field> field = field_of(value.operands[0]);
-    if (!field || (field->mask == 0xff && !field->shift)) continue;  // whole bytes have conversions of their own (int8 on an H200: 17 % faster)
-    std::vector<FieldElement> elements = field_elements(*field, scope, element_axis);
+    const auto bits = schedule::bit_field_of(graph_, loops_, value.operands[0]);
+    if (!bits || schedule_.loads[bits->load].kind != AccessKind::vector) continue;
+    Field field{*bits, {}, {}};
+    if (field.mask == 0xff && !field.shift) continue;  // whole bytes have conversions of their own (int8 on an H200: 17 % faster)
+    std::vector<FieldElement> elements = field_elements(field, scope, element_axis);
     if (elements.empty()) continue;
-    Field& found = fields_[id] = *field;
-    found.elements = std::move(elements);
+    field.elements = std::move(elements);
+    fields_[id] = std::move(field);
   }
 }
 

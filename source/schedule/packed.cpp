@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/fields.hpp"
 #include "schedule/products.hpp"
 
 namespace vkfuse::schedule {
@@ -29,79 +30,6 @@ bool is_of_lanes(const Tuning& tuning) {
   return tuning.column_lanes || tuning.rows_together || tuning.parts || tuning.workgroup || tuning.vector_bytes || tuning.items_in_flight || tuning.persistent || tuning.online;
 }
 
-/// Some bits of a byte as a number: ((byte >> shift) & mask ^ flip) + offset.
-struct Bits {
-  ValueId load = 0;
-  std::int64_t mask = 0xff, flip = 0, offset = 0;
-  std::optional<ValueId> shift;
-};
-
-std::optional<std::int64_t> integer_of(const ir::Graph& graph, const Value& value) {
-  const ir::Node& node = graph.node(value.node);
-  const auto* constant = value.kind == Value::Kind::literal ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
-  if (constant == nullptr || !is_integer(node.type.dtype) || size_of(node.type.dtype) > 4) return std::nullopt;
-  return ir::decode_int(node.type.dtype, constant->bytes->data());
-}
-
-bool holds(DType type, std::int64_t low, std::int64_t high) {
-  const int bits = 8 * size_of(type);
-  const bool negative = type == DType::i8 || type == DType::i16 || type == DType::i32;
-  return negative ? low >= -(std::int64_t{1} << (bits - 1)) && high < (std::int64_t{1} << (bits - 1)) : low >= 0 && high < (std::int64_t{1} << bits);
-}
-
-std::optional<Bits> bits_of(const ir::Graph& graph, const Loops& loops, ValueId id) {
-  const Value& value = loops.values[id];
-  const DType type = graph.node(value.node).type.dtype;
-  if (!is_integer(type) || size_of(type) > 4) return std::nullopt;
-  if (value.kind == Value::Kind::load) return type == DType::u8 && value.data.empty() && value.guards.empty() ? std::optional(Bits{.load = id, .shift = {}}) : std::nullopt;
-  if (value.kind != Value::Kind::compute) return std::nullopt;
-  const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
-  std::optional<Bits> bits = bits_of(graph, loops, value.operands[0]);
-  if (!bits) return std::nullopt;
-  const std::optional<std::int64_t> second = value.operands.size() == 2 ? integer_of(graph, loops.values[value.operands[1]]) : std::nullopt;
-  const bool known = second.has_value();
-  const std::int64_t number = second.value_or(0);
-  if (op == "shift_right" && bits->mask == 0xff && !bits->shift && bits->flip == 0 && bits->offset == 0) {
-    bits->shift = value.operands[1];
-  } else if (op == "bit_and" && known && bits->flip == 0 && bits->offset == 0) {
-    bits->mask &= number;
-  } else if (op == "bit_xor" && known && bits->offset == 0 && number >= 0 && (number & ~bits->mask) == 0) {
-    bits->flip ^= number;
-  } else if ((op == "add" || op == "sub") && known) {
-    bits->offset += op == "add" ? number : -number;
-  } else if (op != "cast") {
-    return std::nullopt;
-  }
-  return bits->mask >= 0 && std::abs(bits->offset) <= kMostOffset && holds(type, bits->offset, bits->offset + bits->mask) ? bits : std::nullopt;
-}
-
-/// A whole number at column `column` of every item; nothing where it depends on anything else.
-std::optional<std::int64_t> number_at(const ir::Graph& graph, const Loops& loops, ValueId id, int axis, int column) {
-  const Value& value = loops.values[id];
-  const DType type = graph.node(value.node).type.dtype;
-  if (!is_integer(type) || size_of(type) > 4) return std::nullopt;
-  std::optional<std::int64_t> number = integer_of(graph, value);
-  if (value.kind == Value::Kind::position && !std::holds_alternative<ir::RandomPayload>(graph.node(value.node).payload)) {
-    const std::int64_t items = loops.axes[static_cast<std::size_t>(axis)].size / kColumnsOfItem;
-    const index::Expr at = index::substitute(value.offset, {{axis, index::Expr::axis(axis, items) * kColumnsOfItem + index::Expr(column)}});
-    if (at.is_constant()) number = at.constant();
-  } else if (value.kind == Value::Kind::compute) {
-    std::vector<std::int64_t> operands;
-    for (ValueId operand : value.operands) {
-      const auto known = number_at(graph, loops, operand, axis, column);
-      if (!known) return std::nullopt;
-      operands.push_back(*known);
-    }
-    const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
-    if (op == "cast") number = operands[0];
-    std::int64_t product = 0;
-    if (op == "mul" && !__builtin_mul_overflow(operands[0], operands[1], &product)) number = product;
-    if (op == "add") number = operands[0] + operands[1];
-    if (op == "sub") number = operands[0] - operands[1];
-  }
-  return number && holds(type, *number, *number) ? number : std::nullopt;
-}
-
 /// Of a sum of products: the weights of four bits, the scale of several, and the vector.
 std::optional<PackedTile> pose(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
   if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.vector_rows || !rows.exact || rows.elements_per_item != kColumnsOfItem) return std::nullopt;
@@ -122,14 +50,19 @@ std::optional<PackedTile> pose(const ir::Graph& graph, const Loops& loops, const
   const segment::AxisSet inner = segment::AxisSet{1} << axis;
   const Value& product = loops.values[loops.values[tile.fold].operands[0]];
   const auto op_of = [&](ValueId id) { return loops.values[id].kind == Value::Kind::compute ? ops::element_row(*graph.node(loops.values[id].node).op).name : std::string_view(); };
-  const auto weights_of = [&](ValueId id) -> std::optional<Bits> {
+  const auto weights_of = [&](ValueId id) -> std::optional<BitField> {
     if (op_of(id) != "cast" || !is_float(graph.node(loops.values[id].node).type.dtype)) return std::nullopt;
-    const auto bits = bits_of(graph, loops, loops.values[id].operands[0]);
-    if (!bits || bits->mask != 15 || !bits->shift) return std::nullopt;
+    const auto bits = bit_field_of(graph, loops, loops.values[id].operands[0]);
+    if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift || !loops.values[bits->load].guards.empty()) return std::nullopt;
     const AccessPlan& load = rows.loads[bits->load];
     if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16) return std::nullopt;
     for (int e = 0; e < kColumnsOfItem; ++e) {
-      if (number_at(graph, loops, *bits->shift, axis, e) != e % 2 * 4) return std::nullopt;
+      const auto in_item = [&](const index::Expr& offset) -> std::optional<std::int64_t> {  // column e of every item
+        const std::int64_t items = loops.axes[static_cast<std::size_t>(axis)].size / kColumnsOfItem;
+        const index::Expr at = index::substitute(offset, {{axis, index::Expr::axis(axis, items) * kColumnsOfItem + index::Expr(e)}});
+        return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
+      };
+      if (number_at(graph, loops, *bits->shift, in_item) != e % 2 * 4) return std::nullopt;
     }
     return bits;
   };
@@ -137,7 +70,7 @@ std::optional<PackedTile> pose(const ir::Graph& graph, const Loops& loops, const
     const ValueId scaled = product.operands[static_cast<std::size_t>(weight)];
     tile.vector = product.operands[static_cast<std::size_t>(1 - weight)];
     if (graph.node(loops.values[tile.vector].node).type.dtype != DType::f16 || (loops.values[tile.vector].axes & ~loops.columns()) != 0) continue;
-    std::optional<Bits> bits = weights_of(scaled);
+    std::optional<BitField> bits = weights_of(scaled);
     if (!bits && op_of(scaled) == "mul") {
       for (const int side : {0, 1}) {
         const ValueId scale = loops.values[scaled].operands[static_cast<std::size_t>(1 - side)];
@@ -149,7 +82,7 @@ std::optional<PackedTile> pose(const ir::Graph& graph, const Loops& loops, const
     }
     if (!bits) continue;
     tile.load = bits->load;
-    tile.flip = static_cast<std::uint32_t>(bits->flip);
+    tile.flip = bits->flip;
     tile.offset = bits->offset;
     return tile;
   }
