@@ -189,6 +189,45 @@ Result<void> check_schedule(const Json& stated, const Json& here, std::size_t at
   return invalid("The plan is stale: its segment {} is scheduled otherwise by this version of vkfuse.", at);
 }
 
+Json cost_json(const Cost& cost) { return {{"bytes", cost.bytes}, {"us", cost.microseconds}}; }
+
+Result<Cost> cost_in(const Json& object, const char* name) {
+  if (!object.is_object() || !object.contains(name)) return broken(fmt::format("a form has no '{}'", name));
+  VKF_TRY(bytes, member<double>(object[name], "bytes"));
+  VKF_TRY(microseconds, member<double>(object[name], "us"));
+  if (!(bytes >= 0 && bytes < 1e18 && microseconds >= 0 && microseconds < 1e18)) return broken(fmt::format("a form costs {} bytes and {} us", bytes, microseconds));
+  return Cost{static_cast<std::int64_t>(bytes), microseconds};
+}
+
+Json form_json(const Form& form) {
+  Json json{{"mechanism", partition::name_of(form.mechanism)}, {"without", cost_json(form.before)}};
+  if (form.with) json["with"] = cost_json(*form.with);
+  json["taken"] = form.taken;
+  if (!form.with) json["refusal"] = form.refusal;
+  return json;
+}
+
+/// What was weighed is for who reads the plan: nothing follows from it.
+Result<Form> form_in(const Json& object) {
+  VKF_TRY(name, member<std::string>(object, "mechanism"));
+  const auto mechanism = partition::mechanism_named(name);
+  if (!mechanism || form_text(*mechanism).empty()) return broken(fmt::format("'{}' is no form of a graph", name.substr(0, 60)));
+  Form form;
+  form.mechanism = *mechanism;
+  VKF_TRY(before, cost_in(object, "without"));
+  form.before = before;
+  if (!object.contains("taken") || !object["taken"].is_boolean()) return broken(fmt::format("of the form '{}' it does not say whether it was taken", name));
+  form.taken = object["taken"].get<bool>();
+  if (object.contains("with")) {
+    VKF_TRY(with, cost_in(object, "with"));
+    form.with = with;
+  } else {
+    VKF_TRY(refusal, member<std::string>(object, "refusal"));
+    form.refusal = std::move(refusal);
+  }
+  return form;
+}
+
 }  // namespace
 
 std::string file_key(const ir::Graph& graph, const Target& target, const partition::Options& options) {
@@ -230,6 +269,8 @@ Result<std::string> to_file(const Plan& plan) {
   }
   json["boundaries"] = Json::array();
   for (const partition::Boundary& boundary : plan.boundaries) json["boundaries"].push_back({{"value", boundary.value}, {"reason", boundary.reason}});
+  json["forms"] = Json::array();
+  for (const Form& form : plan.forms) json["forms"].push_back(form_json(form));
   // Names come from users and files and may not be UTF-8: the digest is of what is written.
   json = Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   json["digest"] = digest_of(json.dump());
@@ -288,6 +329,12 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
     VKF_TRY(reason, member<std::string>(one, "reason"));
     if (value >= graph.size()) return broken(fmt::format("it gives a reason for %{}, which does not exist", value));
     plan.boundaries.push_back({value, std::move(reason)});
+  }
+  // Earlier versions wrote none.
+  if (json.contains("forms") && !json["forms"].is_array()) return broken("its 'forms' are no list");
+  for (const Json& one : json.value("forms", Json::array())) {
+    VKF_TRY(form, form_in(one));
+    plan.forms.push_back(std::move(form));
   }
   plan.graph = std::move(graph);
   auto scheduled = schedule_all(plan, schedule::nominal_symbols(plan.graph));

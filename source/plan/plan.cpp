@@ -49,16 +49,26 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   if (!options.fusion || options.policy != partition::Policy::bytes) return std::move(made.plan);
   // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be brought into
   // another form is planned as it is.
+  std::vector<Form> forms;
   const auto consider = [&](partition::Mechanism mechanism, Result<std::optional<ir::Graph>> (*form)(const ir::Graph&)) {
-    constexpr double kMore = 0.87;  // of the time there is: for more bytes, as where windows are divided anew
     if (!options.has(mechanism)) return;
     auto graph_of_form = form(made.plan.graph);
-    if (!graph_of_form || !*graph_of_form) return;
-    auto other = make_plan_as_is(**std::move(graph_of_form), target, sized, prices);
-    if (other && other->microseconds < made.microseconds * (other->bytes > made.bytes ? kMore : 1)) made = *std::move(other);
+    if (graph_of_form && !*graph_of_form) return;
+    Form& weighed = forms.emplace_back();
+    weighed.mechanism = mechanism;
+    weighed.before = {made.bytes, made.microseconds};
+    auto other = graph_of_form ? make_plan_as_is(**std::move(graph_of_form), target, sized, prices) : std::move(graph_of_form).error();
+    if (!other) {
+      weighed.refusal = other.error().message;
+      return;
+    }
+    weighed.with = {other->bytes, other->microseconds};
+    weighed.taken = other->microseconds < made.microseconds * (other->bytes > made.bytes ? kTimeForMoreBytes : 1);
+    if (weighed.taken) made = *std::move(other);
   };
   consider(partition::Mechanism::joined, passes::join_products);
   consider(partition::Mechanism::statistics, passes::split_rows);
+  made.plan.forms = std::move(forms);
   return std::move(made.plan);
 }
 

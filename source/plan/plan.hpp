@@ -18,13 +18,35 @@ struct Step {
   segment::Segment segment;
 };
 
+/// What a graph costs by the model, at the sizes that stood for symbols when it was planned.
+struct Cost {
+  std::int64_t bytes = 0;
+  double microseconds = 0;
+};
+
+/// Another form of the whole graph, which was weighed against the one there was by then.
+struct Form {
+  partition::Mechanism mechanism = partition::Mechanism::joined;
+  Cost before;
+  std::optional<Cost> with;  ///< nothing: it could not be planned
+  bool taken = false;
+  std::string refusal;  ///< why it could not be planned, in one sentence
+};
+
+/// What such a form is; empty of a mechanism that makes none.
+std::string_view form_text(partition::Mechanism mechanism);
+
 /// A plan is valid for every size of its symbols; loops, schedules and memory follow once those are known.
 struct Plan {
   ir::Graph graph;
   Target target;
   std::vector<Step> steps;
   std::vector<partition::Boundary> boundaries;
+  std::vector<Form> forms;  ///< in the order in which they were weighed; those that do not apply to the graph are not there
 };
+
+/// How much faster a form has to be that moves more bytes: what part of the time there was it may take. As where windows are divided anew.
+inline constexpr double kTimeForMoreBytes = 0.87;
 
 /// Partitions a graph that the pass pipeline has prepared.
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options = {});

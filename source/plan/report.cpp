@@ -86,6 +86,43 @@ std::string alias_text(const Plan& plan, const Scheduled& step) {
          "          (a run that binds it to a buffer of its own copies it with one kernel)\n";
 }
 
+/// What work is taken to cost.
+std::string costs_text(const Target& target) {
+  return target.costs ? "costs measured on the device" : fmt::format("defaults of the device type {}", name_of(target.type));
+}
+
+/// Why a form was taken or not, in one sentence.
+std::string verdict(const Form& form) {
+  if (!form.with) return form.refusal;
+  const auto percent = [](double part) { return part < 0.001 ? "less than 0.1 %" : fmt::format("{:.{}f} %", 100 * part, part < 0.0995 ? 1 : 0); };
+  const double faster = 1 - form.with->microseconds / std::max(form.before.microseconds, 1e-9);
+  if (faster == 0) return "It is modelled to take as long.";
+  if (faster < 0) return fmt::format("It is modelled to take {} longer.", percent(-faster));
+  if (form.with->bytes <= form.before.bytes) return fmt::format("It is modelled {} faster.", percent(faster));
+  return fmt::format("It moves more bytes and is modelled {} faster; {} is asked for then.", percent(faster), percent(1 - kTimeForMoreBytes));
+}
+
+/// What was weighed, as the totals are printed.
+std::string form_block(const Form& form) {
+  const std::string_view name = name_of(form.mechanism);
+  std::string all = wrapped(fmt::format("  {}: ", name), std::string(form_text(form.mechanism)));
+  if (!form.with) return all + wrapped("    not planned: ", verdict(form));
+  all += fmt::format("  {:<22}{:>16}{:>16}\n", "", "without", "with it");
+  all += fmt::format("    {:<20}{:>16}{:>16}\n", "bytes moved", form.before.bytes, form.with->bytes);
+  all += fmt::format("    {:<20}{:>16.1f}{:>16.1f}\n", "modelled us", form.before.microseconds, form.with->microseconds);
+  return all + wrapped(form.taken ? "    taken: " : "    not taken: ", verdict(form));
+}
+
+nlohmann::ordered_json form_json(const Form& form) {
+  nlohmann::ordered_json json{{"mechanism", name_of(form.mechanism)}, {"form", form_text(form.mechanism)}, {"planned", form.with.has_value()}, {"taken", form.taken}};
+  json["bytes_without"] = form.before.bytes;
+  if (form.with) json["bytes_with"] = form.with->bytes;
+  json["modelled_us_without"] = form.before.microseconds;
+  if (form.with) json["modelled_us_with"] = form.with->microseconds;
+  json["reason"] = verdict(form);
+  return json;
+}
+
 nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Scheduled& scheduled) {
   const schedule::Schedule& schedule = scheduled.schedule;
   nlohmann::ordered_json json;
@@ -137,6 +174,14 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
 
 }  // namespace
 
+std::string_view form_text(partition::Mechanism mechanism) {
+  switch (mechanism) {
+    case partition::Mechanism::joined: return "products of one value with several others as one product";
+    case partition::Mechanism::statistics: return "statistics of norms and softmax in parts, joined by their readers";
+    default: return "";
+  }
+}
+
 std::string op_text(const ir::Node& node) {
   if (const auto* custom = std::get_if<ir::CustomPayload>(&node.payload)) return fmt::format("{} '{}'", node.op->name, custom->name);
   if (const auto* kernel = std::get_if<ir::KernelPayload>(&node.payload)) return fmt::format("{} '{}'", node.op->name, kernel->name);
@@ -154,6 +199,7 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   VKF_TRY(unfused_totals, totals(unfused, symbols));
   std::string all = fmt::format("plan of graph \"{}\" for {}\n", plan.graph.name, plan.target.name);
   for (const auto& symbol : symbols) all += fmt::format("  with {} = {}\n", symbol.first, symbol.second);
+  all += fmt::format("  modelled with {}\n", costs_text(plan.target));
   all += fmt::format("\n  {:<22}{:>16}{:>16}\n", "", "fused", "one per op");
   const auto row = [&](std::string_view name, std::int64_t a, std::int64_t b) { all += fmt::format("  {:<22}{:>16}{:>16}\n", name, a, b); };
   row("kernels", fused_totals.launches, unfused_totals.launches);
@@ -162,12 +208,13 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   row("stores", fused_totals.stores, unfused_totals.stores);
   row("128-byte transactions", fused_totals.transactions, unfused_totals.transactions);
   row("arena bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
-  all += fmt::format("  {:<22}{:>16.1f}{:>16.1f}   (constants of the device type)\n", "modelled us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  all += fmt::format("  {:<22}{:>16.1f}{:>16.1f}\n", "modelled us", fused_totals.modelled_us, unfused_totals.modelled_us);
   if (measured.fused_us()) {
     all += fmt::format("  {:<22}{:>16.1f}{:>16}\n", "measured us", *measured.fused_us(), measured.unfused_us ? fmt::format("{:.1f}", *measured.unfused_us) : "");
   }
-  all += fmt::format("  {:<22}{:>11} of {:>4}   (proven to stay inside their buffers; the others are clamped)\n", "accesses proven", fused_totals.proof.proven,
-                     fused_totals.proof.accesses);
+  all += fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven", fused_totals.proof.proven, fused_totals.proof.accesses);
+  if (!plan.forms.empty()) all += "\nother forms of the graph\n";
+  for (const Form& form : plan.forms) all += form_block(form);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const segment::Segment& segment = plan.steps[i].segment;
     const schedule::Schedule& schedule = schedules[i].schedule;
@@ -180,13 +227,13 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
     all += wrapped("  ops:    ", ops_of(plan, segment));
     if (i < measured.steps_us.size()) all += fmt::format("  time:   {:.1f} us measured, {:.1f} us modelled\n", measured.steps_us[i], schedule.modelled_us);
     for (const Read& read : reads_of(schedules[i])) {
-      all += fmt::format("  reads:  {} : {}, {}, {} bytes per load\n", label(plan, read.value), vkfuse::to_text(plan.graph.node(read.value).type),
-                         name_of(read.plan.kind), read.plan.vector_bytes);
+      all += wrapped("  reads:  ", fmt::format("{} : {}, {}, {} bytes per load", label(plan, read.value), vkfuse::to_text(plan.graph.node(read.value).type),
+                                               name_of(read.plan.kind), read.plan.vector_bytes));
     }
     for (ir::NodeId stored : segment.stores) {
       const schedule::AccessPlan& store = store_of(schedules[i], stored);
-      all += fmt::format("  writes: {} : {}, {}, {} bytes per store\n", label(plan, stored), vkfuse::to_text(plan.graph.node(stored).type), name_of(store.kind),
-                         store.vector_bytes);
+      all += wrapped("  writes: ", fmt::format("{} : {}, {}, {} bytes per store", label(plan, stored), vkfuse::to_text(plan.graph.node(stored).type),
+                                               name_of(store.kind), store.vector_bytes));
     }
     if (schedule.packed) {
       const schedule::PackedTile& packed = *schedule.packed;
@@ -195,9 +242,9 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
       continue;
     }
     if (schedule.kind == schedule::Template::rows) {
-      all += fmt::format("  launch: {} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}\n", schedule.workgroups, schedule.column_lanes,
-                         schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together), schedule.passes, schedule.passes == 1 ? "" : "es",
-                         schedule.persistent ? ", rows kept in registers" : "");
+      all += wrapped("  launch: ", fmt::format("{} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}", schedule.workgroups, schedule.column_lanes,
+                                               schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together), schedule.passes,
+                                               schedule.passes == 1 ? "" : "es", schedule.persistent ? ", rows kept in registers" : ""));
       if (schedule.parts > 1) all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
       continue;
     }
@@ -239,7 +286,9 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
   if (measured.unfused_us) json["measured_us_unfused"] = *measured.unfused_us;
   json["accesses"] = fused_totals.proof.accesses;
   json["accesses_proven"] = fused_totals.proof.proven;
-  json["constants"] = fmt::format("defaults of the device type {}", name_of(plan.target.type));
+  json["constants"] = costs_text(plan.target);
+  json["forms"] = nlohmann::ordered_json::array();
+  for (const Form& form : plan.forms) json["forms"].push_back(form_json(form));
   json["segments"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     json["segments"].push_back(segment_json(plan, plan.steps[i], schedules[i]));

@@ -65,6 +65,42 @@ grep -q 'class="share measured"\|<th>measured</th>' "$files/large.dom" && fail "
 "$vkfuse" plan "$graphs/bias_gelu.vkf" --profile --cache off > "$files/timed.txt"
 grep -q '^  measured us  *[0-9.]*  *[0-9.]*$' "$files/timed.txt" || fail "The text with --profile shows no measured times: $(head -12 "$files/timed.txt")"
 
+# The forms of a graph that were weighed, as the JSON has them; where none applies there is no table.
+cat > "$files/forms.vkf" <<'END'
+graph "forms" {
+  %0 = input "x" : f32[384, 768]
+  %1 = input "a" : f32[768, 768]
+  %2 = input "b" : f32[768, 768]
+  %3 = input "c" : f32[768, 256]
+  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f32[384, 768]
+  %5 = reduce_mean axes=[1] %4 : f32[384]
+  %6 = reshape %5 : f32[384, 1]
+  %7 = sub %4 %6 : f32[384, 768]
+  %8 = mul %7 %7 : f32[384, 768]
+  %9 = reduce_mean axes=[1] %8 : f32[384]
+  %10 = reshape %9 : f32[384, 1]
+  %11 = sqrt %10 : f32[384, 1]
+  %12 = div %7 %11 : f32[384, 768]
+  %13 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %12 %2 : f32[384, 768]
+  %14 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %12 %3 : f32[384, 256]
+  output "y" = %13
+  output "z" = %14
+}
+END
+"$vkfuse" plan "$files/forms.vkf" --format html -o "$files/forms.html"
+"$vkfuse" plan "$files/forms.vkf" --format json -o "$files/forms.json"
+draw forms "" ""
+table=$(perl -0ne 'print $1 if /<table id="forms">(.*?)<\/table>/s' "$files/forms.dom")
+for form in joined statistics; do
+  grep -q "\"mechanism\": \"$form\"" "$files/forms.json" || fail "The form $form was not weighed, so this shows nothing."
+  words=$(perl -0ne 'my ($taken) = /"mechanism": "'$form'".*?"taken": (\w+)/s; print $taken eq "true" ? "taken" : "not taken"' "$files/forms.json")
+  perl -e 'exit($ARGV[0] !~ /<b>'$form'<\/b>: [a-z]((?!<tr>).)*<td>[0-9.]+ [KM]iB<\/td><td>[0-9.]+ [KM]iB<\/td><td>[0-9.]+ us<\/td><td>[0-9.]+ us<\/td><td class="words"><b>'"$words"'<\/b>: It [^<]*\./)' "$table" ||
+    fail "The page does not say what became of the form $form, which was $words: $table"
+done
+! grep -q '<div class="scroll" hidden="">' "$files/forms.dom" || fail "The table of forms is hidden."
+[ "$(grep -c '"mechanism"' "$files/bias_gelu.json" || true)" = 0 ] || fail "A pointwise graph has another form."
+grep -q '<div class="scroll" hidden=""><table id="forms">' "$files/bias_gelu.dom" || fail "A page without other forms has a table of them."
+
 [ "$(count large 'data-segment=')" -ge 100 ] || fail "The large graph has only $(count large 'data-segment=') kernels: it shows little."
 [ "$(count large 'class="edge')" -ge 100 ] || fail "Only $(count large 'class="edge') values go from kernel to kernel."
 [ "$(count large 'class="op stored')" -ge 100 ] || fail "Only $(count large 'class="op stored') values are marked as stored."

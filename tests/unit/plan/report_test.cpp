@@ -1,0 +1,231 @@
+// What a plan says of itself: the forms of the graph that were weighed, and what work was taken to cost.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "golden/targets.hpp"
+#include "passes/passes.hpp"
+#include "plan/file.hpp"
+#include "support/device.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using partition::Mechanism;
+
+/// Two projections of `rows` vectors: they can be one product.
+std::string projections(int rows) {
+  return fmt::format(R"(graph "projections" {{
+  %0 = input "x" : f16[{0}, 768]
+  %1 = input "a" : f16[768, 768]
+  %2 = input "b" : f16[768, 256]
+  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f16[{0}, 768]
+  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f16[{0}, 256]
+  output "y" = %3
+  output "z" = %4
+}})", rows);
+}
+
+constexpr const char* kNorm = R"(graph "a norm between products" {
+  %0 = input "x" : f32[384, 768]
+  %1 = input "a" : f32[768, 768]
+  %2 = input "b" : f32[768, 768]
+  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f32[384, 768]
+  %4 = reduce_mean axes=[1] %3 : f32[384]
+  %5 = reshape %4 : f32[384, 1]
+  %6 = sub %3 %5 : f32[384, 768]
+  %7 = mul %6 %6 : f32[384, 768]
+  %8 = reduce_mean axes=[1] %7 : f32[384]
+  %9 = reshape %8 : f32[384, 1]
+  %10 = sqrt %9 : f32[384, 1]
+  %11 = div %6 %10 : f32[384, 768]
+  %12 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %11 %2 : f32[384, 768]
+  output "y" = %12
+})";
+
+constexpr const char* kPointwise = R"(graph "pointwise" {
+  %0 = input "x" : f32[64]
+  %1 = relu %0 : f32[64]
+  output "y" = %1
+})";
+
+ir::Graph prepared(const std::string& text) { return must(passes::run_pipeline(must(ir::parse(text)))); }
+
+Target h200() {
+  Target target = discrete_gpu_with_matrices();
+  target.costs = CostModel{4250, 2, 30000, 1.9e6};
+  return target;
+}
+
+/// A device whose launches take long, so that a norm's own kernel does not pay.
+Target dear_launches() {
+  Target target = discrete_gpu();
+  target.costs = schedule::costs_of(target);
+  target.costs->launch_us = 40;
+  return target;
+}
+
+std::string text_of(const plan::Plan& plan) {
+  return must(plan::to_text(plan, must(plan::make_plan(plan.graph, plan.target, {false})), schedule::nominal_symbols(plan.graph)));
+}
+Json json_of(const plan::Plan& plan) {
+  return Json::parse(must(plan::to_json(plan, must(plan::make_plan(plan.graph, plan.target, {false})), schedule::nominal_symbols(plan.graph), {})));
+}
+
+/// From `from` on, up to the next empty line.
+std::string paragraph(const std::string& text, const std::string& from) {
+  const std::size_t at = text.find(from);
+  return at == std::string::npos ? "" : text.substr(at, text.find("\n\n", at) + 1 - at);
+}
+
+struct Case {
+  std::string text;
+  Target target;
+  Mechanism form;
+  Result<std::optional<ir::Graph>> (*make)(const ir::Graph&);
+  bool taken;
+};
+
+/// The numbers are those of the two plans made by themselves; what was decided, and why, follows from them.
+TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
+  int more_bytes = 0;
+  for (const Case& one : {Case{projections(384), h200(), Mechanism::joined, passes::join_products, true}, Case{projections(1024), h200(), Mechanism::joined, passes::join_products, false},
+                          Case{kNorm, dear_launches(), Mechanism::statistics, passes::split_rows, true}, Case{kNorm, cpu_driver(), Mechanism::statistics, passes::split_rows, false}}) {
+    const ir::Graph graph = prepared(one.text);
+    partition::Options without;
+    without.without = {one.form};
+    const plan::Totals before = must(plan::totals(must(plan::make_plan(graph, one.target, without)), {}));
+    const plan::Totals with = must(plan::totals(must(plan::make_plan(*must(one.make(graph)), one.target, without)), {}));
+    const plan::Plan made = must(plan::make_plan(graph, one.target));
+    const Json forms = json_of(made)["forms"];
+    ASSERT_EQ(forms.size(), 1U) << forms;
+    EXPECT_EQ(forms[0]["mechanism"], partition::name_of(one.form));
+    EXPECT_EQ(forms[0]["form"], plan::form_text(one.form));
+    EXPECT_EQ(forms[0]["planned"], true);
+    EXPECT_EQ(forms[0]["taken"], one.taken) << forms;
+    EXPECT_EQ(forms[0]["bytes_without"], before.bytes);
+    EXPECT_EQ(forms[0]["bytes_with"], with.bytes);
+    EXPECT_NEAR(forms[0]["modelled_us_without"].get<double>(), before.modelled_us, 1e-9 * before.modelled_us);
+    EXPECT_NEAR(forms[0]["modelled_us_with"].get<double>(), with.modelled_us, 1e-9 * with.modelled_us);
+    const std::string reason = forms[0]["reason"];
+    more_bytes += with.bytes > before.bytes ? 1 : 0;
+    EXPECT_EQ(reason.find("It moves more bytes") != std::string::npos, with.bytes > before.bytes && with.modelled_us < before.modelled_us) << reason;
+    EXPECT_EQ(reason.find("longer") != std::string::npos, with.modelled_us > before.modelled_us) << reason;
+    // As text the same.
+    const std::string block = paragraph(text_of(made), "other forms of the graph");
+    for (const std::string& line : {fmt::format("  {}: ", partition::name_of(one.form)), fmt::format("    bytes moved{:>25}{:>16}\n", before.bytes, with.bytes),
+                                    fmt::format("    modelled us{:>25.1f}{:>16.1f}\n", before.modelled_us, with.modelled_us), std::string(one.taken ? "    taken: It " : "    not taken: It ")}) {
+      EXPECT_NE(block.find(line), std::string::npos) << line << "is not in\n" << block;
+    }
+  }
+  EXPECT_GT(more_bytes, 0) << "nothing here moves more bytes";
+}
+
+TEST(PlanReport, TheTextIsWhatAPersonReads) {
+  plan::Plan made = must(plan::make_plan(prepared(kPointwise), h200()));
+  made.forms = {{Mechanism::joined, {7340032, 20.5}, plan::Cost{6291456, 18.04}, true, ""},
+                {Mechanism::joined, {100, 20}, plan::Cost{110, 17}, true, ""},
+                {Mechanism::joined, {100, 20}, plan::Cost{110, 19}, false, ""},
+                {Mechanism::statistics, {100, 20}, plan::Cost{100, 20}, false, ""},
+                {Mechanism::statistics, {6291456, 18.04}, std::nullopt, false, "The value %12 of 96 bytes is larger than what a kernel of the device 'a small one' can bind."}};
+  EXPECT_EQ(paragraph(text_of(made), "other forms of the graph"), R"(other forms of the graph
+  joined: products of one value with several others as one product
+                                 without         with it
+    bytes moved                  7340032         6291456
+    modelled us                     20.5            18.0
+    taken: It is modelled 12 % faster.
+  joined: products of one value with several others as one product
+                                 without         with it
+    bytes moved                      100             110
+    modelled us                     20.0            17.0
+    taken: It moves more bytes and is modelled 15 % faster; 13 % is asked for
+           then.
+  joined: products of one value with several others as one product
+                                 without         with it
+    bytes moved                      100             110
+    modelled us                     20.0            19.0
+    not taken: It moves more bytes and is modelled 5.0 % faster; 13 % is asked
+               for then.
+  statistics: statistics of norms and softmax in parts, joined by their readers
+                                 without         with it
+    bytes moved                      100             100
+    modelled us                     20.0            20.0
+    not taken: It is modelled to take as long.
+  statistics: statistics of norms and softmax in parts, joined by their readers
+    not planned: The value %12 of 96 bytes is larger than what a kernel of the
+                 device 'a small one' can bind.
+)");
+  const Json refused = json_of(made)["forms"][4];
+  EXPECT_EQ(refused["planned"], false);
+  EXPECT_EQ(refused["reason"], made.forms[4].refusal);
+  EXPECT_FALSE(refused.contains("bytes_with") || refused.contains("modelled_us_with"));
+}
+
+TEST(PlanReport, WhatDoesNotApplyOrIsSwitchedOffIsNotThere) {
+  const auto forms = [](const std::string& text, const Target& target, const partition::Options& options) { return must(plan::make_plan(prepared(text), target, options)); };
+  partition::Options off, policy, unfused;
+  off.without = {Mechanism::joined};
+  policy.policy = partition::Policy::greedy_io;
+  unfused.fusion = false;
+  for (const plan::Plan& made : {forms(kPointwise, h200(), {}), forms(projections(384), h200(), off), forms(projections(384), h200(), policy), forms(projections(384), h200(), unfused)}) {
+    EXPECT_TRUE(made.forms.empty());
+    EXPECT_EQ(json_of(made)["forms"], Json::array());
+    EXPECT_EQ(text_of(made).find("other forms"), std::string::npos);
+  }
+}
+
+/// Lines of the text are at most 80 columns, but for names that are longer.
+TEST(PlanReport, TheTextFitsATerminal) {
+  for (const plan::Plan& made : {must(plan::make_plan(prepared(projections(384)), h200())), must(plan::make_plan(prepared(kNorm), cpu_driver())), must(plan::make_plan(prepared(kNorm), discrete_gpu()))}) {
+    std::istringstream lines(text_of(made));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST(PlanReport, SaysWhichCostsItWasMadeWith) {
+  Target target = discrete_gpu();
+  const plan::Plan guessed = must(plan::make_plan(prepared(kPointwise), target));
+  EXPECT_EQ(json_of(guessed)["constants"], "defaults of the device type discrete");
+  EXPECT_NE(text_of(guessed).find("\n  modelled with defaults of the device type discrete\n"), std::string::npos) << text_of(guessed);
+  target.costs = CostModel{4250, 2, 30000, 1.9e6};
+  const plan::Plan measured = must(plan::make_plan(prepared(kPointwise), target));
+  EXPECT_EQ(json_of(measured)["constants"], "costs measured on the device");
+  EXPECT_NE(text_of(measured).find("\n  modelled with costs measured on the device\n"), std::string::npos) << text_of(measured);
+}
+
+/// A plan that is read says what it said when it was saved: in the store of a device lie such files.
+TEST(PlanReport, FormsAreSavedWithThePlan) {
+  const ir::Graph graph = prepared(projections(384));
+  plan::Plan made = must(plan::make_plan(graph, h200()));
+  ASSERT_EQ(made.forms.size(), 1U);
+  made.forms.push_back({Mechanism::statistics, {6291456, 18.04}, std::nullopt, false, "The value %12 is too large."});
+  const std::string file = must(plan::to_file(made));
+  const plan::Plan read = must(plan::from_file(file, graph, h200()));
+  EXPECT_EQ(json_of(read)["forms"], json_of(made)["forms"]);
+  EXPECT_EQ(must(plan::to_file(read)), file);
+
+  const auto changed = [&](const std::function<void(Json&)>& change) {
+    Json json = Json::parse(file);
+    json.erase("digest");
+    change(json);
+    json["digest"] = plan::file_digest(json.dump());
+    return plan::from_file(json.dump(), graph, h200());
+  };
+  EXPECT_TRUE(must(changed([](Json& json) { json.erase("forms"); })).forms.empty()) << "as earlier versions wrote them";
+  const auto said = [&](const std::function<void(Json&)>& change) { return changed(change).error().message; };
+  const std::string broken = "This is not a plan that vkfuse has saved: ";
+  EXPECT_EQ(said([](Json& json) { json["forms"] = 7; }), broken + "its 'forms' are no list.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0] = 7; }), broken + "it has no 'mechanism'.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["mechanism"] = "vertical"; }), broken + "'vertical' is no form of a graph.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["mechanism"] = "joint"; }), broken + "'joint' is no form of a graph.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["taken"] = 1; }), broken + "of the form 'joined' it does not say whether it was taken.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0].erase("without"); }), broken + "a form has no 'without'.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["without"]["bytes"] = -1; }).substr(0, 60), broken + "a form costs -1 by");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["with"]["us"] = "fast"; }), broken + "its 'us' is \"fast\".");
+  EXPECT_EQ(said([](Json& json) { json["forms"][1].erase("refusal"); }), broken + "it has no 'refusal'.");
+}
+
+}  // namespace
+}  // namespace vkfuse::test
