@@ -91,7 +91,7 @@ struct Case {
 /// The numbers are those of the two plans made by themselves; what was decided, and why, follows from them.
 TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
   int more_bytes = 0;
-  for (const Case& one : {Case{projections(384), h200(), Mechanism::joined, passes::join_products, true}, Case{projections(1024), h200(), Mechanism::joined, passes::join_products, false},
+  for (const Case& one : {Case{projections(384), h200(), Mechanism::joined, passes::join_products, true}, Case{projections(256), h200(), Mechanism::joined, passes::join_products, false},
                           Case{kNorm, dear_launches(), Mechanism::statistics, passes::split_rows, true}, Case{kNorm, cpu_driver(), Mechanism::statistics, passes::split_rows, false}}) {
     const ir::Graph graph = prepared(one.text);
     partition::Options without;
@@ -161,6 +161,23 @@ TEST(PlanReport, TheTextIsWhatAPersonReads) {
   EXPECT_EQ(refused["planned"], false);
   EXPECT_EQ(refused["reason"], made.forms[4].refusal);
   EXPECT_FALSE(refused.contains("bytes_with") || refused.contains("modelled_us_with"));
+}
+
+/// Four factors side by side are more than a kernel of four buffers can read.
+TEST(PlanReport, AFormThatCannotBePlannedIsThereWithTheReason) {
+  std::string text = "graph \"four\" {\n  %0 = input \"x\" : f32[64, 512]\n";
+  for (int i = 1; i <= 4; ++i) text += fmt::format("  %{0} = input \"w{0}\" : f32[512, 256]\n", i);
+  for (int i = 1; i <= 4; ++i) text += fmt::format("  %{} = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %{} : f32[64, 256]\n", i + 4, i);
+  for (int i = 1; i <= 4; ++i) text += fmt::format("  output \"y{}\" = %{}\n", i, i + 4);
+  Target target = discrete_gpu();
+  target.caps.storage_buffers = 4;
+  const plan::Plan made = must(plan::make_plan(prepared(text + "}"), target));
+  const Json forms = json_of(made)["forms"];
+  ASSERT_EQ(forms.size(), 1U);
+  EXPECT_EQ(forms[0]["planned"], false);
+  EXPECT_EQ(forms[0]["taken"], false);
+  EXPECT_EQ(forms[0]["bytes_without"], must(plan::totals(made, {})).bytes);
+  EXPECT_EQ(forms[0]["reason"], "The segment needs 6 storage buffers, and the device allows 4 per shader.");
 }
 
 TEST(PlanReport, WhatDoesNotApplyOrIsSwitchedOffIsNotThere) {
