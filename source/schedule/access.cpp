@@ -108,19 +108,26 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
 
 }  // namespace
 
+AccessPlan plan_load(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, const Schedule& schedule, segment::ValueId id) {
+  const Value& value = loops.values[id];
+  const int bytes = size_of(graph.node(value.node).type.dtype);
+  // Data that differs within the item moves every element elsewhere.
+  const bool scattered = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId data) { return varies_in_item(loops, schedule, loops.values[data]); });
+  if (scattered) return {AccessKind::element, std::max(4, bytes)};
+  return plan_access(loops, tuning, schedule, value.offset, bytes, value.guards, value.axes, schedule.merged_columns > 1);
+}
+
 void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
   schedule.loads.assign(loops.values.size(), {});
-  schedule.stores.clear();
-  for (std::size_t i = 0; i < loops.values.size(); ++i) {
-    const Value& value = loops.values[i];
-    if (value.kind != Value::Kind::load) continue;
-    const int bytes = size_of(graph.node(value.node).type.dtype);
-    AccessPlan plan = plan_access(loops, tuning, schedule, value.offset, bytes, value.guards, value.axes, schedule.merged_columns > 1);
-    // Data that differs within the item moves every element elsewhere.
-    const bool scattered = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId id) { return varies_in_item(loops, schedule, loops.values[id]); });
-    if (scattered) plan = {AccessKind::element, std::max(4, bytes)};
-    schedule.loads[i] = plan;
+  for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
+    if (loops.values[id].kind == Value::Kind::load) schedule.loads[id] = plan_load(graph, loops, tuning, schedule, id);
   }
+  plan_stores(graph, loops, tuning, schedule);
+  share_word_types(graph, loops, schedule);
+}
+
+void plan_stores(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
+  schedule.stores.clear();
   for (const segment::Store& store : loops.stores) {
     const int bytes = size_of(graph.node(store.node).type.dtype);
     AccessPlan plan = plan_access(loops, tuning, schedule, store.offset, bytes, {}, store.axes, false);
@@ -134,7 +141,6 @@ void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tun
       schedule.stores[i].vector_bytes = std::min(schedule.stores[i].vector_bytes, schedule.stores[k].vector_bytes);
     }
   }
-  share_word_types(graph, loops, schedule);
 }
 
 void share_word_types(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {

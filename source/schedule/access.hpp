@@ -9,6 +9,9 @@ namespace vkfuse::schedule {
 /// Fills `loads` and `stores` of a schedule whose items are decided (elements_per_item, vector_axis,
 /// straddles).
 void plan_accesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
+/// Of one load, before buffers are looked at as a whole; and of all stores.
+AccessPlan plan_load(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, const Schedule& schedule, segment::ValueId id);
+void plan_stores(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
 
 /// A buffer is one array of one word type: narrows the vectors of every buffer to those of its narrowest load.
 void share_word_types(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);

@@ -190,7 +190,7 @@ std::int64_t shared_bytes(const Loops& loops, const AttentionTile& tile) {
 
 void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
   const AttentionTile& tile = schedule.attention;
-  PartAccesses accesses(graph, loops, tuning, schedule);
+  PartAccesses accesses(graph, loops, tuning);
   const auto add = [&](const AttentionTile::Side& side, const std::vector<int>& depth, const std::vector<int>& across) {
     const std::vector<int>& axes = side.along_depth ? depth : across;
     accesses.add(cone_of(loops, side.value), axes.empty() ? -1 : axes.back(), side.elements);

@@ -3,6 +3,7 @@
 // made of, and cross shared memory, where every element is read by many lanes.
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -249,9 +250,19 @@ std::vector<ValueId> values_of_rows(const Loops& loops) {
   return {all.begin(), all.end()};
 }
 
-void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
+/// Accesses of tiles, by what they depend on: how many elements an item of each factor, and of the results, has.
+using PlannedAccesses = std::map<std::vector<int>, std::pair<std::vector<AccessPlan>, std::vector<AccessPlan>>>;
+
+void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, PlannedAccesses& planned, Schedule& schedule) {
   const MatrixTile& tile = schedule.matrix;
-  PartAccesses accesses(graph, loops, tuning, schedule);
+  std::vector<int> items{tile.elements};
+  for (const Factor& factor : tile.factors) items.push_back(factor.elements);
+  const auto known = planned.find(items);
+  if (known != planned.end()) {
+    std::tie(schedule.loads, schedule.stores) = known->second;
+    return;
+  }
+  PartAccesses accesses(graph, loops, tuning);
   for (const Factor& factor : tile.factors) {
     accesses.add_factor(cone_of_factor(loops, tile, factor), factor.along_k ? tile.k : factor.second ? tile.n : tile.m, factor);
   }
@@ -261,6 +272,7 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
   }
   accesses.add_results(cone_of_results(loops), tile.n.back(), tile.elements);
   accesses.write(schedule);
+  planned.emplace(std::move(items), std::pair(schedule.loads, schedule.stores));
 }
 
 /// Whether the tile, a subgroup's part of it and the rows of results are made of whole products of the unit; gives the
@@ -290,7 +302,7 @@ bool splits(const ir::Graph& graph, const Loops& loops, const Target& target, co
   return words && fits && tile.row_folds.empty() && tile.row_values.empty() && tile.tails.empty() && !loops.empty && ceil_div(steps, parts) * (parts - 1) < steps;
 }
 
-std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, MatrixTile tile,
+std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, PlannedAccesses& planned, MatrixTile tile,
                                    const TileShape& shape, int parts = 1) {
   tile.shape = shape;
   if (tile.whole) {
@@ -330,7 +342,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   if (tile.unit) schedule.subgroup = shape.lanes;
   if (parts > 1) schedule.scratch_bytes = 16 * parts * partial_fours(loops, tile);
   schedule.matrix = std::move(tile);
-  plan_all(graph, loops, tuning, schedule);
+  plan_all(graph, loops, tuning, planned, schedule);
   if (schedule.matrix.whole) schedule.stores[0] = {AccessKind::vector, 16};
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   model_matrix(graph, loops, target, schedule);
@@ -387,7 +399,8 @@ std::optional<Schedule> matrix_like(const ir::Graph& graph, const Loops& loops, 
   }
   if (!fits(tile.n, false, tile.elements)) return std::nullopt;
   if ((tile.dots || tile.unit) && !kind_of(graph, loops, tile, wanted.factors_after_sums)) return std::nullopt;
-  auto schedule = with_shape(graph, loops, target, tuning, tile, tile.shape, wanted.parts);
+  PlannedAccesses planned;
+  auto schedule = with_shape(graph, loops, target, tuning, planned, tile, tile.shape, wanted.parts);
   if (!schedule || !serve(*schedule, wanted)) return std::nullopt;
   const bool narrower = std::any_of(tile.factors.begin(), tile.factors.end(), [&](const Factor& factor) {
     return schedule->matrix.factors[static_cast<std::size_t>(&factor - tile.factors.data())].elements != factor.elements;
@@ -417,26 +430,27 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
   auto tile = pose(graph, loops);
   if (!tile) return std::nullopt;
   choose_vectors(graph, loops, tuning, *tile);
+  PlannedAccesses planned;
   std::optional<Schedule> best;
   const auto consider = [&](std::optional<Schedule> one) {
     if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
   };
   // Where tiles are fewer than what keeps a device busy, several workgroups share one.
   const auto consider_shape = [&](const TileShape& shape) {
-    auto forced = tuning.parts.value_or(1) > 1 ? with_shape(graph, loops, target, tuning, *tile, shape, *tuning.parts) : std::nullopt;
+    auto forced = tuning.parts.value_or(1) > 1 ? with_shape(graph, loops, target, tuning, planned, *tile, shape, *tuning.parts) : std::nullopt;
     if (forced) return consider(std::move(forced));
     const std::int64_t steps = ceil_div(count_along(loops, tile->k), shape.k);
     // Where a driver does not go through as many, also on a CPU.
     const std::int64_t least = ceil_div(steps * iterations_of_step(*tile, shape), target.quirks.leaves_loops_after);
-    if (least > 1 && least <= kMostParts) return consider(with_shape(graph, loops, target, tuning, *tile, shape, static_cast<int>(least)));
-    auto whole = with_shape(graph, loops, target, tuning, *tile, shape);
+    if (least > 1 && least <= kMostParts) return consider(with_shape(graph, loops, target, tuning, planned, *tile, shape, static_cast<int>(least)));
+    auto whole = with_shape(graph, loops, target, tuning, planned, *tile, shape);
     if (!whole) return;
     const std::int64_t tiles = whole->workgroups;
     consider(std::move(whole));
     if (tuning.parts || target.type == DeviceType::cpu) return;
     for (const int parts : {2, 3, 4, 6, 8, 12, 16}) {
       if (static_cast<double>(tiles * (parts - 1)) >= 2 * kProcessors || steps < kFewestSteps * parts) break;
-      consider(with_shape(graph, loops, target, tuning, *tile, shape, parts));
+      consider(with_shape(graph, loops, target, tuning, planned, *tile, shape, parts));
     }
   };
   const auto kind = kind_of(graph, loops, *tile, factors_after_sums);
@@ -446,7 +460,7 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
       if (shape.lanes != kWholeTile.lanes || shape.m != kWholeTile.m || shape.n != kWholeTile.n || shape.k != kWholeTile.k) return;  // of ten shapes that were tried on an H200, the fastest
       MatrixTile whole = *tile;
       whole.whole = true;
-      consider(with_shape(graph, loops, target, tuning, std::move(whole), shape));
+      consider(with_shape(graph, loops, target, tuning, planned, std::move(whole), shape));
     };
     for (TileShape shape : kUnitShapes) {
       if (size_of(tile->unit->a) == 1) shape.k *= 2;

@@ -1,7 +1,6 @@
 #include "schedule/products.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace vkfuse::schedule {
 
@@ -71,25 +70,24 @@ Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId>
   return result;
 }
 
-std::vector<AccessPlan> PartAccesses::plan(const Loops& loops, std::span<const ValueId> values, int axis, int elements) {
-  Schedule part = schedule_;
-  part.vector_axis = axis;
-  part.elements_per_item = elements;
-  part.exact = true;
-  plan_accesses(graph_, loops, tuning_, part);
+void PartAccesses::plan(const Loops& loops, std::span<const ValueId> values, int axis, int elements) {
+  part_.vector_axis = axis;
+  part_.elements_per_item = elements;
   for (ValueId id : values) {
     if (loops_.values[id].kind != Value::Kind::load) continue;
     // Two parts that read one value each have it element by element.
     const AccessPlan alone = {AccessKind::element, std::max(4, size_of(graph_.node(loops_.values[id].node).type.dtype))};
-    loads_[id] = planned_[id] ? alone : part.loads[id];
+    loads_[id] = planned_[id] ? alone : plan_load(graph_, loops, tuning_, part_, id);
     planned_[id] = true;
   }
-  return part.stores;
 }
 
-void PartAccesses::add(std::span<const ValueId> values, int axis, int elements) { static_cast<void>(plan(loops_, values, axis, elements)); }
+void PartAccesses::add(std::span<const ValueId> values, int axis, int elements) { plan(loops_, values, axis, elements); }
 
-void PartAccesses::add_results(std::span<const ValueId> values, int axis, int elements) { stores_ = plan(loops_, values, axis, elements); }
+void PartAccesses::add_results(std::span<const ValueId> values, int axis, int elements) {
+  plan(loops_, values, axis, elements);
+  plan_stores(graph_, loops_, tuning_, part_);
+}
 
 void PartAccesses::add_factor(std::span<const ValueId> values, std::span<const int> axes, const Factor& factor) {
   const Loops merged = factor.crosses ? segment::with_axes_merged(loops_, axes, axes.back()) : loops_;
@@ -97,7 +95,7 @@ void PartAccesses::add_factor(std::span<const ValueId> values, std::span<const i
   for (ValueId id : values) {
     if (loops_.values[id].kind == Value::Kind::load && !planned_[id]) alone.push_back(id);
   }
-  static_cast<void>(plan(merged, values, axes.back(), factor.elements));
+  plan(merged, values, axes.back(), factor.elements);
   for (ValueId id : alone) {
     const auto shifted = loads_[id].kind == AccessKind::element ? shifted_access(graph_, merged, merged.values[id], axes.back(), factor.elements) : std::nullopt;
     if (shifted) loads_[id] = *shifted;
@@ -106,7 +104,7 @@ void PartAccesses::add_factor(std::span<const ValueId> values, std::span<const i
 
 void PartAccesses::write(Schedule& schedule) {
   schedule.loads = loads_;
-  schedule.stores = stores_;
+  schedule.stores = part_.stores;
   share_word_types(graph_, loops_, schedule);
 }
 
@@ -137,32 +135,45 @@ std::int64_t count_along(const Loops& loops, std::span<const int> axes) {
   return count;
 }
 
-std::vector<ValueId> cone_of_results(const Loops& loops) {
-  std::set<ValueId> all;
-  for (const segment::Store& store : loops.stores) {
-    const std::vector<ValueId> cone = cone_of(loops, store.value);
-    all.insert(cone.begin(), cone.end());
-  }
-  for (const Value& value : loops.values) {
-    if (value.kind != Value::Kind::tail) continue;
-    const std::vector<ValueId> cone = cone_of(loops, value.operands[0]);
-    all.insert(cone.begin(), cone.end());
-  }
-  return {all.begin(), all.end()};
-}
+namespace {
 
-std::vector<ValueId> cone_of(const Loops& loops, ValueId value, std::span<const ValueId> stops) {
-  std::set<ValueId> all;
+/// Adds what a value is computed from to `in`, up to folds and what is known beforehand.
+void mark_cone(const Loops& loops, ValueId value, std::span<const ValueId> stops, std::vector<bool>& in) {
   std::vector<ValueId> open{value};
   while (!open.empty()) {
     const ValueId id = open.back();
     open.pop_back();
-    const bool stop = std::find(stops.begin(), stops.end(), id) != stops.end();
-    if (stop || loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::tail || loops.values[id].beforehand || !all.insert(id).second) continue;
-    open.insert(open.end(), loops.values[id].operands.begin(), loops.values[id].operands.end());
-    open.insert(open.end(), loops.values[id].data.begin(), loops.values[id].data.end());
+    const Value& one = loops.values[id];
+    if (in[id] || one.kind == Value::Kind::fold || one.kind == Value::Kind::tail || one.beforehand || std::find(stops.begin(), stops.end(), id) != stops.end()) continue;
+    in[id] = true;
+    open.insert(open.end(), one.operands.begin(), one.operands.end());
+    open.insert(open.end(), one.data.begin(), one.data.end());
   }
-  return {all.begin(), all.end()};
+}
+
+std::vector<ValueId> listed(const std::vector<bool>& in) {
+  std::vector<ValueId> all;
+  for (ValueId id = 0; id < in.size(); ++id) {
+    if (in[id]) all.push_back(id);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<ValueId> cone_of_results(const Loops& loops) {
+  std::vector<bool> in(loops.values.size(), false);
+  for (const segment::Store& store : loops.stores) mark_cone(loops, store.value, {}, in);
+  for (const Value& value : loops.values) {
+    if (value.kind == Value::Kind::tail) mark_cone(loops, value.operands[0], {}, in);
+  }
+  return listed(in);
+}
+
+std::vector<ValueId> cone_of(const Loops& loops, ValueId value, std::span<const ValueId> stops) {
+  std::vector<bool> in(loops.values.size(), false);
+  mark_cone(loops, value, stops, in);
+  return listed(in);
 }
 
 segment::ValueId narrow_value(const ir::Graph& graph, const Loops& loops, ValueId id) {

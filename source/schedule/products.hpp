@@ -36,8 +36,8 @@ std::optional<AccessPlan> shifted_access(const ir::Graph& graph, const segment::
 /// The accesses of a schedule whose parts have items along axes of their own.
 class PartAccesses {
  public:
-  PartAccesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, const Schedule& schedule)
-      : graph_(graph), loops_(loops), tuning_(tuning), schedule_(schedule), loads_(loops.values.size()), planned_(loops.values.size(), false) {}
+  PartAccesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning)
+      : graph_(graph), loops_(loops), tuning_(tuning), loads_(loops.values.size()), planned_(loops.values.size(), false) {}
 
   /// The loads among `values`, for items of `elements` neighbours along `axis`; -1: there is none.
   void add(std::span<const segment::ValueId> values, int axis, int elements);
@@ -48,13 +48,13 @@ class PartAccesses {
   void write(Schedule& schedule);
 
  private:
-  std::vector<AccessPlan> plan(const segment::Loops& loops, std::span<const segment::ValueId> values, int axis, int elements);
+  void plan(const segment::Loops& loops, std::span<const segment::ValueId> values, int axis, int elements);
 
   const ir::Graph& graph_;
   const segment::Loops& loops_;
   const Tuning& tuning_;
-  const Schedule& schedule_;
-  std::vector<AccessPlan> loads_, stores_;
+  Schedule part_;  ///< the items of the part that is planned, and all stores
+  std::vector<AccessPlan> loads_;
   std::vector<bool> planned_;
 };
 
