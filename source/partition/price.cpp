@@ -81,6 +81,8 @@ Pricer::Pricer(const Facts& facts, const Target& target, bool memo, Prices& pric
       memo_(memo),
       apart_(sizes_apart(facts.graph)),
       stored_(facts.graph.size(), false),
+      marks_(facts.graph.size()),
+      places_(facts.graph.size(), 0),
       prices_(prices.known()),
       search_(++prices_.searches) {
   constexpr std::int64_t kUnknown = std::int64_t{1} << 50;
@@ -104,23 +106,29 @@ std::size_t Prices::Known::Hash::operator()(const Key& key) const {
 }
 
 /// Members in their order with what they read: other members, or values from outside, numbered as they appear.
-Pricer::Key Pricer::key_of(const segment::Segment& segment, std::vector<NodeId>& nodes) const {
+Pricer::Key Pricer::key_of(const segment::Segment& segment, std::vector<NodeId>& nodes) {
   constexpr std::uint32_t kOutside = 1u << 30;
   Key key;
+  key.reserve(4 * segment.members.size());
   nodes = segment.members;
+  marks_.clear();
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+    marks_.insert(nodes[i]);
+    places_[nodes[i]] = i;
+  }
   for (NodeId id : segment.members) {
     key.push_back(kinds_[id] * 2 + (stored_[id] ? 1 : 0));
     for (NodeId operand : facts_.graph.node(id).operands) {
-      const auto member = std::lower_bound(segment.members.begin(), segment.members.end(), operand);
-      if (member != segment.members.end() && *member == operand) {
-        key.push_back(static_cast<std::uint32_t>(member - segment.members.begin()));
+      if (marks_.insert(operand)) {
+        places_[operand] = static_cast<std::uint32_t>(nodes.size());
+        nodes.push_back(operand);
+      }
+      const std::uint32_t place = places_[operand];
+      if (place < segment.members.size()) {
+        key.push_back(place);
         continue;
       }
-      const auto first = nodes.begin() + static_cast<std::ptrdiff_t>(segment.members.size());
-      const auto known = std::find(first, nodes.end(), operand);
-      const auto place = static_cast<std::uint32_t>(known - first);
-      if (known == nodes.end()) nodes.push_back(operand);
-      key.push_back(kOutside + place);
+      key.push_back(kOutside + place - static_cast<std::uint32_t>(segment.members.size()));
       key.push_back(types_[operand]);
     }
   }
@@ -172,11 +180,13 @@ Pricer::Outcome Pricer::outcome_of(const segment::Segment& segment) const {
 /// `stored_` is left as it is for key_of.
 segment::Segment Pricer::segment_of(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
   std::vector<NodeId> all = members;
-  for (NodeId id : members) all.insert(all.end(), facts_.between[id].begin(), facts_.between[id].end());
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  for (NodeId id : members) stored_[id] = stored(id);
-  return segment::build_segment(facts_.graph, std::move(all), stored_);
+  marks_.clear();
+  for (NodeId id : members) marks_.insert(id);
+  for (NodeId id : members) {
+    std::copy_if(facts_.between[id].begin(), facts_.between[id].end(), std::back_inserter(all), [&](NodeId one) { return marks_.insert(one); });
+    stored_[id] = stored(id);
+  }
+  return segment::build_segment(facts_.graph, std::move(all), stored_, marks_);
 }
 
 std::int64_t Pricer::estimate(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {

@@ -56,7 +56,7 @@ class Pricer {
   using Key = Prices::Known::Key;
   using Outcome = Prices::Known::Outcome;
   segment::Segment segment_of(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
-  [[nodiscard]] Key key_of(const segment::Segment& segment, std::vector<ir::NodeId>& nodes) const;
+  [[nodiscard]] Key key_of(const segment::Segment& segment, std::vector<ir::NodeId>& nodes);
   [[nodiscard]] Outcome outcome_of(const segment::Segment& segment) const;
 
   const Facts& facts_;
@@ -67,6 +67,8 @@ class Pricer {
   std::vector<std::uint32_t> kinds_;  ///< equal for nodes of equal op, type and payload
   std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike
   std::vector<bool> stored_;
+  Marks marks_;                        ///< of nodes
+  std::vector<std::uint32_t> places_;  ///< in a key, of nodes that are marked
   std::vector<std::int64_t> bytes_;  ///< of each value
   Prices::Known& prices_;
   const int search_;

@@ -57,13 +57,6 @@ Result<void> Search::check_sizes() const {
   return {};
 }
 
-bool Search::reads(const Group& group, NodeId value) const {
-  return std::any_of(group.members.begin(), group.members.end(), [&](NodeId id) {
-    const std::vector<NodeId>& operands = facts_.operands[id];
-    return std::find(operands.begin(), operands.end(), value) != operands.end();
-  }) && !contains(group.members, value);
-}
-
 Search::Change Search::begun(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> members) {
   check(std::set<GroupId>(groups.begin(), groups.end()).size() == groups.size(), "the kernels of a change are told apart");
   Change change;
@@ -96,24 +89,40 @@ Search::Change Search::begun(std::vector<GroupId> groups, std::vector<std::vecto
 /// Visits what is made with what of it is stored. A value that some other kernel reads is stored by one of those that
 /// have it: by its owner, or by the first of them.
 Result<void> Search::each_made(Change& change, const Visit& visit) {
-  const auto home_of = [&](NodeId id) {
-    std::optional<std::size_t> home;
-    for (std::size_t i = 0; i < change.made.size(); ++i) {
-      if (!contains(change.made[i].members, id)) continue;
-      if (!home || change.groups[i] == owner_[id]) home = i;
-    }
-    return home;
-  };
-  const auto is_read = [&](NodeId id) {
-    const auto outside = [&](GroupId reader) { return !is_among(change.groups, reader); };
-    return std::any_of(readers_[id].begin(), readers_[id].end(), outside) ||
-           std::any_of(change.made.begin(), change.made.end(), [&](const Group& made) { return reads(made, id); });
-  };
+  bool known = false;
   for (std::size_t i = 0; i < change.made.size(); ++i) {
-    if (change.made[i].members.empty()) continue;
-    VKF_CHECK_OK(visit(change.made[i], [&](NodeId id) { return is_among(change.groups, owner_[id]) && home_of(id) == i && (facts_.is_output[id] || is_read(id)); }));
+    Group& made = change.made[i];
+    if (made.members.empty()) continue;
+    if (!known) note_homes_and_reads(change);
+    const auto stored = [&](NodeId id) {
+      if (homes_[id] != i || !is_among(change.groups, owner_[id])) return false;
+      const auto outside = [&](GroupId reader) { return !is_among(change.groups, reader); };
+      return facts_.is_output[id] || read_.contains(id) || std::any_of(readers_[id].begin(), readers_[id].end(), outside);
+    };
+    const std::size_t before = made.members.size();
+    VKF_CHECK_OK(visit(made, stored));
+    known = made.members.size() == before;
   }
   return {};
+}
+
+/// Of what is made: which kernel each value belongs to, and which values one of them reads.
+void Search::note_homes_and_reads(const Change& change) {
+  homed_.clear();
+  read_.clear();
+  for (std::size_t i = 0; i < change.made.size(); ++i) {
+    const std::vector<NodeId>& members = change.made[i].members;
+    computed_.clear();
+    for (NodeId id : members) {
+      computed_.insert(id);
+      if (homed_.insert(id) || change.groups[i] == owner_[id]) homes_[id] = i;
+    }
+    for (NodeId id : members) {
+      for (NodeId operand : facts_.operands[id]) {
+        if (!computed_.contains(operand)) read_.insert(operand);
+      }
+    }
+  }
 }
 
 Result<Search::Change> Search::priced(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> members) {

@@ -31,7 +31,14 @@ struct Group {
 class Search {
  public:
   Search(const Facts& facts, const Target& target, const Options& options, Prices& prices)
-      : facts_(facts), target_(target), options_(options), pricer_(facts, target, options.has(Mechanism::memo), prices) {}
+      : facts_(facts),
+        target_(target),
+        options_(options),
+        pricer_(facts, target, options.has(Mechanism::memo), prices),
+        homes_(facts.graph.size(), 0),
+        homed_(facts.graph.size()),
+        computed_(facts.graph.size()),
+        read_(facts.graph.size()) {}
 
   /// One kernel for each node that is computed.
   Result<void> start();
@@ -66,9 +73,9 @@ class Search {
     std::int64_t bytes = 0, bytes_before = 0;
     double microseconds = 0, microseconds_before = 0;
   };
-  [[nodiscard]] bool reads(const Group& group, ir::NodeId value) const;
   using Visit = std::function<Result<void>(Group&, const std::function<bool(ir::NodeId)>& stored)>;
   Result<void> each_made(Change& change, const Visit& visit);
+  void note_homes_and_reads(const Change& change);
   Change begun(std::vector<GroupId> groups, std::vector<std::vector<ir::NodeId>> members);
   Result<Change> priced(std::vector<GroupId> groups, std::vector<std::vector<ir::NodeId>> members);
   [[nodiscard]] bool is_stored(ir::NodeId value, const Change& change) const;
@@ -116,6 +123,9 @@ class Search {
   const Options& options_;
   Pricer pricer_;
   std::vector<Group> groups_;
+  // Of a change that is looked at, by node.
+  std::vector<std::size_t> homes_;  ///< which of the kernels that are made it belongs to, where it is in `homed_`
+  Marks homed_, computed_, read_;
   std::vector<GroupId> owner_;                  ///< of each node: the group that stores it if any does
   std::vector<std::vector<GroupId>> computing_;  ///< the groups that have it as a member
   std::vector<std::vector<GroupId>> readers_;    ///< of each value, the groups that load it

@@ -16,14 +16,19 @@ bool is_resident(const ir::Graph& graph, ir::NodeId id) {
 }
 
 Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes) {
+  Marks marks(graph.size());
+  return build_segment(graph, std::move(members), escapes, marks);
+}
+
+Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes, Marks& marks) {
   Segment segment;
   std::sort(members.begin(), members.end());
   segment.members = std::move(members);
+  marks.clear();
+  for (ir::NodeId id : segment.members) marks.insert(id);
   for (ir::NodeId id : segment.members) {
     for (ir::NodeId operand : graph.node(id).operands) {
-      const bool computed = std::binary_search(segment.members.begin(), segment.members.end(), operand);
-      const bool known = std::find(segment.reads.begin(), segment.reads.end(), operand) != segment.reads.end();
-      if (!computed && !known && !is_literal(graph, operand)) segment.reads.push_back(operand);
+      if (marks.insert(operand) && !is_literal(graph, operand)) segment.reads.push_back(operand);
     }
     if (escapes[id]) segment.stores.push_back(id);
   }

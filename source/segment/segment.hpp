@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/marks.hpp"
 #include "ir/graph.hpp"
 
 namespace vkfuse::segment {
@@ -22,5 +23,7 @@ bool is_resident(const ir::Graph& graph, ir::NodeId id);
 /// Reads and stores of a set of members. `escapes[id]` says whether somebody outside the members reads
 /// the value; such members are stored. Members are sorted by id.
 Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes);
+/// The same for a caller who does so again and again: `marks` is of all nodes of the graph.
+Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes, Marks& marks);
 
 }  // namespace vkfuse::segment

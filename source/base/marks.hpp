@@ -1,0 +1,31 @@
+// A set of small numbers that is emptied in no time, for what is asked of sets of nodes again and again.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace vkfuse {
+
+/// Of the numbers 0 .. size-1.
+class Marks {
+ public:
+  explicit Marks(std::size_t size = 0) : marked_(size, 0) {}
+
+  void clear() {
+    if (++round_ == 0) std::fill(marked_.begin(), marked_.end(), round_++);
+  }
+  /// Whether it was not there yet.
+  bool insert(std::uint32_t number) {
+    const bool is_new = marked_[number] != round_;
+    marked_[number] = round_;
+    return is_new;
+  }
+  [[nodiscard]] bool contains(std::uint32_t number) const { return marked_[number] == round_; }
+
+ private:
+  std::vector<std::uint32_t> marked_;  ///< the last round in which it was
+  std::uint32_t round_ = 1;
+};
+
+}  // namespace vkfuse
