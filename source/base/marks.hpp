@@ -12,6 +12,8 @@ class Marks {
  public:
   explicit Marks(std::size_t size = 0) : marked_(size, 0) {}
 
+  /// Never to less.
+  void resize(std::size_t size) { marked_.resize(std::max(size, marked_.size()), 0); }
   void clear() {
     if (++round_ == 0) std::fill(marked_.begin(), marked_.end(), round_++);
   }

@@ -199,9 +199,13 @@ bool Search::cut_reads() {
   for (GroupId group = 0; group < groups_.size() && cuts_priced_ <= kMostPriced; ++group) {
     if (groups_[group].members.empty() || groups_[group].price.segment.stores.empty()) continue;
     int newest = groups_[group].version;
+    bool settled = groups_[group].settled;
     for (NodeId id : groups_[group].price.segment.reads) {
-      if (owner_[id] != kNoGroup) newest = std::max(newest, groups_[owner_[id]].version);
+      if (owner_[id] == kNoGroup) continue;
+      newest = std::max(newest, groups_[owner_[id]].version);
+      settled = settled && groups_[owner_[id]].settled;
     }
+    if (settled) continue;
     const auto tried = cuts_tried_.find(group);
     if (tried != cuts_tried_.end() && tried->second >= newest) continue;
     const int known = pricer_.priced();

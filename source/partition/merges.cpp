@@ -51,6 +51,8 @@ double Search::slack(std::int64_t bytes, std::int64_t before) const {
 
 /// Merges the groups into the first if that is possible and pays; otherwise says why not.
 Result<void> Search::try_merge(std::vector<GroupId> groups) {
+  outside_ = false;
+  if (are_settled(groups)) return unsupported("They were looked at in another form of the graph.");
   outside_ = connected_outside(groups);
   if (outside_) return unsupported("Another kernel must run between the two.");
   const std::size_t count = groups.size();
@@ -93,6 +95,8 @@ bool Search::merge_producer(NodeId value, GroupId to) {
     return false;
   }
   // Nothing has changed since the last refusal.
+  const GroupId both[] = {from, to};
+  if (are_settled(both)) return false;
   const auto refused = refused_.find({from, to});
   if (refused != refused_.end() && refused->second == std::pair(groups_[from].version, groups_[to].version)) return false;
   const Result<void> outcome = try_with_producer(from, to);

@@ -99,6 +99,7 @@ bool Search::move_parts_of(GroupId from) {
   for (GroupId group : neighbours) newest = std::max(newest, groups_[group].version);
   const auto known = moves_tried_.find(from);
   if (known != moves_tried_.end() && known->second >= newest) return false;
+  if (groups_[from].settled && are_settled(neighbours)) return false;
   for (const std::vector<NodeId>& part : parts_of(groups_[from])) {
     for (GroupId to : neighbours) {
       if (shares(part, to) && try_move(from, to, part)) return true;
@@ -192,6 +193,7 @@ bool Search::recompute_values(bool always) {
   for (NodeId id = static_cast<NodeId>(facts_.graph.size()); id-- > 0;) {
     const GroupId from = owner_[id];
     if (from == kNoGroup || facts_.is_output[id] || readers_[id].empty() || !contains(groups_[from].price.segment.stores, id)) continue;
+    if (groups_[from].settled && are_settled(readers_[id])) continue;
     std::vector<int> versions{groups_[from].version};
     for (GroupId reader : readers_[id]) versions.push_back(groups_[reader].version);
     std::vector<int>& refused = refused_recompute_[id];

@@ -61,22 +61,23 @@ Result<Partition> partition(const ir::Graph& graph, const Target& target, const 
   return std::move(priced.partition);
 }
 
-Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices) {
+Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices, const Seed* seed) {
   SymbolValues sizes = options.sizes;
   sizes.merge(schedule::nominal_symbols(graph));
   std::vector<bool> kept(graph.size(), false);
   std::optional<Facts> facts;
-  std::optional<Search> begun;
+  std::optional<Search> searched;
   for (;;) {
     facts.emplace(graph, sizes, kept);
-    begun.emplace(*facts, target, options, prices);
-    auto started = begun->start();
+    searched.emplace(*facts, target, options, prices);
+    auto started = searched->start();
     if (started) break;
-    const auto view = begun->view_to_keep();
+    const auto view = searched->view_to_keep();
     if (VKF_PLANT(views_never_stored, !view, true)) return std::move(started).error();
     kept[*view] = true;
   }
-  Search& search = *begun;
+  Search& search = *searched;
+  if (seed != nullptr) search.begin_with(*seed);
   if (options.fusion && options.policy == Policy::bytes) by_bytes(search, options);
   if (options.fusion && options.policy != Policy::bytes) search.merge_producers();
   if (options.fusion && options.policy == Policy::recompute_all && search.recompute_values(true)) search.merge_producers();

@@ -56,7 +56,8 @@ std::string description(const ir::Graph& graph, NodeId id) {
   return text;
 }
 
-/// The text with "%i" for the i-th of the nodes, or the other way round.
+}  // namespace
+
 std::string with_numbers(const std::string& text, const std::function<NodeId(NodeId)>& number) {
   std::string all;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -68,8 +69,6 @@ std::string with_numbers(const std::string& text, const std::function<NodeId(Nod
   }
   return all;
 }
-
-}  // namespace
 
 Prices::Prices() : known_(std::make_unique<Known>()) {}
 Prices::~Prices() = default;
@@ -97,6 +96,11 @@ Pricer::Pricer(const Facts& facts, const Target& target, bool memo, Prices& pric
     bytes_.push_back(bytes ? *bytes : kUnknown);
     types_.push_back(literal ? kinds_.back() : number("of " + to_text(facts.graph.node(id).type)));
   }
+}
+
+bool Pricer::is_alike(const ir::Graph& other, NodeId there, NodeId here) const {
+  const auto kind = prices_.numbers.find(description(other, there));
+  return kind != prices_.numbers.end() && kind->second == kinds_[here];
 }
 
 std::size_t Prices::Known::Hash::operator()(const Key& key) const {

@@ -32,6 +32,9 @@ struct Prices::Known {
   int searches = 0;
 };
 
+/// The text with another number for each node that it names as "%number".
+std::string with_numbers(const std::string& text, const std::function<ir::NodeId(ir::NodeId)>& number);
+
 class Pricer {
  public:
   Pricer(const Facts& facts, const Target& target, bool memo, Prices& prices);
@@ -44,6 +47,9 @@ class Pricer {
 
   /// Of a whole value.
   [[nodiscard]] std::int64_t bytes_of(ir::NodeId id) const { return bytes_[id]; }
+
+  /// Whether a node of another graph computes what this one does, but for the operands.
+  [[nodiscard]] bool is_alike(const ir::Graph& other, ir::NodeId there, ir::NodeId here) const;
 
   /// Kernels priced so far that this search has not asked for before: searches end where there are too many, whatever others have asked.
   [[nodiscard]] int priced() const { return priced_; }

@@ -29,6 +29,66 @@ Result<void> Search::start() {
   return {};
 }
 
+bool Search::are_settled(std::span<const GroupId> groups) const {
+  return std::all_of(groups.begin(), groups.end(), [&](GroupId group) { return groups_[group].settled; });
+}
+
+void Search::begin_with(const Seed& seed) {
+  const ir::Graph& other = seed.graph;
+  // Nodes that are as they were: the same op on the same operands.
+  std::vector<bool> same(other.size(), false);
+  for (NodeId id = 0; id < other.size(); ++id) {
+    const auto place = seed.places[id];
+    if (!place || !pricer_.is_alike(other, id, *place)) continue;
+    const std::vector<NodeId>& there = other.node(id).operands;
+    const std::vector<NodeId>& here = facts_.graph.node(*place).operands;
+    same[id] = std::equal(there.begin(), there.end(), here.begin(), here.end(), [&](NodeId a, NodeId b) { return seed.places[a] == b; });
+  }
+  const auto is_same = [&](NodeId id) { return same[id]; };
+  const std::vector<GroupId> singles = owner_;
+  std::vector<GroupId> groups;
+  std::vector<std::vector<NodeId>> kernels;
+  std::vector<NodeId> members, stored, others;  // of these kernels, and of those that are none here
+  for (const segment::Segment& segment : seed.partition.segments) {
+    const bool stays = std::all_of(segment.members.begin(), segment.members.end(), is_same) && std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
+    std::vector<NodeId> own;
+    for (NodeId id : segment.members) {
+      if (seed.places[id] && facts_.is_computed[*seed.places[id]]) own.push_back(*seed.places[id]);
+    }
+    std::vector<NodeId>& all = stays ? members : others;
+    all.insert(all.end(), own.begin(), own.end());
+    if (!stays) continue;
+    kernels.push_back(std::move(own));
+    // Of a value that several compute, the one that stores it is the owner.
+    groups.push_back(owner_[*seed.places[segment.stores.front()]]);
+    for (NodeId id : segment.stores) {
+      stored.push_back(*seed.places[id]);
+      owner_[stored.back()] = groups.back();
+    }
+  }
+  for (std::vector<NodeId>* all : {&members, &stored, &others}) sort_unique(*all);
+  // Every node has one of its own so far. Of those in the kernels it goes, unless what is none any more may need it.
+  const std::set<GroupId> known(groups.begin(), groups.end());
+  for (NodeId id : members) {
+    const bool needed = contains(others, id) && !contains(stored, id);
+    if (!needed && known.count(computing_[id].front()) == 0) groups.push_back(computing_[id].front());
+  }
+  const std::size_t count = kernels.size();
+  kernels.resize(groups.size());
+  auto change = priced(std::move(groups), std::move(kernels));
+  if (!change) {
+    owner_ = singles;  // and the search begins with them
+    return;
+  }
+  const std::vector<GroupId> made(change->groups.begin(), change->groups.begin() + static_cast<std::ptrdiff_t>(count));
+  apply(*std::move(change));
+  for (GroupId group : made) groups_[group].settled = true;
+  for (const Boundary& boundary : seed.partition.boundaries) {
+    const auto place = seed.places[boundary.value];
+    if (place) reasons_[*place] = with_numbers(boundary.reason, [&](NodeId id) { return seed.places[id].value_or(0); });
+  }
+}
+
 /// As many buffers as are behind it become one.
 std::optional<NodeId> Search::view_to_keep() {
   if (!impossible_) return std::nullopt;
@@ -95,8 +155,8 @@ Result<void> Search::each_made(Change& change, const Visit& visit) {
     if (made.members.empty()) continue;
     if (!known) note_homes_and_reads(change);
     const auto stored = [&](NodeId id) {
-      if (homes_[id] != i || !is_among(change.groups, owner_[id])) return false;
-      const auto outside = [&](GroupId reader) { return !is_among(change.groups, reader); };
+      if (homes_[id] != i || owner_[id] == kNoGroup || !changed_.contains(owner_[id])) return false;
+      const auto outside = [&](GroupId reader) { return !changed_.contains(reader); };
       return facts_.is_output[id] || read_.contains(id) || std::any_of(readers_[id].begin(), readers_[id].end(), outside);
     };
     const std::size_t before = made.members.size();
@@ -108,6 +168,9 @@ Result<void> Search::each_made(Change& change, const Visit& visit) {
 
 /// Of what is made: which kernel each value belongs to, and which values one of them reads.
 void Search::note_homes_and_reads(const Change& change) {
+  changed_.resize(groups_.size());
+  changed_.clear();
+  for (GroupId group : change.groups) changed_.insert(group);
   homed_.clear();
   read_.clear();
   for (std::size_t i = 0; i < change.made.size(); ++i) {
@@ -135,18 +198,21 @@ Result<Search::Change> Search::priced(std::vector<GroupId> groups, std::vector<s
     return {};
   }));
   // A copy that went leaves nobody to read from.
+  computed_.clear();
+  for (const Group& group : change.made) {
+    for (NodeId value : group.price.segment.stores) computed_.insert(value);
+  }
+  const auto is_stored = [&](NodeId value) {
+    if (computed_.contains(value)) return true;
+    const GroupId owner = owner_[value];
+    return owner != kNoGroup && !changed_.contains(owner) && contains(groups_[owner].price.segment.stores, value);
+  };
   for (const Group& group : change.made) {
     for (NodeId value : group.price.segment.reads) {
-      if (facts_.is_computed[value] && !is_stored(value, change)) return unsupported("%{} is stored by no kernel.", value);
+      if (facts_.is_computed[value] && !is_stored(value)) return unsupported("%{} is stored by no kernel.", value);
     }
   }
   return change;
-}
-
-bool Search::is_stored(NodeId value, const Change& change) const {
-  const auto stores = [&](const Group& group) { return contains(group.price.segment.stores, value); };
-  if (std::any_of(change.made.begin(), change.made.end(), stores)) return true;
-  return owner_[value] != kNoGroup && !is_among(change.groups, owner_[value]) && stores(groups_[owner_[value]]);
 }
 
 void Search::apply(Change change) {

@@ -26,6 +26,7 @@ struct Group {
   std::vector<ir::NodeId> members;  ///< sorted; empty where the group is no more
   Price price;
   int version = 0;  ///< of its members
+  bool settled = false;  ///< by the search that this one began with, unless something beside it changes
 };
 
 class Search {
@@ -38,13 +39,17 @@ class Search {
         homes_(facts.graph.size(), 0),
         homed_(facts.graph.size()),
         computed_(facts.graph.size()),
-        read_(facts.graph.size()) {}
+        read_(facts.graph.size()),
+        changed_(facts.graph.size()) {}
 
   /// One kernel for each node that is computed.
   Result<void> start();
   /// After a start that failed: a view in front of the op that no kernel can compute, which a kernel can, and which the op would read
   /// instead of more than one value.
   [[nodiscard]] std::optional<ir::NodeId> view_to_keep();
+
+  /// After a start: kernels of another form's partition, as far as their nodes are here. They are settled.
+  void begin_with(const Seed& seed);
 
   // Each says whether anything changed.
   bool merge_producers();
@@ -78,7 +83,7 @@ class Search {
   void note_homes_and_reads(const Change& change);
   Change begun(std::vector<GroupId> groups, std::vector<std::vector<ir::NodeId>> members);
   Result<Change> priced(std::vector<GroupId> groups, std::vector<std::vector<ir::NodeId>> members);
-  [[nodiscard]] bool is_stored(ir::NodeId value, const Change& change) const;
+  [[nodiscard]] bool are_settled(std::span<const GroupId> groups) const;
   [[nodiscard]] bool is_acyclic(const Change& change) const;
   [[nodiscard]] bool leads_back_below(ir::NodeId last) const;
   void note_backwards(GroupId group);
@@ -126,6 +131,7 @@ class Search {
   // Of a change that is looked at, by node.
   std::vector<std::size_t> homes_;  ///< which of the kernels that are made it belongs to, where it is in `homed_`
   Marks homed_, computed_, read_;
+  Marks changed_;  ///< of groups
   std::vector<GroupId> owner_;                  ///< of each node: the group that stores it if any does
   std::vector<std::vector<GroupId>> computing_;  ///< the groups that have it as a member
   std::vector<std::vector<GroupId>> readers_;    ///< of each value, the groups that load it

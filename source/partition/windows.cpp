@@ -86,7 +86,7 @@ bool Search::redivide_windows() {
       const std::vector<GroupId> window = window_around(group, other, unrelated);
       std::vector<int> versions;
       for (GroupId one : window) versions.push_back(groups_[one].version);
-      if (window.empty() || !windows_tried_.insert({window, versions}).second) continue;
+      if (window.empty() || are_settled(window) || !windows_tried_.insert({window, versions}).second) continue;
       changed = redivide_window(window) || changed;
     }
   }

@@ -7,7 +7,9 @@
 
 namespace vkfuse::passes {
 
-Result<ir::Graph> remove_dead(const ir::Graph& graph) {
+namespace {
+
+Result<Rewritten> live_part(const ir::Graph& graph) {
   std::vector<bool> live(graph.size(), false);
   for (const ir::Output& output : graph.outputs()) live[output.value] = true;
   for (ir::NodeId id = static_cast<ir::NodeId>(graph.size()); id-- > 0;) {
@@ -19,7 +21,19 @@ Result<ir::Graph> remove_dead(const ir::Graph& graph) {
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     if (live[id]) VKF_CHECK_OK(rewriter.keep(id));
   }
-  return rewriter.finish();
+  return rewriter.finish_with_places();
+}
+
+}  // namespace
+
+Result<ir::Graph> remove_dead(const ir::Graph& graph) {
+  VKF_TRY(live, live_part(graph));
+  return std::move(live.graph);
+}
+
+Result<Rewritten> without_dead(Rewritten made) {
+  VKF_TRY(live, live_part(made.graph));
+  return behind(made, std::move(live));
 }
 
 Result<ir::Graph> store_operands(const ir::Graph& graph) {

@@ -120,9 +120,9 @@ class Joiner {
     }
   }
 
-  Result<Graph> run() {
+  Result<Rewritten> run() {
     for (NodeId id = 0; id < graph_.size(); ++id) VKF_CHECK_OK(make(id));
-    return rewriter_.finish();
+    return rewriter_.finish_with_places();
   }
 
  private:
@@ -166,11 +166,11 @@ class Joiner {
 
 }  // namespace
 
-Result<std::optional<ir::Graph>> join_products(const ir::Graph& graph) {
+Result<std::optional<Rewritten>> join_products(const ir::Graph& graph) {
   const std::vector<Group> groups = Finder(graph).groups();
-  if (groups.empty()) return std::optional<ir::Graph>();
+  if (groups.empty()) return std::optional<Rewritten>();
   VKF_TRY(joined, Joiner(graph, groups).run());
-  return std::optional<ir::Graph>(std::move(joined));
+  return std::optional(std::move(joined));
 }
 
 }  // namespace vkfuse::passes

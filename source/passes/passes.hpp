@@ -5,6 +5,12 @@
 
 namespace vkfuse::passes {
 
+/// A graph that was made of another one, and where each node of that one has its value here; nothing where it has none.
+struct Rewritten {
+  ir::Graph graph;
+  std::vector<std::optional<ir::NodeId>> places;
+};
+
 /// Drops what no output needs; inputs stay, because they are part of the program's signature.
 Result<ir::Graph> remove_dead(const ir::Graph& graph);
 
@@ -35,18 +41,18 @@ Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 
 /// Norms after contractions whose readers are contractions, or join the results of others: with statistics in parts, one for each
 /// block of a row, which readers join. Nothing where there are none. Not of run_pipeline(): the plan tries it.
-Result<std::optional<ir::Graph>> split_statistics(const ir::Graph& graph);
+Result<std::optional<Rewritten>> split_statistics(const ir::Graph& graph);
 
 /// The same of the maxima and sums of exponentials of a contraction's rows of which nothing else is made but elements at positions
 /// that a tensor has, as of a cross-entropy.
-Result<std::optional<ir::Graph>> split_softmax(const ir::Graph& graph);
+Result<std::optional<Rewritten>> split_softmax(const ir::Graph& graph);
 
 /// Products of one value with several others, which do not meet element by element, as one product with all of these side by side. Nothing
 /// where there are none. Not of run_pipeline(): the plan tries it.
-Result<std::optional<ir::Graph>> join_products(const ir::Graph& graph);
+Result<std::optional<Rewritten>> join_products(const ir::Graph& graph);
 
 /// split_statistics and split_softmax.
-Result<std::optional<ir::Graph>> split_rows(const ir::Graph& graph);
+Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 
 /// Every other graph that a plan of this one may turn out to be of: with products joined, with rows split, with both. What cannot be made
 /// is left out, as the plan leaves it.

@@ -1,6 +1,6 @@
-#include "passes/passes.hpp"
-
 #include <functional>
+
+#include "passes/rewriter.hpp"
 
 namespace vkfuse::passes {
 
@@ -33,21 +33,22 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
   return current;
 }
 
-Result<std::optional<ir::Graph>> split_rows(const ir::Graph& graph) {
+Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph) {
   VKF_TRY(norms, split_statistics(graph));
-  VKF_TRY(both, split_softmax(norms ? *norms : graph));
+  VKF_TRY(both, split_softmax(norms ? norms->graph : graph));
+  if (norms && both) return std::optional(behind(*norms, *std::move(both)));
   return both ? std::move(both) : std::move(norms);
 }
 
 std::vector<ir::Graph> other_forms(const ir::Graph& graph) {
   std::vector<ir::Graph> forms;
-  const auto add = [&](Result<std::optional<ir::Graph>> form) {
-    if (form && *form) forms.push_back(**std::move(form));
+  const auto add = [&](Result<std::optional<Rewritten>> form) {
+    if (form && *form) forms.push_back(std::move((*form)->graph));
   };
   add(split_rows(graph));
   auto joined = join_products(graph);
   if (!joined || !*joined) return forms;
-  add(split_rows(**joined));
+  add(split_rows((*joined)->graph));
   add(std::move(joined));
   return forms;
 }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/graph.hpp"
+#include "passes/passes.hpp"
 
 namespace vkfuse::passes {
 
@@ -15,14 +15,17 @@ inline bool is_elementwise(const ir::Node& node) { return node.op->cls == ops::O
 /// Copies a graph node by node; `map` takes old ids to new ones.
 class Rewriter {
  public:
-  explicit Rewriter(const ir::Graph& from) : from_(from), map_(from.size(), 0) { to_.name = from.name; }
+  explicit Rewriter(const ir::Graph& from) : from_(from), map_(from.size(), 0), placed_(from.size(), false) { to_.name = from.name; }
 
   Result<void> keep(ir::NodeId id) {
     VKF_TRY(made, ir::append_copy(to_, from_.node(id), mapped(id)));
-    map_[id] = made;
+    alias(id, made);
     return {};
   }
-  void alias(ir::NodeId id, ir::NodeId made) { map_[id] = made; }
+  void alias(ir::NodeId id, ir::NodeId made) {
+    map_[id] = made;
+    placed_[id] = true;
+  }
   [[nodiscard]] std::vector<ir::NodeId> mapped(ir::NodeId id) const {
     std::vector<ir::NodeId> operands;
     for (ir::NodeId operand : from_.node(id).operands) operands.push_back(map_[operand]);
@@ -44,11 +47,31 @@ class Rewriter {
     for (const ir::Output& output : from_.outputs()) VKF_CHECK_OK(to_.add_output(output.name, map_[output.value]));
     return std::move(to_);
   }
+  /// With where each node went.
+  Result<Rewritten> finish_with_places() {
+    Rewritten made;
+    for (ir::NodeId id = 0; id < from_.size(); ++id) made.places.push_back(placed_[id] ? std::optional(map_[id]) : std::nullopt);
+    VKF_TRY(graph, finish());
+    made.graph = std::move(graph);
+    return made;
+  }
 
  private:
   const ir::Graph& from_;
   ir::Graph to_;
   std::vector<ir::NodeId> map_;
+  std::vector<bool> placed_;
 };
+
+/// As remove_dead, of what another pass has made.
+Result<Rewritten> without_dead(Rewritten made);
+
+/// What was made of what was made.
+inline Rewritten behind(const Rewritten& first, Rewritten second) {
+  std::vector<std::optional<ir::NodeId>> places;
+  for (const std::optional<ir::NodeId>& place : first.places) places.push_back(place ? second.places[*place] : std::nullopt);
+  second.places = std::move(places);
+  return second;
+}
 
 }  // namespace vkfuse::passes

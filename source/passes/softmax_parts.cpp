@@ -123,7 +123,7 @@ class Splitter {
  public:
   explicit Splitter(const Graph& graph) : graph_(graph), rewriter_(graph) {}
 
-  Result<std::optional<Graph>> run() {
+  Result<std::optional<Rewritten>> run() {
     const Finder finder(graph_);
     std::map<NodeId, Softmax> by_most, by_total, by_taken;
     for (NodeId id = 0; id < graph_.size(); ++id) {
@@ -133,7 +133,7 @@ class Splitter {
       by_total.emplace(id, *one);
       for (const NodeId taken : one->taken) by_taken.emplace(taken, *one);
     }
-    if (by_most.empty()) return std::optional<Graph>();
+    if (by_most.empty()) return std::optional<Rewritten>();
     for (NodeId id = 0; id < graph_.size(); ++id) {
       Result<NodeId> made = NodeId{0};
       if (const auto most = by_most.find(id); most != by_most.end()) {
@@ -149,8 +149,8 @@ class Splitter {
       if (!made) return std::move(made).error();
       rewriter_.alias(id, *made);
     }
-    VKF_TRY(split, rewriter_.finish());
-    VKF_TRY(live, remove_dead(split));
+    VKF_TRY(split, rewriter_.finish_with_places());
+    VKF_TRY(live, without_dead(std::move(split)));
     return std::optional(std::move(live));
   }
 
@@ -255,6 +255,6 @@ class Splitter {
 
 }  // namespace
 
-Result<std::optional<Graph>> split_softmax(const Graph& graph) { return Splitter(graph).run(); }
+Result<std::optional<Rewritten>> split_softmax(const Graph& graph) { return Splitter(graph).run(); }
 
 }  // namespace vkfuse::passes

@@ -135,7 +135,7 @@ class Splitter {
  public:
   explicit Splitter(const Graph& graph) : graph_(graph), rewriter_(graph) {}
 
-  Result<std::optional<Graph>> run() {
+  Result<std::optional<Rewritten>> run() {
     const Finder finder(graph_);
     std::vector<Norm> norms;
     std::map<NodeId, std::size_t> by_mean;
@@ -148,7 +148,7 @@ class Splitter {
       by_mean[id] = norms.size();
       norms.push_back(*std::move(norm));
     }
-    if (norms.empty()) return std::optional<Graph>();
+    if (norms.empty()) return std::optional<Rewritten>();
     parts_.resize(norms.size());
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const auto found = by_mean.find(id);
@@ -168,8 +168,8 @@ class Splitter {
       VKF_TRY(made, ir::append_copy(rewriter_.graph(), graph_.node(id), operands));
       rewriter_.alias(id, made);
     }
-    VKF_TRY(split, rewriter_.finish());
-    VKF_TRY(live, remove_dead(split));
+    VKF_TRY(split, rewriter_.finish_with_places());
+    VKF_TRY(live, without_dead(std::move(split)));
     return std::optional(std::move(live));
   }
 
@@ -250,6 +250,6 @@ class Splitter {
 
 }  // namespace
 
-Result<std::optional<Graph>> split_statistics(const Graph& graph) { return Splitter(graph).run(); }
+Result<std::optional<Rewritten>> split_statistics(const Graph& graph) { return Splitter(graph).run(); }
 
 }  // namespace vkfuse::passes

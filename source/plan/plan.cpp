@@ -18,8 +18,8 @@ struct PricedPlan {
   double microseconds = 0;
 };
 
-Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options, partition::Prices& prices) {
-  auto parts = partition::partition(graph, target, options, prices);
+Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options, partition::Prices& prices, const partition::Seed* seed = nullptr) {
+  auto parts = partition::partition(graph, target, options, prices, seed);
   if (!parts && parts.error().code == ErrorCode::out_of_memory && options.fusion) {
     // A value is over a limit of the device, and what reads it cannot be cut into pieces: ops by themselves may be.
     partition::Options apart = options;
@@ -50,14 +50,21 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be brought into
   // another form is planned as it is.
   std::vector<Form> forms;
-  const auto consider = [&](partition::Mechanism mechanism, Result<std::optional<ir::Graph>> (*form)(const ir::Graph&)) {
+  const auto consider = [&](partition::Mechanism mechanism, Result<std::optional<passes::Rewritten>> (*form)(const ir::Graph&)) {
     if (!options.has(mechanism)) return;
-    auto graph_of_form = form(made.plan.graph);
-    if (graph_of_form && !*graph_of_form) return;
+    auto rewritten = form(made.plan.graph);
+    if (rewritten && !*rewritten) return;
     Form& weighed = forms.emplace_back();
     weighed.mechanism = mechanism;
     weighed.before = {made.bytes, made.microseconds};
-    auto other = graph_of_form ? make_plan_as_is(**std::move(graph_of_form), target, sized, prices) : std::move(graph_of_form).error();
+    const auto plan_of = [&](passes::Rewritten one) {
+      partition::Partition parts;
+      for (const Step& step : made.plan.steps) parts.segments.push_back(step.segment);
+      parts.boundaries = made.plan.boundaries;
+      const partition::Seed seed{made.plan.graph, parts, one.places};
+      return make_plan_as_is(std::move(one.graph), target, sized, prices, &seed);
+    };
+    auto other = rewritten ? plan_of(**std::move(rewritten)) : std::move(rewritten).error();
     if (!other) {
       weighed.refusal = other.error().message;
       return;

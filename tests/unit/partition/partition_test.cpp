@@ -177,7 +177,7 @@ TEST(Partition, AFormThatMovesMoreBytesIsMuchFaster) {
     without.without = {partition::Mechanism::joined};
     const plan::Totals as_it_is = must(plan::totals(must(plan::make_plan(graph, target, without)), {}));
     const plan::Totals planned = must(plan::totals(must(plan::make_plan(graph, target)), {}));
-    const plan::Totals joined = must(plan::totals(must(plan::make_plan(*must(passes::join_products(graph)), target, without)), {}));
+    const plan::Totals joined = must(plan::totals(must(plan::make_plan(must(passes::join_products(graph))->graph, target, without)), {}));
     std::printf("%d rows: %.1f us and %lld bytes, joined %.1f us and %lld bytes\n", rows, as_it_is.modelled_us, static_cast<long long>(as_it_is.bytes), joined.modelled_us,
                 static_cast<long long>(joined.bytes));
     const bool is_taken = planned.launches != as_it_is.launches;
@@ -205,7 +205,7 @@ TEST(Partition, FormsOfAGraphAreComparedAtTheSameSizes) {
   output "y" = %5
   output "z" = %6
 })"))));
-  const SymbolValues nominal = schedule::nominal_symbols(graph), of_form = schedule::nominal_symbols(*must(passes::join_products(graph)));
+  const SymbolValues nominal = schedule::nominal_symbols(graph), of_form = schedule::nominal_symbols(must(passes::join_products(graph))->graph);
   ASSERT_NE(nominal, of_form) << "no longer what this is about";
   partition::Options sized;
   sized.sizes = nominal;

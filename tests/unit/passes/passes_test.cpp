@@ -104,7 +104,7 @@ void expect_same_values(const ir::Graph& before, const ir::Graph& made, const Da
 
 Result<ir::Graph> joined(const ir::Graph& graph) {
   VKF_TRY(found, passes::join_products(graph));
-  return found ? *std::move(found) : graph;
+  return found ? std::move(found->graph) : graph;
 }
 
 TEST(Passes, ProductsOfOneValueAreOneAndPartsOfIt) {

@@ -84,7 +84,7 @@ struct Case {
   std::string text;
   Target target;
   Mechanism form;
-  Result<std::optional<ir::Graph>> (*make)(const ir::Graph&);
+  Result<std::optional<passes::Rewritten>> (*make)(const ir::Graph&);
   bool taken;
 };
 
@@ -97,7 +97,7 @@ TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
     partition::Options without;
     without.without = {one.form};
     const plan::Totals before = must(plan::totals(must(plan::make_plan(graph, one.target, without)), {}));
-    const plan::Totals with = must(plan::totals(must(plan::make_plan(*must(one.make(graph)), one.target, without)), {}));
+    const plan::Totals with = must(plan::totals(must(plan::make_plan(must(one.make(graph))->graph, one.target, without)), {}));
     const plan::Plan made = must(plan::make_plan(graph, one.target));
     const Json forms = json_of(made)["forms"];
     ASSERT_EQ(forms.size(), 1U) << forms;
