@@ -33,62 +33,6 @@ bool Search::are_settled(std::span<const GroupId> groups) const {
   return std::all_of(groups.begin(), groups.end(), [&](GroupId group) { return groups_[group].settled; });
 }
 
-void Search::begin_with(const Seed& seed) {
-  const ir::Graph& other = seed.graph;
-  // Nodes that are as they were: the same op on the same operands.
-  std::vector<bool> same(other.size(), false);
-  for (NodeId id = 0; id < other.size(); ++id) {
-    const auto place = seed.places[id];
-    if (!place || !pricer_.is_alike(other, id, *place)) continue;
-    const std::vector<NodeId>& there = other.node(id).operands;
-    const std::vector<NodeId>& here = facts_.graph.node(*place).operands;
-    same[id] = std::equal(there.begin(), there.end(), here.begin(), here.end(), [&](NodeId a, NodeId b) { return seed.places[a] == b; });
-  }
-  const auto is_same = [&](NodeId id) { return same[id]; };
-  const std::vector<GroupId> singles = owner_;
-  std::vector<GroupId> groups;
-  std::vector<std::vector<NodeId>> kernels;
-  std::vector<NodeId> members, stored, others;  // of these kernels, and of those that are none here
-  for (const segment::Segment& segment : seed.partition.segments) {
-    const bool stays = std::all_of(segment.members.begin(), segment.members.end(), is_same) && std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
-    std::vector<NodeId> own;
-    for (NodeId id : segment.members) {
-      if (seed.places[id] && facts_.is_computed[*seed.places[id]]) own.push_back(*seed.places[id]);
-    }
-    std::vector<NodeId>& all = stays ? members : others;
-    all.insert(all.end(), own.begin(), own.end());
-    if (!stays) continue;
-    kernels.push_back(std::move(own));
-    // Of a value that several compute, the one that stores it is the owner.
-    groups.push_back(owner_[*seed.places[segment.stores.front()]]);
-    for (NodeId id : segment.stores) {
-      stored.push_back(*seed.places[id]);
-      owner_[stored.back()] = groups.back();
-    }
-  }
-  for (std::vector<NodeId>* all : {&members, &stored, &others}) sort_unique(*all);
-  // Every node has one of its own so far. Of those in the kernels it goes, unless what is none any more may need it.
-  const std::set<GroupId> known(groups.begin(), groups.end());
-  for (NodeId id : members) {
-    const bool needed = contains(others, id) && !contains(stored, id);
-    if (!needed && known.count(computing_[id].front()) == 0) groups.push_back(computing_[id].front());
-  }
-  const std::size_t count = kernels.size();
-  kernels.resize(groups.size());
-  auto change = priced(std::move(groups), std::move(kernels));
-  if (!change) {
-    owner_ = singles;  // and the search begins with them
-    return;
-  }
-  const std::vector<GroupId> made(change->groups.begin(), change->groups.begin() + static_cast<std::ptrdiff_t>(count));
-  apply(*std::move(change));
-  for (GroupId group : made) groups_[group].settled = true;
-  for (const Boundary& boundary : seed.partition.boundaries) {
-    const auto place = seed.places[boundary.value];
-    if (place) reasons_[*place] = with_numbers(boundary.reason, [&](NodeId id) { return seed.places[id].value_or(0); });
-  }
-}
-
 /// As many buffers as are behind it become one.
 std::optional<NodeId> Search::view_to_keep() {
   if (!impossible_) return std::nullopt;

@@ -1,0 +1,147 @@
+// A search begins with kernels of another form of the graph, and looks again where the two forms differ.
+#include <algorithm>
+
+#include "partition/search.hpp"
+
+namespace vkfuse::partition {
+
+using ir::NodeId;
+
+namespace {
+
+/// A kernel of the other form, in terms of this one's nodes.
+struct Kept {
+  std::vector<NodeId> members, reads, stores;  ///< that are computed; sorted
+};
+
+/// Of kernels and nodes beside them: those that are in a circle, or between two. Forms differ in what needs what, and what computes several things
+/// may then wait for itself.
+class Circles {
+ public:
+  Circles(const Facts& facts, const std::vector<Kept>& kernels, const std::vector<bool>& is_single)
+      : facts_(facts), kernels_(kernels), in_(kernels.size(), true), unit_of_(facts.graph.size()) {
+    in_.insert(in_.end(), is_single.begin(), is_single.end());
+    for (NodeId id = 0; id < facts.graph.size(); ++id) unit_of_[id] = kernels.size() + id;
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      for (NodeId id : kernels[i].stores) unit_of_[id] = i;
+    }
+    peel(false);
+    peel(true);
+  }
+
+  [[nodiscard]] bool has(std::size_t kernel) const { return in_[kernel]; }
+
+ private:
+  [[nodiscard]] const std::vector<NodeId>& needs(std::size_t unit) const { return unit < kernels_.size() ? kernels_[unit].reads : facts_.operands[unit - kernels_.size()]; }
+
+  /// What needs nothing that is left, or what nothing that is left needs, is in no circle.
+  void peel(bool from_the_end) {
+    std::vector<std::vector<std::size_t>> next(in_.size());
+    std::vector<int> waiting(in_.size(), 0);
+    for (std::size_t unit = 0; unit < in_.size(); ++unit) {
+      if (!in_[unit]) continue;
+      for (NodeId id : needs(unit)) {
+        const std::size_t other = unit_of_[id];
+        if (!in_[other] || other == unit) continue;
+        next[from_the_end ? unit : other].push_back(from_the_end ? other : unit);
+        ++waiting[from_the_end ? other : unit];
+      }
+    }
+    std::vector<std::size_t> open;
+    for (std::size_t unit = 0; unit < in_.size(); ++unit) {
+      if (in_[unit] && waiting[unit] == 0) open.push_back(unit);
+    }
+    while (!open.empty()) {
+      const std::size_t unit = open.back();
+      open.pop_back();
+      in_[unit] = false;
+      for (std::size_t other : next[unit]) {
+        if (--waiting[other] == 0) open.push_back(other);
+      }
+    }
+  }
+
+  const Facts& facts_;
+  const std::vector<Kept>& kernels_;
+  std::vector<bool> in_;               ///< of kernels, then of nodes: what is left
+  std::vector<std::size_t> unit_of_;  ///< of each node
+};
+
+/// Of the nodes: those that are kernels of their own beside these. What both a kernel and one that is none any more compute is, unless the kernel stores it.
+std::vector<bool> single_nodes(const Facts& facts, const std::vector<Kept>& kernels, const std::vector<Kept>& dissolved) {
+  std::vector<bool> is_single = facts.is_computed;
+  const auto set = [&](const std::vector<NodeId>& nodes, bool value) {
+    for (NodeId id : nodes) is_single[id] = value;
+  };
+  for (const Kept& kernel : kernels) set(kernel.members, false);
+  for (const Kept& kernel : dissolved) set(kernel.members, true);
+  for (const Kept& kernel : kernels) set(kernel.stores, false);
+  return is_single;
+}
+
+}  // namespace
+
+void Search::begin_with(const Seed& seed) {
+  const ir::Graph& other = seed.graph;
+  // Nodes that are as they were: the same op on the same operands.
+  std::vector<bool> same(other.size(), false);
+  for (NodeId id = 0; id < other.size(); ++id) {
+    const auto place = seed.places[id];
+    if (!place || !pricer_.is_alike(other, id, *place)) continue;
+    const std::vector<NodeId>& there = other.node(id).operands;
+    const std::vector<NodeId>& here = facts_.graph.node(*place).operands;
+    same[id] = std::equal(there.begin(), there.end(), here.begin(), here.end(), [&](NodeId a, NodeId b) { return seed.places[a] == b; });
+  }
+  const auto is_same = [&](NodeId id) { return same[id]; };
+  const auto computed_of = [&](const std::vector<NodeId>& nodes) {
+    std::vector<NodeId> all;
+    for (NodeId id : nodes) {
+      if (seed.places[id] && facts_.is_computed[*seed.places[id]]) all.push_back(*seed.places[id]);
+    }
+    sort_unique(all);
+    return all;
+  };
+  std::vector<Kept> kernels, dissolved;
+  for (const segment::Segment& segment : seed.partition.segments) {
+    const bool stays = std::all_of(segment.members.begin(), segment.members.end(), is_same) && std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
+    (stays ? kernels : dissolved).push_back({computed_of(segment.members), computed_of(segment.reads), computed_of(segment.stores)});
+  }
+  std::vector<bool> is_single = single_nodes(facts_, kernels, dissolved);
+  for (bool again = true; again;) {
+    const Circles circles(facts_, kernels, is_single);
+    std::vector<Kept> left;
+    for (std::size_t i = 0; i < kernels.size(); ++i) (circles.has(i) ? dissolved : left).push_back(std::move(kernels[i]));
+    again = left.size() < kernels.size();
+    kernels = std::move(left);
+    is_single = single_nodes(facts_, kernels, dissolved);
+  }
+  if (kernels.empty()) return;
+  // Of a value that several compute, the one that stores it is the owner.
+  const std::vector<GroupId> singles = owner_;
+  std::vector<GroupId> groups;
+  std::vector<std::vector<NodeId>> members;
+  for (const Kept& kernel : kernels) {
+    groups.push_back(singles[kernel.stores.front()]);
+    for (NodeId id : kernel.stores) owner_[id] = groups.back();
+    members.push_back(kernel.members);
+  }
+  const std::set<GroupId> known(groups.begin(), groups.end());
+  for (NodeId id = 0; id < facts_.graph.size(); ++id) {
+    if (facts_.is_computed[id] && !is_single[id] && known.count(singles[id]) == 0) groups.push_back(singles[id]);
+  }
+  members.resize(groups.size());
+  auto change = priced(std::move(groups), std::move(members));
+  if (!change) {
+    owner_ = singles;  // and the search begins with them
+    return;
+  }
+  const std::vector<GroupId> made(change->groups.begin(), change->groups.begin() + static_cast<std::ptrdiff_t>(kernels.size()));
+  apply(*std::move(change));
+  for (GroupId group : made) groups_[group].settled = true;
+  for (const Boundary& boundary : seed.partition.boundaries) {
+    const auto place = seed.places[boundary.value];
+    if (place) reasons_[*place] = with_numbers(boundary.reason, [&](NodeId id) { return seed.places[id].value_or(id); });
+  }
+}
+
+}  // namespace vkfuse::partition
