@@ -5,6 +5,7 @@
 
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
+#include "support/folder.hpp"
 #include "support/proof_rate.hpp"
 
 namespace vkfuse::test {
@@ -15,7 +16,7 @@ const testing::Environment* const registered = testing::AddGlobalTestEnvironment
 TEST(Proof, CoversTheGoldenGraphs) {
   int graphs = 0;
   for (const char* folder : {"golden", "portability/graphs"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(VKFUSE_TEST_DATA) / folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(tests_folder() / folder)) {
       if (entry.path().extension() != ".vkf") continue;
       std::stringstream text;
       text << std::ifstream(entry.path()).rdbuf();

@@ -21,13 +21,14 @@
 #include "spirv/tools.hpp"
 #include "spirv/walk.hpp"
 #include "support/device.hpp"
+#include "support/folder.hpp"
 
 namespace vkfuse::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(VKFUSE_TEST_DATA) / "golden";
+const fs::path kFolder = tests_folder() / "golden";
 
 std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

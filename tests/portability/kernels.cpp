@@ -7,6 +7,7 @@
 
 #include "passes/passes.hpp"
 #include "support/device.hpp"
+#include "support/folder.hpp"
 
 namespace vkfuse::test {
 
@@ -89,8 +90,8 @@ void add_folder(const std::filesystem::path& folder, std::vector<NamedGraph>& gr
 
 std::vector<NamedGraph> golden_graphs() {
   std::vector<NamedGraph> graphs;
-  add_folder(std::filesystem::path(VKFUSE_TEST_DATA) / "golden", graphs);
-  add_folder(std::filesystem::path(VKFUSE_TEST_DATA) / "portability/graphs", graphs);
+  add_folder(tests_folder() / "golden", graphs);
+  add_folder(tests_folder() / "portability/graphs", graphs);
   std::sort(graphs.begin(), graphs.end(), [](const NamedGraph& a, const NamedGraph& b) { return a.name < b.name; });
   return graphs;
 }

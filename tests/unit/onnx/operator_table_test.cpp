@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "support/folder.hpp"
 #include "vkfuse/onnx.hpp"
 
 namespace vkfuse::onnx {
@@ -35,7 +36,7 @@ TEST(OnnxOperatorTable, FindsTheRowOfAnOpset) {
 }
 
 TEST(OnnxOperatorTable, IsTheDocumentedOne) {
-  const char* path = VKFUSE_TEST_DATA "/../docs/onnx.md";
+  const std::filesystem::path path = test::tests_folder() / "../docs/onnx.md";
   if (std::getenv("VKFUSE_UPDATE_DOCS") != nullptr) std::ofstream(path) << operator_table_markdown();
   std::ifstream file(path);
   std::stringstream text;

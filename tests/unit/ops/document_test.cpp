@@ -5,12 +5,13 @@
 #include <sstream>
 
 #include "ops/op.hpp"
+#include "support/folder.hpp"
 
 namespace vkfuse::ops {
 namespace {
 
 TEST(Document, OpsPageIsWhatTheTableSays) {
-  const char* path = VKFUSE_TEST_DATA "/../docs/ops.md";
+  const std::filesystem::path path = test::tests_folder() / "../docs/ops.md";
   if (std::getenv("VKFUSE_UPDATE_DOCS") != nullptr) std::ofstream(path) << table_markdown();
   std::ostringstream page;
   page << std::ifstream(path).rdbuf();
