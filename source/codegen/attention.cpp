@@ -11,7 +11,7 @@ namespace {
 class Attention : public AttentionBase {
  public:
   Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-            const Target& target, const EmitOptions& options, const std::vector<std::string>& names);
+            const Target& target, const EmitOptions& options, const NodeNames& names);
 
   Result<std::vector<Draft>> run();
 
@@ -35,7 +35,7 @@ class Attention : public AttentionBase {
 };
 
 Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                     const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
+                     const Target& target, const EmitOptions& options, const NodeNames& names)
     : AttentionBase(graph, segment, loops, schedule, target, options, names) {
   fours_ = third_.extent / 4 / tile_.lanes_k;
   for (Factor* factor : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
@@ -235,7 +235,7 @@ Result<void> Attention::store_results() {
 
 Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                           const std::vector<std::string>& names) {
+                                           const NodeNames& names) {
   if (schedule.attention.unit) return emit_attention_units(graph, segment, loops, schedule, target, options, names);
   return Attention(graph, segment, loops, schedule, target, options, names).run();
 }

@@ -10,7 +10,7 @@ namespace vkfuse::codegen {
 class AttentionBase : public Factors {
  protected:
   AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
-                const EmitOptions& options, const std::vector<std::string>& names);
+                const EmitOptions& options, const NodeNames& names);
 
   /// The factors' functions, the score's, the weight's and the results'.
   Result<void> functions();

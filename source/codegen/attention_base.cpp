@@ -18,7 +18,7 @@ constexpr double kMostCap = 64;  // 2^-20 of it is 2^-14, and so much of a weigh
 }  // namespace
 
 AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                             const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
+                             const Target& target, const EmitOptions& options, const NodeNames& names)
     : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.attention) {
   counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "d", tile_.d}};
   const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth, int extent, int deep) {

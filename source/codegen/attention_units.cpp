@@ -12,7 +12,7 @@ namespace {
 class AttentionUnits : public AttentionBase {
  public:
   AttentionUnits(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
-                 const EmitOptions& options, const std::vector<std::string>& names)
+                 const EmitOptions& options, const NodeNames& names)
       : AttentionBase(graph, segment, loops, schedule, target, options, names), unit_(*tile_.unit) {
     tiles_ = unique("tiles");
     scores_ = unique("scores");
@@ -214,7 +214,7 @@ Result<void> AttentionUnits::load_beside() {
       use_items_of(beside.part);
       Scope scope = part_scope(beside.part);
       const std::string at = scoped(scope, item_vector(scope, load.offset, per_word));
-      main_.line("coopMatLoad({}[j], {}.w, {}, {}, gl_CooperativeMatrixLayoutRowMajor);", beside.matrices, node_names_[load.node], at, numbers_.size(beside.stride / per_word));
+      main_.line("coopMatLoad({}[j], {}.w, {}, {}, gl_CooperativeMatrixLayoutRowMajor);", beside.matrices, node_names_.at(load.node), at, numbers_.size(beside.stride / per_word));
     }
     main_.close();
   }
@@ -397,7 +397,7 @@ Result<void> AttentionUnits::store_results() {
 }  // namespace
 
 Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                                                 const Target& target, const EmitOptions& options, const std::vector<std::string>& names) {
+                                                 const Target& target, const EmitOptions& options, const NodeNames& names) {
   return AttentionUnits(graph, segment, loops, schedule, target, options, names).run();
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/kernel.hpp"
+#include "codegen/names.hpp"
 #include "codegen/numbers.hpp"
 #include "codegen/packing.hpp"
 #include "codegen/writer.hpp"
@@ -46,7 +47,7 @@ enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, 
 class Emitter {
  public:
   Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-          const Target& target, const EmitOptions& options, std::vector<std::string> node_names);
+          const Target& target, const EmitOptions& options, NodeNames node_names);
 
  protected:
   // --- values (values.cpp) -------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class Emitter {
   Dialect dialect_;
   Like like_;  ///< what decides: the loops and the schedule themselves, unless the options say
   Numbers numbers_;
-  std::vector<std::string> node_names_;
+  NodeNames node_names_;
   std::vector<std::string> value_names_;
   std::vector<std::string> store_names_;  ///< what results are called: the node's name, of its further parts another
   std::set<std::string> taken_;
@@ -209,33 +210,30 @@ class Emitter {
 /// What a fold starts from, in its accumulator's type.
 std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect);
 
-/// Names of a segment's values in the order it mentions them: equal kernels then have equal text.
-std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Loops& loops, const segment::Segment& segment);
-
 /// A kernel of the user's, as it is.
 Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);
 
 /// The templates: one kernel per dispatch.
 Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                           const std::vector<std::string>& names);
+                                           const NodeNames& names);
 Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                      const std::vector<std::string>& names);
+                                      const NodeNames& names);
 Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                           const std::vector<std::string>& names);
+                                           const NodeNames& names);
 Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                                 const std::vector<std::string>& names);
+                                                 const NodeNames& names);
 Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                        const std::vector<std::string>& names);
+                                        const NodeNames& names);
 Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                       const std::vector<std::string>& names);
+                                       const NodeNames& names);
 Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                      const std::vector<std::string>& names);
+                                      const NodeNames& names);
 
 }  // namespace vkfuse::codegen

@@ -33,7 +33,7 @@ void take_form(std::string& text, std::string_view call, std::string_view suffix
 }  // namespace
 
 Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                 const Target& target, const EmitOptions& options, std::vector<std::string> node_names)
+                 const Target& target, const EmitOptions& options, NodeNames node_names)
     : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), target_(target), options_(options), dialect_(dialect_of(target)),
       like_(options.like.loops != nullptr ? options.like : Like{&loops, &schedule}), numbers_(options.hoist_sizes), node_names_(std::move(node_names)),
       hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
@@ -43,16 +43,14 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   elements_ = schedule.elements_per_item;
   group_ = std::min(4, elements_);
   groups_ = elements_ / group_;
-  for (const std::string& name : node_names_) {
-    if (!name.empty()) taken_.insert(name);
-  }
+  for (const auto& [id, name] : node_names_) taken_.insert(name);
   // The first position of a node has its name, unless its buffer, which has that name too, is touched where
   // the value is.
   value_names_.resize(loops.values.size());
   std::set<ir::NodeId> seen;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
-    const std::string& node = node_names_[value.node];
+    const std::string& node = node_names_.at(value.node);
     const bool own = seen.insert(value.node).second && !meets_buffer(value.node);
     value_names_[i] = own ? node : unique(value.kind == Value::Kind::load ? node + "_e" : node + "_v");
   }
@@ -60,7 +58,7 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
   std::set<ir::NodeId> stored;
   for (const segment::Store& store : loops.stores) {
     const bool first = stored.insert(store.node).second;
-    store_names_.push_back(first ? node_names_[store.node] : unique(node_names_[store.node] + "_part"));
+    store_names_.push_back(first ? node_names_.at(store.node) : unique(node_names_.at(store.node) + "_part"));
     if (first) bindings_.push_back({store.node, true, false});
   }
   if (schedule.scratch_bytes > 0 && schedule.rounds.empty()) bindings_.push_back({0, true, true});
@@ -197,7 +195,7 @@ std::string Emitter::interface(bool comments) const {
     const bool joins = binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
                        schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
     const std::string_view word = narrow == 0 ? word_type(buffer_bytes(binding.value)) : narrow == 2 ? "uint16_t" : "uint8_t";
-    out.line("layout(set = 0, binding = {}) {}{}buffer Buffer{} {{ {} w[]; }} {};{}", i, may_alias(binding) ? "ALIASED " : "", !binding.store ? "readonly " : joins ? "" : "writeonly ", i, word, node_names_[binding.value],
+    out.line("layout(set = 0, binding = {}) {}{}buffer Buffer{} {{ {} w[]; }} {};{}", i, may_alias(binding) ? "ALIASED " : "", !binding.store ? "readonly " : joins ? "" : "writeonly ", i, word, node_names_.at(binding.value),
              comments ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type))) : "");
   }
   out.blank();
@@ -254,23 +252,30 @@ Result<std::vector<Draft>> Emitter::finish_one(const std::string& summary) {
   return kernels;
 }
 
-std::vector<std::string> local_identifiers(const ir::Graph& graph, const segment::Loops& loops, const segment::Segment& segment) {
-  std::vector<std::string> names(graph.size());
-  std::size_t count = 0;
-  const auto give = [&](ir::NodeId id) {
-    if (names[id].empty()) names[id] = "v" + std::to_string(count++);
-  };
-  for (ir::NodeId id : schedule::buffers_read(loops)) give(id);
-  for (const segment::Value& value : loops.values) give(value.node);
-  for (ir::NodeId id : segment.members) give(id);  // views last: the text does not show how many there are
+namespace {
+
+/// The nodes of a segment in the order in which its kernel mentions them.
+std::vector<ir::NodeId> named_nodes(const segment::Loops& loops, const segment::Segment& segment) {
+  std::vector<ir::NodeId> nodes = schedule::buffers_read(loops);
+  for (const segment::Value& value : loops.values) nodes.push_back(value.node);
+  nodes.insert(nodes.end(), segment.members.begin(), segment.members.end());  // views last: the text does not show how many there are
+  return nodes;
+}
+
+/// Names by that order alone: equal kernels then have equal text.
+NodeNames local_identifiers(std::span<const ir::NodeId> nodes) {
+  NodeNames names;
+  for (ir::NodeId id : nodes) names.emplace(id, "v" + std::to_string(names.size()));
   return names;
 }
+
+}  // namespace
 
 Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned, const schedule::Schedule& schedule,
                                  const Target& target, const EmitOptions& options) {
   if (planned.opaque) return emit_custom(graph, planned, schedule, target, options);
   const segment::Loops loops = schedule::scheduled_loops(graph, planned, schedule);
-  const auto with_names = [&](const std::vector<std::string>& names) {
+  const auto with_names = [&](const NodeNames& names) {
     switch (schedule.kind) {
       case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::sort: return emit_sort(graph, segment, loops, schedule, target, options, names);
@@ -282,9 +287,10 @@ Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment&
   };
   // The same text with names that do not depend on where in a graph the segment is: layers that repeat, as most models
   // do, then compile once.
-  VKF_TRY(keys, with_names(local_identifiers(graph, loops, segment)));
+  const std::vector<ir::NodeId> nodes = named_nodes(loops, segment);
+  VKF_TRY(keys, with_names(local_identifiers(nodes)));
   if (options.only_essence) return keys;
-  VKF_TRY(kernels, with_names(identifiers(graph)));
+  VKF_TRY(kernels, with_names(identifiers(graph, nodes)));
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     kernels[i].kernel.key = std::move(keys[i].kernel.key);
     kernels[i].essence = std::move(keys[i].essence);

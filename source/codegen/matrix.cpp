@@ -21,7 +21,7 @@ constexpr double kMostUnrolledOnCpu = 64;
 }  // namespace
 
 Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-               const Target& target, const EmitOptions& options, const std::vector<std::string>& names, int dispatch)
+               const Target& target, const EmitOptions& options, const NodeNames& names, int dispatch)
     : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.matrix), shape_(schedule.matrix.shape), dispatch_(dispatch) {
   counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "part_of_row", schedule::axes_in(loops, loops.inner())}};
   for (const schedule::MatrixTile::RowFold& fold : tile_.row_folds) {
@@ -549,7 +549,7 @@ Result<void> Matrix::store_strips() {
 
 Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                        const std::vector<std::string>& names) {
+                                        const NodeNames& names) {
   std::vector<Draft> kernels;
   for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {
     VKF_TRY(kernel, Matrix(graph, segment, loops, schedule, target, options, names, dispatch).run());

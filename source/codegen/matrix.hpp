@@ -14,7 +14,7 @@ class Matrix : public Factors {
  public:
   /// `dispatch` 1 is there where several workgroups share a tile: it joins what they have left.
   Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-         const Target& target, const EmitOptions& options, const std::vector<std::string>& names, int dispatch);
+         const Target& target, const EmitOptions& options, const NodeNames& names, int dispatch);
 
   Result<Draft> run();
 

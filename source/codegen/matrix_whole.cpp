@@ -48,7 +48,7 @@ Result<void> Matrix::whole_main() {
     const bool second = factor.across == kN;
     const ValueId id = schedule::narrow_value(graph_, loops_, factor.value);
     const Value& load = loops_.values[id];
-    const std::string& buffer = node_names_[load.node];
+    const std::string& buffer = node_names_.at(load.node);
     const std::string name = unique(value_names_[id] + "_rows");
     const bool along_k = factor.along_depth();
     const std::vector<int>& own = second ? tile_.n : tile_.m;
@@ -96,7 +96,7 @@ Result<void> Matrix::whole_main() {
     main_.line("{0} {1} = {0}({2});", matrix(stored, shape_.m, shape_.n, "Accumulator"), rounded, results);
     results = rounded;
   }
-  const std::string& buffer = node_names_[store.node];
+  const std::string& buffer = node_names_.at(store.node);
   const std::string rows = unique(buffer + "_rows");
   layout_of(rows, shape_.m, shape_.n, *schedule::row_stride(loops_, store.offset, tile_.m, tile_.n, 16 / size_of(stored)));
   main_.line("uint m = first_m;");

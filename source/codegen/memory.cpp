@@ -42,7 +42,7 @@ std::string Emitter::guard_of(Scope& scope, const Value& load) {
 
 std::string Emitter::load_scalar(Scope& scope, ValueId id) {
   const Value& load = loops_.values[id];
-  const std::string& block = node_names_[load.node];
+  const std::string& block = node_names_.at(load.node);
   std::string at = position(scope, load.offset);
   // Where the guards fail the element is not used, but the load must stay inside the buffer. A branch instead
   // was slower on an H200, and software drivers take minutes to compile many of them.
@@ -86,7 +86,7 @@ Expr Emitter::item_vector(Scope& scope, const Expr& offset, int per_vector) cons
 /// they fail is in a word that has to be replaced, because the run leaves the buffer, for one for which they hold.
 void Emitter::load_shifted(Scope& scope, ValueId id, const std::string& slot) {
   const Value& load = loops_.values[id];
-  const std::string& block = node_names_[load.node];
+  const std::string& block = node_names_.at(load.node);
   const std::string at = unique(block + "_at");
   scope.out->line("int {} = int({});", at, position(scope, load.offset));
   const std::string last = numbers_.size((load.buffer_elements - 1) / 2);
@@ -103,7 +103,7 @@ void Emitter::load_shifted(Scope& scope, ValueId id, const std::string& slot) {
 void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
   if (is_shifted(id)) return load_shifted(scope, id, slot);
   const Value& load = loops_.values[id];
-  const std::string& block = node_names_[load.node];
+  const std::string& block = node_names_.at(load.node);
   const int bytes = schedule_.loads[id].vector_bytes;
   const int per_vector = bytes / size_of(dtype(load.node));
   const int count = vectors_of(id);
@@ -186,7 +186,7 @@ bool has_no_elements(const ir::Node& node) { return std::find(node.type.shape.be
 void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& value) {
   const segment::Store& target = loops_.stores[store];
   if (has_no_elements(graph_.node(target.node))) return;
-  const std::string& block = node_names_[target.node];
+  const std::string& block = node_names_.at(target.node);
   const DType type = dtype(target.node);
   std::string at = position(scope, target.offset);
   const int size = size_of(type);
@@ -217,7 +217,7 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
 void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid) {
   const segment::Store& target = loops_.stores[store];
   if (has_no_elements(graph_.node(target.node))) return;
-  const std::string& block = node_names_[target.node];
+  const std::string& block = node_names_.at(target.node);
   const DType type = dtype(target.node);
   const int bytes = schedule_.stores[store].vector_bytes;
   const int vector_words = bytes / 4;

@@ -38,21 +38,25 @@ bool is_derived(std::string_view name) {
 
 }  // namespace
 
-std::vector<std::string> identifiers(const ir::Graph& graph) {
-  std::vector<std::string> names(graph.size());
+NodeNames identifiers(const ir::Graph& graph, std::span<const ir::NodeId> nodes) {
+  NodeNames names;
+  for (ir::NodeId id : nodes) names[id];
   std::set<std::string> taken;
-  const auto give = [&](ir::NodeId id, std::string name) {
-    if (!names[id].empty()) return;
+  const auto give = [&](ir::NodeId id, std::string& own, std::string name) {
+    if (!own.empty()) return;
     // No name ends like this of itself, so the longer one is free.
     if (is_derived(name) || !taken.insert(name).second) name += "_v" + std::to_string(id);
-    names[id] = std::move(name);
+    own = std::move(name);
   };
-  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+  for (auto& [id, own] : names) {
     const auto* input = std::get_if<ir::InputPayload>(&graph.node(id).payload);
-    if (input != nullptr) give(id, made_safe("in_", input->name));
+    if (input != nullptr) give(id, own, made_safe("in_", input->name));
   }
-  for (const ir::Output& output : graph.outputs()) give(output.value, made_safe("out_", output.name));
-  for (ir::NodeId id = 0; id < graph.size(); ++id) give(id, "v" + std::to_string(id));
+  for (const ir::Output& output : graph.outputs()) {
+    const auto own = names.find(output.value);
+    if (own != names.end()) give(output.value, own->second, made_safe("out_", output.name));
+  }
+  for (auto& [id, own] : names) give(id, own, "v" + std::to_string(id));
   return names;
 }
 

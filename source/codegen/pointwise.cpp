@@ -121,7 +121,7 @@ class Pointwise : public Items {
 
 Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                           const std::vector<std::string>& names) {
+                                           const NodeNames& names) {
   return Pointwise(graph, segment, loops, schedule, target, options, names).run();
 }
 

@@ -5,7 +5,7 @@
 namespace vkfuse::codegen {
 
 Rows::Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-           const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch)
+           const Target& target, const EmitOptions& options, NodeNames names, int dispatch)
     : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), dispatch_(dispatch), split_(schedule.parts > 1) {
   find_varying();
   for (ValueId id = 0; id < loops.values.size(); ++id) {
@@ -133,7 +133,7 @@ Result<void> Rows::main_function() {
 
 Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                      const std::vector<std::string>& names) {
+                                      const NodeNames& names) {
   const segment::Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;
   std::vector<Draft> kernels;
   for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {

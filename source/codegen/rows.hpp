@@ -12,7 +12,7 @@ namespace vkfuse::codegen {
 class Rows : public Emitter {
  public:
   Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-       const Target& target, const EmitOptions& options, std::vector<std::string> names, int dispatch);
+       const Target& target, const EmitOptions& options, NodeNames names, int dispatch);
 
   Result<Draft> run();
 

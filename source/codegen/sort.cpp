@@ -17,7 +17,7 @@ int power_of_two_at_least(std::int64_t n) { return static_cast<int>(std::bit_cei
 }  // namespace
 
 Sort::Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-           const Target& target, const EmitOptions& options, std::vector<std::string> names, std::size_t round)
+           const Target& target, const EmitOptions& options, NodeNames names, std::size_t round)
     : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), round_(round), after_sort_(loops.values.size(), false) {
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
@@ -374,7 +374,7 @@ void Sort::store_elements() {
 
 Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                      const std::vector<std::string>& names) {
+                                      const NodeNames& names) {
   std::vector<Draft> kernels;
   for (std::size_t round = 0; round < schedule.rounds.size(); ++round) {
     VKF_TRY(kernel, Sort(graph, segment, loops, schedule, target, options, names, round).run());

@@ -9,7 +9,7 @@ namespace vkfuse::codegen {
 class Sort : public Emitter {
  public:
   Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-       const Target& target, const EmitOptions& options, std::vector<std::string> names, std::size_t round);
+       const Target& target, const EmitOptions& options, NodeNames names, std::size_t round);
 
   Result<Draft> run();
 

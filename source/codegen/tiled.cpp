@@ -17,7 +17,7 @@ class Tiled : public Items {
  public:
   /// `merged` are the loops with the axes that items run across as one; `loops` have each of them.
   Tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const segment::Loops& merged,
-        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, const std::vector<std::string>& names)
+        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, const NodeNames& names)
       : Items(graph, segment, merged, schedule, target, options, names), box_(schedule::box_of(loops, schedule.tile)) {
     for (const schedule::TransposedLoad& load : schedule.tile.loads) {
       const std::string& name = value_names_[load.value];
@@ -156,7 +156,7 @@ class Tiled : public Items {
   void fetch(Scope& scope, const Part& part) {
     const schedule::TransposedLoad& load = part.crossing.load();
     const Value& value = loops_.values[load.value];
-    const std::string& block = node_names_[value.node];
+    const std::string& block = node_names_.at(value.node);
     const DType type = dtype(value.node);
     const int bytes = raw_bytes(load);
     for (int k = 0; k < load.packed; ++k) {
@@ -368,7 +368,7 @@ class Tiled : public Items {
 
 Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                       const std::vector<std::string>& names) {
+                                       const NodeNames& names) {
   const segment::Loops merged = schedule::merge_inner(loops, schedule.tile.merged);
   return Tiled(graph, segment, loops, merged, schedule, target, options, names).run();
 }
