@@ -251,8 +251,8 @@ Priced Search::finish() const {
     priced.bytes += group.price.bytes;
     priced.microseconds += group.price.microseconds;
   }
-  std::vector<bool> done(groups_.size(), false);
-  for (GroupId group = 0; group < groups_.size(); ++group) emit(group, done, result);
+  std::vector<Emitted> emitted(groups_.size(), Emitted::no);
+  for (GroupId group = 0; group < groups_.size(); ++group) emit(group, emitted, result);
   std::set<NodeId> stored;
   for (const segment::Segment& segment : result.segments) stored.insert(segment.stores.begin(), segment.stores.end());
   const auto is_there = [&](NodeId id) { return !facts_.is_computed[id] || stored.count(id) != 0; };
@@ -272,20 +272,23 @@ Priced Search::finish() const {
 }
 
 /// Producers first: a depth-first walk with an explicit stack, so that depth is no limit.
-void Search::emit(GroupId root, std::vector<bool>& done, Partition& result) const {
+void Search::emit(GroupId root, std::vector<Emitted>& emitted, Partition& result) const {
   std::vector<std::pair<GroupId, bool>> stack{{root, false}};
   while (!stack.empty()) {
     const std::pair<GroupId, bool> top = stack.back();
     stack.pop_back();
-    if (done[top.first] || groups_[top.first].members.empty()) continue;
+    Emitted& state = emitted[top.first];
+    if (state == Emitted::yes || groups_[top.first].members.empty()) continue;
     if (top.second) {
-      done[top.first] = true;
+      state = Emitted::yes;
       result.segments.push_back(groups_[top.first].price.segment);
       continue;
     }
+    check(state == Emitted::no, "no kernel waits for itself");
+    state = Emitted::waiting;
     stack.emplace_back(top.first, true);
     for (NodeId value : groups_[top.first].price.segment.reads) {
-      if (owner_[value] != kNoGroup && !done[owner_[value]]) stack.emplace_back(owner_[value], false);
+      if (owner_[value] != kNoGroup && emitted[owner_[value]] != Emitted::yes) stack.emplace_back(owner_[value], false);
     }
   }
 }

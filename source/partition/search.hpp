@@ -120,7 +120,8 @@ class Search {
   [[nodiscard]] Result<std::vector<ir::NodeId>> cone_of(ir::NodeId value, const Group& group) const;
   [[nodiscard]] std::vector<ir::NodeId> closure_of(std::vector<ir::NodeId> roots, const std::vector<ir::NodeId>& members) const;
   [[nodiscard]] std::int64_t positions_of(const Group& group) const;
-  void emit(GroupId root, std::vector<bool>& done, Partition& result) const;
+  enum class Emitted : std::uint8_t { no, waiting, yes };  ///< waiting: for what it reads
+  void emit(GroupId root, std::vector<Emitted>& emitted, Partition& result) const;
   [[nodiscard]] std::string reason_of(ir::NodeId value) const;
 
   const Facts& facts_;

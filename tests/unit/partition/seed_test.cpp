@@ -1,0 +1,159 @@
+// A search that begins with kernels of another form of the graph: what stays, what is looked at again, and what must not stay.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "golden/targets.hpp"
+#include "partition/prices.hpp"
+#include "passes/passes.hpp"
+#include "support/device.hpp"
+#include "support/planner_graphs.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+using ir::NodeId;
+
+/// Two products of x, which become one, and a chain beside them.
+constexpr const char* kProducts = R"(graph "g" {
+  %0 = input "a" : f32[64, 64]
+  %1 = input "w" : f32[64, 64]
+  %2 = input "x" : f32[64, 64]
+  %3 = input "y" : f32[4096, 64]
+  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %2 %0 : f32[64, 64]
+  %5 = mul %4 %1 : f32[64, 64]
+  %6 = exp %5 : f32[64, 64]
+  %7 = neg %1 : f32[64, 64]
+  %8 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %2 %7 : f32[64, 64]
+  %9 = tanh %3 : f32[4096, 64]
+  %10 = exp %9 : f32[4096, 64]
+  output "p" = %6
+  output "q" = %8
+  output "r" = %10
+}
+)";
+
+/// Kernels with these members, the last of each and what others read of it stored.
+partition::Partition kernels_of(const ir::Graph& graph, const std::vector<std::vector<NodeId>>& all) {
+  partition::Partition parts;
+  const std::vector<std::vector<NodeId>> users = graph.users();
+  for (const std::vector<NodeId>& members : all) {
+    std::vector<bool> escapes(graph.size(), false);
+    for (NodeId id : members) {
+      escapes[id] = std::any_of(users[id].begin(), users[id].end(), [&](NodeId user) { return std::find(members.begin(), members.end(), user) == members.end(); });
+      for (const ir::Output& output : graph.outputs()) escapes[id] = escapes[id] || output.value == id;
+    }
+    parts.segments.push_back(segment::build_segment(graph, members, escapes));
+  }
+  return parts;
+}
+
+/// Every value is stored before a kernel reads it, and every output is.
+void expect_sound(const ir::Graph& graph, const partition::Partition& parts) {
+  std::set<NodeId> stored;
+  for (const segment::Segment& segment : parts.segments) {
+    for (NodeId id : segment.reads) EXPECT_TRUE(segment::is_resident(graph, id) || stored.count(id) != 0) << "%" << id << " is read before it is stored";
+    for (NodeId id : segment.stores) EXPECT_TRUE(stored.insert(id).second) << "%" << id << " is stored twice";
+  }
+  for (const ir::Output& output : graph.outputs()) EXPECT_TRUE(stored.count(output.value) != 0) << "'" << output.name << "' is stored by nobody";
+}
+
+struct Planned {
+  passes::Rewritten form;
+  partition::Partition parts;
+};
+
+/// Few nodes are divided anew in all ways, and small kernels share launches, whatever they began with: not here.
+partition::Options only_merges() {
+  partition::Options options;
+  options.without = {partition::Mechanism::exact, partition::Mechanism::windows, partition::Mechanism::horizontal};
+  return options;
+}
+
+Planned begun_with(const ir::Graph& graph, const partition::Partition& before) {
+  Planned made{*must(passes::join_products(graph)), {}};
+  const partition::Seed seed{graph, before, made.form.places};
+  partition::Prices prices;
+  made.parts = must(partition::partition(made.form.graph, discrete_gpu(), only_merges(), prices, &seed)).partition;
+  return made;
+}
+
+/// The kernel that stores a value.
+const segment::Segment* kernel_of(const partition::Partition& parts, NodeId value) {
+  const auto at = std::find_if(parts.segments.begin(), parts.segments.end(), [&](const segment::Segment& one) { return std::find(one.stores.begin(), one.stores.end(), value) != one.stores.end(); });
+  return at == parts.segments.end() ? nullptr : &*at;
+}
+
+TEST(Seed, KernelsThatAreAsTheyWereStay) {
+  const ir::Graph graph = must(ir::parse(kProducts));
+  // Nobody would leave the chain in two: that nobody joins it shows that it is not looked at.
+  const partition::Partition before = kernels_of(graph, {{9}, {10}, {4, 5, 6}, {7}, {8}});
+  const Planned made = begun_with(graph, before);
+  expect_sound(made.form.graph, made.parts);
+  EXPECT_NE(kernel_of(made.parts, *made.form.places[9]), nullptr);
+  partition::Prices prices;
+  const partition::Partition anew = must(partition::partition(made.form.graph, discrete_gpu(), only_merges(), prices)).partition;
+  EXPECT_EQ(kernel_of(anew, *made.form.places[9]), nullptr) << "it is stored by a search that begins with nodes, too";
+}
+
+TEST(Seed, WhatReadsSomethingElseIsLookedAtAgain) {
+  const ir::Graph graph = must(ir::parse(kProducts));
+  // Both products and what is behind the first are in kernels of their own, and the search joins these where they differ.
+  const Planned made = begun_with(graph, kernels_of(graph, {{9, 10}, {4}, {5}, {6}, {7}, {8}}));
+  expect_sound(made.form.graph, made.parts);
+  EXPECT_EQ(kernel_of(made.parts, *made.form.places[5]), nullptr) << "between two elementwise ops behind the product";
+}
+
+TEST(Seed, KernelsThatWouldWaitForThemselvesDoNotStay) {
+  const ir::Graph graph = must(ir::parse(kProducts));
+  // One kernel has what is behind the first product's reader, and a factor of the second: of one product, both are on either side.
+  const Planned made = begun_with(graph, kernels_of(graph, {{9, 10}, {4}, {5}, {6, 7}, {8}}));
+  expect_sound(made.form.graph, made.parts);
+}
+
+TEST(Seed, WhatSeveralComputeBelongsToWhoStoresIt) {
+  const ir::Graph graph = must(ir::parse(kProducts));
+  // The second factor is stored by one kernel and computed again by another, which is none here, as it reads a product.
+  partition::Partition before = kernels_of(graph, {{9, 10}, {4}, {5, 6, 7}, {7}, {8}});
+  before.segments[2].stores = {6};
+  const Planned made = begun_with(graph, before);
+  expect_sound(made.form.graph, made.parts);
+  // And the other way round: who stores it is none, and who computes it again stays and does not store it.
+  partition::Partition other = kernels_of(graph, {{9, 10}, {9, 10}, {4, 5, 6}, {7}, {8}});
+  other.segments[0] = kernels_of(graph, {{9}}).segments[0];
+  const Planned also = begun_with(graph, other);
+  expect_sound(also.form.graph, also.parts);
+}
+
+TEST(Seed, ReasonsNameTheNodesOfThisForm) {
+  const ir::Graph graph = must(ir::parse(kProducts));
+  partition::Partition before = kernels_of(graph, {{9}, {10}, {4, 5, 6}, {7}, {8}});
+  partition::Boundary& boundary = before.boundaries.emplace_back();
+  boundary.value = 9;
+  boundary.reason = fmt::format("Because of %{} and %{}.", 9, 10);
+  const Planned made = begun_with(graph, before);
+  const auto at = std::find_if(made.parts.boundaries.begin(), made.parts.boundaries.end(), [&](const partition::Boundary& one) { return one.value == *made.form.places[9]; });
+  ASSERT_NE(at, made.parts.boundaries.end());
+  ASSERT_NE(*made.form.places[9], 9U) << "the nodes have the same numbers here";
+  EXPECT_EQ(at->reason, fmt::format("Because of %{} and %{}.", *made.form.places[9], *made.form.places[10]));
+}
+
+/// Of graphs with products that are joined, plans from seeds are sound.
+TEST(Seed, PlansOfRandomGraphsAreSound) {
+  int forms = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const ir::Graph graph = must(passes::run_pipeline(random_planner_graph(seed, 40 + static_cast<int>(seed))));
+    const auto joined = must(passes::join_products(graph));
+    if (!joined) continue;
+    ++forms;
+    partition::Prices prices;
+    const partition::Partition before = must(partition::partition(graph, discrete_gpu(), {}, prices)).partition;
+    const partition::Seed from{graph, before, joined->places};
+    expect_sound(joined->graph, must(partition::partition(joined->graph, discrete_gpu(), {}, prices, &from)).partition);
+  }
+  EXPECT_GT(forms, 10);
+}
+
+}  // namespace
+}  // namespace vkfuse::test
