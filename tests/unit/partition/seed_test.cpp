@@ -106,7 +106,10 @@ TEST(Seed, WhatReadsSomethingElseIsLookedAtAgain) {
 }
 
 TEST(Seed, KernelsThatWouldWaitForThemselvesDoNotStay) {
-  const ir::Graph graph = must(ir::parse(kProducts));
+  // Nobody computes a scan again where it is read: it would hide the circle.
+  std::string text = kProducts;
+  text.replace(text.find("%7 = neg %1"), std::string("%7 = neg %1").size(), "%7 = cumsum axis=1 exclusive=false reverse=false %1");
+  const ir::Graph graph = must(ir::parse(text));
   // One kernel has what is behind the first product's reader, and a factor of the second: of one product, both are on either side.
   const Planned made = begun_with(graph, kernels_of(graph, {{9, 10}, {4}, {5}, {6, 7}, {8}}));
   expect_sound(made.form.graph, made.parts);
