@@ -115,20 +115,6 @@ TEST(Seed, KernelsThatWouldWaitForThemselvesDoNotStay) {
   expect_sound(made.form.graph, made.parts);
 }
 
-TEST(Seed, WhatSeveralComputeBelongsToWhoStoresIt) {
-  const ir::Graph graph = must(ir::parse(kProducts));
-  // The second factor is stored by one kernel and computed again by another, which is none here, as it reads a product.
-  partition::Partition before = kernels_of(graph, {{9, 10}, {4}, {5, 6, 7}, {7}, {8}});
-  before.segments[2].stores = {6};
-  const Planned made = begun_with(graph, before);
-  expect_sound(made.form.graph, made.parts);
-  // And the other way round: who stores it is none, and who computes it again stays and does not store it.
-  partition::Partition other = kernels_of(graph, {{9, 10}, {9, 10}, {4, 5, 6}, {7}, {8}});
-  other.segments[0] = kernels_of(graph, {{9}}).segments[0];
-  const Planned also = begun_with(graph, other);
-  expect_sound(also.form.graph, also.parts);
-}
-
 TEST(Seed, ReasonsNameTheNodesOfThisForm) {
   const ir::Graph graph = must(ir::parse(kProducts));
   partition::Partition before = kernels_of(graph, {{9}, {10}, {4, 5, 6}, {7}, {8}});
