@@ -91,11 +91,11 @@ Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node
 
 }  // namespace
 
-Result<std::optional<ir::Graph>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers) {
-  if (buffers < 3) return std::optional<ir::Graph>();
+Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers) {
+  if (buffers < 3) return std::optional<Rewritten>();
   const std::size_t most = buffers - 1;
   const auto is_wide = [&](const ir::Node& node) { return is_concat_of_more(node, most); };
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_wide)) return std::optional<ir::Graph>();
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_wide)) return std::optional<Rewritten>();
   Rewriter rewriter(graph);
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
@@ -110,8 +110,14 @@ Result<std::optional<ir::Graph>> narrow_concats(const ir::Graph& graph, std::uin
     } while (values.size() > 1);
     rewriter.alias(id, values.front());
   }
-  VKF_TRY(made, rewriter.finish());
+  VKF_TRY(made, rewriter.finish_with_places());
   return std::optional(std::move(made));
+}
+
+Result<std::optional<Rewritten>> narrow_form(Result<std::optional<Rewritten>> form, std::uint32_t buffers) {
+  if (!form || !*form) return form;
+  VKF_TRY(narrow, narrow_concats((*form)->graph, buffers));
+  return narrow ? std::optional(behind(**form, *std::move(narrow))) : *std::move(form);
 }
 
 Result<ir::Graph> separate_outputs(const ir::Graph& graph) {

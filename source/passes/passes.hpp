@@ -33,7 +33,9 @@ Result<ir::Graph> store_operands(const ir::Graph& graph);
 
 /// A concatenation of more values than a kernel with one result and so many buffers can read becomes concatenations of fewer. Nothing
 /// where there is none, or with less than three buffers. Not of run_pipeline(), which knows no device.
-Result<std::optional<ir::Graph>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers);
+Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers);
+/// The same of a form of a graph, if there is one.
+Result<std::optional<Rewritten>> narrow_form(Result<std::optional<Rewritten>> form, std::uint32_t buffers);
 
 /// An output that is an input, a constant or the value of an earlier output becomes a view of it: every output is a
 /// node of its own, and the plan decides whether a kernel writes it.
@@ -54,9 +56,9 @@ Result<std::optional<Rewritten>> join_products(const ir::Graph& graph);
 /// split_statistics and split_softmax.
 Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 
-/// Every other graph that a plan of this one may turn out to be of: with products joined, with rows split, with both. What cannot be made
-/// is left out, as the plan leaves it.
-std::vector<ir::Graph> other_forms(const ir::Graph& graph);
+/// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with products joined, with rows split, with
+/// both. What cannot be made is left out, as the plan leaves it.
+std::vector<ir::Graph> other_forms(const ir::Graph& graph, std::uint32_t buffers);
 
 struct Options {
   bool identities = true;  ///< drop_identities

@@ -40,15 +40,15 @@ Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph) {
   return both ? std::move(both) : std::move(norms);
 }
 
-std::vector<ir::Graph> other_forms(const ir::Graph& graph) {
+std::vector<ir::Graph> other_forms(const ir::Graph& graph, std::uint32_t buffers) {
   std::vector<ir::Graph> forms;
   const auto add = [&](Result<std::optional<Rewritten>> form) {
     if (form && *form) forms.push_back(std::move((*form)->graph));
   };
-  add(split_rows(graph));
-  auto joined = join_products(graph);
+  add(narrow_form(split_rows(graph), buffers));
+  auto joined = narrow_form(join_products(graph), buffers);
   if (!joined || !*joined) return forms;
-  add(split_rows((*joined)->graph));
+  add(narrow_form(split_rows((*joined)->graph), buffers));
   add(std::move(joined));
   return forms;
 }

@@ -292,10 +292,10 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
   VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
   VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
-  if (narrow) graph = *std::move(narrow);
+  if (narrow) graph = std::move(narrow->graph);
   // The plan may be of another form of the graph.
   if (graph_digest != digest_of(graph)) {
-    std::vector<ir::Graph> forms = passes::other_forms(graph);
+    std::vector<ir::Graph> forms = passes::other_forms(graph, target.caps.storage_buffers);
     const auto same = std::find_if(forms.begin(), forms.end(), [&](const ir::Graph& form) { return graph_digest == digest_of(form); });
     if (same != forms.end()) graph = std::move(*same);
   }

@@ -39,7 +39,7 @@ Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const 
 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
   VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
-  if (narrow) graph = *std::move(narrow);
+  if (narrow) graph = std::move(narrow->graph);
   // Forms of a graph are compared at the same sizes: their own nominal ones may differ, as their largest tensors do.
   partition::Options sized = options;
   SymbolValues sizes = schedule::nominal_symbols(graph);
@@ -52,7 +52,7 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   std::vector<Form> forms;
   const auto consider = [&](partition::Mechanism mechanism, Result<std::optional<passes::Rewritten>> (*form)(const ir::Graph&)) {
     if (!options.has(mechanism)) return;
-    auto rewritten = form(made.plan.graph);
+    auto rewritten = passes::narrow_form(form(made.plan.graph), target.caps.storage_buffers);
     if (rewritten && !*rewritten) return;
     Form& weighed = forms.emplace_back();
     weighed.mechanism = mechanism;
