@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "codegen/kernel.hpp"
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
@@ -41,6 +42,33 @@ TEST(Speed, AThousandNodesArePlannedInAFewTenthsOfASecond) {
     std::printf("random graph of %d ops, %zu nodes: %.1f ms\n", ops, nodes, ms);
     EXPECT_LT(ms, 5.0 * static_cast<double>(nodes) * slowness()) << "fifteen times what was measured: nothing repeats in these";
   }
+}
+
+/// As many results as that, each of an input of its own: planned, scheduled and written.
+double milliseconds_to_write(int results) {
+  ir::Graph graph;
+  graph.name = "side by side";
+  for (int i = 0; i < results; ++i) {
+    const ir::NodeId x = must(graph.add_input(fmt::format("x{}", i), {DType::f32, {Dim(64), Dim(64)}}));
+    must(graph.add_output(fmt::format("y{}", i), must(graph.add(ops::row("exp"), {x}))));
+  }
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    const std::clock_t start = std::clock();
+    const plan::Plan made = must(plan::make_plan(must(passes::run_pipeline(graph)), discrete_gpu()));
+    const std::vector<plan::Scheduled> steps = must(plan::schedule_all(made, {}));
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+      EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[step].segment, steps[step].loops, steps[step].schedule, made.target, {})).empty());
+    }
+    best = std::min(best, 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  return best;
+}
+
+TEST(Speed, ResultsBesideEachOtherTakeAsLongEach) {
+  const double few = milliseconds_to_write(500), many = milliseconds_to_write(4000);
+  std::printf("500 results: %.1f ms, 4000: %.1f ms\n", few, many);
+  EXPECT_LT(many, 24 * few) << "eight times as many; where each kernel names all nodes, 79 times as long";
 }
 
 }  // namespace
