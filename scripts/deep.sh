@@ -22,7 +22,7 @@ on() {
   esac
   VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=$driver "$@" || failed+=("$driver: $*")
 }
-release() { cmake --preset release >/dev/null && cmake --build --preset release -j "$jobs" --target all >/dev/null; }
+release() { cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null && cmake --build --preset release -j "$jobs" --target all >/dev/null; }
 
 # Address and undefined-behaviour sanitizers, of clang++; leaks too, but for one of 128 bytes inside lavapipe.
 instrument() {
