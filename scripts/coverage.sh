@@ -9,7 +9,7 @@ need "${build_packages[@]}" libgtest-dev mesa-vulkan-drivers
 
 failed=0
 if [ "${1-}" != --report ]; then
-  cmake --preset coverage >/dev/null
+  cmake --preset coverage -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null  # as in scripts/test.sh, whose objects of tests these are
   cmake --build --preset coverage -j "$jobs" --target vkfuse-test-{unit,golden,error,differential,fuzz} >/dev/null
   find build/coverage -name '*.gcda' -delete
   icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json

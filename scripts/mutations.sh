@@ -26,7 +26,8 @@ case ${DRIVER:=lavapipe} in
 esac
 need "${build_packages[@]}" libgtest-dev "$driver_package"
 
-cmake --preset mutations >/dev/null
+# Warnings are errors as in scripts/test.sh, so that the compiler cache has all objects that nothing is planted in.
+cmake --preset mutations -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
 cmake --build --preset mutations -j "$jobs" --target vkfuse-test-unit vkfuse-test-differential vkfuse-test-fuzz >/dev/null
 export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=$DRIVER VKFUSE_CACHE=off VKFUSE_FUZZ_CASES=25 VKFUSE_NO_SHRINKING=1
 export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}

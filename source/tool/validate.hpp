@@ -41,8 +41,9 @@ struct CaseResult {
   std::int64_t unbounded = 0;   ///< elements whose error has no bound
   int kernels = 0;
   double seconds = 0;           ///< of compiling, running and comparing
-  std::vector<OutputResult> outputs;  ///< of a model; a case of files has none
+  std::vector<OutputResult> outputs;  ///< of a model; of a case of files, those that no file is there for
   int host_steps = 0;
+  bool beside_unfused = false;  ///< whether elements without a bound were compared with one kernel per op, too
 };
 
 struct ValidateOptions {
@@ -69,6 +70,10 @@ CaseResult validate_model(const Device& device, const std::filesystem::path& pat
 
 /// One folder in the ONNX layout: model.onnx and test_data_set_*/{input,output}_*.pb.
 CaseResult validate_case(const Device& device, const std::filesystem::path& folder, const ValidateOptions& options);
+
+/// Where a bound has grown past all numbers: whether these elements are off by more than four times what the same graph is off by with one
+/// kernel per op, beside the double-precision reference. One sentence, or nothing; nothing too of fewer than 64 such elements.
+std::string compare_with_unfused(const HostTensor& got, const HostTensor& unfused, const reference::Column& column, const std::vector<std::int64_t>& indices);
 
 /// A model, a case folder or a folder of case folders; `each` is called as results come in. An error
 /// if the path is none of these.

@@ -1,4 +1,6 @@
 // What a validation found, as a page and as JSON.
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tool/validate.hpp"
@@ -49,25 +51,37 @@ std::string title_of(const DeviceReport& one) { return fmt::format("{}: {}", one
 /// Nothing where a number would say nothing: an output of whole numbers is right or wrong.
 std::string ratio_text(double ratio) { return ratio == 0 ? "0" : fmt::format("{:.2g}", ratio); }
 
+/// The cases of a device by name; the second of a name, from another folder, has a number.
+std::map<std::string, const CaseResult*> by_name(const DeviceReport& one, std::vector<std::string>& order) {
+  std::map<std::string, const CaseResult*> found;
+  std::map<std::string, int> seen;
+  for (const CaseResult& result : one.report.cases) {
+    const int before = seen[result.name]++;
+    const std::string name = before == 0 ? result.name : fmt::format("{} ({})", result.name, before + 1);
+    found.emplace(name, &result);
+    if (std::find(order.begin(), order.end(), name) == order.end()) order.push_back(name);
+  }
+  return found;
+}
+
 std::string summary(const std::vector<DeviceReport>& devices) {
   std::string html = "<table><tr><th>case</th>";
   std::vector<std::string> names;
+  std::vector<std::map<std::string, const CaseResult*>> results;
   for (const DeviceReport& one : devices) {
     html += fmt::format("<th>{}</th>", escaped(title_of(one)));
-    for (const CaseResult& result : one.report.cases) {
-      if (std::find(names.begin(), names.end(), result.name) == names.end()) names.push_back(result.name);
-    }
+    results.push_back(by_name(one, names));
   }
   html += "</tr>\n";
   for (const std::string& name : names) {
     html += fmt::format("<tr><td>{}</td>", escaped(name));
-    for (const DeviceReport& one : devices) {
-      const auto& cases = one.report.cases;
-      const auto found = std::find_if(cases.begin(), cases.end(), [&](const CaseResult& result) { return result.name == name; });
-      if (found == cases.end()) {
+    for (const auto& cases : results) {
+      const auto at = cases.find(name);
+      if (at == cases.end()) {
         html += "<td></td>";
         continue;
       }
+      const CaseResult* const found = at->second;
       const char* const word = word_of(found->verdict);
       const bool judged = found->verdict == Verdict::passed && !found->outputs.empty();
       html += fmt::format("<td class=\"{}\">{}{}</td>", word, word, judged ? fmt::format(", error / bound {}", ratio_text(found->max_ratio)) : std::string());
@@ -147,7 +161,7 @@ std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOpti
   std::string html = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>vkfuse validate</title><style>{}</style></head><body>\n<h1>vkfuse validate</h1>\n", kStyle);
   html += fmt::format("<p>vkfuse {}, fusion {}, {} numerics, random inputs of seed {}. Each element is compared with a reference in double precision, which carries a bound on the "
                       "rounding errors of a right device: an error / bound over 1 is wrong. Elements are undecided where a rounding error decides between results that differ.</p>\n",
-                      vkf_version(), options.fusion ? "on" : "off", options.numerics == Numerics::strict ? "strict" : "standard", options.seed);
+                      vkf_version(), options.fusion ? "on" : "off", options.numerics == Numerics::strict ? "strict" : options.numerics == Numerics::half_sums ? "half-sums" : "standard", options.seed);
   html += summary(devices);
   for (const DeviceReport& one : devices) html += section(one);
   return html + "</body></html>\n";

@@ -69,15 +69,16 @@ std::string signature(const ir::Graph& graph) {
   return text;
 }
 
-TEST(Facts, AProductOfMatricesIsTwoOperationsPerMultiplication) {
+const Row& row_named(std::string_view name) {
   for (const Row& row : rows()) {
-    if (row.name == "matmul 1024 f32") {
-      EXPECT_EQ(*arithmetic(graph_of(row, {8, 16, 32})), 2.0 * 8 * 16 * 32);
-    }
-    if (row.name == "squares rows f32") {
-      EXPECT_EQ(*arithmetic(graph_of(row, {8, 16})), 2.0 * 8 * 16);
-    }
+    if (row.name == name) return row;
   }
+  throw std::invalid_argument("There is no row '" + std::string(name) + "'.");
+}
+
+TEST(Facts, AProductOfMatricesIsTwoOperationsPerMultiplication) {
+  EXPECT_EQ(*arithmetic(graph_of(row_named("matmul 1024 f32"), {8, 16, 32})), 2.0 * 8 * 16 * 32);
+  EXPECT_EQ(*arithmetic(graph_of(row_named("squares rows f32"), {8, 16})), 2.0 * 8 * 16);
 }
 
 TEST(Cut, StoredValuesPartTheGraph) {
@@ -104,14 +105,11 @@ TEST(Cut, StoredValuesPartTheGraph) {
 }
 
 TEST(Cut, NothingStoredIsTheWholeGraph) {
-  for (const Row& row : rows()) {
-    if (row.name != "layernorm back f16") continue;
-    const ir::Graph graph = graph_of(row, {16, 64});
-    const auto pieces = cut(graph, {});
-    ASSERT_TRUE(pieces.ok());
-    ASSERT_EQ(pieces->size(), 1u);
-    EXPECT_EQ(ir::print((*pieces)[0]), ir::print(graph));
-  }
+  const ir::Graph graph = graph_of(row_named("layernorm back f16"), {16, 64});
+  const auto pieces = cut(graph, {});
+  ASSERT_TRUE(pieces.ok());
+  ASSERT_EQ(pieces->size(), 1u);
+  EXPECT_EQ(ir::print((*pieces)[0]), ir::print(graph));
 }
 
 TEST(Timing, QuantilesAreThoseOfTheSamples) {

@@ -245,7 +245,7 @@ TEST(Calls, AnySequenceGivesValuesOrSentences) {
   for (const std::uint64_t seed : seeds_from(1, 12)) {
     Caller caller{Random(seed)};
     const std::string fault = caller.run(150);
-    EXPECT_TRUE(fault.empty()) << fault << fmt::format("\nREPLAY: VKFUSE_SEED={} vkfuse-test-fuzz --gtest_filter=Calls.*\n", seed);
+    EXPECT_TRUE(fault.empty()) << fault << "\n" << replay_line(seed, "Calls.*");
     accepted += caller.accepted;
     refused += caller.refused;
   }

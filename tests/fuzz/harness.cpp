@@ -128,7 +128,7 @@ void report(const Case& one, const Way& way, const std::string& fault, const cha
   ADD_FAILURE() << fault << (way.text.empty() ? "" : "\nForced:" + way.text) << "\nSmallest graph with such a fault"
                 << (symbols.empty() ? "" : ", with" + symbols) << ":\n"
                 << ir::print(smallest.graph) << fault_of(smallest, way, ignored)
-                << fmt::format("\nREPLAY: VKFUSE_SEED={} vkfuse-test-fuzz --gtest_filter={}\n", one.seed, test);
+                << "\n" << replay_line(one.seed, test);
 }
 
 /// Where a watcher of this process wants to know of it (scripts/graphs.sh); null where nobody does.

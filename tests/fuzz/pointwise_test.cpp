@@ -54,7 +54,7 @@ TEST(Fuzz, FusedHalfIsNoLessAccurate) {
     if (errors[0] == 0 && errors[1] == 0) continue;
     ratios.push_back(errors[1] == 0 ? 1e9 : errors[0] / errors[1]);
     EXPECT_LE(ratios.back(), 1.5) << fmt::format("errors {} fused and {} unfused\n", errors[0], errors[1]) << ir::print(one.graph)
-                                  << fmt::format("REPLAY: VKFUSE_SEED={} vkfuse-test-fuzz --gtest_filter=Fuzz.FusedHalfIsNoLessAccurate\n", seed);
+                                  << replay_line(seed, "Fuzz.FusedHalfIsNoLessAccurate");
   }
   ASSERT_FALSE(ratios.empty());
   std::sort(ratios.begin(), ratios.end());

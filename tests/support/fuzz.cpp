@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <numeric>
 
@@ -109,6 +110,17 @@ std::vector<std::uint64_t> seeds_from(std::uint64_t first, std::uint64_t cases) 
   return all;
 }
 
+std::string replay_line(std::uint64_t seed, std::string_view filter) {
+  std::string line = "REPLAY:";
+  for (const char* const name : {"VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VKFUSE_TEST_DRIVER", "VKFUSE_TEST_LIMITS", "VKFUSE_TEST_MATRIX_UNITS", "VKFUSE_CHECK_SPIRV"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') line += fmt::format(" {}={}", name, value);
+  }
+  std::error_code unknown;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  return fmt::format("{} VKFUSE_CACHE=off VKFUSE_SEED={} {} --gtest_filter={}\n", line, seed, unknown ? "vkfuse-test-..." : program.string(), filter);
+}
+
 Data small_data(const ir::Graph& graph, std::uint64_t seed, bool special) {
   Data made;
   constexpr double inf = std::numeric_limits<double>::infinity();
@@ -159,7 +171,7 @@ void run_random(const RandomSuite& suite) {
     const std::string fault = fault_of(one, seed, suite.build(seed), tally);
     if (fault.empty()) continue;
     ADD_FAILURE() << fault << "\n"
-                  << ir::print(one.graph) << fmt::format("REPLAY: VKFUSE_SEED={} vkfuse-test-differential --gtest_filter={}\n", seed, suite.test);
+                  << ir::print(one.graph) << replay_line(seed, suite.test);
     if (++failures == kMostFailures) break;
   }
   std::string kernels;

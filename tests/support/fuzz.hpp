@@ -16,6 +16,9 @@ std::optional<std::uint64_t> number_in(const char* variable);
 /// The seeds that the environment asks for, else `cases` of them from `first` on.
 std::vector<std::uint64_t> seeds_from(std::uint64_t first, std::uint64_t cases);
 
+/// The line that runs one case again: the driver and whatever else the environment has decided, the seed, the program.
+std::string replay_line(std::uint64_t seed, std::string_view filter);
+
 struct RandomGraph {
   ir::Graph graph;
   /// A few floats are no numbers. An infinity times what rounding may have made 0 is undecided, and one score decides

@@ -195,8 +195,10 @@ Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes
   Verdict verdict;
   for (const ir::Output& output : graph.outputs()) {
     const std::vector<std::byte>& got = outputs.at(output.name);
-    verdict.wrong = wrong_size(graph, data, output, got);
-    if (!verdict.wrong.empty()) return verdict;
+    if (const std::string wrong = wrong_size(graph, data, output, got); !wrong.empty()) {
+      verdict.wrong = wrong;
+      return verdict;
+    }
     add(verdict, graph, output, reference::compare(graph.node(output.value).type.dtype, got, columns.at(output.name)));
   }
   return verdict;
@@ -208,8 +210,10 @@ Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& o
   for (const ir::Output& output : graph.outputs()) {
     const TensorType& type = graph.node(output.value).type;
     const std::vector<std::byte>& got = outputs.at(output.name);
-    verdict.wrong = wrong_size(graph, data, output, got);
-    if (!verdict.wrong.empty()) return verdict;
+    if (const std::string wrong = wrong_size(graph, data, output, got); !wrong.empty()) {
+      verdict.wrong = wrong;
+      return verdict;
+    }
     const Sizes sizes = must(resolve(type.shape, data.symbols));
     const std::int64_t rows = sizes.at(0);
     const std::int64_t width = rows == 0 ? 0 : must(element_count(sizes)) / rows;

@@ -491,8 +491,10 @@ TEST(OnnxModels, StartWarmWithoutACompiler) {
   if (folder == nullptr) GTEST_SKIP() << "VKFUSE_TEST_MODELS names no folder of models.";
   using Clock = std::chrono::steady_clock;
   const store::test::ScratchFolder scratch;
+  int models = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".onnx") continue;
+    ++models;
     for (const char* how : {"cold", "warm"}) {
       DeviceOptions options;
       options.store = scratch.options();
@@ -531,6 +533,7 @@ TEST(OnnxModels, StartWarmWithoutACompiler) {
       }
     }
   }
+  EXPECT_GT(models, 0) << "There is no model in " << folder;
 }
 
 /// Words of small numbers, floats in [-1.7, 1.7).

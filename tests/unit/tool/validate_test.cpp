@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "support/device.hpp"
@@ -97,6 +98,77 @@ TEST_F(Validation, OfWhatIsNotThereIsAnErrorAfterTheRest) {
   EXPECT_NE(test::must(read_text(command_.report)).find("neg.vkf"), std::string::npos);
   common_.device = "no such device";
   EXPECT_FALSE(validate_models(common_, command_).ok());
+}
+
+TEST_F(Validation, ResultsWithoutAFileAreComparedWithTheReference) {
+  std::filesystem::create_directories(folder_ / "case/test_data_set_0");
+  folder_.write("case/model.onnx", onnx::unary_model("Exp").SerializeAsString());
+  onnx::pb::TensorProto x;
+  x.set_name("x");
+  x.set_data_type(onnx::pb::TensorProto::FLOAT);
+  for (const std::int64_t size : {2, 3}) x.add_dims(size);
+  for (int i = 0; i < 6; ++i) x.add_float_data(static_cast<float>(i) * 0.3F);
+  folder_.write("case/test_data_set_0/input_0.pb", x.SerializeAsString());
+  command_.paths = {(folder_ / "case").string()};
+  command_.json = (folder_ / "results.json").string();
+  EXPECT_EQ(validated(), 0);
+  EXPECT_NE(printed_.find("1 output without a file"), std::string::npos) << printed_;
+  const auto json = nlohmann::json::parse(test::must(read_text(command_.json)));
+  ASSERT_EQ(json[0]["outputs"].size(), 1U);
+  EXPECT_EQ(json[0]["outputs"][0]["compared"], 6);
+}
+
+TEST(ValidationPage, HasCasesOfOneNameFromTwoFolders) {
+  CaseResult right, wrong;
+  right.name = wrong.name = "model.onnx";
+  wrong.verdict = Verdict::failed;
+  DeviceReport one;
+  one.report.cases = {right, wrong};
+  const std::string page = to_html({one}, {});
+  const std::string table = page.substr(0, page.find("<h2>"));
+  EXPECT_EQ(occurrences(table, "class=\"passed\""), 1) << table;
+  EXPECT_EQ(occurrences(table, "class=\"failed\""), 1) << table;
+}
+
+/// Twelve norms, one after the other: their bound says nothing any more.
+TEST_F(Validation, WhatHasNoBoundIsComparedWithOneKernelPerOp) {
+  std::string text = "graph \"deep\" {\n  %0 = input \"x\" : f32[16, 64]\n  %1 = constant {1e-05} : f32[]\n";
+  int at = 0, next = 2;
+  const auto add = [&](const std::string& what) {
+    text += fmt::format("  %{} = {}\n", next, what);
+    return next++;
+  };
+  for (int layer = 0; layer < 12; ++layer) {
+    const int mean = add(fmt::format("reshape %{} : f32[16, 1]", add(fmt::format("reduce_mean axes=[1] %{} : f32[16]", at))));
+    const int centred = add(fmt::format("sub %{} %{} : f32[16, 64]", at, mean));
+    const int square = add(fmt::format("mul %{0} %{0} : f32[16, 64]", centred));
+    const int variance = add(fmt::format("reshape %{} : f32[16, 1]", add(fmt::format("reduce_mean axes=[1] %{} : f32[16]", square))));
+    const int scale = add(fmt::format("rsqrt %{} : f32[16, 1]", add(fmt::format("add %{} %1 : f32[16, 1]", variance))));
+    at = add(fmt::format("mul %{} %{} : f32[16, 64]", centred, scale));
+  }
+  command_.paths = {graph("deep.vkf", (text + fmt::format("  output \"y\" = %{}\n}}", at)).c_str())};
+  EXPECT_EQ(validated(), 0);
+  EXPECT_NE(printed_.find("1024 elements without a bound agree with the reference and with one kernel per op"), std::string::npos) << printed_;
+}
+
+TEST(Unbounded, ElementsAreOffByAFewTimesWhatOneKernelPerOpIsOffBy) {
+  constexpr std::int64_t kCount = 100;
+  HostTensor got{DType::f32, {kCount}, {}}, unfused = got;
+  reference::Column column;
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    column.value.push_back(1);
+    column.bound.push_back(std::numeric_limits<double>::infinity());
+    indices.push_back(i);
+    ir::encode(DType::f32, i == 7 ? 1.00003 : 1, got.bytes);
+    ir::encode(DType::f32, i == 50 ? 1.00001 : 1, unfused.bytes);
+  }
+  EXPECT_EQ(compare_with_unfused(got, unfused, column, indices), "");
+  got.bytes.clear();
+  for (std::int64_t i = 0; i < kCount; ++i) ir::encode(DType::f32, i == 7 ? 1.00005 : 1, got.bytes);  // the tolerance of a file would take it
+  EXPECT_NE(compare_with_unfused(got, unfused, column, indices).find("Element 7 is 1.00004"), std::string::npos) << compare_with_unfused(got, unfused, column, indices);
+  for (double& bound : column.bound) bound = 1;
+  EXPECT_EQ(compare_with_unfused(got, unfused, column, indices), "") << "these have a bound";
 }
 
 // A device that is right shows no map: what one would look like.

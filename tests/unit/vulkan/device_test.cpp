@@ -6,6 +6,7 @@ namespace {
 
 TEST(DeviceInfoTest, CapsAreThoseOfTheDriver) {
   const auto instance = must(Instance::create());
+  ASSERT_FALSE(instance->devices().empty());
   for (const DeviceInfo& info : instance->devices()) {
     const Caps& caps = info.caps;
     EXPECT_FALSE(info.name.empty());
