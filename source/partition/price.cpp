@@ -141,6 +141,10 @@ Pricer::Key Pricer::key_of(const segment::Segment& segment, std::vector<NodeId>&
 
 Pricer::Outcome Pricer::outcome_of(const segment::Segment& segment) const {
   Outcome outcome;
+  if (segment.stores.empty()) {
+    outcome.error = Error{ErrorCode::unsupported, "Nobody reads what it computes.", {}};
+    return outcome;
+  }
   const auto is_empty = [&](NodeId id) { return bytes_[id] == 0; };
   const auto empty = std::count_if(segment.stores.begin(), segment.stores.end(), is_empty);
   if (empty > 0 && empty < static_cast<std::ptrdiff_t>(segment.stores.size())) {
@@ -206,15 +210,15 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
   Price price;
   price.segment = segment_of(members, stored);
   std::vector<NodeId> nodes;
-  std::optional<Key> key;
-  if (memo_) key = key_of(price.segment, nodes);
+  Key key = key_of(price.segment, nodes);
   for (NodeId id : members) stored_[id] = false;
   if (members.size() == 1 && facts_.is_alias[members[0]]) return price;
 
-  const auto known = key ? prices_.outcomes.find(*key) : prices_.outcomes.end();
-  if (known != prices_.outcomes.end()) {
-    if (known->second.search != search_) ++priced_;
-    known->second.search = search_;
+  const auto known = prices_.outcomes.find(key);
+  const bool is_known = known != prices_.outcomes.end();
+  if (!is_known || known->second.search != search_) ++priced_;  // without a memory, too: searches end where they do with it
+  if (is_known) known->second.search = search_;
+  if (is_known && memo_) {
     if (known->second.error) {
       Error error = *known->second.error;
       error.message = with_numbers(error.message, [&](NodeId place) { return nodes[place]; });
@@ -224,22 +228,17 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
     price.microseconds = known->second.microseconds;
     return price;
   }
-  ++priced_;
   Outcome outcome = outcome_of(price.segment);
   outcome.search = search_;
   price.bytes = outcome.bytes;
   price.microseconds = outcome.microseconds;
   const std::optional<Error> error = outcome.error;
-  if (key) {
-    if (outcome.error) {
-      outcome.error->message = with_numbers(outcome.error->message, [&](NodeId id) { return static_cast<NodeId>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin()); });
-      // A sentence about a node that is not of the kernel is no sentence about another one.
-      const bool apart = outcome.error->message.find(fmt::format("%{}", nodes.size())) != std::string::npos;
-      if (!apart) prices_.outcomes.emplace(*std::move(key), std::move(outcome));
-    } else {
-      prices_.outcomes.emplace(*std::move(key), std::move(outcome));
-    }
+  if (outcome.error) {
+    outcome.error->message = with_numbers(outcome.error->message, [&](NodeId id) { return static_cast<NodeId>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin()); });
   }
+  // A sentence about a node that is not of the kernel is no sentence about another one.
+  const bool apart = outcome.error && outcome.error->message.find(fmt::format("%{}", nodes.size())) != std::string::npos;
+  if (!apart) prices_.outcomes.emplace(std::move(key), std::move(outcome));
   if (error) return *error;
   return price;
 }

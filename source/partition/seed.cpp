@@ -67,15 +67,25 @@ class Circles {
   std::vector<std::size_t> unit_of_;  ///< of each node
 };
 
-/// Of the nodes: those that are kernels of their own beside these. What both a kernel and one that is none any more compute is, unless the kernel stores it.
-std::vector<bool> single_nodes(const Facts& facts, const std::vector<Kept>& kernels, const std::vector<Kept>& dissolved) {
-  std::vector<bool> is_single = facts.is_computed;
-  const auto set = [&](const std::vector<NodeId>& nodes, bool value) {
-    for (NodeId id : nodes) is_single[id] = value;
-  };
-  for (const Kept& kernel : kernels) set(kernel.members, false);
-  for (const Kept& kernel : dissolved) set(kernel.members, true);
-  for (const Kept& kernel : kernels) set(kernel.stores, false);
+/// Of the nodes: those that are kernels of their own beside these, as one of these, another such node or a result needs them, and none of these stores
+/// them.
+std::vector<bool> single_nodes(const Facts& facts, const std::vector<Kept>& kernels) {
+  std::vector<bool> is_stored(facts.graph.size(), false), is_single(facts.graph.size(), false);
+  std::vector<NodeId> needed;
+  for (const Kept& kernel : kernels) {
+    for (NodeId id : kernel.stores) is_stored[id] = true;
+    needed.insert(needed.end(), kernel.reads.begin(), kernel.reads.end());
+  }
+  for (NodeId id = 0; id < facts.graph.size(); ++id) {
+    if (facts.is_output[id]) needed.push_back(id);
+  }
+  while (!needed.empty()) {
+    const NodeId id = needed.back();
+    needed.pop_back();
+    if (!facts.is_computed[id] || is_stored[id] || is_single[id]) continue;
+    is_single[id] = true;
+    needed.insert(needed.end(), facts.operands[id].begin(), facts.operands[id].end());
+  }
   return is_single;
 }
 
@@ -101,19 +111,25 @@ void Search::begin_with(const Seed& seed) {
     sort_unique(all);
     return all;
   };
-  std::vector<Kept> kernels, dissolved;
+  // Views may be stored in one form alone, so that what a kernel stores or reads is nothing of the kind in the other.
+  const auto is_computed = [&](NodeId id) { return facts_.is_computed[*seed.places[id]]; };
+  const auto is_kept_view = [&](NodeId id) { return facts_.is_kept[*seed.places[id]]; };
+  const auto is_there = [&](NodeId id) { return is_computed(id) || segment::is_resident(other, id); };
+  std::vector<Kept> kernels;
   for (const segment::Segment& segment : seed.partition.segments) {
-    const bool stays = std::all_of(segment.members.begin(), segment.members.end(), is_same) && std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
-    (stays ? kernels : dissolved).push_back({computed_of(segment.members), computed_of(segment.reads), computed_of(segment.stores)});
+    const bool same_nodes = std::all_of(segment.members.begin(), segment.members.end(), is_same) && std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
+    const bool stays = same_nodes && std::none_of(segment.members.begin(), segment.members.end(), is_kept_view) && std::all_of(segment.reads.begin(), segment.reads.end(), is_there) &&
+                       std::all_of(segment.stores.begin(), segment.stores.end(), is_computed);
+    if (stays) kernels.push_back({computed_of(segment.members), computed_of(segment.reads), computed_of(segment.stores)});
   }
-  std::vector<bool> is_single = single_nodes(facts_, kernels, dissolved);
+  std::vector<bool> is_single = single_nodes(facts_, kernels);
   for (bool again = true; again;) {
     const Circles circles(facts_, kernels, is_single);
-    std::vector<Kept> left;
-    for (std::size_t i = 0; i < kernels.size(); ++i) (circles.has(i) ? dissolved : left).push_back(std::move(kernels[i]));
-    again = left.size() < kernels.size();
-    kernels = std::move(left);
-    is_single = single_nodes(facts_, kernels, dissolved);
+    const std::size_t before = kernels.size();
+    std::size_t i = 0;
+    std::erase_if(kernels, [&](const Kept&) { return circles.has(i++); });
+    again = kernels.size() < before;
+    is_single = single_nodes(facts_, kernels);
   }
   if (kernels.empty()) return;
   // Of a value that several compute, the one that stores it is the owner.

@@ -26,6 +26,21 @@ const testing::Environment* const registered = testing::AddGlobalTestEnvironment
 
 }  // namespace
 
+DeviceOptions least_of(const Device& device) {
+  const Caps least;
+  DeviceOptions options;
+  options.disable = device.description().features;
+  for (int rung = 1; rung < kRungCount; ++rung) options.disable.emplace_back(name_of(static_cast<Rung>(rung)));
+  options.limits = {{"max_invocations", least.max_invocations},
+                    {"max_workgroup_x", least.max_workgroup_x},
+                    {"shared_memory_bytes", least.shared_memory_bytes},
+                    {"storage_buffers", least.storage_buffers},
+                    {"push_constant_bytes", least.push_constant_bytes},
+                    {"storage_range", least.storage_buffer_range},
+                    {"subgroup_size", least.subgroup_size}};
+  return options;
+}
+
 const Device& device() {
   static const Device opened = [] {
     Device made = must(Device::open());
@@ -36,7 +51,8 @@ const Device& device() {
     if (expected != parts.end() && name.find(expected->second) == std::string::npos) {
       throw std::runtime_error("VKFUSE_TEST_DRIVER is " + expected->first + ", but the device is '" + name + "'");
     }
-    return made;
+    const char* limits = std::getenv("VKFUSE_TEST_LIMITS");
+    return limits != nullptr && std::string(limits) == "least" ? must(Device::open(least_of(made))) : made;
   }();
   return opened;
 }

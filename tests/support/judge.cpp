@@ -60,20 +60,7 @@ const Device& device_without_subgroups() {
 }
 
 const Device& device_with_low_limits() {
-  static const Device opened = [] {
-    const Caps least;
-    DeviceOptions options;
-    options.disable = device().description().features;
-    for (int rung = 1; rung < kRungCount; ++rung) options.disable.emplace_back(name_of(static_cast<Rung>(rung)));
-    options.limits = {{"max_invocations", least.max_invocations},
-                      {"max_workgroup_x", least.max_workgroup_x},
-                      {"shared_memory_bytes", least.shared_memory_bytes},
-                      {"storage_buffers", least.storage_buffers},
-                      {"push_constant_bytes", least.push_constant_bytes},
-                      {"storage_range", least.storage_buffer_range},
-                      {"subgroup_size", least.subgroup_size}};
-    return must(Device::open(options));
-  }();
+  static const Device opened = must(Device::open(least_of(device())));
   return opened;
 }
 

@@ -49,12 +49,17 @@ partition::Partition kernels_of(const ir::Graph& graph, const std::vector<std::v
   return parts;
 }
 
-/// Every value is stored before a kernel reads it, and every output is.
+/// Every value is stored before a kernel reads it, and every output is; nothing else is.
 void expect_sound(const ir::Graph& graph, const partition::Partition& parts) {
-  std::set<NodeId> stored;
+  std::set<NodeId> stored, wanted;
+  for (const segment::Segment& segment : parts.segments) wanted.insert(segment.reads.begin(), segment.reads.end());
+  for (const ir::Output& output : graph.outputs()) wanted.insert(output.value);
   for (const segment::Segment& segment : parts.segments) {
     for (NodeId id : segment.reads) EXPECT_TRUE(segment::is_resident(graph, id) || stored.count(id) != 0) << "%" << id << " is read before it is stored";
-    for (NodeId id : segment.stores) EXPECT_TRUE(stored.insert(id).second) << "%" << id << " is stored twice";
+    for (NodeId id : segment.stores) {
+      EXPECT_TRUE(stored.insert(id).second) << "%" << id << " is stored twice";
+      EXPECT_TRUE(wanted.count(id) != 0) << "%" << id << " is stored for nobody";
+    }
   }
   for (const ir::Output& output : graph.outputs()) EXPECT_TRUE(stored.count(output.value) != 0) << "'" << output.name << "' is stored by nobody";
 }
@@ -71,11 +76,11 @@ partition::Options only_merges() {
   return options;
 }
 
-Planned begun_with(const ir::Graph& graph, const partition::Partition& before) {
+Planned begun_with(const ir::Graph& graph, const partition::Partition& before, const partition::Options& options = only_merges()) {
   Planned made{*must(passes::join_products(graph)), {}};
   const partition::Seed seed{graph, before, made.form.places};
   partition::Prices prices;
-  made.parts = must(partition::partition(made.form.graph, discrete_gpu(), only_merges(), prices, &seed)).partition;
+  made.parts = must(partition::partition(made.form.graph, discrete_gpu(), options, prices, &seed)).partition;
   return made;
 }
 
@@ -113,6 +118,63 @@ TEST(Seed, KernelsThatWouldWaitForThemselvesDoNotStay) {
   // One kernel has what is behind the first product's reader, and a factor of the second: of one product, both are on either side.
   const Planned made = begun_with(graph, kernels_of(graph, {{9, 10}, {4}, {5}, {6, 7}, {8}}));
   expect_sound(made.form.graph, made.parts);
+}
+
+/// What a kernel that stays computes for itself, and one that does not computed again, is stored for nobody.
+TEST(Seed, WhatIsComputedAgainIsNoKernel) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  %0 = input "a" : f32[64, 64]
+  %1 = input "b" : f32[64, 64]
+  %2 = input "x" : f32[64, 64]
+  %3 = add %2 %2 : f32[64, 64]
+  %4 = mul %3 %2 : f32[64, 64]
+  %5 = exp %4 : f32[64, 64]
+  %6 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %5 %0 : f32[64, 64]
+  %7 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %5 %1 : f32[64, 64]
+  output "e" = %5
+  output "p" = %6
+  output "q" = %7
+}
+)"));
+  partition::Partition before = kernels_of(graph, {{3, 4, 5}, {3, 4, 5, 6}, {7}});
+  before.segments[0].stores = {5};
+  before.segments[1].stores = {6};
+  partition::Options nothing;
+  nothing.fusion = false;
+  for (const partition::Options& options : {partition::Options{}, only_merges(), nothing}) {
+    const Planned made = begun_with(graph, before, options);
+    expect_sound(made.form.graph, made.parts);
+  }
+}
+
+/// Few buffers: one form stores a view that the other one does not have to.
+TEST(Seed, ViewsMayBeStoredInOneFormAlone) {
+  const ir::Graph graph = must(passes::run_pipeline(must(ir::parse(R"(graph "g" {
+  %0 = input "x1" : f32[64, 32]
+  %1 = input "x2" : f32[64, 32]
+  %2 = input "w1" : f32[64, 32]
+  %3 = input "w2" : f32[64, 32]
+  %4 = input "w3" : f32[64, 64]
+  %5 = concat axis=1 %0 %1 : f32[64, 64]
+  %6 = concat axis=1 %2 %3 : f32[64, 64]
+  %7 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %5 %6 : f32[64, 64]
+  %8 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %5 %4 : f32[64, 64]
+  output "p" = %7
+  output "q" = %8
+}
+)"))));
+  const auto joined = must(passes::join_products(graph));
+  ASSERT_TRUE(joined);
+  for (const std::uint32_t buffers : {4U, 5U, 6U, 8U}) {
+    Target target = discrete_gpu();
+    target.caps.storage_buffers = buffers;
+    partition::Prices prices;
+    const partition::Partition before = must(partition::partition(graph, target, {}, prices)).partition;
+    const partition::Seed seed{graph, before, joined->places};
+    const auto made = partition::partition(joined->graph, target, {}, prices, &seed);
+    if (made) expect_sound(joined->graph, made->partition);
+    EXPECT_TRUE(made || buffers == 4) << made.error().text();
+  }
 }
 
 TEST(Seed, ReasonsNameTheNodesOfThisForm) {
