@@ -122,14 +122,16 @@ void Search::begin_with(const Seed& seed) {
                        std::all_of(segment.stores.begin(), segment.stores.end(), is_computed);
     if (stays) kernels.push_back({computed_of(segment.members), computed_of(segment.reads), computed_of(segment.stores)});
   }
-  std::vector<bool> is_single = single_nodes(facts_, kernels);
-  for (bool again = true; again;) {
-    const Circles circles(facts_, kernels, is_single);
-    const std::size_t before = kernels.size();
-    std::size_t i = 0;
-    std::erase_if(kernels, [&](const Kept&) { return circles.has(i++); });
-    again = kernels.size() < before;
+  std::vector<bool> is_single;
+  for (;;) {
     is_single = single_nodes(facts_, kernels);
+    const Circles circles(facts_, kernels, is_single);
+    std::vector<Kept> others;  // that wait for nobody who waits for them
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (!circles.has(i)) others.push_back(kernels[i]);
+    }
+    if (others.size() == kernels.size()) break;
+    kernels = std::move(others);
   }
   if (kernels.empty()) return;
   // Of a value that several compute, the one that stores it is the owner.
@@ -155,8 +157,13 @@ void Search::begin_with(const Seed& seed) {
   apply(*std::move(change));
   for (GroupId group : made) groups_[group].settled = true;
   for (const Boundary& boundary : seed.partition.boundaries) {
-    const auto place = seed.places[boundary.value];
-    if (place) reasons_[*place] = with_numbers(boundary.reason, [&](NodeId id) { return seed.places[id].value_or(id); });
+    if (!same[boundary.value]) continue;
+    bool holds = true;  // of nodes that are as they were
+    std::string reason = with_numbers(boundary.reason, [&](NodeId id) {
+      holds = holds && id < same.size() && same[id];
+      return holds ? *seed.places[id] : id;
+    });
+    if (holds) reasons_[*seed.places[boundary.value]] = std::move(reason);
   }
 }
 

@@ -43,7 +43,7 @@ struct CaseResult {
   double seconds = 0;           ///< of compiling, running and comparing
   std::vector<OutputResult> outputs;  ///< of a model; of a case of files, those that no file is there for
   int host_steps = 0;
-  bool beside_unfused = false;  ///< whether elements without a bound were compared with one kernel per op, too
+  std::string beside_unfused;  ///< what became of the comparison of elements without a bound with one kernel per op; empty: there was none
 };
 
 struct ValidateOptions {

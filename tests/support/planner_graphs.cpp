@@ -175,4 +175,16 @@ class Layers {
 ir::Graph random_planner_graph(std::uint64_t seed, int ops) { return Drawer(seed, ops).run(); }
 ir::Graph layered_graph(int layers) { return Layers().run(layers); }
 
+std::string projections_text(int rows) {
+  return fmt::format(R"(graph "projections" {{
+  %0 = input "x" : f16[{0}, 768]
+  %1 = input "a" : f16[768, 768]
+  %2 = input "b" : f16[768, 256]
+  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f16[{0}, 768]
+  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f16[{0}, 256]
+  output "y" = %3
+  output "z" = %4
+}})", rows);
+}
+
 }  // namespace vkfuse::test

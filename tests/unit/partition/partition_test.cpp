@@ -11,6 +11,7 @@
 #include "plan/plan.hpp"
 #include "support/cases.hpp"
 #include "support/device.hpp"
+#include "support/planner_graphs.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -107,31 +108,6 @@ TEST(Partition, ProjectionsOfOneValueAreOneKernelWhereThatIsFaster) {
 /// Other forms of a graph that are planned beside it: two projections as one product, a norm that leaves no kernel of its own. Each has
 /// its switch, and the planners that are for comparison know none.
 TEST(Partition, FormsOfAGraphCanBeSwitchedOff) {
-  constexpr const char* kProjections = R"(graph "projections" {
-  %0 = input "x" : f16[384, 768]
-  %1 = input "a" : f16[768, 768]
-  %2 = input "b" : f16[768, 256]
-  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f16[384, 768]
-  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f16[384, 256]
-  output "y" = %3
-  output "z" = %4
-})";
-  constexpr const char* kNorm = R"(graph "a norm between products" {
-  %0 = input "x" : f32[384, 768]
-  %1 = input "a" : f32[768, 768]
-  %2 = input "b" : f32[768, 768]
-  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f32[384, 768]
-  %4 = reduce_mean axes=[1] %3 : f32[384]
-  %5 = reshape %4 : f32[384, 1]
-  %6 = sub %3 %5 : f32[384, 768]
-  %7 = mul %6 %6 : f32[384, 768]
-  %8 = reduce_mean axes=[1] %7 : f32[384]
-  %9 = reshape %8 : f32[384, 1]
-  %10 = sqrt %9 : f32[384, 1]
-  %11 = div %6 %10 : f32[384, 768]
-  %12 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %11 %2 : f32[384, 768]
-  output "y" = %12
-})";
   Target matrices = discrete_gpu_with_matrices();
   matrices.costs = CostModel{4250, 2, 30000, 1.9e6};  // an H200's
   Target dear = discrete_gpu();
@@ -142,12 +118,12 @@ TEST(Partition, FormsOfAGraphCanBeSwitchedOff) {
   };
   struct Way {
     partition::Mechanism form;
-    const char* text;
+    std::string text;
     const Target& target;
     const char* op;
     std::int64_t as_it_is, in_the_form;  ///< how many there are
   };
-  for (const Way& way : {Way{partition::Mechanism::joined, kProjections, matrices, "dot", 2, 1}, Way{partition::Mechanism::statistics, kNorm, dear, "reduce_mean", 2, 4}}) {
+  for (const Way& way : {Way{partition::Mechanism::joined, projections_text(384), matrices, "dot", 2, 1}, Way{partition::Mechanism::statistics, kNormBetweenProducts, dear, "reduce_mean", 2, 4}}) {
     const ir::Graph graph = must(passes::run_pipeline(must(ir::parse(way.text))));
     const auto planned = [&](const partition::Options& options) { return ops_in(must(plan::make_plan(graph, way.target, options)), way.op); };
     EXPECT_EQ(planned({}), way.in_the_form) << partition::name_of(way.form);

@@ -188,6 +188,9 @@ TEST(Seed, ReasonsNameTheNodesOfThisForm) {
   ASSERT_NE(at, made.parts.boundaries.end());
   ASSERT_NE(*made.form.places[9], 9U) << "the nodes have the same numbers here";
   EXPECT_EQ(at->reason, fmt::format("Because of %{} and %{}.", *made.form.places[9], *made.form.places[10]));
+  // Of the product that is a part of another one now, nothing that was said holds.
+  before.boundaries[0].reason = fmt::format("Because of %{}.", 4);
+  for (const partition::Boundary& one : begun_with(graph, before).parts.boundaries) EXPECT_EQ(one.reason.find("Because"), std::string::npos) << one.reason;
 }
 
 /// Of graphs with products that are joined, plans from seeds are sound.

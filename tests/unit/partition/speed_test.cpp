@@ -34,13 +34,13 @@ TEST(Speed, AThousandNodesArePlannedInAFewTenthsOfASecond) {
     std::size_t nodes = 0;
     const double ms = milliseconds_to_plan(layered_graph(layers), &nodes);
     std::printf("%d layers, %zu nodes: %.1f ms\n", layers, nodes, ms);
-    EXPECT_LT(ms, 0.6 * static_cast<double>(nodes) * slowness()) << "twenty times what was measured";
+    EXPECT_LT(ms, 0.3 * static_cast<double>(nodes) * slowness()) << "five times what 533 nodes took on a quiet machine, and ten times what more did";
   }
   for (const int ops : {250, 500, 800, 1000}) {
     std::size_t nodes = 0;
     const double ms = milliseconds_to_plan(random_planner_graph(static_cast<std::uint64_t>(ops), ops), &nodes);
     std::printf("random graph of %d ops, %zu nodes: %.1f ms\n", ops, nodes, ms);
-    EXPECT_LT(ms, 5.0 * static_cast<double>(nodes) * slowness()) << "fifteen times what was measured: nothing repeats in these";
+    EXPECT_LT(ms, 1.5 * static_cast<double>(nodes) * slowness()) << "five times what was measured on a quiet machine: nothing repeats in these";
   }
 }
 

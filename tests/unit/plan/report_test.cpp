@@ -8,42 +8,13 @@
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
 #include "support/device.hpp"
+#include "support/planner_graphs.hpp"
 
 namespace vkfuse::test {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using partition::Mechanism;
-
-/// Two projections of `rows` vectors: they can be one product.
-std::string projections(int rows) {
-  return fmt::format(R"(graph "projections" {{
-  %0 = input "x" : f16[{0}, 768]
-  %1 = input "a" : f16[768, 768]
-  %2 = input "b" : f16[768, 256]
-  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f16[{0}, 768]
-  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f16[{0}, 256]
-  output "y" = %3
-  output "z" = %4
-}})", rows);
-}
-
-constexpr const char* kNorm = R"(graph "a norm between products" {
-  %0 = input "x" : f32[384, 768]
-  %1 = input "a" : f32[768, 768]
-  %2 = input "b" : f32[768, 768]
-  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f32[384, 768]
-  %4 = reduce_mean axes=[1] %3 : f32[384]
-  %5 = reshape %4 : f32[384, 1]
-  %6 = sub %3 %5 : f32[384, 768]
-  %7 = mul %6 %6 : f32[384, 768]
-  %8 = reduce_mean axes=[1] %7 : f32[384]
-  %9 = reshape %8 : f32[384, 1]
-  %10 = sqrt %9 : f32[384, 1]
-  %11 = div %6 %10 : f32[384, 768]
-  %12 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %11 %2 : f32[384, 768]
-  output "y" = %12
-})";
 
 constexpr const char* kPointwise = R"(graph "pointwise" {
   %0 = input "x" : f32[64]
@@ -91,8 +62,8 @@ struct Case {
 /// The numbers are those of the two plans made by themselves; what was decided, and why, follows from them.
 TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
   int more_bytes = 0;
-  for (const Case& one : {Case{projections(384), h200(), Mechanism::joined, passes::join_products, true}, Case{projections(256), h200(), Mechanism::joined, passes::join_products, false},
-                          Case{kNorm, dear_launches(), Mechanism::statistics, passes::split_rows, true}, Case{kNorm, cpu_driver(), Mechanism::statistics, passes::split_rows, false}}) {
+  for (const Case& one : {Case{projections_text(384), h200(), Mechanism::joined, passes::join_products, true}, Case{projections_text(256), h200(), Mechanism::joined, passes::join_products, false},
+                          Case{kNormBetweenProducts, dear_launches(), Mechanism::statistics, passes::split_rows, true}, Case{kNormBetweenProducts, cpu_driver(), Mechanism::statistics, passes::split_rows, false}}) {
     const ir::Graph graph = prepared(one.text);
     partition::Options without;
     without.without = {one.form};
@@ -187,7 +158,7 @@ TEST(PlanReport, WhatDoesNotApplyOrIsSwitchedOffIsNotThere) {
   off.without = {Mechanism::joined};
   policy.policy = partition::Policy::greedy_io;
   unfused.fusion = false;
-  for (const plan::Plan& made : {forms(kPointwise, h200(), {}), forms(projections(384), h200(), off), forms(projections(384), h200(), policy), forms(projections(384), h200(), unfused)}) {
+  for (const plan::Plan& made : {forms(kPointwise, h200(), {}), forms(projections_text(384), h200(), off), forms(projections_text(384), h200(), policy), forms(projections_text(384), h200(), unfused)}) {
     EXPECT_TRUE(made.forms.empty());
     EXPECT_EQ(json_of(made)["forms"], Json::array());
     EXPECT_EQ(text_of(made).find("other forms"), std::string::npos);
@@ -196,7 +167,7 @@ TEST(PlanReport, WhatDoesNotApplyOrIsSwitchedOffIsNotThere) {
 
 /// Lines of the text are at most 80 columns, but for names that are longer.
 TEST(PlanReport, TheTextFitsATerminal) {
-  for (const plan::Plan& made : {must(plan::make_plan(prepared(projections(384)), h200())), must(plan::make_plan(prepared(kNorm), cpu_driver())), must(plan::make_plan(prepared(kNorm), discrete_gpu()))}) {
+  for (const plan::Plan& made : {must(plan::make_plan(prepared(projections_text(384)), h200())), must(plan::make_plan(prepared(kNormBetweenProducts), cpu_driver())), must(plan::make_plan(prepared(kNormBetweenProducts), discrete_gpu()))}) {
     std::istringstream lines(text_of(made));
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
   }
@@ -215,7 +186,7 @@ TEST(PlanReport, SaysWhichCostsItWasMadeWith) {
 
 /// A plan that is read says what it said when it was saved: in the store of a device lie such files.
 TEST(PlanReport, FormsAreSavedWithThePlan) {
-  const ir::Graph graph = prepared(projections(384));
+  const ir::Graph graph = prepared(projections_text(384));
   plan::Plan made = must(plan::make_plan(graph, h200()));
   ASSERT_EQ(made.forms.size(), 1U);
   made.forms.push_back({Mechanism::statistics, {6291456, 18.04}, std::nullopt, false, "The value %12 is too large."});
