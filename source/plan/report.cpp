@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/wrapped.hpp"
 #include "plan/plan.hpp"
 
 namespace vkfuse::plan {
@@ -21,24 +22,7 @@ std::string label(const Plan& plan, ir::NodeId id) {
 }
 
 /// Wraps a list of names at 80 columns under a label.
-std::string wrapped(std::string_view head, const std::string& text) {
-  std::string all;
-  std::string line(head);
-  const std::string indent(head.size(), ' ');
-  std::size_t start = 0;
-  while (start < text.size()) {
-    std::size_t end = text.find(' ', start);
-    end = end == std::string::npos ? text.size() : end;
-    if (line.size() + (end - start) + 1 > 80 && line.size() > indent.size()) {
-      all += line + "\n";
-      line = indent;
-    }
-    if (line.size() > indent.size()) line += ' ';
-    line += text.substr(start, end - start);
-    start = end + 1;
-  }
-  return all + line + "\n";
-}
+std::string wrapped(std::string_view head, const std::string& text) { return vkfuse::wrapped(head, text, head.size()); }
 
 nlohmann::ordered_json access_json(const Plan& plan, ir::NodeId id, std::string_view kind, int bytes) {
   return {{"value", fmt::format("%{}", id)}, {"type", vkfuse::to_text(plan.graph.node(id).type)}, {"kind", kind}, {"vector_bytes", bytes}};

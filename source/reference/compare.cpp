@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "reference/reference.hpp"
+#include "reference/judge.hpp"
 
 namespace vkfuse::reference {
 
@@ -13,16 +13,20 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Error over bound of one float, or infinity when it is wrong.
 double float_ratio(DType dtype, double got, double want, double bound, double& error) {
-  if (std::isnan(got) && std::isnan(want)) return 0;
-  if (got == want) return 0;
-  const double overflow = dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 0x1.fep127 : 3.4028234663852886e38;
-  if (std::isinf(got) && std::signbit(got) == std::signbit(want) && std::abs(want) + bound >= overflow && dtype != DType::f64) return 0;
-  error = std::abs(got - want);
-  if (std::isnan(error)) return kInfinity;
+  error = float_error(dtype, got, want, bound);
+  if (error == 0) return 0;
   return error <= bound ? error / bound : kInfinity;
 }
 
 }  // namespace
+
+double float_error(DType dtype, double got, double want, double allowed) {
+  if (got == want || (std::isnan(got) && std::isnan(want))) return 0;
+  const double overflow = dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 0x1.fep127 : 3.4028234663852886e38;
+  if (std::isinf(got) && std::signbit(got) == std::signbit(want) && std::abs(want) + allowed >= overflow && dtype != DType::f64) return 0;
+  const double error = std::abs(got - want);
+  return std::isnan(error) ? kInfinity : error;
+}
 
 void Histogram::add(double ratio) {
   const double half_octaves = std::max(0.0, std::floor(-2 * std::log2(ratio)));

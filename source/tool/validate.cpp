@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
+#include <set>
 
 #include "api/program.hpp"
 #include "api/tensor_node.hpp"
 #include "onnx/program_watcher.hpp"
-#include "reference/reference.hpp"
-#include "reference/tolerance.hpp"
+#include "tool/validate_output.hpp"
 #include "vkfuse/onnx.hpp"
 
 namespace vkfuse::tool {
@@ -17,8 +15,6 @@ namespace vkfuse::tool {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::size_t kSamples = 1 << 16;  // elements of a large output that are compared
 
 CaseResult failed(CaseResult result, std::string why) {
   result.verdict = Verdict::failed;
@@ -31,197 +27,6 @@ CaseResult stopped(CaseResult result, const Error& error) {
   result.verdict = error.code == ErrorCode::unsupported ? Verdict::skipped : Verdict::failed;
   result.detail = error.message;
   return result;
-}
-
-std::vector<std::int64_t> sample_indices(std::int64_t count) {
-  std::vector<std::int64_t> indices;
-  const auto all = static_cast<std::int64_t>(kSamples);
-  if (count <= all) {
-    for (std::int64_t i = 0; i < count; ++i) indices.push_back(i);
-    return indices;
-  }
-  // Evenly spread, with both ends: tails are where vectors go wrong.
-  for (std::int64_t i = 0; i < all; ++i) {
-    indices.push_back(static_cast<std::int64_t>(static_cast<double>(i) / static_cast<double>(all - 1) * static_cast<double>(count - 1)));
-  }
-  return indices;
-}
-
-reference::Feeds feeds_of(const RunInputs& inputs) {
-  reference::Feeds feeds;
-  feeds.symbols = inputs.symbols;
-  for (const auto& entry : inputs.tensors) feeds.inputs.emplace(entry.first, entry.second.bytes);
-  return feeds;
-}
-
-std::vector<double> values_of(const HostTensor& tensor) {
-  std::vector<double> values;
-  for (std::size_t at = 0; at < tensor.bytes.size(); at += static_cast<std::size_t>(size_of(tensor.dtype))) {
-    values.push_back(ir::decode(tensor.dtype, tensor.bytes.data() + at));
-  }
-  return values;
-}
-
-/// One sentence about the first element that is wrong, or nothing.
-std::string compare_with_file(const HostTensor& got, const HostTensor& want, const reference::Column& column) {
-  if (got.dtype != want.dtype || got.sizes != want.sizes) {
-    return fmt::format("The output is {}[{}], but the file holds {}[{}].", name_of(got.dtype), fmt::join(got.sizes, ", "),
-                       name_of(want.dtype), fmt::join(want.sizes, ", "));
-  }
-  const reference::Tolerance tolerance = reference::tolerance_for(want.dtype, values_of(want));
-  const auto width = static_cast<std::size_t>(size_of(want.dtype));
-  for (std::size_t i = 0; i * width < want.bytes.size(); ++i) {
-    const std::byte* got_at = got.bytes.data() + i * width;
-    const std::byte* want_at = want.bytes.data() + i * width;
-    const bool undecided = std::isinf(column.bound[i]);
-    if (is_float(want.dtype)) {
-      const double wanted = ir::decode(want.dtype, want_at);
-      const double value = ir::decode(want.dtype, got_at);
-      if (!reference::agrees(value, wanted, tolerance, column.bound[i])) return fmt::format("Element {} is {}, but the file says {}.", i, value, wanted);
-      if (!undecided && !reference::agrees(column.value[i], wanted, tolerance, column.bound[i])) {
-        return fmt::format("Element {} is {} by the reference, but the file says {}.", i, column.value[i], wanted);
-      }
-    } else {
-      const std::int64_t wanted = ir::decode_int(want.dtype, want_at);
-      const std::int64_t value = ir::decode_int(want.dtype, got_at);
-      const bool near = undecided && std::abs(value - wanted) <= 1;  // a rounding straddles
-      if (value != wanted && !near) return fmt::format("Element {} is {}, but the file says {}.", i, value, wanted);
-      if (!undecided && column.integer[i] != wanted) {
-        return fmt::format("Element {} is {} by the reference, but the file says {}.", i, column.integer[i], wanted);
-      }
-    }
-  }
-  return {};
-}
-
-CompileOptions compile_options(const ValidateOptions& options) {
-  CompileOptions made;
-  made.fusion = options.fusion;
-  made.numerics = options.numerics;
-  return made;
-}
-
-/// The same graph with one kernel per op: compiled and run where something is to be compared with it.
-class OneKernelPerOp {
- public:
-  OneKernelPerOp(const Device& device, const ir::Graph& graph, const Inputs& inputs, const ValidateOptions& options) : device_(device), graph_(graph), inputs_(inputs), options_(options) {
-    options_.fusion = false;
-  }
-  Result<const HostTensor*> output(const std::string& name) {
-    if (!outputs_) {
-      VKF_TRY(program, api::compile_graph(device_, graph_, compile_options(options_)));
-      VKF_TRY(outputs, program.run(inputs_));
-      outputs_ = std::move(outputs);
-    }
-    return &outputs_->at(name);
-  }
-
- private:
-  const Device& device_;
-  const ir::Graph& graph_;
-  const Inputs& inputs_;
-  ValidateOptions options_;
-  std::optional<Outputs> outputs_;
-};
-
-double element_of(const HostTensor& tensor, std::int64_t index) {
-  return ir::decode(tensor.dtype, tensor.bytes.data() + static_cast<std::size_t>(index * size_of(tensor.dtype)));
-}
-
-/// Elements whose bound has grown past all numbers on the way through a deep model: they are held to the tolerance of a file.
-/// Counts them; one sentence about the first that is wrong.
-std::string compare_unbounded(const HostTensor& got, const reference::Column& column, const std::vector<std::int64_t>& indices, std::int64_t& unbounded) {
-  if (!is_float(got.dtype)) return {};
-  const reference::Tolerance tolerance = reference::tolerance_for(got.dtype, column.value);
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (!std::isinf(column.bound[i])) continue;
-    ++unbounded;
-    const double value = element_of(got, indices[i]);
-    if (reference::agrees(value, column.value[i], tolerance, 0)) continue;
-    return fmt::format("Element {} is {}, but {} by the reference, without a bound.", indices[i], value, column.value[i]);
-  }
-  return {};
-}
-
-std::vector<std::int64_t> position_of(std::int64_t element, const std::vector<std::int64_t>& sizes) {
-  std::vector<std::int64_t> position(sizes.size());
-  for (std::size_t axis = sizes.size(); axis-- > 0; element /= sizes[axis]) position[axis] = element % sizes[axis];
-  return position;
-}
-
-TileMap map_of_wrong(const HostTensor& got, const reference::Column& column, const std::vector<std::int64_t>& indices) {
-  const std::int64_t across = got.sizes.empty() ? 1 : got.sizes.back();
-  std::int64_t down = 1;
-  for (std::size_t axis = 0; axis + 1 < got.sizes.size(); ++axis) down *= got.sizes[axis];
-  TileMap map;
-  map.rows = std::min(down, TileMap::kMost);
-  map.columns = std::min(across, TileMap::kMost);
-  map.compared.assign(static_cast<std::size_t>(map.rows * map.columns), 0);
-  map.wrong = map.compared;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    reference::Column one;
-    if (!column.value.empty()) one.value.push_back(column.value[i]);
-    if (!column.integer.empty()) one.integer.push_back(column.integer[i]);
-    one.bound.push_back(column.bound[i]);
-    const std::int64_t row = indices[i] / across * map.rows / down;
-    const std::int64_t at = row * map.columns + indices[i] % across * map.columns / across;
-    ++map.compared[static_cast<std::size_t>(at)];
-    map.wrong[static_cast<std::size_t>(at)] += reference::compare(got.dtype, got.bytes, one, std::span(&indices[i], 1)).wrong;
-  }
-  return map;
-}
-
-}  // namespace
-
-std::string compare_with_unfused(const HostTensor& got, const HostTensor& unfused, const reference::Column& column, const std::vector<std::int64_t>& indices) {
-  constexpr double kTimes = 4;
-  constexpr int kEnough = 64;  // of fewer elements the largest error is chance
-  double largest = 0, error = 0, of_unfused = 0;
-  std::int64_t worst = 0;
-  int elements = 0;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    const double want = column.value[i], value = element_of(got, indices[i]), other = element_of(unfused, indices[i]);
-    if (!std::isinf(column.bound[i]) || !std::isfinite(want) || !std::isfinite(value) || !std::isfinite(other)) continue;
-    ++elements;
-    largest = std::max(largest, std::abs(want));
-    of_unfused = std::max(of_unfused, std::abs(other - want));
-    if (std::abs(value - want) <= error) continue;
-    error = std::abs(value - want);
-    worst = indices[i];
-  }
-  const double step = got.dtype == DType::f64 ? 0x1p-52 : got.dtype == DType::f32 ? 0x1p-23 : got.dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
-  const double most = kTimes * std::max(of_unfused, step * largest);
-  if (elements < kEnough || error <= most) return {};
-  return fmt::format("Element {} is {}, which is off by {:.3g}; one kernel per op is off by {:.3g} at most, and {} times that are allowed where there is no bound.", worst, element_of(got, worst), error, of_unfused, kTimes);
-}
-
-namespace {
-
-/// One sentence about what is wrong with an output, or nothing.
-std::string compare_with_reference(const ir::Graph& graph, const ir::Output& output, const HostTensor& got, const RunInputs& inputs,
-                                   CaseResult& result, OneKernelPerOp* unfused) {
-  std::int64_t count = 1;
-  for (std::int64_t size : got.sizes) count *= size;
-  const std::vector<std::int64_t> indices = sample_indices(count);
-  auto column = reference::evaluate_at(graph, output.value, indices, feeds_of(inputs));
-  if (!column) return column.error().message;
-  OutputResult& one = result.outputs.emplace_back(OutputResult{output.name, got.dtype, got.sizes, {}, 0, {}, {}});
-  one.found = reference::compare(got.dtype, got.bytes, *column, indices);
-  const reference::Comparison& found = one.found;
-  if (found.worst >= 0) one.worst = position_of(indices[static_cast<std::size_t>(found.worst)], got.sizes);
-  if (found.wrong > 0) one.tiles = map_of_wrong(got, *column, indices);
-  result.max_ratio = std::max(result.max_ratio, found.max_ratio);
-  std::string wrong = compare_unbounded(got, *column, indices, one.unbounded);
-  result.unbounded += one.unbounded;
-  if (unfused != nullptr && one.unbounded > 0 && wrong.empty()) {
-    const Result<const HostTensor*> other = unfused->output(output.name);
-    if (other) wrong = compare_with_unfused(got, **other, *column, indices);
-    result.beside_unfused = other ? " and with one kernel per op" : fmt::format("; one kernel per op cannot be run beside them: {}", other.error().message);
-  }
-  if (found.wrong > 0) return fmt::format("Output '{}': {} of {} elements are wrong. {}", output.name, found.wrong, found.elements, found.first_wrong);
-  if (!wrong.empty()) return fmt::format("Output '{}': {}", output.name, wrong);
-  if (!found.ok() && !is_float(got.dtype)) return fmt::format("Output '{}': {} of {} elements are undecided.", output.name, found.undecided, found.elements);
-  return {};
 }
 
 std::vector<fs::path> sorted_matches(const fs::path& folder, std::string_view prefix) {
@@ -286,34 +91,51 @@ DType input_dtype(const ir::Graph& graph, const std::string& name) {
   return DType::f32;
 }
 
-/// A column that says what the elements are, exactly.
-reference::Column exact_column(const HostTensor& tensor) {
-  reference::Column column;
-  for (std::size_t at = 0; at < tensor.bytes.size(); at += static_cast<std::size_t>(size_of(tensor.dtype))) {
-    column.value.push_back(is_float(tensor.dtype) ? ir::decode(tensor.dtype, tensor.bytes.data() + at) : 0);
-    column.integer.push_back(is_float(tensor.dtype) ? 0 : ir::decode_int(tensor.dtype, tensor.bytes.data() + at));
-    column.bound.push_back(0);
+/// What has been judged, and what of it is wrong first.
+class Judging {
+ public:
+  explicit Judging(CaseResult& result) : result_(result) {}
+  void add(Judged judged) {
+    if (wrong_.empty()) wrong_ = judged.wrong;
+    result_.outputs.push_back(std::move(judged.result));
   }
-  return column;
-}
+  [[nodiscard]] const std::string& wrong() const { return wrong_; }
 
-/// Runs a program in parts and compares what each part stores with the reference, which reads what the device has read.
-/// Leaves in `columns` what the last part's results should be, by the names of the model's outputs.
-Result<Outputs> run_parts(const onnx::OnnxProgram& program, const Inputs& inputs, CaseResult& result, std::map<std::string, reference::Column>& columns,
-                          std::string& wrong) {
+ private:
+  CaseResult& result_;
+  std::string wrong_;
+};
+
+/// A value that a part has stored.
+struct Stored {
+  std::string place;
+  HostTensor got;
+  Judged judged;
+};
+
+/// Runs a program in parts. What each part stores is compared with the reference, and with one kernel per op, which both read what the
+/// device has read; the model's outputs with their files, where there are any. Returns what is wrong.
+Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& program, const Inputs& inputs, const std::map<std::string, HostTensor>& files,
+                              const ValidateOptions& options, CaseResult& result) {
   onnx::Watcher watcher;
-  std::map<std::string, reference::Column> by_place;
+  std::vector<Stored> all;
   std::vector<std::pair<std::string, std::string>> results;
+  int number = 0;
   watcher.part = [&](const onnx::PartRun& part) -> Result<void> {
+    ++number;
     RunInputs given;
     for (const auto& entry : part.inputs) given.tensors.emplace(entry.first, entry.second);
     VKF_TRY(symbols, symbols_of(part.graph, given.tensors));
     given.symbols = symbols;
+    const Inputs read = views(given);
+    OneKernelPerOp unfused(device, part.graph, read, options);
+    Outputs stored = part.outputs;
+    if (options.spoil) options.spoil(number, stored);
     for (const ir::Output& output : part.graph.outputs()) {
-      if (wrong.empty()) wrong = compare_with_reference(part.graph, output, part.outputs.at(output.name), given, result, nullptr);
-      if (!part.is_last) continue;
-      VKF_TRY(column, reference::evaluate(part.graph, output.value, feeds_of(given)));
-      by_place.insert_or_assign(output.name, std::move(column));
+      auto judged = judge_output({part.graph, given, options.fusion ? &unfused : nullptr, !files.empty()}, output, stored.at(output.name), result.beside_unfused);
+      if (!judged) return make_error(ErrorCode::internal, "{}", judged.error().message);  // what has run is not skipped
+      judged->result.part = number;
+      all.push_back({output.name, std::move(stored.at(output.name)), *std::move(judged)});
     }
     results = part.results;
     return {};
@@ -321,11 +143,32 @@ Result<Outputs> run_parts(const onnx::OnnxProgram& program, const Inputs& inputs
   VKF_TRY(outputs, onnx::run_program(program, inputs, watcher));
   result.kernels = watcher.kernels;
   result.host_steps = watcher.host_steps;
-  for (const auto& [name, tensor] : outputs) columns.insert_or_assign(name, exact_column(tensor));
-  for (const auto& [name, place] : results) {
-    if (const auto found = by_place.find(place); found != by_place.end()) columns.insert_or_assign(name, found->second);
+  Judging judging(result);
+  std::set<std::string> named;
+  for (Stored& one : all) {
+    bool is_output = false;
+    for (const auto& [name, place] : results) {
+      if (place != one.place) continue;
+      is_output = true;
+      named.insert(name);
+      Judged judged = one.judged;
+      judged.result.name = name;
+      if (const auto file = files.find(name); file != files.end()) judge_by_file(one.got, file->second, true, judged);
+      judging.add(std::move(judged));
+    }
+    if (!is_output) judging.add(std::move(one.judged));
   }
-  return outputs;
+  for (const auto& [name, file] : files) {  // what the host has made
+    if (named.contains(name)) continue;
+    const HostTensor& got = outputs.at(name);
+    Judged judged;
+    judged.result.name = name;
+    judged.result.dtype = got.dtype;
+    judged.result.sizes = got.sizes;
+    judge_by_file(got, file, false, judged);
+    judging.add(std::move(judged));
+  }
+  return judging.wrong();
 }
 
 std::string kernels_text(const CaseResult& result) {
@@ -347,16 +190,10 @@ Result<std::string> run_data_set_in_parts(const Device& device, const fs::path& 
   }
   Inputs given;
   for (const auto& entry : tensors) given.emplace(entry.first, HostView(entry.second.bytes, entry.second.sizes));
-  std::map<std::string, reference::Column> columns;
-  std::string wrong;
-  VKF_TRY(outputs, run_parts(program, given, result, columns, wrong));
   const std::vector<std::string> names = program.output_names();
-  for (std::size_t i = 0; wrong.empty() && i < expected.size() && i < names.size(); ++i) {
-    const HostTensor& got = outputs.at(names[i]);
-    wrong = compare_with_file(got, host_tensor(expected[i], got.dtype), columns.at(names[i]));
-    if (!wrong.empty()) wrong = fmt::format("Output '{}': {}", names[i], wrong);
-  }
-  return wrong;
+  std::map<std::string, HostTensor> files;
+  for (std::size_t i = 0; i < expected.size() && i < names.size(); ++i) files.emplace(names[i], host_tensor(expected[i], expected[i].dtype));
+  return run_parts(device, program, given, files, options, result);
 }
 
 /// Runs one data set; an empty sentence means that everything agrees.
@@ -396,20 +233,18 @@ Result<std::string> run_data_set(const Device& device, const fs::path& folder, c
     given.emplace(name, HostView(found->second.bytes, found->second.sizes));
   }
   VKF_TRY(outputs, program.run(given));
-  const reference::Feeds feeds = feeds_of(run_inputs);
+  if (options.spoil) options.spoil(0, outputs);
   OneKernelPerOp unfused(device, graph, given, options);
+  Judging judging(result);
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const ir::Output& output = graph.outputs()[i];
-    if (i >= expected.size()) {
-      std::string wrong = compare_with_reference(graph, output, outputs.at(output.name), run_inputs, result, options.fusion ? &unfused : nullptr);
-      if (!wrong.empty()) return wrong;
-      continue;
-    }
-    VKF_TRY(column, reference::evaluate(graph, output.value, feeds));
-    const std::string wrong = compare_with_file(outputs.at(output.name), host_tensor(std::move(expected[i]), graph.node(output.value).type.dtype), column);
-    if (!wrong.empty()) return fmt::format("Output '{}': {}", output.name, wrong);
+    const HostTensor& got = outputs.at(output.name);
+    const bool has_file = i < expected.size();
+    VKF_TRY(judged, judge_output({graph, run_inputs, options.fusion ? &unfused : nullptr, has_file, has_file}, output, got, result.beside_unfused));
+    if (has_file) judge_by_file(got, host_tensor(std::move(expected[i]), got.dtype), true, judged);
+    judging.add(std::move(judged));
   }
-  return std::string();
+  return judging.wrong();
 }
 
 /// Whether a value is computed, near or far, by code of the user's own: a file has no host function for it.
@@ -426,16 +261,52 @@ bool has_own_code(const ir::Graph& graph, ir::NodeId value) {
 
 }  // namespace
 
+const OutputResult* CaseResult::worst_by_reference() const {
+  const OutputResult* worst = nullptr;
+  for (const OutputResult& output : outputs) {
+    const reference::Deviation& found = output.found.by_reference;
+    if (found.compared > 0 && (worst == nullptr || found.max_ratio > worst->found.by_reference.max_ratio)) worst = &output;
+  }
+  return worst;
+}
+
+const OutputResult* CaseResult::worst_by_file() const {
+  const OutputResult* worst = nullptr;
+  for (const OutputResult& output : outputs) {
+    const auto& found = output.found.by_file;
+    if (found && found->compared > 0 && (worst == nullptr || found->max_ratio > worst->found.by_file->max_ratio)) worst = &output;
+  }
+  return worst;
+}
+
 int ValidateReport::count(Verdict verdict) const {
   return static_cast<int>(std::count_if(cases.begin(), cases.end(), [&](const CaseResult& one) { return one.verdict == verdict; }));
 }
 
 namespace {
 
-/// The sentence of a model that is right.
+/// "0.123 of 'y' at [1, 2]"; the place of no error is nowhere.
+std::string ratio_text(double ratio, const OutputResult& output, const std::vector<std::int64_t>& position) {
+  std::string text = fmt::format("{:.3f}", ratio);
+  if (ratio > 0) text += fmt::format(" of '{}' at [{}]", output.name, fmt::join(position, ", "));
+  return text;
+}
+
+/// The sentence of what is right.
 std::string figures_of(const CaseResult& result) {
-  std::string text = fmt::format("largest error / bound {:.3f}, {}", result.max_ratio, kernels_text(result));
-  if (result.unbounded > 0) text += fmt::format("; {} elements without a bound agree with the reference{}", result.unbounded, result.beside_unfused);
+  std::vector<std::string> parts;
+  std::int64_t unbounded = 0, files = 0;
+  for (const OutputResult& output : result.outputs) {
+    unbounded += output.found.unbounded;
+    files += output.found.by_file ? 1 : 0;
+  }
+  if (const OutputResult* one = result.worst_by_reference()) parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
+  if (const OutputResult* one = result.worst_by_file()) parts.push_back("of what files allow " + ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
+  parts.push_back(kernels_text(result));
+  std::string text = fmt::format("{}", fmt::join(parts, ", "));
+  if (unbounded > 0) text += fmt::format("; {} elements without a bound agree with the reference{}", unbounded, result.beside_unfused);
+  const auto without = static_cast<std::int64_t>(result.outputs.size()) - files;
+  if (!result.outputs.empty() && result.outputs[0].data_set >= 0 && without > 0 && result.host_steps == 0) text += fmt::format("; {} output{} without a file", without, without == 1 ? "" : "s");
   return text;
 }
 
@@ -449,11 +320,9 @@ CaseResult validate_in_parts(const Device& device, const fs::path& path, const V
   if (!graph) return stopped(std::move(result), graph.error());
   auto inputs = random_inputs(*graph, options.seed);
   if (!inputs) return stopped(std::move(result), inputs.error());
-  std::map<std::string, reference::Column> columns;
-  std::string wrong;
-  auto outputs = run_parts(*program, views(*inputs), result, columns, wrong);
-  if (!outputs) return stopped(std::move(result), outputs.error());
-  if (!wrong.empty()) return failed(std::move(result), std::move(wrong));
+  auto wrong = run_parts(device, *program, views(*inputs), {}, options, result);
+  if (!wrong) return stopped(std::move(result), wrong.error());
+  if (!wrong->empty()) return failed(std::move(result), *std::move(wrong));
   result.detail = figures_of(result);
   return result;
 }
@@ -474,8 +343,9 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
   const Inputs given = views(*inputs);
   auto outputs = program->run(given);
   if (!outputs) return stopped(std::move(result), outputs.error());
+  if (options.spoil) options.spoil(0, *outputs);
   OneKernelPerOp unfused(device, *graph, given, options);
-  std::string first_wrong;
+  Judging judging(result);
   std::optional<Error> unknown;  // of what the reference cannot follow; other outputs may yet be wrong
   for (const ir::Output& output : graph->outputs()) {
     if (has_own_code(*graph, output.value)) {
@@ -483,10 +353,11 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
       if (!column) unknown = column.error();
       continue;
     }
-    const std::string wrong = compare_with_reference(*graph, output, outputs->at(output.name), *inputs, result, options.fusion ? &unfused : nullptr);
-    if (first_wrong.empty()) first_wrong = wrong;
+    auto judged = judge_output({*graph, *inputs, options.fusion ? &unfused : nullptr}, output, outputs->at(output.name), result.beside_unfused);
+    if (!judged) return failed(std::move(result), judged.error().message);
+    judging.add(*std::move(judged));
   }
-  if (!first_wrong.empty()) return failed(std::move(result), std::move(first_wrong));
+  if (!judging.wrong().empty()) return failed(std::move(result), judging.wrong());
   if (unknown) return stopped(std::move(result), *unknown);
   result.detail = figures_of(result);
   return result;
@@ -497,20 +368,21 @@ CaseResult validate_case(const Device& device, const fs::path& folder, const Val
   // A folder may be named with a slash at its end.
   result.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
   const std::vector<fs::path> sets = sorted_matches(folder, "test_data_set_");
-  for (const fs::path& data : sets) {
-    auto wrong = run_data_set(device, folder, data, options, result);
+  std::string first_wrong;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::size_t before = result.outputs.size();
+    auto wrong = run_data_set(device, folder, sets[i], options, result);
     if (!wrong) return stopped(std::move(result), wrong.error());
-    if (!wrong->empty()) return failed(std::move(result), *std::move(wrong));
+    for (std::size_t k = before; k < result.outputs.size(); ++k) result.outputs[k].data_set = static_cast<int>(i);
+    if (first_wrong.empty()) first_wrong = *std::move(wrong);
   }
+  if (!first_wrong.empty()) return failed(std::move(result), std::move(first_wrong));
   if (sets.empty()) {
     result.verdict = Verdict::skipped;
     result.detail = "The folder has no test_data_set_*.";
     return result;
   }
-  result.detail = kernels_text(result);
-  if (!result.outputs.empty() && result.host_steps == 0) {
-    result.detail += fmt::format("; {} output{} without a file: largest error / bound {:.3f}", result.outputs.size(), result.outputs.size() == 1 ? "" : "s", result.max_ratio);
-  }
+  result.detail = figures_of(result);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Checking outputs: a model against the reference, or ONNX test cases against their files.
+// Checking outputs: a model against the reference, or ONNX test cases against their files and the reference.
 #pragma once
 
 #include <filesystem>
@@ -6,44 +6,39 @@
 #include <string>
 #include <vector>
 
-#include "reference/reference.hpp"
+#include "reference/judge.hpp"
 #include "tool/model.hpp"
 
 namespace vkfuse::tool {
 
 enum class Verdict : std::uint8_t { passed, failed, skipped };
 
-/// Where wrong elements of an output lie: its last axis across, all others down, in tiles.
-struct TileMap {
-  static constexpr std::int64_t kMost = 32;  ///< tiles across and down
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  std::vector<std::int64_t> compared;  ///< elements of each tile, row by row
-  std::vector<std::int64_t> wrong;     ///< how many of them are wrong
-};
-
-/// One output of a model against the reference.
+/// One output of a model, or of one of its parts.
 struct OutputResult {
   std::string name;
+  int part = 0;      ///< of a model that runs in parts, from 1 on; 0: of a whole model, or of the host
+  int data_set = -1;  ///< of a case: the number of its folder
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes;
-  reference::Comparison found;
-  std::int64_t unbounded = 0;           ///< elements whose error has no bound
-  std::vector<std::int64_t> worst;      ///< the position of the largest error / bound, or of a wrong element; empty without an error
-  TileMap tiles;                        ///< empty if nothing is wrong
+  reference::Judgement found;
+  std::vector<std::int64_t> worst;       ///< the position of the largest error / bound; empty without an error
+  std::vector<std::int64_t> file_worst;  ///< the same of the file
+  reference::TileMap tiles;              ///< empty if nothing is wrong
 };
 
 struct CaseResult {
   std::string name;
   Verdict verdict = Verdict::passed;
   std::string detail;           ///< the reason of a skip or failure, or what was compared
-  double max_ratio = 0;         ///< of error over bound
-  std::int64_t unbounded = 0;   ///< elements whose error has no bound
   int kernels = 0;
   double seconds = 0;           ///< of compiling, running and comparing
-  std::vector<OutputResult> outputs;  ///< of a model; of a case of files, those that no file is there for
+  std::vector<OutputResult> outputs;
   int host_steps = 0;
-  std::string beside_unfused;  ///< what became of the comparison of elements without a bound with one kernel per op; empty: there was none
+  std::string beside_unfused;  ///< what became of the comparison with one kernel per op; empty: there was none
+
+  /// The output whose error is the largest part of what the reference, or its file, allows; null where nothing was compared.
+  [[nodiscard]] const OutputResult* worst_by_reference() const;
+  [[nodiscard]] const OutputResult* worst_by_file() const;
 };
 
 struct ValidateOptions {
@@ -51,6 +46,8 @@ struct ValidateOptions {
   Numerics numerics = Numerics::standard;
   std::uint64_t seed = 0;
   bool host = true;  ///< operators may run on the host
+  /// For tests: may change what a part (0: of a whole model) has stored, before that is looked at.
+  std::function<void(int part, Outputs& stored)> spoil;
 };
 
 struct ValidateReport {
@@ -71,19 +68,17 @@ CaseResult validate_model(const Device& device, const std::filesystem::path& pat
 /// One folder in the ONNX layout: model.onnx and test_data_set_*/{input,output}_*.pb.
 CaseResult validate_case(const Device& device, const std::filesystem::path& folder, const ValidateOptions& options);
 
-/// Where a bound has grown past all numbers: whether these elements are off by more than four times what the same graph is off by with one
-/// kernel per op, beside the double-precision reference. One sentence, or nothing; nothing too of fewer than 64 such elements.
-std::string compare_with_unfused(const HostTensor& got, const HostTensor& unfused, const reference::Column& column, const std::vector<std::int64_t>& indices);
-
 /// A model, a case folder or a folder of case folders; `each` is called as results come in. An error
 /// if the path is none of these.
 Result<ValidateReport> validate_path(const Device& device, const std::filesystem::path& path, const ValidateOptions& options,
                                      const std::function<void(const CaseResult&)>& each);
 
+/// The line of a case, wrapped at 80 columns, and below it a map of each output that is wrong.
+std::string to_text(const CaseResult& result);
 /// A page of its own: every case on every device, each output's largest error over its bound and where it is, and a map of
 /// what is wrong.
 std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOptions& options);
-/// An array with an object for every case on every device.
+/// An array with an object for every case on every device. Numbers that are not known are null.
 std::string to_json(const std::vector<DeviceReport>& devices);
 
 }  // namespace vkfuse::tool

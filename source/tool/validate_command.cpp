@@ -8,8 +8,6 @@ namespace vkfuse::tool {
 
 namespace {
 
-constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped"};
-
 /// The one that --device names, or all; with what self-tests say of each where that is written down.
 Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, const DeviceOptions& options, bool self_test) {
   if (common.device == "all") return Device::list(self_test);
@@ -47,7 +45,7 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
     }
     for (const std::string& path : command.paths) {
       auto report = validate_path(*device, path, options, [&](const CaseResult& result) {
-        std::printf("%s %s: %s\n", kWords[static_cast<int>(result.verdict)], result.name.c_str(), result.detail.c_str());
+        std::fputs(to_text(result).c_str(), stdout);
         std::fflush(stdout);
       });
       if (!report) {

@@ -1,8 +1,10 @@
-// What a validation found, as a page and as JSON.
+// What a validation found, as text, as a page and as JSON.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/wrapped.hpp"
 #include "tool/validate.hpp"
 #include "vkfuse/vkfuse.h"
 
@@ -48,8 +50,19 @@ std::string escaped(std::string_view text) {
 
 std::string title_of(const DeviceReport& one) { return fmt::format("{}: {}", one.device.index, one.device.name); }
 
-/// Nothing where a number would say nothing: an output of whole numbers is right or wrong.
-std::string ratio_text(double ratio) { return ratio == 0 ? "0" : fmt::format("{:.2g}", ratio); }
+/// A dash where nothing is known.
+std::string ratio_text(double ratio, bool known = true) { return !known ? "-" : ratio == 0 ? "0" : fmt::format("{:.2g}", ratio); }
+std::string ratio_text(const reference::Deviation& found) { return ratio_text(found.max_ratio, found.compared > 0); }
+
+std::string place_text(const std::vector<std::int64_t>& position) { return position.empty() ? "" : fmt::format("[{}]", fmt::join(position, ", ")); }
+
+/// "y", and of which part or data set it is.
+std::string label_of(const OutputResult& output) {
+  std::string text = output.name;
+  if (output.part > 0) text += fmt::format(" (part {})", output.part);
+  if (output.data_set > 0) text += fmt::format(" (data set {})", output.data_set);
+  return text;
+}
 
 /// The cases of a device by name; the second of a name, from another folder, has a number.
 std::map<std::string, const CaseResult*> by_name(const DeviceReport& one, std::vector<std::string>& order) {
@@ -83,15 +96,18 @@ std::string summary(const std::vector<DeviceReport>& devices) {
       }
       const CaseResult* const found = at->second;
       const char* const word = word_of(found->verdict);
-      const bool judged = found->verdict == Verdict::passed && !found->outputs.empty();
-      html += fmt::format("<td class=\"{}\">{}{}</td>", word, word, judged ? fmt::format(", error / bound {}", ratio_text(found->max_ratio)) : std::string());
+      std::string figures;
+      const OutputResult *by_reference = found->worst_by_reference(), *by_file = found->worst_by_file();
+      if (by_reference != nullptr) figures += fmt::format(", error / bound {}", ratio_text(by_reference->found.by_reference));
+      if (by_file != nullptr) figures += fmt::format(", of its files {}", ratio_text(*by_file->found.by_file));
+      html += fmt::format("<td class=\"{}\">{}{}</td>", word, word, found->verdict == Verdict::skipped ? "" : figures);
     }
     html += "</tr>\n";
   }
   return html + "</table>\n";
 }
 
-std::string picture(const TileMap& tiles) {
+std::string picture(const reference::TileMap& tiles) {
   std::string html = "<table class=\"tiles\">";
   for (std::int64_t row = 0; row < tiles.rows; ++row) {
     html += "<tr>";
@@ -111,18 +127,26 @@ std::string rows_of(const CaseResult& result) {
   const char* const word = word_of(result.verdict);
   const std::string head = fmt::format("<td>{}</td><td class=\"{}\">{}</td>", escaped(result.name), word, word);
   const std::string tail = fmt::format("<td class=\"n\">{}</td><td class=\"n\">{:.2f}</td>", result.kernels, result.seconds);
-  if (result.outputs.empty()) return fmt::format("<tr>{}<td colspan=\"8\">{}</td>{}</tr>\n", head, escaped(result.detail), tail);
+  if (result.outputs.empty()) return fmt::format("<tr>{}<td colspan=\"10\">{}</td>{}</tr>\n", head, escaped(result.detail), tail);
   std::string html;
   bool first = true;
+  const auto number = [](const std::string& text) { return fmt::format("<td class=\"n\">{}</td>", text); };
+  const auto largest = [&](const reference::Deviation& found) {
+    const std::string wrong = found.wrong > 0 ? fmt::format("<span class=\"failed\">{} wrong</span>, ", found.wrong) : "";
+    return number(wrong + ratio_text(found));
+  };
   for (const OutputResult& output : result.outputs) {
+    const reference::Judgement& judged = output.found;
+    const reference::Deviation& found = judged.by_reference;
     std::int64_t count = 1;
     for (const std::int64_t size : output.sizes) count *= size;
-    const std::string compared = output.found.elements == count ? fmt::format("{}", count) : fmt::format("{} of {}", output.found.elements, count);
-    const std::string where = output.worst.empty() ? "" : fmt::format("[{}]", fmt::join(output.worst, ", "));
-    const std::string largest = output.found.wrong > 0 ? fmt::format("<span class=\"failed\">{} wrong</span>", output.found.wrong) : ratio_text(output.found.max_ratio);
-    html += fmt::format("<tr>{}<td>{}</td><td>{}[{}]</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{}</tr>\n",
-                        first ? head : "<td></td><td></td>", escaped(output.name), name_of(output.dtype), fmt::join(output.sizes, ", "), compared, largest, where,
-                        ratio_text(output.found.ratios.quantile(0.5)), ratio_text(output.found.ratios.quantile(0.99)), output.found.undecided, first ? tail : "<td></td><td></td>");
+    html += fmt::format("<tr>{}<td>{}</td><td>{}[{}]</td>", first ? head : "<td></td><td></td>", escaped(label_of(output)), name_of(output.dtype), fmt::join(output.sizes, ", "));
+    html += number(judged.elements == count ? fmt::format("{}", count) : fmt::format("{} of {}", judged.elements, count));
+    html += fmt::format("{}<td>{}</td>", largest(found), place_text(output.worst));
+    for (const double part : {0.5, 0.99}) html += number(ratio_text(found.ratios.quantile(part), found.compared > 0));
+    html += number(fmt::format("{}", judged.undecided));
+    html += fmt::format("{}<td>{}</td>", judged.by_file ? largest(*judged.by_file) : "<td></td>", place_text(output.file_worst));
+    html += (first ? tail : "<td></td><td></td>") + std::string("</tr>\n");
     first = false;
   }
   return html;
@@ -136,31 +160,73 @@ std::string section(const DeviceReport& one) {
   for (const auto& [rung, sentence] : one.device.rungs) html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(rung), escaped(sentence));
   html += one.device.rungs.empty() ? "" : "</table>\n";
   html += "<table><tr><th>case</th><th></th><th>output</th><th>type</th><th class=\"n\">compared</th><th class=\"n\">largest error / bound</th><th>at</th>"
-          "<th class=\"n\">median</th><th class=\"n\">99 %</th><th class=\"n\">undecided</th><th class=\"n\">kernels</th><th class=\"n\">s</th></tr>\n";
+          "<th class=\"n\">median</th><th class=\"n\">99 %</th><th class=\"n\">undecided</th><th class=\"n\">of what a file allows</th><th>at</th><th class=\"n\">kernels</th><th class=\"n\">s</th></tr>\n";
   for (const CaseResult& result : one.report.cases) html += rows_of(result);
   html += "</table>\n";
   for (const CaseResult& result : one.report.cases) {
     if (result.verdict != Verdict::failed) continue;
     html += fmt::format("<h3 class=\"failed\">{}</h3>\n<p>{}</p>\n", escaped(result.name), escaped(result.detail));
     for (const OutputResult& output : result.outputs) {
-      if (output.found.wrong > 0) html += fmt::format("<p>Where '{}' is wrong, its last axis from left to right:</p>\n{}", escaped(output.name), picture(output.tiles));
+      if (!output.found.right()) html += fmt::format("<p>Where '{}' is wrong, its last axis from left to right:</p>\n{}", escaped(label_of(output)), picture(output.tiles));
     }
   }
   return html;
 }
 
+/// Null where nothing is known, and of what is infinite: an element that is wrong though nothing may be off.
+nlohmann::ordered_json number(double value, bool known = true) {
+  return known && std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+nlohmann::ordered_json to_json(const reference::TileMap& tiles) {
+  if (tiles.rows == 0) return nullptr;
+  return {{"rows", tiles.rows}, {"columns", tiles.columns}, {"compared", tiles.compared}, {"wrong", tiles.wrong}};
+}
+
 nlohmann::ordered_json to_json(const OutputResult& output) {
-  return {{"name", output.name}, {"dtype", name_of(output.dtype)}, {"shape", output.sizes}, {"compared", output.found.elements}, {"wrong", output.found.wrong},
-          {"undecided", output.found.undecided}, {"unbounded", output.unbounded}, {"max_error_over_bound", output.found.max_ratio},
-          {"p50", output.found.ratios.quantile(0.5)}, {"p99", output.found.ratios.quantile(0.99)}, {"worst", output.worst}};
+  const reference::Judgement& judged = output.found;
+  const reference::Deviation& found = judged.by_reference;
+  const bool known = found.compared > 0;
+  nlohmann::ordered_json json = {{"name", output.name}, {"part", nullptr}, {"data_set", nullptr}, {"dtype", name_of(output.dtype)}, {"shape", output.sizes},
+          {"compared", judged.elements}, {"wrong", judged.wrong_elements()}, {"undecided", judged.undecided}, {"unbounded", judged.unbounded},
+          {"beside_unfused", judged.beside_unfused}, {"max_error", number(found.max_error, known)}, {"max_error_over_bound", number(found.max_ratio, known)},
+          {"p50", number(found.ratios.quantile(0.5), known)}, {"p99", number(found.ratios.quantile(0.99), known)}, {"worst", output.worst}, {"file", nullptr},
+          {"tiles", to_json(output.tiles)}};
+  if (output.part > 0) json["part"] = output.part;
+  if (output.data_set >= 0) json["data_set"] = output.data_set;
+  if (judged.by_file) {
+    const reference::Deviation& file = *judged.by_file;
+    const bool compared = file.compared > 0;
+    json["file"] = {{"wrong", file.wrong}, {"max_error", number(file.max_error, compared)}, {"max_error_over_allowed", number(file.max_ratio, compared)}, {"worst", output.file_worst}};
+  }
+  return json;
 }
 
 }  // namespace
 
+std::string to_text(const CaseResult& result) {
+  constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped"};
+  std::string text = wrapped("", fmt::format("{} {}: {}", kWords[static_cast<int>(result.verdict)], result.name, result.detail), 2);
+  for (const OutputResult& output : result.outputs) {
+    if (output.found.right()) continue;
+    const auto figures = [&](const char* what, const reference::Deviation& found, const std::vector<std::int64_t>& position) {
+      return found.wrong == 0 ? "" : fmt::format(", {} {} at {}", what, std::isfinite(found.max_ratio) ? fmt::format("{:.3g}", found.max_ratio) : "without limit", place_text(position));
+    };
+    std::string line = fmt::format("'{}' {}[{}]: {} of {} elements are wrong", label_of(output), name_of(output.dtype), fmt::join(output.sizes, ", "), output.found.wrong_elements(), output.found.elements);
+    line += figures("largest error / bound", output.found.by_reference, output.worst);
+    if (output.found.by_file) line += figures("of what its file allows", *output.found.by_file, output.file_worst);
+    text += wrapped("  ", line + "; the last axis across, all others down:", 2);
+    const std::string map = reference::to_text(output.tiles);
+    for (std::size_t at = 0; at < map.size(); at = map.find('\n', at) + 1) text += "    " + map.substr(at, map.find('\n', at) - at + 1);
+  }
+  return text;
+}
+
 std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOptions& options) {
   std::string html = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>vkfuse validate</title><style>{}</style></head><body>\n<h1>vkfuse validate</h1>\n", kStyle);
   html += fmt::format("<p>vkfuse {}, fusion {}, {} numerics, random inputs of seed {}. Each element is compared with a reference in double precision, which carries a bound on the "
-                      "rounding errors of a right device: an error / bound over 1 is wrong. Elements are undecided where a rounding error decides between results that differ.</p>\n",
+                      "rounding errors of a right device: an error / bound over 1 is wrong. Where that bound is wider than what a file would allow, four times the largest error of one kernel "
+                      "per op is the bound, too. Elements are undecided where a rounding error decides between results that differ.</p>\n",
                       vkf_version(), options.fusion ? "on" : "off", options.numerics == Numerics::strict ? "strict" : options.numerics == Numerics::half_sums ? "half-sums" : "standard", options.seed);
   html += summary(devices);
   for (const DeviceReport& one : devices) html += section(one);
@@ -173,8 +239,10 @@ std::string to_json(const std::vector<DeviceReport>& devices) {
     for (const CaseResult& result : one.report.cases) {
       nlohmann::ordered_json outputs = nlohmann::ordered_json::array();
       for (const OutputResult& output : result.outputs) outputs.push_back(to_json(output));
+      const OutputResult *by_reference = result.worst_by_reference(), *by_file = result.worst_by_file();
       json.push_back({{"device", one.device.name}, {"uuid", one.device.uuid}, {"name", result.name}, {"verdict", word_of(result.verdict)}, {"detail", result.detail},
-                      {"max_error_over_bound", result.max_ratio}, {"kernels", result.kernels}, {"host_steps", result.host_steps}, {"seconds", result.seconds}, {"outputs", std::move(outputs)}});
+                      {"max_error_over_bound", by_reference == nullptr ? nlohmann::ordered_json() : number(by_reference->found.by_reference.max_ratio)},
+                      {"max_error_over_allowed_by_file", by_file == nullptr ? nlohmann::ordered_json() : number(by_file->found.by_file->max_ratio)}, {"kernels", result.kernels}, {"host_steps", result.host_steps}, {"seconds", result.seconds}, {"outputs", std::move(outputs)}});
     }
   }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

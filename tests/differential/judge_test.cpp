@@ -28,6 +28,10 @@ TEST(Judge, SeesAWrongElementOfAnyOutput) {
         EXPECT_NE(wrong.find(fmt::format("Output '{}' of type f32[3, 5]: Element {} is ", output.name, element)), std::string::npos) << output.name << ", " << element << ": " << wrong;
       }
     }
+    if (check == check_outputs) {
+      const std::string wrong = check(graph, data, with_wrong(graph, data, graph.outputs()[0].name, 14)).wrong;
+      EXPECT_NE(wrong.find(" at [2, 4]; its last axis across, all others down:\n.....\n.....\n....#\n"), std::string::npos) << wrong;
+    }
     NamedBytes shorter = with_wrong(graph, data, "", 0);
     shorter.at(graph.outputs()[1].name).resize(56);
     EXPECT_EQ(check(graph, data, shorter).wrong, fmt::format("Output '{}' has 56 bytes instead of 60.", graph.outputs()[1].name));

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "api/states.hpp"
+#include "reference/judge.hpp"
 #include "support/device.hpp"
 
 namespace vkfuse::test {
@@ -168,6 +169,16 @@ void add(Verdict& verdict, const ir::Graph& graph, const ir::Output& output, con
   }
 }
 
+/// The largest error over its bound, where it is, and a map of what is wrong; empty if nothing is.
+std::string where_wrong(const ir::Graph& graph, const Data& data, const ir::Output& output, std::span<const std::byte> got, const reference::Column& column) {
+  const TensorType& type = graph.node(output.value).type;
+  const reference::Judgement found = reference::judge(type.dtype, got, {column, {}, {}, true});
+  if (found.right()) return {};
+  const Sizes sizes = must(resolve(type.shape, data.symbols));
+  return fmt::format("\nLargest error / bound {:.3g} at [{}]; its last axis across, all others down:\n{}", found.by_reference.max_ratio,
+                     fmt::join(reference::position_of(found.by_reference.worst, sizes), ", "), reference::to_text(reference::map_of_wrong(sizes, {}, found.wrong)));
+}
+
 /// One sentence where an output has another number of bytes than its type; else empty.
 std::string wrong_size(const ir::Graph& graph, const Data& data, const ir::Output& output, std::span<const std::byte> got) {
   const std::size_t bytes = bytes_of(graph, output.value, data.symbols);
@@ -199,7 +210,9 @@ Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes
       verdict.wrong = wrong;
       return verdict;
     }
+    const bool is_first = verdict.wrong.empty();
     add(verdict, graph, output, reference::compare(graph.node(output.value).type.dtype, got, columns.at(output.name)));
+    if (is_first && !verdict.wrong.empty()) verdict.wrong += where_wrong(graph, data, output, got, columns.at(output.name));
   }
   return verdict;
 }

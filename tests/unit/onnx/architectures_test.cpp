@@ -9,7 +9,6 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
-#include "reference/tolerance.hpp"
 #include "support/judge.hpp"
 #include "support/random.hpp"
 #include "unit/onnx/net.hpp"
@@ -555,27 +554,15 @@ test::Data data_for(const ir::Graph& graph) {
   return data;
 }
 
-/// What the error of a network is bounded by grows with every layer, until it says nothing: then the tolerance of a file
-/// counts, as in vkfuse validate.
-void expect_right(const std::vector<std::byte>& got, const reference::Column& want, const std::string& what) {
-  const reference::Tolerance tolerance = reference::tolerance_for(DType::f32, want.value);
-  ASSERT_EQ(got.size(), want.value.size() * sizeof(float)) << what;
-  for (std::size_t i = 0; i < want.value.size(); ++i) {
-    const double value = ir::decode(DType::f32, got.data() + i * sizeof(float));
-    const double bound = std::isinf(want.bound[i]) ? 0 : want.bound[i];
-    ASSERT_TRUE(reference::agrees(value, want.value[i], tolerance, bound)) << what << ": element " << i << " is " << value << ", not " << want.value[i];
-    ASSERT_TRUE(std::isfinite(value)) << what << ": element " << i;
-  }
-}
-
+// What the error of a network is bounded by grows with every layer, until it says nothing: then four times the error of one kernel
+// per op counts, as in vkfuse validate.
 TEST_P(OnnxArchitectures, ComputeWhatTheReferenceDoes) {
   const Written one = write(GetParam(), Net());
   const test::Data data = data_for(one.graph);
   const Executable program = test::compile_graph(one.graph, {});
   EXPECT_LE(program.kernel_count(), one.most_kernels);
-  const test::GuardedRun run = test::run_guarded(program, one.graph, data);
-  EXPECT_EQ(run.broken, "");
-  for (const auto& [name, column] : test::expected(one.graph, data)) expect_right(run.outputs.at(name), column, name);
+  const double largest = test::judge_model(program, one.graph, data, GetParam().name);
+  if (std::getenv("VKFUSE_LIST_CASES") != nullptr) fmt::print("{}: largest error / bound {:.3f}\n", GetParam().name, largest);
 }
 
 const std::vector<Architecture>& architectures() {

@@ -160,6 +160,11 @@ TEST_P(OnnxWrittenForms, ComputeWhatTheReferenceDoes) {
       while (data.inputs[name].size() < test::bytes_of(graph, id, {})) ir::encode(DType::f32, random.between(-1.7, 1.7), data.inputs[name]);
     }
     const Executable program = test::compile_graph(graph, {});
+    if (GetParam().quantum == 0) {
+      test::judge_model(program, graph, data, fmt::format("{}, {}", GetParam().name, written ? "written" : "composed"));
+      continue;
+    }
+    // Elements between two steps are undecided, one by one: what one kernel per op makes of them says nothing of the others.
     const test::GuardedRun run = test::run_guarded(program, graph, data);
     EXPECT_EQ(run.broken, "");
     for (const auto& [name, column] : test::expected(graph, data)) {

@@ -1,8 +1,9 @@
 // What vkfuse validate writes down: a page and JSON of every case on every device.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
-#include <limits>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "support/device.hpp"
@@ -17,6 +18,12 @@ int occurrences(const std::string& text, const std::string& part) {
   int count = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
   return count;
+}
+
+/// Without the lines that text is wrapped in.
+std::string joined(std::string text) {
+  for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos;) text.replace(at, 3, " ");
+  return text;
 }
 
 class Validation : public testing::Test {
@@ -112,7 +119,7 @@ TEST_F(Validation, ResultsWithoutAFileAreComparedWithTheReference) {
   command_.paths = {(folder_ / "case").string()};
   command_.json = (folder_ / "results.json").string();
   EXPECT_EQ(validated(), 0);
-  EXPECT_NE(printed_.find("1 output without a file"), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("1 output without a file"), std::string::npos) << printed_;
   const auto json = nlohmann::json::parse(test::must(read_text(command_.json)));
   ASSERT_EQ(json[0]["outputs"].size(), 1U);
   EXPECT_EQ(json[0]["outputs"][0]["compared"], 6);
@@ -130,8 +137,8 @@ TEST(ValidationPage, HasCasesOfOneNameFromTwoFolders) {
   EXPECT_EQ(occurrences(table, "class=\"failed\""), 1) << table;
 }
 
-/// Twelve norms, one after the other: their bound says nothing any more.
-TEST_F(Validation, WhatHasNoBoundIsComparedWithOneKernelPerOp) {
+/// Twelve norms, one after the other: their bound says nothing any more. `more` goes on from a value of a number.
+std::string deep_graph(const std::function<std::string(int)>& more) {
   std::string text = "graph \"deep\" {\n  %0 = input \"x\" : f32[16, 64]\n  %1 = constant {1e-05} : f32[]\n";
   int at = 0, next = 2;
   const auto add = [&](const std::string& what) {
@@ -146,29 +153,231 @@ TEST_F(Validation, WhatHasNoBoundIsComparedWithOneKernelPerOp) {
     const int scale = add(fmt::format("rsqrt %{} : f32[16, 1]", add(fmt::format("add %{} %1 : f32[16, 1]", variance))));
     at = add(fmt::format("mul %{} %{} : f32[16, 64]", centred, scale));
   }
-  command_.paths = {graph("deep.vkf", (text + fmt::format("  output \"y\" = %{}\n}}", at)).c_str())};
-  EXPECT_EQ(validated(), 0);
-  EXPECT_NE(printed_.find("1024 elements without a bound agree with the reference and with one kernel per op"), std::string::npos) << printed_;
+  return text + more(at) + "}";
 }
 
-TEST(Unbounded, ElementsAreOffByAFewTimesWhatOneKernelPerOpIsOffBy) {
-  constexpr std::int64_t kCount = 100;
-  HostTensor got{DType::f32, {kCount}, {}}, unfused = got;
-  reference::Column column;
-  std::vector<std::int64_t> indices;
-  for (std::int64_t i = 0; i < kCount; ++i) {
-    column.value.push_back(1);
-    column.bound.push_back(std::numeric_limits<double>::infinity());
-    indices.push_back(i);
-    ir::encode(DType::f32, i == 7 ? 1.00003 : 1, got.bytes);
-    ir::encode(DType::f32, i == 50 ? 1.00001 : 1, unfused.bytes);
+TEST_F(Validation, WhatHasNoBoundIsComparedWithOneKernelPerOp) {
+  command_.paths = {graph("deep.vkf", deep_graph([](int at) { return fmt::format("  output \"y\" = %{}\n", at); }).c_str())};
+  EXPECT_EQ(validated(), 0);
+  EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference and with one kernel per op"), std::string::npos) << printed_;
+}
+
+/// All differences of 1024 elements are 4 MiB, which a kernel that folds them does not store.
+TEST_F(Validation, GoesOnWhereOneKernelPerOpDoesNotFit) {
+  command_.paths = {graph("differences.vkf", deep_graph([](int at) {
+                            return fmt::format("  %{1} = reshape %{0} : f32[1024, 1]\n  %{2} = reshape %{0} : f32[1, 1024]\n  %{3} = sub %{1} %{2} : f32[1024, 1024]\n"
+                                               "  %{4} = abs %{3} : f32[1024, 1024]\n  %{5} = reduce_mean axes=[1] %{4} : f32[1024]\n  output \"y\" = %{5}\n",
+                                               at, at + 1, at + 2, at + 3, at + 4, at + 5);
+                          }).c_str())};
+  EXPECT_EQ(validated(), 0);
+  EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference and with one kernel per op"), std::string::npos) << printed_;
+  common_.limits = {"memory_bytes=1MiB"};
+  EXPECT_EQ(validated(), 0) << printed_;
+  EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference; one kernel per op cannot be run beside them: "), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("memory_bytes"), std::string::npos) << printed_;
+  EXPECT_NE(printed_.find("1 passed, 0 failed, 0 skipped"), std::string::npos) << printed_;
+  command_.fusion = "off";
+  EXPECT_NE(validated(), 0) << "the limit does not tell them apart: " << printed_;
+}
+
+/// Layers behind which bounds say nothing, with a choice of rows by the host after the first and the second of three parts.
+onnx::pb::ModelProto in_three_parts() {
+  onnx::Net net(18);
+  constexpr std::int64_t kWidth = 32;
+  const auto layers = [&](std::string x) {
+    for (int layer = 0; layer < 3; ++layer) {
+      const std::string hidden = net.gelu(net.linear(net.layer_norm(x, kWidth), kWidth, 2 * kWidth));
+      x = net.node("Add", {net.linear(hidden, 2 * kWidth, kWidth), x});
+    }
+    return x;
+  };
+  const auto chosen = [&](const std::string& x) {
+    const std::string first = net.reshape(net.node("Slice", {x, net.ints({0}), net.ints({1}), net.ints({1})}), {-1});
+    const std::string rows = net.reshape(net.node("NonZero", {net.node("Greater", {first, net.number(-0.5)})}), {-1});
+    return net.node("Gather", {x, rows});
+  };
+  net.output(layers(chosen(layers(chosen(layers(net.input("x", {24, kWidth})))))));
+  return net.model();
+}
+
+/// Off by a part of itself that bounds and the tolerance of a file take: the largest element.
+std::int64_t spoil_largest(HostTensor& tensor, double part) {
+  std::int64_t largest = 0;
+  const auto count = static_cast<std::int64_t>(tensor.bytes.size() / sizeof(float));
+  const auto at = [&](std::int64_t i) { return ir::decode(DType::f32, tensor.bytes.data() + static_cast<std::size_t>(i) * sizeof(float)); };
+  for (std::int64_t i = 0; i < count; ++i) largest = std::abs(at(i)) > std::abs(at(largest)) ? i : largest;
+  std::vector<std::byte> bytes;
+  ir::encode(DType::f32, at(largest) * (1 + part), bytes);
+  std::copy(bytes.begin(), bytes.end(), tensor.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(largest) * sizeof(float)));
+  return largest;
+}
+
+TEST_F(Validation, PartsAreComparedWithOneKernelPerOp) {
+  const std::filesystem::path path = folder_.write("parts.onnx", in_three_parts().SerializeAsString());
+  const CaseResult right = validate_model(test::device(), path, {});
+  EXPECT_EQ(static_cast<int>(right.verdict), static_cast<int>(Verdict::passed)) << right.detail;
+  EXPECT_NE(right.detail.find("without a bound agree with the reference and with one kernel per op"), std::string::npos) << right.detail;
+  EXPECT_EQ(right.host_steps, 2);
+  int of_part[4] = {};
+  for (const OutputResult& output : right.outputs) {
+    ASSERT_LE(output.part, 3);
+    ++of_part[output.part];
+    if (output.dtype == DType::f32) {
+      EXPECT_TRUE(output.found.beside_unfused) << output.name;
+    }
   }
-  EXPECT_EQ(compare_with_unfused(got, unfused, column, indices), "");
-  got.bytes.clear();
-  for (std::int64_t i = 0; i < kCount; ++i) ir::encode(DType::f32, i == 7 ? 1.00005 : 1, got.bytes);  // the tolerance of a file would take it
-  EXPECT_NE(compare_with_unfused(got, unfused, column, indices).find("Element 7 is 1.00004"), std::string::npos) << compare_with_unfused(got, unfused, column, indices);
-  for (double& bound : column.bound) bound = 1;
-  EXPECT_EQ(compare_with_unfused(got, unfused, column, indices), "") << "these have a bound";
+  for (const int part : {1, 2, 3}) EXPECT_GT(of_part[part], 0) << part;
+
+  for (const int wrong_part : {1, 2, 3}) {
+    ValidateOptions options;
+    std::int64_t element = -1;
+    options.spoil = [&](int part, Outputs& stored) {
+      for (auto& [name, tensor] : stored) {
+        if (part == wrong_part && tensor.dtype == DType::f32) element = spoil_largest(tensor, 2e-4);
+      }
+    };
+    const CaseResult wrong = validate_model(test::device(), path, options);
+    ASSERT_GE(element, 0);
+    EXPECT_EQ(static_cast<int>(wrong.verdict), static_cast<int>(Verdict::failed)) << wrong_part;
+    EXPECT_NE(wrong.detail.find(fmt::format("elements are wrong. Element {} is ", element)), std::string::npos) << wrong.detail;
+    int found = 0;
+    for (const OutputResult& output : wrong.outputs) {
+      if (output.found.right()) continue;
+      ++found;
+      EXPECT_EQ(output.part, wrong_part);
+      EXPECT_GT(output.found.by_reference.max_ratio, 1);
+      EXPECT_EQ(output.worst, (std::vector<std::int64_t>{element / 32, element % 32}));
+    }
+    EXPECT_EQ(found, 1) << wrong_part;
+    // Without one kernel per op the tolerance takes it: the fault is one that only this comparison sees.
+    options.fusion = false;
+    EXPECT_EQ(static_cast<int>(validate_model(test::device(), path, options).verdict), static_cast<int>(Verdict::passed));
+  }
+}
+
+/// y = exp(x) of [40, 70], with y as a file.
+class ValidatedFile : public Validation {
+ protected:
+  static constexpr std::int64_t kRows = 40, kColumns = 70;
+
+  void SetUp() override {
+    Validation::SetUp();
+    std::filesystem::create_directories(folder_ / "case/test_data_set_0");
+    onnx::pb::ModelProto model = onnx::empty_model();
+    onnx::add_input(model, "x", {kRows, kColumns});
+    onnx::add_node(model, "Exp", {"x"}, {"y"});
+    onnx::add_output(model, "y");
+    folder_.write("case/model.onnx", model.SerializeAsString());
+    folder_.write("case/test_data_set_0/input_0.pb", tensor("x", [](std::int64_t i) { return at(i); }));
+    write_file([](std::int64_t i) { return std::exp(at(i)); });
+    command_.paths = {(folder_ / "case").string()};
+    command_.json = (folder_ / "results.json").string();
+    command_.report = (folder_ / "page.html").string();
+  }
+  static double at(std::int64_t i) { return static_cast<float>((i * 37) % 101) / 50 - 1; }
+  static std::string tensor(const char* name, const std::function<double(std::int64_t)>& of) {
+    onnx::pb::TensorProto made;
+    made.set_name(name);
+    made.set_data_type(onnx::pb::TensorProto::FLOAT);
+    for (const std::int64_t size : {kRows, kColumns}) made.add_dims(size);
+    for (std::int64_t i = 0; i < kRows * kColumns; ++i) made.add_float_data(static_cast<float>(of(i)));
+    return made.SerializeAsString();
+  }
+  void write_file(const std::function<double(std::int64_t)>& of) const { folder_.write("case/test_data_set_0/output_0.pb", tensor("y", of)); }
+  [[nodiscard]] nlohmann::json output() const {
+    const auto json = nlohmann::json::parse(test::must(read_text(command_.json)));
+    EXPECT_EQ(json[0]["outputs"].size(), 1U);
+    return json[0]["outputs"][0];
+  }
+};
+
+TEST_F(ValidatedFile, HasItsErrorAndTheBoundOfTheReference) {
+  EXPECT_EQ(validated(), 0) << printed_;
+  EXPECT_NE(printed_.find("largest error / bound 0."), std::string::npos) << printed_;
+  EXPECT_NE(printed_.find("of what files allow 0."), std::string::npos) << printed_;
+  const nlohmann::json y = output();
+  EXPECT_EQ(y["compared"], kRows * kColumns);
+  EXPECT_GT(y["max_error_over_bound"], 0);
+  EXPECT_GT(y["max_error"], 0);
+  EXPECT_EQ(y["data_set"], 0);
+  EXPECT_EQ(y["part"], nullptr);
+  EXPECT_EQ(y["file"]["wrong"], 0);
+  EXPECT_GT(y["file"]["max_error"], 0);
+  EXPECT_LT(y["file"]["max_error_over_allowed"], 1);
+  EXPECT_EQ(y["tiles"], nullptr);
+}
+
+TEST_F(ValidatedFile, ThatIsWrongHasItsPlaceAndAMap) {
+  write_file([](std::int64_t i) { return i == 1234 ? 7 : std::exp(at(i)); });
+  EXPECT_EQ(validated(), 1) << printed_;
+  const nlohmann::json y = output();
+  EXPECT_EQ(y["wrong"], 1);
+  EXPECT_EQ(y["file"]["wrong"], 1);
+  EXPECT_GT(y["file"]["max_error_over_allowed"], 10);
+  EXPECT_EQ(y["file"]["worst"], (std::vector<std::int64_t>{1234 / kColumns, 1234 % kColumns}));
+  EXPECT_LT(y["max_error_over_bound"], 1) << "the reference is with the device";
+  EXPECT_EQ(y["tiles"]["rows"], 32);
+  EXPECT_EQ(y["tiles"]["wrong"].size(), 32U * 32U);
+  std::int64_t wrong = 0;
+  for (const auto& tile : y["tiles"]["wrong"]) wrong += tile.get<std::int64_t>();
+  EXPECT_EQ(wrong, 1);
+  EXPECT_NE(printed_.find("the file says 7"), std::string::npos) << printed_;
+  EXPECT_NE(printed_.find("[17, 44]"), std::string::npos) << printed_;
+  EXPECT_EQ(occurrences(printed_, "    ................................\n"), 31) << printed_;
+  for (std::size_t at = 0, end = 0; at < printed_.size(); at = end + 1) {
+    end = printed_.find('\n', at);
+    EXPECT_LE(end - at, 80U) << printed_.substr(at, end - at);
+  }
+  const std::string page = test::must(read_text(command_.report));
+  EXPECT_EQ(occurrences(page, "background:rgba(214,0,40,"), 1);
+  EXPECT_NE(page.find("<span class=\"failed\">1 wrong</span>"), std::string::npos);
+  EXPECT_NE(page.find("[17, 44]"), std::string::npos);
+}
+
+TEST_F(ValidatedFile, OfALargeMismatchShowsTheBlock) {
+  ValidateOptions options;
+  options.spoil = [](int, Outputs& stored) {
+    HostTensor& y = stored.at("y");
+    for (std::int64_t row = 20; row < 40; ++row) std::fill_n(y.bytes.begin() + row * kColumns * 4, 35 * 4, std::byte{});
+  };
+  const CaseResult wrong = validate_case(test::device(), folder_ / "case", options);
+  EXPECT_EQ(static_cast<int>(wrong.verdict), static_cast<int>(Verdict::failed));
+  ASSERT_EQ(wrong.outputs.size(), 1U);
+  EXPECT_EQ(wrong.outputs[0].found.by_reference.wrong, 20 * 35);
+  EXPECT_EQ(wrong.outputs[0].found.by_file->wrong, 20 * 35);
+  const std::string text = to_text(wrong);
+  EXPECT_EQ(occurrences(text, "    ................................\n"), 16) << text;
+  EXPECT_EQ(occurrences(text, "    ################................\n"), 16) << text;
+}
+
+/// What the host has made has no reference: nothing is said of it but what its file says.
+TEST_F(Validation, OutputsOfTheHostHaveNoBound) {
+  std::filesystem::create_directories(folder_ / "case/test_data_set_0");
+  onnx::pb::ModelProto model = onnx::empty_model();
+  onnx::add_input(model, "x", {4}, onnx::pb::TensorProto::INT32);
+  onnx::add_node(model, "NonZero", {"x"}, {"y"});
+  onnx::add_output(model, "y");
+  folder_.write("case/model.onnx", model.SerializeAsString());
+  onnx::pb::TensorProto x;
+  x.set_name("x");
+  x.set_data_type(onnx::pb::TensorProto::INT32);
+  x.add_dims(4);
+  for (const int value : {0, 7, -1, 0}) x.add_int32_data(value);
+  folder_.write("case/test_data_set_0/input_0.pb", x.SerializeAsString());
+  onnx::pb::TensorProto y;
+  y.set_data_type(onnx::pb::TensorProto::INT64);
+  for (const std::int64_t size : {1, 2}) y.add_dims(size);
+  for (const int value : {1, 2}) y.add_int64_data(value);
+  folder_.write("case/test_data_set_0/output_0.pb", y.SerializeAsString());
+  command_.paths = {(folder_ / "case").string()};
+  command_.json = (folder_ / "results.json").string();
+  EXPECT_EQ(validated(), 0) << printed_;
+  const auto json = nlohmann::json::parse(test::must(read_text(command_.json)));
+  EXPECT_EQ(json[0]["max_error_over_bound"], nullptr);
+  EXPECT_EQ(json[0]["max_error_over_allowed_by_file"], 0);
+  EXPECT_EQ(json[0]["outputs"][0]["max_error_over_bound"], nullptr);
+  EXPECT_EQ(json[0]["outputs"][0]["p99"], nullptr);
+  EXPECT_EQ(json[0]["outputs"][0]["file"]["max_error"], 0);
 }
 
 // A device that is right shows no map: what one would look like.
@@ -181,7 +390,8 @@ TEST(ValidationPage, ShowsWhereAnOutputIsWrong) {
   output.name = "y";
   output.sizes = {3, 4};
   output.found.elements = 12;
-  output.found.wrong = 3;
+  output.found.by_reference.compared = 12;
+  output.found.by_reference.wrong = 3;
   output.worst = {2, 1};
   output.tiles = {3, 4, std::vector<std::int64_t>(12, 1), {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1}};
   wrong.outputs.push_back(output);

@@ -1,0 +1,275 @@
+#include "reference/judge.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reference/tolerance.hpp"
+
+namespace vkfuse::reference {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kTimes = 4;         // what fusion may add to the errors of one kernel per op
+constexpr std::int64_t kEnough = 16;  // of fewer elements the largest error is chance
+
+std::int64_t element_of(const Expected& expected, std::size_t row) {
+  return expected.elements.empty() ? static_cast<std::int64_t>(row) : expected.elements[row];
+}
+
+double number_at(DType dtype, std::span<const std::byte> bytes, std::int64_t element) {
+  return ir::decode(dtype, bytes.data() + static_cast<std::size_t>(element * size_of(dtype)));
+}
+
+std::int64_t integer_at(DType dtype, std::span<const std::byte> bytes, std::int64_t element) {
+  return ir::decode_int(dtype, bytes.data() + static_cast<std::size_t>(element * size_of(dtype)));
+}
+
+double last_bit(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return 0x1p-52;
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    default: return 0x1p-23;
+  }
+}
+
+/// What the reference's bounds are worth.
+enum class Bound {
+  tight,  ///< no wider than the tolerance of a file
+  loose,
+  none,   ///< wider than the largest element, or infinite
+};
+
+class Bounds {
+ public:
+  Bounds(DType dtype, const Column& column) : column_(column), tolerance_(tolerance_for(dtype, column.value)) {
+    for (const double value : column.value) {
+      if (std::isfinite(value)) largest_ = std::max(largest_, std::abs(value));
+    }
+  }
+  [[nodiscard]] double tolerance(std::size_t row) const {
+    const double want = std::abs(column_.value[row]);
+    return std::isfinite(want) ? tolerance_.relative * want + tolerance_.absolute : 0;
+  }
+  [[nodiscard]] Bound of(std::size_t row) const {
+    const double bound = column_.bound[row];
+    if (bound <= tolerance(row)) return Bound::tight;
+    return bound <= largest_ ? Bound::loose : Bound::none;
+  }
+  [[nodiscard]] double largest() const { return largest_; }
+
+ private:
+  const Column& column_;
+  Tolerance tolerance_;
+  double largest_ = 0;
+};
+
+/// The largest errors of one kernel per op: in bounds where these say something, else in numbers.
+struct Unfused {
+  std::int64_t loose = 0, none = 0;  ///< how many elements they are of
+  double in_bounds = 0, in_numbers = 0;
+  double last_bit = 0;  ///< of the largest element
+};
+
+Unfused errors_of_unfused(DType dtype, const Expected& expected, const Bounds& bounds) {
+  Unfused found;
+  found.last_bit = last_bit(dtype) * bounds.largest();
+  for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
+    const Bound kind = bounds.of(row);
+    const double want = expected.column.value[row];
+    const double value = number_at(dtype, *expected.unfused, element_of(expected, row));
+    if (kind == Bound::tight || !std::isfinite(want) || !std::isfinite(value)) continue;
+    const double error = std::abs(value - want);
+    if (kind == Bound::loose) {
+      ++found.loose;
+      found.in_bounds = std::max(found.in_bounds, error / expected.column.bound[row]);
+    } else {
+      ++found.none;
+      found.in_numbers = std::max(found.in_numbers, error);
+    }
+  }
+  return found;
+}
+
+/// How far an element may be off, and who says so; infinite: nobody.
+struct Allowed {
+  enum class By { bound, tolerance, unfused } by = By::bound;
+  double error = kInfinity;
+};
+
+std::string sentence(std::int64_t element, double got, double want, double error, const Allowed& allowed) {
+  switch (allowed.by) {
+    case Allowed::By::bound: return fmt::format("Element {} is {}, but {} +- {} is right.", element, got, want, allowed.error);
+    case Allowed::By::tolerance: return fmt::format("Element {} is {}, but {} by the reference, without a bound.", element, got, want);
+    case Allowed::By::unfused: break;
+  }
+  return fmt::format("Element {} is {}, which is off by {:.3g}; {:.3g} is allowed, {} times what one kernel per op is off by.", element, got, error, allowed.error, kTimes);
+}
+
+void judge_floats(DType dtype, std::span<const std::byte> got, const Expected& expected, Judgement& judgement) {
+  const Column& column = expected.column;
+  const Bounds bounds(dtype, column);
+  std::optional<Unfused> unfused;
+  if (expected.unfused) unfused = errors_of_unfused(dtype, expected, bounds);
+  for (std::size_t row = 0; row < column.bound.size(); ++row) {
+    const Bound kind = bounds.of(row);
+    Allowed allowed{Allowed::By::bound, column.bound[row]};
+    if (kind == Bound::none) ++judgement.unbounded;
+    if (std::isinf(allowed.error)) {
+      ++judgement.undecided;
+      if (!expected.has_file) allowed = {Allowed::By::tolerance, bounds.tolerance(row)};
+    }
+    if (unfused && kind != Bound::tight && (kind == Bound::loose ? unfused->loose : unfused->none) >= kEnough) {
+      judgement.beside_unfused = true;
+      const double error = kTimes * std::max(kind == Bound::loose ? unfused->in_bounds * column.bound[row] : unfused->in_numbers, unfused->last_bit);
+      if (error < allowed.error) allowed = {Allowed::By::unfused, error};
+    }
+    if (std::isinf(allowed.error)) continue;
+    const std::int64_t element = element_of(expected, row);
+    const double value = number_at(dtype, got, element);
+    if (std::isinf(column.bound[row]) && std::isinf(column.value[row]) && !std::isnan(value)) continue;  // it may overflow
+    const double error = float_error(dtype, value, column.value[row], allowed.error);
+    if (judgement.by_reference.add(static_cast<std::int64_t>(row), error, allowed.error)) continue;
+    judgement.wrong[row] = true;
+    if (judgement.by_reference.first_wrong.empty()) judgement.by_reference.first_wrong = sentence(element, value, column.value[row], error, allowed);
+  }
+}
+
+void judge_integers(DType dtype, std::span<const std::byte> got, const Expected& expected, Judgement& judgement) {
+  for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
+    if (std::isinf(expected.column.bound[row])) {
+      ++judgement.undecided;
+      continue;
+    }
+    const std::int64_t element = element_of(expected, row), value = integer_at(dtype, got, element), want = expected.column.integer[row];
+    const double error = value == want ? 0 : std::abs(static_cast<double>(value) - static_cast<double>(want));
+    if (judgement.by_reference.add(static_cast<std::int64_t>(row), value == want ? 0 : std::max(error, 1.0), 0)) continue;
+    judgement.wrong[row] = true;
+    if (judgement.by_reference.first_wrong.empty()) judgement.by_reference.first_wrong = fmt::format("Element {} is {}, but {} is right.", element, value, want);
+  }
+}
+
+}  // namespace
+
+bool Deviation::add(std::int64_t row, double error, double allowed) {
+  ++compared;
+  const bool right = error <= allowed;
+  if (!right) ++wrong;
+  if (error == 0) return right;
+  const double ratio = allowed > 0 ? error / allowed : kInfinity;
+  if (right && ratio > 0) ratios.add(std::min(ratio, 1.0));
+  max_error = std::max(max_error, error);
+  if (ratio <= max_ratio && worst >= 0) return right;
+  max_ratio = std::max(max_ratio, ratio);
+  worst = row;
+  return right;
+}
+
+std::int64_t Judgement::wrong_elements() const { return std::count(wrong.begin(), wrong.end(), true); }
+
+bool asks_for_unfused(DType dtype, const Column& column) {
+  if (!is_float(dtype)) return false;
+  const Bounds bounds(dtype, column);
+  std::int64_t loose = 0, none = 0;
+  for (std::size_t row = 0; row < column.bound.size(); ++row) {
+    const Bound kind = bounds.of(row);
+    loose += kind == Bound::loose ? 1 : 0;
+    none += kind == Bound::none ? 1 : 0;
+  }
+  return loose >= kEnough || none >= kEnough;
+}
+
+Judgement judge(DType dtype, std::span<const std::byte> got, const Expected& expected) {
+  Judgement judgement;
+  judgement.elements = static_cast<std::int64_t>(expected.column.bound.size());
+  judgement.wrong.assign(expected.column.bound.size(), false);
+  if (is_float(dtype)) {
+    judge_floats(dtype, got, expected, judgement);
+  } else {
+    judge_integers(dtype, got, expected, judgement);
+  }
+  return judgement;
+}
+
+void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file, const Column* column, Judgement& judgement) {
+  const auto count = static_cast<std::int64_t>(got.size() / static_cast<std::size_t>(size_of(dtype)));
+  judgement.elements = count;
+  judgement.wrong.resize(static_cast<std::size_t>(count), false);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(number_at(dtype, file, i));
+  const Tolerance tolerance = tolerance_for(dtype, values);
+  Deviation& found = judgement.by_file.emplace();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto row = static_cast<std::size_t>(i);
+    const double bound = column == nullptr ? 0 : column->bound[row];
+    const bool undecided = std::isinf(bound);
+    std::string why;
+    if (is_float(dtype)) {
+      const double want = values[row], value = number_at(dtype, got, i);
+      const double base = tolerance.relative * std::abs(want) + tolerance.absolute;
+      const double allowed = std::isfinite(want) ? base + std::min(bound, 16 * base) : 0;
+      const double error = value == want || (std::isnan(value) && std::isnan(want)) ? 0 : std::abs(value - want);
+      if (!found.add(i, std::isnan(error) ? kInfinity : error, allowed)) {
+        why = fmt::format("Element {} is {}, but the file says {}.", i, value, want);
+      } else if (column != nullptr && !undecided && !agrees(column->value[row], want, tolerance, bound)) {
+        ++found.wrong;
+        why = fmt::format("Element {} is {} by the reference, but the file says {}.", i, column->value[row], want);
+      }
+    } else {
+      const std::int64_t want = integer_at(dtype, file, i), value = integer_at(dtype, got, i);
+      const double error = value == want ? 0 : std::max(1.0, std::abs(static_cast<double>(value) - static_cast<double>(want)));
+      if (!found.add(i, error, undecided ? 1 : 0)) {  // a rounding straddles
+        why = fmt::format("Element {} is {}, but the file says {}.", i, value, want);
+      } else if (column != nullptr && !undecided && column->integer[row] != want) {
+        ++found.wrong;
+        why = fmt::format("Element {} is {} by the reference, but the file says {}.", i, column->integer[row], want);
+      }
+    }
+    if (why.empty()) continue;
+    judgement.wrong[row] = true;
+    if (found.worst < 0) found.worst = i;
+    if (found.first_wrong.empty()) found.first_wrong = why;
+  }
+}
+
+TileMap map_of_wrong(std::span<const std::int64_t> sizes, std::span<const std::int64_t> elements, const std::vector<bool>& wrong) {
+  const std::int64_t across = sizes.empty() ? 1 : sizes.back();
+  std::int64_t down = 1;
+  for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) down *= sizes[axis];
+  TileMap map;
+  map.rows = std::min(down, TileMap::kMost);
+  map.columns = std::min(across, TileMap::kMost);
+  map.compared.assign(static_cast<std::size_t>(map.rows * map.columns), 0);
+  map.wrong = map.compared;
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    const std::int64_t element = elements.empty() ? static_cast<std::int64_t>(i) : elements[i];
+    const std::int64_t row = element / across * map.rows / down;
+    const auto at = static_cast<std::size_t>(row * map.columns + element % across * map.columns / across);
+    ++map.compared[at];
+    map.wrong[at] += wrong[i] ? 1 : 0;
+  }
+  return map;
+}
+
+std::string to_text(const TileMap& map) {
+  std::string text;
+  for (std::int64_t row = 0; row < map.rows; ++row) {
+    for (std::int64_t column = 0; column < map.columns; ++column) {
+      const auto at = static_cast<std::size_t>(row * map.columns + column);
+      const std::int64_t all = map.compared[at], wrong = map.wrong[at];
+      text += all == 0 ? ' ' : wrong == 0 ? '.' : wrong == all ? '#' : static_cast<char>('0' + std::min<std::int64_t>(9, (10 * wrong + all - 1) / all));
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::vector<std::int64_t> position_of(std::int64_t element, std::span<const std::int64_t> sizes) {
+  std::vector<std::int64_t> position(sizes.size());
+  for (std::size_t axis = sizes.size(); axis-- > 0; element /= sizes[axis]) position[axis] = element % sizes[axis];
+  return position;
+}
+
+}  // namespace vkfuse::reference

@@ -1,0 +1,146 @@
+// By how much outputs may be off, and where they are wrong.
+#include "reference/judge.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace vkfuse::reference {
+namespace {
+
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
+/// So many elements of 1 with the same bound.
+Column ones(std::size_t count, double bound) { return {std::vector<double>(count, 1), std::vector<std::int64_t>(count, 0), std::vector<double>(count, bound)}; }
+
+/// 1 but for one element.
+std::vector<std::byte> floats(std::size_t count, std::size_t at, double value) {
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < count; ++i) ir::encode(DType::f32, i == at ? value : 1, bytes);
+  return bytes;
+}
+
+Judgement judged(std::span<const std::byte> got, const Column& column, std::optional<std::span<const std::byte>> unfused = {}) {
+  return judge(DType::f32, got, {column, {}, unfused, false});
+}
+
+TEST(Judge, HoldsElementsToTheBoundWhereItSaysMuch) {
+  const Column column = ones(100, 0x1p-20);
+  const auto unfused = floats(100, 50, 1);
+  EXPECT_FALSE(asks_for_unfused(DType::f32, column));
+  const Judgement right = judged(floats(100, 7, 1 + 0x1p-21), column, unfused);
+  EXPECT_TRUE(right.right());
+  EXPECT_EQ(right.by_reference.max_ratio, 0.5);
+  EXPECT_EQ(right.by_reference.worst, 7);
+  EXPECT_FALSE(right.beside_unfused);
+  const Judgement wrong = judged(floats(100, 7, 1 + 0x1p-18), column, unfused);
+  EXPECT_EQ(wrong.by_reference.wrong, 1);
+  EXPECT_EQ(wrong.by_reference.max_ratio, 4);
+  EXPECT_EQ(wrong.by_reference.max_error, 0x1p-18);
+  EXPECT_TRUE(wrong.wrong[7]);
+}
+
+// Both of bounds that are infinite and of those that are larger than the output itself.
+TEST(Judge, HoldsElementsWithoutABoundToFourTimesWhatOneKernelPerOpIsOffBy) {
+  for (const double bound : {kNoBound, 1.5}) {
+    const Column column = ones(100, bound);
+    EXPECT_TRUE(asks_for_unfused(DType::f32, column));
+    const auto unfused = floats(100, 50, 1.00001);
+    const Judgement right = judged(floats(100, 7, 1.00003), column, unfused);
+    EXPECT_TRUE(right.right()) << right.by_reference.first_wrong;
+    EXPECT_TRUE(right.beside_unfused);
+    EXPECT_EQ(right.unbounded, 100);
+    EXPECT_NEAR(right.by_reference.max_ratio, 0.75, 0.01);
+    const Judgement wrong = judged(floats(100, 7, 1.00005), column, unfused);  // the tolerance of a file would take it
+    EXPECT_EQ(wrong.by_reference.wrong, 1);
+    EXPECT_NE(wrong.by_reference.first_wrong.find("Element 7 is 1.0000"), std::string::npos) << wrong.by_reference.first_wrong;
+    EXPECT_NEAR(wrong.by_reference.max_ratio, 1.25, 0.01);
+  }
+}
+
+TEST(Judge, HoldsLooseBoundsToFourTimesTheirPartThatOneKernelPerOpNeeds) {
+  Column column = ones(100, 0.01);
+  column.bound[7] = 0.5;  // ill-conditioned: it may be off by more
+  const auto unfused = floats(100, 50, 1.00001);
+  EXPECT_TRUE(judged(floats(100, 7, 1.0019), column, unfused).right());
+  EXPECT_FALSE(judged(floats(100, 7, 1.0021), column, unfused).right());
+  EXPECT_TRUE(judged(floats(100, 8, 1.000039), column, unfused).right());
+  EXPECT_FALSE(judged(floats(100, 8, 1.000042), column, unfused).right());
+}
+
+TEST(Judge, BelievesNoErrorOfFewElements) {
+  const Column column = ones(15, kNoBound);
+  EXPECT_FALSE(asks_for_unfused(DType::f32, column));
+  EXPECT_TRUE(judged(floats(15, 7, 1.0005), column, floats(15, 0, 1)).right());
+  EXPECT_FALSE(judged(floats(15, 7, 1.002), column, floats(15, 0, 1)).right()) << "the tolerance of a file";
+}
+
+TEST(Judge, NeedsNoUnfusedRun) {
+  EXPECT_TRUE(judged(floats(100, 7, 1.0005), ones(100, kNoBound)).right());
+  EXPECT_FALSE(judged(floats(100, 7, 1.002), ones(100, kNoBound)).right());
+  EXPECT_FALSE(judged(floats(100, 7, NAN), ones(100, kNoBound)).right());
+  EXPECT_TRUE(std::isinf(judged(floats(100, 7, NAN), ones(100, kNoBound)).by_reference.max_error));
+}
+
+TEST(Judge, HasNoRatioOfWhatIsUndecided) {
+  const Column column{{0, 0}, {3, 3}, {kNoBound, kNoBound}};
+  std::vector<std::byte> got;
+  for (const int value : {3, 9}) ir::encode_int(DType::i32, value, got);
+  const Judgement found = judge(DType::i32, got, {column, {}, {}, false});
+  EXPECT_EQ(found.by_reference.compared, 0);
+  EXPECT_EQ(found.undecided, 2);
+}
+
+TEST(Judge, ComparesWithAFileAndTheFileWithTheReference) {
+  const Column column = ones(20, 0x1p-20);
+  const auto got = floats(20, 3, 1);
+  const auto by = [&](const std::vector<std::byte>& file, const Column* reference) {
+    Judgement judgement = judge(DType::f32, got, {column, {}, {}, true});
+    judge_by_file(DType::f32, got, file, reference, judgement);
+    return judgement;
+  };
+  const Judgement near = by(floats(20, 3, 1.0005), &column);
+  EXPECT_TRUE(near.right()) << near.by_file->first_wrong;
+  EXPECT_NEAR(near.by_file->max_ratio, 0.494, 0.01);
+  EXPECT_EQ(near.by_file->worst, 3);
+  const Judgement far = by(floats(20, 3, 1.5), &column);
+  EXPECT_EQ(far.by_file->wrong, 1);
+  EXPECT_EQ(far.by_file->first_wrong, "Element 3 is 1, but the file says 1.5.");
+  EXPECT_EQ(far.by_file->max_error, 0.5);
+  EXPECT_TRUE(far.wrong[3]);
+  EXPECT_EQ(far.by_reference.wrong, 0);
+  // What the host has made: nothing is known but the file.
+  Judgement alone;
+  judge_by_file(DType::f32, got, floats(20, 3, 1.5), nullptr, alone);
+  EXPECT_EQ(alone.by_file->wrong, 1);
+  EXPECT_EQ(alone.by_reference.compared, 0);
+  // Right by the file, which is wrong itself.
+  const Column other = ones(20, 0x1p-20);
+  Column shifted = other;
+  shifted.value[4] = 2;
+  Judgement judgement;
+  judge_by_file(DType::f32, got, got, &shifted, judgement);
+  EXPECT_EQ(judgement.by_file->first_wrong, "Element 4 is 2 by the reference, but the file says 1.");
+}
+
+TEST(Judge, MapsWhatIsWrong) {
+  const std::vector<std::int64_t> sizes{2, 50, 64};
+  std::vector<bool> wrong(6400, false);
+  for (std::int64_t row = 96; row < 100; ++row) {
+    for (std::int64_t column = 0; column < 2; ++column) wrong[static_cast<std::size_t>(row * 64 + column)] = true;
+  }
+  wrong[63] = true;
+  const TileMap map = map_of_wrong(sizes, {}, wrong);
+  EXPECT_EQ(map.rows, 32);
+  EXPECT_EQ(map.columns, 32);
+  const std::string text = to_text(map);
+  EXPECT_EQ(text.size(), 33U * 32U);
+  EXPECT_EQ(text.substr(0, 33), std::string(31, '.') + "2\n");  // one of eight
+  EXPECT_EQ(text.substr(text.size() - 33), "#" + std::string(31, '.') + "\n");
+  EXPECT_EQ(position_of(96 * 64 + 1, sizes), (std::vector<std::int64_t>{1, 46, 1}));
+  EXPECT_EQ(to_text(map_of_wrong(std::vector<std::int64_t>{}, {}, {true})), "#\n");
+}
+
+}  // namespace
+}  // namespace vkfuse::reference
