@@ -166,7 +166,7 @@ Result<void> Run::run_kernels(const ProgramPart& part) {
     VKF_TRY(tensor, on_host(port.name));
     stored.emplace(port.name, std::move(tensor));
   }
-  return watcher_.part({*part.graph, read, stored, part.import.is_finished(), part.import.part().results});
+  return watcher_.part({*part.graph, read, stored});
 }
 
 Result<std::vector<HostTypes>> Run::run_host(const ProgramPart& part) {
@@ -283,7 +283,8 @@ Result<vkfuse::Outputs> run_program(const OnnxProgram& program, const Inputs& in
     part = next;
   }
   vkfuse::Outputs outputs;
-  for (const auto& [name, place] : part->import.part().results) {
+  watcher.results = part->import.part().results;
+  for (const auto& [name, place] : watcher.results) {
     VKF_TRY(tensor, run.on_host(place));
     outputs.emplace(name, std::move(tensor));
   }

@@ -16,9 +16,6 @@ struct PartRun {
   const ir::Graph& graph;
   const vkfuse::Outputs& inputs;   ///< what they have read
   const vkfuse::Outputs& outputs;  ///< and stored
-  bool is_last = false;
-  /// Of the last part: the model's outputs, and which of `outputs` each is, where it is one.
-  const std::vector<std::pair<std::string, std::string>>& results;
 };
 
 struct Watcher {
@@ -26,6 +23,8 @@ struct Watcher {
   bool times = false;                                ///< kernels and steps of the host are timed
   std::vector<KernelTime> measured;
   int kernels = 0, host_steps = 0;
+  /// After the run: the model's outputs by name, and what each is called among the outputs of parts, if a part has stored it.
+  std::vector<std::pair<std::string, std::string>> results;
 };
 
 /// OnnxProgram::run, watched.

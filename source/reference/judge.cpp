@@ -117,6 +117,7 @@ void judge_floats(DType dtype, std::span<const std::byte> got, const Expected& e
     const Bound kind = bounds.of(row);
     Allowed allowed{Allowed::By::bound, column.bound[row]};
     if (kind == Bound::none) ++judgement.unbounded;
+    if (kind == Bound::loose) ++judgement.loose;
     if (std::isinf(allowed.error)) {
       ++judgement.undecided;
       if (!expected.has_file) allowed = {Allowed::By::tolerance, bounds.tolerance(row)};
@@ -137,18 +138,42 @@ void judge_floats(DType dtype, std::span<const std::byte> got, const Expected& e
   }
 }
 
+/// Rows of which a rounding decides, and which are not as the reference has them.
+std::vector<std::size_t> decided_otherwise(DType dtype, std::span<const std::byte> got, const Expected& expected) {
+  std::vector<std::size_t> rows;
+  for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
+    if (std::isinf(expected.column.bound[row]) && integer_at(dtype, got, element_of(expected, row)) != expected.column.integer[row]) rows.push_back(row);
+  }
+  return rows;
+}
+
 void judge_integers(DType dtype, std::span<const std::byte> got, const Expected& expected, Judgement& judgement) {
+  Deviation& found = judgement.by_reference;
+  const auto differ = [&](std::size_t row, std::string_view why) {
+    judgement.wrong[row] = true;
+    const std::int64_t element = element_of(expected, row);
+    if (found.first_wrong.empty()) found.first_wrong = fmt::format("Element {} is {}, but {} {}.", element, integer_at(dtype, got, element), expected.column.integer[row], why);
+  };
   for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
     if (std::isinf(expected.column.bound[row])) {
       ++judgement.undecided;
       continue;
     }
-    const std::int64_t element = element_of(expected, row), value = integer_at(dtype, got, element), want = expected.column.integer[row];
-    const double error = value == want ? 0 : std::abs(static_cast<double>(value) - static_cast<double>(want));
-    if (judgement.by_reference.add(static_cast<std::int64_t>(row), value == want ? 0 : std::max(error, 1.0), 0)) continue;
-    judgement.wrong[row] = true;
-    if (judgement.by_reference.first_wrong.empty()) judgement.by_reference.first_wrong = fmt::format("Element {} is {}, but {} is right.", element, value, want);
+    const std::int64_t value = integer_at(dtype, got, element_of(expected, row)), want = expected.column.integer[row];
+    const double error = value == want ? 0 : std::max(1.0, std::abs(static_cast<double>(value) - static_cast<double>(want)));
+    if (!found.add(static_cast<std::int64_t>(row), error, 0)) differ(row, "is right");
   }
+  if (expected.has_file) return;
+  const std::vector<std::size_t> others = decided_otherwise(dtype, got, expected);
+  std::size_t most = expected.column.bound.size() / 100;
+  if (expected.unfused && others.size() > most) {
+    judgement.beside_unfused = true;
+    most = std::max(most, static_cast<std::size_t>(kTimes) * decided_otherwise(dtype, *expected.unfused, expected).size());
+  }
+  if (others.size() <= most) return;
+  found.wrong += static_cast<std::int64_t>(others.size());
+  if (found.worst < 0) found.worst = static_cast<std::int64_t>(others[0]);
+  for (const std::size_t row : others) differ(row, fmt::format("by the reference; a rounding decides, but of {} such elements {} may differ", judgement.undecided, most));
 }
 
 }  // namespace
@@ -169,8 +194,9 @@ bool Deviation::add(std::int64_t row, double error, double allowed) {
 
 std::int64_t Judgement::wrong_elements() const { return std::count(wrong.begin(), wrong.end(), true); }
 
-bool asks_for_unfused(DType dtype, const Column& column) {
-  if (!is_float(dtype)) return false;
+bool asks_for_unfused(DType dtype, std::span<const std::byte> got, const Expected& expected) {
+  const Column& column = expected.column;
+  if (!is_float(dtype)) return !expected.has_file && decided_otherwise(dtype, got, expected).size() > column.bound.size() / 100;
   const Bounds bounds(dtype, column);
   std::int64_t loose = 0, none = 0;
   for (std::size_t row = 0; row < column.bound.size(); ++row) {

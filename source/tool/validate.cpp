@@ -119,7 +119,6 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
                               const ValidateOptions& options, CaseResult& result) {
   onnx::Watcher watcher;
   std::vector<Stored> all;
-  std::vector<std::pair<std::string, std::string>> results;
   int number = 0;
   watcher.part = [&](const onnx::PartRun& part) -> Result<void> {
     ++number;
@@ -137,7 +136,6 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
       judged->result.part = number;
       all.push_back({output.name, std::move(stored.at(output.name)), *std::move(judged)});
     }
-    results = part.results;
     return {};
   };
   VKF_TRY(outputs, onnx::run_program(program, inputs, watcher));
@@ -147,7 +145,7 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
   std::set<std::string> named;
   for (Stored& one : all) {
     bool is_output = false;
-    for (const auto& [name, place] : results) {
+    for (const auto& [name, place] : watcher.results) {
       if (place != one.place) continue;
       is_output = true;
       named.insert(name);
@@ -285,9 +283,9 @@ int ValidateReport::count(Verdict verdict) const {
 
 namespace {
 
-/// "0.123 of 'y' at [1, 2]"; the place of no error is nowhere.
+/// "0.12 of 'y' at [1, 2]"; the place of no error is nowhere.
 std::string ratio_text(double ratio, const OutputResult& output, const std::vector<std::int64_t>& position) {
-  std::string text = fmt::format("{:.3f}", ratio);
+  std::string text = fmt::format("{:.3g}", ratio);
   if (ratio > 0) text += fmt::format(" of '{}' at [{}]", output.name, fmt::join(position, ", "));
   return text;
 }
@@ -295,16 +293,20 @@ std::string ratio_text(double ratio, const OutputResult& output, const std::vect
 /// The sentence of what is right.
 std::string figures_of(const CaseResult& result) {
   std::vector<std::string> parts;
-  std::int64_t unbounded = 0, files = 0;
+  std::int64_t unbounded = 0, loose = 0, files = 0;
   for (const OutputResult& output : result.outputs) {
     unbounded += output.found.unbounded;
+    loose += output.found.loose;
     files += output.found.by_file ? 1 : 0;
   }
   if (const OutputResult* one = result.worst_by_reference()) parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
   if (const OutputResult* one = result.worst_by_file()) parts.push_back("of what files allow " + ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
   parts.push_back(kernels_text(result));
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
-  if (unbounded > 0) text += fmt::format("; {} elements without a bound agree with the reference{}", unbounded, result.beside_unfused);
+  std::vector<std::string> held;
+  if (unbounded > 0) held.push_back(fmt::format("{} elements without a bound", unbounded));
+  if (loose > 0 && !result.beside_unfused.empty()) held.push_back(fmt::format("{}{} with a wide {}", loose, held.empty() ? " elements" : "", held.empty() ? "bound" : "one"));
+  if (!held.empty()) text += fmt::format("; {} agree with the reference{}", fmt::join(held, " and "), result.beside_unfused);
   const auto without = static_cast<std::int64_t>(result.outputs.size()) - files;
   if (!result.outputs.empty() && result.outputs[0].data_set >= 0 && without > 0 && result.host_steps == 0) text += fmt::format("; {} output{} without a file", without, without == 1 ? "" : "s");
   return text;

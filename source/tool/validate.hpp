@@ -17,7 +17,7 @@ enum class Verdict : std::uint8_t { passed, failed, skipped };
 struct OutputResult {
   std::string name;
   int part = 0;      ///< of a model that runs in parts, from 1 on; 0: of a whole model, or of the host
-  int data_set = -1;  ///< of a case: the number of its folder
+  int data_set = -1;  ///< of a case: which folder of data, from 0 on
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes;
   reference::Judgement found;

@@ -28,7 +28,7 @@ Judgement judged(std::span<const std::byte> got, const Column& column, std::opti
 TEST(Judge, HoldsElementsToTheBoundWhereItSaysMuch) {
   const Column column = ones(100, 0x1p-20);
   const auto unfused = floats(100, 50, 1);
-  EXPECT_FALSE(asks_for_unfused(DType::f32, column));
+  EXPECT_FALSE(asks_for_unfused(DType::f32, floats(column.value.size(), 0, 1), {column, {}, {}, false}));
   const Judgement right = judged(floats(100, 7, 1 + 0x1p-21), column, unfused);
   EXPECT_TRUE(right.right());
   EXPECT_EQ(right.by_reference.max_ratio, 0.5);
@@ -45,7 +45,7 @@ TEST(Judge, HoldsElementsToTheBoundWhereItSaysMuch) {
 TEST(Judge, HoldsElementsWithoutABoundToFourTimesWhatOneKernelPerOpIsOffBy) {
   for (const double bound : {kNoBound, 1.5}) {
     const Column column = ones(100, bound);
-    EXPECT_TRUE(asks_for_unfused(DType::f32, column));
+    EXPECT_TRUE(asks_for_unfused(DType::f32, floats(column.value.size(), 0, 1), {column, {}, {}, false}));
     const auto unfused = floats(100, 50, 1.00001);
     const Judgement right = judged(floats(100, 7, 1.00003), column, unfused);
     EXPECT_TRUE(right.right()) << right.by_reference.first_wrong;
@@ -71,7 +71,7 @@ TEST(Judge, HoldsLooseBoundsToFourTimesTheirPartThatOneKernelPerOpNeeds) {
 
 TEST(Judge, BelievesNoErrorOfFewElements) {
   const Column column = ones(15, kNoBound);
-  EXPECT_FALSE(asks_for_unfused(DType::f32, column));
+  EXPECT_FALSE(asks_for_unfused(DType::f32, floats(column.value.size(), 0, 1), {column, {}, {}, false}));
   EXPECT_TRUE(judged(floats(15, 7, 1.0005), column, floats(15, 0, 1)).right());
   EXPECT_FALSE(judged(floats(15, 7, 1.002), column, floats(15, 0, 1)).right()) << "the tolerance of a file";
 }
@@ -83,13 +83,29 @@ TEST(Judge, NeedsNoUnfusedRun) {
   EXPECT_TRUE(std::isinf(judged(floats(100, 7, NAN), ones(100, kNoBound)).by_reference.max_error));
 }
 
-TEST(Judge, HasNoRatioOfWhatIsUndecided) {
-  const Column column{{0, 0}, {3, 3}, {kNoBound, kNoBound}};
-  std::vector<std::byte> got;
-  for (const int value : {3, 9}) ir::encode_int(DType::i32, value, got);
-  const Judgement found = judge(DType::i32, got, {column, {}, {}, false});
-  EXPECT_EQ(found.by_reference.compared, 0);
-  EXPECT_EQ(found.undecided, 2);
+// Of whole numbers behind a rounding: how many, not by how much.
+TEST(Judge, CountsWhatARoundingDecidesOtherwise) {
+  const Column column{std::vector<double>(200, 0), std::vector<std::int64_t>(200, 3), std::vector<double>(200, kNoBound)};
+  const auto with = [](std::size_t others) {
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < 200; ++i) ir::encode_int(DType::i32, i < others ? 4 : 3, bytes);
+    return bytes;
+  };
+  const auto judged_by = [&](const std::vector<std::byte>& got, std::optional<std::span<const std::byte>> unfused) { return judge(DType::i32, got, {column, {}, unfused, false}); };
+  const std::vector<std::byte> none = with(0), one = with(1), two = with(2), four = with(4), five = with(5);
+  const Judgement same = judged_by(none, {});
+  EXPECT_TRUE(same.right());
+  EXPECT_EQ(same.undecided, 200);
+  EXPECT_EQ(same.by_reference.compared, 0) << "there is no ratio";
+  EXPECT_TRUE(judged_by(two, {}).right()) << "one in a hundred";
+  EXPECT_FALSE(judged_by(five, {}).right());
+  EXPECT_TRUE(asks_for_unfused(DType::i32, five, {column, {}, {}, false}));
+  EXPECT_FALSE(asks_for_unfused(DType::i32, two, {column, {}, {}, false}));
+  EXPECT_TRUE(judged_by(four, one).right());
+  const Judgement wrong = judged_by(five, one);
+  EXPECT_EQ(wrong.by_reference.wrong, 5);
+  EXPECT_EQ(wrong.by_reference.first_wrong, "Element 0 is 4, but 3 by the reference; a rounding decides, but of 200 such elements 4 may differ.");
+  EXPECT_TRUE(judge(DType::i32, five, {column, {}, {}, true}).right()) << "the file decides";
 }
 
 TEST(Judge, ComparesWithAFileAndTheFileWithTheReference) {
@@ -136,8 +152,8 @@ TEST(Judge, MapsWhatIsWrong) {
   EXPECT_EQ(map.columns, 32);
   const std::string text = to_text(map);
   EXPECT_EQ(text.size(), 33U * 32U);
-  EXPECT_EQ(text.substr(0, 33), std::string(31, '.') + "2\n");  // one of eight
-  EXPECT_EQ(text.substr(text.size() - 33), "#" + std::string(31, '.') + "\n");
+  EXPECT_EQ(text.substr(0, 33), fmt::format("{:.<31}2\n", ""));  // one of eight
+  EXPECT_EQ(text.substr(text.size() - 33), fmt::format("{:.<32}\n", "#"));
   EXPECT_EQ(position_of(96 * 64 + 1, sizes), (std::vector<std::int64_t>{1, 46, 1}));
   EXPECT_EQ(to_text(map_of_wrong(std::vector<std::int64_t>{}, {}, {true})), "#\n");
 }

@@ -174,7 +174,7 @@ TEST_F(Validation, GoesOnWhereOneKernelPerOpDoesNotFit) {
   common_.limits = {"memory_bytes=1MiB"};
   EXPECT_EQ(validated(), 0) << printed_;
   EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference; one kernel per op cannot be run beside them: "), std::string::npos) << printed_;
-  EXPECT_NE(joined(printed_).find("memory_bytes"), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("bytes of device memory"), std::string::npos) << printed_;
   EXPECT_NE(printed_.find("1 passed, 0 failed, 0 skipped"), std::string::npos) << printed_;
   command_.fusion = "off";
   EXPECT_NE(validated(), 0) << "the limit does not tell them apart: " << printed_;
@@ -216,7 +216,7 @@ TEST_F(Validation, PartsAreComparedWithOneKernelPerOp) {
   const std::filesystem::path path = folder_.write("parts.onnx", in_three_parts().SerializeAsString());
   const CaseResult right = validate_model(test::device(), path, {});
   EXPECT_EQ(static_cast<int>(right.verdict), static_cast<int>(Verdict::passed)) << right.detail;
-  EXPECT_NE(right.detail.find("without a bound agree with the reference and with one kernel per op"), std::string::npos) << right.detail;
+  EXPECT_NE(right.detail.find(" agree with the reference and with one kernel per op"), std::string::npos) << right.detail;
   EXPECT_EQ(right.host_steps, 2);
   int of_part[4] = {};
   for (const OutputResult& output : right.outputs) {
@@ -294,7 +294,7 @@ class ValidatedFile : public Validation {
 TEST_F(ValidatedFile, HasItsErrorAndTheBoundOfTheReference) {
   EXPECT_EQ(validated(), 0) << printed_;
   EXPECT_NE(printed_.find("largest error / bound 0."), std::string::npos) << printed_;
-  EXPECT_NE(printed_.find("of what files allow 0."), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("of what files allow 0.000"), std::string::npos) << printed_;
   const nlohmann::json y = output();
   EXPECT_EQ(y["compared"], kRows * kColumns);
   EXPECT_GT(y["max_error_over_bound"], 0);
