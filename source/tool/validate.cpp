@@ -300,7 +300,7 @@ std::string figures_of(const CaseResult& result) {
     files += output.found.by_file ? 1 : 0;
   }
   if (const OutputResult* one = result.worst_by_reference()) parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
-  if (const OutputResult* one = result.worst_by_file()) parts.push_back("of what files allow " + ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
+  if (const OutputResult* one = result.worst_by_file()) parts.push_back("largest error / tolerance of files " + ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
   parts.push_back(kernels_text(result));
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
   std::vector<std::string> held;

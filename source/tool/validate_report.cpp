@@ -17,6 +17,7 @@ constexpr const char* kStyle = R"(
   h1 { font-size: 1.5em } h2 { font-size: 1.2em; margin-top: 2em } h3 { font-size: 1em }
   table { border-collapse: collapse; margin: .8em 0 } th, td { border-bottom: 1px solid #ddd; padding: .25em .8em .25em 0; text-align: left; vertical-align: top }
   td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
+  td.at { white-space: nowrap }
   .passed { color: #17692f } .failed { color: #b00020; font-weight: 600 } .skipped { color: #666 }
   .tiles { border-spacing: 1px; border-collapse: separate } .tiles td { width: 10px; height: 10px; padding: 0; border: 0; background: #cfe8d5 }
   @media (prefers-color-scheme: dark) {
@@ -51,7 +52,7 @@ std::string escaped(std::string_view text) {
 std::string title_of(const DeviceReport& one) { return fmt::format("{}: {}", one.device.index, one.device.name); }
 
 /// A dash where nothing is known.
-std::string ratio_text(double ratio, bool known = true) { return !known ? "-" : ratio == 0 ? "0" : fmt::format("{:.2g}", ratio); }
+std::string ratio_text(double ratio, bool known = true) { return !known ? "-" : ratio == 0 ? "0" : ratio < 100 ? fmt::format("{:.2g}", ratio) : fmt::format("{:.0f}", ratio); }
 std::string ratio_text(const reference::Deviation& found) { return ratio_text(found.max_ratio, found.compared > 0); }
 
 std::string place_text(const std::vector<std::int64_t>& position) { return position.empty() ? "" : fmt::format("[{}]", fmt::join(position, ", ")); }
@@ -99,7 +100,7 @@ std::string summary(const std::vector<DeviceReport>& devices) {
       std::string figures;
       const OutputResult *by_reference = found->worst_by_reference(), *by_file = found->worst_by_file();
       if (by_reference != nullptr) figures += fmt::format(", error / bound {}", ratio_text(by_reference->found.by_reference));
-      if (by_file != nullptr) figures += fmt::format(", of its files {}", ratio_text(*by_file->found.by_file));
+      if (by_file != nullptr) figures += fmt::format(", of its files' tolerance {}", ratio_text(*by_file->found.by_file));
       html += fmt::format("<td class=\"{}\">{}{}</td>", word, word, found->verdict == Verdict::skipped ? "" : figures);
     }
     html += "</tr>\n";
@@ -142,10 +143,10 @@ std::string rows_of(const CaseResult& result) {
     for (const std::int64_t size : output.sizes) count *= size;
     html += fmt::format("<tr>{}<td>{}</td><td>{}[{}]</td>", first ? head : "<td></td><td></td>", escaped(label_of(output)), name_of(output.dtype), fmt::join(output.sizes, ", "));
     html += number(judged.elements == count ? fmt::format("{}", count) : fmt::format("{} of {}", judged.elements, count));
-    html += fmt::format("{}<td>{}</td>", largest(found), place_text(output.worst));
+    html += fmt::format("{}<td class=\"at\">{}</td>", largest(found), place_text(output.worst));
     for (const double part : {0.5, 0.99}) html += number(ratio_text(found.ratios.quantile(part), found.compared > 0));
-    html += number(fmt::format("{}", judged.undecided));
-    html += fmt::format("{}<td>{}</td>", judged.by_file ? largest(*judged.by_file) : "<td></td>", place_text(output.file_worst));
+    html += number(fmt::format("{}", std::max(judged.undecided, judged.unbounded)));
+    html += fmt::format("{}<td class=\"at\">{}</td>", judged.by_file ? largest(*judged.by_file) : "<td></td>", place_text(output.file_worst));
     html += (first ? tail : "<td></td><td></td>") + std::string("</tr>\n");
     first = false;
   }
@@ -160,7 +161,7 @@ std::string section(const DeviceReport& one) {
   for (const auto& [rung, sentence] : one.device.rungs) html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(rung), escaped(sentence));
   html += one.device.rungs.empty() ? "" : "</table>\n";
   html += "<table><tr><th>case</th><th></th><th>output</th><th>type</th><th class=\"n\">compared</th><th class=\"n\">largest error / bound</th><th>at</th>"
-          "<th class=\"n\">median</th><th class=\"n\">99 %</th><th class=\"n\">undecided</th><th class=\"n\">of what a file allows</th><th>at</th><th class=\"n\">kernels</th><th class=\"n\">s</th></tr>\n";
+          "<th class=\"n\">median</th><th class=\"n\">99 %</th><th class=\"n\">no bound</th><th class=\"n\">error / tolerance of a file</th><th>at</th><th class=\"n\">kernels</th><th class=\"n\">s</th></tr>\n";
   for (const CaseResult& result : one.report.cases) html += rows_of(result);
   html += "</table>\n";
   for (const CaseResult& result : one.report.cases) {
@@ -197,7 +198,7 @@ nlohmann::ordered_json to_json(const OutputResult& output) {
   if (judged.by_file) {
     const reference::Deviation& file = *judged.by_file;
     const bool compared = file.compared > 0;
-    json["file"] = {{"wrong", file.wrong}, {"max_error", number(file.max_error, compared)}, {"max_error_over_allowed", number(file.max_ratio, compared)}, {"worst", output.file_worst}};
+    json["file"] = {{"wrong", file.wrong}, {"max_error", number(file.max_error, compared)}, {"max_error_over_tolerance", number(file.max_ratio, compared)}, {"worst", output.file_worst}};
   }
   return json;
 }
@@ -214,7 +215,7 @@ std::string to_text(const CaseResult& result) {
     };
     std::string line = fmt::format("'{}' {}[{}]: {} of {} elements are wrong", label_of(output), name_of(output.dtype), fmt::join(output.sizes, ", "), output.found.wrong_elements(), output.found.elements);
     line += figures("largest error / bound", output.found.by_reference, output.worst);
-    if (output.found.by_file) line += figures("of what its file allows", *output.found.by_file, output.file_worst);
+    if (output.found.by_file) line += figures("largest error / tolerance of its file", *output.found.by_file, output.file_worst);
     text += wrapped("  ", line + "; the last axis across, all others down:", 2);
     const std::string map = reference::to_text(output.tiles);
     for (std::size_t at = 0; at < map.size(); at = map.find('\n', at) + 1) text += "    " + map.substr(at, map.find('\n', at) - at + 1);
@@ -225,8 +226,8 @@ std::string to_text(const CaseResult& result) {
 std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOptions& options) {
   std::string html = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>vkfuse validate</title><style>{}</style></head><body>\n<h1>vkfuse validate</h1>\n", kStyle);
   html += fmt::format("<p>vkfuse {}, fusion {}, {} numerics, random inputs of seed {}. Each element is compared with a reference in double precision, which carries a bound on the "
-                      "rounding errors of a right device: an error / bound over 1 is wrong. Where that bound is wider than what a file would allow, four times the largest error of one kernel "
-                      "per op is the bound, too. Elements are undecided where a rounding error decides between results that differ.</p>\n",
+                      "rounding errors of a right device: an error / bound over 1 is wrong. Where that bound is wider than the tolerance of a file, four times the largest error of one kernel "
+                      "per op is the bound, too. Elements have no bound where it has grown beyond the output itself, or a rounding error decides between results that differ.</p>\n",
                       vkf_version(), options.fusion ? "on" : "off", options.numerics == Numerics::strict ? "strict" : options.numerics == Numerics::half_sums ? "half-sums" : "standard", options.seed);
   html += summary(devices);
   for (const DeviceReport& one : devices) html += section(one);
@@ -242,7 +243,7 @@ std::string to_json(const std::vector<DeviceReport>& devices) {
       const OutputResult *by_reference = result.worst_by_reference(), *by_file = result.worst_by_file();
       json.push_back({{"device", one.device.name}, {"uuid", one.device.uuid}, {"name", result.name}, {"verdict", word_of(result.verdict)}, {"detail", result.detail},
                       {"max_error_over_bound", by_reference == nullptr ? nlohmann::ordered_json() : number(by_reference->found.by_reference.max_ratio)},
-                      {"max_error_over_allowed_by_file", by_file == nullptr ? nlohmann::ordered_json() : number(by_file->found.by_file->max_ratio)}, {"kernels", result.kernels}, {"host_steps", result.host_steps}, {"seconds", result.seconds}, {"outputs", std::move(outputs)}});
+                      {"max_error_over_tolerance", by_file == nullptr ? nlohmann::ordered_json() : number(by_file->found.by_file->max_ratio)}, {"kernels", result.kernels}, {"host_steps", result.host_steps}, {"seconds", result.seconds}, {"outputs", std::move(outputs)}});
     }
   }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -32,12 +32,12 @@ case=/usr/share/libonnx-testdata/data/node/test_exp
 if [ -d "$case" ]; then
   cp -r "$case" "$files/exp" && chmod -R u+w "$files/exp"
   "$vkfuse" validate "$files/exp" --json "$files/results.json" > "$files/printed" || fail "A case of ONNX ended with $?."
-  tr -s '\n ' ' ' < "$files/printed" | grep -q 'of what files allow [0-9]' || fail "The line does not say how far the output is from its file."
+  tr -s '\n ' ' ' < "$files/printed" | grep -q 'error / tolerance of files [0-9]' || fail "The line does not say how far the output is from its file."
   output=$files/exp/test_data_set_0/output_0.pb
   printf '\x00\x00\x10\x41' | dd of="$output" bs=1 seek=$(($(stat -c %s "$output") - 4)) conv=notrunc status=none
   "$vkfuse" validate "$files/exp" --report "$files/page.html" --json "$files/results.json" > "$files/printed" && fail "A file that is wrong is not seen."
   tr -s '\n ' ' ' < "$files/printed" | grep -q 'but the file says 9\.' || fail "The line does not say what the file says."
   [ "$(grep -c '^    \.*[1-9#]$' "$files/printed")" = 1 ] || fail "The map does not show the last element."
   grep -q 'background:rgba(214,0,40' "$files/page.html" || fail "The page has no map."
-  grep -q '"max_error_over_allowed": [0-9]' "$files/results.json" || fail "The JSON does not say how far it is off."
+  grep -q '"max_error_over_tolerance": [0-9]' "$files/results.json" || fail "The JSON does not say how far it is off."
 fi

@@ -294,7 +294,7 @@ class ValidatedFile : public Validation {
 TEST_F(ValidatedFile, HasItsErrorAndTheBoundOfTheReference) {
   EXPECT_EQ(validated(), 0) << printed_;
   EXPECT_NE(printed_.find("largest error / bound 0."), std::string::npos) << printed_;
-  EXPECT_NE(joined(printed_).find("of what files allow 0.000"), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("error / tolerance of files 0.000"), std::string::npos) << printed_;
   const nlohmann::json y = output();
   EXPECT_EQ(y["compared"], kRows * kColumns);
   EXPECT_GT(y["max_error_over_bound"], 0);
@@ -303,7 +303,7 @@ TEST_F(ValidatedFile, HasItsErrorAndTheBoundOfTheReference) {
   EXPECT_EQ(y["part"], nullptr);
   EXPECT_EQ(y["file"]["wrong"], 0);
   EXPECT_GT(y["file"]["max_error"], 0);
-  EXPECT_LT(y["file"]["max_error_over_allowed"], 1);
+  EXPECT_LT(y["file"]["max_error_over_tolerance"], 1);
   EXPECT_EQ(y["tiles"], nullptr);
 }
 
@@ -313,7 +313,7 @@ TEST_F(ValidatedFile, ThatIsWrongHasItsPlaceAndAMap) {
   const nlohmann::json y = output();
   EXPECT_EQ(y["wrong"], 1);
   EXPECT_EQ(y["file"]["wrong"], 1);
-  EXPECT_GT(y["file"]["max_error_over_allowed"], 10);
+  EXPECT_GT(y["file"]["max_error_over_tolerance"], 10);
   EXPECT_EQ(y["file"]["worst"], (std::vector<std::int64_t>{1234 / kColumns, 1234 % kColumns}));
   EXPECT_LT(y["max_error_over_bound"], 1) << "the reference is with the device";
   EXPECT_EQ(y["tiles"]["rows"], 32);
@@ -374,7 +374,7 @@ TEST_F(Validation, OutputsOfTheHostHaveNoBound) {
   EXPECT_EQ(validated(), 0) << printed_;
   const auto json = nlohmann::json::parse(test::must(read_text(command_.json)));
   EXPECT_EQ(json[0]["max_error_over_bound"], nullptr);
-  EXPECT_EQ(json[0]["max_error_over_allowed_by_file"], 0);
+  EXPECT_EQ(json[0]["max_error_over_tolerance"], 0);
   EXPECT_EQ(json[0]["outputs"][0]["max_error_over_bound"], nullptr);
   EXPECT_EQ(json[0]["outputs"][0]["p99"], nullptr);
   EXPECT_EQ(json[0]["outputs"][0]["file"]["max_error"], 0);
