@@ -37,7 +37,7 @@ double last_bit(DType dtype) {
 
 /// What the reference's bounds are worth.
 enum class Bound {
-  tight,  ///< no wider than the tolerance of a file
+  tight,  ///< no wider than what one kernel per op is always granted
   loose,
   none,   ///< wider than the largest element, or infinite
 };
@@ -48,6 +48,7 @@ class Bounds {
     for (const double value : column.value) {
       if (std::isfinite(value)) largest_ = std::max(largest_, std::abs(value));
     }
+    last_bit_ = last_bit(dtype) * largest_;
   }
   [[nodiscard]] double tolerance(std::size_t row) const {
     const double want = std::abs(column_.value[row]);
@@ -55,15 +56,16 @@ class Bounds {
   }
   [[nodiscard]] Bound of(std::size_t row) const {
     const double bound = column_.bound[row];
-    if (bound <= tolerance(row)) return Bound::tight;
+    if (bound <= kTimes * last_bit_) return Bound::tight;
     return bound <= largest_ ? Bound::loose : Bound::none;
   }
-  [[nodiscard]] double largest() const { return largest_; }
+  /// Of the largest element.
+  [[nodiscard]] double last_bit_of_largest() const { return last_bit_; }
 
  private:
   const Column& column_;
   Tolerance tolerance_;
-  double largest_ = 0;
+  double largest_ = 0, last_bit_ = 0;
 };
 
 /// The largest errors of one kernel per op: in bounds where these say something, else in numbers.
@@ -75,7 +77,7 @@ struct Unfused {
 
 Unfused errors_of_unfused(DType dtype, const Expected& expected, const Bounds& bounds) {
   Unfused found;
-  found.last_bit = last_bit(dtype) * bounds.largest();
+  found.last_bit = bounds.last_bit_of_largest();
   for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
     const Bound kind = bounds.of(row);
     const double want = expected.column.value[row];

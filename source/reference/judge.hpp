@@ -2,8 +2,8 @@
 //
 // Through a deep model the reference's bounds grow until they say little or nothing. Elements are therefore held to the smallest of
 //   - the reference's bound;
-//   - four times what the same graph is off by with one kernel per op, where the bound is wider than the tolerance of a file: in
-//     bounds, where they say something, and in numbers, where they exceed the largest element of the output;
+//   - four times what the same graph is off by with one kernel per op, but not less than four times the last bit of the output's
+//     largest element: in bounds, where they say something, and in numbers, where they exceed that element;
 //   - the tolerance of a file, where there is no bound at all.
 // Whole numbers are right or wrong, unless a rounding decides: of those, no more may differ from the reference than one in a hundred of
 // all elements, and four times as many as do with one kernel per op.
@@ -41,7 +41,7 @@ struct Judgement {
   std::int64_t elements = 0;
   std::int64_t undecided = 0;  ///< elements without any bound: of whole numbers, a rounding decides
   std::int64_t unbounded = 0;  ///< of floats, those whose bound says nothing
-  std::int64_t loose = 0;      ///< of floats, those whose bound is wider than the tolerance of a file
+  std::int64_t loose = 0;      ///< of floats, those whose bound is wider than four last bits of the largest element
   bool beside_unfused = false;  ///< whether one kernel per op had a say
   Deviation by_reference;
   std::optional<Deviation> by_file;

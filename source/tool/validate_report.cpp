@@ -226,8 +226,8 @@ std::string to_text(const CaseResult& result) {
 std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOptions& options) {
   std::string html = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>vkfuse validate</title><style>{}</style></head><body>\n<h1>vkfuse validate</h1>\n", kStyle);
   html += fmt::format("<p>vkfuse {}, fusion {}, {} numerics, random inputs of seed {}. Each element is compared with a reference in double precision, which carries a bound on the "
-                      "rounding errors of a right device: an error / bound over 1 is wrong. Where that bound is wider than the tolerance of a file, four times the largest error of one kernel "
-                      "per op is the bound, too. Elements have no bound where it has grown beyond the output itself, or a rounding error decides between results that differ.</p>\n",
+                      "rounding errors of a right device: an error / bound over 1 is wrong. Where that bound is wider than some last bits, four times the largest error of one kernel per op is "
+                      "the bound, too. Elements have no bound where it has grown beyond the output itself, or a rounding error decides between results that differ.</p>\n",
                       vkf_version(), options.fusion ? "on" : "off", options.numerics == Numerics::strict ? "strict" : options.numerics == Numerics::half_sums ? "half-sums" : "standard", options.seed);
   html += summary(devices);
   for (const DeviceReport& one : devices) html += section(one);

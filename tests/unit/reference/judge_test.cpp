@@ -26,18 +26,18 @@ Judgement judged(std::span<const std::byte> got, const Column& column, std::opti
 }
 
 TEST(Judge, HoldsElementsToTheBoundWhereItSaysMuch) {
-  const Column column = ones(100, 0x1p-20);
+  const Column column = ones(100, 0x1p-21);
   const auto unfused = floats(100, 50, 1);
   EXPECT_FALSE(asks_for_unfused(DType::f32, floats(column.value.size(), 0, 1), {column, {}, {}, false}));
-  const Judgement right = judged(floats(100, 7, 1 + 0x1p-21), column, unfused);
+  const Judgement right = judged(floats(100, 7, 1 + 0x1p-22), column, unfused);
   EXPECT_TRUE(right.right());
   EXPECT_EQ(right.by_reference.max_ratio, 0.5);
   EXPECT_EQ(right.by_reference.worst, 7);
   EXPECT_FALSE(right.beside_unfused);
-  const Judgement wrong = judged(floats(100, 7, 1 + 0x1p-18), column, unfused);
+  const Judgement wrong = judged(floats(100, 7, 1 + 0x1p-19), column, unfused);
   EXPECT_EQ(wrong.by_reference.wrong, 1);
   EXPECT_EQ(wrong.by_reference.max_ratio, 4);
-  EXPECT_EQ(wrong.by_reference.max_error, 0x1p-18);
+  EXPECT_EQ(wrong.by_reference.max_error, 0x1p-19);
   EXPECT_TRUE(wrong.wrong[7]);
 }
 
