@@ -9,7 +9,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
-#include "support/judge.hpp"
+#include "support/judge_model.hpp"
 #include "support/random.hpp"
 #include "unit/onnx/net.hpp"
 #include "unit/store/fixture.hpp"

@@ -8,7 +8,7 @@
 #include "api/tensor_node.hpp"
 #include "onnx/program_watcher.hpp"
 #include "reference/reference.hpp"
-#include "support/judge.hpp"
+#include "support/judge_model.hpp"
 #include "unit/onnx/net.hpp"
 #include "unit/onnx/one_node.hpp"
 

@@ -4,7 +4,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "reference/tolerance.hpp"
-#include "support/judge.hpp"
+#include "support/judge_model.hpp"
 #include "support/random.hpp"
 #include "unit/onnx/net.hpp"
 

@@ -1,0 +1,15 @@
+// Whole models by the rule of reference/judge.hpp, as in vkfuse validate.
+#pragma once
+
+#include "support/judge.hpp"
+
+namespace vkfuse::test {
+
+/// Fused beside the reference and one kernel per op, which is compiled and run for it. Adds a test failure, with a map of what is
+/// wrong. Returns the largest error over what is allowed.
+double judge_model(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what);
+
+/// The same of outputs that have been computed; `unfused` may be empty.
+double judge_outputs(const ir::Graph& graph, const Data& data, const NamedBytes& outputs, const NamedBytes& unfused, const std::string& what);
+
+}  // namespace vkfuse::test
