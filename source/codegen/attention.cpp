@@ -34,6 +34,16 @@ class Attention : public AttentionBase {
     if (!tile_.lean) return open_loop(counter, count);
     main_.open("[[dont_unroll]] for (uint {} = 0u; {} < {}u; ++{}) {{", counter, counter, count, counter);
   }
+  /// At the end of a lean loop over rows, of which each has so many fours: every turn finds its own in the same registers.
+  void turn_rows(const std::string& rows, int fours) {
+    for (int g = 0; g < fours; ++g) {
+      main_.open("{{");
+      main_.line("vec4 turned = {}[{}];", rows, g);
+      for (int i = 0; i < 3; ++i) main_.line("{0}[{1}] = {0}[{2}];", rows, i * fours + g, (i + 1) * fours + g);
+      main_.line("{}[{}] = turned;", rows, 3 * fours + g);
+      main_.close();
+    }
+  }
 
   int fours_ = 1;  ///< of n, per lane and row
   std::string weights_, others_, scores_, shared_rows_;
@@ -153,12 +163,7 @@ Result<void> Attention::finish_scores() {
   main_.line("top = {};", apply("max", {"top", "score"}));
   main_.close();
   main_.line("{}[lane_k * {}u + lane_m * 4u + i] = top;", shared_rows_, tile_.tile_m());
-  if (tile_.lean) {
-    // Every turn has its row in the same registers.
-    main_.line("vec4 turned = {}[0];", scores_);
-    for (int i = 0; i < 3; ++i) main_.line("{0}[{1}] = {0}[{2}];", scores_, i, i + 1);
-    main_.line("{}[3] = turned;", scores_);
-  }
+  if (tile_.lean) turn_rows(scores_, 1);
   main_.close();
   return {};
 }
@@ -229,7 +234,7 @@ Result<void> Attention::store_results() {
   use_items_of(results_);
   const int per_four = 4 / tile_.elements;
   const std::int64_t items_n = count(tile_.n) / tile_.elements;
-  open_loop("i", 4);
+  open_lean_loop("i", 4);
   main_.line("uint m = tile_m * {}u + lane_m * 4u + i;", tile_.tile_m());
   main_.line("float whole = {}[lane_m * 4u + i];", shared_rows_);
   main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + lane_m * 4u + i];", tile_.lanes_k, shared_rows_, tile_.tile_m());
@@ -242,12 +247,14 @@ Result<void> Attention::store_results() {
   if (items_n != std::int64_t{fours_} * per_four * tile_.lanes_k) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
-    const std::string at = fmt::format("{}[i * {}u + {}]", sums_, fours_, per_four == 1 ? "g" : fmt::format("g / {}u", per_four));
+    const std::string row = tile_.lean ? "" : fmt::format("i * {}u + ", fours_);
+    const std::string at = fmt::format("{}[{}{}]", sums_, row, per_four == 1 ? "g" : fmt::format("g / {}u", per_four));
     const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
     return std::vector<std::string>{most_, "whole", at + (per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within)};
   }));
   if (!inside.empty()) main_.close();
   main_.close();
+  if (tile_.lean) turn_rows(sums_, fours_);
   main_.close();
   return {};
 }

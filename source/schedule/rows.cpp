@@ -138,6 +138,18 @@ Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedu
   return resident;
 }
 
+/// Words that a trip takes of the budget of a lane: beside what is kept, where registers are few, what only one pass loads, and where that is.
+int words_of_trip(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+  int words = resident_words(graph, loops, schedule).words;
+  if (!has_few_registers(target) || words == 0) return words;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load || !loops.per_element(value) || passes_using(loops, i) > 1) continue;
+    words += schedule.loads[i].kind == AccessKind::vector ? registers_of_item(schedule.loads[i], size_of(graph.node(value.node).type.dtype), schedule.elements_per_item) : 1;
+  }
+  return words + 1;
+}
+
 /// Live 32-bit values of a lane.
 int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   return 24 + all_fold_words(graph, loops) * (schedule.vector_rows ? schedule.elements_per_item : 1) +
@@ -147,7 +159,8 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
 /// The same, where the device's budget is known: of rows side by side, Mali's and Adreno's compilers want an item's results beside what was loaded.
 int wanted_registers(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   const bool known = target.caps.lane_registers != kUnknownLaneRegisters;
-  return estimated_registers(graph, loops, schedule) + (known && schedule.vector_rows ? schedule.elements_per_item : 0);
+  const auto beside = schedule.persistent ? schedule.trips * (words_of_trip(graph, loops, target, schedule) - resident_words(graph, loops, schedule).words) : 0;
+  return estimated_registers(graph, loops, schedule) + static_cast<int>(beside) + (known && schedule.vector_rows ? schedule.elements_per_item : 0);
 }
 
 /// Of what is kept between passes, words that a lane has room for.
@@ -165,7 +178,8 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   schedule.subgroup = shuffles ? static_cast<int>(target.caps.subgroup_size) : 0;
   const int subgroup = static_cast<int>(std::max(1u, target.caps.subgroup_size));
   const std::int64_t items = schedule.column_items;
-  const Resident resident = resident_words(graph, loops, schedule);
+  Resident resident = resident_words(graph, loops, schedule);
+  resident.words = words_of_trip(graph, loops, target, schedule);
   const int most_resident = most_resident_words(graph, loops, target, schedule);
   const std::int64_t registers = target.caps.workgroup_registers;
   const bool scans = has_scans(loops);

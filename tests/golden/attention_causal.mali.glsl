@@ -172,11 +172,13 @@ void main() {
         top = f32_max_bits(top, score);
       }
       rows[lane_k * 32u + lane_m * 4u + i] = top;
-      vec4 turned = scores[0];
-      scores[0] = scores[1];
-      scores[1] = scores[2];
-      scores[2] = scores[3];
-      scores[3] = turned;
+      {
+        vec4 turned = scores[0];
+        scores[0] = scores[1];
+        scores[1] = scores[2];
+        scores[2] = scores[3];
+        scores[3] = turned;
+      }
     }
     barrier();
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
@@ -229,7 +231,7 @@ void main() {
   }
   for (uint i = 0u; i < 4u; ++i) rows[lane_k * 32u + lane_m * 4u + i] = total[i * 64u + lane];
   barrier();
-  [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+  [[dont_unroll]] for (uint i = 0u; i < 4u; ++i) {
     uint m = tile_m * 32u + lane_m * 4u + i;
     float whole = rows[lane_m * 4u + i];
     for (uint g = 1u; g < 8u; ++g) whole += rows[g * 32u + lane_m * 4u + i];
@@ -239,12 +241,19 @@ void main() {
       uint item = g * 8u + lane_k;
       if (m < 2800u) {
         vec4 out_y_0;
-        result_element(most[i * 64u + lane], whole, sums[i * 1u + g].x, out_y_0[0]);
-        result_element(most[i * 64u + lane], whole, sums[i * 1u + g].y, out_y_0[1]);
-        result_element(most[i * 64u + lane], whole, sums[i * 1u + g].z, out_y_0[2]);
-        result_element(most[i * 64u + lane], whole, sums[i * 1u + g].w, out_y_0[3]);
+        result_element(most[i * 64u + lane], whole, sums[g].x, out_y_0[0]);
+        result_element(most[i * 64u + lane], whole, sums[g].y, out_y_0[1]);
+        result_element(most[i * 64u + lane], whole, sums[g].z, out_y_0[2]);
+        result_element(most[i * 64u + lane], whole, sums[g].w, out_y_0[3]);
         out_y.w[batch * 22400u + m * 8u + item] = uvec2(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw));
       }
+    }
+    {
+      vec4 turned = sums[0];
+      sums[0] = sums[1];
+      sums[1] = sums[2];
+      sums[2] = sums[3];
+      sums[3] = turned;
     }
   }
 }
