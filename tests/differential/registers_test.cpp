@@ -44,7 +44,7 @@ Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedu
 
 void expect_fits(const Chosen& chosen) {
   EXPECT_LE(chosen.lean.registers, kLaneRegisters - 4);
-  if (device().description().limits.at("lane_registers") == kLaneRegisters) return;  // VKFUSE_TEST_LIMITS=registers: both are one
+  if (target(false).caps.lane_registers == kLaneRegisters) return;  // VKFUSE_TEST_LIMITS=registers: both are one
   EXPECT_GT(chosen.otherwise, kLaneRegisters - 4) << "the case shows nothing";
 }
 
