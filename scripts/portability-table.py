@@ -19,11 +19,9 @@ NARROW_LOADS = {"ADRENO630"}
 REGISTERS = ["VGPRs", "Number of GPRs", "Registers used"]
 SPILLS = ["Spilled SGPRs", "Spilled VGPRs", "SLM Size", "STP Count"]
 # Kernels that spill on a chip, and are known to: no mark of quality, but no surprise either. Of others the script fails.
-MAY_SPILL = {
-    "ADRENO660": re.compile("softmax_first"),
-    "MALI-G52": re.compile("attention|matmul|softmax_first"),
-    "MALI-G610": re.compile("attention|matmul|softmax_first"),
-}
+MAY_SPILL = {}
+# Of which golden device a chip is: where a graph has a kernel for it, the chip gets that one of them alone, and others do not get it.
+DEVICES = {"MALI": "mali", "ADRENO": "adreno"}
 
 
 def write_kernels(folder):
@@ -36,7 +34,7 @@ def write_kernels(folder):
             wide = lambda accesses: sum(one["kind"] == "vector" and one["vector_bytes"] == 16 for one in accesses)
             single = segment["dispatches"] == 1  # of several, which has which access is the template's business
             name = path.stem if len(texts) == 1 else f"{path.stem}.{number}"
-            known[name] = {"workgroup": segment["workgroup"], "subgroup": 32 if "subgroup" in text else 0, "matrices": "cooperative_matrix" in text,
+            known[name] = {"graph": path.stem.split(".")[0], "device": path.stem.split(".")[1], "workgroup": segment["workgroup"], "subgroup": 32 if "subgroup" in text else 0, "matrices": "cooperative_matrix" in text,
                            "loads": wide(segment["reads"]) if single else 0, "stores": wide(segment["writes"]) if single else 0}
             (folder / f"{name}.comp").write_text(text)
     (folder / "kernels.json").write_text(json.dumps(known, indent=1))
@@ -44,7 +42,12 @@ def write_kernels(folder):
 
 def kernels_for(folder, chip):
     """Those that the library would give to such a chip, as far as a golden device is like it."""
-    for name, one in json.loads((folder / "kernels.json").read_text()).items():
+    known = json.loads((folder / "kernels.json").read_text())
+    own = next((device for family, device in DEVICES.items() if chip.startswith(family)), None)
+    planned = {one["graph"] for one in known.values() if one["device"] == own}
+    for name, one in known.items():
+        if one["device"] != own and (one["device"] in DEVICES.values() or one["graph"] in planned):
+            continue
         if not (folder / f"{name}.spv").exists():
             continue  # this shaderc does not know what it needs
         if (one["matrices"] and chip not in WITH_MATRICES) or (one["subgroup"] and chip not in WITH_SUBGROUPS_OF_32):

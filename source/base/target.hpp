@@ -38,6 +38,9 @@ struct MatrixShape {
   DType result = DType::f32;
 };
 
+/// More than any kernel of ours is estimated to want.
+inline constexpr std::uint32_t kUnknownLaneRegisters = 1024;
+
 /// Limits and features. The defaults are the minimum every Vulkan 1.1 device offers.
 struct Caps {
   std::uint32_t max_invocations = 128;        ///< per workgroup
@@ -53,6 +56,9 @@ struct Caps {
   std::uint32_t subgroup_size_min = 1;  ///< with subgroup_size_control: what a pipeline may
   std::uint32_t subgroup_size_max = 1;  ///< require; else both are subgroup_size
   float timestamp_period_ns = 0.0F;  ///< 0 when the queue has no timestamps
+  // Vulkan tells neither; see registers_of (base/registers.hpp). The defaults leave every schedule as it is.
+  std::uint32_t lane_registers = kUnknownLaneRegisters;  ///< of 32 bits: what a lane has beyond them lies in memory
+  std::uint32_t workgroup_registers = 1u << 16;          ///< of all lanes of a workgroup: 64 per lane of 1024, on NVIDIA and GCN
 
   // T1
   bool subgroup_shuffle = false;

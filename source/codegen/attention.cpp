@@ -29,6 +29,21 @@ class Attention : public AttentionBase {
   void open_loop(const char* counter, int count) {
     main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", target_.type == DeviceType::cpu ? "" : "[[unroll]] ", counter, counter, count, counter);
   }
+  /// The same, but for lanes of few registers: unrolled, all turns would be computed side by side.
+  void open_lean_loop(const char* counter, int count) {
+    if (!tile_.lean) return open_loop(counter, count);
+    main_.open("[[dont_unroll]] for (uint {} = 0u; {} < {}u; ++{}) {{", counter, counter, count, counter);
+  }
+  /// At the end of a lean loop over rows, of which each has so many fours: every turn finds its own in the same registers.
+  void turn_rows(const std::string& rows, int fours) {
+    for (int g = 0; g < fours; ++g) {
+      main_.open("{{");
+      main_.line("vec4 turned = {}[{}];", rows, g);
+      for (int i = 0; i < 3; ++i) main_.line("{0}[{1}] = {0}[{2}];", rows, i * fours + g, (i + 1) * fours + g);
+      main_.line("{}[{}] = turned;", rows, 3 * fours + g);
+      main_.close();
+    }
+  }
 
   int fours_ = 1;  ///< of n, per lane and row
   std::string weights_, others_, scores_, shared_rows_;
@@ -61,13 +76,22 @@ void Attention::declare() {
   shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one factor, then of the other" : "");
   shared_.line("shared vec4 {}[{}];", weights_, tile_.tile_k() * (tile_.lanes_m + 1));
   shared_.line("shared float {}[{}];  // of each row, what each lane found", shared_rows_, tile_.lanes_k * tile_.tile_m());
-  main_.line("float {}[4];", most_);
-  main_.line("float {}[4];", total_);
+  if (tile_.lean) {
+    for (std::string* known : {&most_, &total_}) {
+      shared_.line("shared float {}[{}];  // of four rows, of each lane", *known, 4 * schedule_.workgroup);
+      *known += fmt::format("[i * {}u + lane]", schedule_.workgroup);
+    }
+  } else {
+    for (std::string* known : {&most_, &total_}) {
+      main_.line("float {}[4];", *known);
+      *known += "[i]";
+    }
+  }
   main_.line("vec4 {}[4];", scores_);
   main_.line("vec4 {}[{}];", sums_, 4 * fours_);
   open_loop("i", 4);
-  main_.line("{}[i] = uintBitsToFloat(0xff800000u);", most_);
-  main_.line("{}[i] = 0.0;", total_);
+  main_.line("{} = uintBitsToFloat(0xff800000u);", most_);
+  main_.line("{} = 0.0;", total_);
   main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] = vec4(0.0);", fours_, sums_);
   main_.close();
 }
@@ -116,11 +140,12 @@ Result<void> Attention::finish_scores() {
   use_items_of(score_);
   const Extent rows = extent(tile_.m);
   const Extent positions = extent(tile_.k);
-  open_loop("i", 4);
+  open_lean_loop("i", 4);
+  const std::string row = fmt::format("{}[{}]", scores_, tile_.lean ? "0" : "i");
   main_.line("float top = uintBitsToFloat(0xff800000u);");
   const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
   main_.line("uint m = {};", limited(m, rows, tile_.tile_m()));
-  open_loop("g", 4);
+  open_lean_loop("g", 4);
   const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
   const bool whole = divides(tile_.tile_k(), positions);
   main_.line("uint item = {};", limited(k, positions, tile_.tile_k()));
@@ -130,14 +155,15 @@ Result<void> Attention::finish_scores() {
   const std::map<ValueId, std::string> groups = unpack_group(score_, 0, "");
   main_.line("float score;");
   std::vector<std::string> passed = arguments(scope, score_, 0, groups);
-  if (tile_.contract) passed.push_back(fmt::format("{}[i][g]", scores_));
+  if (tile_.contract) passed.push_back(row + "[g]");
   passed.emplace_back("score");
   main_.line("score_element({});", fmt::join(passed, ", "));
   if (!whole) main_.line("if ({} >= {}) score = uintBitsToFloat(0xff800000u);", k, numbers_.size(positions.count));
-  main_.line("{}[i][g] = score;", scores_);
+  main_.line("{}[g] = score;", row);
   main_.line("top = {};", apply("max", {"top", "score"}));
   main_.close();
   main_.line("{}[lane_k * {}u + lane_m * 4u + i] = top;", shared_rows_, tile_.tile_m());
+  if (tile_.lean) turn_rows(scores_, 1);
   main_.close();
   return {};
 }
@@ -145,13 +171,13 @@ Result<void> Attention::finish_scores() {
 /// A row without a score above -infinity so far has nothing to rescale.
 void Attention::rescale() {
   open_loop("i", 4);
-  main_.line("float top = {}[i];", most_);
-  main_.line("for (uint g = 0u; g < {}u; ++g) top = {};", tile_.lanes_k, apply("max", {"top", fmt::format("{}[g * {}u + lane_m * 4u + i]", shared_rows_, tile_.tile_m())}));
+  main_.line("float top = {};", most_);
+  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", tile_.lean ? "[[dont_unroll]] " : "", tile_.lanes_k, apply("max", {"top", fmt::format("{}[g * {}u + lane_m * 4u + i]", shared_rows_, tile_.tile_m())}));
   main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
-  main_.line("precise float fallen = {}[i] - base;", most_);
+  main_.line("precise float fallen = {} - base;", most_);
   main_.line("float scale = {};", apply("exp", {"fallen"}));
-  main_.line("{}[i] = top;", most_);
-  main_.line("{0}[i] *= scale;", total_);
+  main_.line("{} = top;", most_);
+  main_.line("{} *= scale;", total_);
   main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] *= scale;", fours_, sums_);
   main_.line("{0}[i] -= base;", scores_);
   main_.close();
@@ -160,7 +186,7 @@ void Attention::rescale() {
 Result<void> Attention::weigh() {
   use_items_of(weight_);
   const bool changes = changes_weight();
-  open_loop("g", 4);
+  open_lean_loop("g", 4);
   main_.line("vec4 weight;");
   if (changes) {
     const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
@@ -168,7 +194,7 @@ Result<void> Attention::weigh() {
   }
   open_loop("i", 4);
   main_.line("float power = {};", apply("exp", {fmt::format("{}[i][g]", scores_)}));
-  main_.line("{}[i] += power;", total_);
+  main_.line("{} += power;", total_);
   if (changes) {
     const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
     main_.line("uint m = {};", limited(m, extent(tile_.m), tile_.tile_m()));
@@ -200,7 +226,7 @@ void Attention::add_up() {
 }
 
 void Attention::finish_total() {
-  main_.line("for (uint i = 0u; i < 4u; ++i) {}[lane_k * {}u + lane_m * 4u + i] = {}[i];", shared_rows_, tile_.tile_m(), total_);
+  main_.line("for (uint i = 0u; i < 4u; ++i) {}[lane_k * {}u + lane_m * 4u + i] = {};", shared_rows_, tile_.tile_m(), total_);
   main_.line("barrier();");
 }
 
@@ -208,12 +234,12 @@ Result<void> Attention::store_results() {
   use_items_of(results_);
   const int per_four = 4 / tile_.elements;
   const std::int64_t items_n = count(tile_.n) / tile_.elements;
-  open_loop("i", 4);
+  open_lean_loop("i", 4);
   main_.line("uint m = tile_m * {}u + lane_m * 4u + i;", tile_.tile_m());
   main_.line("float whole = {}[lane_m * 4u + i];", shared_rows_);
   main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + lane_m * 4u + i];", tile_.lanes_k, shared_rows_, tile_.tile_m());
   main_.line("// An infinite or undefined maximum leaves no number.");
-  main_.line("if (f32_magnitude_bits({}[i]) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
+  main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
   open_loop("g", fours_ * per_four);
   main_.line("uint item = {};", per_four == 1 ? fmt::format("g * {}u + lane_k", tile_.lanes_k) : fmt::format("(g / {0}u * {1}u + lane_k) * {0}u + g % {0}u", per_four, tile_.lanes_k));
   std::string inside;
@@ -221,12 +247,14 @@ Result<void> Attention::store_results() {
   if (items_n != std::int64_t{fours_} * per_four * tile_.lanes_k) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
-    const std::string at = fmt::format("{}[i * {}u + {}]", sums_, fours_, per_four == 1 ? "g" : fmt::format("g / {}u", per_four));
+    const std::string row = tile_.lean ? "" : fmt::format("i * {}u + ", fours_);
+    const std::string at = fmt::format("{}[{}{}]", sums_, row, per_four == 1 ? "g" : fmt::format("g / {}u", per_four));
     const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
-    return std::vector<std::string>{fmt::format("{}[i]", most_), "whole", at + (per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within)};
+    return std::vector<std::string>{most_, "whole", at + (per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within)};
   }));
   if (!inside.empty()) main_.close();
   main_.close();
+  if (tile_.lean) turn_rows(sums_, fours_);
   main_.close();
   return {};
 }

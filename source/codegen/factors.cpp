@@ -252,12 +252,14 @@ std::map<ValueId, std::string> Factors::unpack_group(const Part& part, int group
 /// Units whose loads a lane may have in flight; all, unless the driver's compiler is left the choice on a GPU.
 int Factors::units_together(const Factor& factor) const {
   const auto all = static_cast<int>(factor.trips);
+  if (!factor.unrolled && schedule::has_few_registers(target_)) return 1;
   return factor.unrolled || target_.type == DeviceType::cpu ? all : schedule::loads_together(all);
 }
 
 void Factors::close_units(const Factor& factor) {
   main_.close();
-  if (factor.trips > 1 && units_together(factor) < factor.trips) main_.close();
+  const int together = units_together(factor);
+  if (together > 1 && together < factor.trips) main_.close();
 }
 
 /// Whether a lane's units are all at the same place of their rows, which is found once then.
@@ -270,7 +272,10 @@ bool Factors::keeps_place(const Factor& factor) const {
 bool Factors::open_units(const Factor& factor) {
   if (factor.trips > 1) {
     const int together = units_together(factor);
-    if (together < factor.trips) {
+    if (together == 1) {
+      main_.line("// One load at a time: lanes have few registers.");
+      main_.open("[[dont_unroll]] for (uint u = 0u; u < {}u; ++u) {{", factor.trips);
+    } else if (together < factor.trips) {
       main_.line("// A few loads at a time: all of them would crowd out what has been added up.");
       main_.open("[[dont_unroll]] for (uint start = 0u; start < {}u; start += {}u) {{", factor.trips, together);
       main_.open("[[unroll]] for (uint u = start; u < start + {}u; ++u) {{", together);

@@ -18,7 +18,8 @@ void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots
     const auto words = schedule::ceil_div(factor.part.elements, 4) * factor.steps();
     factor.units /= factor.steps();
     factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
-    factor.ahead = factor.ahead && schedule::is_on_its_way(static_cast<int>(words), factor.trips);
+    // Turning them wants as many registers again.
+    factor.ahead = factor.ahead && !schedule::has_few_registers(target_) && schedule::is_on_its_way(static_cast<int>(words), factor.trips);
     unroll_where_it_pays(factor);
   }
   // Only casts that lose nothing stand between the factor and the value that is narrow.

@@ -66,6 +66,8 @@ std::string digest_of(const Target& target) {
   all += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {}", caps.max_invocations, caps.max_workgroup_x, caps.max_groups_per_axis, caps.shared_memory_bytes,
                      caps.storage_buffers, caps.push_constant_bytes, caps.storage_buffer_range, caps.max_allocation, caps.offset_alignment, caps.subgroup_size,
                      caps.subgroup_size_min, caps.subgroup_size_max);
+  const Caps unknown;
+  if (caps.lane_registers != unknown.lane_registers || caps.workgroup_registers != unknown.workgroup_registers) all += fmt::format(" registers {} {}", caps.lane_registers, caps.workgroup_registers);
   for (const bool feature : {caps.subgroup_shuffle, caps.subgroup_size_control, caps.full_subgroups, caps.subgroup_16bit, caps.storage_16bit,
                              caps.storage_8bit, caps.float16, caps.round_to_even_f16, caps.keep_nan_f32, caps.keep_nan_f64, caps.exp_of_nan, caps.keep_denorms_f16,
                              caps.dot_product_i8, caps.dot_product_i8_accelerated, caps.matrix_bf16, caps.matrix2_reductions, caps.matrix2_conversions,

@@ -22,6 +22,8 @@ constexpr Limit kLimits[] = {
     {"storage_range", &Caps::storage_buffer_range},
     {"max_allocation", &Caps::max_allocation},
     {"subgroup_size", &Caps::subgroup_size},
+    {"lane_registers", &Caps::lane_registers},
+    {"workgroup_registers", &Caps::workgroup_registers},
 };
 
 constexpr std::string_view kMemoryLimit = "memory_bytes";

@@ -24,6 +24,8 @@ struct Lanes {
   int m, k;
 };
 constexpr Lanes kLanes[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
+/// Where a lane of those wants more registers than it has: more lanes share the columns of a row.
+constexpr Lanes kLeanLanes[] = {{8, 16}, {4, 16}, {2, 16}, {2, 32}};
 
 bool is_op(const ir::Graph& graph, const Value& value, std::string_view name) {
   return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name;
@@ -185,7 +187,8 @@ std::int64_t shared_bytes(const Loops& loops, const AttentionTile& tile) {
   const std::int64_t first = d * (tile.lanes_m + 1);
   const std::int64_t others = std::max(d * (tile.lanes_k + 1), tile.tile_k() * (n / 4 + 1));
   const std::int64_t weights = std::int64_t{tile.tile_k()} * (tile.lanes_m + 1);
-  return 16 * (first + others + weights) + 4 * tile.lanes_k * tile.tile_m();
+  const std::int64_t known = tile.lean ? 8 : 0;  // of a lane
+  return 16 * (first + others + weights) + 4 * tile.lanes_k * tile.tile_m() + 4 * known * tile.lanes_m * tile.lanes_k;
 }
 
 void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
@@ -265,9 +268,10 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double lanes = workgroups * schedule.workgroup;
   const double share = cpu ? 1 : std::min({1.0, workgroups / kProcessors, lanes / (kProcessors * kLanesWanted)});
   const int per_lane = tile.unit ? schedule.workgroup / tile.subgroups : 1;
-  schedule.registers = tile.unit ? 64 + (tile.tile_k() * (tile.scores_ahead ? 2 : 1) + static_cast<int>(n + d / 2)) * static_cast<int>(tile.unit->m) / per_lane : 48 + static_cast<int>(n) / tile.lanes_k * 4;
+  schedule.registers = tile.unit ? 64 + (tile.tile_k() * (tile.scores_ahead ? 2 : 1) + static_cast<int>(n + d / 2)) * static_cast<int>(tile.unit->m) / per_lane : (tile.lean ? 44 : 48) + static_cast<int>(n) / tile.lanes_k * 4;
   const double crowding = cpu || tile.unit ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
-  schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding / share, static_cast<std::int64_t>(accesses / share));
+  const double spilling = tile.unit ? 1 : cost_of_spilling(target, schedule.registers);
+  schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding * spilling / share, static_cast<std::int64_t>(accesses / share));
 }
 
 /// The launch and the cost of a tile; nothing where the device's limits forbid it.
@@ -424,12 +428,18 @@ std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loop
     if (best && tuning.matrix_units.value_or(false)) return best;
     tile.unit.reset();
   }
+  tile.lean = has_few_registers(target);
   if (tuning.attention && tuning.attention->subgroups == 0) {
     if (auto wanted = with_lanes(graph, loops, target, tuning, tile, {tuning.attention->lanes_m, tuning.attention->lanes_k})) return wanted;
   }
-  for (const Lanes& lanes : kLanes) {
+  const auto over = [&](const Schedule& schedule) { return schedule.attention.unit ? 0 : registers_over(target, schedule.registers); };
+  const auto consider = [&](const Lanes& lanes) {
     auto one = with_lanes(graph, loops, target, tuning, tile, lanes);
-    if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+    if (one && (!best || std::pair(over(*one), one->modelled_us) < std::pair(over(*best), best->modelled_us))) best = std::move(one);
+  };
+  for (const Lanes& lanes : kLanes) consider(lanes);
+  for (const Lanes& lanes : kLeanLanes) {
+    if (best && over(*best) > 0) consider(lanes);
   }
   return best;
 }

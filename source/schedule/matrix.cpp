@@ -22,6 +22,8 @@ namespace {
 /// From large to small: workgroup m, n, k, lane m, n.
 constexpr TileShape kGpuShapes[] = {{64, 128, 16, 8, 4}, {128, 64, 16, 8, 4}, {32, 128, 16, 8, 4}, {32, 64, 16, 8, 4}, {64, 64, 16, 4, 4}, {32, 64, 32, 4, 4},
                                     {64, 32, 32, 4, 4},  {32, 32, 32, 4, 4},  {16, 128, 32, 4, 4}, {128, 16, 32, 4, 4}, {16, 64, 32, 4, 4}};
+/// Where all of those want more registers than a lane has.
+constexpr TileShape kLeanShapes[] = {{64, 32, 16, 4, 4}, {32, 64, 16, 4, 4}, {32, 32, 16, 4, 4}, {16, 32, 16, 4, 4}, {32, 32, 8, 4, 4}, {16, 16, 8, 4, 4}};
 constexpr TileShape kCpuShapes[] = {{64, 64, 32, 8, 8}, {32, 64, 32, 8, 8}, {32, 32, 32, 4, 4}, {16, 32, 32, 4, 4}, {32, 16, 32, 4, 4}};
 
 /// The same for matrix units of at most 16 x 16 x 16, of which subgroups own parts: what NVIDIA's compiler keeps in registers
@@ -433,7 +435,9 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
   PlannedAccesses planned;
   std::optional<Schedule> best;
   const auto consider = [&](std::optional<Schedule> one) {
-    if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
+    // What spills is worse than any model says.
+    const auto worth = [&](const Schedule& schedule) { return std::pair(registers_over(target, schedule.registers), schedule.modelled_us); };
+    if (one && (!best || worth(*one) < worth(*best))) best = std::move(one);
   };
   // Where tiles are fewer than what keeps a device busy, several workgroups share one.
   const auto consider_shape = [&](const TileShape& shape) {
@@ -494,9 +498,12 @@ std::optional<Schedule> best_matrix(const ir::Graph& graph, const Loops& loops, 
     for (const TileShape& shape : kCpuShapes) {
       if (!best || !small) consider_shape(deep(shape));
     }
-    return best;
+  } else {
+    for (const TileShape& shape : kGpuShapes) consider_shape(deep(shape));
   }
-  for (const TileShape& shape : kGpuShapes) consider_shape(deep(shape));
+  for (const TileShape& shape : kLeanShapes) {
+    if (best && registers_over(target, best->registers) > 0) consider_shape(deep(shape));
+  }
   return best;
 }
 

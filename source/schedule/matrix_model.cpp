@@ -160,6 +160,7 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   // Lanes that all compute the whole time; fewer tiles than processors leave some without work, and few
   // registers per lane leave each waiting for its operands.
   if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
+  compute *= cost_of_spilling(target, schedule.registers);
   const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups * schedule.parts));  // 0 of no elements
   double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
   if (has_projections(loops, tile)) share /= kCostOfProjections;

@@ -121,6 +121,11 @@ int loads_together(int items) {
   return together == 1 ? items : together;
 }
 
+bool has_few_registers(const Target& target) {
+  constexpr std::uint32_t kFew = 64;  // 32 of them are sums and scores of an attention
+  return target.caps.lane_registers <= kFew;
+}
+
 double cost_of(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> values) {
   double cost = 0;
   for (ValueId id : values) {

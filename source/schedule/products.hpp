@@ -63,6 +63,8 @@ class PartAccesses {
 bool is_on_its_way(int words, std::int64_t items);
 /// Items whose loads a lane has in flight at a time where it is not.
 int loads_together(int items);
+/// Whether a lane has so few registers that it has the loads of one item in flight.
+bool has_few_registers(const Target& target);
 
 /// What computing these values once costs, in fused multiply-adds.
 double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);

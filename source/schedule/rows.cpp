@@ -24,7 +24,6 @@ constexpr int kMostResidentWords = 40;   // per lane, of what is kept between pa
 constexpr std::int64_t kMostRowWords = 1 << 14;  // of a longer row no two workgroups have room at a time: it is read again, from near caches
 constexpr std::int64_t kRowsToOverlap = 2112;  // 16 for each processor of a large device
 constexpr int kWordsBesideRow = 24;      // of a lane
-constexpr int kRegisterFile = 1 << 16;   // 32-bit registers that a workgroup has: 64 per lane of 1024, on NVIDIA and GCN
 constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
 constexpr std::int64_t kWindow = 32;             // columns
 constexpr std::int64_t kRowsToFill = 132 * 2048;  // groups of rows: every lane of a large device has one
@@ -139,10 +138,37 @@ Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedu
   return resident;
 }
 
+/// Words that a trip takes of the budget of a lane: beside what is kept, where registers are few, what only one pass loads, and where that is.
+int words_of_trip(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+  int words = resident_words(graph, loops, schedule).words;
+  if (!has_few_registers(target) || words == 0) return words;
+  for (std::size_t i = 0; i < loops.values.size(); ++i) {
+    const Value& value = loops.values[i];
+    if (value.kind != Value::Kind::load || !loops.per_element(value) || passes_using(loops, i) > 1) continue;
+    words += schedule.loads[i].kind == AccessKind::vector ? registers_of_item(schedule.loads[i], size_of(graph.node(value.node).type.dtype), schedule.elements_per_item) : 1;
+  }
+  return words + 1;
+}
+
 /// Live 32-bit values of a lane.
 int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   return 24 + all_fold_words(graph, loops) * (schedule.vector_rows ? schedule.elements_per_item : 1) +
          static_cast<int>(schedule.persistent ? schedule.trips * resident_words(graph, loops, schedule).words : 8);
+}
+
+/// The same, where the device's budget is known: of rows side by side, Mali's and Adreno's compilers want an item's results beside what was loaded.
+int wanted_registers(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+  const bool known = target.caps.lane_registers != kUnknownLaneRegisters;
+  const auto beside = schedule.persistent ? schedule.trips * (words_of_trip(graph, loops, target, schedule) - resident_words(graph, loops, schedule).words) : 0;
+  return estimated_registers(graph, loops, schedule) + static_cast<int>(beside) + (known && schedule.vector_rows ? schedule.elements_per_item : 0);
+}
+
+/// Of what is kept between passes, words that a lane has room for.
+int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+  Schedule empty = schedule;
+  empty.trips = 0;
+  empty.persistent = true;
+  return std::min(kMostResidentWords, registers_of_lane(target) - wanted_registers(graph, loops, target, empty));
 }
 
 void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
@@ -152,7 +178,10 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   schedule.subgroup = shuffles ? static_cast<int>(target.caps.subgroup_size) : 0;
   const int subgroup = static_cast<int>(std::max(1u, target.caps.subgroup_size));
   const std::int64_t items = schedule.column_items;
-  const Resident resident = resident_words(graph, loops, schedule);
+  Resident resident = resident_words(graph, loops, schedule);
+  resident.words = words_of_trip(graph, loops, target, schedule);
+  const int most_resident = most_resident_words(graph, loops, target, schedule);
+  const std::int64_t registers = target.caps.workgroup_registers;
   const bool scans = has_scans(loops);
   int lanes = 1;
   if (schedule.vector_rows) {
@@ -191,14 +220,14 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     // Rows that stay in registers want two workgroups at a time, so that one loads while the other computes: fewer
     // lanes have fewer registers beside the row.
     const auto kept_words = [&](int count) { return ceil_div(items, count) * resident.words; };
-    while (resident.repeats && lanes > 64 && kept_words(lanes) * lanes <= kMostRowWords && kept_words(lanes / 2) <= kMostResidentWords && ceil_div(items, lanes / 2) <= kMostTrips &&
-           2 * lanes * (kept_words(lanes) + kWordsBesideRow) > kRegisterFile) {
+    while (resident.repeats && lanes > 64 && kept_words(lanes) * lanes <= kMostRowWords && kept_words(lanes / 2) <= most_resident && ceil_div(items, lanes / 2) <= kMostTrips &&
+           2 * lanes * (kept_words(lanes) + kWordsBesideRow) > registers) {
       lanes /= 2;
     }
     // More lanes to a row that is read again, where it then stays in their registers.
     int more = lanes;
-    while (resident.repeats && more < limit && kept_words(more) > kMostResidentWords) more *= 2;
-    if (kept_words(more) <= kMostResidentWords && kept_words(more) * more <= kMostRowWords) lanes = more;
+    while (resident.repeats && more < limit && kept_words(more) > most_resident) more *= 2;
+    if (kept_words(more) <= most_resident && kept_words(more) * more <= kMostRowWords) lanes = more;
   }
   // The promise of numerics.hpp, with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
@@ -222,12 +251,12 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
   schedule.trips = ceil_div(items, schedule.column_lanes);
   const int most = scans ? kMostScanTrips : kMostTrips;
-  const bool fits = schedule.trips <= most && schedule.trips * resident.words <= kMostResidentWords &&
+  const bool fits = schedule.trips <= most && schedule.trips * resident.words <= most_resident &&
                     (cpu || schedule.trips * resident.words * lanes <= kMostRowWords);
   schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= most;
   // Fewer rows at a time, or lanes that own several spill.
   while (!cpu && !tuning.workgroup && schedule.vector_rows && schedule.row_lanes > 1 &&
-         estimated_registers(graph, loops, schedule) * schedule.workgroup > kRegisterFile) {
+         wanted_registers(graph, loops, target, schedule) * schedule.workgroup > registers) {
     schedule.row_lanes /= 2;
     schedule.workgroup /= 2;
   }
@@ -383,7 +412,7 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
     schedule.column_lanes /= 2;
     schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
     schedule.trips = ceil_div(schedule.column_items, schedule.column_lanes);
-    schedule.persistent = schedule.persistent && schedule.trips <= kMostTrips;
+    schedule.persistent = schedule.persistent && schedule.trips <= kMostTrips && registers_over(target, wanted_registers(graph, loops, target, schedule)) == 0;
     choose_memory(graph, staged, schedule);
   }
   schedule.passes = staged.passes;

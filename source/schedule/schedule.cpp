@@ -73,6 +73,19 @@ CostModel default_costs(DeviceType type) {
 
 CostModel costs_of(const Target& target) { return target.costs.value_or(default_costs(target.type)); }
 
+int registers_of_lane(const Target& target) {
+  // Estimates are that much short at times: with Mali's 64, tiles estimated at 60 do not spill and those at 64 do.
+  constexpr int kShort = 4;
+  return static_cast<int>(target.caps.lane_registers) - kShort;
+}
+
+int registers_over(const Target& target, int estimated) { return std::max(0, estimated - registers_of_lane(target)); }
+
+double cost_of_spilling(const Target& target, int estimated) {
+  constexpr double kOfEach = 0.1;  // stored and loaded again in every step
+  return 1 + kOfEach * registers_over(target, estimated);
+}
+
 double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses) {
   const double memory_us = traffic / (costs.copy_gb_per_s * 1e3);
   const double compute_us = compute / (costs.gflops * 1e3) + static_cast<double>(accesses) / costs.accesses_per_us;

@@ -179,6 +179,7 @@ struct PackedTile {
 struct AttentionTile {
   std::vector<int> batch, m, n, k, d;
   int lanes_m = 8, lanes_k = 8;  ///< a lane has 4 rows of m, 4 positions of k, and its share of n
+  bool lean = false;             ///< it has few registers: between blocks, what it knows of its rows is in shared memory, and less is unrolled
   /// T5: a subgroup has the unit's rows of m, some of its columns of k at a time, and all of n; the lanes above have no meaning.
   std::optional<MatrixShape> unit;
   int subgroups = 4, unit_keys = 4;  ///< with it: of the workgroup; units of k at a time
@@ -320,5 +321,12 @@ SymbolValues nominal_symbols(const ir::Graph& graph);
 CostModel default_costs(DeviceType type);
 /// What was measured on the device, else the constants of its type.
 CostModel costs_of(const Target& target);
+
+/// What a lane may be estimated to want, so that its values do not spill into memory.
+int registers_of_lane(const Target& target);
+/// By how many registers an estimate is over that.
+int registers_over(const Target& target, int estimated);
+/// What arithmetic takes longer in a lane of so many: 1 where it has them.
+double cost_of_spilling(const Target& target, int estimated);
 
 }  // namespace vkfuse::schedule

@@ -50,6 +50,8 @@ TEST(DeviceErrors, LimitsAndFeaturesByName) {
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "There is no limit named 'max_invocation'");
   options.limits = {{"max_invocations", 1u << 20}};
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "cannot be raised to 1048576");
+  options.limits = {{"lane_registers", 1u << 20}};
+  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "The limit lane_registers is 1024 on this device and cannot be raised to 1048576");
   options.limits = {{"storage_buffers", 0}};
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "The limit storage_buffers cannot be 0");
   options.limits = {};

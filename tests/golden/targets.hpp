@@ -1,7 +1,7 @@
 // Fabricated devices: what plans and kernels look like on them needs no device.
 #pragma once
 
-#include "base/target.hpp"
+#include "base/registers.hpp"
 
 namespace vkfuse::test {
 
@@ -58,6 +58,31 @@ inline Target discrete_gpu_with_dots() {
   target.rungs[static_cast<std::size_t>(Rung::t3)] = true;
   return target;
 }
+
+/// Of a vendor whose lanes have few registers, as Mesa's drivers describe such devices, with T2 and no subgroups: what there is of both chips of a family.
+inline Target integrated_gpu(std::uint32_t vendor_id, std::uint32_t invocations) {
+  Target target;
+  target.name = "fabricated integrated GPU";
+  target.type = DeviceType::integrated;
+  target.caps.max_invocations = target.caps.max_workgroup_x = invocations;
+  target.caps.storage_buffers = 16;
+  target.caps.shared_memory_bytes = 32768;
+  target.caps.storage_16bit = target.caps.float16 = true;
+  target.caps.lane_registers = registers_of(vendor_id).lane;
+  target.caps.workgroup_registers = registers_of(vendor_id).workgroup;
+  target.rungs = {true, false, true, false, false, false};
+  return target;
+}
+
+/// With what Mali G52 and G610 have in common.
+inline Target mali() {
+  Target target = integrated_gpu(0x13B5, 256);
+  target.caps.dot_product_i8 = target.caps.dot_product_i8_accelerated = true;
+  target.rungs[static_cast<std::size_t>(Rung::t3)] = true;
+  return target;
+}
+
+inline Target adreno() { return integrated_gpu(0x5143, 1024); }
 
 /// What every Vulkan 1.1 device has.
 inline Target minimum_device() { return Target{}; }

@@ -76,7 +76,8 @@ static Place open_device(void) {
   VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &core_11};
   vkGetPhysicalDeviceFeatures2(physical, &features);
   features.features.robustBufferAccess = VK_FALSE;  // as vkfuse opens a device
-  fprintf(stderr, "%s, cooperative matrices: %s\n", properties.deviceName, matrices && matrix.cooperativeMatrix ? "yes" : "no");
+  fprintf(stderr, "%s, vendor 0x%04x, a workgroup has %u invocations and %u bytes, cooperative matrices: %s\n", properties.deviceName, properties.vendorID,
+          properties.limits.maxComputeWorkGroupInvocations, properties.limits.maxComputeSharedMemorySize, matrices && matrix.cooperativeMatrix ? "yes" : "no");
 
   const float priority = 1;
   const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};

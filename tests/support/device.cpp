@@ -52,7 +52,9 @@ const Device& device() {
       throw std::runtime_error("VKFUSE_TEST_DRIVER is " + expected->first + ", but the device is '" + name + "'");
     }
     const char* limits = std::getenv("VKFUSE_TEST_LIMITS");
-    return limits != nullptr && std::string(limits) == "least" ? must(Device::open(least_of(made))) : made;
+    const std::string name_of_limits = limits == nullptr ? "" : limits;
+    if (name_of_limits == "registers") return must(Device::open({.limits = {{"lane_registers", 64}, {"workgroup_registers", 1u << 15}}}));
+    return name_of_limits == "least" ? must(Device::open(least_of(made))) : made;
   }();
   return opened;
 }

@@ -1,0 +1,230 @@
+#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_control_flow_attributes : require
+
+// segment 0 of graph "softmax of the first axis": reduce_max, sub, exp, reduce_sum, div
+// 64 lanes per row, 32 rows per workgroup, 8 elements per item, 5 items per lane, kept in registers
+layout(local_size_x_id = 0) in;
+
+layout(push_constant) uniform Sizes {
+  uint items;  // groups of rows
+  uint row;    // workgroups in one row of the dispatch
+} p;
+
+layout(set = 0, binding = 0) readonly buffer Buffer0 { uvec4 w[]; } in_x;  // %0 : f16[300, 1024]
+layout(set = 0, binding = 1) writeonly buffer Buffer1 { uvec4 w[]; } out_y;  // %5 : f16[300, 1024]
+
+// The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
+uint f32_magnitude_bits(float x) {
+  return floatBitsToUint(x) & 0x7fffffffu;
+}
+
+bool f32_is_nan(float x) {
+  return f32_magnitude_bits(x) > 0x7f800000u;
+}
+
+// NaN if either operand is.
+float f32_max(float x, float y) {
+  return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
+}
+
+float f32_max_bits(float x, float y) {
+  return f32_is_nan(x) ? x : f32_max(x, y);
+}
+
+// Vulkan's precision, 3 + 2|x| ulp; NaN, which a driver may lose, stays NaN.
+float f32_exp(float x) {
+  float power = exp(x);
+  return f32_is_nan(x) ? x : power;
+}
+
+// Within 2.5 ulp, as Vulkan promises for divisors up to 2^126: a larger one is scaled down first.
+float f32_div(float x, float y) {
+  float scale = f32_magnitude_bits(y) >= 0x7e800000u ? 0.0625 : 1.0;
+  precise float quotient = x / (y * scale) * scale;
+  return quotient;
+}
+
+// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
+vec2 f16x2_values_native(uint word) {
+  return vec2(unpackFloat2x16(word));
+}
+
+uint f16x2_bits_native(vec2 v) {
+  return packFloat2x16(f16vec2(v));
+}
+
+shared float v1_shared[2048];
+shared float v4_shared[2048];
+
+void v1_join(inout float a, float b) {
+  precise float joined = f32_max_bits(a, b);
+  a = joined;
+}
+
+void v4_join(inout float a, float b) {
+  precise float joined = a + b;
+  a = joined;
+}
+
+// One element of pass 0.
+void pass0(float in_x, inout float v1) {
+  v1_join(v1, in_x);
+}
+
+// One element of pass 1.
+void pass1(float in_x, float v1, inout float v4) {
+  precise float v2 = in_x - v1;
+  precise float v3 = f32_exp(v2);
+  v4_join(v4, v3);
+}
+
+// One element of pass 2.
+void pass2(float in_x, float v1, float v4, out float out_y_result) {
+  precise float v2 = in_x - v1;
+  precise float v3 = f32_exp(v2);
+  precise float out_y = f32_div(v3, v4);
+  out_y_result = out_y;
+}
+
+void main() {
+  uint workgroup = gl_WorkGroupID.y * p.row + gl_WorkGroupID.x;
+  uint lane = gl_LocalInvocationID.x;
+  uint column_lane = lane / 4u;
+  uint row = workgroup * 4u + lane % 4u;
+  bool inside = row < p.items;
+  row = min(row, p.items - 1u);
+  uvec4 in_x_w0[5];
+  [[unroll]] for (uint t = 0u; t < 5u; ++t) {
+    uint column = min(t * 64u + column_lane, 299u);
+    in_x_w0[t] = in_x.w[row + column * 128u];
+  }
+  float v1[8] = float[8](uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u), uintBitsToFloat(0xff800000u));
+  [[unroll]] for (uint t = 0u; t < 5u; ++t) {
+    uint column = t * 64u + column_lane;
+    if (column < 300u) {
+      vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
+      pass0(in_x_0[0], v1[0]);
+      pass0(in_x_0[1], v1[1]);
+      pass0(in_x_0[2], v1[2]);
+      pass0(in_x_0[3], v1[3]);
+      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
+      pass0(in_x_1[0], v1[4]);
+      pass0(in_x_1[1], v1[5]);
+      pass0(in_x_1[2], v1[6]);
+      pass0(in_x_1[3], v1[7]);
+    }
+  }
+  v1_shared[lane] = v1[0];
+  v1_shared[lane + 256u] = v1[1];
+  v1_shared[lane + 512u] = v1[2];
+  v1_shared[lane + 768u] = v1[3];
+  v1_shared[lane + 1024u] = v1[4];
+  v1_shared[lane + 1280u] = v1[5];
+  v1_shared[lane + 1536u] = v1[6];
+  v1_shared[lane + 1792u] = v1[7];
+  barrier();
+  for (uint reach = 32u; reach > 0u; reach >>= 1) {
+    if (column_lane < reach) {
+      v1_join(v1[0], v1_shared[lane + reach * 4u]);
+      v1_shared[lane] = v1[0];
+      v1_join(v1[1], v1_shared[lane + reach * 4u + 256u]);
+      v1_shared[lane + 256u] = v1[1];
+      v1_join(v1[2], v1_shared[lane + reach * 4u + 512u]);
+      v1_shared[lane + 512u] = v1[2];
+      v1_join(v1[3], v1_shared[lane + reach * 4u + 768u]);
+      v1_shared[lane + 768u] = v1[3];
+      v1_join(v1[4], v1_shared[lane + reach * 4u + 1024u]);
+      v1_shared[lane + 1024u] = v1[4];
+      v1_join(v1[5], v1_shared[lane + reach * 4u + 1280u]);
+      v1_shared[lane + 1280u] = v1[5];
+      v1_join(v1[6], v1_shared[lane + reach * 4u + 1536u]);
+      v1_shared[lane + 1536u] = v1[6];
+      v1_join(v1[7], v1_shared[lane + reach * 4u + 1792u]);
+      v1_shared[lane + 1792u] = v1[7];
+    }
+    barrier();
+  }
+  v1[0] = v1_shared[lane % 4u];
+  v1[1] = v1_shared[lane % 4u + 256u];
+  v1[2] = v1_shared[lane % 4u + 512u];
+  v1[3] = v1_shared[lane % 4u + 768u];
+  v1[4] = v1_shared[lane % 4u + 1024u];
+  v1[5] = v1_shared[lane % 4u + 1280u];
+  v1[6] = v1_shared[lane % 4u + 1536u];
+  v1[7] = v1_shared[lane % 4u + 1792u];
+  float v4[8] = float[8](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
+  [[unroll]] for (uint t = 0u; t < 5u; ++t) {
+    uint column = t * 64u + column_lane;
+    if (column < 300u) {
+      vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
+      pass1(in_x_0[0], v1[0], v4[0]);
+      pass1(in_x_0[1], v1[1], v4[1]);
+      pass1(in_x_0[2], v1[2], v4[2]);
+      pass1(in_x_0[3], v1[3], v4[3]);
+      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
+      pass1(in_x_1[0], v1[4], v4[4]);
+      pass1(in_x_1[1], v1[5], v4[5]);
+      pass1(in_x_1[2], v1[6], v4[6]);
+      pass1(in_x_1[3], v1[7], v4[7]);
+    }
+  }
+  v4_shared[lane] = v4[0];
+  v4_shared[lane + 256u] = v4[1];
+  v4_shared[lane + 512u] = v4[2];
+  v4_shared[lane + 768u] = v4[3];
+  v4_shared[lane + 1024u] = v4[4];
+  v4_shared[lane + 1280u] = v4[5];
+  v4_shared[lane + 1536u] = v4[6];
+  v4_shared[lane + 1792u] = v4[7];
+  barrier();
+  for (uint reach = 32u; reach > 0u; reach >>= 1) {
+    if (column_lane < reach) {
+      v4_join(v4[0], v4_shared[lane + reach * 4u]);
+      v4_shared[lane] = v4[0];
+      v4_join(v4[1], v4_shared[lane + reach * 4u + 256u]);
+      v4_shared[lane + 256u] = v4[1];
+      v4_join(v4[2], v4_shared[lane + reach * 4u + 512u]);
+      v4_shared[lane + 512u] = v4[2];
+      v4_join(v4[3], v4_shared[lane + reach * 4u + 768u]);
+      v4_shared[lane + 768u] = v4[3];
+      v4_join(v4[4], v4_shared[lane + reach * 4u + 1024u]);
+      v4_shared[lane + 1024u] = v4[4];
+      v4_join(v4[5], v4_shared[lane + reach * 4u + 1280u]);
+      v4_shared[lane + 1280u] = v4[5];
+      v4_join(v4[6], v4_shared[lane + reach * 4u + 1536u]);
+      v4_shared[lane + 1536u] = v4[6];
+      v4_join(v4[7], v4_shared[lane + reach * 4u + 1792u]);
+      v4_shared[lane + 1792u] = v4[7];
+    }
+    barrier();
+  }
+  v4[0] = v4_shared[lane % 4u];
+  v4[1] = v4_shared[lane % 4u + 256u];
+  v4[2] = v4_shared[lane % 4u + 512u];
+  v4[3] = v4_shared[lane % 4u + 768u];
+  v4[4] = v4_shared[lane % 4u + 1024u];
+  v4[5] = v4_shared[lane % 4u + 1280u];
+  v4[6] = v4_shared[lane % 4u + 1536u];
+  v4[7] = v4_shared[lane % 4u + 1792u];
+  [[unroll]] for (uint t = 0u; t < 5u; ++t) {
+    uint column = t * 64u + column_lane;
+    if (column < 300u) {
+      vec4 in_x_0 = vec4(f16x2_values_native(in_x_w0[t].x), f16x2_values_native(in_x_w0[t].y));
+      vec4 out_y_0;
+      pass2(in_x_0[0], v1[0], v4[0], out_y_0[0]);
+      pass2(in_x_0[1], v1[1], v4[1], out_y_0[1]);
+      pass2(in_x_0[2], v1[2], v4[2], out_y_0[2]);
+      pass2(in_x_0[3], v1[3], v4[3], out_y_0[3]);
+      vec4 in_x_1 = vec4(f16x2_values_native(in_x_w0[t].z), f16x2_values_native(in_x_w0[t].w));
+      vec4 out_y_1;
+      pass2(in_x_1[0], v1[4], v4[4], out_y_1[0]);
+      pass2(in_x_1[1], v1[5], v4[5], out_y_1[1]);
+      pass2(in_x_1[2], v1[6], v4[6], out_y_1[2]);
+      pass2(in_x_1[3], v1[7], v4[7], out_y_1[3]);
+      if (inside) {
+        out_y.w[row + column * 128u] = uvec4(f16x2_bits_native(out_y_0.xy), f16x2_bits_native(out_y_0.zw), f16x2_bits_native(out_y_1.xy), f16x2_bits_native(out_y_1.zw));
+      }
+    }
+  }
+}
