@@ -29,11 +29,11 @@ float f32_infinity() {
   return uintBitsToFloat(0x7f800000u);
 }
 
-// The magnitude of x with the sign of s, exactly, zeros and denormals included: SwiftShader's negation flushes those. Not by
-// masking and joining bits in one expression: in kernels that divide positions, Mesa 22.3's CPU driver then loses the exponent.
+// The magnitude of x with the sign of s, exactly, zeros and denormals included: negations flush those on SwiftShader, and on NVIDIA whatever bits of
+// a magnitude are flipped is a negation. Not by masking and joining bits: in kernels that divide positions, Mesa 22.3's CPU driver then loses the exponent.
 float f32_copy_sign(float x, float s) {
-  float magnitude = abs(x);
-  return f32_is_negative(s) ? uintBitsToFloat(floatBitsToUint(magnitude) ^ 0x80000000u) : magnitude;
+  uint bits = floatBitsToUint(x);
+  return uintBitsToFloat(f32_is_negative(s) == f32_is_negative(x) ? bits : bits ^ 0x80000000u);
 }
 
 // 2^e for -126 <= e <= 127, exactly.

@@ -22,11 +22,13 @@ constexpr std::string_view kReserved[] = {
     "tile_n", "top", "turned", "u", "unit", "weight", "weight_at", "whole", "workgroup"};
 static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
 
-/// Calls of a function ("name(") as such of another form of it, whose name ends in `suffix`.
-void take_form(std::string& text, std::string_view call, std::string_view suffix) {
+/// Calls of a function ("name(") as such of another form of it, whose name ends in `suffix` and which takes `first` before the others.
+void take_form(std::string& text, std::string_view call, std::string_view suffix, std::string_view first = "") {
   const auto of_a_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
   for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) {
-    if (at == 0 || !VKF_PLANT(name_inside_a_name, of_a_name(text[at - 1]), false)) text.insert(at + call.size() - 1, suffix);
+    if (at > 0 && VKF_PLANT(name_inside_a_name, of_a_name(text[at - 1]), false)) continue;
+    text.insert(at + call.size(), first);
+    text.insert(at + call.size() - 1, suffix);
   }
 }
 
@@ -229,7 +231,7 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
     take_form(text, "f32_min(", "_bits");
     take_form(text, "f32_max(", "_bits");
   }
-  if (dialect_.native_f16) take_form(text, "f16_round(", "_native");
+  if (dialect_.native_f16) take_form(text, "f16_round(", "_native", "p.items >> 31, ");  // there are fewer than 2^31
   const std::string body = shared_and_own + text;
   draft.essence = interface(false) + body;
   if (!options_.only_essence) {

@@ -201,6 +201,8 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       } else if (node.op->cls == ops::OpClass::convert) {
         const DType from = dtype(node.operands[0]);
         const bool casts = node.op->name == "cast" && is_integer(from);
+        // A byte with a sign that has become a word without one is a byte with a sign again to NVIDIA's compiler.
+        if (casts && from == DType::u32 && is_float(node.type.dtype) && loops_.values[value.operands[0]].kind != Value::Kind::load && !constant) operands[0] = fmt::format("({} | {})", operands[0], hidden_bit_);
         if (casts && holds_exactly(node.type.dtype, value.operands[0])) {
           text = fmt::format("float({})", operands[0]);
         } else if (casts && is_integer(node.type.dtype) && size_of(node.type.dtype) < 4 && stays_inside(value.operands[0], node.type.dtype)) {

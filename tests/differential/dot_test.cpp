@@ -259,11 +259,16 @@ TEST(Dot, FactorsOfPositions) {
 TEST(Dot, WholeTiles) {
   const std::string missing = must(device().state()->context->missing(Rung::t5));
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
-  constexpr Rung kRungs[] = {Rung::t5};
+  constexpr Rung kRungs[] = {Rung::t4, Rung::t5};
   constexpr DType kHalves[] = {DType::f16};
-  if (!must(device().state()->context->target(kRungs, kHalves)).caps.matrix2_whole_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
+  const Target offered = must(device().state()->context->target(kRungs, kHalves));
+  if (!offered.caps.matrix2_whole_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
   int whole = 0, cases = 0;
   for (const DType dtype : {DType::f16, DType::bf16}) {
+    if (dtype == DType::bf16 && !matrix_of(offered.caps, dtype, DType::f32)) {
+      fmt::print("No matrix units of {} are in use here, or no shaderc that knows them.\n", name_of(dtype));
+      continue;
+    }
     for (const bool turned_a : {false, true}) {
       for (const bool turned_b : {false, true}) {
         for (const std::int64_t batch : {1, 3}) {
@@ -291,6 +296,7 @@ TEST(Dot, WholeTiles) {
     }
   }
   fmt::print("{} of {} products are made of whole tiles\n", whole, cases);
+  EXPECT_GT(cases, 0);
   EXPECT_EQ(whole, cases);
 }
 
@@ -371,7 +377,7 @@ TEST(Dot, ProductsInARowAreKernelsInARow) {
       const Tensor first = tanh(matmul(input("a", dtype, {m, k}), input("b", dtype, {k, l})) + input("bias", dtype, {l}));
       const ir::Graph graph = graph_of({matmul(first, input("c", dtype, {l, n})) * 0.5});
       const Executable fused = compile_graph(graph, Build{});
-      EXPECT_EQ(fused.kernel_count(), 2) << ir::print(graph);
+      EXPECT_TRUE(are_kernels(fused.kernel_count(), 2)) << ir::print(graph);
       judge(fused, graph, data_for({graph, {}, 5, false}), fmt::format("[{}, {}] x [{}, {}] x [{}, {}] of {}", m, k, k, l, l, n, name_of(dtype)));
     }
   }
@@ -388,7 +394,7 @@ TEST(Dot, ProjectionsOfOneValueAreOneKernel) {
       const Tensor v = tanh(matmul(x, input("wv", dtype, {k, n})));
       const ir::Graph graph = graph_of({q, keys, v});
       const Executable fused = compile_graph(graph, Build{});
-      EXPECT_LE(fused.kernel_count(), 2) << ir::print(graph);  // the norm may be stored
+      EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), 2)) << ir::print(graph);  // the norm may be stored
       judge(fused, graph, data_for({graph, {}, 5, false}), fmt::format("[{}, {}] x [{}, {}] of {}", m, k, k, n, name_of(dtype)));
     }
   }
@@ -465,7 +471,7 @@ TEST(Matmul, FollowsNumPy) {
     }
     const ir::Graph alone = graph_of({made});
     const Executable program = compile_graph(alone, Build{});
-    EXPECT_EQ(program.kernel_count(), 1) << to_text(one.a) << " by " << to_text(one.b);
+    EXPECT_TRUE(are_kernels(program.kernel_count(), 1)) << to_text(one.a) << " by " << to_text(one.b);
     judge(program, alone, data, to_text(one.a) + " by " + to_text(one.b));
   }
 }

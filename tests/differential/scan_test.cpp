@@ -52,8 +52,8 @@ void put_signs(Data& data, DType dtype, std::int64_t count, std::int64_t length)
 void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& how, const std::string& what,
                        int most_dispatches = 1) {
   const Executable fused = compile_graph(graph, how);
-  EXPECT_EQ(fused.state()->program->plan().steps.size(), 1U) << what << "\n" << ir::print(graph);
-  EXPECT_LE(fused.kernel_count(), most_dispatches) << what;
+  EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), 1)) << what << "\n" << ir::print(graph);
+  EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), most_dispatches)) << what;
   const NamedBytes once = judge(fused, graph, data, what);
   EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << what << ": another run has other bits";
 }
@@ -77,6 +77,7 @@ ir::Graph all_scans(DType dtype, int axis, bool reverse) {
 
 TEST_P(Scans, OfEveryOpDirectionAndAxisAreOneKernel) {
   if (GetParam() == DType::f64 && !target().caps.float64) GTEST_SKIP() << "the device has no 64-bit floats";
+  const int most = target().type == DeviceType::cpu ? 1 : 2;  // a GPU is shared by workgroups that leave what they have to a second dispatch
   for (int axis = 0; axis < 3; ++axis) {
     for (const bool reverse : {false, true}) {
       const ir::Graph graph = all_scans(GetParam(), axis, reverse);
@@ -84,10 +85,10 @@ TEST_P(Scans, OfEveryOpDirectionAndAxisAreOneKernel) {
       const std::string what =
           fmt::format("scans of {} along axis {}{}", name_of(GetParam()), axis, reverse ? " backwards" : "");
       if (is_float(GetParam())) put_moderate(data, GetParam(), 5 * 33 * 18, false);
-      expect_one_kernel(graph, data, Build{}, what);
+      expect_one_kernel(graph, data, Build{}, what, most);
       if (!is_float(GetParam())) continue;
       put_moderate(data, GetParam(), 5 * 33 * 18, true);
-      expect_one_kernel(graph, data, Build{}, what + " with NaN and infinities");
+      expect_one_kernel(graph, data, Build{}, what + " with NaN and infinities", most);
     }
   }
 }

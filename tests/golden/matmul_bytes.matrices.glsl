@@ -29,8 +29,9 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-float f16_round_native(float x) {
-  return f16x2_values_native(f16x2_bits_native(vec2(x, 0.0))).x;
+// `zero` is 0, which the compiler must not know: NVIDIA's takes a number that is rounded and read again for what it was.
+float f16_round_native(uint zero, float x) {
+  return f16x2_values_native(f16x2_bits_native(vec2(x, 0.0)) | zero).x;
 }
 
 uvec4 u8x4_values(uint word) {
@@ -45,7 +46,7 @@ shared ivec4 v4_v_strips[1152];
 void result_element(float in_scale, int v4_v, out float out_y_result) {
   precise float v5 = float(v4_v);
   precise float v7 = v5 * in_scale;
-  precise float out_y = f16_round_native(v7);
+  precise float out_y = f16_round_native(p.items >> 31, v7);
   out_y_result = out_y;
 }
 
