@@ -168,6 +168,7 @@ int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target
   Schedule empty = schedule;
   empty.trips = 0;
   empty.persistent = true;
+  if (target.caps.lane_registers == kUnknownLaneRegisters) return kMostResidentWords;
   return std::min(kMostResidentWords, registers_of_lane(target) - wanted_registers(graph, loops, target, empty));
 }
 

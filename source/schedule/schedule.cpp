@@ -79,7 +79,10 @@ int registers_of_lane(const Target& target) {
   return static_cast<int>(target.caps.lane_registers) - kShort;
 }
 
-int registers_over(const Target& target, int estimated) { return std::max(0, estimated - registers_of_lane(target)); }
+int registers_over(const Target& target, int estimated) {
+  if (target.caps.lane_registers == kUnknownLaneRegisters) return 0;
+  return std::max(0, estimated - registers_of_lane(target));
+}
 
 double cost_of_spilling(const Target& target, int estimated) {
   constexpr double kOfEach = 0.1;  // stored and loaded again in every step

@@ -238,9 +238,11 @@ Result<std::string> run_data_set(const Device& device, const fs::path& folder, c
     const ir::Output& output = graph.outputs()[i];
     const HostTensor& got = outputs.at(output.name);
     const bool has_file = i < expected.size();
-    VKF_TRY(judged, judge_output({graph, run_inputs, options.fusion ? &unfused : nullptr, has_file, has_file}, output, got, result.beside_unfused));
-    if (has_file) judge_by_file(got, host_tensor(std::move(expected[i]), got.dtype), true, judged);
-    judging.add(std::move(judged));
+    auto judged = judge_output({graph, run_inputs, options.fusion ? &unfused : nullptr, has_file, has_file}, output, got, result.beside_unfused);
+    if (!judged && judging.wrong().empty()) return std::move(judged).error();
+    if (!judged) break;  // what is wrong before counts
+    if (has_file) judge_by_file(got, host_tensor(std::move(expected[i]), got.dtype), true, *judged);
+    judging.add(*std::move(judged));
   }
   return judging.wrong();
 }
@@ -374,7 +376,8 @@ CaseResult validate_case(const Device& device, const fs::path& folder, const Val
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const std::size_t before = result.outputs.size();
     auto wrong = run_data_set(device, folder, sets[i], options, result);
-    if (!wrong) return stopped(std::move(result), wrong.error());
+    if (!wrong && first_wrong.empty()) return stopped(std::move(result), wrong.error());
+    if (!wrong) break;  // what is wrong before counts
     for (std::size_t k = before; k < result.outputs.size(); ++k) result.outputs[k].data_set = static_cast<int>(i);
     if (first_wrong.empty()) first_wrong = *std::move(wrong);
   }

@@ -3,20 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "reference/judge.hpp"
+#include "reference/tolerance.hpp"
 
 namespace vkfuse::test {
 
-double judge_model(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) {
+double judge_model(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what, bool as_files) {
   const GuardedRun run = run_guarded(program, graph, data);
   EXPECT_EQ(run.broken, "") << what;
   Build one_per_op;
   one_per_op.fusion = false;
-  return judge_outputs(graph, data, run.outputs, run_guarded(compile_graph(graph, one_per_op), graph, data).outputs, what);
+  return judge_outputs(graph, data, run.outputs, run_guarded(compile_graph(graph, one_per_op), graph, data).outputs, what, as_files);
 }
 
-double judge_outputs(const ir::Graph& graph, const Data& data, const NamedBytes& outputs, const NamedBytes& unfused, const std::string& what) {
+double judge_outputs(const ir::Graph& graph, const Data& data, const NamedBytes& outputs, const NamedBytes& unfused, const std::string& what, bool as_files) {
   double largest = 0;
   for (const auto& entry : expected(graph, data)) {
     const std::string& name = entry.first;
@@ -31,6 +33,15 @@ double judge_outputs(const ir::Graph& graph, const Data& data, const NamedBytes&
     if (const auto other = unfused.find(name); other != unfused.end()) want.unfused = other->second;
     const reference::Judgement found = reference::judge(type.dtype, got, want);
     largest = std::max(largest, found.by_reference.max_ratio);
+    if (as_files && type.dtype == DType::f32) {
+      const reference::Tolerance tolerance = reference::tolerance_for(type.dtype, entry.second.value);
+      for (std::size_t i = 0; i < entry.second.value.size(); ++i) {
+        const double value = ir::decode(type.dtype, got.data() + i * sizeof(float)), bound = entry.second.bound[i];
+        if (std::isfinite(value) && reference::agrees(value, entry.second.value[i], tolerance, std::isinf(bound) ? 0 : bound)) continue;
+        ADD_FAILURE() << what << ": output '" << name << "': element " << i << " is " << value << ", not " << entry.second.value[i];
+        break;
+      }
+    }
     if (found.right()) continue;
     const Sizes sizes = must(resolve(type.shape, data.symbols));
     ADD_FAILURE() << what << ": output '" << name << "': " << found.by_reference.wrong << " of " << found.elements << " elements are wrong, largest error / bound "
