@@ -78,6 +78,7 @@ layers() {
 limits() {
   release
   for driver in lavapipe swiftshader; do
+    for kind in differential numeric error; do VKFUSE_TEST_LIMITS=least on $driver build/release/tests/vkfuse-test-$kind; done
     VKFUSE_TEST_LIMITS=least scripts/graphs.sh "$driver" 1 500 || failed+=("graphs with least limits on $driver")
     VKFUSE_FUZZ_CASES=500 on $driver build/release/tests/vkfuse-test-differential --gtest_filter=Dot.RandomContractionsOnLowLimits
   done
@@ -129,7 +130,9 @@ fuzzers() {
   done
 }
 
-mutations() { scripts/mutations.sh || failed+=(mutations); }
+mutations() {
+  for driver in lavapipe swiftshader; do DRIVER=$driver scripts/mutations.sh || failed+=("mutations on $driver"); done
+}
 
 # Matrix units: 200 contractions and 200 attentions on the lavapipe of a newer Debian, which multiplies matrices.
 matrices() { VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-200} scripts/next-debian.sh || failed+=(matrices); }

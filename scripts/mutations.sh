@@ -1,34 +1,41 @@
 #!/usr/bin/env bash
 # Plants each fault of source/base/mutations.hpp in turn and shows that the test named beside it fails, and that without a
-# fault it passes. In a few minutes, as each names tests of some seconds.
-#   usage: scripts/mutations.sh [--filter REGEX] [--write]      DRIVER=swiftshader for the other driver
+# fault it passes.
+#   usage: scripts/mutations.sh [--filter REGEX] [--part K/N] [--write]      DRIVER=swiftshader for the other driver
 #     --filter   only the faults whose name it matches
+#     --part     every N-th fault, from the K-th on
 #     --write    the table at the end of docs/testing.md
+# PROGRAMS is the folder of the programs; without it they are built (build/release/tests).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
-filter=. write=false
+usage="scripts/mutations.sh [--filter REGEX] [--part K/N] [--write]"
+filter=. part=1 parts=1 write=false
 while [ $# -gt 0 ]; do
   case $1 in
     --filter) filter=${2:?--filter needs a regular expression} && shift ;;
+    --part)
+      [[ ${2-} =~ ^([1-9][0-9]?)/([1-9][0-9]?)$ ]] && [ "${2%/*}" -le "${2#*/}" ] || { echo "--part is '${2-}', which is no K/N with K at most N: $usage" >&2 && exit 2; }
+      part=${2%/*} parts=${2#*/} && shift ;;
     --write) write=true ;;
-    *) echo "There is no option '$1': scripts/mutations.sh [--filter REGEX] [--write]" >&2 && exit 2 ;;
+    *) echo "There is no option '$1': $usage" >&2 && exit 2 ;;
   esac
   shift
 done
-[ "$write" = false ] || [ "$filter" = . ] || { echo "--write is of all faults: leave --filter out." >&2; exit 2; }
+[ "$write" = false ] || [ "$filter$parts" = .1 ] || { echo "--write is of all faults: leave --filter and --part out." >&2; exit 2; }
 
 case ${DRIVER:=lavapipe} in
   lavapipe) icd=/usr/share/vulkan/icd.d/lvp_icd.x86_64.json driver_package=mesa-vulkan-drivers ;;
   swiftshader) icd=/usr/lib/chromium/vk_swiftshader_icd.json driver_package=chromium-common ;;
   *) echo "DRIVER is '$DRIVER', which is neither lavapipe nor swiftshader." >&2 && exit 2 ;;
 esac
-need "${build_packages[@]}" libgtest-dev "$driver_package"
-
-# Warnings are errors as in scripts/test.sh, so that the compiler cache has all objects that nothing is planted in.
-cmake --preset mutations -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
-cmake --build --preset mutations -j "$jobs" --target vkfuse-test-unit vkfuse-test-differential vkfuse-test-fuzz >/dev/null
+if [ -z "${PROGRAMS-}" ]; then
+  need "${build_packages[@]}" libgtest-dev "$driver_package"
+  cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
+  cmake --build --preset release -j "$jobs" --target vkfuse-faulty-unit vkfuse-faulty-differential vkfuse-faulty-fuzz >/dev/null
+  PROGRAMS=build/release/tests
+fi
 export VK_ICD_FILENAMES=$icd VK_DRIVER_FILES=$icd VKFUSE_TEST_DRIVER=$DRIVER VKFUSE_CACHE=off VKFUSE_FUZZ_CASES=25 VKFUSE_NO_SHRINKING=1
 export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-$PWD/build/mesa-cache}
 
@@ -36,7 +43,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 declare -A sound  # the tests that pass without a fault
 # The shell's own word about a test that dies would stand between the lines.
-run() { { timeout 300 "build/mutations/tests/vkfuse-test-$1" "--gtest_filter=$2" >"$log" 2>&1; } 2>/dev/null; }
+run() { { timeout 300 "$PROGRAMS/vkfuse-faulty-$1" "--gtest_filter=$2" >"$log" 2>&1; } 2>/dev/null; }
 
 # What came of a fault that is planted: missed, or how it showed.
 verdict() {
@@ -50,9 +57,10 @@ verdict() {
   esac
 }
 
-missed=0 caught=0 rows=()
+missed=0 caught=0 at=0 rows=()
 while read -r fault program tests; do
-  [[ $fault =~ $filter ]] || continue
+  at=$((at + 1))
+  [ $((at % parts)) = $((part % parts)) ] && [[ $fault =~ $filter ]] || continue
   case "$DRIVER $fault" in  # no loop is left early there, and no f16 is native: nothing would be wrong
     "swiftshader loops_left_early" | "swiftshader name_inside_a_name") echo "$fault changes nothing on $DRIVER." && continue ;;
   esac

@@ -1,4 +1,4 @@
-// Known faults that a build for it (VKFUSE_MUTATIONS) plants at run time, one at a time, to show that a test catches each:
+// Known faults that programs built for it (VKFUSE_MUTATIONS; vkfuse-faulty-KIND) plant at run time, one at a time, to show that a test catches each:
 // scripts/mutations.sh. In every other build a switch is the right expression and nothing else.
 #pragma once
 
@@ -55,8 +55,8 @@
   X(number_of_other_sizes, unit, "Numbers.*")                                                                 \
   X(model_numbers_of_twins, unit, "DynamicShapes.StepsThatRepeat*")                                           \
   X(pieces_share_words, unit, "Pieces.*")                                                                     \
-  X(noise_adopted, unit, "Tuning.*")                                                                          \
-  X(wrong_candidate, unit, "Tuning.*")                                                                        \
+  X(noise_adopted, unit, "Tuning.WhatIsFasterByNoMore*")                                                                       \
+  X(wrong_candidate, unit, "Tuning.OtherResultsAreNoCandidate")                                                                     \
   X(over_what_others_read, unit, "Donations.WhatAnotherResultReads*")                                         \
   X(plan_of_nominal_sizes, fuzz, "FoundByFuzzing.PlansForOtherSizes")                                         \
   X(parts_not_rescaled, differential, "Norms.CrossEntropy*")                                                  \

@@ -122,7 +122,7 @@ class Written : public testing::TestWithParam<Form> {
       Build how;
       how.fusion = fusion;
       const Executable program = compile_graph(graph, how);
-      if (fusion && GetParam().kernels != 0) { EXPECT_EQ(program.state()->program->plan().steps.size(), GetParam().kernels) << ir::print(graph); }
+      if (fusion && GetParam().kernels != 0) { EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), GetParam().kernels)) << ir::print(graph); }
       judge(program, graph, data, fmt::format("{} of {}{}", GetParam().name, name_of(dtype), fusion ? "" : ", unfused"));
     }
   }
@@ -152,8 +152,8 @@ TEST(Quantised, RowsOfALaneShareTheVector) {
         how.tuning.rows_together = rows;
         const Executable program = compile_graph(graph, how);
         const auto steps = variant_of(program)->steps;
-        ASSERT_EQ(steps.size(), 1U);
-        EXPECT_EQ(steps[0].schedule.rows_together, rows) << name;
+        EXPECT_TRUE(are_kernels(steps.size(), 1)) << name;
+        if (steps.size() == 1) { EXPECT_EQ(steps[0].schedule.rows_together, rows) << name; }
         judge(program, graph, data_for({graph, {}, 63, false}), fmt::format("{} times {} vectors, {} rows to a lane", name, vectors, rows));
       }
     }

@@ -7,8 +7,8 @@
 #include "api/states.hpp"
 #include "api/tensor_node.hpp"
 #include "support/device.hpp"
+#include "support/judge.hpp"
 #include "support/random.hpp"
-#include "support/run.hpp"
 #include "vkfuse/vkfuse.hpp"
 
 namespace vkfuse::test {
@@ -61,13 +61,13 @@ int kernels_checked(const Tensor& y, Numerics numerics = Numerics::standard, con
 TEST(Custom, ElementsFuseWithWhatStandsAround) {
   const Tensor x = Tensor::input("x", DType::f32, {24, 100});
   const Tensor b = Tensor::input("b", DType::f32, {100});
-  EXPECT_EQ(kernels_checked(custom(swish(), {x})), 1);
-  EXPECT_EQ(kernels_checked(relu(custom(swish(), {x * 2.0}) + b)), 1);
-  EXPECT_EQ(kernels_checked(custom(swish(), {x}).sum({1})), 1);
-  EXPECT_EQ(kernels_checked(custom(swish(), {(x - x.max({1}, true)).sum({1}, true)}) * b), 1);
-  EXPECT_EQ(kernels_checked(custom(swish(), {x.transpose()}) + b.unsqueeze(1)), 1);
+  EXPECT_TRUE(are_kernels(kernels_checked(custom(swish(), {x})), 1));
+  EXPECT_TRUE(are_kernels(kernels_checked(relu(custom(swish(), {x * 2.0}) + b)), 1));
+  EXPECT_TRUE(are_kernels(kernels_checked(custom(swish(), {x}).sum({1})), 1));
+  EXPECT_TRUE(are_kernels(kernels_checked(custom(swish(), {(x - x.max({1}, true)).sum({1}, true)}) * b), 1));
+  EXPECT_TRUE(are_kernels(kernels_checked(custom(swish(), {x.transpose()}) + b.unsqueeze(1)), 1));
   const Tensor w = Tensor::input("w", DType::f32, {100, 32});
-  EXPECT_EQ(kernels_checked(custom(swish(), {matmul(custom(swish(), {x}) * 0.1, w)})), 1);
+  EXPECT_TRUE(are_kernels(kernels_checked(custom(swish(), {matmul(custom(swish(), {x}) * 0.1, w)})), 1));
 }
 
 TEST(Custom, OperandsBroadcastAndMayBeOfAnyDTypes) {
@@ -77,12 +77,20 @@ TEST(Custom, OperandsBroadcastAndMayBeOfAnyDTypes) {
   const Tensor c = Tensor::input("c", DType::boolean, {7, 33});
   CustomOp mixed{.name = "mixed", .glsl = "float t = x3 ? x0 : float(x1);\nif (x2 > 30000u) t += 1.0;\nreturn t * 0.5;", .dtype = DType::f16, .ulps = 2};
   mixed.reference = [](std::span<const double> x) { return ((x[3] != 0 ? x[0] : x[1]) + (x[2] > 30000 ? 1 : 0)) * 0.5; };
-  for (const Numerics numerics : {Numerics::standard, Numerics::strict}) EXPECT_EQ(kernels_checked(custom(mixed, {h, i, u, c}) + 1.0, numerics), 1);
+  for (const Numerics numerics : {Numerics::standard, Numerics::strict}) {
+    if (has_least_limits()) {
+      const Result<Executable> none = compile(device(), {custom(mixed, {h, i, u, c}) + 1.0}, {.numerics = numerics});
+      ASSERT_FALSE(none.ok());
+      EXPECT_NE(none.error().text().find("needs 5 storage buffers, and the device allows 4"), std::string::npos) << none.error().text();
+      continue;
+    }
+    EXPECT_TRUE(are_kernels(kernels_checked(custom(mixed, {h, i, u, c}) + 1.0, numerics), 1));
+  }
   // Integers wrap to their dtype, whatever the code gives; booleans come from comparisons.
   CustomOp times{.name = "times", .glsl = "x0 * 3 + 100", .dtype = DType::i8, .reference = [](std::span<const double> x) { return x[0] * 3 + 100; }};
-  EXPECT_EQ(kernels_checked(custom(times, {i}).cast(DType::i32) * Tensor::scalar(DType::i32, 2)), 1);
+  EXPECT_TRUE(are_kernels(kernels_checked(custom(times, {i}).cast(DType::i32) * Tensor::scalar(DType::i32, 2)), 1));
   CustomOp odd{.name = "odd", .glsl = "(x0 & 1u) == 1u", .dtype = DType::boolean, .reference = [](std::span<const double> x) { return std::fmod(x[0], 2); }};
-  EXPECT_EQ(kernels_checked(Tensor::apply("and", {custom(odd, {u}), c})), 1);
+  EXPECT_TRUE(are_kernels(kernels_checked(Tensor::apply("and", {custom(odd, {u}), c})), 1));
 }
 
 TEST(Custom, LiteralsSymbolsAndCommentsInTheCode) {
@@ -90,8 +98,8 @@ TEST(Custom, LiteralsSymbolsAndCommentsInTheCode) {
   CustomOp mix{.name = "mix_of", .glsl = "/* } */ mix(x0, x1,  // a third )\n  x2) // to the end", .dtype = DType::f32};
   mix.reference = [](std::span<const double> v) { return v[0] * (1 - v[2]) + v[1] * v[2]; };
   const Tensor y = custom(mix, {x, Tensor::scalar(DType::f32, 2.5), Tensor::scalar(DType::f32, 0.25)});
-  EXPECT_EQ(kernels_checked(y.sum({1}), Numerics::standard, {{"n", 37}}), 1);
-  EXPECT_EQ(kernels_checked(custom(mix, {Tensor::scalar(DType::f32, 1), Tensor::scalar(DType::f32, 2), Tensor::scalar(DType::f32, 0.5)})), 1);
+  EXPECT_TRUE(are_kernels(kernels_checked(y.sum({1}), Numerics::standard, {{"n", 37}}), 1));
+  EXPECT_TRUE(are_kernels(kernels_checked(custom(mix, {Tensor::scalar(DType::f32, 1), Tensor::scalar(DType::f32, 2), Tensor::scalar(DType::f32, 0.5)})), 1));
 }
 
 TEST(Custom, OneFunctionForEqualCodeAndAnotherForOther) {
@@ -100,7 +108,7 @@ TEST(Custom, OneFunctionForEqualCodeAndAnotherForOther) {
   other.glsl = "x0 * 2.0";
   other.reference = [](std::span<const double> v) { return v[0] * 2; };
   const Tensor y = custom(other, {custom(swish(), {custom(swish(), {x})})});
-  EXPECT_EQ(kernels_checked(y), 1);
+  EXPECT_TRUE(are_kernels(kernels_checked(y), 1));
   const std::string glsl = must(compile_graph(graph_of(y), Numerics::standard, true).explain(Stage::glsl));
   std::size_t functions = 0;
   for (std::size_t at = glsl.find("float custom_swish_"); at != std::string::npos; at = glsl.find("float custom_swish_", at + 1)) functions += glsl.compare(at + 27, 9, "(float x0") == 0;
@@ -217,12 +225,12 @@ TEST(Custom, AKernelIsASegmentOfItsOwn) {
   const std::string plan = must(fused.explain(Stage::plan));
   EXPECT_NE(plan.find(": custom over [20]"), std::string::npos) << plan;
   EXPECT_NE(plan.find("  ops:    custom_kernel 'scaled_sums'"), std::string::npos) << plan;
-  EXPECT_EQ(fused.kernel_count(), 4) << plan;  // relu and abs have other sizes
+  EXPECT_TRUE(are_kernels(fused.kernel_count(), 4)) << plan;  // relu and abs have other sizes
   expect_scaled_sums(fused, graph, random_data(graph), 20, 50, [](std::size_t row, std::size_t i, const auto& v) { return std::max(0.0f, v[row * 50 + i]); });
   // Nothing is fused into it, and what stands around it is fused as ever.
   EXPECT_NE(plan.find("is a kernel of the user's, in which nothing"), std::string::npos) << plan;
   const Tensor longer = tanh(relu(custom(scaled_sums(20), {x, b}) + 1.0)) * 2.0;
-  EXPECT_EQ(compile_graph(graph_of(longer), Numerics::standard, true).kernel_count(), 2);
+  EXPECT_TRUE(are_kernels(compile_graph(graph_of(longer), Numerics::standard, true).kernel_count(), 2));
 }
 
 TEST(Custom, OperandsOfKernelsAreDenseBuffers) {
@@ -265,7 +273,7 @@ TEST(Custom, AKernelsResultNeverTakesItsOperandsBuffer) {
   const Tensor y = custom(reversed, {custom(reversed, {custom(reversed, {x})})});
   const ir::Graph graph = graph_of(y);
   const Executable program = compile_graph(graph, Numerics::standard, true);
-  EXPECT_EQ(program.kernel_count(), 3);
+  EXPECT_TRUE(are_kernels(program.kernel_count(), 3));
   Bindings bindings;
   std::vector<std::uint32_t> numbers(1000);
   for (std::uint32_t i = 0; i < 1000; ++i) numbers[i] = i * i;

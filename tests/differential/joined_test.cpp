@@ -69,7 +69,7 @@ TEST(Joined, QueriesKeysAndValuesAreOneKernel) {
   Build how;
   how.costs = kFewKernels;
   const Executable program = compile_graph(graph, how);
-  EXPECT_EQ(program.state()->program->plan().steps.size(), 2U) << must(program.explain(Stage::plan));
+  EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), 2)) << must(program.explain(Stage::plan));
   judge(program, graph, data_for({graph, {}, 83, false}), "attention of three projections");
 }
 
@@ -80,7 +80,7 @@ TEST(Joined, AGatedPairStaysOneKernel) {
   Build how;
   how.costs = kFewKernels;
   const Executable program = compile_graph(graph, how);
-  EXPECT_EQ(program.state()->program->plan().steps.size(), 1U) << must(program.explain(Stage::plan));
+  EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), 1)) << must(program.explain(Stage::plan));
   judge(program, graph, data_for({graph, {}, 82, false}), "a gated pair");
 }
 

@@ -73,7 +73,7 @@ TEST(Norms, BetweenProductsHaveNoKernelOfTheirOwn) {
         how.costs = kFewKernels;
         how.tuning.matrix = true;
         const Executable program = compile_graph(graph, how);
-        EXPECT_EQ(program.state()->program->plan().steps.size(), products) << name_of(dtype) << " of " << sizes.width << "\n" << must(program.explain(Stage::plan));
+        EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), products)) << name_of(dtype) << " of " << sizes.width << "\n" << must(program.explain(Stage::plan));
         judge(program, graph, data_for({graph, {}, 71, false}), fmt::format("{} products of {} with rows of {}", products, name_of(dtype), sizes.width));
       }
     }
@@ -96,7 +96,7 @@ TEST(Norms, OfWhatATileHasWhole) {
         how.tuning.matrix = true;
         if (dtype == DType::f32) how.tuning.tile = width == 32 ? schedule::TileShape{32, 32, 32, 4, 4} : schedule::TileShape{16, 64, 32, 4, 4};
         const Executable program = compile_graph(graph, how);
-        EXPECT_EQ(program.state()->program->plan().steps.size(), 1U) << name << " of " << name_of(dtype) << "\n" << must(program.explain(Stage::plan));
+        EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), 1)) << name << " of " << name_of(dtype) << "\n" << must(program.explain(Stage::plan));
         judge(program, graph, data_for({graph, {}, 72, false}), fmt::format("{} of {} in tiles of {}", name, name_of(dtype), width));
       }
     }
@@ -144,7 +144,7 @@ TEST(Norms, CrossEntropyOfAProductStoresNoLogits) {
       how.tuning.matrix = true;
       const Executable program = compile_graph(graph, how);
       const auto& steps = program.state()->program->plan().steps;
-      EXPECT_EQ(steps.size(), 2U) << name << " of " << name_of(dtype) << "\n" << must(program.explain(Stage::plan));
+      EXPECT_TRUE(are_kernels(steps.size(), 2)) << name << " of " << name_of(dtype) << "\n" << must(program.explain(Stage::plan));
       for (const auto& step : steps) {
         for (const ir::NodeId id : step.segment.stores) EXPECT_NE(program.state()->program->plan().graph.node(id).type.shape, (Shape{rows, classes})) << name;
       }
@@ -175,7 +175,7 @@ TEST(Norms, InPartsOfDifferentSizes) {
   how.costs = kFewKernels;
   how.tuning.matrix = true;
   const Executable program = compile_graph(graph, how);
-  EXPECT_EQ(program.kernel_count(), 2);
+  EXPECT_TRUE(are_kernels(program.kernel_count(), 2));
   const NamedBytes outputs = judge(program, graph, data, "parts far apart");
   for (std::int64_t i = 0; i < kRows * 24 && !outputs.empty(); ++i) {
     const double value = ir::decode(dtype, outputs.at("y").data() + i * size_of(dtype));

@@ -106,7 +106,7 @@ class Chains : public testing::TestWithParam<Chain> {
       const ir::Graph graph = GetParam().build(dtype, length);
       const Data data = data_for({graph, {}, 41, false});
       const Executable fused = compile_graph(graph, Build{});
-      EXPECT_EQ(fused.state()->program->plan().steps.size(), 1U) << what << "\n" << ir::print(graph);
+      EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), 1)) << what << "\n" << ir::print(graph);
       EXPECT_LE(dispatches(fused), GetParam().dispatches) << what;
       const NamedBytes once = judge(fused, graph, data, what);
       EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << what << ": another run has other bits";
@@ -165,7 +165,7 @@ TEST_P(Reductions, OfEveryAxisAreOneKernel) {
     for (const Axes& axes : kAxes) {
       const ir::Graph made = graph(shape, axes.axes);
       const Executable fused = compile_graph(made, Build{});
-      EXPECT_EQ(fused.state()->program->plan().steps.size(), 1U) << axes.name << "\n" << ir::print(made);
+      EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), 1)) << axes.name << "\n" << ir::print(made);
       for (const bool special : {false, true}) {
         const Data data = moderate(made, GetParam(), special);
         const std::string what = fmt::format("the {} axes of {}{}", axes.name, to_text(shape), special ? " with NaN and infinities" : "");
@@ -288,7 +288,7 @@ TEST_P(Forced, SchedulesOfEveryKindAreRight) {
       how.tuning = tunings[i];
       const std::string what = fmt::format("{} of {},{}{}", GetParam().name, name_of(dtype), text_of(tunings[i]), on == &device() ? "" : ", no subgroups");
       const Executable program = compile_graph(graph, how);
-      EXPECT_EQ(program.state()->program->plan().steps.size(), 1U) << what;
+      EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), 1)) << what;
       judge(program, graph, data_for({graph, {}, 47, false}), what);
     }
   }
@@ -303,7 +303,7 @@ TEST(Rows, WhatIsComputedAndWhatItFoldsToAreOneKernel) {
                               graph_of({sum, softmax(sum), -sum}), graph_of({sum, sum.cumsum(1)}), graph_of({sum, sum.sum({0})}), graph_of({sum, sum.sum()})};
   for (const ir::Graph& graph : graphs) {
     const Executable program = compile_graph(graph, Build{});
-    EXPECT_EQ(program.kernel_count(), 1) << ir::print(graph);
+    EXPECT_TRUE(are_kernels(program.kernel_count(), 1)) << ir::print(graph);
     judge(program, graph, data_for({graph, {}, 58, false}), "folds beside what they fold");
   }
 }
@@ -316,7 +316,7 @@ TEST(Rows, StoresOfARowShareWhatTheyNeed) {
   const Tensor least = exp(x.mean({1})) + Tensor::input("shift", DType::f32, {37});
   const ir::Graph graph = graph_of({least * 2.0, relu(least), least});
   const Executable program = compile_graph(graph, Build{});
-  EXPECT_EQ(program.kernel_count(), 1) << ir::print(graph);
+  EXPECT_TRUE(are_kernels(program.kernel_count(), 1)) << ir::print(graph);
   judge(program, graph, data_for({graph, {}, 59, false}), "three numbers of each row");
 }
 
@@ -325,7 +325,7 @@ TEST(Rows, FewLongOnesAreSharedByWorkgroups) {
     const Executable program = compile_graph(graph, Build{});
     ASSERT_EQ(program.state()->program->plan().steps.size(), 1U) << what;
     EXPECT_GT(variant_of(program)->steps[0].schedule.parts, 1) << what;
-    EXPECT_EQ(program.kernel_count(), dispatches) << what;
+    EXPECT_TRUE(are_kernels(program.kernel_count(), dispatches)) << what;
     const Data data = data_for({graph, {}, 59, false});
     const NamedBytes once = judge(program, graph, data, what);
     EXPECT_TRUE(run_guarded(program, graph, data).outputs == once) << what << ": another run has other bits";

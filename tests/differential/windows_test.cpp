@@ -11,8 +11,8 @@ namespace {
 
 void expect_kernels(const ir::Graph& graph, std::size_t kernels, const std::string& what) {
   const Executable fused = compile_graph(graph, Build{});
-  EXPECT_EQ(fused.state()->program->plan().steps.size(), kernels) << what << "\n" << ir::print(graph);
-  EXPECT_EQ(fused.kernel_count(), static_cast<int>(kernels)) << what;
+  EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), kernels)) << what << "\n" << ir::print(graph);
+  EXPECT_TRUE(are_kernels(fused.kernel_count(), kernels)) << what;
   const Data data = data_for({graph, {}, 81, false});
   const NamedBytes once = judge(fused, graph, data, what);
   EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << what << ": another run has other bits";
@@ -104,7 +104,7 @@ TEST(Scatters, WithManyUpdatesOfOneRowAreTwoKernels) {
       const Tensor rows = Tensor::input("index3", DType::i64, {40});  // some 13 updates of each row
       const ir::Graph graph = graph_of({-abs(x).scatter(rows, abs(updates), mode)});
       const Executable fused = compile_graph(graph, Build{});
-      EXPECT_LE(fused.kernel_count(), 2) << mode << "\n" << ir::print(graph);
+      EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), 2)) << mode << "\n" << ir::print(graph);
       const Data data = data_for({graph, {}, 82, false});
       const NamedBytes once = judge(fused, graph, data, fmt::format("{} of {}", mode, name_of(dtype)));
       EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << mode << ": another run has other bits";

@@ -41,6 +41,17 @@ DeviceOptions least_of(const Device& device) {
   return options;
 }
 
+namespace {
+std::string limits_wanted() {
+  const char* limits = std::getenv("VKFUSE_TEST_LIMITS");
+  const std::string name = limits == nullptr ? "" : limits;
+  if (name != "" && name != "least" && name != "registers") throw std::runtime_error("VKFUSE_TEST_LIMITS is '" + name + "', which is neither 'least' nor 'registers'");
+  return name;
+}
+}  // namespace
+
+bool has_least_limits() { return limits_wanted() == "least"; }
+
 const Device& device() {
   static const Device opened = [] {
     Device made = must(Device::open());
@@ -51,10 +62,9 @@ const Device& device() {
     if (expected != parts.end() && name.find(expected->second) == std::string::npos) {
       throw std::runtime_error("VKFUSE_TEST_DRIVER is " + expected->first + ", but the device is '" + name + "'");
     }
-    const char* limits = std::getenv("VKFUSE_TEST_LIMITS");
-    const std::string name_of_limits = limits == nullptr ? "" : limits;
-    if (name_of_limits == "registers") return must(Device::open({.limits = {{"lane_registers", 64}, {"workgroup_registers", 1u << 15}}}));
-    return name_of_limits == "least" ? must(Device::open(least_of(made))) : made;
+    const std::string limits = limits_wanted();
+    if (limits == "registers") return must(Device::open({.limits = {{"lane_registers", 64}, {"workgroup_registers", 1u << 15}}}));
+    return limits == "least" ? must(Device::open(least_of(made))) : made;
   }();
   return opened;
 }

@@ -23,6 +23,8 @@ inline void must(const Result<void>& result) {
 const Device& device();
 /// To open a device like this one so.
 DeviceOptions least_of(const Device& device);
+/// Whether the device under test is such a one. Four buffers a kernel cut graphs that are one kernel elsewhere.
+bool has_least_limits();
 
 /// What kernels may use of that device; `wants_half` as for a graph with 16-bit floats.
 const Target& target(bool wants_half = true);

@@ -68,6 +68,15 @@ std::shared_ptr<const runtime::Variant> variant_of(const Executable& program, co
   return must(program.state()->program->variant(symbols));
 }
 
+testing::AssertionResult are_kernels(std::size_t counted, std::size_t expected) {
+  if (counted == expected || (has_least_limits() && counted > expected)) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << counted << " kernels where " << expected << " are expected; ";
+}
+testing::AssertionResult are_kernels_at_most(std::size_t counted, std::size_t most) {
+  if (counted <= most || has_least_limits()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << counted << " kernels where at most " << most << " are expected; ";
+}
+
 std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols) {
   std::int64_t bytes = 0;
   for (const plan::Scheduled& step : variant_of(program, symbols)->steps) bytes += step.schedule.bytes_read + step.schedule.bytes_read_again + step.schedule.bytes_written;

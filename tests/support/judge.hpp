@@ -1,6 +1,8 @@
 // Compiling a graph in every way the library can, and asking the plan what became of it.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include "api/states.hpp"
 #include "support/cases.hpp"
 #include "support/device.hpp"
@@ -32,6 +34,11 @@ const Device& device_with_low_limits();
 
 /// What the program runs at these sizes.
 std::shared_ptr<const runtime::Variant> variant_of(const Executable& program, const SymbolValues& symbols = {});
+
+/// So many kernels, or dispatches; where the device under test has the least limits, whose four buffers a kernel may cut what is whole elsewhere, so many or more.
+testing::AssertionResult are_kernels(std::size_t counted, std::size_t expected);
+/// The same of a number that there must not be more of.
+testing::AssertionResult are_kernels_at_most(std::size_t counted, std::size_t most);
 
 /// Bytes that the kernels of a program move.
 std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols = {});
