@@ -207,20 +207,25 @@ TEST(Tuning, WhatIsFarFasterIsAdopted) {
   if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
   if (device().state()->context->device()->info().type != DeviceType::cpu) GTEST_SKIP() << "what is this small takes as long however it is sorted on a GPU";
   const ir::Graph graph = must(api::to_graph(std::vector<Tensor>{Tensor::input("x", DType::f32, {4, 700}).argsort(1)}, {}, "graph"));
-  const Device few = must(Device::open({.limits = {{"max_invocations", 64}}}));  // so that there are few candidates
-  Build how;
-  how.device = &few;
-  how.tuning.block = 16;
-  how.tuning.workgroup = 32;
-  how.longest_submission_us = 10e6;  // else what is slow is not measured
-  const Executable program = compile_graph(graph, how);
-  const int before = program.kernel_count();
-  EXPECT_GT(before, 4) << "halves of the scratch memory serve by turns";
-  const TuneProgress end = must(program.tune(30000));
-  fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates, end.adopted, end.spent_ms);
-  EXPECT_EQ(end.adopted, 1);
-  EXPECT_LT(program.kernel_count(), before);
-  run_checked(program, graph);
+  // What is measured beside much other work may look like noise once, but not four times.
+  for (int attempt = 1;; ++attempt) {
+    const Device few = must(Device::open({.limits = {{"max_invocations", 64}}}));  // so that there are few candidates
+    Build how;
+    how.device = &few;
+    how.tuning.block = 16;
+    how.tuning.workgroup = 32;
+    how.longest_submission_us = 10e6;  // else what is slow is not measured
+    const Executable program = compile_graph(graph, how);
+    const int before = program.kernel_count();
+    EXPECT_GT(before, 4) << "halves of the scratch memory serve by turns";
+    const TuneProgress end = must(program.tune(30000));
+    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates, end.adopted, end.spent_ms);
+    if (end.adopted == 0 && attempt < 4) continue;
+    EXPECT_EQ(end.adopted, 1);
+    EXPECT_LT(program.kernel_count(), before);
+    run_checked(program, graph);
+    return;
+  }
 }
 
 TEST(Tuning, TheBudgetEndsIt) {
