@@ -55,8 +55,8 @@
   X(number_of_other_sizes, unit, "Numbers.*")                                                                 \
   X(model_numbers_of_twins, unit, "DynamicShapes.StepsThatRepeat*")                                           \
   X(pieces_share_words, unit, "Pieces.*")                                                                     \
-  X(noise_adopted, unit, "Tuning.WhatIsFasterByNoMore*")                                                                       \
-  X(wrong_candidate, unit, "Tuning.OtherResultsAreNoCandidate")                                                                     \
+  X(noise_adopted, unit, "Tuning.WhatIsFasterByNoMore*")                                                      \
+  X(wrong_candidate, unit, "Tuning.OtherResultsAreNoCandidate")                                               \
   X(over_what_others_read, unit, "Donations.WhatAnotherResultReads*")                                         \
   X(plan_of_nominal_sizes, fuzz, "FoundByFuzzing.PlansForOtherSizes")                                         \
   X(parts_not_rescaled, differential, "Norms.CrossEntropy*")                                                  \

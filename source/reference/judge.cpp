@@ -167,7 +167,7 @@ void judge_integers(DType dtype, std::span<const std::byte> got, const Expected&
   }
   if (expected.has_file) return;
   const std::vector<std::size_t> others = decided_otherwise(dtype, got, expected);
-  std::size_t most = std::max<std::size_t>(1, expected.column.bound.size() / 100);  // of few elements a rounding may decide one
+  std::size_t most = expected.column.bound.size() / 100;
   if (expected.unfused && others.size() > most) {
     judgement.beside_unfused = true;
     most = std::max(most, static_cast<std::size_t>(kTimes) * decided_otherwise(dtype, *expected.unfused, expected).size());

@@ -165,10 +165,10 @@ int wanted_registers(const ir::Graph& graph, const Loops& loops, const Target& t
 
 /// Of what is kept between passes, words that a lane has room for.
 int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
+  if (target.caps.lane_registers == kUnknownLaneRegisters) return kMostResidentWords;
   Schedule empty = schedule;
   empty.trips = 0;
   empty.persistent = true;
-  if (target.caps.lane_registers == kUnknownLaneRegisters) return kMostResidentWords;
   return std::min(kMostResidentWords, registers_of_lane(target) - wanted_registers(graph, loops, target, empty));
 }
 
