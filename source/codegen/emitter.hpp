@@ -70,6 +70,7 @@ class Emitter {
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
   void find_products();
   [[nodiscard]] bool is_folded_product(ValueId id) const;
+  [[nodiscard]] bool is_rounded_by_store(ValueId id) const;
   [[nodiscard]] bool is_contracted(ValueId id) const { return contracted_.count(id) != 0; }
 
   // --- ranges of integers (ranges.cpp) ---------------------------------------------------------------
@@ -200,7 +201,7 @@ class Emitter {
   bool shuffles_ = false;
   bool differs_ = false;  ///< see Draft
   std::vector<Binding> bindings_;
-  std::string hidden_bit_ = "(p.items & 0x80000000u)";
+  std::string hidden_bit_ = "(p.items & 0x80000000u)";  ///< a zero that the driver's compiler does not know: finish() refuses more items
   Writer shared_;     ///< shared arrays
   std::map<std::string, std::string> custom_functions_;  ///< by name
   Writer functions_;

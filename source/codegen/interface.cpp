@@ -216,7 +216,12 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
   kernel.name = options_.name;
   kernel.workgroup = schedule_.workgroup;
   kernel.bindings = bindings_;
-  for (const NamedWord& word : numbers_.words()) kernel.constants.push_back(word.value);
+  for (const NamedWord& word : numbers_.words()) {
+    if (word.name == "items" && (word.value & 0x80000000u) != 0) {  // the text counts on that bit: hidden_bit_
+      return unsupported("A kernel of {} items is not supported: there are {} at most.", word.value, 0x7fffffffu);
+    }
+    kernel.constants.push_back(word.value);
+  }
   draft.places = numbers_.places();
   draft.differs = differs_;
   const std::size_t room = std::min<std::size_t>(target_.caps.push_constant_bytes / 4, 32);

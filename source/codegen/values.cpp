@@ -139,6 +139,14 @@ DType operand_dtype(const ir::Graph& graph, const ir::Node& node) { return graph
 
 }  // namespace
 
+/// Whether nothing in this kernel reads a value of 16-bit floats: the store rounds it, so that computing it need not.
+bool Emitter::is_rounded_by_store(ValueId id) const {
+  const DType type = dtype_of(loops_.values[id]);
+  if (type != DType::f16 && type != DType::bf16) return false;
+  const auto reads = [id](const std::vector<ValueId>& ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  return std::none_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) { return reads(value.operands) || reads(value.data); });
+}
+
 /// What a contraction folds is not rounded before it is.
 bool Emitter::is_folded_product(ValueId id) const {
   return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
@@ -209,6 +217,8 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
           text = ops::cast_expression(from, is_signed_integer(node.type.dtype) ? DType::i32 : DType::u32, dialect_.native_int64, operands[0]);
         } else if (node.op->name == "bitcast") {
           text = ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
+        } else if (ops::lane_of(from) == ops::Lane::f32 && is_rounded_by_store(id)) {
+          text = operands[0];
         } else {
           text = ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
         }
@@ -224,7 +234,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         text = power == 2       ? fmt::format("{0} * {0}", operands[0])
                : power == 3     ? fmt::format("{0} * {0} * {0}", operands[0])
                : reciprocal.empty() ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands) : fmt::format("{} * {}", operands[0], reciprocal);
-        rounds = (!is_float(node.type.dtype) && wraps(value)) || (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_folded_product(id));
+        rounds = (!is_float(node.type.dtype) && wraps(value)) || (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_folded_product(id) && !is_rounded_by_store(id));
       }
       if (text.empty()) {
         return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,

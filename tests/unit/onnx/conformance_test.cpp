@@ -8,26 +8,13 @@
 #include <cstdlib>
 
 #include "api/tensor_node.hpp"
+#include "ir/numbers.hpp"
+#include "reference/judge.hpp"
 #include "reference/reference.hpp"
 #include "unit/onnx/cases.hpp"
 
 namespace vkfuse::onnx {
 namespace {
-
-struct Tolerance {
-  double relative, absolute;
-};
-
-Tolerance tolerance_of(DType dtype, double largest) {
-  const bool is_short = dtype == DType::f16 || dtype == DType::bf16;
-  return {is_short ? 1e-2 : 1e-3, is_short ? 1e-3 : std::max(1e-7, 1e-5 * largest)};
-}
-
-bool agrees(double got, double want, double bound, const Tolerance& tolerance) {
-  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got);
-  if (std::isinf(bound) || got == want) return true;
-  return std::abs(got - want) <= tolerance.relative * std::abs(want) + tolerance.absolute;
-}
 
 /// Every element of a small output; of a large one as many, with both ends: a pool over thousands of elements
 /// takes the reference long.
@@ -41,26 +28,20 @@ std::vector<std::int64_t> looked_at(std::int64_t count) {
   return indices;
 }
 
-/// The first of these elements that differs, or an empty text.
-std::string difference(DType dtype, const reference::Column& got, const std::vector<std::int64_t>& indices,
-                       TensorData want) {
-  want.dtype = dtype;  // the files store bf16 as u16
-  double largest = 0;
-  for (std::size_t i = 0; i < element_count(want); ++i) {
-    if (std::isfinite(element_real(want, i))) largest = std::max(largest, std::abs(element_real(want, i)));
-  }
-  const Tolerance tolerance = tolerance_of(dtype, largest);
+/// The first of these elements that differs by more than a file's tolerance (reference/judge.hpp), or an empty text.
+std::string difference(DType dtype, const reference::Column& got, const std::vector<std::int64_t>& indices, const TensorData& want) {
   const auto undecided = std::ranges::count_if(got.bound, [](double bound) { return std::isinf(bound); });
   if (undecided * 2 > static_cast<std::ptrdiff_t>(got.bound.size())) return fmt::format("{} undecided", undecided);
+  const auto size = static_cast<std::ptrdiff_t>(size_of(dtype));
+  std::vector<std::byte> bytes, file;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    const auto at = static_cast<std::size_t>(indices[i]);
-    const bool same = is_float(dtype) ? agrees(got.value[i], element_real(want, at), got.bound[i], tolerance)
-                                      : got.bound[i] != 0 || got.integer[i] == element_int(want, at);
-    if (same) continue;
-    return is_float(dtype) ? fmt::format("element {} is {}, not {}", at, got.value[i], element_real(want, at))
-                           : fmt::format("element {} is {}, not {}", at, got.integer[i], element_int(want, at));
+    is_float(dtype) ? ir::encode(dtype, got.value[i], bytes) : ir::encode_int(dtype, got.integer[i], bytes);
+    const auto element = want.bytes.begin() + indices[i] * size;  // of bf16, too, which files store as u16
+    file.insert(file.end(), element, element + size);
   }
-  return {};
+  reference::Judgement judgement;
+  reference::judge_by_file(dtype, bytes, file, &got, judgement);
+  return judgement.by_file->first_wrong;
 }
 
 std::vector<std::int64_t> sizes_of(const Tensor& tensor) {
