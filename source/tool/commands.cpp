@@ -10,6 +10,7 @@
 
 #include "api/program.hpp"
 #include "base/limit_text.hpp"
+#include "base/target.hpp"
 #include "onnx/program_watcher.hpp"
 #include "schedule/schedule.hpp"
 #include "store/store.hpp"
@@ -88,7 +89,10 @@ void print_device(const DeviceDescription& device) {
   std::printf("%d: %s\n", device.index, device.name.c_str());
   std::printf("   %s device, %s, Vulkan %s\n", device.type.c_str(), device.driver.c_str(), device.api.c_str());
   std::printf("   uuid %s, %.1f GiB device memory\n", device.uuid.c_str(), static_cast<double>(device.memory_bytes) / (1 << 30));
-  for (const auto& limit : device.limits) std::printf("   %-24s %20llu\n", limit.first.c_str(), static_cast<unsigned long long>(limit.second));
+  for (const auto& [name, value] : device.limits) {
+    const bool known = name != "lane_registers" || value != kUnknownLaneRegisters;
+    std::printf("   %-24s %20s\n", name.c_str(), known ? std::to_string(value).c_str() : "not known");
+  }
   std::string features;
   for (const std::string& feature : device.features) features += " " + feature;
   std::printf("   features:%s\n", features.c_str());
