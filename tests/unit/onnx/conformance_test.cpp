@@ -8,7 +8,6 @@
 #include <cstdlib>
 
 #include "api/tensor_node.hpp"
-#include "ir/numbers.hpp"
 #include "reference/judge.hpp"
 #include "reference/reference.hpp"
 #include "unit/onnx/cases.hpp"
