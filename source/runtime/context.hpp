@@ -81,6 +81,11 @@ class Context {
   /// Bytes that buffers of a kind may still take: what the heap has, or the limit "memory_bytes", less the buffers that are
   /// alive. What other programs hold is not known.
   [[nodiscard]] std::uint64_t memory_left(vulkan::BufferKind kind) const;
+  /// What buffers on the device may take in all.
+  [[nodiscard]] std::uint64_t memory_limit() const { return memory_limit_; }
+
+  /// Says something to whoever asked to be told.
+  void log(LogLevel level, const std::string& sentence) const;
 
   [[nodiscard]] store::Store& store() { return *store_; }
   /// The next compile() of any kernel starts from the store, as in a new process: for measuring that.
@@ -115,7 +120,6 @@ class Context {
   Context() = default;
   /// What open() and adopt() have in common.
   static Result<std::shared_ptr<Context>> over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options);
-  void log(LogLevel level, const std::string& sentence) const;
   /// Of each of kMatrixKinds, why it is not used; empty if it is.
   using MissingMatrices = std::array<std::string, std::size(kMatrixKinds)>;
   Result<MissingMatrices> missing_matrices();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/mutations.hpp"
 #include "passes/passes.hpp"
@@ -107,6 +108,21 @@ Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Targ
   return plan;
 }
 
+/// A device that takes ages to move a byte: what is planned for it stores as little as can be.
+Target where_bytes_are_dear(Target target) {
+  CostModel costs = schedule::costs_of(target);
+  costs.copy_gb_per_s /= 1e4;
+  target.costs = costs;
+  return target;
+}
+
+/// Of the arena at these sizes.
+Result<std::int64_t> bytes_of_arena(const plan::Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning) {
+  VKF_TRY(steps, plan::schedule_all(plan, symbols, tuning));
+  VKF_TRY(memory, plan::plan_memory(plan, symbols, steps));
+  return memory.arena_bytes;
+}
+
 }  // namespace
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
@@ -118,6 +134,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   options_ = options;
   partition::Options planning = options.planning;
   planning.fusion = options.fusion;
+  memory_limit_ = context.memory_limit();
   prepared_ = prepared;
   VKF_TRY(plan, options.plan.empty() ? kept_or_made(context, std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
   plan_ = std::move(plan);
@@ -128,6 +145,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
     }
   }
   note_constants(plan_);
+  if (options.plan.empty() && options.fusion && symbols_.empty()) VKF_CHECK_OK(plan_within_memory(context, planning));
   codegen::EmitOptions emitting;
   emitting.numerics = options.numerics;
   forms_ = std::make_unique<Forms>(plan_, options.tuning, emitting);
@@ -162,7 +180,47 @@ void Program::note_constants(const plan::Plan& plan) {
   }
 }
 
-Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols) const {
+Result<std::int64_t> Program::room_for_arena(const SymbolValues& symbols) const {
+  std::int64_t taken = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, bytes] : constants_read_) taken += static_cast<std::int64_t>(bytes->size());
+  }
+  std::set<ir::NodeId> ports(plan_.graph.inputs().begin(), plan_.graph.inputs().end());
+  for (const ir::Output& output : plan_.graph.outputs()) ports.insert(output.value);
+  for (ir::NodeId id : ports) {
+    VKF_TRY(bytes, bytes_of(id, symbols));
+    taken += bytes;
+  }
+  return std::max<std::int64_t>(0, static_cast<std::int64_t>(memory_limit_) - taken);
+}
+
+Result<void> Program::plan_within_memory(Context& context, const partition::Options& planning) {
+  VKF_TRY(room, room_for_arena({}));
+  std::int64_t stored = 0;
+  for (const plan::Step& step : plan_.steps) {
+    for (ir::NodeId id : step.segment.stores) {
+      VKF_TRY(bytes, bytes_of(id, {}));
+      stored += bytes;
+    }
+  }
+  if (stored < room / 2) return {};  // that fits, whatever is padded: nothing has to be scheduled to know it
+  const auto bytes = bytes_of_arena(plan_, {}, options_.tuning);
+  if (!bytes || *bytes <= room) return {};
+  const Target target = plan_.target;
+  auto other = kept_or_made(context, prepared_, where_bytes_are_dear(target), planning);
+  if (!other) return {};
+  other->target = target;
+  const auto fewer = bytes_of_arena(*other, {}, options_.tuning);
+  if (!fewer || *fewer >= *bytes) return {};
+  context.log(LogLevel::info, fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate values, and the device has {}: another one is used, which stores {}.",
+                                          plan_.graph.name, *bytes, room, *fewer));
+  plan_ = *std::move(other);
+  note_constants(plan_);
+  return {};
+}
+
+Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols, bool of_few_bytes) const {
   partition::Options planning = options_.planning;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -170,29 +228,52 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   }
   planning.sizes = VKF_PLANT(plan_of_nominal_sizes, symbols, SymbolValues{});
   planning.without.insert(partition::Mechanism::statistics);  // that makes another graph, and values are known by those of this one
-  VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
+  VKF_TRY(plan, plan::make_plan(plan_.graph, of_few_bytes ? where_bytes_are_dear(plan_.target) : plan_.target, planning));
+  plan.target = plan_.target;
   codegen::EmitOptions emitting;
   emitting.numerics = options_.numerics;
   return std::make_shared<Planned>(std::move(plan), options_.tuning, emitting);
 }
 
 Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& attempt) {
-  Result<void> first = attempt(*forms_, nullptr);
-  if (first) return first;
+  const auto first = attempt(*forms_, nullptr);
+  const auto room = room_for_arena(symbols);
+  if (!room) return first ? room.error() : first.error();
+  const auto fits = [&](const Result<std::int64_t>& bytes) { return bytes.ok() && *bytes <= *room; };
+  if (fits(first)) return {};
+  // If nothing fits, the first plan that is possible is kept, and runs are refused for want of memory.
+  bool possible = first.ok();
+  std::shared_ptr<Planned> kept;  // null: the program's own
+  const auto serves = [&](const std::shared_ptr<Planned>& other) {
+    const auto bytes = attempt(other->forms, other);
+    if (bytes && !possible) {
+      possible = true;
+      kept = other;
+    }
+    return fits(bytes);
+  };
   std::vector<std::shared_ptr<Planned>> others;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     others = others_;
   }
   for (const std::shared_ptr<Planned>& other : others) {
-    if (attempt(other->forms, other)) return {};
+    if (serves(other)) return {};
   }
-  auto made = plan_again(symbols);
-  if (!made || !attempt((*made)->forms, *made)) return first;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (others_.size() < kMaxPlans) others_.push_back(*made);  // another thread may have made as many meanwhile
-  note_constants((*made)->plan);
-  return {};
+  std::shared_ptr<Planned> made;
+  if (!first || (options_.fusion && options_.plan.empty())) {
+    if (auto planned = plan_again(symbols, first.ok())) made = *std::move(planned);
+  }
+  const bool made_serves = made && serves(made);
+  if (!possible) return first.error();
+  if (made && (made_serves || kept == made)) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (others_.size() < kMaxPlans) others_.push_back(made);  // another thread may have made as many meanwhile
+    note_constants(made->plan);
+  }
+  if (made_serves) return {};
+  const auto again = attempt(kept ? kept->forms : *forms_, kept);
+  return again ? Result<void>() : again.error();
 }
 
 Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(prepared_, plan_.target, {false}); }
@@ -284,16 +365,19 @@ Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symb
   if (symbols.empty()) {
     VKF_CHECK_OK(write_fixed(*variant));
   } else {
-    VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) -> Result<void> {
+    VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) -> Result<std::int64_t> {
       VKF_TRY(written, forms.write(symbols));
+      VKF_TRY(memory, plan::plan_memory(other ? other->plan : plan_, symbols, written.steps));
       variant->other = other;
       variant->steps = std::move(written.steps);
       variant->kernels = std::move(written.kernels);
+      variant->memory = std::move(memory);
       known = std::move(written.compiled);
-      return {};
+      return variant->memory.arena_bytes;
     }));
+    return variant;
   }
-  VKF_TRY(memory, plan::plan_memory(plan_of(*variant), symbols, variant->steps));
+  VKF_TRY(memory, plan::plan_memory(plan_, symbols, variant->steps));
   variant->memory = std::move(memory);
   return variant;
 }

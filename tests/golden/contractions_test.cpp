@@ -113,7 +113,7 @@ TEST(Blocks, ABertBlockIsFiveKernelsAndTwoNorms) {
   const Tensor grown = linear(first, "w1", "b1", kWidth, kHidden);
   const Tensor hidden = grown * 0.5 * (erf(grown * 0.7071067811865476) + 1.0);
   const Tensor y = norm(linear(hidden, "w2", "b2", kHidden, kWidth) + first, "s2", "t2");
-  const Kernels kernels = kernels_of(graph_of({y}));
+  const Kernels kernels = kernels_of(graph_of({y}), discrete_gpu_with_matrices());
   EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "rows", "matrix", "matrix", "rows"})) << kernels.text;
 }
 
@@ -137,7 +137,7 @@ TEST(Blocks, ABertBlockIsFiveKernelsWhereLaunchesAreDear) {
     const Tensor grown = linear(first, kUnits, kHidden);
     return norm(linear(grown * 0.5 * (erf(grown * 0.7071067811865476) + 1.0), kHidden, kUnits) + first);
   };
-  Target dear = discrete_gpu();
+  Target dear = discrete_gpu_with_matrices();
   dear.costs = schedule::costs_of(dear);
   dear.costs->launch_us = 40;
   const Kernels kernels = kernels_of(graph_of({linear(block(block(input("x", {kRows, kUnits}))), kUnits, kUnits)}), dear);
@@ -164,7 +164,7 @@ TEST(Blocks, AProductWithWhatStandsAroundItIsOneKernel) {
   }
 }
 
-/// Scores of 4 x 32 heads over 4096 positions would take 4 GiB.
+/// Scores of 4 x 32 heads over 4096 positions would take 4 GiB. Where tiles are multiplied as one.
 TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
   const auto form = [](const AttentionOptions& options) {
     const Shape shape = {4, 32, 4096, 128};
@@ -179,10 +179,24 @@ TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
       {"window", {.causal = true, .window_before = 512}},
   };
   for (const auto& [name, options] : forms) {
-    const Kernels kernels = kernels_of(graph_of({form(options)}));
+    const Kernels kernels = kernels_of(graph_of({form(options)}), discrete_gpu_with_matrices());
     EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << name << "\n" << kernels.text;
     EXPECT_EQ(kernels.arena_bytes, 0) << name;
   }
+}
+
+/// By lanes a kernel that keeps its scores takes twice as long as one that stores them (bench/results/h200-attention-by-lanes.txt), unless most of them are masked.
+TEST(Blocks, AttentionByLanesStoresScoresThatAreAllWanted) {
+  Target lanes = discrete_gpu_with_measured_costs();
+  lanes.rungs[static_cast<std::size_t>(Rung::t4)] = lanes.rungs[static_cast<std::size_t>(Rung::t5)] = false;
+  const auto form = [&](const AttentionOptions& options) {
+    const Shape shape = {2, 32, 4096, 128};
+    return kernels_of(graph_of({attention(input("q", shape), input("k", shape), input("v", shape), options)}), lanes);
+  };
+  const Kernels plain = form({}), causal = form({.causal = true}), window = form({.causal = true, .window_before = 512});
+  EXPECT_EQ(plain.kinds, (Kinds{"matrix", "rows", "matrix"})) << plain.text;
+  EXPECT_EQ(causal.kinds, Kinds{"attention"}) << causal.text;
+  EXPECT_EQ(window.kinds, Kinds{"attention"}) << window.text;
 }
 
 /// Where a row of a table lies is loaded before the row is, also where rows are loaded ahead of what they are for.
@@ -202,7 +216,7 @@ TEST(Blocks, RowsOfTablesStandBeforeAProductAndAreAddedToIt) {
 /// What is measured beside the model's choice: each tile is the one that was asked for, or, where a device's limits forbid that, the model's own.
 TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
   const auto input = [](const char* name, std::int64_t rows) { return Tensor::input(name, DType::f16, {2, 8, rows, 64}); };
-  const ir::Graph prepared = must(passes::run_pipeline(graph_of({attention(input("q", 1024), input("k", 2048), input("v", 2048))})));
+  const ir::Graph prepared = must(passes::run_pipeline(graph_of({attention(input("q", 2048), input("k", 2048), input("v", 2048), {.causal = true})})));
   for (const Target& target : {discrete_gpu(), discrete_gpu_with_matrices()}) {
     const plan::Plan made = must(plan::make_plan(prepared, target));
     ASSERT_EQ(made.steps.size(), 1U);
@@ -261,7 +275,7 @@ TEST(Blocks, ACappedScoreThatSomethingElseReadsIsItself) {
 
 TEST(Blocks, GroupedHeadsShareTheirKeys) {
   const Tensor y = attention(input("q", {4, 16, 1200, 64}), input("k", {4, 4, 2000, 64}), input("v", {4, 4, 2000, 80}));
-  const Kernels kernels = kernels_of(graph_of({y}));
+  const Kernels kernels = kernels_of(graph_of({y}), discrete_gpu_with_matrices());
   EXPECT_EQ(kernels.kinds, Kinds{"attention"}) << kernels.text;
 }
 

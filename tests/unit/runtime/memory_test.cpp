@@ -133,6 +133,32 @@ TEST_P(MemoryUse, AnArenaBeyondThatIsSeveralBuffers) {
   for (const float value : outputs.at("y").as<float>()) ASSERT_NEAR(value, (std::exp(2.0F) + 2.0F) * 2.0F, 1e-4);
 }
 
+/// Two folds of what is dear to compute twice: the fastest plan stores it.
+TEST(MemoryOfADevice, IsEnoughForAPlanOfFewerBytesWhereTheFastestNeedsMore) {
+  constexpr std::uint64_t kSide = 512, kStored = kSide * kSide * 4;
+  const std::vector<float> column(kSide, 0.5F), row(kSide, 1.0F);
+  const auto sums = [&](const Device& device, const Dim& rows) {
+    const Tensor a = Tensor::input("a", DType::f32, {rows, 1}), b = Tensor::input("b", DType::f32, {1, static_cast<std::int64_t>(kSide)});
+    Tensor x = a * b;
+    for (int i = 0; i < 12; ++i) x = sin(exp(-x * x));
+    return must(compile(device, {x.sum({0}), x.sum({1})}));
+  };
+  for (const Dim& rows : {Dim(static_cast<std::int64_t>(kSide)), Dim::any("n")}) {
+    const SymbolValues sizes = rows.is_symbol() ? SymbolValues{{"n", kSide}} : SymbolValues{};
+    const WatchedDevice roomy;
+    const Executable fast = sums(roomy.device(), rows);
+    EXPECT_GE(must(fast.memory(sizes)).arena, kStored);
+    const WatchedDevice narrow({.limits = {{"memory_bytes", kStored / 2}}});
+    const Executable small = sums(narrow.device(), rows);
+    EXPECT_LT(must(small.memory(sizes)).arena, kStored / 4);
+    const Outputs want = must(fast.run({{"a", HostView(column)}, {"b", HostView(row)}}));
+    const Outputs got = must(small.run({{"a", HostView(column)}, {"b", HostView(row)}}));
+    for (const char* name : {"y", "y1"}) {
+      for (std::size_t i = 0; i < kSide; ++i) ASSERT_NEAR(got.at(name).as<float>()[i], want.at(name).as<float>()[i], 1e-3) << name << " " << i;
+    }
+  }
+}
+
 TEST(StorageRange, IsOneErrorThatNamesTheLimit) {
   DeviceOptions options;
   options.limits["storage_range"] = 1 << 20;
