@@ -1,4 +1,4 @@
-// f64: tests on the bits, minimum and maximum with NaN, casts.
+// f64: tests on the bits, minimum and maximum with NaN, whole numbers, casts.
 
 bool f64_is_nan(double x) {
   uvec2 bits = unpackDouble2x32(x);
@@ -33,6 +33,36 @@ double f64_max(double x, double y) {
 double f64_sign(double x) {
   if (f64_is_nan(x) || !f64_to_bool(x)) return x;
   return (unpackDouble2x32(x).y & 0x80000000u) != 0u ? -1.0lf : 1.0lf;
+}
+
+// By its bits: Mesa's trunc() of doubles is wrong above 2^31 on processors without AVX2, and its roundEven() takes halves to zero there.
+double f64_trunc(double x) {
+  uvec2 bits = unpackDouble2x32(x);
+  int kept = int((bits.y >> 20) & 0x7ffu) - 1023;  // bits of the fraction that stand before the point
+  if (kept >= 52) return x;  // a whole number, an infinity or NaN
+  if (kept < 0) return packDouble2x32(uvec2(0u, bits.y & 0x80000000u));
+  uvec2 lost = kept < 20 ? uvec2(0xffffffffu, 0xfffffu >> kept) : uvec2(0xffffffffu >> (kept - 20), 0u);
+  return packDouble2x32(bits & ~lost);
+}
+
+double f64_floor(double x) {
+  double whole = f64_trunc(x);
+  return x < whole ? whole - 1.0lf : whole;
+}
+
+double f64_ceil(double x) {
+  double whole = f64_trunc(x);
+  return x > whole ? whole + 1.0lf : whole;
+}
+
+// Halves go to the even number.
+double f64_round(double x) {
+  double whole = f64_trunc(x);
+  precise double rest = abs(x - whole);  // exact; NaN of an infinity
+  bool odd = f64_trunc(whole * 0.5lf) != whole * 0.5lf;
+  bool away = rest > 0.5lf || (rest == 0.5lf && odd);
+  if (!away) return whole;
+  return (unpackDouble2x32(x).y & 0x80000000u) != 0u ? whole - 1.0lf : whole + 1.0lf;
 }
 
 bool f64_to_bool(double x) {
