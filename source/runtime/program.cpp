@@ -186,7 +186,8 @@ Result<std::int64_t> Program::room_for_arena(const SymbolValues& symbols) const 
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [id, bytes] : constants_read_) taken += static_cast<std::int64_t>(bytes->size());
   }
-  std::set<ir::NodeId> ports(plan_.graph.inputs().begin(), plan_.graph.inputs().end());
+  const std::vector<ir::NodeId> inputs = plan_.graph.inputs();
+  std::set<ir::NodeId> ports(inputs.begin(), inputs.end());
   for (const ir::Output& output : plan_.graph.outputs()) ports.insert(output.value);
   for (ir::NodeId id : ports) {
     VKF_TRY(bytes, bytes_of(id, symbols));

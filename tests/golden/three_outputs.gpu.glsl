@@ -33,18 +33,8 @@ float f32_exp(float x) {
   return f32_is_nan(x) ? x : power;
 }
 
-// With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
-vec2 f16x2_values_native(uint word) {
-  return vec2(unpackFloat2x16(word));
-}
-
 uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
-}
-
-// `zero` is 0, which the compiler must not know: NVIDIA's takes a number that is rounded and read again for what it was.
-float f16_round_native(uint zero, float x) {
-  return f16x2_values_native(f16x2_bits_native(vec2(x, 0.0)) | zero).x;
 }
 
 uint u8x4_bits(uvec4 v) {
@@ -59,7 +49,7 @@ uint boolx4_bits(bvec4 v) {
 // One element.
 void element(float in_x, out float out_exp_result, out float out_half_result, out bool out_larger_result) {
   precise float out_exp = f32_exp(in_x);
-  precise float out_half = f16_round_native(p.items >> 31, out_exp);
+  precise float out_half = out_exp;
   bool out_larger = out_exp > in_x;
   out_exp_result = out_exp;
   out_half_result = out_half;

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "passes/passes.hpp"
+#include "runtime/forms.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
 
@@ -124,8 +125,7 @@ BuiltGraph build(const ir::Graph& graph, const SymbolValues& symbols, const Targ
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     codegen::EmitOptions options;
     options.hoist_sizes = !symbols.empty();  // as the runtime does
-    options.name = fmt::format("segment {}", i);
-    for (codegen::Kernel& kernel : must(codegen::emit(plan.graph, plan.steps[i].segment, built.steps[i].loops, built.steps[i].schedule, target, options))) {
+    for (codegen::Kernel& kernel : must(runtime::write_kernels(plan, i, built.steps[i], options))) {
       const std::size_t dispatch = built.kernels.empty() || built.kernels.back().step != i ? 0 : built.kernels.back().dispatch + 1;
       built.kernels.push_back({std::move(kernel), i, dispatch});
     }
