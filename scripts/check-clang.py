@@ -2,7 +2,7 @@
 """Reads every source with clang++, without making code: what it warns of or refuses and g++ does not.
 
 Include paths and macros are those of a build (build/release). To cost a minute and not four, headers are read once, and several sources of
-a folder are read as one text in which no name is defined twice; where two sources of a text get into each other's way all the same, its halves
+a folder are read as one text (scripts/together.py); where two sources of a text get into each other's way all the same, its halves
 are read. An error is reported only for a source that is read by itself.
 
   usage: scripts/check-clang.py [--build FOLDER] [FILE...]      FILE: these alone, each by itself
@@ -17,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 
+from together import texts
+
 WARNINGS = """-Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
     -Wextra-semi -Wimplicit-fallthrough -Wnon-virtual-dtor -Woverloaded-virtual -Wrange-loop-analysis""".split()
 STANDARD = """algorithm array atomic bit charconv chrono cmath condition_variable cstdint cstdio cstdlib cstring deque filesystem fstream functional limits
     map memory mutex numeric optional set span sstream string string_view thread unordered_map utility variant vector
     fmt/format.h fmt/ranges.h gtest/gtest.h nlohmann/json.hpp vulkan/vulkan.h""".split()
 APART = ["onnx/host_tensor.hpp"]  # hides a name of an outer namespace from sources that do not include it
-MOST_SOURCES = 8  # of one text
 
 
 def flags_of(build):
@@ -43,31 +44,6 @@ def headers():
     public = [os.path.relpath(name, "include") for name in sorted(glob.glob("include/vkfuse/*.hpp"))]
     shared = [os.path.relpath(name, "tests") for name in sorted(glob.glob("tests/support/*.hpp"))]
     return [f"#include <{name}>" for name in STANDARD] + [f'#include "{name}"' for name in own + public + shared if name not in APART]
-
-
-def names_of(path):
-    """What a source defines outside of all braces but those of namespaces, where nothing is indented."""
-    names = set()
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if re.match(r"[A-Za-z_]", line) and not line.startswith(("namespace", "using", "template", "TEST", "INSTANTIATE_")):
-                names.update(re.findall(r"(\w+)\s*(?:[({=;\[]|$)", line)[:1])
-    return names
-
-
-def texts(sources):
-    """Sources of one folder that define no name twice, several at a time."""
-    made = []
-    for path in sources:
-        names = names_of(path)
-        for text in made:
-            if os.path.dirname(text[0][0]) == os.path.dirname(path) and len(text[0]) < MOST_SOURCES and not names & text[1]:
-                text[0].append(path)
-                text[1].update(names)
-                break
-        else:
-            made.append(([path], names))
-    return [text[0] for text in made]
 
 
 class Check:

@@ -38,11 +38,11 @@ Data random_data(const ir::Graph& graph, const SymbolValues& symbols = {}, std::
   return data;
 }
 
-ir::Graph graph_of(const Tensor& y) { return must(api::to_graph({&y, 1}, {}, "custom")); }
+ir::Graph graph_with_op(const Tensor& y) { return must(api::to_graph({&y, 1}, {}, "custom")); }
 
 /// Runs fused and unfused, compares both with the reference, and says how many kernels the fused one has.
 int kernels_checked(const Tensor& y, Numerics numerics = Numerics::standard, const SymbolValues& symbols = {}) {
-  const ir::Graph graph = graph_of(y);
+  const ir::Graph graph = graph_with_op(y);
   const Data data = random_data(graph, symbols);
   const Executable fused = compile_graph(graph, numerics, true);
   const Executable unfused = compile_graph(graph, numerics, false);
@@ -109,7 +109,7 @@ TEST(Custom, OneFunctionForEqualCodeAndAnotherForOther) {
   other.reference = [](std::span<const double> v) { return v[0] * 2; };
   const Tensor y = custom(other, {custom(swish(), {custom(swish(), {x})})});
   EXPECT_TRUE(are_kernels(kernels_checked(y), 1));
-  const std::string glsl = must(compile_graph(graph_of(y), Numerics::standard, true).explain(Stage::glsl));
+  const std::string glsl = must(compile_graph(graph_with_op(y), Numerics::standard, true).explain(Stage::glsl));
   std::size_t functions = 0;
   for (std::size_t at = glsl.find("float custom_swish_"); at != std::string::npos; at = glsl.find("float custom_swish_", at + 1)) functions += glsl.compare(at + 27, 9, "(float x0") == 0;
   EXPECT_EQ(functions, 2U) << glsl;
@@ -120,7 +120,7 @@ TEST(Custom, TheTextFormHasThem) {
   CustomOp op = swish();
   op.glsl = "float e = exp(-x0);  // \"quoted\"\nreturn x0 / (1.0 + e);";
   const Tensor y = custom(op, {x});
-  const ir::Graph graph = graph_of(y);
+  const ir::Graph graph = graph_with_op(y);
   const std::string text = ir::print(graph);
   EXPECT_EQ(ir::print(must(ir::parse(text))), text);
   EXPECT_NE(text.find(R"(%1 = custom name="swish" code="float e = exp(-x0);  // \"quoted\"\x0areturn x0 / (1.0 + e);" ulps=16 cost=8 %0 : f32[8, 4])"), std::string::npos) << text;
@@ -132,7 +132,7 @@ TEST(Custom, WithoutAHostFunctionNothingIsValidated) {
   const Tensor x = Tensor::input("x", DType::f32, {8});
   CustomOp op = swish();
   op.reference = nullptr;
-  const ir::Graph graph = graph_of(custom(op, {x}) + 1.0);
+  const ir::Graph graph = graph_with_op(custom(op, {x}) + 1.0);
   const Data data = random_data(graph);
   reference::Feeds feeds;
   for (const auto& input : data.inputs) feeds.inputs[input.first] = input.second;
@@ -220,7 +220,7 @@ TEST(Custom, AKernelIsASegmentOfItsOwn) {
   const Tensor x = Tensor::input("x", DType::f32, {20, 50});
   const Tensor b = Tensor::input("b", DType::f32, {20});
   const Tensor y = custom(scaled_sums(20), {relu(x), abs(b)}) + 1.0;
-  const ir::Graph graph = graph_of(y);
+  const ir::Graph graph = graph_with_op(y);
   const Executable fused = compile_graph(graph, Numerics::standard, true);
   const std::string plan = must(fused.explain(Stage::plan));
   EXPECT_NE(plan.find(": custom over [20]"), std::string::npos) << plan;
@@ -230,17 +230,17 @@ TEST(Custom, AKernelIsASegmentOfItsOwn) {
   // Nothing is fused into it, and what stands around it is fused as ever.
   EXPECT_NE(plan.find("is a kernel of the user's, in which nothing"), std::string::npos) << plan;
   const Tensor longer = tanh(relu(custom(scaled_sums(20), {x, b}) + 1.0)) * 2.0;
-  EXPECT_TRUE(are_kernels(compile_graph(graph_of(longer), Numerics::standard, true).kernel_count(), 2));
+  EXPECT_TRUE(are_kernels(compile_graph(graph_with_op(longer), Numerics::standard, true).kernel_count(), 2));
 }
 
 TEST(Custom, OperandsOfKernelsAreDenseBuffers) {
   const Tensor x = Tensor::input("x", DType::f32, {50, 20});
   const Tensor b = Tensor::input("b", DType::f32, {20});
   // A transposed view is written first; so are a literal and positions.
-  const ir::Graph graph = graph_of(custom(scaled_sums(20), {x.transpose(), abs(b)}) + 1.0);
+  const ir::Graph graph = graph_with_op(custom(scaled_sums(20), {x.transpose(), abs(b)}) + 1.0);
   expect_scaled_sums(compile_graph(graph, Numerics::standard, true), graph, random_data(graph), 20, 50, [](std::size_t row, std::size_t i, const auto& v) { return v[i * 20 + row]; });
   const Tensor one = custom(scaled_sums(1), {Tensor::iota(DType::f32, {1, 10}, 1), Tensor::scalar(DType::f32, 3).reshape({1})});
-  const ir::Graph constant = graph_of(one);
+  const ir::Graph constant = graph_with_op(one);
   const GuardedRun run = run_guarded(compile_graph(constant, Numerics::standard, true), constant, {});
   EXPECT_EQ(floats_of(run.outputs.at("y")), std::vector<float>{135});
 }
@@ -249,7 +249,7 @@ TEST(Custom, KernelsOfSymbolicSizesGetThem) {
   const Dim n = Dim::any("n");
   const Tensor x = Tensor::input("x", DType::f32, {n, 50});
   const Tensor b = Tensor::input("b", DType::f32, {n});
-  const ir::Graph graph = graph_of(custom(scaled_sums(n), {x, abs(b)}) + 1.0);
+  const ir::Graph graph = graph_with_op(custom(scaled_sums(n), {x, abs(b)}) + 1.0);
   const Executable program = compile_graph(graph, Numerics::standard, true);
   for (const std::int64_t rows : {1, 17, 64}) {
     expect_scaled_sums(program, graph, random_data(graph, {{"n", rows}}), static_cast<std::size_t>(rows), 50, [](std::size_t row, std::size_t i, const auto& v) { return v[row * 50 + i]; });
@@ -271,7 +271,7 @@ TEST(Custom, AKernelsResultNeverTakesItsOperandsBuffer) {
   const CustomKernel reversed{.name = "reversed", .glsl = kReversed, .dtype = DType::u32, .shape = {1000}, .workgroup = 64, .tile = {64}};
   Tensor x = Tensor::input("x", DType::u32, {1000});
   const Tensor y = custom(reversed, {custom(reversed, {custom(reversed, {x})})});
-  const ir::Graph graph = graph_of(y);
+  const ir::Graph graph = graph_with_op(y);
   const Executable program = compile_graph(graph, Numerics::standard, true);
   EXPECT_TRUE(are_kernels(program.kernel_count(), 3));
   Bindings bindings;
@@ -287,7 +287,7 @@ TEST(Custom, AKernelsResultNeverTakesItsOperandsBuffer) {
   std::reverse(numbers.begin(), numbers.end());
   EXPECT_EQ(got, numbers);
   // Bound to its operand's own buffer it is refused.
-  const Executable alone = compile_graph(graph_of(custom(reversed, {x})), Numerics::standard, true);
+  const Executable alone = compile_graph(graph_with_op(custom(reversed, {x})), Numerics::standard, true);
   Bindings shared;
   shared.inputs["x"] = must(device().allocate(4000));
   shared.outputs["y"] = shared.inputs["x"];

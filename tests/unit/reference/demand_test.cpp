@@ -8,7 +8,7 @@
 namespace vkfuse::test {
 namespace {
 
-ir::Graph graph_of(const Tensor& tensor) { return must(api::to_graph(std::vector<Tensor>{tensor}, {}, "g")); }
+ir::Graph graph_to(const Tensor& tensor) { return must(api::to_graph(std::vector<Tensor>{tensor}, {}, "g")); }
 
 std::vector<float> random_floats(std::size_t count, std::uint64_t seed, double low = -2, double high = 2) {
   Random random(seed);
@@ -28,7 +28,7 @@ TEST(ReferenceDemand, SamplesAgreeWithTheWhole) {
   const Inputs inputs = Inputs().add("x", data).add("i", std::vector<std::int32_t>{3, -1, 3, 6, 0, 30, 2}).size("n", 7);
   for (std::size_t k = 0; k < results.size(); ++k) {
     ASSERT_TRUE(results[k].valid()) << k << ": " << results[k].error().text();
-    const ir::Graph graph = graph_of(results[k]);
+    const ir::Graph graph = graph_to(results[k]);
     const ir::NodeId value = graph.outputs()[0].value;
     const reference::Feeds feeds = inputs.feeds();
     const auto all = must(reference::evaluate(graph, value, feeds));
@@ -48,7 +48,7 @@ TEST(ReferenceDemand, SamplesAgreeWithTheWhole) {
 
 TEST(ReferenceDemand, SoftmaxOfLongRows) {
   const std::vector<float> x = random_floats(64 * 4096, 1, -20, 20);
-  const auto y = evaluated(graph_of(softmax(Tensor::input("x", DType::f32, {64, 4096}))), Inputs().add("x", x)).column;
+  const auto y = evaluated(graph_to(softmax(Tensor::input("x", DType::f32, {64, 4096}))), Inputs().add("x", x)).column;
   for (std::size_t row = 0; row < 64; ++row) {
     double largest = -HUGE_VAL;
     double sum = 0;
@@ -66,14 +66,14 @@ TEST(ReferenceDemand, RowsThatReadEachOtherAreComputedOnce) {
   // Each layer reads the one below three times: without keeping, 3^60 evaluations.
   Tensor value = Tensor::input("x", DType::f32, {4, 8});
   for (int layer = 0; layer < 60; ++layer) value = softmax(value + value.mean({1}, true));
-  const auto y = evaluated(graph_of(value), Inputs().add("x", random_floats(32, 2))).column;
+  const auto y = evaluated(graph_to(value), Inputs().add("x", random_floats(32, 2))).column;
   for (std::size_t i = 0; i < 32; ++i) EXPECT_NEAR(y.value[i], 0.125, 1e-9);
 }
 
 TEST(ReferenceDemand, DepthIsNoLimit) {
   Tensor value = Tensor::input("x", DType::f64, {2, 3});
   for (int layer = 0; layer < 20000; ++layer) value = value.cummax(1);
-  const auto y = evaluated(graph_of(value), Inputs().add("x", std::vector<double>{1, 3, 2, 5, 4, 6})).column;
+  const auto y = evaluated(graph_to(value), Inputs().add("x", std::vector<double>{1, 3, 2, 5, 4, 6})).column;
   EXPECT_EQ(y.value, (std::vector<double>{1, 3, 3, 5, 5, 6}));
 }
 
@@ -82,7 +82,7 @@ TEST(ReferenceDemand, SamplesOfAHugeFoldReadOnlyTheirOwn) {
   const std::int64_t large = std::int64_t{1} << 20;
   const Tensor x = Tensor::iota(DType::i64, {large, large}, 0);
   const Tensor sum = x.sum({1});
-  const ir::Graph graph = graph_of(sum);
+  const ir::Graph graph = graph_to(sum);
   const std::vector<std::int64_t> rows = {5, large - 1, 5};
   const auto y = must(reference::evaluate_at(graph, graph.outputs()[0].value, rows, {}));
   EXPECT_EQ(y.integer, (std::vector<std::int64_t>{5 * large, (large - 1) * large, 5 * large}));
@@ -93,7 +93,7 @@ TEST(ReferenceDemand, WhatIsNestedTooDeepIsAnErrorAndNoCrash) {
   const std::int64_t large = std::int64_t{1} << 22;
   Tensor value = Tensor::input("x", DType::i8, {large, 1});
   for (int layer = 0; layer < 3000; ++layer) value = value.cummax(1);
-  const ir::Graph graph = graph_of(value);
+  const ir::Graph graph = graph_to(value);
   const std::vector<std::byte> bytes(static_cast<std::size_t>(large));
   reference::Feeds feeds;
   feeds.inputs["x"] = bytes;
@@ -108,7 +108,7 @@ TEST(ReferenceDemand, WhatIsNestedTooDeepIsAnErrorAndNoCrash) {
 void expect_rows(const Tensor& result, const Inputs& inputs, std::size_t columns, const std::function<double(std::size_t row, std::size_t column)>& wanted,
                  double tolerance, const char* what) {
   ASSERT_TRUE(result.valid()) << what << ": " << result.error().text();
-  const auto y = evaluated(graph_of(result), inputs);
+  const auto y = evaluated(graph_to(result), inputs);
   for (std::size_t i = 0; i < y.column.bound.size(); ++i) {
     const double want = wanted(i / columns, i % columns);
     EXPECT_NEAR(y.number(i), want, 1e-7 * std::abs(want) + 1e-12) << what << " " << i;
@@ -159,7 +159,7 @@ TEST(ReferenceCompositions, AreWhatTheirNamesSay) {
 TEST(ReferenceCompositions, DropoutKeepsWhatTheWordsSay) {
   const Tensor x = Tensor::input("x", DType::f32, {40, 100});
   const std::vector<float> data = random_floats(4000, 4, 1, 2);
-  const auto y = evaluated(graph_of(dropout(x, 0.25, 77)), Inputs().add("x", data)).column;
+  const auto y = evaluated(graph_to(dropout(x, 0.25, 77)), Inputs().add("x", data)).column;
   int kept = 0;
   for (std::size_t i = 0; i < 4000; ++i) {
     const bool keeps = static_cast<double>(ops::philox(77, i) >> 8) * 0x1p-24 < 0.25;
