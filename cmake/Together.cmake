@@ -18,6 +18,8 @@ function(vkfuse_compile_together)
         list(APPEND files ${file})
       endif()
     endforeach()
+    # What a source defines decides with which others it is read: by a group that was right before, a call could reach another source's function.
+    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files} ${PROJECT_SOURCE_DIR}/scripts/together.py)
     execute_process(COMMAND ${VKFUSE_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/together.py ${files} OUTPUT_VARIABLE groups COMMAND_ERROR_IS_FATAL ANY)
     string(STRIP "${groups}" groups)
     string(REPLACE "\n" ";" groups "${groups}")

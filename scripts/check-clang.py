@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
 from together import texts
 
 WARNINGS = """-Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
@@ -32,7 +33,7 @@ def flags_of(build):
     flags = {}
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         for entry in json.load(file):
-            if entry["file"].endswith(".cpp"):
+            if entry["file"].endswith((".cpp", ".cxx")):  # the second are texts of several (cmake/Together.cmake)
                 for flag in re.findall(r"-D\S+|-I\S+|-isystem \S+", entry["command"]):
                     flags.setdefault(flag.replace("\\", ""))
     # Formats are checked by g++; doing so again takes a fifth of the time.

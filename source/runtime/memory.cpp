@@ -50,12 +50,12 @@ Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
   if (const auto known = known_variant(symbols)) return memory_of(symbols, known->steps, known->memory);
   plan::Steps steps;
   plan::Memory memory;
-  const auto lay_out = [&](const plan::Plan& plan, Result<plan::Steps> scheduled) -> Result<std::int64_t> {
+  const auto lay_out = [&](const plan::Plan& plan, Result<plan::Steps> scheduled) -> Result<void> {
     if (!scheduled) return std::move(scheduled).error();
     VKF_TRY(made, plan::plan_memory(plan, symbols, *scheduled));
     steps = *std::move(scheduled);
     memory = std::move(made);
-    return memory.arena_bytes;
+    return {};
   };
   if (symbols.empty()) {
     VKF_TRY(scheduled, plan::schedule_all(plan_, symbols, options_.tuning));

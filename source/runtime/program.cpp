@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/mutations.hpp"
@@ -116,11 +117,55 @@ Target where_bytes_are_dear(Target target) {
   return target;
 }
 
-/// Of the arena at these sizes.
-Result<std::int64_t> bytes_of_arena(const plan::Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning) {
-  VKF_TRY(steps, plan::schedule_all(plan, symbols, tuning));
-  VKF_TRY(memory, plan::plan_memory(plan, symbols, steps));
-  return memory.arena_bytes;
+Result<std::int64_t> bytes_of_all(const ir::Graph& graph, const std::set<ir::NodeId>& values) {
+  std::int64_t all = 0;
+  for (const ir::NodeId id : values) {
+    const TensorType& type = graph.node(id).type;
+    VKF_TRY(sizes, resolve(type.shape, {}));
+    VKF_TRY(bytes, byte_count(type.dtype, sizes));
+    const auto sum = checked_add(all, bytes);
+    if (!sum) return std::numeric_limits<std::int64_t>::max();
+    all = *sum;
+  }
+  return all;
+}
+
+/// Bytes that the arena of a plan without symbols takes, and those that the device has for it beside inputs, outputs and constants.
+struct ArenaBytes {
+  std::int64_t wanted, room;
+};
+
+Result<ArenaBytes> arena_bytes(const plan::Plan& plan, std::uint64_t limit, const schedule::Tuning& tuning) {
+  const std::vector<ir::NodeId> inputs = plan.graph.inputs();
+  std::set<ir::NodeId> given(inputs.begin(), inputs.end()), stored;
+  for (const ir::Output& output : plan.graph.outputs()) given.insert(output.value);
+  for (const plan::Step& step : plan.steps) {
+    stored.insert(step.segment.stores.begin(), step.segment.stores.end());
+    for (const ir::NodeId id : step.segment.reads) {
+      if (std::holds_alternative<ir::ConstantPayload>(plan.graph.node(id).payload)) given.insert(id);
+    }
+  }
+  VKF_TRY(taken, bytes_of_all(plan.graph, given));
+  const std::int64_t room = std::max<std::int64_t>(0, static_cast<std::int64_t>(limit) - taken);
+  VKF_TRY(most, bytes_of_all(plan.graph, stored));
+  if (most < room / 2) return ArenaBytes{most, room};  // that fits, whatever is padded: nothing has to be scheduled to know it
+  VKF_TRY(steps, plan::schedule_all(plan, {}, tuning));
+  VKF_TRY(memory, plan::plan_memory(plan, {}, steps));
+  return ArenaBytes{memory.arena_bytes, room};
+}
+
+/// Of a graph without symbols: the plan, or, if its intermediate values do not fit the device's memory and those of a plan of fewer bytes do, that one.
+plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& prepared, const partition::Options& planning, const schedule::Tuning& tuning) {
+  const auto fast = arena_bytes(plan, context.memory_limit(), tuning);
+  if (!fast || fast->wanted <= fast->room || fast->room == 0) return plan;
+  auto other = kept_or_made(context, prepared, where_bytes_are_dear(plan.target), planning);
+  if (!other) return plan;
+  other->target = plan.target;
+  const auto small = arena_bytes(*other, context.memory_limit(), tuning);
+  if (!small || small->wanted > small->room) return plan;
+  context.log(LogLevel::info, fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate values, and the device has {}: another one is used, which stores {}.",
+                                          plan.graph.name, fast->wanted, fast->room, small->wanted));
+  return *std::move(other);
 }
 
 }  // namespace
@@ -134,18 +179,17 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   options_ = options;
   partition::Options planning = options.planning;
   planning.fusion = options.fusion;
-  memory_limit_ = context.memory_limit();
   prepared_ = prepared;
   VKF_TRY(plan, options.plan.empty() ? kept_or_made(context, std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
-  plan_ = std::move(plan);
-  inputs_ = inputs_as_written(graph, plan_.graph);
   for (const ir::Node& node : graph.nodes()) {
     for (const Dim& dim : node.type.shape) {
       if (dim.is_symbol()) symbols_.insert(dim.name());
     }
   }
+  if (options.plan.empty() && options.fusion && symbols_.empty()) plan = within_memory(context, std::move(plan), prepared_, planning, options.tuning);
+  plan_ = std::move(plan);
+  inputs_ = inputs_as_written(graph, plan_.graph);
   note_constants(plan_);
-  if (options.plan.empty() && options.fusion && symbols_.empty()) VKF_CHECK_OK(plan_within_memory(context, planning));
   codegen::EmitOptions emitting;
   emitting.numerics = options.numerics;
   forms_ = std::make_unique<Forms>(plan_, options.tuning, emitting);
@@ -180,101 +224,38 @@ void Program::note_constants(const plan::Plan& plan) {
   }
 }
 
-Result<std::int64_t> Program::room_for_arena(const SymbolValues& symbols) const {
-  std::int64_t taken = 0;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [id, bytes] : constants_read_) taken += static_cast<std::int64_t>(bytes->size());
-  }
-  const std::vector<ir::NodeId> inputs = plan_.graph.inputs();
-  std::set<ir::NodeId> ports(inputs.begin(), inputs.end());
-  for (const ir::Output& output : plan_.graph.outputs()) ports.insert(output.value);
-  for (ir::NodeId id : ports) {
-    VKF_TRY(bytes, bytes_of(id, symbols));
-    taken += bytes;
-  }
-  return std::max<std::int64_t>(0, static_cast<std::int64_t>(memory_limit_) - taken);
-}
-
-Result<void> Program::plan_within_memory(Context& context, const partition::Options& planning) {
-  VKF_TRY(room, room_for_arena({}));
-  std::int64_t stored = 0;
-  for (const plan::Step& step : plan_.steps) {
-    for (ir::NodeId id : step.segment.stores) {
-      VKF_TRY(bytes, bytes_of(id, {}));
-      stored += bytes;
-    }
-  }
-  if (stored < room / 2) return {};  // that fits, whatever is padded: nothing has to be scheduled to know it
-  const auto bytes = bytes_of_arena(plan_, {}, options_.tuning);
-  if (!bytes || *bytes <= room) return {};
-  const Target target = plan_.target;
-  auto other = kept_or_made(context, prepared_, where_bytes_are_dear(target), planning);
-  if (!other) return {};
-  other->target = target;
-  const auto fewer = bytes_of_arena(*other, {}, options_.tuning);
-  if (!fewer || *fewer >= *bytes) return {};
-  context.log(LogLevel::info, fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate values, and the device has {}: another one is used, which stores {}.",
-                                          plan_.graph.name, *bytes, room, *fewer));
-  plan_ = *std::move(other);
-  note_constants(plan_);
-  return {};
-}
-
-Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols, bool of_few_bytes) const {
+Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols) const {
   partition::Options planning = options_.planning;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     planning.fusion = options_.fusion && others_.size() + 1 < kMaxPlans;
   }
   planning.sizes = VKF_PLANT(plan_of_nominal_sizes, symbols, SymbolValues{});
-  planning.without.insert(partition::Mechanism::statistics);  // that makes another graph, and values are known by those of this one
-  VKF_TRY(plan, plan::make_plan(plan_.graph, of_few_bytes ? where_bytes_are_dear(plan_.target) : plan_.target, planning));
-  plan.target = plan_.target;
+  // These make another graph, and values are known by those of this one.
+  planning.without.insert({partition::Mechanism::joined, partition::Mechanism::statistics});
+  VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
   codegen::EmitOptions emitting;
   emitting.numerics = options_.numerics;
   return std::make_shared<Planned>(std::move(plan), options_.tuning, emitting);
 }
 
 Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& attempt) {
-  const auto first = attempt(*forms_, nullptr);
-  const auto room = room_for_arena(symbols);
-  if (!room) return first ? room.error() : first.error();
-  const auto fits = [&](const Result<std::int64_t>& bytes) { return bytes.ok() && *bytes <= *room; };
-  if (fits(first)) return {};
-  // If nothing fits, the first plan that is possible is kept, and runs are refused for want of memory.
-  bool possible = first.ok();
-  std::shared_ptr<Planned> kept;  // null: the program's own
-  const auto serves = [&](const std::shared_ptr<Planned>& other) {
-    const auto bytes = attempt(other->forms, other);
-    if (bytes && !possible) {
-      possible = true;
-      kept = other;
-    }
-    return fits(bytes);
-  };
+  Result<void> first = attempt(*forms_, nullptr);
+  if (first) return first;
   std::vector<std::shared_ptr<Planned>> others;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     others = others_;
   }
   for (const std::shared_ptr<Planned>& other : others) {
-    if (serves(other)) return {};
+    if (attempt(other->forms, other)) return {};
   }
-  std::shared_ptr<Planned> made;
-  if (!first || (options_.fusion && options_.plan.empty())) {
-    if (auto planned = plan_again(symbols, first.ok())) made = *std::move(planned);
-  }
-  const bool made_serves = made && serves(made);
-  if (!possible) return first.error();
-  if (made && (made_serves || kept == made)) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (others_.size() < kMaxPlans) others_.push_back(made);  // another thread may have made as many meanwhile
-    note_constants(made->plan);
-  }
-  if (made_serves) return {};
-  const auto again = attempt(kept ? kept->forms : *forms_, kept);
-  return again ? Result<void>() : again.error();
+  auto made = plan_again(symbols);
+  if (!made || !attempt((*made)->forms, *made)) return first;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (others_.size() < kMaxPlans) others_.push_back(*made);  // another thread may have made as many meanwhile
+  note_constants((*made)->plan);
+  return {};
 }
 
 Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(prepared_, plan_.target, {false}); }
@@ -366,19 +347,16 @@ Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symb
   if (symbols.empty()) {
     VKF_CHECK_OK(write_fixed(*variant));
   } else {
-    VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) -> Result<std::int64_t> {
+    VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) -> Result<void> {
       VKF_TRY(written, forms.write(symbols));
-      VKF_TRY(memory, plan::plan_memory(other ? other->plan : plan_, symbols, written.steps));
       variant->other = other;
       variant->steps = std::move(written.steps);
       variant->kernels = std::move(written.kernels);
-      variant->memory = std::move(memory);
       known = std::move(written.compiled);
-      return variant->memory.arena_bytes;
+      return {};
     }));
-    return variant;
   }
-  VKF_TRY(memory, plan::plan_memory(plan_, symbols, variant->steps));
+  VKF_TRY(memory, plan::plan_memory(plan_of(*variant), symbols, variant->steps));
   variant->memory = std::move(memory);
   return variant;
 }

@@ -179,24 +179,17 @@ class Program {
   Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known);
   /// Of a graph without symbols.
   Result<void> write_fixed(Variant& variant) const;
-  /// Schedules with a plan, keeps what it made in place of what it made before, and says how many bytes of the arena that takes.
-  using Attempt = std::function<Result<std::int64_t>(Forms&, const std::shared_ptr<Planned>&)>;
+  using Attempt = std::function<Result<void>(Forms&, const std::shared_ptr<Planned>&)>;
   /// Tries what a plan is needed for with the program's own, then with those that other sizes have needed, then with one that is made
-  /// for these sizes: until one is possible and fits the device's memory. If none fits, the program's own, and if that fails, its error.
+  /// for these sizes. If that fails too, the first error.
   Result<void> with_plan_for(const SymbolValues& symbols, const Attempt& attempt);
-  /// With `of_few_bytes`, one that stores as little as it can.
-  Result<std::shared_ptr<Planned>> plan_again(const SymbolValues& symbols, bool of_few_bytes) const;
-  /// Bytes that the device has beside inputs, outputs and constants.
-  [[nodiscard]] Result<std::int64_t> room_for_arena(const SymbolValues& symbols) const;
-  /// Of a graph without symbols: another plan in place of this one, if this one's intermediate values do not fit the device's memory and that one's do.
-  Result<void> plan_within_memory(Context& context, const partition::Options& planning);
+  Result<std::shared_ptr<Planned>> plan_again(const SymbolValues& symbols) const;
   void note_constants(const plan::Plan& plan);
   /// `known`: one entry per step, or none; see Forms::Written.
   Result<void> compile_kernels(Variant& variant, const std::vector<std::shared_ptr<Forms::Compiled>>& known) const;
 
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
-  std::uint64_t memory_limit_ = 0;  ///< of the device, in bytes
   ir::Graph prepared_;  ///< by the passes; that of the plan may have norms with statistics in parts
   plan::Plan plan_;
   std::unique_ptr<Forms> forms_;  ///< where the graph has symbols
