@@ -182,7 +182,7 @@ TEST(Contractions, GatesCutOutOfOneTensor) {
 }
 
 /// Blocks of keys that the mask leaves nothing of are not walked through, and all others are. On CPU drivers small ones are cheaper
-/// otherwise, so the kernel is forced.
+/// otherwise, so the kernel is forced; a GPU may find that scores which are all wanted are better stored.
 TEST(Attention, WalksThroughWhatTheMaskLeaves) {
   const std::pair<const char*, AttentionOptions> all[] = {{"causal", {.causal = true}},
                                                           {"causal after a cache", {.causal = true, .first_query = 90}},
@@ -190,8 +190,10 @@ TEST(Attention, WalksThroughWhatTheMaskLeaves) {
   for (const auto& [name, options] : all) {
     const ir::Graph graph = graph_of({heads(DType::f32, options, 70, 160, 4)});
     const Executable program = compile_graph(graph, {.tuning = {.matrix = true}});
-    const std::string text = must(program.explain(Stage::glsl));
-    EXPECT_NE(text.find("// Blocks in which the mask leaves some row something."), std::string::npos) << name;
+    const auto steps = variant_of(program)->steps;
+    if (steps.size() == 1 || target(false).type == DeviceType::cpu) {
+      EXPECT_NE(must(program.explain(Stage::glsl)).find("// Blocks in which the mask leaves some row something."), std::string::npos) << name;
+    }
     judge(program, graph, data_for({graph, {}, 62, false}), name);
   }
 }
