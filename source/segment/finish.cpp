@@ -11,6 +11,7 @@ using index::Expr;
 
 namespace {
 
+constexpr int kMostPasses = 24;  // each computes what those before have found: 60 norms in a row are text that a driver compiles for minutes
 constexpr int kMostSplits = 48;
 
 struct LooseAxis {
@@ -224,6 +225,7 @@ Result<Loops> Builder::finish() {
   loops.data = std::move(numbers);
   for (Store& store : loops.stores) store.axes = set_of(store.offset);
   derive_stages(loops);
+  if (loops.passes > kMostPasses) return unsupported("It goes through its rows {} times, and a kernel does so {} times at most.", loops.passes, kMostPasses);
   return with_parts_together(with_tails(graph_, std::move(loops)));
 }
 

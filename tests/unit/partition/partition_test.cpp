@@ -292,6 +292,18 @@ TEST(Partition, ValuesAreComputedTwiceWhereThatMovesFewerBytes) {
   EXPECT_EQ(parts.segments.size(), 3U);
 }
 
+// One kernel of it took eight seconds to plan, and a driver's compiler did not come to an end with it.
+TEST(Partition, ManyFoldsInARowAreSeveralKernels) {
+  std::string body = x();
+  int last = 0;
+  for (int i = 0; i < 60; ++i, last += 3) {
+    body += fmt::format(" %{1} = reduce_max axes=[1] %{0} : f32[100]\n %{2} = reshape %{1} : f32[100, 1]\n %{3} = sub %{0} %{2} : f32[100, 64]\n", last, last + 1, last + 2, last + 3);
+  }
+  const auto made = partitioned(body + fmt::format(" output \"y\" = %{}\n", last));
+  EXPECT_GE(made.segments.size(), 3U);  // 24 passes each
+  EXPECT_LE(made.segments.size(), 6U);
+}
+
 TEST(Partition, SizesThatAreEqualByChanceMakeNoKernel) {
   // Both symbols stand for 4096 where plans are made. They share nothing, then a scalar.
   const std::string inputs = " %0 = input \"a\" : f32[n]\n %1 = input \"b\" : f32[m]\n %2 = input \"s\" : f32[]\n";
