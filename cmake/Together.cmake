@@ -1,5 +1,5 @@
 # vkfuse_compile_together(TARGET...): eight sources of a folder at a time are compiled as one text, where no name is defined twice (scripts/together.py).
-# Headers are most of what a compiler reads: a build from nothing takes a third of the time. A source that is edited takes those of its text along.
+# Headers are most of what a compiler reads: a build from nothing takes half the time. A source that is edited takes those of its text along.
 option(VKFUSE_TOGETHER "Compile several sources of a folder as one text, if there is a python3" ON)
 find_program(VKFUSE_PYTHON python3)
 

@@ -11,7 +11,7 @@ import sys
 
 MOST_SOURCES = 8  # of one text
 # What a text of several would change: a local name that is one of another source's, an overload that another source's headers bring, a member whose
-# type has no name outside of its source, a warning that g++ 12 is wrong about.
+# type has no name outside of its source.
 APART = """source/onnx/packed_integers tests/unit/runtime/store_test tests/unit/runtime/submission_test tests/unit/runtime/figures_test
     bench/bench_row""".split()
 
