@@ -109,6 +109,7 @@ typedef struct vkf_device_options {
   size_t limit_count;
   vkf_log log; /* null: nobody is told */
   void* log_user;
+  int self_check; /* not 0: each run is made twice, on memory filled with 0xA5 and with 0x5A, and fails where results differ */
 } vkf_device_options;
 
 /* Opens a Vulkan device. `options` may be null. */

@@ -24,7 +24,7 @@ class Submission {
     VKF_CHECK_OK(bind());
     VKF_TRY(variant, program_->variant(bindings_.symbols));
     state_->variant = std::move(variant);
-    if (host_commands == nullptr && bindings_.donated.empty() && replay()) return state_;
+    if (host_commands == nullptr && bindings_.donated.empty() && !program_->context()->self_checks() && replay()) return state_;
     VKF_CHECK_OK(prepare());
     if (host_commands != nullptr) {
       VKF_CHECK_OK(record_part(nullptr, true, true, host_commands));
@@ -213,6 +213,7 @@ class Submission {
     VKF_CHECK_OK(commands.begin());
     // What an earlier submission wrote may be read here, and what it reads may be written.
     commands.barrier(Access::compute | Access::transfer, Access::compute);
+    if (first && program_->context()->self_checks()) runtime::record_poison(commands, state_->arena, program_->context()->next_poison());
     if (first && state_->clock) {
       commands.reset_timestamps(*state_->clock);
       commands.write_timestamp(*state_->clock, 0);

@@ -54,6 +54,8 @@
   X(unchecked_plan_schedule, unit, "PlanFile.*")                                                              \
   X(number_of_other_sizes, unit, "Numbers.*")                                                                 \
   X(model_numbers_of_twins, unit, "DynamicShapes.StepsThatRepeat*")                                           \
+  X(bindings_of_duplicates, unit, "DynamicShapes.DuplicatesThatFallBack*")                                    \
+  X(unchecked_duplicates, unit, "DynamicShapes.DuplicatesThatFallBack*")                                      \
   X(pieces_share_words, unit, "Pieces.*")                                                                     \
   X(noise_adopted, unit, "Tuning.WhatIsFasterByNoMore*")                                                      \
   X(wrong_candidate, unit, "Tuning.OtherResultsAreNoCandidate")                                               \

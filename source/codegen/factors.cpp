@@ -206,14 +206,14 @@ Result<void> Factors::result_function(Part& part, const std::function<bool(std::
   std::vector<std::string> parameters;
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     if (stores_here && !stores_here(i)) continue;
+    part.stores.push_back(i);
     if (schedule_.stores[i].kind == AccessKind::vector) parameters.push_back("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
   }
   functions_.line("// One element of the results.");
   return element_function(
       part,
       [&](Scope& scope) {
-        for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-          if (stores_here && !stores_here(i)) continue;
+        for (const std::size_t i : part.stores) {
           const std::string value = use(scope, loops_.stores[i].value);
           if (schedule_.stores[i].kind == AccessKind::vector) {
             scope.out->line("{} = {};", result_name(i), value);
@@ -236,6 +236,14 @@ std::vector<std::string> Factors::arguments(Scope& scope, const Part& part, int 
     all.push_back(group != groups.end() ? element_of(group->second, element % group_, group_) : use(scope, id));
   }
   return all;
+}
+
+Result<std::map<ValueId, std::string>> Factors::load_item(Scope& scope, const Part& part, const std::string& loaded) {
+  VKF_CHECK_OK(emit_values(scope, part.per_item));
+  for (ValueId id : part.vectors) {
+    if (loaded.empty()) load_vectors(scope, id, "");
+  }
+  return unpack_group(part, 0, loaded);
 }
 
 std::map<ValueId, std::string> Factors::unpack_group(const Part& part, int group, const std::string& slot) {
@@ -477,23 +485,19 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
 
 Result<void> Factors::store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known, const std::string& loaded) {
   Scope scope = part_scope(part);
-  VKF_CHECK_OK(emit_values(scope, part.per_item));
-  for (ValueId id : part.vectors) {
-    if (loaded.empty()) load_vectors(scope, id, "");
-  }
-  const std::map<ValueId, std::string> groups = unpack_group(part, 0, loaded);
-  for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
+  VKF_TRY(groups, load_item(scope, part, loaded));
+  for (const std::size_t s : part.stores) {
     if (schedule_.stores[s].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[s].node), result_group(s, 0));
   }
   for (int e = 0; e < part.elements; ++e) {
     std::vector<std::string> passed = arguments(scope, part, e, groups);
     for (std::string& one : known(e)) passed.push_back(std::move(one));
-    for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
+    for (const std::size_t s : part.stores) {
       if (schedule_.stores[s].kind == AccessKind::vector) passed.push_back(element_of(result_group(s, 0), e, group_));
     }
     main_.line("{}_element({});", part.name, joined(passed));
   }
-  for (std::size_t s = 0; s < loops_.stores.size(); ++s) {
+  for (const std::size_t s : part.stores) {
     if (schedule_.stores[s].kind == AccessKind::vector) store_vectors(scope, s, "", "");
   }
   return {};

@@ -31,6 +31,7 @@ class Factors : public Emitter {
     std::vector<ValueId> per_item, per_element;
     std::vector<ValueId> feeds;             ///< parameters of the function
     std::vector<std::string> coordinates;   ///< and positions
+    std::vector<std::size_t> stores;        ///< that its function computes: see result_function()
   };
   /// A part whose elements go to shared memory.
   struct Factor {
@@ -86,6 +87,9 @@ class Factors : public Emitter {
   Result<void> result_function(Part& part, const std::function<bool(std::size_t store)>& stores_here = {});
   /// What main() passes for an element of an item, but for what it knows itself.
   [[nodiscard]] std::vector<std::string> arguments(Scope& scope, const Part& part, int element, const std::map<ValueId, std::string>& groups) const;
+  /// Writes what the elements of an item have in common, and loads its vectors unless `loaded` says that they are there (see
+  /// load_vectors()); what main() then calls the first group of each vector.
+  Result<std::map<ValueId, std::string>> load_item(Scope& scope, const Part& part, const std::string& loaded = "");
   std::map<ValueId, std::string> unpack_group(const Part& part, int group, const std::string& slot);
   /// Items have other lengths in other parts.
   void use_items_of(const Part& part);

@@ -84,7 +84,7 @@ class Matrix : public Factors {
   Result<void> store_tails();
   Result<void> store_tails_of_strip(const std::function<void(bool stays_inside)>& locate, int lane_items);
   /// Stores what a block of results leaves, where `m`, `item` and `inside` are known.
-  void store_block(const std::function<std::string(ValueId)>& name_of);
+  Result<void> store_block(const std::function<std::string(ValueId)>& name_of);
   /// Stores the item that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
   Result<void> store_one(const std::function<std::string(ValueId known, int e)>& name_of, const std::string& loaded = {});
   /// Of a value that is known of a row of the tile, or a sum.

@@ -146,9 +146,9 @@ Result<void> Matrix::find_row_values() {
     main_.open("for (uint item = 0u; item < {}; ++item) {{", numbers_.size(parts));
     Scope inside = part_scope(fold->operand);
     for (ValueId known : fold->known) inside.names[known] = value_names_[known];
-    VKF_CHECK_OK(emit_values(inside, fold->operand.per_item));
+    VKF_TRY(groups, load_item(inside, fold->operand));
     main_.line("{} folded;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
-    compute(fold->operand, fold->known, 0, name_of, "folded");
+    compute(fold->operand, fold->known, 0, name_of, "folded", groups);
     main_.line("{0} = {1}({0}, folded);", value_names_[id], fold->function);
     main_.close();
     if (node.op->fold.kind == ops::Fold::Kind::mean) main_.line("{0} = {0} / {1}({2});", value_names_[id], fold->type, numbers_.size(parts));
@@ -169,11 +169,13 @@ std::string Matrix::mean_of_block(const Fold& fold, const std::string& sum) cons
   return mean ? fmt::format("{} / {}({})", sum, fold.type, tile_.block) : sum;
 }
 
-void Matrix::store_block(const std::function<std::string(ValueId)>& name_of) {
+Result<void> Matrix::store_block(const std::function<std::string(ValueId)>& name_of) {
   Scope scope = part_scope(block_);
-  std::vector<std::string> passed = arguments(scope, block_, 0, {});
+  VKF_TRY(groups, load_item(scope, block_));
+  std::vector<std::string> passed = arguments(scope, block_, 0, groups);
   for (ValueId id : block_known_) passed.push_back(name_of(id));
   main_.line("{}_element({});", block_.name, fmt::join(passed, ", "));
+  return {};
 }
 
 Result<void> Matrix::fold_tails(const TailItems& items) {
@@ -187,9 +189,7 @@ Result<void> Matrix::fold_tails(const TailItems& items) {
   };
   const auto compute_four = [&](const Part& part, const std::vector<ValueId>& known, const std::string& result) -> Result<void> {
     Scope scope = part_scope(part);
-    VKF_CHECK_OK(emit_values(scope, part.per_item));
-    for (ValueId id : part.vectors) load_vectors(scope, id, "");
-    const std::map<ValueId, std::string> groups = unpack_group(part, 0, "");
+    VKF_TRY(groups, load_item(scope, part));
     for (int e = 0; e < part.elements; ++e) {
       compute(part, known, e, [&](ValueId id) { return name_of(id, e); }, element_of(result, e, group_), groups);
     }
@@ -213,7 +213,7 @@ Result<void> Matrix::fold_tails(const TailItems& items) {
   VKF_CHECK_OK(store_one(name_of));
   const std::string inside = limits_of_results(tile_.elements);
   main_.open("if ({}{} % {}u == 0u) {{", inside.empty() ? "" : inside + " && ", items.column, tile_.block / 4);
-  store_block([&](ValueId id) { return name_of(id, 0); });
+  VKF_CHECK_OK(store_block([&](ValueId id) { return name_of(id, 0); }));
   main_.close();
   items.close();
   return {};

@@ -12,9 +12,8 @@ Result<void> Matrix::result_of_whole() {
     main_.line("uint item = first_n + column;");
     use_items_of(results_);
     Scope scope = part_scope(results_);
-    VKF_CHECK_OK(emit_values(scope, results_.per_item));
-    for (ValueId id : results_.vectors) load_vectors(scope, id, "");
-    std::vector<std::string> passed = arguments(scope, results_, 0, unpack_group(results_, 0, ""));
+    VKF_TRY(groups, load_item(scope, results_));
+    std::vector<std::string> passed = arguments(scope, results_, 0, groups);
     for (ValueId id : results_known_) passed.push_back(known_name(id, {}, 0, [](std::size_t, int) { return "product"; }));
     passed.emplace_back("whole");
     main_.line("float whole;");

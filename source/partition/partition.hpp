@@ -55,6 +55,7 @@ struct Options {
   bool fusion = true;  ///< off: one kernel per op
   Policy policy = Policy::bytes;
   std::set<Mechanism> without;
+  std::set<ir::NodeId> alone;  ///< ops that share a kernel with no other: a compiler has refused a kernel that had more of them
   SymbolValues sizes;  ///< that stand for symbols; of one that is missing, the nominal one
   [[nodiscard]] bool has(Mechanism mechanism) const { return without.count(mechanism) == 0; }
 };

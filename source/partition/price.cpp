@@ -73,11 +73,12 @@ std::string with_numbers(const std::string& text, const std::function<NodeId(Nod
 Prices::Prices() : known_(std::make_unique<Known>()) {}
 Prices::~Prices() = default;
 
-Pricer::Pricer(const Facts& facts, const Target& target, bool memo, Prices& prices)
+Pricer::Pricer(const Facts& facts, const Target& target, bool memo, const std::set<NodeId>& alone, Prices& prices)
     : facts_(facts),
       target_(target),
       roomy_(with_large_buffers(target)),
       memo_(memo),
+      alone_(alone),
       apart_(sizes_apart(facts.graph)),
       stored_(facts.graph.size(), false),
       marks_(facts.graph.size()),
@@ -207,6 +208,8 @@ std::int64_t Pricer::estimate(const std::vector<NodeId>& members, const std::fun
 }
 
 Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
+  const auto refused = std::find_if(members.begin(), members.end(), [&](NodeId id) { return alone_.count(id) != 0; });
+  if (members.size() > 1 && refused != members.end()) return unsupported("The compiler refused a kernel of %{} and other ops.", *refused);
   Price price;
   price.segment = segment_of(members, stored);
   std::vector<NodeId> nodes;

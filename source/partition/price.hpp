@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -37,7 +38,8 @@ std::string with_numbers(const std::string& text, const std::function<ir::NodeId
 
 class Pricer {
  public:
-  Pricer(const Facts& facts, const Target& target, bool memo, Prices& prices);
+  /// `alone`: see Options::alone.
+  Pricer(const Facts& facts, const Target& target, bool memo, const std::set<ir::NodeId>& alone, Prices& prices);
 
   /// The kernel of these members, which are sorted, and what of it is stored.
   Result<Price> operator()(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
@@ -69,6 +71,7 @@ class Pricer {
   const Target& target_;
   const Target roomy_;
   const bool memo_;
+  const std::set<ir::NodeId>& alone_;
   const SymbolValues apart_;  ///< sizes at which no two symbols have the same
   std::vector<std::uint32_t> kinds_;  ///< equal for nodes of equal op, type and payload
   std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike

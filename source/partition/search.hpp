@@ -35,7 +35,7 @@ class Search {
       : facts_(facts),
         target_(target),
         options_(options),
-        pricer_(facts, target, options.has(Mechanism::memo), prices),
+        pricer_(facts, target, options.has(Mechanism::memo), options.alone, prices),
         homes_(facts.graph.size(), 0),
         homed_(facts.graph.size()),
         computed_(facts.graph.size()),

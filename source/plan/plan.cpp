@@ -206,8 +206,18 @@ void Steps::add(Scheduled step) {
 
 void Steps::add_twin() { at_.push_back(at_[(*twins_)[at_.size()]->of]); }
 
+ir::NodeId Twin::here(ir::NodeId there) const {
+  const auto found = std::lower_bound(values.begin(), values.end(), there, [](const auto& pair, ir::NodeId id) { return pair.first < id; });
+  if (found == values.end() || found->first != there) throw InternalError(fmt::format("the value %{} is none of a repeated step", there));
+  return found->second;
+}
+
+bool Steps::is_duplicate(std::size_t step) const {
+  return twins_ != nullptr && (*twins_)[step] && at_[step] == at_[(*twins_)[step]->of];
+}
+
 ir::NodeId Steps::in_loops(std::size_t step, ir::NodeId value) const {
-  if (twins_ == nullptr || !(*twins_)[step] || at_[step] != at_[(*twins_)[step]->of]) return value;
+  if (!is_duplicate(step)) return value;
   for (const auto& [there, here] : (*twins_)[step]->values) {
     if (here == value) return there;
   }

@@ -79,6 +79,8 @@ struct Scheduled {
 struct Twin {
   std::size_t of = 0;
   std::vector<std::pair<ir::NodeId, ir::NodeId>> values;  ///< of that step, ascending, and what stands here for each
+  /// The value of this step that corresponds to `there`, a value of the other one.
+  [[nodiscard]] ir::NodeId here(ir::NodeId there) const;
 };
 /// One entry per step; nothing for the first of its kind.
 using Twins = std::vector<std::optional<Twin>>;
@@ -96,6 +98,8 @@ class Steps {
   void add_twin();
 
   [[nodiscard]] std::size_t size() const { return at_.size(); }
+  /// Whether the step shares what an earlier one has: its loops then name that one's values.
+  [[nodiscard]] bool is_duplicate(std::size_t step) const;
   /// The loops are those of the twin, and have its values.
   const Scheduled& operator[](std::size_t step) const { return own_[at_[step]]; }
   [[nodiscard]] const Scheduled& at(std::size_t step) const { return own_.at(at_.at(step)); }

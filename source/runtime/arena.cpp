@@ -28,6 +28,11 @@ void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {
   }
 }
 
+void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word) {
+  for (const vulkan::Buffer& buffer : arena) commands.fill({&buffer, 0, buffer.size()}, word);
+  commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
+}
+
 std::optional<SpentRun> SpentRuns::take(const Variant& variant, const std::vector<std::shared_ptr<const void>>& bound) {
   // By owner: a buffer that is gone is none of those that are there, wherever they lie.
   const auto same = [](const std::weak_ptr<const void>& a, const std::shared_ptr<const void>& b) { return !a.owner_before(b) && !b.owner_before(a); };

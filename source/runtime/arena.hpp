@@ -14,6 +14,9 @@ Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const pl
 /// Adds the arena's values to `ranges`, which points into `arena`.
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges);
 
+/// Fills intermediate values and scratch memory with a word; kernels recorded afterwards see it.
+void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word);
+
 /// What a run leaves behind when it has ended.
 struct SpentRun {
   Arena arena;

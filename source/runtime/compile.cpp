@@ -101,6 +101,7 @@ std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
 }
 
 Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
+  if (refuses_ && refuses_(kernel)) return make_error(ErrorCode::internal, "The shader '{}' does not compile: a test refuses it.", kernel.name);
   const auto start = std::chrono::steady_clock::now();
   auto words = [&] {
     if (kernel.user.empty()) return shaders_->compile(kernel);

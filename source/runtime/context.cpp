@@ -103,6 +103,8 @@ Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> d
   context->index_ = static_cast<int>(index);
   context->disabled_ = options.disable;
   context->log_ = options.log;
+  const char* const poison = std::getenv("VKFUSE_SELF_CHECK");
+  context->self_checks_ = options.self_check || (poison != nullptr && std::string_view(poison) == "1");
   context->device_ = device;
   VKF_TRY(memory, restrict_memory(options, vulkan::expected_placement(*device, vulkan::BufferKind::device).heap_bytes));
   context->memory_limit_ = memory;
@@ -124,6 +126,8 @@ Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> d
 void Context::log(LogLevel level, const std::string& sentence) const {
   if (log_) log_(level, sentence);
 }
+
+std::uint32_t Context::next_poison() { return kPoison[poisoned_runs_++ % kPoison.size()]; }
 
 std::uint64_t Context::memory_left(vulkan::BufferKind kind) const {
   const vulkan::Placement main = vulkan::expected_placement(*device_, vulkan::BufferKind::device);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +23,9 @@
 #include "vulkan/pipeline.hpp"
 
 namespace vkfuse::runtime {
+
+/// What memory is filled with before one run and before the next (DeviceOptions::self_check): no bit is the same in both.
+inline constexpr std::array<std::uint32_t, 2> kPoison = {0xA5A5A5A5u, 0x5A5A5A5Au};
 
 /// A kernel on a device. Immutable; shared between executables.
 struct CompiledKernel {
@@ -73,11 +77,18 @@ class Context {
   /// take pipelines from a cache.
   Result<std::vector<vulkan::Statistic>> statistics(const codegen::Kernel& kernel);
 
+  /// For tests: a compiler that refuses the kernels of which `refuses` is true. Before anything is compiled.
+  void refuse_kernels(std::function<bool(const codegen::Kernel&)> refuses) { refuses_ = std::move(refuses); }
+
   [[nodiscard]] Constants& constants() { return constants_; }
   /// Of those who measure schedules in the background.
   [[nodiscard]] Turns& searches() { return searches_; }
   /// Lowered limits, and no rungs.
   [[nodiscard]] const Caps& caps() const { return base_.caps; }
+  /// Whether memory is filled before each run: see DeviceOptions::self_check.
+  [[nodiscard]] bool self_checks() const { return self_checks_; }
+  /// The word for the next run on the caller's buffers.
+  [[nodiscard]] std::uint32_t next_poison();
   /// Bytes that buffers of a kind may still take: what the heap has, or the limit "memory_bytes", less the buffers that are
   /// alive. What other programs hold is not known.
   [[nodiscard]] std::uint64_t memory_left(vulkan::BufferKind kind) const;
@@ -137,6 +148,9 @@ class Context {
   int index_ = 0;
   std::function<void(LogLevel, std::string_view)> log_;
   std::uint64_t memory_limit_ = 0;
+  bool self_checks_ = false;
+  std::atomic<std::size_t> poisoned_runs_ = 0;
+  std::function<bool(const codegen::Kernel&)> refuses_;
   Constants constants_;
   Turns searches_;
   std::mutex mutex_;

@@ -79,6 +79,19 @@ std::string description(const ir::Graph& graph, ir::NodeId id) {
   return text;
 }
 
+/// The launches of the step that `duplicate` repeats, bound to the values of this step.
+Launches relocated(const Launches& first, const plan::Twin& duplicate) {
+  Launches launches = first;
+  for (Launch& launch : launches) {
+    auto kernel = std::make_shared<codegen::Kernel>(*launch.kernel);
+    for (codegen::Binding& binding : kernel->bindings) {
+      if (!binding.scratch) binding.value = VKF_PLANT(bindings_of_duplicates, VKF_PLANT(unchecked_duplicates, duplicate.here(binding.value), binding.value), binding.value);
+    }
+    launch.kernel = std::move(kernel);
+  }
+  return launches;
+}
+
 /// Members in their order with what they read, each value from outside by its place among all that are touched, so that every order
 /// of values by number is the same in steps of one key. Empty for code of the user's.
 std::string key_of(const ir::Graph& graph, const segment::Segment& segment, std::vector<ir::NodeId>& values) {
@@ -431,15 +444,18 @@ Result<Forms::Written> Forms::write(const SymbolValues& symbols) {
   written.kernels.reserve(steps.size());
   written.compiled.reserve(steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::optional<plan::Twin>& twin = (*twins_)[i];
     written.compiled.push_back(used[i] ? used[i]->compiled : nullptr);
-    if (twin && used[i] && used[i]->twin && used[i]->twin == used[twin->of] && written.compiled[twin->of]) {
-      // What differs from size to size are the launch and the numbers, and these are those of the twin.
-      Launches launches = written.kernels[twin->of];
-      for (std::size_t k = 0; k < launches.size(); ++k) {
+    if (steps.is_duplicate(i)) {
+      // The loops name the values of the step that is repeated, so no text is written from them for this one.
+      const plan::Twin& duplicate = *(*twins_)[i];
+      const bool shares_text = written.compiled[duplicate.of] != nullptr;
+      Launches launches = shares_text ? written.kernels[duplicate.of] : relocated(written.kernels[duplicate.of], duplicate);
+      for (std::size_t k = 0; k < launches.size() && shares_text; ++k) {
+        // What differs from size to size are the launch and the numbers, and these are those of the repeated step.
         launches[k].kernel = used[i]->kernels[k];
         launches[k].constants = VKF_PLANT(model_numbers_of_twins, launches[k].constants, std::make_shared<const std::vector<std::uint32_t>>(launches[k].kernel->constants));
       }
+      if (!shares_text) written.compiled.back() = nullptr;
       written.kernels.push_back(std::move(launches));
       continue;
     }

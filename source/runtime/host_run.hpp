@@ -19,7 +19,8 @@ class HostRun {
   static Result<std::unique_ptr<HostRun>> create(std::shared_ptr<Program> program, std::shared_ptr<const Variant> variant);
 
   /// Bytes of every input by node; the outputs' bytes by node come back. One run at a time: see RunPool.
-  Result<std::map<ir::NodeId, std::vector<std::byte>>> run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs);
+  using Bytes = std::map<ir::NodeId, std::vector<std::byte>>;
+  Result<Bytes> run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs);
 
   [[nodiscard]] const std::shared_ptr<const Variant>& variant() const { return variant_; }
 
@@ -44,6 +45,10 @@ class HostRun {
   Result<void> add_windows();
   Result<void> add_port(ir::NodeId value, vulkan::BufferKind staging, std::vector<Port>& ports);
   Result<void> record();
+  /// Fills what the run writes.
+  [[nodiscard]] Result<void> poison(std::uint32_t word) const;
+  /// Submits, waits and reads. `inputs` have been written to their buffers.
+  Result<Bytes> run_once(const std::map<ir::NodeId, std::span<const std::byte>>& inputs);
   void record_uploads(vulkan::CommandBuffer& commands) const;
   void record_downloads(vulkan::CommandBuffer& commands) const;
 

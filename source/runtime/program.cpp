@@ -229,6 +229,7 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     planning.fusion = options_.fusion && others_.size() + 1 < kMaxPlans;
+    planning.alone = alone_;
   }
   planning.sizes = VKF_PLANT(plan_of_nominal_sizes, symbols, SymbolValues{});
   // These make another graph, and values are known by those of this one.
@@ -240,18 +241,24 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
 }
 
 Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& attempt) {
-  Result<void> first = attempt(*forms_, nullptr);
-  if (first) return first;
+  std::optional<Error> first;
+  if (!is_refused(plan_)) {
+    auto tried = attempt(*forms_, nullptr);
+    if (tried) return {};
+    first = std::move(tried).error();
+  }
   std::vector<std::shared_ptr<Planned>> others;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     others = others_;
   }
   for (const std::shared_ptr<Planned>& other : others) {
-    if (attempt(other->forms, other)) return {};
+    if (!is_refused(other->plan) && attempt(other->forms, other)) return {};
   }
   auto made = plan_again(symbols);
-  if (!made || !attempt((*made)->forms, *made)) return first;
+  if (!made) return first ? *std::move(first) : std::move(made).error();
+  auto tried = attempt((*made)->forms, *made);
+  if (!tried) return first ? *std::move(first) : std::move(tried).error();
   const std::lock_guard<std::mutex> lock(mutex_);
   if (others_.size() < kMaxPlans) others_.push_back(*made);  // another thread may have made as many meanwhile
   note_constants((*made)->plan);
@@ -344,7 +351,7 @@ Result<void> Program::write_fixed(Variant& variant) const {
 Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known) {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
-  if (symbols.empty()) {
+  if (symbols.empty() && !is_refused(plan_)) {
     VKF_CHECK_OK(write_fixed(*variant));
   } else {
     VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) -> Result<void> {
@@ -362,14 +369,41 @@ Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symb
 }
 
 Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) {
-  std::vector<std::shared_ptr<Forms::Compiled>> known;
-  VKF_TRY(variant, write_variant(symbols, known));
-  VKF_CHECK_OK(compile_kernels(*variant, known));
-  return std::shared_ptr<const Variant>(std::move(variant));
+  for (;;) {
+    std::vector<std::shared_ptr<Forms::Compiled>> known;
+    VKF_TRY(variant, write_variant(symbols, known));
+    auto compiled = compile_kernels(*variant, known);
+    if (compiled) return std::shared_ptr<const Variant>(std::move(variant));
+    if (!set_apart(*variant, compiled.error())) return std::move(compiled).error();
+  }
+}
+
+bool Program::is_refused(const plan::Plan& plan) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return refused_plans_.count(&plan) != 0;
+}
+
+bool Program::set_apart(const Variant& variant, const Error& error) {
+  if (error.code != ErrorCode::internal || context_->self_checks()) return false;
+  const plan::Plan& plan = plan_of(variant);
+  for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
+    const auto compiles = [&](const Launch& launch) { return context_->compile(*launch.kernel).ok(); };
+    if (variant.steps[i].alias || std::all_of(variant.kernels[i].begin(), variant.kernels[i].end(), compiles)) continue;
+    const std::vector<ir::NodeId>& members = plan.steps[i].segment.members;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::size_t before = alone_.size();
+    alone_.insert(members.begin(), members.end());
+    if (alone_.size() == before) return false;
+    refused_plans_.insert(&plan);
+    context_->log(LogLevel::warning, fmt::format("A defect in vkfuse: the compiler refuses the kernel of segment {} of '{}', so its {} ops are planned as kernels of their own: {}", i, plan.graph.name,
+                                                 members.size(), error.message));
+    return true;
+  }
+  return false;
 }
 
 Result<Forms::WrittenStep> Program::write_step(const Variant& variant, std::size_t step, const schedule::Tuning& tuning) const {
-  if (!variant.symbols.empty()) return (variant.other ? variant.other->forms : *forms_).write_step(step, variant.symbols, tuning);
+  if (variant.other || !variant.symbols.empty()) return (variant.other ? variant.other->forms : *forms_).write_step(step, variant.symbols, tuning);
   VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, {}));
   VKF_TRY(schedule, schedule::best(plan_.graph, loops, plan_.target, tuning));
   Forms::WrittenStep written;
@@ -385,7 +419,7 @@ Result<Forms::WrittenStep> Program::write_step(const Variant& variant, std::size
 void Program::adopt(const Variant& variant, const std::map<std::size_t, schedule::Tuning>& tunings) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [step, tuning] : tunings) {
-    if (variant.symbols.empty()) {
+    if (variant.symbols.empty() && !variant.other) {
       tuned_[step] = tuning;
     } else {
       (variant.other ? variant.other->forms : *forms_).tune(step, variant.symbols, tuning);

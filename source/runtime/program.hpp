@@ -184,6 +184,10 @@ class Program {
   /// for these sizes. If that fails too, the first error.
   Result<void> with_plan_for(const SymbolValues& symbols, const Attempt& attempt);
   Result<std::shared_ptr<Planned>> plan_again(const SymbolValues& symbols) const;
+  /// After `error` of the compiler: the ops of the kernel that it refuses have a kernel each in the next plan, and the variant's plan is
+  /// used no more. False where that is of no use, or where defects are to show (DeviceOptions::self_check).
+  bool set_apart(const Variant& variant, const Error& error);
+  [[nodiscard]] bool is_refused(const plan::Plan& plan) const;
   void note_constants(const plan::Plan& plan);
   /// `known`: one entry per step, or none; see Forms::Written.
   Result<void> compile_kernels(Variant& variant, const std::vector<std::shared_ptr<Forms::Compiled>>& known) const;
@@ -198,6 +202,8 @@ class Program {
   mutable std::mutex mutex_;
   std::map<ir::NodeId, ir::Bytes> constants_read_;  ///< by some step of some plan
   std::vector<std::shared_ptr<Planned>> others_;    ///< plans for sizes at which the first one is impossible
+  std::set<ir::NodeId> alone_;                ///< partition::Options::alone of plans that are made from now on
+  std::set<const plan::Plan*> refused_plans_;  ///< that have a kernel which the compiler refuses
   std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
   std::map<std::size_t, schedule::Tuning> tuned_;  ///< where the graph has no symbols
   std::atomic<std::uint64_t> adoptions_ = 0;

@@ -37,6 +37,26 @@ Result<void> narrow(vulkan::BufferRange& range, const codegen::Binding& binding)
   return {};
 }
 
+/// One sentence unless the kernels of a step store each of its results, and nothing else, and read what the step reads.
+Result<void> check_bindings(const plan::Plan& plan, std::size_t step, const Launches& launches) {
+  const segment::Segment& segment = plan.steps[step].segment;
+  const auto has = [](const std::vector<ir::NodeId>& ids, ir::NodeId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  std::vector<ir::NodeId> stored;
+  for (const Launch& launch : launches) {
+    for (const codegen::Binding& binding : launch.kernel->bindings) {
+      if (binding.scratch) continue;
+      if (!has(segment.stores, binding.value) && (binding.store || !has(segment.reads, binding.value))) {
+        return Error{ErrorCode::internal, fmt::format("A defect in vkfuse: a kernel of segment {} of '{}' {} %{}, which is none of its values.", step, plan.graph.name, binding.store ? "stores" : "reads", binding.value), {}};
+      }
+      if (binding.store) stored.push_back(binding.value);
+    }
+  }
+  for (ir::NodeId id : segment.stores) {
+    if (!has(stored, id)) return Error{ErrorCode::internal, fmt::format("A defect in vkfuse: no kernel of segment {} of '{}' stores its result %{}.", step, plan.graph.name, id), {}};
+  }
+  return {};
+}
+
 Unit whole(const Variant& variant, std::size_t step, std::size_t dispatch) {
   const Launch& launch = variant.kernels[step][dispatch];
   return {step, dispatch, 0, 0, launch.groups_x, launch.groups_y};
@@ -169,6 +189,8 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
     const plan::Scheduled& step = variant.steps[unit.step];
     if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == variant.kernels.size())) continue;
     if (step.schedule.items == 0 || is_in_place(variant, ranges, unit.step)) continue;
+    const bool is_checked = &unit != part.data() && (&unit)[-1].step == unit.step;
+    if (VKF_PLANT(unchecked_duplicates, !is_checked, false)) VKF_CHECK_OK(check_bindings(plan_of(variant), unit.step, variant.kernels[unit.step]));
     const Launch& launch = variant.kernels[unit.step][unit.dispatch];
     const codegen::Kernel& kernel = *launch.kernel;
     // Pieces of a dispatch are as independent as its workgroups.

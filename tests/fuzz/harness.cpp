@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -19,6 +20,7 @@ namespace {
 constexpr int kMostFailures = 5;
 constexpr std::size_t kEnough = 20;     // cases to say something of a suite
 constexpr std::int64_t kDecided = 100;  // one element in so many may be undecided
+constexpr std::size_t kEarlierPrograms = 3;
 constexpr double kSlow = 5;             // seconds of one case that are worth a line
 constexpr double kLoosest = 10'000;     // bound/error of the median graph
 
@@ -83,34 +85,66 @@ std::string run_twice(const Executable& program, const Case& one, const Data& da
   return {};
 }
 
-/// Everything that must hold of one case; the first sentence that does not.
-std::string fault_of(const Case& one, const Way& way, Tally& tally) try {
+/// What is wrong with one program at the sizes of a case; its outputs go to `outputs`.
+std::string fault_at(const Executable& program, const Case& one, Tally& tally, NamedBytes& outputs) {
   const Data data = data_for(one);
-  NamedBytes outputs[2];
+  const std::string fault = run_twice(program, one, data, outputs);
+  if (!fault.empty()) return fault;
+  const Verdict verdict = check_outputs(one.graph, data, outputs);
+  tally.elements += verdict.elements;
+  tally.undecided += verdict.undecided;
+  tally.max_ratio = std::max(tally.max_ratio, verdict.max_ratio);
+  tally.ratios.add(verdict.ratios);
+  if (verdict.max_ratio > 0) tally.graph_ratios.push_back(verdict.max_ratio);
+  return verdict.wrong;
+}
+
+/// A program that has run, to be run again among others.
+struct Earlier {
+  Executable program;
+  Case one;
+  NamedBytes outputs;
+};
+
+/// Runs a program of an earlier case again; a sentence if its results are others now.
+std::string run_earlier(std::deque<Earlier>& earlier) {
+  if (earlier.empty()) return {};
+  const Earlier& one = earlier.front();
+  const GuardedRun run = run_guarded(one.program, one.one.graph, data_for(one.one));
+  if (!run.broken.empty()) return fmt::format("The program of seed {}, run again: {}", one.one.seed, run.broken);
+  return run.outputs == one.outputs ? "" : fmt::format("The program of seed {} gives other bits when it is run again after others.", one.one.seed);
+}
+
+/// Everything that must hold of one case; the first sentence that does not. Its symbols are then those that it fails at.
+std::string fault_of(Case& one, const Way& way, Tally& tally, std::deque<Earlier>* earlier = nullptr) try {
+  const std::vector<SymbolValues> runs = way.many_sizes && earlier != nullptr ? sizes_to_run(one) : std::vector<SymbolValues>{one.symbols};
   Build plain = way.how;
   plain.fusion = false;
   plain.tuning = {};
   const Executable fused = compile_graph(one.graph, way.how);
+  const std::optional<Executable> unfused = way.unfused ? std::optional(compile_graph(one.graph, plain)) : std::nullopt;
   tally.kernels_fused += fused.kernel_count();
-  for (int i = 0; i < (way.unfused ? 2 : 1); ++i) {
-    const Executable program = i == 0 ? fused : compile_graph(one.graph, plain);
-    const char* const which = i == 0 ? "Fused: " : "Unfused: ";
-    if (i == 1) tally.kernels_unfused += program.kernel_count();
-    const std::string fault = run_twice(program, one, data, outputs[i]);
-    if (!fault.empty()) return which + fault;
-    const Verdict verdict = check_outputs(one.graph, data, outputs[i]);
-    tally.elements += verdict.elements;
-    tally.undecided += verdict.undecided;
-    tally.max_ratio = std::max(tally.max_ratio, verdict.max_ratio);
-    tally.ratios.add(verdict.ratios);
-    if (verdict.max_ratio > 0) tally.graph_ratios.push_back(verdict.max_ratio);
-    if (!verdict.wrong.empty()) return which + verdict.wrong;
+  if (unfused) tally.kernels_unfused += unfused->kernel_count();
+  NamedBytes outputs[2];
+  for (const SymbolValues& symbols : runs) {
+    one.symbols = symbols;
+    ++tally.runs;
+    for (int i = 0; i < (unfused ? 2 : 1); ++i) {
+      const std::string fault = fault_at(i == 0 ? fused : *unfused, one, tally, outputs[i]);
+      if (!fault.empty()) return (i == 0 ? "Fused: " : "Unfused: ") + fault;
+    }
+    if (unfused && way.how.numerics == Numerics::strict && keeps_bits(one.graph)) {
+      const std::string differs = first_difference(one.graph, outputs[0], outputs[1]);
+      if (!differs.empty()) return differs;
+    }
+    const std::string traffic = way.fewer_bytes ? check_traffic(fused, one.symbols) : std::string();
+    if (!traffic.empty()) return traffic;
   }
-  if (way.unfused && way.how.numerics == Numerics::strict && keeps_bits(one.graph)) {
-    const std::string differs = first_difference(one.graph, outputs[0], outputs[1]);
-    if (!differs.empty()) return differs;
-  }
-  return way.fewer_bytes ? check_traffic(fused, one.symbols) : std::string();
+  if (!way.many_sizes || earlier == nullptr) return {};
+  const std::string changed = run_earlier(*earlier);
+  earlier->push_back({fused, one, outputs[0]});
+  if (earlier->size() > kEarlierPrograms) earlier->pop_front();
+  return changed;
 } catch (const std::exception& error) {
   return error.what();
 }
@@ -121,8 +155,8 @@ std::string kind_of(const std::string& fault) { return fault.substr(0, fault.fin
 void report(const Case& one, const Way& way, const std::string& fault, const char* test) {
   const std::string kind = kind_of(fault);
   Tally ignored;
-  const auto fails = [&](const Case& smaller) { return kind_of(fault_of(smaller, way, ignored)) == kind; };
-  const Case smallest = std::getenv("VKFUSE_NO_SHRINKING") == nullptr ? shrink(one, fails) : one;
+  const auto fails = [&](Case smaller) { return kind_of(fault_of(smaller, way, ignored)) == kind; };
+  Case smallest = std::getenv("VKFUSE_NO_SHRINKING") == nullptr ? shrink(one, fails) : one;
   std::string symbols;
   for (const auto& symbol : smallest.symbols) symbols += fmt::format(" {}={}", symbol.first, symbol.second);
   ADD_FAILURE() << fault << (way.text.empty() ? "" : "\nForced:" + way.text) << "\nSmallest graph with such a fault"
@@ -161,8 +195,8 @@ double quantile(const std::vector<double>& sorted, double part) {
 }
 
 void summarise(const Tally& tally, std::size_t cases) {
-  std::printf("%zu cases: %lld kernels fused, %lld unfused; %lld elements, %lld undecided; largest error/bound %.3f\n", cases,
-              static_cast<long long>(tally.kernels_fused), static_cast<long long>(tally.kernels_unfused),
+  std::printf("%zu cases, %lld sets of sizes: %lld kernels fused, %lld unfused; %lld elements, %lld undecided; largest error/bound %.3f\n", cases,
+              static_cast<long long>(tally.runs), static_cast<long long>(tally.kernels_fused), static_cast<long long>(tally.kernels_unfused),
               static_cast<long long>(tally.elements), static_cast<long long>(tally.undecided), tally.max_ratio);
   std::printf("error/bound of %lld elements with an error: p50 %.2g, p99 %.2g; median bound/error of %zu graphs: %.1f\n",
               static_cast<long long>(tally.ratios.count()), tally.ratios.quantile(0.5), tally.ratios.quantile(0.99), tally.graph_ratios.size(),
@@ -178,17 +212,18 @@ void summarise(const Tally& tally, std::size_t cases) {
 Tally run_cases(const CaseSuite& suite) {
   Tally tally;
   const std::vector<std::uint64_t> all = seeds_from(suite.first, suite.cases);
+  std::deque<Earlier> earlier;
   int failures = 0;
   for (const std::uint64_t seed : all) {
     note_progress(std::to_string(seed), tally);
-    const auto [one, way] = suite.draw(seed);
+    auto [one, way] = suite.draw(seed);
     if (all.size() == 1) {  // a driver that dies leaves the graph behind
       std::printf("%s%s\n", ir::print(one.graph).c_str(), way.text.c_str());
       std::fflush(stdout);
     }
     const auto begun = std::chrono::steady_clock::now();
     for (const ir::Node& node : one.graph.nodes()) ++tally.ops[node.op->name];
-    const std::string fault = fault_of(one, way, tally);
+    const std::string fault = fault_of(one, way, tally, &earlier);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
     tally.seconds.push_back(took.count());
     if (took.count() > kSlow) std::printf("Seed %llu took %.0f s.\n", static_cast<unsigned long long>(seed), took.count()), std::fflush(stdout);

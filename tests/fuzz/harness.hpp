@@ -14,6 +14,7 @@ struct Way {
   Build how;                ///< of the fused program; the unfused one has the same numerics
   std::string text;         ///< of the device and the schedule that are forced; empty if nothing is
   bool unfused = true;      ///< whether it is run unfused, too
+  bool many_sizes = false;  ///< whether one program is run at all of sizes_to_run(), and others of the process beside it
   bool fewer_bytes = true;  ///< whether the fused plan must not move more bytes than the unfused one
 };
 
@@ -26,6 +27,7 @@ struct CaseSuite {
 
 /// Counts over all cases of a suite.
 struct Tally {
+  std::int64_t runs = 0;  ///< sets of sizes, of all cases
   std::int64_t elements = 0;
   std::int64_t undecided = 0;
   std::int64_t kernels_fused = 0;

@@ -25,10 +25,18 @@ struct CaseOptions {
   bool large_half = false;
   /// Ops of every class, each value of a shape of its own; else elementwise ops over one space of positions.
   bool every_class = false;
+  int symbol_chance = 15;  ///< of a dimension to be a symbol, in percent
   bool symbols = true;  ///< plans are made for sizes of symbols that are larger than any run's
 };
 
 Case random_case(std::uint64_t seed, const CaseOptions& options);
+
+/// Two to six copies of the case's graph, each with inputs and tables of its own: in a chain where the types allow it, else side by side.
+Case repeated(Case block);
+
+/// Sizes for one program to run at: 0, 1, 2, 3, then odd ones, primes and large ones, as far as the graph's facts and the reference's
+/// time allow. Of a graph without symbols, one set of none.
+std::vector<SymbolValues> sizes_to_run(const Case& one);
 
 /// Inputs for a case; each depends on the seed, its name and its type alone, so that they survive
 /// the shrinking of everything else. An input named "index24" holds positions below 24.

@@ -12,6 +12,9 @@ namespace vkfuse::test {
 
 namespace {
 
+/// Every device of every test fills memory before each run, and Executable::run() is made twice (DeviceOptions::self_check).
+[[maybe_unused]] const int poisoned = setenv("VKFUSE_SELF_CHECK", "1", 0);
+
 /// After all tests: where the validation layer is on, it has said nothing.
 class SilentLayers : public testing::Environment {
  public:

@@ -79,7 +79,7 @@ class Generator {
 
   /// A number, or a symbol that stands for it in this run.
   Dim dim_of(std::int64_t size, std::size_t at) {
-    if (!random_.chance(15) || !options_.symbols) return Dim(size);
+    if (!random_.chance(options_.symbol_chance) || !options_.symbols) return Dim(size);
     const std::string name = fmt::format("n{}", at);
     symbols_[name] = size;
     DimFacts facts;

@@ -1,0 +1,47 @@
+// What happens where the shader compiler refuses a kernel that vkfuse wrote.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "api/states.hpp"
+#include "support/device.hpp"
+#include "vkfuse/tensor.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+/// A kernel that the compiler refuses is a defect, and shows itself in tests. Elsewhere its ops get a kernel each, and the log says so.
+TEST(RefusedKernels, ArePlannedAgainOpByOp) {
+  ASSERT_EQ(setenv("VKFUSE_SELF_CHECK", "0", 1), 0);
+  for (const bool symbolic : {false, true}) {
+    std::vector<std::string> warnings;
+    DeviceOptions options;
+    options.store.enabled = false;
+    options.log = [&](LogLevel level, std::string_view sentence) {
+      if (level == LogLevel::warning) warnings.emplace_back(sentence);
+    };
+    const Device own = must(Device::open(options));
+    own.state()->context->refuse_kernels([](const codegen::Kernel& kernel) { return kernel.glsl.find("tanh") != std::string::npos && kernel.glsl.find("sqrt") != std::string::npos; });
+    const Tensor x = Tensor::input("x", DType::f32, {symbolic ? Dim::any("n") : Dim(6)});
+    const Tensor y = Tensor::apply("abs", {x});
+    const Executable program = must(compile(own, {Tensor::apply("tanh", {Tensor::apply("sqrt", {y})}), y + y}, {}));
+    const std::vector<float> data = {0, -1, 4, -9, 16, -0.25F};
+    const Outputs outputs = must(program.run({{"x", HostView(data)}}));
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      EXPECT_NEAR(outputs.at("y").as<float>()[i], std::tanh(std::sqrt(std::abs(data[i]))), 1e-6);
+      EXPECT_EQ(outputs.at("y1").as<float>()[i], 2 * std::abs(data[i]));
+    }
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_NE(warnings[0].find("the compiler refuses the kernel of segment 0"), std::string::npos) << warnings[0];
+  }
+  ASSERT_EQ(setenv("VKFUSE_SELF_CHECK", "1", 1), 0);
+  const Device checked = must(Device::open());
+  checked.state()->context->refuse_kernels([](const codegen::Kernel&) { return true; });
+  const auto refused = compile(checked, {Tensor::apply("tanh", {Tensor::apply("sqrt", {Tensor::input("x", DType::f32, {6})})})}, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::internal);
+}
+
+}  // namespace
+}  // namespace vkfuse::test
