@@ -30,17 +30,24 @@ double distance(double a, double b) {
 
 /// The largest distance from y over the corners x_i +- e_i.
 double corner_distance(const ops::OpRow& op, std::span<const ops::Approx> operands, double y) {
-  double x[3] = {};
+  // At the value, below it and above it; only the first of an operand that is exact.
+  double at[3][3] = {};
+  int sides[3] = {1, 1, 1};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto& [value, bound] = operands[i];
+    at[i][0] = value;
+    at[i][1] = value - bound;
+    at[i][2] = value + bound;
+    if (bound != 0) sides[i] = 3;
+  }
   double worst = 0;
-  const int corners = 1 << (2 * op.arity);
-  for (int corner = 0; corner < corners; ++corner) {
-    bool repeated = false;
-    for (int i = 0; i < op.arity; ++i) {
-      const int side = (corner >> (2 * i)) & 3;  // 0: at the value, 1: below, 2: above, 3: unused
-      repeated = repeated || side == 3 || (side != 0 && operands[i].bound == 0);
-      x[i] = operands[i].value + (side == 1 ? -operands[i].bound : side == 2 ? operands[i].bound : 0.0);
+  for (int i = 0; i < sides[0]; ++i) {
+    for (int j = 0; j < sides[1]; ++j) {
+      for (int k = 0; k < sides[2]; ++k) {
+        const double x[3] = {at[0][i], at[1][j], at[2][k]};
+        worst = std::max(worst, distance(op.real(x), y));
+      }
     }
-    if (!repeated) worst = std::max(worst, distance(op.real(x), y));
   }
   return worst;
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "reference/evaluator.hpp"
+#include "reference/leaves.hpp"
 #include "reference/views.hpp"
 
 namespace vkfuse::reference {
@@ -33,44 +34,8 @@ Result<Elements> stored(DType dtype, std::span<const std::byte> bytes, const Ind
       return invalid("A value has {} bytes, too few for its element {}.", bytes.size(), index);
     }
     const std::byte* at = bytes.data() + static_cast<std::size_t>(index) * width;
-    Element element;
-    if (is_float(dtype)) {
-      element.real = ir::decode(dtype, at);
-      // A device may read an f32 denormal as zero.
-      if (dtype != DType::f16 && std::abs(element.real) < 0x1p-126) element.bound = std::abs(element.real);
-    } else {
-      element.integer = ir::decode_int(dtype, at);
-    }
-    result.push_back(element);
+    result.push_back(stored_element(dtype, at));
   }
-  return result;
-}
-
-Element iota_element(DType dtype, std::int64_t position) {
-  Element element;
-  if (!is_float(dtype)) {
-    element.integer = ops::wrap(dtype, position);
-    return element;
-  }
-  element.real = static_cast<double>(position);
-  if (position > (1 << 24)) element.bound = element.real * 0x1p-23;
-  if (dtype != DType::f32) element.bound += std::abs(element.real) * 0x1p-8;
-  settle(dtype, element.real, element.bound);
-  return element;
-}
-
-Elements generated(const ir::Node& node, const Sizes& sizes, const Indices& indices) {
-  Elements result(indices.size());
-  if (const auto* random = std::get_if<ir::RandomPayload>(&node.payload)) {
-    for (std::size_t i = 0; i < indices.size(); ++i)
-      result[i].integer = ops::philox(random->seed, static_cast<std::uint64_t>(indices[i]));
-    return result;
-  }
-  const auto axis = static_cast<std::size_t>(std::get<ir::IotaPayload>(node.payload).axis);
-  std::int64_t inner = 1;
-  for (std::size_t i = axis + 1; i < sizes.size(); ++i) inner *= sizes[i];
-  for (std::size_t i = 0; i < indices.size(); ++i)
-    result[i] = iota_element(node.type.dtype, indices[i] / inner % sizes[axis]);
   return result;
 }
 
@@ -78,46 +43,32 @@ Elements generated(const ir::Node& node, const Sizes& sizes, const Indices& indi
 
 // Which nodes there are, and which are kept. -------------------------------------------------------
 
-Result<Evaluator> Evaluator::create(const ir::Graph& graph, ir::NodeId root, const Feeds& feeds) {
-  Evaluator evaluator(graph, feeds);
-  VKF_CHECK_OK(evaluator.look_at(root));
-  return evaluator;
-}
-
 bool Evaluator::is_point(ir::NodeId id) const { return folds_or_reads_by_data(graph_.node(id).op->cls); }
 
-Result<void> Evaluator::look_at(ir::NodeId root) {
-  std::vector<bool> reached(root + 1, false);
-  reached[root] = true;
-  sizes_.resize(root + 1);
-  for (ir::NodeId id = root + 1; id-- > 0;) {
-    if (!reached[id]) continue;
-    if (const auto* custom = std::get_if<ir::CustomPayload>(&graph_.node(id).payload); custom != nullptr && custom->function == nullptr) {
-      return unsupported("The custom op '{}' has no host function, so that what is computed from it has no reference and is not validated.", custom->name);
-    }
-    if (const auto* kernel = std::get_if<ir::KernelPayload>(&graph_.node(id).payload)) {
-      return unsupported("The custom kernel '{}' is known to the device alone, so that what is computed from it has no reference and is not validated.", kernel->name);
-    }
-    VKF_TRY(resolved, resolve(graph_.node(id).type.shape, feeds_.symbols));
-    sizes_[id] = std::move(resolved);
+void Evaluator::keep_below(std::span<const ir::NodeId> roots) {
+  if (roots.empty()) return;
+  const ir::NodeId last = *std::max_element(roots.begin(), roots.end());
+  std::vector<bool> reached(last + 1, false);
+  for (const ir::NodeId root : roots) reached[root] = true;
+  for (ir::NodeId id = last + 1; id-- > 0;) {
+    if (!reached[id] || held_[id]) continue;
     for (ir::NodeId operand : graph_.node(id).operands) reached[operand] = true;
   }
   choose_kept(reached);
-  nesting_.assign(root + 1, 0);
-  for (ir::NodeId id = 0; id <= root; ++id) {
-    if (!reached[id]) continue;
+  nesting_.assign(last + 1, 0);
+  for (ir::NodeId id = 0; id <= last; ++id) {
+    if (!reached[id] || held_[id]) continue;
     for (ir::NodeId operand : graph_.node(id).operands) {
-      const bool stops = is_point(operand) || kept_.count(operand) != 0;
+      const bool stops = !held_[operand] && (is_point(operand) || kept_.count(operand) != 0);
       nesting_[id] = std::max(nesting_[id], nesting_[operand] + (stops ? 1 : 0));
     }
   }
-  return {};
 }
 
 void Evaluator::choose_kept(const std::vector<bool>& reached) {
   std::vector<bool> read_often(reached.size(), false);
   for (ir::NodeId id = 0; id < reached.size(); ++id) {
-    if (!reached[id]) continue;
+    if (!reached[id] || held_[id]) continue;
     const ops::OpClass cls = graph_.node(id).op->cls;
     for (ir::NodeId operand : graph_.node(id).operands) {
       if (is_point(id) || cls == ops::OpClass::view || sizes(operand) != sizes(id)) read_often[operand] = true;
@@ -128,7 +79,7 @@ void Evaluator::choose_kept(const std::vector<bool>& reached) {
     for (ir::NodeId id = 0; id < reached.size(); ++id) {
       const ops::OpClass cls = graph_.node(id).op->cls;
       const bool computes = cls == ops::OpClass::elementwise || cls == ops::OpClass::convert;
-      if (!reached[id] || !(points ? is_point(id) : computes && read_often[id])) continue;
+      if (!reached[id] || held_[id] || !(points ? is_point(id) : computes && read_often[id])) continue;
       const auto count = element_count(sizes(id));
       if (!count || *count > left) continue;
       left -= *count;
@@ -138,7 +89,7 @@ void Evaluator::choose_kept(const std::vector<bool>& reached) {
 }
 
 Result<void> Evaluator::prepare() {
-  if (*std::max_element(nesting_.begin(), nesting_.end()) <= kDeep) return {};
+  if (nesting_.empty() || *std::max_element(nesting_.begin(), nesting_.end()) <= kDeep) return {};
   for (const auto& entry : kept_) {
     VKF_TRY(count, element_count(sizes(entry.first)));
     for (std::int64_t start = 0; start < count; start += static_cast<std::int64_t>(kBlock)) {
@@ -154,6 +105,12 @@ Result<void> Evaluator::prepare() {
 // Values. -----------------------------------------------------------------------------------------
 
 Result<Elements> Evaluator::values(ir::NodeId id, const Indices& indices) {
+  if (const Dense* held = held_[id].get()) {
+    Elements result;
+    result.reserve(indices.size());
+    for (const std::int64_t index : indices) result.push_back(held->at(index));
+    return result;
+  }
   const auto found = kept_.find(id);
   if (found == kept_.end()) return computed(id, indices);
   Kept& kept = found->second;
@@ -182,6 +139,8 @@ Result<Elements> Evaluator::values(ir::NodeId id, const Indices& indices) {
 }
 
 Result<Elements> Evaluator::computed(ir::NodeId id, const Indices& indices) {
+  check_deadline(deadline_);
+  counters_[id] += static_cast<std::int64_t>(indices.size());
   if (depth_ >= kDeepest)
     return unsupported(
         "The reference does not follow values through more than {} ops nested in each other that fold or gather.",
@@ -213,7 +172,7 @@ const Element& Evaluator::Demand::at(std::int64_t index) const {
 }
 
 Result<Elements> Evaluator::walked(ir::NodeId root, const Indices& indices) {
-  const auto is_walked = [&](ir::NodeId id) { return id == root || !(is_point(id) || kept_.count(id) != 0); };
+  const auto is_walked = [&](ir::NodeId id) { return id == root || !(is_point(id) || held_[id] || kept_.count(id) != 0); };
   if (indices.empty()) return Elements{};
   Walk walk;
   walk[root].indices = indices;
@@ -266,7 +225,11 @@ Result<Elements> Evaluator::walked_values(ir::NodeId id, const Walk& walk) {
     }
     case ops::OpClass::constant:
       return stored(node.type.dtype, *std::get<ir::ConstantPayload>(node.payload).bytes, demand.indices);
-    case ops::OpClass::generate: return generated(node, sizes(id), demand.indices);
+    case ops::OpClass::generate: {
+      Elements result;
+      for (const std::int64_t index : demand.indices) result.push_back(generated_element(node, sizes(id), index));
+      return result;
+    }
     case ops::OpClass::view: {
       Elements result;
       result.reserve(demand.indices.size());
@@ -302,33 +265,6 @@ Elements Evaluator::applied(ir::NodeId id, const Walk& walk) const {
     result[i] = apply(node, dtypes, operands);
   }
   return result;
-}
-
-// The way in. -------------------------------------------------------------------------------------
-
-Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices,
-                           const Feeds& feeds) {
-  VKF_TRY(evaluator, Evaluator::create(graph, value, feeds));
-  VKF_CHECK_OK(evaluator.prepare());
-  Column all;
-  for (std::size_t start = 0; start < indices.size(); start += kBlock) {
-    const auto part = indices.subspan(start, std::min(kBlock, indices.size() - start));
-    VKF_TRY(elements, evaluator.values(value, Indices(part.begin(), part.end())));
-    for (const Element& element : elements) {
-      all.value.push_back(element.real);
-      all.integer.push_back(element.integer);
-      all.bound.push_back(element.bound);
-    }
-  }
-  return all;
-}
-
-Result<Column> evaluate(const ir::Graph& graph, ir::NodeId value, const Feeds& feeds) {
-  VKF_TRY(sizes, resolve(graph.node(value).type.shape, feeds.symbols));
-  VKF_TRY(count, element_count(sizes));
-  Indices all(static_cast<std::size_t>(count));
-  std::iota(all.begin(), all.end(), 0);
-  return evaluate_at(graph, value, all, feeds);
 }
 
 }  // namespace vkfuse::reference

@@ -3,7 +3,9 @@
 
 #include <unordered_map>
 
-#include "reference/elementwise.hpp"
+#include "reference/dense.hpp"
+#include "reference/parallel.hpp"
+#include "reference/reader.hpp"
 #include "reference/reference.hpp"
 #include "reference/views.hpp"
 
@@ -22,11 +24,17 @@ inline constexpr std::size_t kBlock = 4096;  ///< elements evaluated together: b
 /// many times, and a row's reduction is computed once and not for each of the row's elements.
 class Evaluator {
  public:
-  /// Looks only at the cone of `root`; an error names a symbol without a value.
-  static Result<Evaluator> create(const ir::Graph& graph, ir::NodeId root, const Feeds& feeds);
+  /// All must outlive it. `sizes` and `held` are by node; nodes that are held are not computed.
+  Evaluator(const ir::Graph& graph, const Feeds& feeds, const std::vector<Sizes>& sizes, const Materialised& held, Counters& counters, const Deadline& deadline)
+      : graph_(graph), feeds_(feeds), sizes_(sizes), held_(held), counters_(counters), deadline_(deadline) {}
 
-  /// Elements of a node of the cone at flat indices in any order.
+  /// Keeps what is worth it of all that these nodes need.
+  void keep_below(std::span<const ir::NodeId> roots);
+
+  /// Elements of a node at flat indices in any order.
   Result<Elements> values(ir::NodeId id, const Indices& indices);
+  /// The same of a node that is neither held nor kept.
+  Result<Elements> computed(ir::NodeId id, const Indices& indices);
 
   /// Where values are nested deeper than the stack should be, computes what is kept from the bottom up.
   Result<void> prepare();
@@ -50,13 +58,10 @@ class Evaluator {
     bool decided = true;
   };
 
-  Evaluator(const ir::Graph& graph, const Feeds& feeds) : graph_(graph), feeds_(feeds) {}
-  Result<void> look_at(ir::NodeId root);
   void choose_kept(const std::vector<bool>& reached);
 
   [[nodiscard]] const Sizes& sizes(ir::NodeId id) const { return sizes_[id]; }
   [[nodiscard]] bool is_point(ir::NodeId id) const;
-  Result<Elements> computed(ir::NodeId id, const Indices& indices);
 
   // evaluate.cpp: what is walked together.
   Result<Elements> walked(ir::NodeId root, const Indices& indices);
@@ -84,7 +89,10 @@ class Evaluator {
 
   const ir::Graph& graph_;
   const Feeds& feeds_;
-  std::vector<Sizes> sizes_;           ///< of reached nodes
+  const std::vector<Sizes>& sizes_;
+  const Materialised& held_;
+  Counters& counters_;
+  const Deadline deadline_;
   std::vector<std::int64_t> nesting_;  ///< of points and kept nodes below each
   std::map<ir::NodeId, Kept> kept_;
   std::map<ir::NodeId, Rows> rows_;

@@ -68,6 +68,33 @@ class Bounds {
   double largest_ = 0, last_bit_ = 0;
 };
 
+std::vector<double> numbers_of(DType dtype, std::span<const std::byte> bytes) {
+  std::vector<double> numbers;
+  const auto count = static_cast<std::int64_t>(bytes.size() / static_cast<std::size_t>(size_of(dtype)));
+  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(number_at(dtype, bytes, i));
+  return numbers;
+}
+
+double allowed_by(const Tolerance& tolerance, double want) { return tolerance.relative * std::abs(want) + tolerance.absolute; }
+
+/// Whether a file alone decides about an element, of which the reference says `value` within `bound`.
+bool file_decides(double want, double value, double bound, const Tolerance& tolerance) {
+  if (!std::isfinite(want)) return true;
+  return !(bound <= allowed_by(tolerance, want)) && !agrees(value, want, tolerance, 0);
+}
+
+/// By row.
+std::vector<bool> decided_by_file(DType dtype, const Expected& expected) {
+  std::vector<bool> decided(expected.column.bound.size(), false);
+  if (expected.file.empty()) return decided;
+  const std::vector<double> file = numbers_of(dtype, expected.file);
+  const Tolerance tolerance = tolerance_for(dtype, file);
+  for (std::size_t row = 0; row < decided.size(); ++row) {
+    decided[row] = file_decides(file[static_cast<std::size_t>(element_of(expected, row))], expected.column.value[row], expected.column.bound[row], tolerance);
+  }
+  return decided;
+}
+
 /// The largest errors of one kernel per op: in bounds where these say something, else in numbers.
 struct Unfused {
   std::int64_t loose = 0, none = 0;  ///< how many elements they are of
@@ -75,14 +102,14 @@ struct Unfused {
   double last_bit = 0;  ///< of the largest element
 };
 
-Unfused errors_of_unfused(DType dtype, const Expected& expected, const Bounds& bounds) {
+Unfused errors_of_unfused(DType dtype, const Expected& expected, const Bounds& bounds, const std::vector<bool>& left_out) {
   Unfused found;
   found.last_bit = bounds.last_bit_of_largest();
   for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
     const Bound kind = bounds.of(row);
     const double want = expected.column.value[row];
     const double value = number_at(dtype, *expected.unfused, element_of(expected, row));
-    if (kind == Bound::tight || !std::isfinite(want) || !std::isfinite(value)) continue;
+    if (left_out[row] || kind == Bound::tight || !std::isfinite(want) || !std::isfinite(value)) continue;
     const double error = std::abs(value - want);
     if (kind == Bound::loose) {
       ++found.loose;
@@ -114,9 +141,15 @@ void judge_floats(DType dtype, std::span<const std::byte> got, const Expected& e
   const Column& column = expected.column;
   const Bounds bounds(dtype, column);
   std::optional<Unfused> unfused;
-  if (expected.unfused) unfused = errors_of_unfused(dtype, expected, bounds);
+  const std::vector<bool> by_file = decided_by_file(dtype, expected);
+  if (expected.unfused) unfused = errors_of_unfused(dtype, expected, bounds, by_file);
   for (std::size_t row = 0; row < column.bound.size(); ++row) {
     const Bound kind = bounds.of(row);
+    if (by_file[row]) {
+      ++judgement.by_file_alone;
+      continue;
+    }
+    ++judgement.referenced;
     Allowed allowed{Allowed::By::bound, column.bound[row]};
     if (kind == Bound::none) ++judgement.unbounded;
     if (kind == Bound::loose) ++judgement.loose;
@@ -157,6 +190,7 @@ void judge_integers(DType dtype, std::span<const std::byte> got, const Expected&
     if (found.first_wrong.empty()) found.first_wrong = fmt::format("Element {} is {}, but {} {}.", element, integer_at(dtype, got, element), expected.column.integer[row], why);
   };
   for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
+    ++judgement.referenced;
     if (std::isinf(expected.column.bound[row])) {
       ++judgement.undecided;
       continue;
@@ -200,8 +234,10 @@ bool asks_for_unfused(DType dtype, std::span<const std::byte> got, const Expecte
   const Column& column = expected.column;
   if (!is_float(dtype)) return !expected.has_file && decided_otherwise(dtype, got, expected).size() > column.bound.size() / 100;
   const Bounds bounds(dtype, column);
+  const std::vector<bool> by_file = decided_by_file(dtype, expected);
   std::int64_t loose = 0, none = 0;
   for (std::size_t row = 0; row < column.bound.size(); ++row) {
+    if (by_file[row]) continue;
     const Bound kind = bounds.of(row);
     loose += kind == Bound::loose ? 1 : 0;
     none += kind == Bound::none ? 1 : 0;
@@ -221,42 +257,67 @@ Judgement judge(DType dtype, std::span<const std::byte> got, const Expected& exp
   return judgement;
 }
 
-void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file, const Column* column, Judgement& judgement) {
-  const auto count = static_cast<std::int64_t>(got.size() / static_cast<std::size_t>(size_of(dtype)));
+namespace {
+
+/// Rows of a judgement become elements.
+void rows_to_elements(std::int64_t count, std::span<const std::int64_t> elements, Judgement& judgement) {
   judgement.elements = count;
-  judgement.wrong.resize(static_cast<std::size_t>(count), false);
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < count; ++i) values.push_back(number_at(dtype, file, i));
+  std::vector<bool> wrong(static_cast<std::size_t>(count), false);
+  for (std::size_t row = 0; row < judgement.wrong.size(); ++row) {
+    if (judgement.wrong[row]) wrong[elements.empty() ? row : static_cast<std::size_t>(elements[row])] = true;
+  }
+  judgement.wrong = std::move(wrong);
+  std::int64_t& worst = judgement.by_reference.worst;
+  if (worst >= 0 && !elements.empty()) worst = elements[static_cast<std::size_t>(worst)];
+}
+
+/// What is known of an element besides its file.
+struct ByReference {
+  bool known = false;
+  double value = 0;
+  std::int64_t integer = 0;
+  double bound = 0;
+};
+
+/// A sentence if a float is not what its file says.
+std::string float_by_file(std::int64_t element, double value, double want, const ByReference& by, const Tolerance& tolerance, Deviation& found) {
+  const double base = allowed_by(tolerance, want);
+  const double allowed = std::isfinite(want) ? base + std::min(by.bound, 16 * base) : 0;
+  const double error = value == want || (std::isnan(value) && std::isnan(want)) ? 0 : std::abs(value - want);
+  if (!found.add(element, std::isnan(error) ? kInfinity : error, allowed)) return fmt::format("Element {} is {}, but the file says {}.", element, value, want);
+  if (!by.known || std::isinf(by.bound) || agrees(by.value, want, tolerance, by.bound) || file_decides(want, by.value, by.bound, tolerance)) return {};
+  ++found.wrong;
+  return fmt::format("Element {} is {} by the reference, but the file says {}.", element, by.value, want);
+}
+
+std::string integer_by_file(std::int64_t element, std::int64_t value, std::int64_t want, const ByReference& by, Deviation& found) {
+  const bool undecided = std::isinf(by.bound);
+  const double error = value == want ? 0 : std::max(1.0, std::abs(static_cast<double>(value) - static_cast<double>(want)));
+  if (!found.add(element, error, undecided ? 1 : 0)) return fmt::format("Element {} is {}, but the file says {}.", element, value, want);  // a rounding straddles
+  if (!by.known || undecided || by.integer == want) return {};
+  ++found.wrong;
+  return fmt::format("Element {} is {} by the reference, but the file says {}.", element, by.integer, want);
+}
+
+}  // namespace
+
+void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file, const Column* column, Judgement& judgement,
+                   std::span<const std::int64_t> elements) {
+  const auto count = static_cast<std::int64_t>(got.size() / static_cast<std::size_t>(size_of(dtype)));
+  rows_to_elements(count, elements, judgement);
+  const std::vector<double> values = numbers_of(dtype, file);
   const Tolerance tolerance = tolerance_for(dtype, values);
   Deviation& found = judgement.by_file.emplace();
+  std::size_t row = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto row = static_cast<std::size_t>(i);
-    const double bound = column == nullptr ? 0 : column->bound[row];
-    const bool undecided = std::isinf(bound);
-    std::string why;
-    if (is_float(dtype)) {
-      const double want = values[row], value = number_at(dtype, got, i);
-      const double base = tolerance.relative * std::abs(want) + tolerance.absolute;
-      const double allowed = std::isfinite(want) ? base + std::min(bound, 16 * base) : 0;
-      const double error = value == want || (std::isnan(value) && std::isnan(want)) ? 0 : std::abs(value - want);
-      if (!found.add(i, std::isnan(error) ? kInfinity : error, allowed)) {
-        why = fmt::format("Element {} is {}, but the file says {}.", i, value, want);
-      } else if (column != nullptr && !undecided && !agrees(column->value[row], want, tolerance, bound)) {
-        ++found.wrong;
-        why = fmt::format("Element {} is {} by the reference, but the file says {}.", i, column->value[row], want);
-      }
-    } else {
-      const std::int64_t want = integer_at(dtype, file, i), value = integer_at(dtype, got, i);
-      const double error = value == want ? 0 : std::max(1.0, std::abs(static_cast<double>(value) - static_cast<double>(want)));
-      if (!found.add(i, error, undecided ? 1 : 0)) {  // a rounding straddles
-        why = fmt::format("Element {} is {}, but the file says {}.", i, value, want);
-      } else if (column != nullptr && !undecided && column->integer[row] != want) {
-        ++found.wrong;
-        why = fmt::format("Element {} is {} by the reference, but the file says {}.", i, column->integer[row], want);
-      }
-    }
+    while (!elements.empty() && row < elements.size() && elements[row] < i) ++row;
+    if (elements.empty()) row = static_cast<std::size_t>(i);
+    ByReference by;
+    if (column != nullptr && row < column->bound.size() && (elements.empty() || elements[row] == i)) by = {true, column->value[row], column->integer[row], column->bound[row]};
+    const std::string why = is_float(dtype) ? float_by_file(i, number_at(dtype, got, i), values[static_cast<std::size_t>(i)], by, tolerance, found)
+                                            : integer_by_file(i, integer_at(dtype, got, i), integer_at(dtype, file, i), by, found);
     if (why.empty()) continue;
-    judgement.wrong[row] = true;
+    judgement.wrong[static_cast<std::size_t>(i)] = true;
     if (found.worst < 0) found.worst = i;
     if (found.first_wrong.empty()) found.first_wrong = why;
   }

@@ -5,6 +5,8 @@
 //   - four times what the same graph is off by with one kernel per op, but not less than four times the last bit of the output's
 //     largest element: in bounds, where they say something, and in numbers, where they exceed that element;
 //   - the tolerance of a file, where there is no bound at all.
+// An element's file alone decides where it says that the element is not finite, and where it disagrees with the reference and the reference's
+// bound is wider than the file's tolerance: there rounding errors cancel, or overflow, in one way in f32 and in another in double.
 // Whole numbers are right or wrong, unless a rounding decides: of those, no more may differ from the reference than one in a hundred of
 // all elements, and four times as many as do with one kernel per op.
 #pragma once
@@ -42,6 +44,8 @@ struct Judgement {
   std::int64_t undecided = 0;  ///< elements without any bound: of whole numbers, a rounding decides
   std::int64_t unbounded = 0;  ///< of floats, those whose bound says nothing
   std::int64_t loose = 0;      ///< of floats, those whose bound is wider than four last bits of the largest element
+  std::int64_t by_file_alone = 0;  ///< elements that the file decides
+  std::int64_t referenced = 0;     ///< elements of which the reference says something, by_file_alone left out
   bool beside_unfused = false;  ///< whether one kernel per op had a say
   Deviation by_reference;
   std::optional<Deviation> by_file;
@@ -57,6 +61,7 @@ struct Expected {
   std::span<const std::int64_t> elements;          ///< which element of the output each row is; empty: 0, 1, 2, ...
   std::optional<std::span<const std::byte>> unfused;  ///< the whole output with one kernel per op, where that is known
   bool has_file = false;  ///< elements without a bound are left to judge_by_file
+  std::span<const std::byte> file = {};  ///< the whole output by its file, as many bytes; empty: not known
 };
 
 /// Whether one kernel per op would have a say. `got` is the whole output, here and below.
@@ -64,9 +69,11 @@ bool asks_for_unfused(DType dtype, std::span<const std::byte> got, const Expecte
 
 Judgement judge(DType dtype, std::span<const std::byte> got, const Expected& expected);
 
-/// Adds what a file says, of as many elements, to a judgement of all elements. Both the output and the reference must agree with it;
-/// a null column: nothing is known of how far a right output may be off.
-void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file, const Column* column, Judgement& judgement);
+/// Adds what a file says of all elements to a judgement. Both the output and the reference must agree with it, unless the file decides alone.
+/// `elements` are those that the column is of, ascending; empty: all. Without a column nothing is known of how far a right output may be off.
+/// Rows of the judgement are elements from then on.
+void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file, const Column* column, Judgement& judgement,
+                   std::span<const std::int64_t> elements = {});
 
 /// Where wrong elements of an output lie: its last axis across, all others down, in tiles.
 struct TileMap {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,8 +28,33 @@ struct Feeds {
   SymbolValues symbols;
 };
 
-/// The elements of a value at these flat row-major indices. Only the cone of those elements is
-/// evaluated, so a large result can be sampled.
+/// Elements of a value that are asked for: those at flat row-major indices in any order, or all.
+struct Request {
+  ir::NodeId value = 0;
+  std::optional<std::vector<std::int64_t>> indices;
+};
+
+/// Bounds on an evaluation.
+struct EvaluateOptions {
+  /// Of values that are held at a time. What takes more is computed where it is read, or at the elements that are asked for.
+  std::int64_t memory_bytes = std::int64_t{1} << 30;
+  /// When to stop with an error that has_timed_out knows.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  /// If given: how many elements of each node were computed.
+  std::vector<std::int64_t>* computed = nullptr;
+};
+
+/// Elements of several values. What most elements of a request need is computed once, whole, on all cores; where few are asked for, only
+/// what they need is. Values and bounds are the same in both ways.
+Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds, const EvaluateOptions& options = {});
+
+/// How long evaluate_each would take on this machine, by a model of it.
+Result<double> modelled_seconds(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds);
+
+/// Whether an error of evaluate_each says that its deadline has passed.
+bool has_timed_out(const Error& error);
+
+/// The elements of a value at these flat row-major indices.
 Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices, const Feeds& feeds);
 
 /// Every element of a value.

@@ -1,5 +1,7 @@
 #include "reference/views.hpp"
 
+#include <algorithm>
+
 namespace vkfuse::reference {
 
 namespace {
@@ -110,6 +112,81 @@ Rule rule_of(std::string_view op) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> dense_strides(const Sizes& sizes) {
+  std::vector<std::int64_t> strides(sizes.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = sizes.size(); i-- > 0; stride *= sizes[i]) strides[i] = stride;
+  return strides;
+}
+
+std::vector<std::int64_t> broadcast_strides(const Sizes& shape, const Sizes& operand) {
+  const std::vector<std::int64_t> own = dense_strides(operand);
+  std::vector<std::int64_t> strides(shape.size(), 0);
+  const std::size_t in_front = shape.size() - operand.size();
+  for (std::size_t i = 0; i < operand.size(); ++i) strides[in_front + i] = operand[i] == 1 ? 0 : own[i];
+  return strides;
+}
+
+std::optional<AffineView> affine_view(const ir::Node& node, const Sizes& operand, const Sizes& result) {
+  const std::string_view op = node.op->name;
+  const std::vector<std::int64_t> own = dense_strides(operand);
+  AffineView view{own, 0};
+  if (op == "permute") {
+    const auto& axes = std::get<ir::AxesPayload>(node.payload).axes;
+    for (std::size_t i = 0; i < axes.size(); ++i) view.strides[i] = own[static_cast<std::size_t>(axes[i])];
+  } else if (op == "broadcast") {
+    view.strides = broadcast_strides(result, operand);
+  } else if (op == "slice") {
+    const auto& runs = std::get<ir::SlicePayload>(node.payload);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      view.offset += runs.starts[i] * own[i];
+      view.strides[i] = runs.steps[i] * own[i];
+    }
+  } else if (op == "reverse") {
+    for (const int axis : std::get<ir::AxesPayload>(node.payload).axes) {
+      const auto i = static_cast<std::size_t>(axis);
+      view.offset += (operand[i] - 1) * own[i];
+      view.strides[i] = -own[i];
+    }
+  } else if (op == "unfold") {
+    const auto& window = std::get<ir::WindowPayload>(node.payload);
+    for (std::size_t i = 0; i < window.axes.size(); ++i) {
+      const auto axis = static_cast<std::size_t>(window.axes[i]);
+      view.strides[axis] = own[axis] * window.strides[i];
+      view.strides.push_back(own[axis] * window.dilations[i]);
+    }
+  } else {
+    return std::nullopt;
+  }
+  return view;
+}
+
+void affine_run(const Sizes& sizes, const AffineView& view, std::int64_t begin, std::int64_t end, std::vector<std::int64_t>& into) {
+  into.clear();
+  if (begin >= end) return;
+  into.reserve(static_cast<std::size_t>(end - begin));
+  std::vector<std::int64_t> at;
+  coordinates_of(begin, sizes, at);
+  std::int64_t from = view.offset;
+  for (std::size_t i = 0; i < at.size(); ++i) from += at[i] * view.strides[i];
+  const std::size_t rank = sizes.size();
+  const std::int64_t last = rank == 0 ? 1 : sizes[rank - 1], step = rank == 0 ? 0 : view.strides[rank - 1];
+  for (std::int64_t left = end - begin;;) {
+    const std::int64_t run = std::min(left, last - (rank == 0 ? 0 : at[rank - 1]));
+    for (std::int64_t i = 0; i < run; ++i, from += step) into.push_back(from);
+    left -= run;
+    if (left == 0) return;
+    from -= last * step;
+    at[rank - 1] = 0;
+    for (std::size_t i = rank - 1; i-- > 0;) {
+      from += view.strides[i];
+      if (++at[i] < sizes[i]) break;
+      from -= sizes[i] * view.strides[i];
+      at[i] = 0;
+    }
+  }
+}
 
 void coordinates_of(std::int64_t index, const Sizes& sizes, std::vector<std::int64_t>& at) {
   at.resize(sizes.size());

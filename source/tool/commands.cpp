@@ -175,13 +175,6 @@ std::string summary(const StoreReport& store) {
   return fmt::format("Shaders compiled: {}. {}", store.compiler_calls, kept);
 }
 
-/// A file name for an output: whatever the graph calls it stays inside the folder.
-std::string file_stem(const std::string& name) {
-  std::string safe = name;
-  std::replace_if(safe.begin(), safe.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-'; }, '_');
-  return safe;
-}
-
 Result<void> write_outputs(const Outputs& outputs, const std::string& folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);

@@ -58,6 +58,9 @@ struct ValidateCommand {
   std::string report;  ///< a file
   std::string fusion = "on";
   std::uint64_t seed = 0;
+  double time_limit_s = 0;          ///< of a case; 0: none
+  std::string outputs;              ///< a folder of what another program has computed; empty: a device computes
+  std::vector<std::string> inputs;  ///< NAME=FILE, with `outputs`
 };
 
 /// The kernel store: `action` is "path", "size", "entries", "clear", or empty for the first three.

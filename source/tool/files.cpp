@@ -5,6 +5,9 @@
 #include <sstream>
 
 #include "api/tensor_node.hpp"
+#include <algorithm>
+#include <cctype>
+
 #include "tool/model.hpp"
 #include "vkfuse/onnx.hpp"
 
@@ -147,6 +150,12 @@ Result<HostTensor> read_tensor(const fs::path& path) {
   auto tensor = onnx::read_tensor_proto(path);
   if (!tensor) return std::move(tensor).error().within("reading " + path.string());
   return HostTensor{tensor->dtype, std::move(tensor->sizes), std::move(tensor->bytes)};
+}
+
+std::string file_stem(const std::string& name) {
+  std::string safe = name;
+  std::replace_if(safe.begin(), safe.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-'; }, '_');
+  return safe;
 }
 
 HostTensor converted(const HostTensor& tensor, DType dtype) {

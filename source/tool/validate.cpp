@@ -111,12 +111,13 @@ struct Stored {
   std::string place;
   HostTensor got;
   Judged judged;
+  bool has_reference = true;
 };
 
 /// Runs a program in parts. What each part stores is compared with the reference, and with one kernel per op, which both read what the
 /// device has read; the model's outputs with their files, where there are any. Returns what is wrong.
 Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& program, const Inputs& inputs, const std::map<std::string, HostTensor>& files,
-                              const ValidateOptions& options, CaseResult& result) {
+                              const ValidateOptions& options, const TimeLimit& limit, CaseResult& result) {
   onnx::Watcher watcher;
   std::vector<Stored> all;
   int number = 0;
@@ -130,15 +131,21 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
     OneKernelPerOp unfused(device, part.graph, read, options);
     Outputs stored = part.outputs;
     if (options.spoil) options.spoil(number, stored);
-    for (const ir::Output& output : part.graph.outputs()) {
-      auto judged = judge_output({part.graph, given, options.fusion ? &unfused : nullptr, !files.empty()}, output, stored.at(output.name), result.beside_unfused);
-      if (!judged) return make_error(ErrorCode::internal, "{}", judged.error().message);  // what has run is not skipped
-      judged->result.part = number;
-      all.push_back({output.name, std::move(stored.at(output.name)), *std::move(judged)});
+    std::vector<Result<Referenced>> references = referenced(part.graph, given, part.graph.outputs(), false, limit);
+    for (std::size_t i = 0; i < references.size(); ++i) {
+      const ir::Output& output = part.graph.outputs()[i];
+      HostTensor& got = stored.at(output.name);
+      Result<Referenced>& one = references[i];
+      if (!one && !reference::has_timed_out(one.error())) return make_error(ErrorCode::internal, "{}", one.error().message);  // what has run is not skipped
+      Judged judged = one ? judge_output({*one, options.fusion ? &unfused : nullptr, !files.empty()}, output, got, result.beside_unfused) : unreferenced_output(output, got);
+      if (!one) result.not_referenced = one.error().message;
+      judged.result.part = number;
+      all.push_back({output.name, std::move(got), std::move(judged), one.ok()});
     }
     return {};
   };
   VKF_TRY(outputs, onnx::run_program(program, inputs, watcher));
+  if (!result.not_referenced.empty() && files.empty()) return unsupported("{}", result.not_referenced);
   result.kernels = watcher.kernels;
   result.host_steps = watcher.host_steps;
   Judging judging(result);
@@ -151,7 +158,7 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
       named.insert(name);
       Judged judged = one.judged;
       judged.result.name = name;
-      if (const auto file = files.find(name); file != files.end()) judge_by_file(one.got, file->second, true, judged);
+      if (const auto file = files.find(name); file != files.end()) judge_by_file(one.got, file->second, one.has_reference, judged);
       judging.add(std::move(judged));
     }
     if (!is_output) judging.add(std::move(one.judged));
@@ -177,7 +184,7 @@ std::string kernels_text(const CaseResult& result) {
 
 /// A data set of a model that runs on the host too.
 Result<std::string> run_data_set_in_parts(const Device& device, const fs::path& model, std::vector<onnx::TensorData> inputs,
-                                          const std::vector<onnx::TensorData>& expected, const ValidateOptions& options, CaseResult& result) {
+                                          const std::vector<onnx::TensorData>& expected, const ValidateOptions& options, const TimeLimit& limit, CaseResult& result) {
   VKF_TRY(program, onnx::compile_onnx(device, model, sizes_of(inputs), compile_options(options)));
   const std::vector<Port> ports = program.inputs();
   std::map<std::string, HostTensor> tensors;
@@ -191,11 +198,55 @@ Result<std::string> run_data_set_in_parts(const Device& device, const fs::path& 
   const std::vector<std::string> names = program.output_names();
   std::map<std::string, HostTensor> files;
   for (std::size_t i = 0; i < expected.size() && i < names.size(); ++i) files.emplace(names[i], host_tensor(expected[i], expected[i].dtype));
-  return run_parts(device, program, given, files, options, result);
+  return run_parts(device, program, given, files, options, limit, result);
+}
+
+/// Where outputs come from: a device, or a folder of what another program has computed.
+struct Source {
+  const Device* device = nullptr;
+  fs::path folder;
+};
+
+/// NAME.npy or NAME.pb, of the dtype and the sizes that the graph says.
+Result<HostTensor> read_output(const fs::path& folder, const ir::Graph& graph, const ir::Output& output, const SymbolValues& symbols) {
+  const TensorType& type = graph.node(output.value).type;
+  std::error_code ignored;
+  fs::path path = folder / (file_stem(output.name) + ".npy");
+  if (!fs::exists(path, ignored)) path.replace_extension(".pb");
+  if (!fs::exists(path, ignored)) return unsupported("The folder '{}' has neither {}.npy nor {}.pb for the output '{}'.", folder.string(), path.stem().string(), path.stem().string(), output.name);
+  VKF_TRY(tensor, read_tensor(path));
+  if (type.dtype == DType::bf16 && size_of(tensor.dtype) == 2) tensor.dtype = type.dtype;  // NumPy has no bfloat16
+  VKF_TRY(sizes, resolve(type.shape, symbols));
+  if (tensor.dtype == type.dtype && tensor.sizes == sizes) return tensor;
+  return invalid("The output '{}' is {}[{}], but '{}' holds {}[{}].", output.name, name_of(type.dtype), fmt::join(sizes, ", "), path.string(), name_of(tensor.dtype), fmt::join(tensor.sizes, ", "));
+}
+
+/// What a graph makes of its inputs.
+Result<Outputs> outputs_of(const Source& source, const ir::Graph& graph, const Inputs& inputs, const SymbolValues& symbols, const ValidateOptions& options, CaseResult& result) {
+  Outputs outputs;
+  if (source.device != nullptr) {
+    VKF_TRY(program, api::compile_graph(*source.device, graph, compile_options(options)));
+    result.kernels = program.kernel_count();
+    VKF_TRY(made, program.run(inputs));
+    outputs = std::move(made);
+  } else {
+    for (const ir::Output& output : graph.outputs()) {
+      VKF_TRY(tensor, read_output(source.folder, graph, output, symbols));
+      outputs.emplace(output.name, std::move(tensor));
+    }
+  }
+  if (options.spoil) options.spoil(0, outputs);
+  return outputs;
+}
+
+/// One kernel per op beside them, if a device is at hand and fusion is on.
+std::optional<OneKernelPerOp> unfused_of(const Source& source, const ir::Graph& graph, const Inputs& inputs, const ValidateOptions& options) {
+  if (source.device == nullptr || !options.fusion) return std::nullopt;
+  return OneKernelPerOp(*source.device, graph, inputs, options);
 }
 
 /// Runs one data set; an empty sentence means that everything agrees.
-Result<std::string> run_data_set(const Device& device, const fs::path& folder, const fs::path& data, const ValidateOptions& options,
+Result<std::string> run_data_set(const Source& source, const fs::path& folder, const fs::path& data, const ValidateOptions& options, const TimeLimit& limit,
                                  CaseResult& result) {
   const fs::path path = folder / "model.onnx";
   auto read = read_tensors(data, "input_");
@@ -205,8 +256,8 @@ Result<std::string> run_data_set(const Device& device, const fs::path& folder, c
   auto files = read_tensors(data, "output_");
   if (!files && !loaded) return std::move(loaded).error();
   VKF_TRY(expected, std::move(files));
-  if (!loaded && options.host && loaded.error().code == ErrorCode::unsupported) {
-    auto in_parts = run_data_set_in_parts(device, path, inputs, expected, options, result);
+  if (!loaded && source.device != nullptr && options.host && loaded.error().code == ErrorCode::unsupported) {
+    auto in_parts = run_data_set_in_parts(*source.device, path, inputs, expected, options, limit, result);
     if (in_parts || in_parts.error().code != ErrorCode::unsupported) return in_parts;
   }
   if (!loaded && loaded.error().code == ErrorCode::unsupported) loaded = load_informed(path, inputs, std::move(loaded));
@@ -219,10 +270,9 @@ Result<std::string> run_data_set(const Device& device, const fs::path& folder, c
     const std::string name = !inputs[i].name.empty() ? inputs[i].name : i < model.input_names.size() ? model.input_names[i] : "";
     run_inputs.tensors[name] = host_tensor(std::move(inputs[i]), input_dtype(graph, name));
   }
+  for (const auto& [name, tensor] : options.inputs) run_inputs.tensors.insert_or_assign(name, tensor);
   VKF_TRY(symbols, symbols_of(graph, run_inputs.tensors));
   run_inputs.symbols = symbols;
-  VKF_TRY(program, api::compile_graph(device, graph, compile_options(options)));
-  result.kernels = program.kernel_count();
   Inputs given;
   for (ir::NodeId id : graph.inputs()) {
     const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
@@ -230,19 +280,25 @@ Result<std::string> run_data_set(const Device& device, const fs::path& folder, c
     if (found == run_inputs.tensors.end()) return invalid("The test data has no input '{}'.", name);
     given.emplace(name, HostView(found->second.bytes, found->second.sizes));
   }
-  VKF_TRY(outputs, program.run(given));
-  if (options.spoil) options.spoil(0, outputs);
-  OneKernelPerOp unfused(device, graph, given, options);
+  VKF_TRY(outputs, outputs_of(source, graph, given, symbols, options, result));
+  std::optional<OneKernelPerOp> unfused = unfused_of(source, graph, given, options);
   Judging judging(result);
+  std::vector<Result<Referenced>> references = referenced(graph, run_inputs, graph.outputs(), !expected.empty(), limit);
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const ir::Output& output = graph.outputs()[i];
     const HostTensor& got = outputs.at(output.name);
-    const bool has_file = i < expected.size();
-    auto judged = judge_output({graph, run_inputs, options.fusion ? &unfused : nullptr, has_file, has_file}, output, got, result.beside_unfused);
-    if (!judged && judging.wrong().empty()) return std::move(judged).error();
-    if (!judged) break;  // what is wrong before counts
-    if (has_file) judge_by_file(got, host_tensor(std::move(expected[i]), got.dtype), true, *judged);
-    judging.add(*std::move(judged));
+    std::optional<HostTensor> file;
+    if (i < expected.size()) file = host_tensor(std::move(expected[i]), got.dtype);
+    Result<Referenced>& one = references[i];
+    if (!one && !(file && reference::has_timed_out(one.error()))) {
+      if (judging.wrong().empty()) return std::move(one).error();
+      break;  // what is wrong before counts
+    }
+    Judged judged = one ? judge_output({*one, unfused ? &*unfused : nullptr, file.has_value(), file ? &*file : nullptr}, output, got, result.beside_unfused)
+                        : unreferenced_output(output, got);
+    if (!one) result.not_referenced = one.error().message;
+    if (file) judge_by_file(got, *file, one.ok(), judged);
+    judging.add(std::move(judged));
   }
   return judging.wrong();
 }
@@ -295,8 +351,14 @@ std::string ratio_text(double ratio, const OutputResult& output, const std::vect
 /// The sentence of what is right.
 std::string figures_of(const CaseResult& result) {
   std::vector<std::string> parts;
-  std::int64_t unbounded = 0, loose = 0, files = 0;
+  std::int64_t unbounded = 0, loose = 0, files = 0, referenced = 0, elements = 0, by_file_alone = 0;
   for (const OutputResult& output : result.outputs) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : output.sizes) count *= size;
+    const bool is_of_host = result.host_steps > 0 && output.part == 0;
+    elements += is_of_host ? 0 : count;
+    referenced += output.found.referenced + output.found.by_file_alone;
+    by_file_alone += output.found.by_file_alone;
     unbounded += output.found.unbounded;
     loose += output.found.loose;
     files += output.found.by_file ? 1 : 0;
@@ -309,6 +371,9 @@ std::string figures_of(const CaseResult& result) {
   if (unbounded > 0) held.push_back(fmt::format("{} elements without a bound", unbounded));
   if (loose > 0 && !result.beside_unfused.empty()) held.push_back(fmt::format("{}{} with a wide {}", loose, held.empty() ? " elements" : "", held.empty() ? "bound" : "one"));
   if (!held.empty()) text += fmt::format("; {} agree with the reference{}", fmt::join(held, " and "), result.beside_unfused);
+  if (referenced < elements && result.not_referenced.empty()) text += fmt::format("; {} of {} elements were compared with the reference", referenced, elements);
+  if (by_file_alone > 0) text += fmt::format("; the file alone decides {} elements", by_file_alone);
+  if (!result.not_referenced.empty()) text += fmt::format("; {} of {} elements were compared with the reference: {}", referenced, elements, result.not_referenced);
   const auto without = static_cast<std::int64_t>(result.outputs.size()) - files;
   if (!result.outputs.empty() && result.outputs[0].data_set >= 0 && without > 0 && result.host_steps == 0) text += fmt::format("; {} output{} without a file", without, without == 1 ? "" : "s");
   return text;
@@ -316,6 +381,7 @@ std::string figures_of(const CaseResult& result) {
 
 /// A model that runs on the host too, on random inputs.
 CaseResult validate_in_parts(const Device& device, const fs::path& path, const ValidateOptions& options) {
+  const TimeLimit limit(options);
   CaseResult result;
   result.name = path.filename().string();
   auto program = load_in_parts(device, path, {}, compile_options(options));
@@ -324,7 +390,7 @@ CaseResult validate_in_parts(const Device& device, const fs::path& path, const V
   if (!graph) return stopped(std::move(result), graph.error());
   auto inputs = random_inputs(*graph, options.seed);
   if (!inputs) return stopped(std::move(result), inputs.error());
-  auto wrong = run_parts(device, *program, views(*inputs), {}, options, result);
+  auto wrong = run_parts(device, *program, views(*inputs), {}, options, limit, result);
   if (!wrong) return stopped(std::move(result), wrong.error());
   if (!wrong->empty()) return failed(std::move(result), *std::move(wrong));
   result.detail = figures_of(result);
@@ -333,33 +399,46 @@ CaseResult validate_in_parts(const Device& device, const fs::path& path, const V
 
 }  // namespace
 
-CaseResult validate_model(const Device& device, const fs::path& path, const ValidateOptions& options) {
-  CaseResult result;
-  result.name = path.filename().string();
-  auto graph = load_model(path);
-  if (!graph && options.host && may_load_in_parts(path, graph.error())) return validate_in_parts(device, path, options);
-  if (!graph) return stopped(std::move(result), graph.error());
-  auto inputs = random_inputs(*graph, options.seed);
+namespace {
+
+/// Random inputs, but for those that are given.
+Result<RunInputs> inputs_of(const ir::Graph& graph, const ValidateOptions& options) {
+  VKF_TRY(symbols, symbols_of(graph, options.inputs));
+  VKF_TRY(inputs, random_inputs(graph, options.seed, symbols));
+  for (const auto& [name, tensor] : options.inputs) {
+    const auto found = inputs.tensors.find(name);
+    if (found == inputs.tensors.end()) return invalid("The graph '{}' has no input '{}'.", graph.name, name);
+    found->second = tensor;
+  }
+  return inputs;
+}
+
+CaseResult validate_graph(const Source& source, const ir::Graph& graph, const ValidateOptions& options, const TimeLimit& limit, CaseResult result) {
+  auto inputs = inputs_of(graph, options);
   if (!inputs) return stopped(std::move(result), inputs.error());
-  auto program = api::compile_graph(device, *graph, compile_options(options));
-  if (!program) return stopped(std::move(result), program.error());
-  result.kernels = program->kernel_count();
   const Inputs given = views(*inputs);
-  auto outputs = program->run(given);
+  auto outputs = outputs_of(source, graph, given, inputs->symbols, options, result);
   if (!outputs) return stopped(std::move(result), outputs.error());
-  if (options.spoil) options.spoil(0, *outputs);
-  OneKernelPerOp unfused(device, *graph, given, options);
+  std::optional<OneKernelPerOp> unfused = unfused_of(source, graph, given, options);
   Judging judging(result);
   std::optional<Error> unknown;  // of what the reference cannot follow; other outputs may yet be wrong
-  for (const ir::Output& output : graph->outputs()) {
-    if (has_own_code(*graph, output.value)) {
-      const auto column = reference::evaluate_at(*graph, output.value, {}, feeds_of(*inputs));
-      if (!column) unknown = column.error();
+  std::vector<ir::Output> known;
+  for (const ir::Output& output : graph.outputs()) {
+    if (!has_own_code(graph, output.value)) {
+      known.push_back(output);
       continue;
     }
-    auto judged = judge_output({*graph, *inputs, options.fusion ? &unfused : nullptr}, output, outputs->at(output.name), result.beside_unfused);
-    if (!judged) return failed(std::move(result), judged.error().message);
-    judging.add(*std::move(judged));
+    const auto column = reference::evaluate_at(graph, output.value, {}, feeds_of(*inputs));
+    if (!column) unknown = column.error();
+  }
+  std::vector<Result<Referenced>> references = referenced(graph, *inputs, known, false, limit);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (!references[i] && reference::has_timed_out(references[i].error())) {
+      unknown = references[i].error();
+      continue;
+    }
+    if (!references[i]) return failed(std::move(result), references[i].error().message);
+    judging.add(judge_output({*references[i], unfused ? &*unfused : nullptr}, known[i], outputs->at(known[i].name), result.beside_unfused));
   }
   if (!judging.wrong().empty()) return failed(std::move(result), judging.wrong());
   if (unknown) return stopped(std::move(result), *unknown);
@@ -367,15 +446,23 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
   return result;
 }
 
-CaseResult validate_case(const Device& device, const fs::path& folder, const ValidateOptions& options) {
+/// Outputs of a data set lie in a folder of its name, unless it is the only one.
+Source of_set(Source source, const fs::path& set, std::size_t sets) {
+  std::error_code ignored;
+  if (source.device == nullptr && (sets > 1 || fs::exists(source.folder / set.filename(), ignored))) source.folder /= set.filename();
+  return source;
+}
+
+CaseResult validate_folder(const Source& source, const fs::path& folder, const ValidateOptions& options) {
   CaseResult result;
   // A folder may be named with a slash at its end.
   result.name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
   const std::vector<fs::path> sets = sorted_matches(folder, "test_data_set_");
   std::string first_wrong;
+  const TimeLimit limit(options);
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const std::size_t before = result.outputs.size();
-    auto wrong = run_data_set(device, folder, sets[i], options, result);
+    auto wrong = run_data_set(of_set(source, sets[i], sets.size()), folder, sets[i], options, limit, result);
     if (!wrong && first_wrong.empty()) return stopped(std::move(result), wrong.error());
     if (!wrong) break;  // what is wrong before counts
     for (std::size_t k = before; k < result.outputs.size(); ++k) result.outputs[k].data_set = static_cast<int>(i);
@@ -389,6 +476,31 @@ CaseResult validate_case(const Device& device, const fs::path& folder, const Val
   }
   result.detail = figures_of(result);
   return result;
+}
+
+}  // namespace
+
+CaseResult validate_model(const Device& device, const fs::path& path, const ValidateOptions& options) {
+  const TimeLimit limit(options);
+  CaseResult result;
+  result.name = path.filename().string();
+  auto graph = load_model(path);
+  if (!graph && options.host && may_load_in_parts(path, graph.error())) return validate_in_parts(device, path, options);
+  if (!graph) return stopped(std::move(result), graph.error());
+  return validate_graph({&device, {}}, *graph, options, limit, std::move(result));
+}
+
+CaseResult validate_case(const Device& device, const fs::path& folder, const ValidateOptions& options) { return validate_folder({&device, {}}, folder, options); }
+
+CaseResult validate_outputs(const fs::path& path, const fs::path& outputs, const ValidateOptions& options) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return validate_folder({nullptr, outputs}, path, options);
+  const TimeLimit limit(options);
+  CaseResult result;
+  result.name = path.filename().string();
+  auto graph = load_model(path);
+  if (!graph) return stopped(std::move(result), graph.error());
+  return validate_graph({nullptr, outputs}, *graph, options, limit, std::move(result));
 }
 
 Result<ValidateReport> validate_path(const Device& device, const fs::path& path, const ValidateOptions& options,

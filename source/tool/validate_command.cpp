@@ -1,5 +1,6 @@
 // vkfuse validate: every case on one device, or on every one.
 #include <cstdio>
+#include <filesystem>
 
 #include "tool/commands.hpp"
 #include "tool/validate.hpp"
@@ -19,6 +20,28 @@ Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, cons
   return all;
 }
 
+/// Outputs of another program: one report without a device.
+Result<int> compare_outputs(const ValidateCommand& command, ValidateOptions options) {
+  for (const std::string& argument : command.inputs) {
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos) return invalid("'--input {}' is not NAME=FILE.npy or NAME=FILE.pb.", argument);
+    VKF_TRY(tensor, read_tensor(argument.substr(equals + 1)));
+    options.inputs.insert_or_assign(argument.substr(0, equals), std::move(tensor));
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(command.outputs, ignored)) return make_error(ErrorCode::not_found, "There is no folder '{}'.", command.outputs);
+  if (command.paths.size() != 1) return invalid("--outputs takes one model or case folder, but {} were given.", command.paths.size());
+  const std::filesystem::path path = command.paths[0];
+  if (!std::filesystem::exists(path, ignored)) return make_error(ErrorCode::not_found, "There is no file or folder '{}'.", path.string());
+  std::vector<DeviceReport> reports(1);
+  reports[0].device.name = "outputs of " + command.outputs;
+  const CaseResult& result = reports[0].report.cases.emplace_back(validate_outputs(path, command.outputs, options));
+  std::fputs(to_text(result).c_str(), stdout);
+  if (!command.json.empty()) VKF_CHECK_OK(write_file(command.json, to_json(reports)));
+  if (!command.report.empty()) VKF_CHECK_OK(write_file(command.report, to_html(reports, options)));
+  return result.verdict == Verdict::failed ? 1 : result.verdict == Verdict::passed ? 0 : 2;
+}
+
 }  // namespace
 
 Result<int> validate_models(const Common& common, const ValidateCommand& command) {
@@ -27,6 +50,8 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   options.numerics = common.strict ? Numerics::strict : common.half_sums ? Numerics::half_sums : Numerics::standard;
   options.seed = command.seed;
   options.host = !common.no_host;
+  if (command.time_limit_s > 0) options.time_limit_s = command.time_limit_s;
+  if (!command.outputs.empty()) return compare_outputs(command, options);
   VKF_TRY(device_wanted, device_options(common));
   VKF_TRY(found, wanted_devices(common, device_wanted, !command.report.empty()));
   std::vector<DeviceReport> reports;

@@ -1,18 +1,22 @@
 #include "tool/validate_output.hpp"
 
+#include <cmath>
+#include <limits>
+
 #include "api/program.hpp"
 
 namespace vkfuse::tool {
 
 namespace {
 
-constexpr std::size_t kSamples = 1 << 16;  // elements of a large output that are compared
+constexpr std::int64_t kSamples = 1 << 16;  // elements of a large output that are compared
+
+constexpr std::int64_t kFewest = 64;          // that a time limit leaves of each output
 
 /// Evenly spread, with both ends: tails are where vectors go wrong.
-std::vector<std::int64_t> sample_indices(std::int64_t count, bool all) {
+std::vector<std::int64_t> sample_indices(std::int64_t count, std::int64_t most) {
   std::vector<std::int64_t> indices;
-  const auto most = static_cast<std::int64_t>(kSamples);
-  if (all || count <= most) {
+  if (count <= most) {
     for (std::int64_t i = 0; i < count; ++i) indices.push_back(i);
     return indices;
   }
@@ -61,23 +65,98 @@ Result<const HostTensor*> OneKernelPerOp::output(const std::string& name) {
   return &(*outputs_)->at(name);
 }
 
-Result<Judged> judge_output(const Computed& from, const ir::Output& output, const HostTensor& got, std::string& beside_unfused) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : got.sizes) count *= size;
-  const std::vector<std::int64_t> elements = sample_indices(count, from.all_elements);
-  VKF_TRY(column, reference::evaluate_at(from.graph, output.value, elements, feeds_of(from.inputs)));
+TimeLimit::TimeLimit(const ValidateOptions& options) {
+  if (!options.time_limit_s) return;
+  const auto length = std::chrono::duration<double>(std::min(*options.time_limit_s, 1e9));
+  deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(length);
+}
+
+double TimeLimit::seconds_left() const {
+  if (!deadline_) return std::numeric_limits<double>::infinity();
+  return std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
+}
+
+namespace {
+
+/// At most so many elements of each output.
+Result<std::vector<reference::Request>> requests_of(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, std::int64_t most) {
+  std::vector<reference::Request> requests;
+  for (const ir::Output& output : outputs) {
+    VKF_TRY(sizes, resolve(graph.node(output.value).type.shape, inputs.symbols));
+    VKF_TRY(count, element_count(sizes));
+    requests.push_back({output.value, sample_indices(count, most)});
+  }
+  return requests;
+}
+
+}  // namespace
+
+Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, double left) {
+  VKF_TRY(requests, requests_of(graph, inputs, outputs, all_elements ? std::numeric_limits<std::int64_t>::max() : kSamples));
+  if (std::isinf(left)) return requests;
+  VKF_TRY(seconds, reference::modelled_seconds(graph, requests, feeds_of(inputs)));
+  for (std::int64_t most = kSamples; seconds > left && most >= kFewest; most /= 4) {
+    VKF_TRY(fewer, requests_of(graph, inputs, outputs, most));
+    VKF_TRY(less, reference::modelled_seconds(graph, fewer, feeds_of(inputs)));
+    requests = std::move(fewer);
+    seconds = less;
+  }
+  return requests;
+}
+
+namespace {
+
+Result<std::vector<Referenced>> referenced_together(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all, const TimeLimit& limit) {
+  VKF_TRY(requests, affordable_requests(graph, inputs, outputs, all, limit.seconds_left()));
+  VKF_TRY(columns, reference::evaluate_each(graph, requests, feeds_of(inputs), {.deadline = limit.deadline()}));
+  std::vector<Referenced> made;
+  for (std::size_t i = 0; i < requests.size(); ++i) made.push_back({*std::move(requests[i].indices), std::move(columns[i])});
+  return made;
+}
+
+}  // namespace
+
+std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, const TimeLimit& limit) {
+  auto together = referenced_together(graph, inputs, outputs, all_elements, limit);
+  std::vector<Result<Referenced>> made;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (together) {
+      made.emplace_back(std::move((*together)[i]));
+    } else if (outputs.size() == 1 || reference::has_timed_out(together.error())) {
+      made.emplace_back(together.error());
+    } else {  // some output has no reference
+      auto alone = referenced_together(graph, inputs, outputs.subspan(i, 1), all_elements, limit);
+      made.push_back(alone ? Result<Referenced>(std::move((*alone)[0])) : Result<Referenced>(std::move(alone).error()));
+    }
+  }
+  return made;
+}
+
+bool fits(const HostTensor& got, const HostTensor& file) {
+  const bool same = got.dtype == file.dtype || (got.dtype == DType::bf16 && file.dtype == DType::u16);  // as test data stores bfloat16
+  return same && got.sizes == file.sizes;
+}
+
+Judged unreferenced_output(const ir::Output& output, const HostTensor& got) {
   Judged judged;
-  judged.column = std::move(column);
-  reference::Expected expected{judged.column, elements, {}, from.has_file};
+  judged.result.name = output.name;
+  judged.result.dtype = got.dtype;
+  judged.result.sizes = got.sizes;
+  return judged;
+}
+
+Judged judge_output(const Computed& from, const ir::Output& output, const HostTensor& got, std::string& beside_unfused) {
+  Judged judged = unreferenced_output(output, got);
+  judged.reference = std::move(from.reference);
+  const std::vector<std::int64_t>& elements = judged.reference.elements;
+  reference::Expected expected{judged.reference.column, elements, {}, from.has_file};
+  if (from.file != nullptr && fits(got, *from.file)) expected.file = from.file->bytes;
   if (from.unfused != nullptr && reference::asks_for_unfused(got.dtype, got.bytes, expected)) {
     const Result<const HostTensor*> other = from.unfused->output(output.name);
     if (other) expected.unfused = (*other)->bytes;
     const bool refused = beside_unfused.starts_with(";");  // once is enough
     if (!refused) beside_unfused = other ? " and with one kernel per op" : fmt::format("; one kernel per op cannot be run beside them: {}", other.error().message);
   }
-  judged.result.name = output.name;
-  judged.result.dtype = got.dtype;
-  judged.result.sizes = got.sizes;
   judged.result.found = reference::judge(got.dtype, got.bytes, expected);
   place(judged.result, elements);
   const reference::Judgement& found = judged.result.found;
@@ -87,15 +166,14 @@ Result<Judged> judge_output(const Computed& from, const ir::Output& output, cons
   return judged;
 }
 
-void judge_by_file(const HostTensor& got, const HostTensor& file, bool has_column, Judged& judged) {
+void judge_by_file(const HostTensor& got, const HostTensor& file, bool has_reference, Judged& judged) {
   OutputResult& result = judged.result;
-  const DType dtype = got.dtype == DType::bf16 && file.dtype == DType::u16 ? got.dtype : file.dtype;  // as test data stores bfloat16
-  if (got.dtype != dtype || got.sizes != file.sizes) {
-    judged.wrong = fmt::format("Output '{}': The output is {}[{}], but the file holds {}[{}].", result.name, name_of(got.dtype), fmt::join(got.sizes, ", "), name_of(dtype),
+  if (!fits(got, file)) {
+    judged.wrong = fmt::format("Output '{}': The output is {}[{}], but the file holds {}[{}].", result.name, name_of(got.dtype), fmt::join(got.sizes, ", "), name_of(file.dtype),
                                fmt::join(file.sizes, ", "));
     return;
   }
-  reference::judge_by_file(got.dtype, got.bytes, file.bytes, has_column ? &judged.column : nullptr, result.found);
+  reference::judge_by_file(got.dtype, got.bytes, file.bytes, has_reference ? &judged.reference.column : nullptr, result.found, judged.reference.elements);
   place(result, {});
   const reference::Deviation& found = *result.found.by_file;
   if (found.wrong > 0 && judged.wrong.empty()) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "reference/parallel.hpp"
 #include "tool/validate.hpp"
 
 namespace vkfuse::tool {
@@ -25,26 +26,55 @@ class OneKernelPerOp {
   std::optional<Result<Outputs>> outputs_;
 };
 
-/// What an output came from.
+/// When a case should be done.
+class TimeLimit {
+ public:
+  explicit TimeLimit(const ValidateOptions& options);
+  [[nodiscard]] const reference::Deadline& deadline() const { return deadline_; }
+  /// Infinite without a limit.
+  [[nodiscard]] double seconds_left() const;
+
+ private:
+  reference::Deadline deadline_;
+};
+
+/// What an output should be, of all its elements or of some.
+struct Referenced {
+  std::vector<std::int64_t> elements;  ///< ascending
+  reference::Column column;
+};
+
+/// The elements of outputs that the reference looks at: all, or of large outputs a sample, and fewer where a model of the work says that there is
+/// no time for as many.
+Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, double seconds);
+
+/// What the reference says of some outputs of a graph, each or an error. They are evaluated together, at affordable_requests.
+std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, const TimeLimit& limit);
+
+/// What an output came from, and what it is compared with.
 struct Computed {
-  const ir::Graph& graph;
-  const RunInputs& inputs;  ///< that the device has read
-  OneKernelPerOp* unfused;  ///< null: one kernel per op is not asked
-  bool all_elements = false;  ///< as a file has them, however many there are
+  Referenced& reference;
+  OneKernelPerOp* unfused;    ///< null: one kernel per op is not asked
   bool has_file = false;      ///< which speaks of elements without a bound
+  const HostTensor* file = nullptr;  ///< if it is known, and of as many elements
 };
 
 /// An output that has been judged by the reference; judge_by_file may add to it.
 struct Judged {
   OutputResult result;
-  reference::Column column;
+  Referenced reference;
   std::string wrong;  ///< one sentence, or nothing
 };
 
 /// Judges `got` by the reference. `beside_unfused` takes what became of the comparison with one kernel per op.
-Result<Judged> judge_output(const Computed& from, const ir::Output& output, const HostTensor& got, std::string& beside_unfused);
+Judged judge_output(const Computed& from, const ir::Output& output, const HostTensor& got, std::string& beside_unfused);
+/// One of which the reference says nothing: judge_by_file may.
+Judged unreferenced_output(const ir::Output& output, const HostTensor& got);
 
-/// Adds what its file says. An output that no kernel has computed has no column.
-void judge_by_file(const HostTensor& got, const HostTensor& file, bool has_column, Judged& judged);
+/// Whether a file has the dtype and the sizes of an output.
+bool fits(const HostTensor& got, const HostTensor& file);
+
+/// Adds what its file says. `has_reference`: the reference has said something.
+void judge_by_file(const HostTensor& got, const HostTensor& file, bool has_reference, Judged& judged);
 
 }  // namespace vkfuse::tool

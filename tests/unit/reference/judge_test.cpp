@@ -140,6 +140,75 @@ TEST(Judge, ComparesWithAFileAndTheFileWithTheReference) {
   EXPECT_EQ(judgement.by_file->first_wrong, "Element 4 is 2 by the reference, but the file says 1.");
 }
 
+/// A file and a judgement of `got` by it and by a column.
+Judgement judged_with_file(const std::vector<std::byte>& got, const std::vector<std::byte>& file, const Column& column, std::optional<std::span<const std::byte>> unfused = {}) {
+  Judgement judgement = judge(DType::f32, got, {column, {}, unfused, true, file});
+  judge_by_file(DType::f32, got, file, &column, judgement);
+  return judgement;
+}
+
+TEST(Judge, HoldsWhatIsNotFiniteToTheFile) {
+  Column column = ones(40, 0x1p-20);
+  for (const double limit : {static_cast<double>(NAN), static_cast<double>(INFINITY), -static_cast<double>(INFINITY)}) {
+    // The reference is finite in double, or undecided.
+    for (const double bound : {0x1p-20, kNoBound}) {
+      column.bound[5] = bound;
+      const Judgement right = judged_with_file(floats(40, 5, limit), floats(40, 5, limit), column, floats(40, 5, limit));
+      EXPECT_TRUE(right.right()) << limit << ": " << right.by_reference.first_wrong << right.by_file->first_wrong;
+      EXPECT_EQ(right.by_file_alone, 1);
+      EXPECT_EQ(right.referenced, 39);
+      EXPECT_FALSE(judged_with_file(floats(40, 0, 1), floats(40, 5, limit), column).right()) << limit << " by the file, finite in the output";
+      EXPECT_FALSE(judged_with_file(floats(40, 5, limit), floats(40, 0, 1), column).right()) << "finite by the file, " << limit << " in the output";
+      EXPECT_FALSE(judged_with_file(floats(40, 6, limit), floats(40, 5, limit), column).right()) << "another element";
+    }
+    if (std::isinf(limit)) {
+      EXPECT_FALSE(judged_with_file(floats(40, 5, -limit), floats(40, 5, limit), ones(40, kNoBound)).right()) << "the other infinity";
+    }
+  }
+}
+
+TEST(Judge, LeavesWhatIsIllConditionedToTheFile) {
+  Column column = ones(40, 0x1p-20);
+  column.value[5] = 1.5;  // in double no addend was absorbed
+  column.bound[5] = 10;
+  const Judgement right = judged_with_file(floats(40, 5, 1.0005), floats(40, 5, 1), column, floats(40, 5, 1));
+  EXPECT_TRUE(right.right()) << right.by_reference.first_wrong << right.by_file->first_wrong;
+  EXPECT_EQ(right.by_file_alone, 1);
+  const Judgement wrong = judged_with_file(floats(40, 5, 1.5), floats(40, 5, 1), column, floats(40, 5, 1));
+  EXPECT_FALSE(wrong.right()) << "what the reference says is wrong by the file";
+  EXPECT_TRUE(wrong.wrong[5]);
+  column.bound[5] = 0x1p-20;  // well-conditioned: then one of them is wrong
+  const Judgement apart = judged_with_file(floats(40, 0, 1), floats(40, 0, 1), column);
+  EXPECT_FALSE(apart.right());
+  EXPECT_NE(apart.by_file->first_wrong.find("Element 5 is 1.5 by the reference, but the file says 1."), std::string::npos) << apart.by_file->first_wrong;
+  // Where the reference is with the file, one kernel per op still counts, which is stricter than the tolerance.
+  const Column wide = ones(40, 1.5);
+  EXPECT_TRUE(judged_with_file(floats(40, 5, 1.00003), floats(40, 0, 1), wide, floats(40, 7, 1.00001)).right());
+  EXPECT_FALSE(judged_with_file(floats(40, 5, 1.0005), floats(40, 0, 1), wide, floats(40, 7, 1.00001)).right());
+}
+
+TEST(Judge, ComparesAFileWithSomeElementsOfTheReference) {
+  const std::vector<std::int64_t> elements = {0, 7, 19};
+  Column column = ones(3, 0x1p-20);
+  const auto by = [&](const std::vector<std::byte>& got, const std::vector<std::byte>& file) {
+    Judgement judgement = judge(DType::f32, got, {column, elements, {}, true, file});
+    judge_by_file(DType::f32, got, file, &column, judgement, elements);
+    return judgement;
+  };
+  EXPECT_TRUE(by(floats(20, 0, 1), floats(20, 0, 1)).right());
+  EXPECT_EQ(by(floats(20, 0, 1), floats(20, 0, 1)).referenced, 3);
+  const Judgement seen = by(floats(20, 7, 1.25), floats(20, 7, 1.25));
+  EXPECT_EQ(seen.by_reference.wrong, 1);
+  EXPECT_EQ(seen.by_reference.worst, 7);
+  EXPECT_TRUE(seen.wrong[7]);
+  EXPECT_FALSE(seen.wrong[1]);
+  EXPECT_EQ(seen.by_file->first_wrong, "Element 7 is 1 by the reference, but the file says 1.25.");
+  const Judgement file_only = by(floats(20, 8, 1.25), floats(20, 0, 1));
+  EXPECT_EQ(file_only.by_reference.wrong, 0);
+  EXPECT_EQ(file_only.by_file->wrong, 1);
+  EXPECT_TRUE(file_only.wrong[8]);
+}
+
 TEST(Judge, MapsWhatIsWrong) {
   const std::vector<std::int64_t> sizes{2, 50, 64};
   std::vector<bool> wrong(6400, false);

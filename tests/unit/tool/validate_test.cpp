@@ -9,6 +9,7 @@
 #include "support/device.hpp"
 #include "tool/commands.hpp"
 #include "tool/validate.hpp"
+#include "tool/validate_output.hpp"
 #include "unit/onnx/net.hpp"
 
 namespace vkfuse::tool {
@@ -348,6 +349,164 @@ TEST_F(ValidatedFile, OfALargeMismatchShowsTheBlock) {
   const std::string text = to_text(wrong);
   EXPECT_EQ(occurrences(text, "    ................................\n"), 16) << text;
   EXPECT_EQ(occurrences(text, "    ################................\n"), 16) << text;
+}
+
+/// An overflow in f32 beside finite elements: no bound says what is right, the file does.
+TEST_F(Validation, WhatOverflowsIsHeldToItsFile) {
+  std::filesystem::create_directories(folder_ / "case/test_data_set_0");
+  onnx::pb::ModelProto model = onnx::empty_model();
+  constexpr std::int64_t kRows = 6, kColumns = 5;
+  onnx::add_input(model, "x", {kRows, kColumns});
+  onnx::add_input(model, "mask", {kRows, kColumns});
+  onnx::add_node(model, "Add", {"x", "mask"}, {"once"});
+  onnx::add_node(model, "Add", {"once", "mask"}, {"twice"});
+  onnx::add_node(model, "Softmax", {"twice"}, {"y"});
+  onnx::add_output(model, "y");
+  folder_.write("case/model.onnx", model.SerializeAsString());
+  const auto write = [&](const char* file, const char* name, const std::function<double(std::int64_t, std::int64_t)>& at) {
+    onnx::pb::TensorProto made;
+    made.set_name(name);
+    made.set_data_type(onnx::pb::TensorProto::FLOAT);
+    for (const std::int64_t size : {kRows, kColumns}) made.add_dims(size);
+    for (std::int64_t i = 0; i < kRows * kColumns; ++i) made.add_float_data(static_cast<float>(at(i / kColumns, i % kColumns)));
+    folder_.write(std::string("case/test_data_set_0/") + file, made.SerializeAsString());
+  };
+  constexpr double kLowest = -3.4028234663852886e38;
+  const auto kept = [](std::int64_t row) { return row < 3 ? 0 : row; };  // so many columns of a row are not masked
+  write("input_0.pb", "x", [](std::int64_t row, std::int64_t column) { return 0.25 * static_cast<double>(row) + static_cast<double>(column); });
+  write("input_1.pb", "mask", [&](std::int64_t row, std::int64_t column) { return column < kept(row) ? 0 : kLowest; });
+  const auto right = [&](std::int64_t row, std::int64_t column) -> double {
+    if (kept(row) == 0) return NAN;
+    double sum = 0;
+    for (std::int64_t k = 0; k < kept(row); ++k) sum += std::exp(static_cast<double>(k));
+    return column < kept(row) ? std::exp(static_cast<double>(column)) / sum : 0;
+  };
+  write("output_0.pb", "y", right);
+  command_.paths = {(folder_ / "case").string()};
+  EXPECT_EQ(validated(), 0) << printed_;
+  EXPECT_NE(joined(printed_).find("the file alone decides 15 elements"), std::string::npos) << printed_;
+  for (const std::int64_t row : {1, 4}) {
+    ValidateOptions options;
+    options.spoil = [&](int, Outputs& stored) {
+      std::vector<std::byte> half;
+      ir::encode(DType::f32, 0.5, half);
+      std::copy(half.begin(), half.end(), stored.at("y").bytes.begin() + (row * kColumns + 2) * 4);
+    };
+    const CaseResult wrong = validate_case(test::device(), folder_ / "case", options);
+    EXPECT_EQ(static_cast<int>(wrong.verdict), static_cast<int>(Verdict::failed)) << row;
+    EXPECT_NE(wrong.detail.find(fmt::format("Element {} is 0.5", row * kColumns + 2)), std::string::npos) << wrong.detail;
+  }
+}
+
+/// A model whose reference takes longer than there is time: samples, and in the end the file alone.
+TEST_F(Validation, KeepsToATimeLimit) {
+  command_.paths = {graph("tall.vkf", R"(graph "tall" {
+  %0 = input "x" : f32[512, 4096]
+  %1 = input "w" : f32[4096, 64]
+  %2 = exp %0 : f32[512, 4096]
+  %3 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %2 %1 : f32[512, 64]
+  output "y" = %3
+})")};
+  command_.time_limit_s = 1e-3;  // over when the program has been compiled
+  EXPECT_EQ(validated(), 2) << printed_;
+  EXPECT_NE(joined(printed_).find("The reference has not ended within the time that it was given."), std::string::npos) << printed_;
+  command_.time_limit_s = 1e6;
+  EXPECT_EQ(validated(), 0) << printed_;
+  EXPECT_EQ(printed_.find("elements were compared"), std::string::npos) << printed_;
+}
+
+TEST_F(Validation, SaysHowManyElementsWereCompared) {
+  command_.paths = {graph("long.vkf", R"(graph "long" {
+  %0 = input "x" : f32[70000]
+  %1 = exp %0 : f32[70000]
+  output "y" = %1
+})")};
+  EXPECT_EQ(validated(), 0) << printed_;
+  EXPECT_NE(joined(printed_).find("65536 of 70000 elements were compared with the reference"), std::string::npos) << printed_;
+}
+
+TEST(TimeLimit, LeavesAsManyElementsAsThereIsTimeFor) {
+  const ir::Graph graph = test::must(ir::parse(R"(graph "long sums" {
+  %0 = input "a" : f32[4096, 65536]
+  %1 = input "b" : f32[65536, 4096]
+  %2 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %1 : f32[4096, 4096]
+  output "y" = %2
+})"));
+  const auto elements = [&](double seconds) {
+    const auto requests = test::must(affordable_requests(graph, {}, graph.outputs(), false, seconds));
+    return requests.at(0).indices->size();
+  };
+  constexpr double kForever = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(elements(kForever), 65536U);
+  const double all = test::must(reference::modelled_seconds(graph, test::must(affordable_requests(graph, {}, graph.outputs(), false, kForever)), {}));
+  EXPECT_EQ(elements(1.01 * all), 65536U);
+  EXPECT_EQ(elements(all / 3.9), 16384U);
+  EXPECT_EQ(elements(all / 4.1), 4096U);
+  EXPECT_EQ(elements(0), 64U);
+}
+
+TEST_F(ValidatedFile, IsEnoughWhenTheTimeIsOver) {
+  ValidateOptions options;
+  options.time_limit_s = 1e-9;
+  const CaseResult right = validate_case(test::device(), folder_ / "case", options);
+  EXPECT_EQ(static_cast<int>(right.verdict), static_cast<int>(Verdict::passed)) << right.detail;
+  EXPECT_NE(right.detail.find("0 of 2800 elements were compared with the reference"), std::string::npos) << right.detail;
+  write_file([](std::int64_t i) { return i == 1234 ? 7 : std::exp(at(i)); });
+  EXPECT_EQ(static_cast<int>(validate_case(test::device(), folder_ / "case", options).verdict), static_cast<int>(Verdict::failed));
+}
+
+/// What another program has computed is judged as what a device has.
+class GivenOutputs : public ValidatedFile {
+ protected:
+  void write_outputs(const std::string& folder, const std::function<double(std::int64_t)>& of) const {
+    HostTensor y{DType::f32, {kRows, kColumns}, {}};
+    for (std::int64_t i = 0; i < kRows * kColumns; ++i) ir::encode(DType::f32, of(i), y.bytes);
+    std::filesystem::create_directories(folder_ / folder);
+    test::must(write_npy(folder_ / folder / "y.npy", y));
+  }
+};
+
+TEST_F(GivenOutputs, AreHeldToTheReferenceAndToTheFile) {
+  command_.outputs = (folder_ / "theirs").string();
+  write_outputs("theirs", [](std::int64_t i) { return std::exp(at(i)); });
+  EXPECT_EQ(validated(), 0) << printed_;
+  EXPECT_EQ(output()["file"]["wrong"], 0);
+  EXPECT_GT(output()["max_error_over_bound"], 0);
+  // Within the tolerance of the file, out of the bound.
+  write_outputs("theirs", [](std::int64_t i) { return std::exp(at(i)) * (i == 77 ? 1.0001 : 1); });
+  EXPECT_EQ(validated(), 1) << printed_;
+  EXPECT_EQ(output()["wrong"], 1);
+  EXPECT_EQ(output()["worst"], (std::vector<std::int64_t>{77 / kColumns, 77 % kColumns}));
+  EXPECT_EQ(output()["file"]["wrong"], 0);
+  write_outputs("theirs", [](std::int64_t i) { return i == 77 ? NAN : std::exp(at(i)); });
+  EXPECT_EQ(validated(), 1) << printed_;
+}
+
+TEST_F(GivenOutputs, OfAModelWithInputs) {
+  command_.paths = {graph("exp.vkf", "graph \"g\" {\n  %0 = input \"x\" : f32[n, 70]\n  %1 = exp %0 : f32[n, 70]\n  output \"y\" = %1\n}")};
+  command_.inputs = {"x=" + (folder_ / "case/test_data_set_0/input_0.pb").string()};
+  command_.outputs = (folder_ / "theirs").string();
+  write_outputs("theirs", [](std::int64_t i) { return std::exp(at(i)); });
+  EXPECT_EQ(validated(), 0) << printed_;
+  command_.inputs.clear();
+  EXPECT_EQ(validated(), 1) << "sizes of random inputs are others: " << printed_;
+  EXPECT_NE(joined(printed_).find("but '"), std::string::npos) << printed_;
+  command_.inputs = {"z=" + (folder_ / "case/test_data_set_0/input_0.pb").string()};
+  EXPECT_NE(validated(), 0) << printed_;
+}
+
+TEST_F(GivenOutputs, OfDataSetsAreInFoldersOfTheirNames) {
+  std::filesystem::copy(folder_ / "case/test_data_set_0", folder_ / "case/test_data_set_1");
+  command_.outputs = (folder_ / "theirs").string();
+  write_outputs("theirs", [](std::int64_t i) { return std::exp(at(i)); });
+  EXPECT_EQ(validated(), 2) << "of which data set they are is not known: " << printed_;
+  write_outputs("theirs/test_data_set_0", [](std::int64_t i) { return std::exp(at(i)); });
+  EXPECT_EQ(validated(), 2) << printed_;
+  EXPECT_NE(joined(printed_).find("has neither y.npy nor y.pb for the output 'y'"), std::string::npos) << printed_;
+  write_outputs("theirs/test_data_set_1", [](std::int64_t i) { return std::exp(at(i)); });
+  EXPECT_EQ(validated(), 0) << printed_;
+  write_outputs("theirs/test_data_set_1", [](std::int64_t i) { return i == 3 ? 0 : std::exp(at(i)); });
+  EXPECT_EQ(validated(), 1) << printed_;
 }
 
 /// What the host has made has no reference: nothing is said of it but what its file says.
