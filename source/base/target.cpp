@@ -1,8 +1,43 @@
 #include "base/target.hpp"
 
 #include <algorithm>
+#include <bit>
+
+#include "base/error.hpp"
 
 namespace vkfuse {
+
+std::uint32_t usable_invocations(const Caps& caps) { return std::bit_floor(std::min(caps.max_invocations, caps.max_workgroup_x)); }
+
+namespace {
+
+/// A size that the device does not have is not assumed anywhere: 1 stands for kernels without subgroup operations.
+Result<void> settle_subgroup(const Caps& offered, Caps& caps) {
+  const std::uint32_t size = caps.subgroup_size;
+  if (size == offered.subgroup_size) return {};
+  if (size == 1) {
+    caps.subgroup_shuffle = caps.full_subgroups = false;
+    caps.matrix_shapes.clear();
+    return {};
+  }
+  const bool has = std::has_single_bit(size) && caps.subgroup_size_control && size >= offered.subgroup_size_min && size <= offered.subgroup_size_max;
+  if (has) return {};
+  std::string sizes;
+  for (std::uint32_t one = caps.subgroup_size_control ? offered.subgroup_size_min : offered.subgroup_size; one <= offered.subgroup_size; one *= 2) {
+    if (one > 1) sizes += fmt::format("{}, ", one);
+  }
+  return invalid("The limit subgroup_size cannot be {}: kernels of this device have subgroups of {}or 1, which stands for none.", size, sizes);
+}
+
+}  // namespace
+
+Result<void> settle_lowered(const Caps& offered, Caps& caps) {
+  VKF_CHECK_OK(settle_subgroup(offered, caps));
+  if (caps.storage_buffer_range < kBindingGranule) {
+    return invalid("The limit storage_range cannot be {}: a storage buffer is bound in vectors of {} bytes.", caps.storage_buffer_range, kBindingGranule);
+  }
+  return {};
+}
 
 std::optional<MatrixShape> matrix_of(const Caps& caps, DType factors, DType sums) {
   std::optional<MatrixShape> best;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "vkfuse/dtype.hpp"
+#include "vkfuse/result.hpp"
 
 namespace vkfuse {
 
@@ -40,6 +41,9 @@ struct MatrixShape {
 
 /// More than any kernel of ours is estimated to want.
 inline constexpr std::uint32_t kUnknownLaneRegisters = 1024;
+
+/// Bytes of the widest access; buffers are padded to multiples of it.
+inline constexpr std::int64_t kBindingGranule = 16;
 
 /// Limits and features. The defaults are the minimum every Vulkan 1.1 device offers.
 struct Caps {
@@ -101,6 +105,15 @@ struct Caps {
   bool int16 = false;
   bool executable_statistics = false;
 };
+
+/// Invocations of the largest workgroup that a template of ours has. Templates halve and double workgroups, so it is a power of two: of 384, as on
+/// some Mali, 256. A workgroup that the user states (a custom kernel) may have all of them.
+std::uint32_t usable_invocations(const Caps& caps);
+
+/// Brings limits that somebody lowered into the form that templates run with, or says in one sentence why none can: what is true of every
+/// device of Vulkan (a subgroup is a power of two, a binding has room for a vector) need not be true of numbers that a user wrote.
+/// `offered` is what the device has.
+Result<void> settle_lowered(const Caps& offered, Caps& caps);
 
 /// What work is taken to cost; see schedule::costs_of.
 struct CostModel {

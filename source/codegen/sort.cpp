@@ -292,7 +292,11 @@ void Sort::merge_round() {
   main_.line("uint taken = tile - first;");
   main_.line("uint count = min({}u, end - begin - taken);", size);
   main_.line("// Nothing is in order yet, and a block may take all shared memory there is.");
-  main_.line("if (lane < 2u) order[lane] = split(begin, middle, end, taken + lane * count);");
+  if (schedule_.workgroup > 1) {
+    main_.line("if (lane < 2u) order[lane] = split(begin, middle, end, taken + lane * count);");
+  } else {
+    for (int end = 0; end < 2; ++end) main_.line("order[{0}] = split(begin, middle, end, taken + {0}u * count);", end);
+  }
   main_.line("barrier();");
   main_.line("uint cut = order[0];");
   main_.line("uint from_first = order[1] - cut;");

@@ -82,6 +82,7 @@ DeviceDescription describe(int index, const vulkan::DeviceInfo& info, const Caps
 }
 
 Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
+  const Caps offered = caps;
   for (const auto& wanted : options.limits) {
     if (wanted.first == kMemoryLimit) continue;
     const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits), [&](const Limit& one) { return wanted.first == one.name; });
@@ -97,12 +98,13 @@ Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
     if (feature == std::end(kFeatures)) return invalid("'{}' is neither a rung (T1 to T5) nor a feature; 'vkfuse devices' lists them.", name);
     caps.*feature->member = false;
   }
-  return {};
+  return settle_lowered(offered, caps);
 }
 
 Result<std::uint64_t> restrict_memory(const DeviceOptions& options, std::uint64_t heap_bytes) {
   const auto wanted = options.limits.find(std::string(kMemoryLimit));
   if (wanted == options.limits.end()) return heap_bytes;
+  if (wanted->second == 0) return invalid("The limit {} cannot be 0.", kMemoryLimit);
   if (wanted->second > heap_bytes) return invalid("The limit {} is {} on this device and cannot be raised to {}.", kMemoryLimit, heap_bytes, wanted->second);
   return wanted->second;
 }

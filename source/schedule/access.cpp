@@ -402,6 +402,10 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   if (schedule.workgroup > static_cast<std::int64_t>(largest)) {
     return unsupported("The segment needs workgroups of {} invocations, and this device has {} (max_invocations, max_workgroup_x).", schedule.workgroup, largest);
   }
+  if (schedule.shared_bytes > static_cast<std::int64_t>(target.caps.shared_memory_bytes)) {
+    return unsupported("The segment needs {} bytes of shared memory, and a workgroup of this device has {} (shared_memory_bytes).", schedule.shared_bytes,
+                       target.caps.shared_memory_bytes);
+  }
   const std::int64_t groups_limit = static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
   if (schedule.workgroups > groups_limit) {
     return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups, groups_limit);

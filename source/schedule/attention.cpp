@@ -282,7 +282,7 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
     tile.last.clear();
     tile.first_position.clear();
   }
-  const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const auto limit = static_cast<int>(usable_invocations(target.caps));
   const auto fits = [](const AttentionTile::Side& side, int across, int deep) { return (side.along_depth ? deep : across) % side.elements == 0; };
   const int d = tile.contract ? tile.extent_d(loops) : 0;
   if (tile.contract && (!fits(tile.first, tile.tile_m(), d) || !fits(tile.second, tile.tile_k(), d))) return std::nullopt;

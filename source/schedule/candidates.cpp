@@ -11,7 +11,7 @@ namespace vkfuse::schedule {
 
 namespace {
 
-int largest_workgroup(const Caps& caps) { return static_cast<int>(std::min({caps.max_invocations, caps.max_workgroup_x, 1024u})); }
+int largest_workgroup(const Caps& caps) { return static_cast<int>(std::min(usable_invocations(caps), 1024u)); }
 
 std::vector<Tuning> pointwise_tunings(const Caps& caps) {
   std::vector<Tuning> all;

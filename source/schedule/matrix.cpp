@@ -314,7 +314,7 @@ std::optional<Schedule> with_shape(const ir::Graph& graph, const Loops& loops, c
   // Every lane has something to bring.
   for (Factor& factor : tile.factors) factor.elements = elements_in_tile(factor, shape);
   const bool whole = std::all_of(tile.factors.begin(), tile.factors.end(), [&](const Factor& factor) { return shape.k % factor.elements == 0; });
-  const auto limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const auto limit = static_cast<int>(usable_invocations(target.caps));
   // What lanes add up from step to step keeps the promise of numerics.hpp.
   for (const MatrixTile::RowFold& fold : tile.row_folds) {
     const int elements = tile.factors[static_cast<std::size_t>(fold.factor)].elements;

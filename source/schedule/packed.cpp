@@ -120,7 +120,7 @@ std::optional<Schedule> best_packed(const ir::Graph& graph, const Loops& counted
     while (tile.strip > fragment / kColumnsOfItem && columns % tile.strip_columns() != 0) tile.strip /= 2;
     const int workgroup = tile.subgroups * lanes;
     if (columns % tile.strip_columns() != 0 || tile.strip_columns() % fragment != 0 || lanes % tile.strip != 0 || static_cast<int>(tile.unit.m) % (lanes / tile.strip) != 0 ||
-        columns / tile.strip_columns() < tile.subgroups || tile.rows() > workgroup || workgroup > static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x))) {
+        columns / tile.strip_columns() < tile.subgroups || tile.rows() > workgroup || workgroup > static_cast<int>(usable_invocations(target.caps))) {
       continue;
     }
     if (tile.unit.n > 4 * (static_cast<std::uint32_t>(tile.strip) + 1)) continue;  // sums cross shared memory where words did

@@ -18,7 +18,7 @@ using segment::Value;
 
 namespace {
 
-constexpr std::int64_t kGranule = 16;  // what the widest access has, and what buffers are padded to
+constexpr std::int64_t kGranule = kBindingGranule;
 constexpr std::size_t kMostPieces = 4096;
 
 /// Bytes that are stored at once at least.

@@ -23,7 +23,7 @@ int preferred_workgroup(const Target& target, double cost, const Schedule& sched
 }
 
 void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
-  const int limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const int limit = static_cast<int>(usable_invocations(target.caps));
   int read_bytes = 0;
   bool by_element = schedule.straddles;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {

@@ -173,7 +173,7 @@ int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target
 }
 
 void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
-  const int limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const int limit = static_cast<int>(usable_invocations(target.caps));
   const bool cpu = target.type == DeviceType::cpu;
   const bool shuffles = target.has(Rung::t1) && target.caps.subgroup_shuffle && target.caps.full_subgroups && !schedule.vector_rows;
   schedule.subgroup = shuffles ? static_cast<int>(target.caps.subgroup_size) : 0;
@@ -237,6 +237,7 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     lanes *= 2;
   }
   if (!(scans && schedule.vector_rows)) lanes = std::min(tuning.column_lanes.value_or(lanes), limit);
+  check(std::has_single_bit(static_cast<unsigned>(lanes)), "lanes fold across each other in halves");
   schedule.column_lanes = lanes;
   // Strips that are forced, and devices of few invocations, leave room for fewer rows.
   while (schedule.vector_rows && schedule.row_lanes > 1 && schedule.row_lanes * lanes > limit) schedule.row_lanes /= 2;

@@ -53,7 +53,7 @@ void choose_block(const ir::Graph& graph, const Loops& loops, const Target& targ
   if (schedule.block_keys < schedule.keys) together = 1;
   together = std::min({together, power_of_two_at_least(schedule.row_items), power_of_two_at_most(std::max<std::int64_t>(1, most / schedule.block_keys))});
   schedule.row_lanes = static_cast<int>(together);
-  const auto limit = static_cast<std::int64_t>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const auto limit = static_cast<std::int64_t>(usable_invocations(target.caps));
   const std::int64_t pairs = power_of_two_at_least(schedule.block_keys) / 2 * together;
   const std::int64_t wanted = tuning.workgroup.value_or(static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 32, cpu ? 64 : 512)));
   schedule.workgroup = static_cast<int>(std::min(wanted, limit));
@@ -178,6 +178,10 @@ Result<Schedule> best_sort(const ir::Graph& graph, const Loops& loops, const Tar
     schedule.loads[i] = {AccessKind::element, std::max(4, size_of(graph.node(loops.values[i].node).type.dtype))};
   }
   choose_block(graph, loops, target, tuning, schedule);
+  if (schedule.block_keys < std::min<std::int64_t>(schedule.keys, 2)) {
+    return unsupported("Sorting takes {} bytes of shared memory at least, and a workgroup of this device has {} (shared_memory_bytes).", 2 * pair_bytes(graph, loops),
+                       target.caps.shared_memory_bytes);
+  }
   choose_rounds(schedule);
   VKF_CHECK_OK(choose_scratch(graph, loops, target, schedule));
   VKF_CHECK_OK(check_buffers(loops, target, schedule));

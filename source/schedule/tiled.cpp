@@ -281,7 +281,7 @@ void plan_transposed(const Problem& problem, Schedule& schedule) {
 }
 
 void choose_launch(const Target& target, const Tuning& tuning, const Box& box, Schedule& schedule) {
-  const int limit = static_cast<int>(std::min(target.caps.max_invocations, target.caps.max_workgroup_x));
+  const int limit = static_cast<int>(usable_invocations(target.caps));
   const std::int64_t items = box.volume() / schedule.elements_per_item;
   std::int64_t units = items / 4;
   for (const TransposedLoad& load : schedule.tile.loads) units = std::max(units, unit_count(box, load));
