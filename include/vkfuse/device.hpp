@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <memory>
 #include <span>
 #include <string>
@@ -79,10 +80,11 @@ struct DeviceOptions {
   /// where kernels are compiled side by side; it must not call vkfuse. What it throws is the error
   /// of the call that it is told about. Empty: nobody is told.
   std::function<void(LogLevel level, std::string_view sentence)> log;
-  /// For tests and validation: intermediate values and scratch memory are filled before each run, with 0xA5 and with 0x5A in
-  /// turn. Executable::run() runs twice, its outputs filled likewise, and fails with ErrorCode::internal where the two runs
-  /// differ: some kernel then left memory unwritten that a result depends on. Also on with VKFUSE_SELF_CHECK=1 in the environment.
-  bool self_check = false;
+  /// For tests and validation: defects show themselves. Intermediate values and scratch memory are filled before each run, with 0xA5
+  /// and with 0x5A in turn. Executable::run() runs twice, its outputs filled likewise, and fails with ErrorCode::internal where the two
+  /// runs differ: a result then depends on memory that no kernel wrote. A kernel that the compiler refuses is an error; without the
+  /// check, its ops get a kernel each and `log` hears of it. Unset: on with VKFUSE_SELF_CHECK=1 in the environment.
+  std::optional<bool> self_check;
 };
 
 /// Memory on a device. Copies share it; it is freed when the last one is gone. Not thread-safe.

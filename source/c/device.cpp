@@ -32,7 +32,7 @@ Result<DeviceOptions> to_device_options(const vkf_device_options* given) {
       log(user, static_cast<vkf_log_level>(level), std::string(sentence).c_str());
     };
   }
-  made.self_check = known.self_check != 0;
+  if (known.self_check != 0) made.self_check = true;
   return made;
 }
 

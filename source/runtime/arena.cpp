@@ -28,8 +28,12 @@ void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {
   }
 }
 
+void record_fill(vulkan::CommandBuffer& commands, const vulkan::Buffer& buffer, std::uint32_t word) {
+  for (const vulkan::Buffer& piece : buffer.pieces()) commands.fill({&piece, 0, piece.size()}, word);
+}
+
 void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word) {
-  for (const vulkan::Buffer& buffer : arena) commands.fill({&buffer, 0, buffer.size()}, word);
+  for (const vulkan::Buffer& buffer : arena) record_fill(commands, buffer, word);
   commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
 }
 

@@ -14,6 +14,8 @@ Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const pl
 /// Adds the arena's values to `ranges`, which points into `arena`.
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges);
 
+/// Fills every byte of a buffer, which may be in pieces with padding.
+void record_fill(vulkan::CommandBuffer& commands, const vulkan::Buffer& buffer, std::uint32_t word);
 /// Fills intermediate values and scratch memory with a word; kernels recorded afterwards see it.
 void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uint32_t word);
 

@@ -103,8 +103,8 @@ Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> d
   context->index_ = static_cast<int>(index);
   context->disabled_ = options.disable;
   context->log_ = options.log;
-  const char* const poison = std::getenv("VKFUSE_SELF_CHECK");
-  context->self_checks_ = options.self_check || (poison != nullptr && std::string_view(poison) == "1");
+  const char* const wanted = std::getenv("VKFUSE_SELF_CHECK");
+  context->self_checks_ = options.self_check.value_or(wanted != nullptr && std::string_view(wanted) == "1");
   context->device_ = device;
   VKF_TRY(memory, restrict_memory(options, vulkan::expected_placement(*device, vulkan::BufferKind::device).heap_bytes));
   context->memory_limit_ = memory;

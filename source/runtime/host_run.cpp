@@ -148,7 +148,7 @@ Result<void> HostRun::poison(std::uint32_t word) const {
   const std::shared_ptr<vulkan::Device>& device = program_->context()->device();
   VKF_TRY(commands, vulkan::CommandBuffer::create(device));
   VKF_CHECK_OK(commands.begin());
-  for (const Port& port : outputs_) commands.fill({&port.buffer, 0, port.buffer.size()}, word);
+  for (const Port& port : outputs_) record_fill(commands, port.buffer, word);
   record_poison(commands, arena_, word);
   VKF_CHECK_OK(commands.end());
   VKF_TRY(ticket, device->submit(commands));

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "api/states.hpp"
 #include "support/device.hpp"
@@ -13,11 +12,11 @@ namespace {
 
 /// A kernel that the compiler refuses is a defect, and shows itself in tests. Elsewhere its ops get a kernel each, and the log says so.
 TEST(RefusedKernels, ArePlannedAgainOpByOp) {
-  ASSERT_EQ(setenv("VKFUSE_SELF_CHECK", "0", 1), 0);
   for (const bool symbolic : {false, true}) {
     std::vector<std::string> warnings;
     DeviceOptions options;
     options.store.enabled = false;
+    options.self_check = false;
     options.log = [&](LogLevel level, std::string_view sentence) {
       if (level == LogLevel::warning) warnings.emplace_back(sentence);
     };
@@ -35,8 +34,9 @@ TEST(RefusedKernels, ArePlannedAgainOpByOp) {
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_NE(warnings[0].find("the compiler refuses the kernel of segment 0"), std::string::npos) << warnings[0];
   }
-  ASSERT_EQ(setenv("VKFUSE_SELF_CHECK", "1", 1), 0);
-  const Device checked = must(Device::open());
+  DeviceOptions checking;
+  checking.self_check = true;
+  const Device checked = must(Device::open(checking));
   checked.state()->context->refuse_kernels([](const codegen::Kernel&) { return true; });
   const auto refused = compile(checked, {Tensor::apply("tanh", {Tensor::apply("sqrt", {Tensor::input("x", DType::f32, {6})})})}, {});
   ASSERT_FALSE(refused.ok());

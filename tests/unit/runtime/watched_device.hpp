@@ -23,7 +23,7 @@ enum class Memory : std::uint8_t { as_it_is, apart };
 
 class WatchedDevice {
  public:
-  explicit WatchedDevice(const DeviceOptions& options = {}, Memory memory = Memory::as_it_is) : device_(must(Device::open(options))) {
+  explicit WatchedDevice(const DeviceOptions& options = {}, Memory memory = Memory::as_it_is) : device_(must(Device::open(without_self_check(options)))) {
     vulkan::DeviceFunctions& calls = table();
     real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer, calls.CmdPipelineBarrier.pointer, calls.GetBufferMemoryRequirements.pointer};
     if (memory == Memory::apart) set_memory_apart();
@@ -55,6 +55,11 @@ class WatchedDevice {
   }
 
  private:
+  /// What is counted are the calls of one run, and not those of a second one that checks it.
+  static DeviceOptions without_self_check(DeviceOptions options) {
+    options.self_check = false;
+    return options;
+  }
   [[nodiscard]] vulkan::Placement place(vulkan::BufferKind kind) const { return vulkan::expected_placement(*device_.state()->context->device(), kind); }
 
   /// A second heap and a second type, which the driver does not know: what is allocated there comes from its own.
