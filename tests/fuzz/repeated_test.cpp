@@ -27,7 +27,7 @@ std::pair<Case, Way> draw(std::uint64_t seed) {
 }
 
 TEST(Fuzz, RepeatedBlocks) {
-  const Tally tally = run_cases({"Fuzz.RepeatedBlocks", 1, 40, draw});
+  const Tally tally = run_cases({"Fuzz.RepeatedBlocks", 1, 14, draw});
   if (number_in("VKFUSE_SEED") || number_in("VKFUSE_FUZZ_CASES")) return;
   EXPECT_GT(tally.runs, 3 * static_cast<std::int64_t>(tally.seconds.size())) << "too few graphs have symbols";
 }
