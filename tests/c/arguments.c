@@ -135,6 +135,7 @@ static void test_options(const vkf_device* device) {
   options.limits = &lower;
   options.log = hear;
   options.log_user = &heard;
+  options.self_check = 1;
   OK(vkf_device_open(&options, &other));
   CHECK(heard == 1);
   OK(vkf_device_list(0, &text));
