@@ -30,6 +30,7 @@ struct Side {
   std::vector<std::int64_t> offsets;  ///< of each step along the sum
   Packed packed;
   std::vector<bool> plain, decided;  ///< by line
+  std::vector<double> largest;       ///< magnitude of each line
   Block block;                       ///< of one line
   std::vector<std::int64_t> indices;
 
@@ -74,6 +75,7 @@ void Side::pack_floats(const DotBounds& bounds, std::int64_t line) {
   const auto steps = static_cast<std::int64_t>(block.real.size());
   std::size_t at = static_cast<std::size_t>(line / kPanel * kPanel * steps + line % kPanel);
   bool is_decided = true, is_all_plain = true, any_second = false;
+  double& largest_of_line = largest[static_cast<std::size_t>(line)];
   for (std::size_t k = 0; k < block.real.size(); ++k, at += kPanel) {
     const double value = block.real[k];
     double error = block.bound[k];
@@ -86,6 +88,7 @@ void Side::pack_floats(const DotBounds& bounds, std::int64_t line) {
       continue;
     }
     const double magnitude = std::abs(value);
+    largest_of_line = std::max(largest_of_line, magnitude);
     packed.value[at] = value;
     packed.first[at] = has_coefficients ? bounds.mine(magnitude, error) : magnitude;
     packed.second[at] = has_coefficients ? bounds.both(magnitude, error) : error;
@@ -136,6 +139,7 @@ class Tile {
     for (Side* side : {&a_, &b_}) {
       side->plain.assign(side->begins.size(), true);
       side->decided.assign(side->begins.size(), true);
+      side->largest.assign(side->begins.size(), 0);
     }
     const auto size = static_cast<std::size_t>(a_.panels() * b_.panels() * kPanel * kPanel);
     if (is_float(node.type.dtype)) {
@@ -167,7 +171,7 @@ class Tile {
     const double undecided = std::numeric_limits<double>::infinity();
     if (!is_float(node_.type.dtype)) return {0, ops::wrap(node_.type.dtype, static_cast<std::int64_t>(integers_[at])), decided ? 0 : undecided};
     std::optional<Element> result;
-    if (a_.plain[r] && b_.plain[c]) result = bounds_.result(sums_[at], first_[at] + second_[at]);
+    if (a_.plain[r] && b_.plain[c]) result = bounds_.result(sums_[at], first_[at] + second_[at], a_.largest[r] * b_.largest[c]);
     if (!result) return careful(row, column);
     if (!decided) result->bound = undecided;
     return *result;

@@ -36,12 +36,13 @@ class DotBounds {
   /// The coefficients of a finite element of the operand whose own error is in both.
   [[nodiscard]] double mine(double magnitude, double error) const { return rounding_ * magnitude + growth_ * error; }
   [[nodiscard]] double both(double magnitude, double error) const { return growth_ * (magnitude + error); }
-  /// The element, where all coefficients are finite and every product is decided; nothing where partial sums may overflow.
-  [[nodiscard]] std::optional<Element> result(double sum, double bound) const;
+  /// The element, where all coefficients are finite and every product is decided; nothing where partial sums may overflow. `product` is the
+  /// largest magnitude that a product may have, errors left out: without a bound that says anything, the element is undecided.
+  [[nodiscard]] std::optional<Element> result(double sum, double bound, double product) const;
 
  private:
   DType dtype_;
-  double rounding_ = 0, growth_ = 1, tiny_ = 0;
+  double terms_ = 0, rounding_ = 0, growth_ = 1, tiny_ = 0;
 };
 
 /// Whether the errors of the first operand are those with coefficients: where the second operand is stored, its own are nearly all zero.

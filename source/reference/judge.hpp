@@ -7,6 +7,9 @@
 //   - the tolerance of a file, where there is no bound at all.
 // An element's file alone decides where it says that the element is not finite, and where it disagrees with the reference and the reference's
 // bound is wider than the file's tolerance: there rounding errors cancel, or overflow, in one way in f32 and in another in double.
+// Where the graph rounds computed numbers, as dynamic quantisation does, one last bit may move every output: elements without a bound may then be off
+// from their file by four times what one kernel per op is off by, from the file or from the reference, whichever is less, as long as the whole output is
+// off by no more than a twentieth.
 // Whole numbers are right or wrong, unless a rounding decides: of those, no more may differ from the reference than one in a hundred of
 // all elements, and four times as many as do with one kernel per op.
 #pragma once
@@ -46,6 +49,7 @@ struct Judgement {
   std::int64_t loose = 0;      ///< of floats, those whose bound is wider than four last bits of the largest element
   std::int64_t by_file_alone = 0;  ///< elements that the file decides
   std::int64_t referenced = 0;     ///< elements of which the reference says something, by_file_alone left out
+  double rounding_slack = 0;  ///< by which elements without a bound may be off from a file because the graph rounds
   bool beside_unfused = false;  ///< whether one kernel per op had a say
   Deviation by_reference;
   std::optional<Deviation> by_file;
@@ -62,7 +66,11 @@ struct Expected {
   std::optional<std::span<const std::byte>> unfused;  ///< the whole output with one kernel per op, where that is known
   bool has_file = false;  ///< elements without a bound are left to judge_by_file
   std::span<const std::byte> file = {};  ///< the whole output by its file, as many bytes; empty: not known
+  bool rounds = false;                   ///< the graph rounds numbers that it has computed, see rounds_computed_numbers
 };
+
+/// Whether a value depends on a rounding of floats that are computed: to whole numbers, or to integers.
+bool rounds_computed_numbers(const ir::Graph& graph, ir::NodeId value);
 
 /// Whether one kernel per op would have a say. `got` is the whole output, here and below.
 bool asks_for_unfused(DType dtype, std::span<const std::byte> got, const Expected& expected);

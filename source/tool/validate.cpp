@@ -294,7 +294,7 @@ Result<std::string> run_data_set(const Source& source, const fs::path& folder, c
       if (judging.wrong().empty()) return std::move(one).error();
       break;  // what is wrong before counts
     }
-    Judged judged = one ? judge_output({*one, unfused ? &*unfused : nullptr, file.has_value(), file ? &*file : nullptr}, output, got, result.beside_unfused)
+    Judged judged = one ? judge_output({*one, unfused ? &*unfused : nullptr, file.has_value(), file ? &*file : nullptr, &graph}, output, got, result.beside_unfused)
                         : unreferenced_output(output, got);
     if (!one) result.not_referenced = one.error().message;
     if (file) judge_by_file(got, *file, one.ok(), judged);

@@ -151,6 +151,7 @@ Judged judge_output(const Computed& from, const ir::Output& output, const HostTe
   const std::vector<std::int64_t>& elements = judged.reference.elements;
   reference::Expected expected{judged.reference.column, elements, {}, from.has_file};
   if (from.file != nullptr && fits(got, *from.file)) expected.file = from.file->bytes;
+  expected.rounds = from.graph != nullptr && reference::rounds_computed_numbers(*from.graph, output.value);
   if (from.unfused != nullptr && reference::asks_for_unfused(got.dtype, got.bytes, expected)) {
     const Result<const HostTensor*> other = from.unfused->output(output.name);
     if (other) expected.unfused = (*other)->bytes;

@@ -57,6 +57,7 @@ struct Computed {
   OneKernelPerOp* unfused;    ///< null: one kernel per op is not asked
   bool has_file = false;      ///< which speaks of elements without a bound
   const HostTensor* file = nullptr;  ///< if it is known, and of as many elements
+  const ir::Graph* graph = nullptr;  ///< with the file: what the output is computed by
 };
 
 /// An output that has been judged by the reference; judge_by_file may add to it.

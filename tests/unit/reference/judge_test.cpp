@@ -187,6 +187,34 @@ TEST(Judge, LeavesWhatIsIllConditionedToTheFile) {
   EXPECT_FALSE(judged_with_file(floats(40, 5, 1.0005), floats(40, 0, 1), wide, floats(40, 7, 1.00001)).right());
 }
 
+TEST(Judge, LetsRoundingsOfAGraphMoveWhatTheyDecide) {
+  const std::size_t count = 200;
+  const auto noisy = [&](int seed, double size) {
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < count; ++i) ir::encode(DType::f32, 1 + size * std::sin(static_cast<double>(i * 7 + 100) * (1 + 0.37 * seed)), bytes);
+    return bytes;
+  };
+  Column column = ones(count, kNoBound);
+  const auto judged_by = [&](const std::vector<std::byte>& got, const std::vector<std::byte>& unfused, bool rounds) {
+    const auto file = noisy(3, 0.03);
+    Judgement judgement = judge(DType::f32, got, {column, {}, unfused, true, file, rounds});
+    judge_by_file(DType::f32, got, file, &column, judgement);
+    return judgement.right();
+  };
+  EXPECT_TRUE(judged_by(noisy(1, 0.03), noisy(2, 0.03), true));
+  EXPECT_FALSE(judged_by(noisy(1, 0.03), noisy(2, 0.03), false)) << "nothing is rounded";
+  EXPECT_FALSE(judged_by(noisy(1, 0.03), noisy(0, 1e-6), true)) << "one kernel per op is with the reference: nothing is chaotic";
+  EXPECT_FALSE(judged_by(noisy(1, 0.03), noisy(3, 0.03), true)) << "one kernel per op is with the file";
+  EXPECT_FALSE(judged_by(noisy(1, 0.3), noisy(2, 0.3), true)) << "both are far off";
+  EXPECT_FALSE(judged_by(floats(count, 5, 1.5), noisy(2, 0.03), true)) << "one element is far off";
+
+  const auto graph_of = [](const char* statement) { return *ir::parse(fmt::format("graph \"g\" {{\n%0 = input \"x\" : f32[4]\n%1 = exp %0 : f32[4]\n%2 = {}\noutput \"y\" = %2\n}}", statement)); };
+  EXPECT_TRUE(rounds_computed_numbers(graph_of("round %1 : f32[4]"), 2));
+  EXPECT_TRUE(rounds_computed_numbers(graph_of("cast %1 : u8[4]"), 2));
+  EXPECT_FALSE(rounds_computed_numbers(graph_of("round %0 : f32[4]"), 2)) << "what is stored is not moved";
+  EXPECT_FALSE(rounds_computed_numbers(graph_of("sin %1 : f32[4]"), 2));
+}
+
 TEST(Judge, ComparesAFileWithSomeElementsOfTheReference) {
   const std::vector<std::int64_t> elements = {0, 7, 19};
   Column column = ones(3, 0x1p-20);
