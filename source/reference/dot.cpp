@@ -93,8 +93,12 @@ std::vector<std::int64_t> Digits::offsets() const {
 }
 
 DotShape::DotShape(const ir::DotPayload& dot, const Sizes& a, const Sizes& b)
-    : batch_a(a, dot.batch_a), batch_b(b, dot.batch_b), free_a(a, ir::free_axes(dot.batch_a, dot.contract_a, a.size())),
-      free_b(b, ir::free_axes(dot.batch_b, dot.contract_b, b.size())), along_a(a, dot.contract_a), along_b(b, dot.contract_b) {}
+    : batch_a(a, dot.batch_a),
+      batch_b(b, dot.batch_b),
+      free_a(a, ir::free_axes(dot.batch_a, dot.contract_a, a.size())),
+      free_b(b, ir::free_axes(dot.batch_b, dot.contract_b, b.size())),
+      along_a(a, dot.contract_a),
+      along_b(b, dot.contract_b) {}
 
 DotBounds::DotBounds(DType dtype, std::int64_t length) : dtype_(dtype) {
   terms_ = static_cast<double>(length);
@@ -117,9 +121,12 @@ std::optional<Element> DotBounds::result(double sum, double bound, double produc
 
 bool coefficients_of_first(const ir::Graph& graph, const ir::Node& dot) { return is_stored(graph, dot.operands[1]); }
 
-bool is_dense_dot(const ir::Node& node) { return node.op->cls == ops::OpClass::contraction && node.type.dtype != DType::f64; }
+bool is_dense_dot(const ir::Node& node) {
+  return node.op->cls == ops::OpClass::contraction && node.type.dtype != DType::f64;
+}
 
-Element dot_of_lines(const ir::Node& node, bool coefficients_first, std::span<const Element> a, std::span<const Element> b) {
+Element dot_of_lines(const ir::Node& node, bool coefficients_first, std::span<const Element> a,
+                     std::span<const Element> b) {
   const DType dtype = node.type.dtype;
   const LineState left = state_of(a), right = state_of(b);
   if (!is_float(dtype) || dtype == DType::f64 || !left.plain || !right.plain) return careful_sum(node, a, b);

@@ -103,11 +103,14 @@ Element Folder::finish(const partial::Sum& state) const {
   const bool has_infinity = state.to_infinity || state.to_minus_infinity;
   const bool both_signs = (state.positive || state.to_infinity) && (state.negative || state.to_minus_infinity);
   const double infinity = state.to_infinity ? kInfinity : -kInfinity;
-  const double in_double = has_infinity ? infinity : (state.sum + state.carry) / (is_mean ? static_cast<double>(count_) : 1);
-  if (partial_may_overflow && both_signs) return undecided(in_double);  // the order decides whether infinities arise, and cancel
+  const double in_double =
+      has_infinity ? infinity : (state.sum + state.carry) / (is_mean ? static_cast<double>(count_) : 1);
+  if (partial_may_overflow && both_signs)
+    return undecided(in_double);  // the order decides whether infinities arise, and cancel
   if (has_infinity) return {infinity, 0, 0};
 
-  if (partial_may_overflow && in == DType::f64) return undecided(in_double);  // the sum here has overflowed too, or nearly
+  if (partial_may_overflow && in == DType::f64)
+    return undecided(in_double);  // the sum here has overflowed too, or nearly
 
   double value = state.sum + state.carry;
   const bool rounds = count_ > 1 && state.magnitude > 0;
@@ -146,7 +149,8 @@ Element Folder::finish(const partial::Product& state) const {
   const bool may_overflow = !(state.greatest * (1 + growth) <= largest_of(in));
   if (state.infinite) {
     if (state.zero) return {kNaN, 0, 0};
-    return may_vanish ? undecided(state.product) : Element{state.product, 0, 0};  // infinity times what was flushed to zero
+    return may_vanish ? undecided(state.product)
+                      : Element{state.product, 0, 0};  // infinity times what was flushed to zero
   }
   if (may_overflow && (may_vanish || state.zero)) return undecided(state.product);
   // Some partial product may be infinite, and then the whole is: surely so only if the whole is too large.

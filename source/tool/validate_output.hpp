@@ -44,12 +44,17 @@ struct Referenced {
   reference::Column column;
 };
 
-/// The elements of outputs that the reference looks at: all, or of large outputs a sample, and fewer where a model of the work says that there is
-/// no time for as many.
-Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, double seconds);
+/// The elements of outputs that the reference looks at: all, or of large outputs a sample, and fewer where a model of
+/// the work says that there is no time for as many.
+Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs,
+                                                            std::span<const ir::Output> outputs, bool all_elements,
+                                                            double seconds);
 
-/// What the reference says of some outputs of a graph, each or an error. They are evaluated together, at affordable_requests.
-std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, const TimeLimit& limit);
+/// What the reference says of some outputs of a graph, each or an error. They are evaluated together, at
+/// affordable_requests.
+std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInputs& inputs,
+                                           std::span<const ir::Output> outputs, bool all_elements,
+                                           const TimeLimit& limit);
 
 /// What an output came from, and what it is compared with.
 struct Computed {
