@@ -145,20 +145,26 @@ void Planner::avoid_large_views() {
   }
 }
 
-/// Large values that one node reads are computed there, as long as that is no work to speak of.
+/// Large values that one node reads are computed there, as long as that is no work to speak of. Reads are nested then,
+/// but not as deep as a stack is.
 void Planner::compute_large_again() {
-  std::vector<int> readers(plan_.ways.size(), 0);
+  constexpr int kDeepest = 64;
+  std::vector<int> readers(plan_.ways.size(), 0), depth(plan_.ways.size(), 0);
   for (ir::NodeId id = 0; id < plan_.ways.size(); ++id) {
     if (plan_.ways[id] == Way::none) continue;
     for (const ir::NodeId operand : graph_.node(id).operands) ++readers[operand];
   }
   for (ir::NodeId id = 0; id < plan_.ways.size(); ++id) {
+    if (plan_.ways[id] == Way::none) continue;
     const ir::Node& node = graph_.node(id);
+    for (const ir::NodeId operand : node.operands) depth[id] = std::max(depth[id], depth[operand] + 1);
     const bool is_simple = is_elementwise(node) || node.op->cls == OpClass::view || node.op->cls == OpClass::generate;
     const bool is_own = std::holds_alternative<ir::CustomPayload>(node.payload);
-    if (plan_.ways[id] == Way::dense && readers[id] == 1 && is_simple && !is_own &&
-        plan_.counts[id] > memory_ / kLargeParts / kLargeParts / kDenseBytes)
-      plan_.ways[id] = Way::again;
+    const bool is_rather_large = plan_.counts[id] > memory_ / kLargeParts / kLargeParts / kDenseBytes;
+    const bool is_again = plan_.ways[id] == Way::again ||
+                          (plan_.ways[id] == Way::dense && readers[id] == 1 && is_simple && !is_own && is_rather_large);
+    if (is_again && depth[id] < kDeepest) plan_.ways[id] = Way::again;
+    if (plan_.ways[id] != Way::again) depth[id] = 0;
   }
 }
 

@@ -9,14 +9,17 @@ namespace vkfuse::tool {
 
 namespace {
 
-constexpr std::int64_t kSamples = 1 << 16;  // elements of a large output that are compared
+constexpr std::int64_t kMostElements = 1 << 22;  // of an output that is compared as a whole
+constexpr std::int64_t kSamples = 1 << 16;       // elements of a larger output that are compared
 
 constexpr std::int64_t kFewest = 64;  // that a time limit leaves of each output
 
-/// Evenly spread, with both ends: tails are where vectors go wrong.
+/// All, or of more than `most` some, evenly spread, with both ends: tails are where vectors go wrong.
 std::vector<std::int64_t> sample_indices(std::int64_t count, std::int64_t most) {
   std::vector<std::int64_t> indices;
-  if (count <= most) {
+  const bool is_all = count <= most;
+  most = std::min(most, kSamples);
+  if (is_all) {
     for (std::int64_t i = 0; i < count; ++i) indices.push_back(i);
     return indices;
   }
@@ -97,9 +100,16 @@ Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& gra
                                                             std::span<const ir::Output> outputs, bool all_elements,
                                                             double left) {
   VKF_TRY(requests,
-          requests_of(graph, inputs, outputs, all_elements ? std::numeric_limits<std::int64_t>::max() : kSamples));
-  if (std::isinf(left)) return requests;
+          requests_of(graph, inputs, outputs, all_elements ? std::numeric_limits<std::int64_t>::max() : kMostElements));
   VKF_TRY(seconds, reference::modelled_seconds(graph, requests, feeds_of(inputs)));
+  if (!all_elements) {
+    VKF_TRY(sampled, requests_of(graph, inputs, outputs, kSamples));
+    VKF_TRY(least, reference::modelled_seconds(graph, sampled, feeds_of(inputs)));
+    if (seconds > 2 * least + 1) {
+      requests = std::move(sampled);
+      seconds = least;
+    }
+  }
   for (std::int64_t most = kSamples; seconds > left && most >= kFewest; most /= 4) {
     VKF_TRY(fewer, requests_of(graph, inputs, outputs, most));
     VKF_TRY(less, reference::modelled_seconds(graph, fewer, feeds_of(inputs)));

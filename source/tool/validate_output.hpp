@@ -44,8 +44,8 @@ struct Referenced {
   reference::Column column;
 };
 
-/// The elements of outputs that the reference looks at: all, or of large outputs a sample, and fewer where a model of
-/// the work says that there is no time for as many.
+/// The elements of outputs that the reference looks at: all; of outputs over 2^22 elements, and where all take seconds
+/// more, a sample; and fewer where a model of the work says that there is no time for as many.
 Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs,
                                                             std::span<const ir::Output> outputs, bool all_elements,
                                                             double seconds);

@@ -116,6 +116,17 @@ TEST(EvaluateEach, KeepsToItsMemory) {
   }
 }
 
+TEST(EvaluateEach, ComputesLongChainsWhereTheyAreReadWithinTheStack) {
+  Tensor x = Tensor::input("x", DType::f32, {1000});
+  for (int i = 0; i < 20000; ++i) x = x + 1.0;
+  const ir::Graph graph = graph_to_all({x.sum({0})});
+  const Inputs inputs = Inputs().add("x", std::vector<float>(1000, 0));
+  for (const std::int64_t bytes : {0, 20000, 40000}) {
+    const auto y = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.memory_bytes = bytes}));
+    EXPECT_EQ(y[0].value, std::vector<double>{2e7}) << bytes;
+  }
+}
+
 TEST(EvaluateEach, EndsAtItsDeadline) {
   const Tensor y = windowed(Tensor::input("x", DType::f32, {32, 24}), 32, 24);
   const ir::Graph graph = graph_to_all({y});

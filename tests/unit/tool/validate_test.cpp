@@ -422,14 +422,17 @@ TEST_F(Validation, KeepsToATimeLimit) {
 }
 
 TEST_F(Validation, SaysHowManyElementsWereCompared) {
-  command_.paths = {graph("long.vkf", R"(graph "long" {
-  %0 = input "x" : f32[70000]
-  %1 = exp %0 : f32[70000]
-  output "y" = %1
-})")};
+  const auto negated = [&](std::int64_t rows) {
+    return graph("long.vkf", fmt::format("graph \"long\" {{\n  %0 = iota axis=1 : f32[{0}, 1000]\n"
+                                         "  %1 = neg %0 : f32[{0}, 1000]\n  output \"y\" = %1\n}}", rows).c_str());
+  };
+  command_.paths = {negated(5000)};
   EXPECT_EQ(validated(), 0) << printed_;
-  EXPECT_NE(joined(printed_).find("65536 of 70000 elements were compared with the reference"), std::string::npos)
+  EXPECT_NE(joined(printed_).find("65536 of 5000000 elements were compared with the reference"), std::string::npos)
       << printed_;
+  command_.paths = {negated(100)};
+  EXPECT_EQ(validated(), 0) << printed_;
+  EXPECT_EQ(printed_.find("elements were compared"), std::string::npos) << printed_;
 }
 
 TEST(TimeLimit, LeavesAsManyElementsAsThereIsTimeFor) {
