@@ -49,14 +49,16 @@ Result<Elements> Evaluator::contracted(ir::NodeId id, const Indices& indices) {
       const std::int64_t n = indices[i] % columns;
       const std::int64_t m = indices[i] / columns % rows;
       const std::int64_t batch = indices[i] / columns / rows;
-      begins.emplace_back(shape.batch_a.offset(batch) + shape.free_a.offset(m), shape.batch_b.offset(batch) + shape.free_b.offset(n));
+      begins.emplace_back(shape.batch_a.offset(batch) + shape.free_a.offset(m),
+                          shape.batch_b.offset(batch) + shape.free_b.offset(n));
       lines_a[begins.back().first];
       lines_b[begins.back().second];
       if (static_cast<std::int64_t>(lines_a.size() + lines_b.size()) * length > kHeldElements) break;
     }
     VKF_CHECK_OK(fetch(a, offsets_a, lines_a));
     VKF_CHECK_OK(fetch(b, offsets_b, lines_b));
-    for (const auto& [begin_a, begin_b] : begins) results[done++] = dot_of_lines(node, coefficients_first, lines_a.at(begin_a), lines_b.at(begin_b));
+    for (const auto& [begin_a, begin_b] : begins)
+      results[done++] = dot_of_lines(node, coefficients_first, lines_a.at(begin_a), lines_b.at(begin_b));
   }
   return results;
 }

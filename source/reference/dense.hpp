@@ -8,7 +8,8 @@
 
 namespace vkfuse::reference {
 
-/// All elements of a value, row-major: `real` of floats, `integer` of other dtypes. Without `bound` every element is exact.
+/// All elements of a value, row-major: `real` of floats, `integer` of other dtypes. Without `bound` every element is
+/// exact.
 struct Dense {
   std::unique_ptr<double[]> real;
   std::unique_ptr<std::int64_t[]> integer;
@@ -17,7 +18,8 @@ struct Dense {
 
   Dense() = default;
   /// Elements that are not yet known.
-  Dense(DType dtype, std::int64_t elements) : bound(std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(elements))), count(elements) {
+  Dense(DType dtype, std::int64_t elements)
+      : bound(std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(elements))), count(elements) {
     if (is_float(dtype)) {
       real = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(elements));
     } else {

@@ -1,4 +1,5 @@
-// Every element of a sum of products: tiles of the result on all cores, packed operands, and a careful sum only where numbers ask for it.
+// Every element of a sum of products: tiles of the result on all cores, packed operands, and a careful sum only where
+// numbers ask for it.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,9 +11,9 @@ namespace vkfuse::reference {
 
 namespace {
 
-constexpr std::int64_t kPanel = 4;          // lines that are packed side by side
-constexpr std::int64_t kTileLines = 128;    // of each operand in a tile
-constexpr std::int64_t kTileSteps = 256;    // along the sum, that are packed at a time
+constexpr std::int64_t kPanel = 4;        // lines that are packed side by side
+constexpr std::int64_t kTileLines = 128;  // of each operand in a tile
+constexpr std::int64_t kTileSteps = 256;  // along the sum, that are packed at a time
 
 /// Lines of an operand in panels of kPanel: of each step along the sum, the numbers of all lines of a panel.
 struct Packed {
@@ -25,11 +26,12 @@ struct Packed {
 struct Side {
   ir::NodeId id = 0;
   DType dtype = DType::f32;
-  bool has_coefficients = false;  ///< of bounds, see DotBounds
+  bool has_coefficients = false;      ///< of bounds, see DotBounds
   std::vector<std::int64_t> begins;   ///< where lines begin
   std::vector<std::int64_t> offsets;  ///< of each step along the sum
   Packed packed;
   std::vector<bool> plain, decided;  ///< by line
+  std::vector<double> largest;       ///< magnitude of each line
   Block block;                       ///< of one line
   std::vector<std::int64_t> indices;
 
@@ -42,7 +44,8 @@ struct Side {
 
 void Side::read(const Reader& reader, std::int64_t line, std::int64_t begin, std::int64_t end) {
   indices.clear();
-  for (std::int64_t k = begin; k < end; ++k) indices.push_back(begins[static_cast<std::size_t>(line)] + offsets[static_cast<std::size_t>(k)]);
+  for (std::int64_t k = begin; k < end; ++k)
+    indices.push_back(begins[static_cast<std::size_t>(line)] + offsets[static_cast<std::size_t>(k)]);
   reader.read(id, indices, block);
 }
 
@@ -74,6 +77,7 @@ void Side::pack_floats(const DotBounds& bounds, std::int64_t line) {
   const auto steps = static_cast<std::int64_t>(block.real.size());
   std::size_t at = static_cast<std::size_t>(line / kPanel * kPanel * steps + line % kPanel);
   bool is_decided = true, is_all_plain = true, any_second = false;
+  double& largest_of_line = largest[static_cast<std::size_t>(line)];
   for (std::size_t k = 0; k < block.real.size(); ++k, at += kPanel) {
     const double value = block.real[k];
     double error = block.bound[k];
@@ -86,6 +90,7 @@ void Side::pack_floats(const DotBounds& bounds, std::int64_t line) {
       continue;
     }
     const double magnitude = std::abs(value);
+    largest_of_line = std::max(largest_of_line, magnitude);
     packed.value[at] = value;
     packed.first[at] = has_coefficients ? bounds.mine(magnitude, error) : magnitude;
     packed.second[at] = has_coefficients ? bounds.both(magnitude, error) : error;
@@ -96,7 +101,8 @@ void Side::pack_floats(const DotBounds& bounds, std::int64_t line) {
   if (any_second) packed.has_second[static_cast<std::size_t>(line / kPanel)] = true;
 }
 
-/// Adds the products of a panel of each operand to kPanel * kPanel sums, step by step: the order in which one sum alone is computed.
+/// Adds the products of a panel of each operand to kPanel * kPanel sums, step by step: the order in which one sum alone
+/// is computed.
 void add_products(const double* a, const double* b, std::int64_t steps, double* sums) {
   typedef double Pair __attribute__((vector_size(16)));
   const auto load = [](const double* at) { return Pair{at[0], at[1]}; };
@@ -132,10 +138,12 @@ void add_products(const std::uint64_t* a, const std::uint64_t* b, std::int64_t s
 /// Some rows and columns of the result of one batch.
 class Tile {
  public:
-  Tile(const ir::Node& node, const Reader& reader, const DotBounds& bounds, Side a, Side b) : node_(node), reader_(reader), bounds_(bounds), a_(std::move(a)), b_(std::move(b)) {
+  Tile(const ir::Node& node, const Reader& reader, const DotBounds& bounds, Side a, Side b)
+      : node_(node), reader_(reader), bounds_(bounds), a_(std::move(a)), b_(std::move(b)) {
     for (Side* side : {&a_, &b_}) {
       side->plain.assign(side->begins.size(), true);
       side->decided.assign(side->begins.size(), true);
+      side->largest.assign(side->begins.size(), 0);
     }
     const auto size = static_cast<std::size_t>(a_.panels() * b_.panels() * kPanel * kPanel);
     if (is_float(node.type.dtype)) {
@@ -161,13 +169,16 @@ class Tile {
 
   /// Of these lines of the operands.
   Element result(std::int64_t row, std::int64_t column) {
-    const auto at = static_cast<std::size_t>(((row / kPanel) * b_.panels() + column / kPanel) * kPanel * kPanel + row % kPanel * kPanel + column % kPanel);
+    const auto at = static_cast<std::size_t>(((row / kPanel) * b_.panels() + column / kPanel) * kPanel * kPanel +
+                                             row % kPanel * kPanel + column % kPanel);
     const auto r = static_cast<std::size_t>(row), c = static_cast<std::size_t>(column);
     const bool decided = a_.decided[r] && b_.decided[c];
     const double undecided = std::numeric_limits<double>::infinity();
-    if (!is_float(node_.type.dtype)) return {0, ops::wrap(node_.type.dtype, static_cast<std::int64_t>(integers_[at])), decided ? 0 : undecided};
+    if (!is_float(node_.type.dtype))
+      return {0, ops::wrap(node_.type.dtype, static_cast<std::int64_t>(integers_[at])), decided ? 0 : undecided};
     std::optional<Element> result;
-    if (a_.plain[r] && b_.plain[c]) result = bounds_.result(sums_[at], first_[at] + second_[at]);
+    if (a_.plain[r] && b_.plain[c])
+      result = bounds_.result(sums_[at], first_[at] + second_[at], a_.largest[r] * b_.largest[c]);
     if (!result) return careful(row, column);
     if (!decided) result->bound = undecided;
     return *result;
@@ -176,7 +187,8 @@ class Tile {
  private:
   void add_panels(std::int64_t i, std::int64_t j, std::int64_t steps) {
     const std::int64_t a = i * kPanel * steps, b = j * kPanel * steps, to = (i * b_.panels() + j) * kPanel * kPanel;
-    if (!is_float(node_.type.dtype)) return add_products(&a_.packed.integer[at(a)], &b_.packed.integer[at(b)], steps, &integers_[at(to)]);
+    if (!is_float(node_.type.dtype))
+      return add_products(&a_.packed.integer[at(a)], &b_.packed.integer[at(b)], steps, &integers_[at(to)]);
     add_products(&a_.packed.value[at(a)], &b_.packed.value[at(b)], steps, &sums_[at(to)]);
     add_products(&a_.packed.first[at(a)], &b_.packed.first[at(b)], steps, &first_[at(to)]);
     if (!a_.packed.has_second[at(i)] || !b_.packed.has_second[at(j)]) return;
@@ -194,7 +206,8 @@ class Tile {
   void line_of(Side& side, std::int64_t number, std::vector<Element>& line) {
     side.read(reader_, number, 0, static_cast<std::int64_t>(side.offsets.size()));
     line.clear();
-    for (std::size_t k = 0; k < side.block.bound.size(); ++k) line.push_back({side.block.real[k], 0, side.block.bound[k]});
+    for (std::size_t k = 0; k < side.block.bound.size(); ++k)
+      line.push_back({side.block.real[k], 0, side.block.bound[k]});
   }
 
   const ir::Node& node_;
@@ -220,7 +233,8 @@ void dense_dot(ir::NodeId id, const Reader& reader, const Deadline& deadline, De
   const ir::Node& node = reader.graph().node(id);
   const ir::NodeId a = node.operands[0], b = node.operands[1];
   const DotShape shape(std::get<ir::DotPayload>(node.payload), reader.sizes(a), reader.sizes(b));
-  const std::int64_t length = shape.length(), rows = shape.free_a.count(), columns = shape.free_b.count(), batches = shape.batch_a.count();
+  const std::int64_t length = shape.length(), rows = shape.free_a.count(), columns = shape.free_b.count(),
+                     batches = shape.batch_a.count();
   const DotBounds bounds(node.type.dtype, length);
   const bool coefficients_first = coefficients_of_first(reader.graph(), node);
   if (length == 0) {
@@ -232,18 +246,29 @@ void dense_dot(ir::NodeId id, const Reader& reader, const Deadline& deadline, De
   const std::vector<std::int64_t> offsets_a = shape.along_a.offsets(), offsets_b = shape.along_b.offsets();
   const std::int64_t down = (rows + kTileLines - 1) / kTileLines, across = (columns + kTileLines - 1) / kTileLines;
   const auto tile_at = [&](std::int64_t number) {
-    const std::int64_t batch = number / (down * across), row = number / across % down * kTileLines, column = number % across * kTileLines;
+    const std::int64_t batch = number / (down * across), row = number / across % down * kTileLines,
+                       column = number % across * kTileLines;
     const std::int64_t row_end = std::min(rows, row + kTileLines), column_end = std::min(columns, column + kTileLines);
-    Side left{.id = a, .dtype = node.type.dtype, .has_coefficients = coefficients_first, .begins = begins_of(shape.free_a, shape.batch_a.offset(batch), row, row_end), .offsets = offsets_a};
-    Side right{.id = b, .dtype = node.type.dtype, .has_coefficients = !coefficients_first, .begins = begins_of(shape.free_b, shape.batch_b.offset(batch), column, column_end), .offsets = offsets_b};
+    Side left{.id = a,
+              .dtype = node.type.dtype,
+              .has_coefficients = coefficients_first,
+              .begins = begins_of(shape.free_a, shape.batch_a.offset(batch), row, row_end),
+              .offsets = offsets_a};
+    Side right{.id = b,
+               .dtype = node.type.dtype,
+               .has_coefficients = !coefficients_first,
+               .begins = begins_of(shape.free_b, shape.batch_b.offset(batch), column, column_end),
+               .offsets = offsets_b};
     reader.count(id, (row_end - row) * (column_end - column));
     Tile tile(node, reader, bounds, std::move(left), std::move(right));
     tile.add_up();
     for (std::int64_t m = row; m < row_end; ++m) {
-      for (std::int64_t n = column; n < column_end; ++n) into.set((batch * rows + m) * columns + n, tile.result(m - row, n - column));
+      for (std::int64_t n = column; n < column_end; ++n)
+        into.set((batch * rows + m) * columns + n, tile.result(m - row, n - column));
     }
   };
-  const double per_tile = static_cast<double>(std::min(rows, kTileLines)) * static_cast<double>(std::min(columns, kTileLines)) * static_cast<double>(length);
+  const double per_tile = static_cast<double>(std::min(rows, kTileLines)) *
+                          static_cast<double>(std::min(columns, kTileLines)) * static_cast<double>(length);
   parallel_for(batches * down * across, 1, per_tile, deadline, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t number = begin; number < end; ++number) tile_at(number);
   });

@@ -43,12 +43,14 @@ Element careful_sum(const ir::Node& node, std::span<const Element> a, std::span<
 struct LineState {
   bool plain = true;
   bool decided = true;
+  double largest = 0;
 };
 
 LineState state_of(std::span<const Element> line) {
   LineState state;
   for (const Element& x : line) {
     state.plain = state.plain && is_plain(x.real);
+    state.largest = std::max(state.largest, std::abs(x.real));
     state.decided = state.decided && x.bound != kNoBound;
   }
   return state;
@@ -91,20 +93,27 @@ std::vector<std::int64_t> Digits::offsets() const {
 }
 
 DotShape::DotShape(const ir::DotPayload& dot, const Sizes& a, const Sizes& b)
-    : batch_a(a, dot.batch_a), batch_b(b, dot.batch_b), free_a(a, ir::free_axes(dot.batch_a, dot.contract_a, a.size())),
-      free_b(b, ir::free_axes(dot.batch_b, dot.contract_b, b.size())), along_a(a, dot.contract_a), along_b(b, dot.contract_b) {}
+    : batch_a(a, dot.batch_a),
+      batch_b(b, dot.batch_b),
+      free_a(a, ir::free_axes(dot.batch_a, dot.contract_a, a.size())),
+      free_b(b, ir::free_axes(dot.batch_b, dot.contract_b, b.size())),
+      along_a(a, dot.contract_a),
+      along_b(b, dot.contract_b) {}
 
 DotBounds::DotBounds(DType dtype, std::int64_t length) : dtype_(dtype) {
-  const auto terms = static_cast<double>(length);
+  terms_ = static_cast<double>(length);
   const double growth = length > 1 ? static_cast<double>(longest_dot_chain(length)) * unit(DType::f32) : 0;
   growth_ = 1 + growth;
   rounding_ = (1 + unit(DType::f32)) * growth_ - 1;
-  tiny_ = 0x1p-126 * terms * (length > 1 ? growth_ + 1 : 1);
+  tiny_ = 0x1p-126 * terms_ * (length > 1 ? growth_ + 1 : 1);
 }
 
-std::optional<Element> DotBounds::result(double sum, double bound) const {
+std::optional<Element> DotBounds::result(double sum, double bound, double product) const {
   // The magnitudes of all products come to at most bound / rounding_, and rounding_ is a unit at least.
-  if (!(bound * 0x1p25 < largest_of(DType::f32))) return std::nullopt;
+  if (!(bound * 0x1p25 < largest_of(DType::f32))) {
+    if (!(product * terms_ * 4 < largest_of(DType::f32))) return std::nullopt;
+    return finish_float(dtype_, sum, kNoBound);
+  }
   if (bound > 0) bound += tiny_;
   settle(DType::f32, sum, bound);
   return finish_float(dtype_, sum, bound);
@@ -112,9 +121,12 @@ std::optional<Element> DotBounds::result(double sum, double bound) const {
 
 bool coefficients_of_first(const ir::Graph& graph, const ir::Node& dot) { return is_stored(graph, dot.operands[1]); }
 
-bool is_dense_dot(const ir::Node& node) { return node.op->cls == ops::OpClass::contraction && node.type.dtype != DType::f64; }
+bool is_dense_dot(const ir::Node& node) {
+  return node.op->cls == ops::OpClass::contraction && node.type.dtype != DType::f64;
+}
 
-Element dot_of_lines(const ir::Node& node, bool coefficients_first, std::span<const Element> a, std::span<const Element> b) {
+Element dot_of_lines(const ir::Node& node, bool coefficients_first, std::span<const Element> a,
+                     std::span<const Element> b) {
   const DType dtype = node.type.dtype;
   const LineState left = state_of(a), right = state_of(b);
   if (!is_float(dtype) || dtype == DType::f64 || !left.plain || !right.plain) return careful_sum(node, a, b);
@@ -127,7 +139,7 @@ Element dot_of_lines(const ir::Node& node, bool coefficients_first, std::span<co
     first += bounds.mine(magnitude, error) * std::abs(other[k].real);
     second += bounds.both(magnitude, error) * error_of(other[k]);
   }
-  std::optional<Element> result = bounds.result(sum, first + second);
+  std::optional<Element> result = bounds.result(sum, first + second, left.largest * right.largest);
   if (!result) return careful_sum(node, a, b);
   if (!left.decided || !right.decided) result->bound = kNoBound;
   return *result;

@@ -172,7 +172,9 @@ const Element& Evaluator::Demand::at(std::int64_t index) const {
 }
 
 Result<Elements> Evaluator::walked(ir::NodeId root, const Indices& indices) {
-  const auto is_walked = [&](ir::NodeId id) { return id == root || !(is_point(id) || held_[id] || kept_.count(id) != 0); };
+  const auto is_walked = [&](ir::NodeId id) {
+    return id == root || !(is_point(id) || held_[id] || kept_.count(id) != 0);
+  };
   if (indices.empty()) return Elements{};
   Walk walk;
   walk[root].indices = indices;

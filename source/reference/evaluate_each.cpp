@@ -20,8 +20,13 @@ constexpr const char* kTimedOut = "The reference has not ended within the time t
 class Evaluation {
  public:
   Evaluation(const ir::Graph& graph, const Feeds& feeds, const EvaluateOptions& options, Plan plan)
-      : graph_(graph), options_(options), plan_(std::move(plan)), held_(plan_.ways.size()), counters_(plan_.ways.size()),
-        reader_(graph, feeds, plan_.sizes, held_, counters_), evaluator_(graph, feeds, plan_.sizes, held_, counters_, options.deadline) {}
+      : graph_(graph),
+        options_(options),
+        plan_(std::move(plan)),
+        held_(plan_.ways.size()),
+        counters_(plan_.ways.size()),
+        reader_(graph, feeds, plan_.sizes, held_, counters_),
+        evaluator_(graph, feeds, plan_.sizes, held_, counters_, options.deadline) {}
 
   Result<std::vector<Column>> columns(std::span<const Request> requests);
 
@@ -36,7 +41,9 @@ class Evaluation {
   Column read_column(const Request& request) const;
   Result<Column> requested_column(const Request& request);
   [[nodiscard]] Indices part_of(const Request& request, std::int64_t begin) const;
-  [[nodiscard]] std::int64_t count_of(const Request& request) const { return request.indices ? static_cast<std::int64_t>(request.indices->size()) : plan_.counts[request.value]; }
+  [[nodiscard]] std::int64_t count_of(const Request& request) const {
+    return request.indices ? static_cast<std::int64_t>(request.indices->size()) : plan_.counts[request.value];
+  }
 
   const ir::Graph& graph_;
   const EvaluateOptions& options_;
@@ -142,13 +149,14 @@ Dense Evaluation::by_blocks(ir::NodeId id) const {
   Dense value(node.type.dtype, plan_.counts[id]);
   // A function of the user's may not be one for several threads.
   const bool is_own = std::holds_alternative<ir::CustomPayload>(node.payload);
-  parallel_for(value.count, static_cast<std::int64_t>(kBlock), is_own ? 0 : 40, options_.deadline, [&](std::int64_t begin, std::int64_t end) {
-    Block block;
-    reader_.compute(id, begin, end, block);
-    if (value.real) std::copy(block.real.begin(), block.real.end(), value.real.get() + begin);
-    if (value.integer) std::copy(block.integer.begin(), block.integer.end(), value.integer.get() + begin);
-    std::copy(block.bound.begin(), block.bound.end(), value.bound.get() + begin);
-  });
+  parallel_for(value.count, static_cast<std::int64_t>(kBlock), is_own ? 0 : 40, options_.deadline,
+               [&](std::int64_t begin, std::int64_t end) {
+                 Block block;
+                 reader_.compute(id, begin, end, block);
+                 if (value.real) std::copy(block.real.begin(), block.real.end(), value.real.get() + begin);
+                 if (value.integer) std::copy(block.integer.begin(), block.integer.end(), value.integer.get() + begin);
+                 std::copy(block.bound.begin(), block.bound.end(), value.bound.get() + begin);
+               });
   return value;
 }
 
@@ -161,24 +169,27 @@ Dense Evaluation::reduced(ir::NodeId id) const {
   const Folder empty(node.op->fold, dtype, longest_sum_chain(length));
   Dense value(node.type.dtype, plan_.counts[id]);
   const std::int64_t step = static_cast<std::int64_t>(kBlock);
-  parallel_for(value.count, std::max<std::int64_t>(1, step / std::max<std::int64_t>(1, length)), 20 * static_cast<double>(length), options_.deadline, [&](std::int64_t begin, std::int64_t end) {
-    Indices indices;
-    Block block;
-    reader_.count(id, end - begin);
-    for (std::int64_t result = begin; result < end; ++result) {
-      Folder folder(empty);
-      const std::int64_t base = fibers.base(result);
-      for (std::int64_t from = 0; from < length; from += step) {
-        indices.clear();
-        for (std::int64_t k = from; k < std::min(length, from + step); ++k) indices.push_back(base + fibers.offset(k));
-        reader_.read(operand, indices, block);
-        for (std::size_t i = 0; i < indices.size(); ++i) {
-          folder.add({is_float(dtype) ? block.real[i] : 0, is_float(dtype) ? 0 : block.integer[i], block.bound[i]});
+  parallel_for(
+      value.count, std::max<std::int64_t>(1, step / std::max<std::int64_t>(1, length)),
+      20 * static_cast<double>(length), options_.deadline, [&](std::int64_t begin, std::int64_t end) {
+        Indices indices;
+        Block block;
+        reader_.count(id, end - begin);
+        for (std::int64_t result = begin; result < end; ++result) {
+          Folder folder(empty);
+          const std::int64_t base = fibers.base(result);
+          for (std::int64_t from = 0; from < length; from += step) {
+            indices.clear();
+            for (std::int64_t k = from; k < std::min(length, from + step); ++k)
+              indices.push_back(base + fibers.offset(k));
+            reader_.read(operand, indices, block);
+            for (std::size_t i = 0; i < indices.size(); ++i) {
+              folder.add({is_float(dtype) ? block.real[i] : 0, is_float(dtype) ? 0 : block.integer[i], block.bound[i]});
+            }
+          }
+          value.set(result, folder.result());
         }
-      }
-      value.set(result, folder.result());
-    }
-  });
+      });
   return value;
 }
 
@@ -187,9 +198,13 @@ Result<Dense> Evaluation::by_evaluator(ir::NodeId id) {
   const ir::Node& node = graph_.node(id);
   Dense value(node.type.dtype, plan_.counts[id]);
   std::int64_t lines = 1;
-  if (const auto* scan = std::get_if<ir::ScanPayload>(&node.payload)) lines = Lines(plan_.sizes[id], scan->axis).inner * Lines(plan_.sizes[id], scan->axis).size;
-  if (const auto* sort = std::get_if<ir::SortPayload>(&node.payload)) lines = Lines(plan_.sizes[id], sort->axis).inner * Lines(plan_.sizes[id], sort->axis).size;
-  const std::int64_t step = std::max<std::int64_t>(1, static_cast<std::int64_t>(kBlock) * 4 / std::max<std::int64_t>(1, lines)) * std::max<std::int64_t>(1, lines);
+  if (const auto* scan = std::get_if<ir::ScanPayload>(&node.payload))
+    lines = Lines(plan_.sizes[id], scan->axis).inner * Lines(plan_.sizes[id], scan->axis).size;
+  if (const auto* sort = std::get_if<ir::SortPayload>(&node.payload))
+    lines = Lines(plan_.sizes[id], sort->axis).inner * Lines(plan_.sizes[id], sort->axis).size;
+  const std::int64_t step =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(kBlock) * 4 / std::max<std::int64_t>(1, lines)) *
+      std::max<std::int64_t>(1, lines);
   for (std::int64_t begin = 0; begin < value.count; begin += step) {
     Indices indices(static_cast<std::size_t>(std::min(step, value.count - begin)));
     std::iota(indices.begin(), indices.end(), begin);
@@ -200,8 +215,10 @@ Result<Dense> Evaluation::by_evaluator(ir::NodeId id) {
 }
 
 Indices Evaluation::part_of(const Request& request, std::int64_t begin) const {
-  const auto size = static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(kBlock), count_of(request) - begin));
-  if (request.indices) return {request.indices->begin() + begin, request.indices->begin() + begin + static_cast<std::ptrdiff_t>(size)};
+  const auto size =
+      static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(kBlock), count_of(request) - begin));
+  if (request.indices)
+    return {request.indices->begin() + begin, request.indices->begin() + begin + static_cast<std::ptrdiff_t>(size)};
   Indices part(size);
   std::iota(part.begin(), part.end(), begin);
   return part;
@@ -247,7 +264,8 @@ Result<Column> Evaluation::requested_column(const Request& request) {
 
 }  // namespace
 
-Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds, const EvaluateOptions& options) {
+Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds,
+                                          const EvaluateOptions& options) {
   VKF_TRY(plan, plan_evaluation(graph, requests, feeds, options.memory_bytes));
   try {
     return Evaluation(graph, feeds, options, std::move(plan)).columns(requests);
@@ -263,7 +281,8 @@ Result<double> modelled_seconds(const ir::Graph& graph, std::span<const Request>
 
 bool has_timed_out(const Error& error) { return error.message == kTimedOut; }
 
-Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices, const Feeds& feeds) {
+Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices,
+                           const Feeds& feeds) {
   const Request request = {value, std::vector<std::int64_t>(indices.begin(), indices.end())};
   VKF_TRY(columns, evaluate_each(graph, {&request, 1}, feeds));
   return std::move(columns[0]);

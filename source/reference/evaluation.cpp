@@ -15,11 +15,13 @@ using Way = Plan::Way;
 
 // Nanoseconds of one element, by what computes it: measured on one core of a server.
 constexpr double kView = 10, kElementwise = 60, kReduced = 20, kOther = 120, kProduct = 1.2;
-constexpr double kByRequest = 8;  // how much longer an element takes when it is asked for alone
+constexpr double kByRequest = 8;         // how much longer an element takes when it is asked for alone
 constexpr std::int64_t kLargeParts = 8;  // a value that takes this part of the memory, or more, is large
 
 bool is_leaf(const ir::Node& node) { return node.op->cls == OpClass::input || node.op->cls == OpClass::constant; }
-bool is_elementwise(const ir::Node& node) { return node.op->cls == OpClass::elementwise || node.op->cls == OpClass::convert; }
+bool is_elementwise(const ir::Node& node) {
+  return node.op->cls == OpClass::elementwise || node.op->cls == OpClass::convert;
+}
 
 class Planner {
  public:
@@ -70,11 +72,18 @@ Result<void> Planner::reach(std::span<const Request> requests, const Feeds& feed
   for (ir::NodeId id = end; id-- > 0;) {
     if (plan_.ways[id] == Way::none) continue;
     const ir::Node& node = graph_.node(id);
-    if (const auto* custom = std::get_if<ir::CustomPayload>(&node.payload); custom != nullptr && custom->function == nullptr) {
-      return unsupported("The custom op '{}' has no host function, so that what is computed from it has no reference and is not validated.", custom->name);
+    if (const auto* custom = std::get_if<ir::CustomPayload>(&node.payload);
+        custom != nullptr && custom->function == nullptr) {
+      return unsupported(
+          "The custom op '{}' has no host function, so that what is computed from it has no reference and is not "
+          "validated.",
+          custom->name);
     }
     if (const auto* kernel = std::get_if<ir::KernelPayload>(&node.payload)) {
-      return unsupported("The custom kernel '{}' is known to the device alone, so that what is computed from it has no reference and is not validated.", kernel->name);
+      return unsupported(
+          "The custom kernel '{}' is known to the device alone, so that what is computed from it has no reference and "
+          "is not validated.",
+          kernel->name);
     }
     VKF_TRY(resolved, resolve(node.type.shape, feeds.symbols));
     VKF_TRY(elements, element_count(resolved));
@@ -90,10 +99,14 @@ double Planner::length_of(ir::NodeId id) const {
   const ir::Node& node = graph_.node(id);
   const Sizes& operand = plan_.sizes[node.operands[0]];
   switch (node.op->cls) {
-    case OpClass::reduce: return static_cast<double>(Fibers(operand, std::get<ir::AxesPayload>(node.payload).axes).length());
-    case OpClass::contraction: return static_cast<double>(Digits(operand, std::get<ir::DotPayload>(node.payload).contract_a).count());
-    case OpClass::scan: return static_cast<double>(operand[static_cast<std::size_t>(std::get<ir::ScanPayload>(node.payload).axis)]);
-    case OpClass::sort: return static_cast<double>(operand[static_cast<std::size_t>(std::get<ir::SortPayload>(node.payload).axis)]);
+    case OpClass::reduce:
+      return static_cast<double>(Fibers(operand, std::get<ir::AxesPayload>(node.payload).axes).length());
+    case OpClass::contraction:
+      return static_cast<double>(Digits(operand, std::get<ir::DotPayload>(node.payload).contract_a).count());
+    case OpClass::scan:
+      return static_cast<double>(operand[static_cast<std::size_t>(std::get<ir::ScanPayload>(node.payload).axis)]);
+    case OpClass::sort:
+      return static_cast<double>(operand[static_cast<std::size_t>(std::get<ir::SortPayload>(node.payload).axis)]);
     default: return 1;
   }
 }
@@ -107,7 +120,8 @@ double Planner::requested_of(ir::NodeId id, std::size_t operand) const {
 
 void Planner::choose_ways(std::span<const Request> requests) {
   requested_.assign(plan_.ways.size(), 0);
-  for (const Request& request : requests) requested_[request.value] += request.indices ? static_cast<double>(request.indices->size()) : count(request.value);
+  for (const Request& request : requests)
+    requested_[request.value] += request.indices ? static_cast<double>(request.indices->size()) : count(request.value);
   std::vector<bool> read_densely(plan_.ways.size(), false);
   for (ir::NodeId id = static_cast<ir::NodeId>(plan_.ways.size()); id-- > 0;) {
     if (plan_.ways[id] == Way::none) continue;
@@ -131,18 +145,26 @@ void Planner::avoid_large_views() {
   }
 }
 
-/// Large values that one node reads are computed there, as long as that is no work to speak of.
+/// Large values that one node reads are computed there, as long as that is no work to speak of. Reads are nested then,
+/// but not as deep as a stack is.
 void Planner::compute_large_again() {
-  std::vector<int> readers(plan_.ways.size(), 0);
+  constexpr int kDeepest = 64;
+  std::vector<int> readers(plan_.ways.size(), 0), depth(plan_.ways.size(), 0);
   for (ir::NodeId id = 0; id < plan_.ways.size(); ++id) {
     if (plan_.ways[id] == Way::none) continue;
     for (const ir::NodeId operand : graph_.node(id).operands) ++readers[operand];
   }
   for (ir::NodeId id = 0; id < plan_.ways.size(); ++id) {
+    if (plan_.ways[id] == Way::none) continue;
     const ir::Node& node = graph_.node(id);
+    for (const ir::NodeId operand : node.operands) depth[id] = std::max(depth[id], depth[operand] + 1);
     const bool is_simple = is_elementwise(node) || node.op->cls == OpClass::view || node.op->cls == OpClass::generate;
     const bool is_own = std::holds_alternative<ir::CustomPayload>(node.payload);
-    if (plan_.ways[id] == Way::dense && readers[id] == 1 && is_simple && !is_own && plan_.counts[id] > memory_ / kLargeParts / kLargeParts / kDenseBytes) plan_.ways[id] = Way::again;
+    const bool is_rather_large = plan_.counts[id] > memory_ / kLargeParts / kLargeParts / kDenseBytes;
+    const bool is_again = plan_.ways[id] == Way::again ||
+                          (plan_.ways[id] == Way::dense && readers[id] == 1 && is_simple && !is_own && is_rather_large);
+    if (is_again && depth[id] < kDeepest) plan_.ways[id] = Way::again;
+    if (plan_.ways[id] != Way::again) depth[id] = 0;
   }
 }
 
@@ -161,7 +183,8 @@ void Planner::measure_peak() {
   // What is computed where it is read needs its operands as long.
   for (ir::NodeId id = static_cast<ir::NodeId>(end); id-- > 0;) {
     if (plan_.ways[id] != Way::again) continue;
-    for (const ir::NodeId operand : graph_.node(id).operands) last[holder[operand]] = std::max(last[holder[operand]], last[holder[id]]);
+    for (const ir::NodeId operand : graph_.node(id).operands)
+      last[holder[operand]] = std::max(last[holder[operand]], last[holder[id]]);
   }
   for (ir::NodeId id = 0; id < end; ++id) ends[last[id]].push_back(id);
   const auto bytes = [&](ir::NodeId id) {
@@ -193,7 +216,8 @@ void Planner::add_costs() {
 
 }  // namespace
 
-Result<Plan> plan_evaluation(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds, std::int64_t memory_bytes) {
+Result<Plan> plan_evaluation(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds,
+                             std::int64_t memory_bytes) {
   return Planner(graph, memory_bytes).plan(requests, feeds);
 }
 

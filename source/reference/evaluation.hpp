@@ -18,11 +18,12 @@ struct Plan {
   std::vector<Sizes> sizes;
   std::vector<std::int64_t> counts;
   std::vector<Way> ways;
-  double nanoseconds = 0;         ///< modelled, of one core
-  std::int64_t peak_bytes = 0;    ///< of values held at a time
+  double nanoseconds = 0;       ///< modelled, of one core
+  std::int64_t peak_bytes = 0;  ///< of values held at a time
 };
 
 /// An error names a symbol without a value, or a value that has no reference.
-Result<Plan> plan_evaluation(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds, std::int64_t memory_bytes);
+Result<Plan> plan_evaluation(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds,
+                             std::int64_t memory_bytes);
 
 }  // namespace vkfuse::reference

@@ -25,7 +25,8 @@ inline constexpr std::size_t kBlock = 4096;  ///< elements evaluated together: b
 class Evaluator {
  public:
   /// All must outlive it. `sizes` and `held` are by node; nodes that are held are not computed.
-  Evaluator(const ir::Graph& graph, const Feeds& feeds, const std::vector<Sizes>& sizes, const Materialised& held, Counters& counters, const Deadline& deadline)
+  Evaluator(const ir::Graph& graph, const Feeds& feeds, const std::vector<Sizes>& sizes, const Materialised& held,
+            Counters& counters, const Deadline& deadline)
       : graph_(graph), feeds_(feeds), sizes_(sizes), held_(held), counters_(counters), deadline_(deadline) {}
 
   /// Keeps what is worth it of all that these nodes need.

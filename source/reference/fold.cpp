@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr Element kUndecided = {0, 0, kInfinity};
+/// Where order or flushing decides: the value in double, without a bound.
+Element undecided(double value) { return {value, 0, kInfinity}; }
 
 /// Partial results of 16-bit floats are f32.
 DType register_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
@@ -96,21 +97,27 @@ void Folder::take(partial::Sum& state, const Element& x) const {
 Element Folder::finish(const partial::Sum& state) const {
   const DType in = register_of(dtype_);
   if (state.to_infinity && state.to_minus_infinity) return {kNaN, 0, 0};
+  const bool is_mean = fold_.kind == ops::Fold::Kind::mean;
   const double growth = static_cast<double>(chain_) * unit(in);
   const bool partial_may_overflow = state.magnitude * (1 + growth) > largest_of(in);
   const bool has_infinity = state.to_infinity || state.to_minus_infinity;
   const bool both_signs = (state.positive || state.to_infinity) && (state.negative || state.to_minus_infinity);
-  if (partial_may_overflow && both_signs) return kUndecided;  // the order decides whether infinities arise, and cancel
-  if (has_infinity) return {state.to_infinity ? kInfinity : -kInfinity, 0, 0};
+  const double infinity = state.to_infinity ? kInfinity : -kInfinity;
+  const double in_double =
+      has_infinity ? infinity : (state.sum + state.carry) / (is_mean ? static_cast<double>(count_) : 1);
+  if (partial_may_overflow && both_signs)
+    return undecided(in_double);  // the order decides whether infinities arise, and cancel
+  if (has_infinity) return {infinity, 0, 0};
 
-  if (partial_may_overflow && in == DType::f64) return kUndecided;  // the sum here has overflowed too, or nearly
+  if (partial_may_overflow && in == DType::f64)
+    return undecided(in_double);  // the sum here has overflowed too, or nearly
 
   double value = state.sum + state.carry;
   const bool rounds = count_ > 1 && state.magnitude > 0;
   double bound = state.spread;
   if (rounds) bound += growth * state.magnitude + static_cast<double>(count_) * smallest_of(in);
   settle(in, value, bound);
-  if (fold_.kind == ops::Fold::Kind::mean) {
+  if (is_mean) {
     value /= static_cast<double>(count_);
     bound = bound / static_cast<double>(count_) +
             (std::isfinite(value) ? 3 * unit(in) * std::abs(value) + smallest_of(in) : 0);
@@ -142,11 +149,12 @@ Element Folder::finish(const partial::Product& state) const {
   const bool may_overflow = !(state.greatest * (1 + growth) <= largest_of(in));
   if (state.infinite) {
     if (state.zero) return {kNaN, 0, 0};
-    return may_vanish ? kUndecided : Element{state.product, 0, 0};  // infinity times what was flushed to zero
+    return may_vanish ? undecided(state.product)
+                      : Element{state.product, 0, 0};  // infinity times what was flushed to zero
   }
-  if (may_overflow && (may_vanish || state.zero)) return kUndecided;
+  if (may_overflow && (may_vanish || state.zero)) return undecided(state.product);
   // Some partial product may be infinite, and then the whole is: surely so only if the whole is too large.
-  if (may_overflow && state.least < 1) return kUndecided;
+  if (may_overflow && state.least < 1) return undecided(state.product);
   double value = state.product;
   double bound = 0;
   if (std::isfinite(value)) {
@@ -157,7 +165,7 @@ Element Folder::finish(const partial::Product& state) const {
       if (may_vanish) bound += static_cast<double>(count_) * smallest_of(in) * state.greatest;
     }
   }
-  if (std::isnan(bound)) return kUndecided;
+  if (std::isnan(bound)) return undecided(state.product);
   settle(in, value, bound);
   return finish_float(dtype_, value, bound);
 }

@@ -1,14 +1,20 @@
 // How far an output may be from what it should be: one rule for vkfuse validate and for the tests of whole models.
 //
-// Through a deep model the reference's bounds grow until they say little or nothing. Elements are therefore held to the smallest of
+// Through a deep model the reference's bounds grow until they say little or nothing. Elements are therefore held to the
+// smallest of
 //   - the reference's bound;
-//   - four times what the same graph is off by with one kernel per op, but not less than four times the last bit of the output's
+//   - four times what the same graph is off by with one kernel per op, but not less than four times the last bit of the
+//   output's
 //     largest element: in bounds, where they say something, and in numbers, where they exceed that element;
+//     The error of a few elements is chance: it counts for an element if 16 have a quarter of its magnitude at least;
 //   - the tolerance of a file, where there is no bound at all.
-// An element's file alone decides where it says that the element is not finite, and where it disagrees with the reference and the reference's
-// bound is wider than the file's tolerance: there rounding errors cancel, or overflow, in one way in f32 and in another in double.
-// Whole numbers are right or wrong, unless a rounding decides: of those, no more may differ from the reference than one in a hundred of
-// all elements, and four times as many as do with one kernel per op.
+// An element's file alone decides where it says that the element is not finite, and where it disagrees with the
+// reference and the reference's bound is wider than the file's tolerance: there rounding errors cancel, or overflow, in
+// one way in f32 and in another in double. Where the graph rounds computed numbers, as dynamic quantisation does, one
+// last bit may move every output: elements without a bound may then be off from their file by four times what one
+// kernel per op is off by, from the file or from the reference, whichever is less, as long as the whole output is off
+// by no more than a twentieth. Whole numbers are right or wrong, unless a rounding decides: of those, no more may
+// differ from the reference than one in a hundred of all elements, and four times as many as do with one kernel per op.
 #pragma once
 
 #include <optional>
@@ -46,6 +52,7 @@ struct Judgement {
   std::int64_t loose = 0;      ///< of floats, those whose bound is wider than four last bits of the largest element
   std::int64_t by_file_alone = 0;  ///< elements that the file decides
   std::int64_t referenced = 0;     ///< elements of which the reference says something, by_file_alone left out
+  double rounding_slack = 0;    ///< by which elements without a bound may be off from a file because the graph rounds
   bool beside_unfused = false;  ///< whether one kernel per op had a say
   Deviation by_reference;
   std::optional<Deviation> by_file;
@@ -62,18 +69,22 @@ struct Expected {
   std::optional<std::span<const std::byte>> unfused;  ///< the whole output with one kernel per op, where that is known
   bool has_file = false;  ///< elements without a bound are left to judge_by_file
   std::span<const std::byte> file = {};  ///< the whole output by its file, as many bytes; empty: not known
+  bool rounds = false;                   ///< the graph rounds numbers that it has computed, see rounds_computed_numbers
 };
+
+/// Whether a value depends on a rounding of floats that are computed: to whole numbers, or to integers.
+bool rounds_computed_numbers(const ir::Graph& graph, ir::NodeId value);
 
 /// Whether one kernel per op would have a say. `got` is the whole output, here and below.
 bool asks_for_unfused(DType dtype, std::span<const std::byte> got, const Expected& expected);
 
 Judgement judge(DType dtype, std::span<const std::byte> got, const Expected& expected);
 
-/// Adds what a file says of all elements to a judgement. Both the output and the reference must agree with it, unless the file decides alone.
-/// `elements` are those that the column is of, ascending; empty: all. Without a column nothing is known of how far a right output may be off.
-/// Rows of the judgement are elements from then on.
-void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file, const Column* column, Judgement& judgement,
-                   std::span<const std::int64_t> elements = {});
+/// Adds what a file says of all elements to a judgement. Both the output and the reference must agree with it, unless
+/// the file decides alone. `elements` are those that the column is of, ascending; empty: all. Without a column nothing
+/// is known of how far a right output may be off. Rows of the judgement are elements from then on.
+void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const std::byte> file, const Column* column,
+                   Judgement& judgement, std::span<const std::int64_t> elements = {});
 
 /// Where wrong elements of an output lie: its last axis across, all others down, in tiles.
 struct TileMap {

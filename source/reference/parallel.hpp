@@ -23,8 +23,9 @@ inline void check_deadline(const Deadline& deadline) {
   if (deadline && std::chrono::steady_clock::now() > *deadline) throw DeadlinePassed{};
 }
 
-/// Calls work(begin, end) for runs of `grain` of `count` elements, on all cores where the loop takes `ns_each` nanoseconds per element
-/// and that is long enough to start threads for. The first exception is thrown again when all have ended.
+/// Calls work(begin, end) for runs of `grain` of `count` elements, on all cores where the loop takes `ns_each`
+/// nanoseconds per element and that is long enough to start threads for. The first exception is thrown again when all
+/// have ended.
 template <typename Work>
 void parallel_for(std::int64_t count, std::int64_t grain, double ns_each, const Deadline& deadline, const Work& work) {
   constexpr double kWorthAThread = 1e6;  // nanoseconds
@@ -44,7 +45,8 @@ void parallel_for(std::int64_t count, std::int64_t grain, double ns_each, const 
     }
   };
   const auto cores = static_cast<double>(std::max(1U, std::thread::hardware_concurrency()));
-  const double useful = std::min({cores, static_cast<double>(count) * ns_each / kWorthAThread, static_cast<double>((count + grain - 1) / grain)});
+  const double useful = std::min(
+      {cores, static_cast<double>(count) * ns_each / kWorthAThread, static_cast<double>((count + grain - 1) / grain)});
   std::vector<std::thread> helpers;
   try {
     for (int i = 1; i < static_cast<int>(useful); ++i) helpers.emplace_back(loop);

@@ -44,7 +44,8 @@ Result<std::span<const std::byte>> Reader::bytes_of(ir::NodeId id) const {
   VKF_TRY(count, element_count(sizes_[id]));
   const auto width = static_cast<std::size_t>(size_of(node.type.dtype));
   const std::size_t whole = bytes.size() / width;
-  if (whole < static_cast<std::size_t>(count)) return invalid("A value has {} bytes, too few for its element {}.", bytes.size(), whole);
+  if (whole < static_cast<std::size_t>(count))
+    return invalid("A value has {} bytes, too few for its element {}.", bytes.size(), whole);
   return bytes;
 }
 
@@ -63,10 +64,12 @@ void Reader::read(ir::NodeId id, std::span<const std::int64_t> indices, Block& i
     case ops::OpClass::constant: return read_bytes(id, indices, into);
     case ops::OpClass::view: return read_view(id, indices, into);
     case ops::OpClass::generate:
-      for (std::size_t i = 0; i < indices.size(); ++i) put(node.type.dtype, i, generated_element(node, sizes_[id], indices[i]), into);
+      for (std::size_t i = 0; i < indices.size(); ++i)
+        put(node.type.dtype, i, generated_element(node, sizes_[id], indices[i]), into);
       return;
     default:
-      check(node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert, "the reference holds what it does not compute again");
+      check(node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert,
+            "the reference holds what it does not compute again");
       return read_elementwise(id, indices, into);
   }
 }
@@ -75,7 +78,8 @@ void Reader::read_held(const Dense& from, std::span<const std::int64_t> indices,
   if (from.real) {
     for (std::size_t i = 0; i < indices.size(); ++i) into.real[i] = from.real[static_cast<std::size_t>(indices[i])];
   } else {
-    for (std::size_t i = 0; i < indices.size(); ++i) into.integer[i] = from.integer[static_cast<std::size_t>(indices[i])];
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      into.integer[i] = from.integer[static_cast<std::size_t>(indices[i])];
   }
   if (!from.bound) return std::fill(into.bound.begin(), into.bound.end(), 0.0);
   for (std::size_t i = 0; i < indices.size(); ++i) into.bound[i] = from.bound[static_cast<std::size_t>(indices[i])];
@@ -85,9 +89,11 @@ void Reader::read_bytes(ir::NodeId id, std::span<const std::int64_t> indices, Bl
   const ir::Node& node = graph_.node(id);
   const DType dtype = node.type.dtype;
   const auto width = static_cast<std::size_t>(size_of(dtype));
-  const std::byte* bytes = std::holds_alternative<ir::InputPayload>(node.payload) ? feeds_.inputs.find(std::get<ir::InputPayload>(node.payload).name)->second.data()
-                                                                                  : std::get<ir::ConstantPayload>(node.payload).bytes->data();
-  for (std::size_t i = 0; i < indices.size(); ++i) put(dtype, i, stored_element(dtype, bytes + static_cast<std::size_t>(indices[i]) * width), into);
+  const std::byte* bytes = std::holds_alternative<ir::InputPayload>(node.payload)
+                               ? feeds_.inputs.find(std::get<ir::InputPayload>(node.payload).name)->second.data()
+                               : std::get<ir::ConstantPayload>(node.payload).bytes->data();
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    put(dtype, i, stored_element(dtype, bytes + static_cast<std::size_t>(indices[i]) * width), into);
 }
 
 void Reader::read_sources(const ir::Node& node, std::span<const Source> sources, Block& into) const {
@@ -125,7 +131,8 @@ void Reader::read_view(ir::NodeId id, std::span<const std::int64_t> indices, Blo
   read(node.operands[0], from, into);
 }
 
-void Reader::apply_each(ir::NodeId id, std::span<const Block> operands, std::span<const bool> is_scalar, std::size_t count, Block& into) const {
+void Reader::apply_each(ir::NodeId id, std::span<const Block> operands, std::span<const bool> is_scalar,
+                        std::size_t count, Block& into) const {
   const ir::Node& node = graph_.node(id);
   this->count(id, static_cast<std::int64_t>(count));
   std::vector<DType> dtypes;
@@ -162,7 +169,8 @@ void Reader::compute(ir::NodeId id, std::int64_t begin, std::int64_t end, Block&
   std::iota(indices.begin(), indices.end(), begin);
   if (node.op->cls == ops::OpClass::generate) {
     this->count(id, end - begin);
-    for (std::size_t i = 0; i < count; ++i) put(node.type.dtype, i, generated_element(node, sizes_[id], indices[i]), into);
+    for (std::size_t i = 0; i < count; ++i)
+      put(node.type.dtype, i, generated_element(node, sizes_[id], indices[i]), into);
     return;
   }
   if (node.op->cls == ops::OpClass::view) {

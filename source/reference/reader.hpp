@@ -15,17 +15,19 @@ namespace vkfuse::reference {
 /// How many elements of each node were computed.
 using Counters = std::vector<std::atomic<std::int64_t>>;
 
-/// Reads from several threads at a time. Values that are not held are computed from those that are, which must be views, elementwise
-/// ops or generators.
+/// Reads from several threads at a time. Values that are not held are computed from those that are, which must be
+/// views, elementwise ops or generators.
 class Reader {
  public:
   /// All must outlive it. `sizes` and `held` are by node.
-  Reader(const ir::Graph& graph, const Feeds& feeds, const std::vector<Sizes>& sizes, const Materialised& held, Counters& counters)
+  Reader(const ir::Graph& graph, const Feeds& feeds, const std::vector<Sizes>& sizes, const Materialised& held,
+         Counters& counters)
       : graph_(graph), feeds_(feeds), sizes_(sizes), held_(held), counters_(counters) {}
 
   /// The elements at these flat indices, in any order.
   void read(ir::NodeId id, std::span<const std::int64_t> indices, Block& into) const;
-  /// The elements of a node from `begin` to `end`, computed from its operands: of a view, an elementwise op or a generator.
+  /// The elements of a node from `begin` to `end`, computed from its operands: of a view, an elementwise op or a
+  /// generator.
   void compute(ir::NodeId id, std::int64_t begin, std::int64_t end, Block& into) const;
 
   /// So many elements of a node were computed.
@@ -43,7 +45,8 @@ class Reader {
   void read_sources(const ir::Node& node, std::span<const Source> sources, Block& into) const;
   void read_view(ir::NodeId id, std::span<const std::int64_t> indices, Block& into) const;
   void read_elementwise(ir::NodeId id, std::span<const std::int64_t> indices, Block& into) const;
-  void apply_each(ir::NodeId id, std::span<const Block> operands, std::span<const bool> is_scalar, std::size_t count, Block& into) const;
+  void apply_each(ir::NodeId id, std::span<const Block> operands, std::span<const bool> is_scalar, std::size_t count,
+                  Block& into) const;
   [[nodiscard]] std::vector<Sizes> operand_sizes(const ir::Node& node) const;
 
   const ir::Graph& graph_;

@@ -36,7 +36,8 @@ struct Request {
 
 /// Bounds on an evaluation.
 struct EvaluateOptions {
-  /// Of values that are held at a time. What takes more is computed where it is read, or at the elements that are asked for.
+  /// Of values that are held at a time. What takes more is computed where it is read, or at the elements that are asked
+  /// for.
   std::int64_t memory_bytes = std::int64_t{1} << 30;
   /// When to stop with an error that has_timed_out knows.
   std::optional<std::chrono::steady_clock::time_point> deadline;
@@ -44,9 +45,10 @@ struct EvaluateOptions {
   std::vector<std::int64_t>* computed = nullptr;
 };
 
-/// Elements of several values. What most elements of a request need is computed once, whole, on all cores; where few are asked for, only
-/// what they need is. Values and bounds are the same in both ways.
-Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds, const EvaluateOptions& options = {});
+/// Elements of several values. What most elements of a request need is computed once, whole, on all cores; where few
+/// are asked for, only what they need is. Values and bounds are the same in both ways.
+Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds,
+                                          const EvaluateOptions& options = {});
 
 /// How long evaluate_each would take on this machine, by a model of it.
 Result<double> modelled_seconds(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds);

@@ -162,7 +162,8 @@ std::optional<AffineView> affine_view(const ir::Node& node, const Sizes& operand
   return view;
 }
 
-void affine_run(const Sizes& sizes, const AffineView& view, std::int64_t begin, std::int64_t end, std::vector<std::int64_t>& into) {
+void affine_run(const Sizes& sizes, const AffineView& view, std::int64_t begin, std::int64_t end,
+                std::vector<std::int64_t>& into) {
   into.clear();
   if (begin >= end) return;
   into.reserve(static_cast<std::size_t>(end - begin));

@@ -32,7 +32,8 @@ std::optional<AffineView> affine_view(const ir::Node& node, const Sizes& operand
 std::vector<std::int64_t> dense_strides(const Sizes& sizes);
 std::vector<std::int64_t> broadcast_strides(const Sizes& shape, const Sizes& operand);
 /// Where the elements from `begin` to `end` of a tensor of these sizes are read.
-void affine_run(const Sizes& sizes, const AffineView& view, std::int64_t begin, std::int64_t end, std::vector<std::int64_t>& into);
+void affine_run(const Sizes& sizes, const AffineView& view, std::int64_t begin, std::int64_t end,
+                std::vector<std::int64_t>& into);
 
 /// The coordinates of a flat index, and back. `at` has one entry for each axis.
 void coordinates_of(std::int64_t index, const Sizes& sizes, std::vector<std::int64_t>& at);

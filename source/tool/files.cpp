@@ -4,9 +4,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "api/tensor_node.hpp"
 #include <algorithm>
 #include <cctype>
+#include "api/tensor_node.hpp"
 
 #include "tool/model.hpp"
 #include "vkfuse/onnx.hpp"
@@ -154,7 +154,9 @@ Result<HostTensor> read_tensor(const fs::path& path) {
 
 std::string file_stem(const std::string& name) {
   std::string safe = name;
-  std::replace_if(safe.begin(), safe.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-'; }, '_');
+  std::replace_if(
+      safe.begin(), safe.end(),
+      [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-'; }, '_');
   return safe;
 }
 

@@ -106,9 +106,16 @@ int main(int argc, char** argv) {
   validate_app->add_option("--report", validate.report, "Write the results as an HTML page");
   validate_app->add_option("--fusion", validate.fusion, "on or off")->check(CLI::IsMember({"on", "off"}));
   validate_app->add_option("--seed", validate.seed, "Of random inputs");
-  validate_app->add_option("--time-limit", validate.time_limit_s, "Seconds for a case: the reference samples outputs, and stops, to keep them")->check(CLI::PositiveNumber);
-  CLI::Option* outputs = validate_app->add_option("--outputs", validate.outputs, "Compare the outputs in this folder, NAME.npy or NAME.pb, and run no device");
-  validate_app->add_option("--input", validate.inputs, "NAME=FILE.npy or NAME=FILE.pb, with --outputs; others are random, or of the data set")->needs(outputs);
+  validate_app
+      ->add_option("--time-limit", validate.time_limit_s,
+                   "Seconds for a case: the reference samples outputs, and stops, to keep them")
+      ->check(CLI::PositiveNumber);
+  CLI::Option* outputs = validate_app->add_option(
+      "--outputs", validate.outputs, "Compare the outputs in this folder, NAME.npy or NAME.pb, and run no device");
+  validate_app
+      ->add_option("--input", validate.inputs,
+                   "NAME=FILE.npy or NAME=FILE.pb, with --outputs; others are random, or of the data set")
+      ->needs(outputs);
   validate_app->callback([&] { status = finish(validate_models(common, validate)); });
 
   try {

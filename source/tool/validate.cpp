@@ -116,8 +116,9 @@ struct Stored {
 
 /// Runs a program in parts. What each part stores is compared with the reference, and with one kernel per op, which both read what the
 /// device has read; the model's outputs with their files, where there are any. Returns what is wrong.
-Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& program, const Inputs& inputs, const std::map<std::string, HostTensor>& files,
-                              const ValidateOptions& options, const TimeLimit& limit, CaseResult& result) {
+Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& program, const Inputs& inputs,
+                              const std::map<std::string, HostTensor>& files, const ValidateOptions& options,
+                              const TimeLimit& limit, CaseResult& result) {
   onnx::Watcher watcher;
   std::vector<Stored> all;
   int number = 0;
@@ -136,8 +137,11 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
       const ir::Output& output = part.graph.outputs()[i];
       HostTensor& got = stored.at(output.name);
       Result<Referenced>& one = references[i];
-      if (!one && !reference::has_timed_out(one.error())) return make_error(ErrorCode::internal, "{}", one.error().message);  // what has run is not skipped
-      Judged judged = one ? judge_output({*one, options.fusion ? &unfused : nullptr, !files.empty()}, output, got, result.beside_unfused) : unreferenced_output(output, got);
+      if (!one && !reference::has_timed_out(one.error()))
+        return make_error(ErrorCode::internal, "{}", one.error().message);  // what has run is not skipped
+      Judged judged = one ? judge_output({*one, options.fusion ? &unfused : nullptr, !files.empty()}, output, got,
+                                         result.beside_unfused)
+                          : unreferenced_output(output, got);
       if (!one) result.not_referenced = one.error().message;
       judged.result.part = number;
       all.push_back({output.name, std::move(got), std::move(judged), one.ok()});
@@ -158,7 +162,8 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
       named.insert(name);
       Judged judged = one.judged;
       judged.result.name = name;
-      if (const auto file = files.find(name); file != files.end()) judge_by_file(one.got, file->second, one.has_reference, judged);
+      if (const auto file = files.find(name); file != files.end())
+        judge_by_file(one.got, file->second, one.has_reference, judged);
       judging.add(std::move(judged));
     }
     if (!is_output) judging.add(std::move(one.judged));
@@ -183,8 +188,10 @@ std::string kernels_text(const CaseResult& result) {
 }
 
 /// A data set of a model that runs on the host too.
-Result<std::string> run_data_set_in_parts(const Device& device, const fs::path& model, std::vector<onnx::TensorData> inputs,
-                                          const std::vector<onnx::TensorData>& expected, const ValidateOptions& options, const TimeLimit& limit, CaseResult& result) {
+Result<std::string> run_data_set_in_parts(const Device& device, const fs::path& model,
+                                          std::vector<onnx::TensorData> inputs,
+                                          const std::vector<onnx::TensorData>& expected, const ValidateOptions& options,
+                                          const TimeLimit& limit, CaseResult& result) {
   VKF_TRY(program, onnx::compile_onnx(device, model, sizes_of(inputs), compile_options(options)));
   const std::vector<Port> ports = program.inputs();
   std::map<std::string, HostTensor> tensors;
@@ -208,21 +215,26 @@ struct Source {
 };
 
 /// NAME.npy or NAME.pb, of the dtype and the sizes that the graph says.
-Result<HostTensor> read_output(const fs::path& folder, const ir::Graph& graph, const ir::Output& output, const SymbolValues& symbols) {
+Result<HostTensor> read_output(const fs::path& folder, const ir::Graph& graph, const ir::Output& output,
+                               const SymbolValues& symbols) {
   const TensorType& type = graph.node(output.value).type;
   std::error_code ignored;
   fs::path path = folder / (file_stem(output.name) + ".npy");
   if (!fs::exists(path, ignored)) path.replace_extension(".pb");
-  if (!fs::exists(path, ignored)) return unsupported("The folder '{}' has neither {}.npy nor {}.pb for the output '{}'.", folder.string(), path.stem().string(), path.stem().string(), output.name);
+  if (!fs::exists(path, ignored))
+    return unsupported("The folder '{}' has neither {}.npy nor {}.pb for the output '{}'.", folder.string(),
+                       path.stem().string(), path.stem().string(), output.name);
   VKF_TRY(tensor, read_tensor(path));
   if (type.dtype == DType::bf16 && size_of(tensor.dtype) == 2) tensor.dtype = type.dtype;  // NumPy has no bfloat16
   VKF_TRY(sizes, resolve(type.shape, symbols));
   if (tensor.dtype == type.dtype && tensor.sizes == sizes) return tensor;
-  return invalid("The output '{}' is {}[{}], but '{}' holds {}[{}].", output.name, name_of(type.dtype), fmt::join(sizes, ", "), path.string(), name_of(tensor.dtype), fmt::join(tensor.sizes, ", "));
+  return invalid("The output '{}' is {}[{}], but '{}' holds {}[{}].", output.name, name_of(type.dtype),
+                 fmt::join(sizes, ", "), path.string(), name_of(tensor.dtype), fmt::join(tensor.sizes, ", "));
 }
 
 /// What a graph makes of its inputs.
-Result<Outputs> outputs_of(const Source& source, const ir::Graph& graph, const Inputs& inputs, const SymbolValues& symbols, const ValidateOptions& options, CaseResult& result) {
+Result<Outputs> outputs_of(const Source& source, const ir::Graph& graph, const Inputs& inputs,
+                           const SymbolValues& symbols, const ValidateOptions& options, CaseResult& result) {
   Outputs outputs;
   if (source.device != nullptr) {
     VKF_TRY(program, api::compile_graph(*source.device, graph, compile_options(options)));
@@ -240,14 +252,15 @@ Result<Outputs> outputs_of(const Source& source, const ir::Graph& graph, const I
 }
 
 /// One kernel per op beside them, if a device is at hand and fusion is on.
-std::optional<OneKernelPerOp> unfused_of(const Source& source, const ir::Graph& graph, const Inputs& inputs, const ValidateOptions& options) {
+std::optional<OneKernelPerOp> unfused_of(const Source& source, const ir::Graph& graph, const Inputs& inputs,
+                                         const ValidateOptions& options) {
   if (source.device == nullptr || !options.fusion) return std::nullopt;
   return OneKernelPerOp(*source.device, graph, inputs, options);
 }
 
 /// Runs one data set; an empty sentence means that everything agrees.
-Result<std::string> run_data_set(const Source& source, const fs::path& folder, const fs::path& data, const ValidateOptions& options, const TimeLimit& limit,
-                                 CaseResult& result) {
+Result<std::string> run_data_set(const Source& source, const fs::path& folder, const fs::path& data,
+                                 const ValidateOptions& options, const TimeLimit& limit, CaseResult& result) {
   const fs::path path = folder / "model.onnx";
   auto read = read_tensors(data, "input_");
   auto loaded = load_sized(path, read ? *read : std::vector<onnx::TensorData>());
@@ -294,8 +307,10 @@ Result<std::string> run_data_set(const Source& source, const fs::path& folder, c
       if (judging.wrong().empty()) return std::move(one).error();
       break;  // what is wrong before counts
     }
-    Judged judged = one ? judge_output({*one, unfused ? &*unfused : nullptr, file.has_value(), file ? &*file : nullptr}, output, got, result.beside_unfused)
-                        : unreferenced_output(output, got);
+    Judged judged =
+        one ? judge_output({*one, unfused ? &*unfused : nullptr, file.has_value(), file ? &*file : nullptr, &graph},
+                           output, got, result.beside_unfused)
+            : unreferenced_output(output, got);
     if (!one) result.not_referenced = one.error().message;
     if (file) judge_by_file(got, *file, one.ok(), judged);
     judging.add(std::move(judged));
@@ -371,9 +386,12 @@ std::string figures_of(const CaseResult& result) {
   if (unbounded > 0) held.push_back(fmt::format("{} elements without a bound", unbounded));
   if (loose > 0 && !result.beside_unfused.empty()) held.push_back(fmt::format("{}{} with a wide {}", loose, held.empty() ? " elements" : "", held.empty() ? "bound" : "one"));
   if (!held.empty()) text += fmt::format("; {} agree with the reference{}", fmt::join(held, " and "), result.beside_unfused);
-  if (referenced < elements && result.not_referenced.empty()) text += fmt::format("; {} of {} elements were compared with the reference", referenced, elements);
+  if (referenced < elements && result.not_referenced.empty())
+    text += fmt::format("; {} of {} elements were compared with the reference", referenced, elements);
   if (by_file_alone > 0) text += fmt::format("; the file alone decides {} elements", by_file_alone);
-  if (!result.not_referenced.empty()) text += fmt::format("; {} of {} elements were compared with the reference: {}", referenced, elements, result.not_referenced);
+  if (!result.not_referenced.empty())
+    text += fmt::format("; {} of {} elements were compared with the reference: {}", referenced, elements,
+                        result.not_referenced);
   const auto without = static_cast<std::int64_t>(result.outputs.size()) - files;
   if (!result.outputs.empty() && result.outputs[0].data_set >= 0 && without > 0 && result.host_steps == 0) text += fmt::format("; {} output{} without a file", without, without == 1 ? "" : "s");
   return text;
@@ -413,7 +431,8 @@ Result<RunInputs> inputs_of(const ir::Graph& graph, const ValidateOptions& optio
   return inputs;
 }
 
-CaseResult validate_graph(const Source& source, const ir::Graph& graph, const ValidateOptions& options, const TimeLimit& limit, CaseResult result) {
+CaseResult validate_graph(const Source& source, const ir::Graph& graph, const ValidateOptions& options,
+                          const TimeLimit& limit, CaseResult result) {
   auto inputs = inputs_of(graph, options);
   if (!inputs) return stopped(std::move(result), inputs.error());
   const Inputs given = views(*inputs);
@@ -438,7 +457,8 @@ CaseResult validate_graph(const Source& source, const ir::Graph& graph, const Va
       continue;
     }
     if (!references[i]) return failed(std::move(result), references[i].error().message);
-    judging.add(judge_output({*references[i], unfused ? &*unfused : nullptr}, known[i], outputs->at(known[i].name), result.beside_unfused));
+    judging.add(judge_output({*references[i], unfused ? &*unfused : nullptr}, known[i], outputs->at(known[i].name),
+                             result.beside_unfused));
   }
   if (!judging.wrong().empty()) return failed(std::move(result), judging.wrong());
   if (unknown) return stopped(std::move(result), *unknown);
@@ -449,7 +469,8 @@ CaseResult validate_graph(const Source& source, const ir::Graph& graph, const Va
 /// Outputs of a data set lie in a folder of its name, unless it is the only one.
 Source of_set(Source source, const fs::path& set, std::size_t sets) {
   std::error_code ignored;
-  if (source.device == nullptr && (sets > 1 || fs::exists(source.folder / set.filename(), ignored))) source.folder /= set.filename();
+  if (source.device == nullptr && (sets > 1 || fs::exists(source.folder / set.filename(), ignored)))
+    source.folder /= set.filename();
   return source;
 }
 
@@ -490,7 +511,9 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
   return validate_graph({&device, {}}, *graph, options, limit, std::move(result));
 }
 
-CaseResult validate_case(const Device& device, const fs::path& folder, const ValidateOptions& options) { return validate_folder({&device, {}}, folder, options); }
+CaseResult validate_case(const Device& device, const fs::path& folder, const ValidateOptions& options) {
+  return validate_folder({&device, {}}, folder, options);
+}
 
 CaseResult validate_outputs(const fs::path& path, const fs::path& outputs, const ValidateOptions& options) {
   std::error_code ignored;

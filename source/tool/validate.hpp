@@ -49,7 +49,8 @@ struct ValidateOptions {
   Numerics numerics = Numerics::standard;
   std::uint64_t seed = 0;
   bool host = true;  ///< operators may run on the host
-  std::optional<double> time_limit_s;  ///< of a case, from compiling to comparing: the reference samples outputs, and stops, to keep it
+  std::optional<double>
+      time_limit_s;  ///< of a case, from compiling to comparing: the reference samples outputs, and stops, to keep it
   /// Inputs that are not random, or those of a data set, by name.
   std::map<std::string, HostTensor, std::less<>> inputs;
   /// For tests: may change what a part (0: of a whole model) has stored, before that is looked at.
@@ -74,9 +75,10 @@ CaseResult validate_model(const Device& device, const std::filesystem::path& pat
 /// One folder in the ONNX layout: model.onnx and test_data_set_*/{input,output}_*.pb.
 CaseResult validate_case(const Device& device, const std::filesystem::path& folder, const ValidateOptions& options);
 
-/// A model or a case folder, with outputs that another program has computed: no device runs. They are NAME.npy or NAME.pb in `outputs`, or in a
-/// folder of it that is named like the data set.
-CaseResult validate_outputs(const std::filesystem::path& path, const std::filesystem::path& outputs, const ValidateOptions& options);
+/// A model or a case folder, with outputs that another program has computed: no device runs. They are NAME.npy or
+/// NAME.pb in `outputs`, or in a folder of it that is named like the data set.
+CaseResult validate_outputs(const std::filesystem::path& path, const std::filesystem::path& outputs,
+                            const ValidateOptions& options);
 
 /// A model, a case folder or a folder of case folders; `each` is called as results come in. An error
 /// if the path is none of these.

@@ -29,10 +29,13 @@ Result<int> compare_outputs(const ValidateCommand& command, ValidateOptions opti
     options.inputs.insert_or_assign(argument.substr(0, equals), std::move(tensor));
   }
   std::error_code ignored;
-  if (!std::filesystem::is_directory(command.outputs, ignored)) return make_error(ErrorCode::not_found, "There is no folder '{}'.", command.outputs);
-  if (command.paths.size() != 1) return invalid("--outputs takes one model or case folder, but {} were given.", command.paths.size());
+  if (!std::filesystem::is_directory(command.outputs, ignored))
+    return make_error(ErrorCode::not_found, "There is no folder '{}'.", command.outputs);
+  if (command.paths.size() != 1)
+    return invalid("--outputs takes one model or case folder, but {} were given.", command.paths.size());
   const std::filesystem::path path = command.paths[0];
-  if (!std::filesystem::exists(path, ignored)) return make_error(ErrorCode::not_found, "There is no file or folder '{}'.", path.string());
+  if (!std::filesystem::exists(path, ignored))
+    return make_error(ErrorCode::not_found, "There is no file or folder '{}'.", path.string());
   std::vector<DeviceReport> reports(1);
   reports[0].device.name = "outputs of " + command.outputs;
   const CaseResult& result = reports[0].report.cases.emplace_back(validate_outputs(path, command.outputs, options));

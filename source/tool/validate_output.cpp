@@ -9,14 +9,17 @@ namespace vkfuse::tool {
 
 namespace {
 
-constexpr std::int64_t kSamples = 1 << 16;  // elements of a large output that are compared
+constexpr std::int64_t kMostElements = 1 << 22;  // of an output that is compared as a whole
+constexpr std::int64_t kSamples = 1 << 16;       // elements of a larger output that are compared
 
-constexpr std::int64_t kFewest = 64;          // that a time limit leaves of each output
+constexpr std::int64_t kFewest = 64;  // that a time limit leaves of each output
 
-/// Evenly spread, with both ends: tails are where vectors go wrong.
+/// All, or of more than `most` some, evenly spread, with both ends: tails are where vectors go wrong.
 std::vector<std::int64_t> sample_indices(std::int64_t count, std::int64_t most) {
   std::vector<std::int64_t> indices;
-  if (count <= most) {
+  const bool is_all = count <= most;
+  most = std::min(most, kSamples);
+  if (is_all) {
     for (std::int64_t i = 0; i < count; ++i) indices.push_back(i);
     return indices;
   }
@@ -68,7 +71,8 @@ Result<const HostTensor*> OneKernelPerOp::output(const std::string& name) {
 TimeLimit::TimeLimit(const ValidateOptions& options) {
   if (!options.time_limit_s) return;
   const auto length = std::chrono::duration<double>(std::min(*options.time_limit_s, 1e9));
-  deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(length);
+  deadline_ =
+      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(length);
 }
 
 double TimeLimit::seconds_left() const {
@@ -79,7 +83,8 @@ double TimeLimit::seconds_left() const {
 namespace {
 
 /// At most so many elements of each output.
-Result<std::vector<reference::Request>> requests_of(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, std::int64_t most) {
+Result<std::vector<reference::Request>> requests_of(const ir::Graph& graph, const RunInputs& inputs,
+                                                    std::span<const ir::Output> outputs, std::int64_t most) {
   std::vector<reference::Request> requests;
   for (const ir::Output& output : outputs) {
     VKF_TRY(sizes, resolve(graph.node(output.value).type.shape, inputs.symbols));
@@ -91,10 +96,20 @@ Result<std::vector<reference::Request>> requests_of(const ir::Graph& graph, cons
 
 }  // namespace
 
-Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, double left) {
-  VKF_TRY(requests, requests_of(graph, inputs, outputs, all_elements ? std::numeric_limits<std::int64_t>::max() : kSamples));
-  if (std::isinf(left)) return requests;
+Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs,
+                                                            std::span<const ir::Output> outputs, bool all_elements,
+                                                            double left) {
+  VKF_TRY(requests,
+          requests_of(graph, inputs, outputs, all_elements ? std::numeric_limits<std::int64_t>::max() : kMostElements));
   VKF_TRY(seconds, reference::modelled_seconds(graph, requests, feeds_of(inputs)));
+  if (!all_elements) {
+    VKF_TRY(sampled, requests_of(graph, inputs, outputs, kSamples));
+    VKF_TRY(least, reference::modelled_seconds(graph, sampled, feeds_of(inputs)));
+    if (seconds > 2 * least + 1) {
+      requests = std::move(sampled);
+      seconds = least;
+    }
+  }
   for (std::int64_t most = kSamples; seconds > left && most >= kFewest; most /= 4) {
     VKF_TRY(fewer, requests_of(graph, inputs, outputs, most));
     VKF_TRY(less, reference::modelled_seconds(graph, fewer, feeds_of(inputs)));
@@ -106,17 +121,22 @@ Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& gra
 
 namespace {
 
-Result<std::vector<Referenced>> referenced_together(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all, const TimeLimit& limit) {
+Result<std::vector<Referenced>> referenced_together(const ir::Graph& graph, const RunInputs& inputs,
+                                                    std::span<const ir::Output> outputs, bool all,
+                                                    const TimeLimit& limit) {
   VKF_TRY(requests, affordable_requests(graph, inputs, outputs, all, limit.seconds_left()));
   VKF_TRY(columns, reference::evaluate_each(graph, requests, feeds_of(inputs), {.deadline = limit.deadline()}));
   std::vector<Referenced> made;
-  for (std::size_t i = 0; i < requests.size(); ++i) made.push_back({*std::move(requests[i].indices), std::move(columns[i])});
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    made.push_back({*std::move(requests[i].indices), std::move(columns[i])});
   return made;
 }
 
 }  // namespace
 
-std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, const TimeLimit& limit) {
+std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInputs& inputs,
+                                           std::span<const ir::Output> outputs, bool all_elements,
+                                           const TimeLimit& limit) {
   auto together = referenced_together(graph, inputs, outputs, all_elements, limit);
   std::vector<Result<Referenced>> made;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -133,7 +153,8 @@ std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInpu
 }
 
 bool fits(const HostTensor& got, const HostTensor& file) {
-  const bool same = got.dtype == file.dtype || (got.dtype == DType::bf16 && file.dtype == DType::u16);  // as test data stores bfloat16
+  const bool same = got.dtype == file.dtype ||
+                    (got.dtype == DType::bf16 && file.dtype == DType::u16);  // as test data stores bfloat16
   return same && got.sizes == file.sizes;
 }
 
@@ -145,12 +166,14 @@ Judged unreferenced_output(const ir::Output& output, const HostTensor& got) {
   return judged;
 }
 
-Judged judge_output(const Computed& from, const ir::Output& output, const HostTensor& got, std::string& beside_unfused) {
+Judged judge_output(const Computed& from, const ir::Output& output, const HostTensor& got,
+                    std::string& beside_unfused) {
   Judged judged = unreferenced_output(output, got);
   judged.reference = std::move(from.reference);
   const std::vector<std::int64_t>& elements = judged.reference.elements;
   reference::Expected expected{judged.reference.column, elements, {}, from.has_file};
   if (from.file != nullptr && fits(got, *from.file)) expected.file = from.file->bytes;
+  expected.rounds = from.graph != nullptr && reference::rounds_computed_numbers(*from.graph, output.value);
   if (from.unfused != nullptr && reference::asks_for_unfused(got.dtype, got.bytes, expected)) {
     const Result<const HostTensor*> other = from.unfused->output(output.name);
     if (other) expected.unfused = (*other)->bytes;
@@ -169,11 +192,13 @@ Judged judge_output(const Computed& from, const ir::Output& output, const HostTe
 void judge_by_file(const HostTensor& got, const HostTensor& file, bool has_reference, Judged& judged) {
   OutputResult& result = judged.result;
   if (!fits(got, file)) {
-    judged.wrong = fmt::format("Output '{}': The output is {}[{}], but the file holds {}[{}].", result.name, name_of(got.dtype), fmt::join(got.sizes, ", "), name_of(file.dtype),
-                               fmt::join(file.sizes, ", "));
+    judged.wrong =
+        fmt::format("Output '{}': The output is {}[{}], but the file holds {}[{}].", result.name, name_of(got.dtype),
+                    fmt::join(got.sizes, ", "), name_of(file.dtype), fmt::join(file.sizes, ", "));
     return;
   }
-  reference::judge_by_file(got.dtype, got.bytes, file.bytes, has_reference ? &judged.reference.column : nullptr, result.found, judged.reference.elements);
+  reference::judge_by_file(got.dtype, got.bytes, file.bytes, has_reference ? &judged.reference.column : nullptr,
+                           result.found, judged.reference.elements);
   place(result, {});
   const reference::Deviation& found = *result.found.by_file;
   if (found.wrong > 0 && judged.wrong.empty()) {

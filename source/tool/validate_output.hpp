@@ -44,12 +44,17 @@ struct Referenced {
   reference::Column column;
 };
 
-/// The elements of outputs that the reference looks at: all, or of large outputs a sample, and fewer where a model of the work says that there is
-/// no time for as many.
-Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, double seconds);
+/// The elements of outputs that the reference looks at: all; of outputs over 2^22 elements, and where all take seconds
+/// more, a sample; and fewer where a model of the work says that there is no time for as many.
+Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& graph, const RunInputs& inputs,
+                                                            std::span<const ir::Output> outputs, bool all_elements,
+                                                            double seconds);
 
-/// What the reference says of some outputs of a graph, each or an error. They are evaluated together, at affordable_requests.
-std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInputs& inputs, std::span<const ir::Output> outputs, bool all_elements, const TimeLimit& limit);
+/// What the reference says of some outputs of a graph, each or an error. They are evaluated together, at
+/// affordable_requests.
+std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInputs& inputs,
+                                           std::span<const ir::Output> outputs, bool all_elements,
+                                           const TimeLimit& limit);
 
 /// What an output came from, and what it is compared with.
 struct Computed {
@@ -57,6 +62,7 @@ struct Computed {
   OneKernelPerOp* unfused;    ///< null: one kernel per op is not asked
   bool has_file = false;      ///< which speaks of elements without a bound
   const HostTensor* file = nullptr;  ///< if it is known, and of as many elements
+  const ir::Graph* graph = nullptr;  ///< with the file: what the output is computed by
 };
 
 /// An output that has been judged by the reference; judge_by_file may add to it.

@@ -188,11 +188,26 @@ nlohmann::ordered_json to_json(const OutputResult& output) {
   const reference::Judgement& judged = output.found;
   const reference::Deviation& found = judged.by_reference;
   const bool known = found.compared > 0;
-  nlohmann::ordered_json json = {{"name", output.name}, {"part", nullptr}, {"data_set", nullptr}, {"dtype", name_of(output.dtype)}, {"shape", output.sizes},
-          {"compared", judged.elements}, {"referenced", judged.referenced}, {"by_file_alone", judged.by_file_alone}, {"wrong", judged.wrong_elements()}, {"undecided", judged.undecided}, {"unbounded", judged.unbounded}, {"loose", judged.loose},
-          {"beside_unfused", judged.beside_unfused}, {"max_error", number(found.max_error, known)}, {"max_error_over_bound", number(found.max_ratio, known)},
-          {"p50", number(found.ratios.quantile(0.5), known)}, {"p99", number(found.ratios.quantile(0.99), known)}, {"worst", output.worst}, {"file", nullptr},
-          {"tiles", to_json(output.tiles)}};
+  nlohmann::ordered_json json = {{"name", output.name},
+                                 {"part", nullptr},
+                                 {"data_set", nullptr},
+                                 {"dtype", name_of(output.dtype)},
+                                 {"shape", output.sizes},
+                                 {"compared", judged.elements},
+                                 {"referenced", judged.referenced},
+                                 {"by_file_alone", judged.by_file_alone},
+                                 {"wrong", judged.wrong_elements()},
+                                 {"undecided", judged.undecided},
+                                 {"unbounded", judged.unbounded},
+                                 {"loose", judged.loose},
+                                 {"beside_unfused", judged.beside_unfused},
+                                 {"max_error", number(found.max_error, known)},
+                                 {"max_error_over_bound", number(found.max_ratio, known)},
+                                 {"p50", number(found.ratios.quantile(0.5), known)},
+                                 {"p99", number(found.ratios.quantile(0.99), known)},
+                                 {"worst", output.worst},
+                                 {"file", nullptr},
+                                 {"tiles", to_json(output.tiles)}};
   if (output.part > 0) json["part"] = output.part;
   if (output.data_set >= 0) json["data_set"] = output.data_set;
   if (judged.by_file) {

@@ -214,9 +214,11 @@ reference::Feeds feeds_of(const Data& data) {
 }  // namespace
 
 std::map<std::string, reference::Column> expected(const ir::Graph& graph, const Data& data) {
-  const reference::Feeds feeds = feeds_of(data);
+  std::vector<reference::Request> requests;
+  for (const ir::Output& output : graph.outputs()) requests.push_back({output.value, std::nullopt});
+  std::vector<reference::Column> evaluated = must(reference::evaluate_each(graph, requests, feeds_of(data)));
   std::map<std::string, reference::Column> columns;
-  for (const ir::Output& output : graph.outputs()) columns[output.name] = must(reference::evaluate(graph, output.value, feeds));
+  for (std::size_t i = 0; i < requests.size(); ++i) columns[graph.outputs()[i].name] = std::move(evaluated[i]);
   return columns;
 }
 

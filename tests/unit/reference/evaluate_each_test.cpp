@@ -1,4 +1,5 @@
-// Several values together: each element once, dense sums of products as those of single elements, within a memory, until a deadline.
+// Several values together: each element once, dense sums of products as those of single elements, within a memory,
+// until a deadline.
 #include <cmath>
 #include <limits>
 
@@ -35,7 +36,8 @@ std::vector<reference::Request> all_outputs(const ir::Graph& graph) {
 void expect_same(const reference::Column& got, const reference::Column& want, const std::string& what) {
   ASSERT_EQ(got.bound.size(), want.bound.size()) << what;
   for (std::size_t i = 0; i < want.bound.size(); ++i) {
-    EXPECT_TRUE(got.value[i] == want.value[i] || (std::isnan(got.value[i]) && std::isnan(want.value[i]))) << what << " " << i << ": " << got.value[i] << " " << want.value[i];
+    EXPECT_TRUE(got.value[i] == want.value[i] || (std::isnan(got.value[i]) && std::isnan(want.value[i])))
+        << what << " " << i << ": " << got.value[i] << " " << want.value[i];
     EXPECT_EQ(got.integer[i], want.integer[i]) << what << " " << i;
     EXPECT_EQ(got.bound[i], want.bound[i]) << what << " " << i;
   }
@@ -47,7 +49,8 @@ Tensor windowed(Tensor x, std::int64_t rows, std::int64_t width) {
     return stored(static_cast<std::size_t>(from * to), static_cast<std::uint64_t>(layer), {from, to});
   };
   for (int layer = 0; layer < 2; ++layer) {
-    const Tensor y = normalize(x, {-1}, 1e-5).reshape({rows / 8, 2, 4, width}).permute({1, 0, 2, 3}).reshape({rows / 4, 4, width});
+    const Tensor y =
+        normalize(x, {-1}, 1e-5).reshape({rows / 8, 2, 4, width}).permute({1, 0, 2, 3}).reshape({rows / 4, 4, width});
     const Tensor q = matmul(y, weight(4 * layer + 1, width, width)), k = matmul(y, weight(4 * layer + 2, width, width));
     const Tensor mixed = matmul(softmax(matmul(q, k.swap_dims(1, 2)) * 0.1), y);
     x = x + mixed.reshape({2, rows / 8, 4, width}).permute({1, 0, 2, 3}).reshape({rows, width});
@@ -62,13 +65,15 @@ TEST(EvaluateEach, ComputesEachElementOfAValueOnce) {
   const ir::Graph graph = graph_to_all({y, y.argsort(1), y.sum({0}), y.cumsum(1) + y.take_along(y.argmax(1, true), 1)});
   const Inputs inputs = Inputs().add("x", numbers(32 * 24, 5));
   std::vector<std::int64_t> computed;
-  const auto columns = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.computed = &computed}));
+  const auto columns =
+      must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.computed = &computed}));
   ASSERT_EQ(columns.size(), 4U);
   std::int64_t products = 0;
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
     const bool is_leaf = node.op->cls == ops::OpClass::input || node.op->cls == ops::OpClass::constant;
-    const std::int64_t count = is_leaf || node.op->name == "reshape" ? 0 : must(element_count(must(resolve(node.type.shape, {}))));
+    const std::int64_t count =
+        is_leaf || node.op->name == "reshape" ? 0 : must(element_count(must(resolve(node.type.shape, {}))));
     EXPECT_EQ(computed[id], count) << id << " " << node.op->name;
     products += node.op->cls == ops::OpClass::contraction ? 1 : 0;
   }
@@ -81,7 +86,8 @@ TEST(EvaluateEach, ComputesWhatFewElementsNeed) {
   const ir::Graph graph = graph_to_all({y});
   const Inputs inputs = Inputs().add("x", numbers(512 * 64, 2));
   std::vector<std::int64_t> computed;
-  const std::vector<reference::Request> few = {{graph.outputs()[0].value, std::vector<std::int64_t>{3, 2048 * 100, 2048 * 511 + 7, 3}}};
+  const std::vector<reference::Request> few = {
+      {graph.outputs()[0].value, std::vector<std::int64_t>{3, 2048 * 100, 2048 * 511 + 7, 3}}};
   const auto some = must(reference::evaluate_each(graph, few, inputs.feeds(), {.computed = &computed}));
   std::int64_t all = 0;
   for (const std::int64_t count : computed) all += count;
@@ -105,7 +111,19 @@ TEST(EvaluateEach, KeepsToItsMemory) {
   const auto want = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds()));
   for (const std::int64_t bytes : {0, 1000, 30000, 60000, 120000, 400000}) {
     const auto got = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.memory_bytes = bytes}));
-    for (std::size_t i = 0; i < want.size(); ++i) expect_same(got[i], want[i], fmt::format("{} bytes, output {}", bytes, i));
+    for (std::size_t i = 0; i < want.size(); ++i)
+      expect_same(got[i], want[i], fmt::format("{} bytes, output {}", bytes, i));
+  }
+}
+
+TEST(EvaluateEach, ComputesLongChainsWhereTheyAreReadWithinTheStack) {
+  Tensor x = Tensor::input("x", DType::f32, {1000});
+  for (int i = 0; i < 20000; ++i) x = x + 1.0;
+  const ir::Graph graph = graph_to_all({x.sum({0})});
+  const Inputs inputs = Inputs().add("x", std::vector<float>(1000, 0));
+  for (const std::int64_t bytes : {0, 20000, 40000}) {
+    const auto y = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.memory_bytes = bytes}));
+    EXPECT_EQ(y[0].value, std::vector<double>{2e7}) << bytes;
   }
 }
 
@@ -113,12 +131,17 @@ TEST(EvaluateEach, EndsAtItsDeadline) {
   const Tensor y = windowed(Tensor::input("x", DType::f32, {32, 24}), 32, 24);
   const ir::Graph graph = graph_to_all({y});
   const Inputs inputs = Inputs().add("x", numbers(32 * 24, 5));
-  const auto late = reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)});
+  const auto late = reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(),
+                                             {.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)});
   ASSERT_FALSE(late.ok());
   EXPECT_TRUE(reference::has_timed_out(late.error())) << late.error().message;
   const std::vector<reference::Request> one = {{graph.outputs()[0].value, std::vector<std::int64_t>{1}}};
-  EXPECT_FALSE(reference::evaluate_each(graph, one, inputs.feeds(), {.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)}).ok());
-  EXPECT_TRUE(reference::evaluate_each(graph, one, inputs.feeds(), {.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1)}).ok());
+  EXPECT_FALSE(reference::evaluate_each(graph, one, inputs.feeds(),
+                                        {.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)})
+                   .ok());
+  EXPECT_TRUE(reference::evaluate_each(graph, one, inputs.feeds(),
+                                       {.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1)})
+                  .ok());
   EXPECT_LT(must(reference::modelled_seconds(graph, one, inputs.feeds())), 0.1);
   const ir::Graph large = graph_to_all({windowed(Tensor::input("x", DType::f32, {32000, 240}), 32000, 240)});
   EXPECT_GT(must(reference::modelled_seconds(large, all_outputs(large), {})), 1);
@@ -127,7 +150,8 @@ TEST(EvaluateEach, EndsAtItsDeadline) {
 // Dense sums of products. -------------------------------------------------------------------------
 
 /// f32 products and their sum as the standard of bounds says, one after the other.
-void expect_dot(const reference::Column& y, std::size_t at, std::span<const double> a, std::span<const double> ea, std::span<const double> b, std::span<const double> eb, const std::string& what) {
+void expect_dot(const reference::Column& y, std::size_t at, std::span<const double> a, std::span<const double> ea,
+                std::span<const double> b, std::span<const double> eb, const std::string& what) {
   double sum = 0, spread = 0, magnitude = 0;
   for (std::size_t k = 0; k < a.size(); ++k) {
     const double value = a[k] * b[k];
@@ -143,9 +167,12 @@ void expect_dot(const reference::Column& y, std::size_t at, std::span<const doub
 }
 
 TEST(DenseDot, HasTheBoundsOfItsProducts) {
-  for (const auto& [rows, length, columns] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{131, 300, 9}, {1, 7, 200}, {5, 1, 6}, {3, 1030, 2}}) {
-    const Tensor a = exp(Tensor::input("a", DType::f32, {rows, length})), given = Tensor::input("b", DType::f32, {length, columns}), b = sin(given);
-    const ir::Graph graph = graph_to_all({a, b, matmul(a, b), matmul(a, given), matmul(given.transpose(), a.transpose())});
+  for (const auto& [rows, length, columns] :
+       {std::tuple<std::int64_t, std::int64_t, std::int64_t>{131, 300, 9}, {1, 7, 200}, {5, 1, 6}, {3, 1030, 2}}) {
+    const Tensor a = exp(Tensor::input("a", DType::f32, {rows, length})),
+                 given = Tensor::input("b", DType::f32, {length, columns}), b = sin(given);
+    const ir::Graph graph =
+        graph_to_all({a, b, matmul(a, b), matmul(a, given), matmul(given.transpose(), a.transpose())});
     const std::vector<float> weights = numbers(static_cast<std::size_t>(length * columns), 8);
     const Inputs inputs = Inputs().add("a", numbers(static_cast<std::size_t>(rows * length), 7)).add("b", weights);
     const auto columns_of = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds()));
@@ -173,9 +200,18 @@ TEST(DenseDot, IsThatOfSingleElements) {
   const Tensor i = Tensor::input("i", DType::i8, {9, 30}), u = Tensor::input("u", DType::i64, {30, 5});
   // NaN, infinities, what may overflow, denormals and what a rounding decides, in some lines.
   const Tensor steps = floor(a * 3.0);
-  const std::vector<Tensor> results = {matmul(exp(a), b), matmul(a, exp(b)), matmul(exp(a).cast(DType::f16), b.cast(DType::f16)), matmul(a.cast(DType::f64), b.cast(DType::f64)),
-                                       matmul(steps, b), matmul(a, floor(b * 5.0)), matmul(i, i.transpose()), matmul(u.transpose(), u), matmul(steps.cast(DType::i32), floor(b).cast(DType::i32)),
-                                       conv(b.reshape({2, 1, 40, 11}), a.reshape({2 * 13, 40}).slice(0, 0, 8).slice(1, 0, 9).reshape({8, 1, 3, 3}), {.low = {1, 0}, .high = {0, 1}})};
+  const std::vector<Tensor> results = {
+      matmul(exp(a), b),
+      matmul(a, exp(b)),
+      matmul(exp(a).cast(DType::f16), b.cast(DType::f16)),
+      matmul(a.cast(DType::f64), b.cast(DType::f64)),
+      matmul(steps, b),
+      matmul(a, floor(b * 5.0)),
+      matmul(i, i.transpose()),
+      matmul(u.transpose(), u),
+      matmul(steps.cast(DType::i32), floor(b).cast(DType::i32)),
+      conv(b.reshape({2, 1, 40, 11}), a.reshape({2 * 13, 40}).slice(0, 0, 8).slice(1, 0, 9).reshape({8, 1, 3, 3}),
+           {.low = {1, 0}, .high = {0, 1}})};
   std::vector<float> left = numbers(2 * 13 * 40, 1), right = numbers(2 * 40 * 11, 2);
   left[3 * 40 + 5] = INFINITY;
   left[4 * 40 + 6] = NAN;
@@ -198,10 +234,12 @@ TEST(DenseDot, IsThatOfSingleElements) {
     const auto alone = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.memory_bytes = 0}));
     expect_same(dense, alone[0], fmt::format("result {}", k));
   }
-  const auto whole = must(reference::evaluate(graph_to_all({results[4]}), graph_to_all({results[4]}).outputs()[0].value, inputs.feeds()));
+  const auto whole = must(
+      reference::evaluate(graph_to_all({results[4]}), graph_to_all({results[4]}).outputs()[0].value, inputs.feeds()));
   EXPECT_TRUE(std::isnan(whole.value[4 * 11]) && whole.bound[4 * 11] == 0);
   EXPECT_EQ(whole.bound[8 * 11 + 5], kUndecided);
-  const auto integers = must(reference::evaluate(graph_to_all({results[8]}), graph_to_all({results[8]}).outputs()[0].value, inputs.feeds()));
+  const auto integers = must(
+      reference::evaluate(graph_to_all({results[8]}), graph_to_all({results[8]}).outputs()[0].value, inputs.feeds()));
   EXPECT_EQ(integers.bound[8 * 11 + 5], kUndecided) << "a sum of what a rounding decides is not decided";
   EXPECT_EQ(integers.bound[9 * 11 + 5], 0);
 }

@@ -76,6 +76,24 @@ TEST(Judge, BelievesNoErrorOfFewElements) {
   EXPECT_FALSE(judged(floats(15, 7, 1.002), column, floats(15, 0, 1)).right()) << "the tolerance of a file";
 }
 
+/// Of a softmax, one element may be nearly 1 and all others nearly 0: what one kernel per op is off by there is the
+/// error of one element.
+TEST(Judge, BelievesNoErrorOfFewLargeElements) {
+  Column column = ones(100, kNoBound);
+  for (std::size_t i = 0; i < 100; ++i) column.value[i] = i < 15 ? 1 : 1e-3;
+  const auto with = [&](std::size_t at, double error) {
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < 100; ++i) ir::encode(DType::f32, column.value[i] + (i == at ? error : 0), bytes);
+    return bytes;
+  };
+  const auto unfused = with(99, 1e-6);
+  EXPECT_TRUE(judged(with(7, 1e-5), column, unfused).right()) << "15 elements are too few";
+  EXPECT_FALSE(judged(with(7, 2e-3), column, unfused).right()) << "the tolerance of a file";
+  EXPECT_FALSE(judged(with(50, 1e-5), column, unfused).right()) << "85 are not";
+  column.value[20] = 0.3;
+  EXPECT_FALSE(judged(with(7, 1e-5), column, unfused).right()) << "16 are not, if all have a quarter of its magnitude";
+}
+
 TEST(Judge, NeedsNoUnfusedRun) {
   EXPECT_TRUE(judged(floats(100, 7, 1.0005), ones(100, kNoBound)).right());
   EXPECT_FALSE(judged(floats(100, 7, 1.002), ones(100, kNoBound)).right());
@@ -141,7 +159,8 @@ TEST(Judge, ComparesWithAFileAndTheFileWithTheReference) {
 }
 
 /// A file and a judgement of `got` by it and by a column.
-Judgement judged_with_file(const std::vector<std::byte>& got, const std::vector<std::byte>& file, const Column& column, std::optional<std::span<const std::byte>> unfused = {}) {
+Judgement judged_with_file(const std::vector<std::byte>& got, const std::vector<std::byte>& file, const Column& column,
+                           std::optional<std::span<const std::byte>> unfused = {}) {
   Judgement judgement = judge(DType::f32, got, {column, {}, unfused, true, file});
   judge_by_file(DType::f32, got, file, &column, judgement);
   return judgement;
@@ -153,16 +172,20 @@ TEST(Judge, HoldsWhatIsNotFiniteToTheFile) {
     // The reference is finite in double, or undecided.
     for (const double bound : {0x1p-20, kNoBound}) {
       column.bound[5] = bound;
-      const Judgement right = judged_with_file(floats(40, 5, limit), floats(40, 5, limit), column, floats(40, 5, limit));
+      const Judgement right =
+          judged_with_file(floats(40, 5, limit), floats(40, 5, limit), column, floats(40, 5, limit));
       EXPECT_TRUE(right.right()) << limit << ": " << right.by_reference.first_wrong << right.by_file->first_wrong;
       EXPECT_EQ(right.by_file_alone, 1);
       EXPECT_EQ(right.referenced, 39);
-      EXPECT_FALSE(judged_with_file(floats(40, 0, 1), floats(40, 5, limit), column).right()) << limit << " by the file, finite in the output";
-      EXPECT_FALSE(judged_with_file(floats(40, 5, limit), floats(40, 0, 1), column).right()) << "finite by the file, " << limit << " in the output";
+      EXPECT_FALSE(judged_with_file(floats(40, 0, 1), floats(40, 5, limit), column).right())
+          << limit << " by the file, finite in the output";
+      EXPECT_FALSE(judged_with_file(floats(40, 5, limit), floats(40, 0, 1), column).right())
+          << "finite by the file, " << limit << " in the output";
       EXPECT_FALSE(judged_with_file(floats(40, 6, limit), floats(40, 5, limit), column).right()) << "another element";
     }
     if (std::isinf(limit)) {
-      EXPECT_FALSE(judged_with_file(floats(40, 5, -limit), floats(40, 5, limit), ones(40, kNoBound)).right()) << "the other infinity";
+      EXPECT_FALSE(judged_with_file(floats(40, 5, -limit), floats(40, 5, limit), ones(40, kNoBound)).right())
+          << "the other infinity";
     }
   }
 }
@@ -180,11 +203,46 @@ TEST(Judge, LeavesWhatIsIllConditionedToTheFile) {
   column.bound[5] = 0x1p-20;  // well-conditioned: then one of them is wrong
   const Judgement apart = judged_with_file(floats(40, 0, 1), floats(40, 0, 1), column);
   EXPECT_FALSE(apart.right());
-  EXPECT_NE(apart.by_file->first_wrong.find("Element 5 is 1.5 by the reference, but the file says 1."), std::string::npos) << apart.by_file->first_wrong;
+  EXPECT_NE(apart.by_file->first_wrong.find("Element 5 is 1.5 by the reference, but the file says 1."),
+            std::string::npos)
+      << apart.by_file->first_wrong;
   // Where the reference is with the file, one kernel per op still counts, which is stricter than the tolerance.
   const Column wide = ones(40, 1.5);
   EXPECT_TRUE(judged_with_file(floats(40, 5, 1.00003), floats(40, 0, 1), wide, floats(40, 7, 1.00001)).right());
   EXPECT_FALSE(judged_with_file(floats(40, 5, 1.0005), floats(40, 0, 1), wide, floats(40, 7, 1.00001)).right());
+}
+
+TEST(Judge, LetsRoundingsOfAGraphMoveWhatTheyDecide) {
+  const std::size_t count = 200;
+  const auto noisy = [&](int seed, double size) {
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < count; ++i)
+      ir::encode(DType::f32, 1 + size * std::sin(static_cast<double>(i * 7 + 100) * (1 + 0.37 * seed)), bytes);
+    return bytes;
+  };
+  Column column = ones(count, kNoBound);
+  const auto judged_by = [&](const std::vector<std::byte>& got, const std::vector<std::byte>& unfused, bool rounds) {
+    const auto file = noisy(3, 0.03);
+    Judgement judgement = judge(DType::f32, got, {column, {}, unfused, true, file, rounds});
+    judge_by_file(DType::f32, got, file, &column, judgement);
+    return judgement.right();
+  };
+  EXPECT_TRUE(judged_by(noisy(1, 0.03), noisy(2, 0.03), true));
+  EXPECT_FALSE(judged_by(noisy(1, 0.03), noisy(2, 0.03), false)) << "nothing is rounded";
+  EXPECT_FALSE(judged_by(noisy(1, 0.03), noisy(0, 1e-6), true))
+      << "one kernel per op is with the reference: nothing is chaotic";
+  EXPECT_FALSE(judged_by(noisy(1, 0.03), noisy(3, 0.03), true)) << "one kernel per op is with the file";
+  EXPECT_FALSE(judged_by(noisy(1, 0.3), noisy(2, 0.3), true)) << "both are far off";
+  EXPECT_FALSE(judged_by(floats(count, 5, 1.5), noisy(2, 0.03), true)) << "one element is far off";
+
+  const auto graph_of = [](const char* statement) {
+    return *ir::parse(fmt::format(
+        "graph \"g\" {{\n%0 = input \"x\" : f32[4]\n%1 = exp %0 : f32[4]\n%2 = {}\noutput \"y\" = %2\n}}", statement));
+  };
+  EXPECT_TRUE(rounds_computed_numbers(graph_of("round %1 : f32[4]"), 2));
+  EXPECT_TRUE(rounds_computed_numbers(graph_of("cast %1 : u8[4]"), 2));
+  EXPECT_FALSE(rounds_computed_numbers(graph_of("round %0 : f32[4]"), 2)) << "what is stored is not moved";
+  EXPECT_FALSE(rounds_computed_numbers(graph_of("sin %1 : f32[4]"), 2));
 }
 
 TEST(Judge, ComparesAFileWithSomeElementsOfTheReference) {

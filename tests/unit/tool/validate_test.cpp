@@ -363,17 +363,21 @@ TEST_F(Validation, WhatOverflowsIsHeldToItsFile) {
   onnx::add_node(model, "Softmax", {"twice"}, {"y"});
   onnx::add_output(model, "y");
   folder_.write("case/model.onnx", model.SerializeAsString());
-  const auto write = [&](const char* file, const char* name, const std::function<double(std::int64_t, std::int64_t)>& at) {
+  const auto write = [&](const char* file, const char* name,
+                         const std::function<double(std::int64_t, std::int64_t)>& at) {
     onnx::pb::TensorProto made;
     made.set_name(name);
     made.set_data_type(onnx::pb::TensorProto::FLOAT);
     for (const std::int64_t size : {kRows, kColumns}) made.add_dims(size);
-    for (std::int64_t i = 0; i < kRows * kColumns; ++i) made.add_float_data(static_cast<float>(at(i / kColumns, i % kColumns)));
+    for (std::int64_t i = 0; i < kRows * kColumns; ++i)
+      made.add_float_data(static_cast<float>(at(i / kColumns, i % kColumns)));
     folder_.write(std::string("case/test_data_set_0/") + file, made.SerializeAsString());
   };
   constexpr double kLowest = -3.4028234663852886e38;
   const auto kept = [](std::int64_t row) { return row < 3 ? 0 : row; };  // so many columns of a row are not masked
-  write("input_0.pb", "x", [](std::int64_t row, std::int64_t column) { return 0.25 * static_cast<double>(row) + static_cast<double>(column); });
+  write("input_0.pb", "x", [](std::int64_t row, std::int64_t column) {
+    return 0.25 * static_cast<double>(row) + static_cast<double>(column);
+  });
   write("input_1.pb", "mask", [&](std::int64_t row, std::int64_t column) { return column < kept(row) ? 0 : kLowest; });
   const auto right = [&](std::int64_t row, std::int64_t column) -> double {
     if (kept(row) == 0) return NAN;
@@ -394,7 +398,8 @@ TEST_F(Validation, WhatOverflowsIsHeldToItsFile) {
     };
     const CaseResult wrong = validate_case(test::device(), folder_ / "case", options);
     EXPECT_EQ(static_cast<int>(wrong.verdict), static_cast<int>(Verdict::failed)) << row;
-    EXPECT_NE(wrong.detail.find(fmt::format("Element {} is 0.5", row * kColumns + 2)), std::string::npos) << wrong.detail;
+    EXPECT_NE(wrong.detail.find(fmt::format("Element {} is 0.5", row * kColumns + 2)), std::string::npos)
+        << wrong.detail;
   }
 }
 
@@ -409,20 +414,25 @@ TEST_F(Validation, KeepsToATimeLimit) {
 })")};
   command_.time_limit_s = 1e-3;  // over when the program has been compiled
   EXPECT_EQ(validated(), 2) << printed_;
-  EXPECT_NE(joined(printed_).find("The reference has not ended within the time that it was given."), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("The reference has not ended within the time that it was given."), std::string::npos)
+      << printed_;
   command_.time_limit_s = 1e6;
   EXPECT_EQ(validated(), 0) << printed_;
   EXPECT_EQ(printed_.find("elements were compared"), std::string::npos) << printed_;
 }
 
 TEST_F(Validation, SaysHowManyElementsWereCompared) {
-  command_.paths = {graph("long.vkf", R"(graph "long" {
-  %0 = input "x" : f32[70000]
-  %1 = exp %0 : f32[70000]
-  output "y" = %1
-})")};
+  const auto negated = [&](std::int64_t rows) {
+    return graph("long.vkf", fmt::format("graph \"long\" {{\n  %0 = iota axis=1 : f32[{0}, 1000]\n"
+                                         "  %1 = neg %0 : f32[{0}, 1000]\n  output \"y\" = %1\n}}", rows).c_str());
+  };
+  command_.paths = {negated(5000)};
   EXPECT_EQ(validated(), 0) << printed_;
-  EXPECT_NE(joined(printed_).find("65536 of 70000 elements were compared with the reference"), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("65536 of 5000000 elements were compared with the reference"), std::string::npos)
+      << printed_;
+  command_.paths = {negated(100)};
+  EXPECT_EQ(validated(), 0) << printed_;
+  EXPECT_EQ(printed_.find("elements were compared"), std::string::npos) << printed_;
 }
 
 TEST(TimeLimit, LeavesAsManyElementsAsThereIsTimeFor) {
@@ -438,7 +448,8 @@ TEST(TimeLimit, LeavesAsManyElementsAsThereIsTimeFor) {
   };
   constexpr double kForever = std::numeric_limits<double>::infinity();
   EXPECT_EQ(elements(kForever), 65536U);
-  const double all = test::must(reference::modelled_seconds(graph, test::must(affordable_requests(graph, {}, graph.outputs(), false, kForever)), {}));
+  const double all = test::must(reference::modelled_seconds(
+      graph, test::must(affordable_requests(graph, {}, graph.outputs(), false, kForever)), {}));
   EXPECT_EQ(elements(1.01 * all), 65536U);
   EXPECT_EQ(elements(all / 3.9), 16384U);
   EXPECT_EQ(elements(all / 4.1), 4096U);
@@ -450,9 +461,11 @@ TEST_F(ValidatedFile, IsEnoughWhenTheTimeIsOver) {
   options.time_limit_s = 1e-9;
   const CaseResult right = validate_case(test::device(), folder_ / "case", options);
   EXPECT_EQ(static_cast<int>(right.verdict), static_cast<int>(Verdict::passed)) << right.detail;
-  EXPECT_NE(right.detail.find("0 of 2800 elements were compared with the reference"), std::string::npos) << right.detail;
+  EXPECT_NE(right.detail.find("0 of 2800 elements were compared with the reference"), std::string::npos)
+      << right.detail;
   write_file([](std::int64_t i) { return i == 1234 ? 7 : std::exp(at(i)); });
-  EXPECT_EQ(static_cast<int>(validate_case(test::device(), folder_ / "case", options).verdict), static_cast<int>(Verdict::failed));
+  EXPECT_EQ(static_cast<int>(validate_case(test::device(), folder_ / "case", options).verdict),
+            static_cast<int>(Verdict::failed));
 }
 
 /// What another program has computed is judged as what a device has.
@@ -483,7 +496,8 @@ TEST_F(GivenOutputs, AreHeldToTheReferenceAndToTheFile) {
 }
 
 TEST_F(GivenOutputs, OfAModelWithInputs) {
-  command_.paths = {graph("exp.vkf", "graph \"g\" {\n  %0 = input \"x\" : f32[n, 70]\n  %1 = exp %0 : f32[n, 70]\n  output \"y\" = %1\n}")};
+  command_.paths = {graph(
+      "exp.vkf", "graph \"g\" {\n  %0 = input \"x\" : f32[n, 70]\n  %1 = exp %0 : f32[n, 70]\n  output \"y\" = %1\n}")};
   command_.inputs = {"x=" + (folder_ / "case/test_data_set_0/input_0.pb").string()};
   command_.outputs = (folder_ / "theirs").string();
   write_outputs("theirs", [](std::int64_t i) { return std::exp(at(i)); });
