@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "reference/flushed.hpp"
 #include "reference/tolerance.hpp"
 
 namespace vkfuse::reference {
@@ -238,7 +239,7 @@ void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const 
       const double want = values[row], value = number_at(dtype, got, i);
       const double base = tolerance.relative * std::abs(want) + tolerance.absolute;
       const double allowed = std::isfinite(want) ? base + std::min(bound, 16 * base) : 0;
-      const double error = value == want || (std::isnan(value) && std::isnan(want)) ? 0 : std::abs(value - want);
+      const double error = value == want || (std::isnan(value) && std::isnan(want)) || is_log_of_flushed(value, want, bound) ? 0 : std::abs(value - want);
       if (!found.add(i, std::isnan(error) ? kInfinity : error, allowed)) {
         why = fmt::format("Element {} is {}, but the file says {}.", i, value, want);
       } else if (column != nullptr && !undecided && !agrees(column->value[row], want, tolerance, bound)) {
