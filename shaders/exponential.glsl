@@ -12,12 +12,15 @@ float f32_exp2(float x) {
   return f32_is_nan(x) ? x : power;
 }
 
-// Vulkan's precision, 3 ulp or 2^-21 on [0.5, 2]; -infinity at zeros, NaN below.
+// Vulkan's precision, 3 ulp or 2^-21 on [0.5, 2]; -infinity at zeros, NaN below. Drivers take a denormal for the smallest normal
+// number, or for zero: its bits, as a whole number, are x * 2^149, and that is a normal number.
 float f32_log(float x) {
   uint magnitude = f32_magnitude_bits(x);
   if (magnitude == 0u) return -f32_infinity();
   if (f32_is_negative(x)) return f32_nan();
-  return magnitude >= 0x7f800000u ? x : log(x);
+  precise float logarithm = log(magnitude < 0x800000u ? float(magnitude) : x);
+  precise float result = magnitude < 0x800000u ? logarithm - 103.27893 : logarithm;  // 149 log(2)
+  return magnitude >= 0x7f800000u ? x : result;
 }
 
 // As f32_log.
@@ -25,7 +28,9 @@ float f32_log2(float x) {
   uint magnitude = f32_magnitude_bits(x);
   if (magnitude == 0u) return -f32_infinity();
   if (f32_is_negative(x)) return f32_nan();
-  return magnitude >= 0x7f800000u ? x : log2(x);
+  precise float logarithm = log2(magnitude < 0x800000u ? float(magnitude) : x);
+  precise float result = magnitude < 0x800000u ? logarithm - 149.0 : logarithm;
+  return magnitude >= 0x7f800000u ? x : result;
 }
 
 // x - n log(2) for the whole n that brings it closest to 0. For |x| <= 128; x - n * 0.693... is exact.

@@ -8,14 +8,23 @@ namespace {
 
 std::string type_text(const Tensor& x) { return to_text(TensorType{x.dtype(), x.shape()}); }
 
+/// Whether an axis is 0: there is no largest element, and nothing to divide.
+bool is_empty_along(const Tensor& x, int axis) {
+  if (!x.valid()) return false;
+  const int at = api::counted_axis(axis, x.shape().size());
+  return at >= 0 && at < static_cast<int>(x.shape().size()) && x.shape()[static_cast<std::size_t>(at)] == Dim(0);
+}
+
 }  // namespace
 
 Tensor softmax(const Tensor& x, int axis) {
+  if (is_empty_along(x, axis) && is_float(x.dtype())) return x;
   const Tensor raised = exp(x - x.max({axis}, true));  // the largest exponent is 0: no overflow
   return raised / raised.sum({axis}, true);
 }
 
 Tensor log_softmax(const Tensor& x, int axis) {
+  if (is_empty_along(x, axis) && is_float(x.dtype())) return x;
   const Tensor below = x - x.max({axis}, true);
   return below - log(exp(below).sum({axis}, true));
 }

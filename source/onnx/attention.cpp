@@ -121,7 +121,7 @@ Result<Outputs> import_attention(const NodeContext& node) {
   VKF_TRY(options, options_of(node, q, k));
   const Tensor scores = attention_scores(q, k, options);
   Tensor weights = softmax(scores.cast(options.softmax_dtype.value_or(q.dtype())));
-  if (options.mask || options.bias) {
+  if ((options.mask || options.bias) && scores.valid() && scores.shape().back() != Dim(0)) {
     // A query that is left without a key gets zeros.
     const Tensor largest = scores.max({-1}, true);
     const Tensor none = op("eq", largest, -std::numeric_limits<double>::infinity());

@@ -75,13 +75,11 @@ class AxisSampler {
     return ((grid + 1.0) * (last_ + 1) - 1.0) * 0.5;
   }
 
-  /// With a border that goes on for ever every position further out than this reads the same. The cubic
-  /// kernel would still see the second element from there: ONNX moves such a position to the border.
+  /// The border goes on for ever: every position further out than the kernel reaches reads the same. Taps are clamped one by
+  /// one, so a cubic kernel still sees the second element from a position just outside.
   [[nodiscard]] Tensor near_the_image(const Tensor& x) const {
-    if (sampling_.mode != Mode::cubic) return op("min", op("max", x, -1), last_ + 1);
-    const double margin = sampling_.align_corners ? 0 : 0.5;
-    const Tensor outside = op("or", op("lt", x, -margin), op("gt", x, last_ + margin));
-    return select(outside, clamped(x), x);
+    const double reach = sampling_.mode == Mode::cubic ? 2 : 1;
+    return op("min", op("max", x, -reach), last_ + reach);
   }
 
   [[nodiscard]] Tensor clamped(const Tensor& x) const { return op("min", op("max", x, 0), last_); }

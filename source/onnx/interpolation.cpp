@@ -16,7 +16,9 @@ double source_position(const AxisResize& axis, double x) {
   switch (axis.coordinates) {
     case Coordinates::asymmetric: return x / axis.scale;
     case Coordinates::align_corners: return length == 1 ? 0 : x * (input - 1) / (length - 1);
-    case Coordinates::pytorch_half_pixel: return length == 1 ? -0.5 : (x + 0.5) / axis.scale - 0.5;
+    case Coordinates::pytorch_half_pixel:
+      if (axis.single_at_zero && axis.output == 1) return 0;
+      return length == 1 ? -0.5 : (x + 0.5) / axis.scale - 0.5;
     case Coordinates::tf_half_pixel_for_nn: return (x + 0.5) / axis.scale;
     case Coordinates::half_pixel_symmetric: {
       const double offset = input / 2 * (1 - output / length);

@@ -57,6 +57,9 @@ Result<AxisResize> method_of(const NodeContext& node) {
   VKF_TRY(antialias, node.attributes().integer("antialias", 0));
   method.mode = mode;
   method.coordinates = coordinates;
+  // Of cubic kernels ONNX Runtime has those of two axes, of images by themselves or in a batch: what others do is known from ONNX's reference.
+  const std::size_t rank = node.tensor(0).shape().size();
+  method.single_at_zero = mode != Interpolation::cubic || rank == 2 || rank == 4;
   method.rounding = rounding;
   method.cubic = cubic;
   method.exclude_outside = exclude_outside != 0;

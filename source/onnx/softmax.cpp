@@ -14,6 +14,7 @@ Tensor hardmax(const Tensor& x, int axis) {
   Shape ramp(x.shape().size(), Dim(1));
   const auto at = static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(ramp.size()) : axis);
   ramp[at] = x.shape()[at];
+  if (ramp[at] == Dim(0)) return x;
   return op("eq", Tensor::iota(DType::i32, ramp, static_cast<int>(at)), x.argmax(axis, true)).cast(x.dtype());
 }
 

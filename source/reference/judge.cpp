@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "reference/flushed.hpp"
 #include "reference/tolerance.hpp"
 
 namespace vkfuse::reference {
@@ -346,7 +347,8 @@ std::string float_by_file(std::int64_t element, double value, double want, const
   const double base = allowed_by(tolerance, want);
   const double granted = std::isfinite(want) ? base + std::min(by.bound, 16 * base) : 0;
   const double allowed = std::isfinite(want) && std::isinf(by.bound) ? std::max(granted, slack) : granted;
-  const double error = value == want || (std::isnan(value) && std::isnan(want)) ? 0 : std::abs(value - want);
+  const bool same = value == want || (std::isnan(value) && std::isnan(want)) || is_log_of_flushed(value, want, by.bound);
+  const double error = same ? 0 : std::abs(value - want);
   if (!found.add(element, std::isnan(error) ? kInfinity : error, allowed))
     return fmt::format("Element {} is {}, but the file says {}.", element, value, want);
   if (!by.known || std::isinf(by.bound) || agrees(by.value, want, tolerance, by.bound) ||

@@ -50,6 +50,22 @@ TEST(OnnxResize, KeepsTheAspectRatio) {
   EXPECT_EQ(resize("stretch").sizes, (Sizes{1, 1, 3}));
 }
 
+TEST(OnnxResize, OneElementIsTheFirst) {
+  const auto resize = [](const Sizes& from, const std::string& mode) {
+    OneNode node("Resize", 18);
+    node.input(from, counting(4)).absent().absent().known({static_cast<std::int64_t>(from.size())}, List(from.size(), 1)).text("mode", mode);
+    return node.text("coordinate_transformation_mode", "pytorch_half_pixel").value();
+  };
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    EXPECT_EQ(resize({1, 1, 1, 4}, mode), (List{1})) << mode;
+    EXPECT_EQ(resize({1, 4}, mode), (List{1})) << mode;
+  }
+  // What ONNX Runtime does not do, ONNX's reference does at -0.5.
+  expect_near(resize({1, 1, 4}, "cubic"), {0.90625});
+  OneNode more = scaled({1, 1, 1, 4}, {1, 1, 1, 0.375F}, "cubic", 18).text("coordinate_transformation_mode", "pytorch_half_pixel");
+  EXPECT_EQ(more.value(), (List{1}));
+}
+
 TEST(OnnxResize, OldOpsetsTakeTheElementBefore) {
   OneNode upsample = OneNode("Upsample", 7).input({2}, {1, 2}).reals("scales", {2.5F});
   EXPECT_EQ(upsample.value(), (List{1, 1, 1, 2, 2}));
@@ -104,6 +120,12 @@ TEST(OnnxGridSample, ReflectsAsOftenAsItTakes) {
   // Four pixels from -1 to 1: 0 is between the second and the third, 3.25 is pixel 8 and -3.25 pixel -5.
   OneNode node = sampled({1, 2, 3, 4}, {0, -0.75, 3.25, -3.25}, "bilinear").text("padding_mode", "reflection");
   expect_near(node.value(), {2.5, 1, 1, 4});
+}
+
+TEST(OnnxGridSample, ClampsTheNeighboursOfACubicKernelOneByOne) {
+  // -1.05 is pixel -0.6: three of its neighbours are the first pixel, and the second one has the weight -0.072.
+  OneNode node = sampled({1, 2, 3, 4}, {-1.05, -9, 1.05, 9}, "bicubic").text("padding_mode", "border");
+  expect_near(node.value(), {0.928, 1, 4.072, 4});
 }
 
 TEST(OnnxGridSample, ZerosOutsideEvenNextToInfinity) {

@@ -267,6 +267,23 @@ TEST(Judge, ComparesAFileWithSomeElementsOfTheReference) {
   EXPECT_TRUE(file_only.wrong[8]);
 }
 
+TEST(Judge, TakesTheLogarithmOfAComputedDenormalForThatOfZero) {
+  const auto is_right = [](double got, double want, double bound) {
+    Column reference = ones(20, 0x1p-20);
+    reference.value[3] = want;
+    reference.bound[3] = bound;
+    Judgement judgement;
+    judge_by_file(DType::f32, floats(20, 3, got), floats(20, 3, want), &reference, judgement);
+    return judgement.right();
+  };
+  EXPECT_TRUE(is_right(-INFINITY, -90.7, kNoBound));
+  EXPECT_TRUE(is_right(-INFINITY, -140.25, kNoBound)) << "to base 2";
+  EXPECT_FALSE(is_right(-INFINITY, -90.7, 1e-4)) << "of one that is given it is exact";
+  EXPECT_FALSE(is_right(-INFINITY, -80.0, kNoBound)) << "of no denormal";
+  EXPECT_FALSE(is_right(INFINITY, -90.7, kNoBound));
+  EXPECT_FALSE(is_right(-87.9, -90.7, kNoBound)) << "in between";
+}
+
 TEST(Judge, MapsWhatIsWrong) {
   const std::vector<std::int64_t> sizes{2, 50, 64};
   std::vector<bool> wrong(6400, false);
