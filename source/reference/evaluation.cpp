@@ -148,7 +148,7 @@ void Planner::avoid_large_views() {
 /// Large values that one node reads are computed there, as long as that is no work to speak of. Reads are nested then,
 /// but not as deep as a stack is.
 void Planner::compute_large_again() {
-  constexpr int kDeepest = 64;
+  constexpr int kDeepestReads = 64;
   std::vector<int> readers(plan_.ways.size(), 0), depth(plan_.ways.size(), 0);
   for (ir::NodeId id = 0; id < plan_.ways.size(); ++id) {
     if (plan_.ways[id] == Way::none) continue;
@@ -163,7 +163,7 @@ void Planner::compute_large_again() {
     const bool is_rather_large = plan_.counts[id] > memory_ / kLargeParts / kLargeParts / kDenseBytes;
     const bool is_again = plan_.ways[id] == Way::again ||
                           (plan_.ways[id] == Way::dense && readers[id] == 1 && is_simple && !is_own && is_rather_large);
-    if (is_again && depth[id] < kDeepest) plan_.ways[id] = Way::again;
+    if (is_again && depth[id] < kDeepestReads) plan_.ways[id] = Way::again;
     if (plan_.ways[id] != Way::again) depth[id] = 0;
   }
 }

@@ -242,6 +242,7 @@ Result<Outputs> outputs_of(const Source& source, const ir::Graph& graph, const I
     VKF_TRY(made, program.run(inputs));
     outputs = std::move(made);
   } else {
+    result.given = true;
     for (const ir::Output& output : graph.outputs()) {
       VKF_TRY(tensor, read_output(source.folder, graph, output, symbols));
       outputs.emplace(output.name, std::move(tensor));
@@ -380,7 +381,7 @@ std::string figures_of(const CaseResult& result) {
   }
   if (const OutputResult* one = result.worst_by_reference()) parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
   if (const OutputResult* one = result.worst_by_file()) parts.push_back("largest error / tolerance of files " + ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
-  parts.push_back(kernels_text(result));
+  parts.push_back(result.given ? "given outputs" : kernels_text(result));
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
   std::vector<std::string> held;
   if (unbounded > 0) held.push_back(fmt::format("{} elements without a bound", unbounded));

@@ -36,6 +36,7 @@ struct CaseResult {
   double seconds = 0;           ///< of compiling, running and comparing
   std::vector<OutputResult> outputs;
   int host_steps = 0;
+  bool given = false;  ///< another program has computed the outputs, so that no kernel ran
   std::string not_referenced;  ///< why the reference says nothing of some outputs; empty if it has been evaluated
   std::string beside_unfused;  ///< what became of the comparison with one kernel per op; empty: there was none
 

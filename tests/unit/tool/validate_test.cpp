@@ -485,6 +485,7 @@ TEST_F(GivenOutputs, AreHeldToTheReferenceAndToTheFile) {
   EXPECT_EQ(validated(), 0) << printed_;
   EXPECT_EQ(output()["file"]["wrong"], 0);
   EXPECT_GT(output()["max_error_over_bound"], 0);
+  EXPECT_NE(joined(printed_).find("given outputs"), std::string::npos) << printed_;
   // Within the tolerance of the file, out of the bound.
   write_outputs("theirs", [](std::int64_t i) { return std::exp(at(i)) * (i == 77 ? 1.0001 : 1); });
   EXPECT_EQ(validated(), 1) << printed_;
