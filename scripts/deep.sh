@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
-#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits faults graphs fuzzers mutations portability matrices, all without one; or
+#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits sweep scale faults graphs fuzzers mutations portability matrices, all without one; or
 #     sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -84,6 +84,18 @@ limits() {
   done
 }
 
+# Every limit at every number from 0 up, 25 graphs: right, or one sentence.
+sweep() {
+  release
+  for driver in lavapipe swiftshader; do VKFUSE_LIMITS=all on $driver build/release/tests/vkfuse-test-differential '--gtest_filter=Limits.*'; done
+}
+
+# Planning of graphs of 100,000 nodes takes about ten times as long as of 10,000.
+scale() {
+  release
+  VKFUSE_TEST_NODES=100000 on lavapipe build/release/tests/vkfuse-test-unit '--gtest_filter=Speed.TenTimesAsManyNodes*'
+}
+
 # Each Vulkan call of each graph fails with each result, each allocation of a plan.
 faults() {
   release
@@ -144,11 +156,11 @@ portability() {
   scripts/portability.sh || failed+=("scripts/portability.sh")
 }
 
-[ $# -gt 0 ] || set -- sanitizers threads layers limits faults graphs fuzzers mutations portability matrices
+[ $# -gt 0 ] || set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations portability matrices
 for tier in "$@"; do
   SECONDS=0
   case $tier in
-    sanitizers | sanitizers-quick | threads | layers | limits | faults | graphs | fuzzers | mutations | portability | matrices) "$tier" ;;
+    sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults | graphs | fuzzers | mutations | portability | matrices) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

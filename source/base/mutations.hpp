@@ -21,6 +21,8 @@
   X(unstable_sort, differential, "*Sorts.*/i8")                                                               \
   X(ascending_for_descending, differential, "*Sorts.*/f32")                                                   \
   X(skipped_lane, differential, "*Reductions.*/f32")                                                          \
+  X(odd_workgroups, differential, "Limits.WhatWasWrongOnce*")                                                 \
+  X(unbounded_kernels, unit, "Budget.*")                                                                      \
   X(skipped_lane_without_subgroups, differential, "Rows.WithoutSubgroups*")                                   \
   X(softmax_not_rescaled, differential, "*Forced.*/softmax")                                                  \
   X(last_of_equals, differential, "*Reductions.*/i8")                                                         \

@@ -4,10 +4,14 @@
 #include <bit>
 
 #include "base/error.hpp"
+#include "base/mutations.hpp"
 
 namespace vkfuse {
 
-std::uint32_t usable_invocations(const Caps& caps) { return std::bit_floor(std::min(caps.max_invocations, caps.max_workgroup_x)); }
+std::uint32_t usable_invocations(const Caps& caps) {
+  const std::uint32_t most = std::min(caps.max_invocations, caps.max_workgroup_x);
+  return VKF_PLANT(odd_workgroups, std::bit_floor(most), most);
+}
 
 namespace {
 

@@ -123,6 +123,16 @@ struct CostModel {
   double accesses_per_us = 50e3;  ///< loads and stores executed, from near caches
 };
 
+/// What a kernel of several ops may be for a driver's compiler at most. Compilers put every function in place of its call and take longer than in
+/// proportion, some exponentially in conditions that follow each other: what is within these compiles in seconds on the drivers that were
+/// measured (docs/performance.md, "How long drivers compile").
+struct KernelBudget {
+  std::int64_t statements = 5000;     ///< of GLSL, functions in place of their calls, for all elements of an item
+  std::int64_t members = 256;         ///< ops
+  std::int64_t choices = 64;          ///< between values by position: a concatenation of n has n - 1
+  std::int64_t choices_in_loops = 16; ///< the same where elements are read in a loop
+};
+
 /// Known bugs that the generated code steps around, each named after what goes wrong.
 struct Quirks {
   /// Folds 0*x and 0/x to 0 and x/0 to nothing in particular where the zero is a literal, even where
@@ -140,6 +150,7 @@ struct Target {
   Caps caps;
   Quirks quirks;
   std::optional<CostModel> costs;  ///< as measured on the device
+  KernelBudget budget;
   /// Rungs in use: offered by the device, compilable by the linked shaderc, passed by the
   /// self-test, and not switched off. T0 always is.
   std::array<bool, kRungCount> rungs = {true, false, false, false, false, false};

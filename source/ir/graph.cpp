@@ -62,11 +62,9 @@ Result<void> check_dims(std::string_view what, const Shape& shape) {
 
 Result<NodeId> Graph::add_input(std::string input_name, TensorType type) {
   if (input_name.empty()) return invalid("An input of type {} has an empty name.", to_text(type));
-  for (const Node& node : nodes_) {
-    const auto* payload = std::get_if<InputPayload>(&node.payload);
-    if (payload != nullptr && payload->name == input_name) return invalid("Two inputs are named '{}'.", input_name);
-  }
+  if (input_names_.contains(input_name)) return invalid("Two inputs are named '{}'.", input_name);
   VKF_CHECK_OK(check_dims("Input '" + input_name + "'", type.shape));
+  input_names_.insert(input_name);
   return append({&ops::row("input"), {}, std::move(type), InputPayload{std::move(input_name)}});
 }
 
@@ -135,9 +133,7 @@ Result<NodeId> Graph::add_random(Shape shape, std::uint64_t seed) {
 Result<void> Graph::add_output(std::string output_name, NodeId value) {
   if (output_name.empty()) return invalid("An output has an empty name.");
   if (value >= nodes_.size()) return invalid("Output '{}' names %{}, which does not exist.", output_name, value);
-  for (const Output& output : outputs_) {
-    if (output.name == output_name) return invalid("Two outputs are named '{}'.", output_name);
-  }
+  if (!output_names_.insert(output_name).second) return invalid("Two outputs are named '{}'.", output_name);
   outputs_.push_back({std::move(output_name), value});
   return {};
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -177,6 +178,7 @@ class Graph {
   NodeId append(Node node);
   std::vector<Node> nodes_;
   std::vector<Output> outputs_;
+  std::set<std::string, std::less<>> input_names_, output_names_;
 };
 
 /// Re-checks every rule the builder enforces; run after each pass in debug builds and tests.

@@ -229,6 +229,10 @@ std::string narrow(DType dtype, const std::string& operand);
 /// dependency order; empty if it calls none.
 std::string prelude_for(std::string_view text);
 
+/// Statements of GLSL that a driver's compiler sees for `text` where every function of the prelude stands in place of its call, as drivers have it. A
+/// condition counts as several: it splits what is optimised together.
+int inlined_statements(std::string_view text);
+
 // Scalar conversions shared by the reference, constants and tests. ------------------------------
 
 /// Nearest even; overflow to infinity; subnormals kept.

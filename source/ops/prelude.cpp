@@ -3,7 +3,9 @@
 // The files hold functions and nothing else. A function starts in column 0 with its return type and
 // ends with the first line that closes a brace there, or on its own line; the // lines right above
 // belong to it. Overloads of a name are kept together.
+#include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 #include <vector>
 
@@ -92,7 +94,42 @@ void append_needed(std::string_view text, std::set<std::string_view>& done, std:
   }
 }
 
+constexpr int kStatementsOfBranch = 16;
+
+int own_statements(std::string_view text) {
+  int count = static_cast<int>(std::count(text.begin(), text.end(), ';'));
+  for (const std::string_view word : {"if (", "for (", "while ("}) {
+    for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) count += kStatementsOfBranch;
+  }
+  return count;
+}
+
+/// Of one function, with those that it calls. Functions do not recurse.
+int statements_of(std::string_view name) {
+  static std::map<std::string_view, int> known;
+  static std::mutex mutex;
+  const auto found = functions().find(name);
+  if (found == functions().end()) return 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (const auto one = known.find(name); one != known.end()) return one->second;
+  }
+  const std::string_view text = found->second.text;
+  const std::string_view body = text.substr(std::min(text.find('{'), text.size()));
+  int count = own_statements(body);
+  for (const std::string_view called : calls_in(body)) count += called == name ? 0 : statements_of(called);
+  const std::lock_guard<std::mutex> lock(mutex);
+  known.emplace(found->first, count);
+  return count;
+}
+
 }  // namespace
+
+int inlined_statements(std::string_view text) {
+  int count = 1 + own_statements(text);
+  for (const std::string_view name : calls_in(text)) count += statements_of(name);
+  return count;
+}
 
 std::string prelude_for(std::string_view text) {
   std::set<std::string_view> done;

@@ -30,7 +30,7 @@ struct Facts {
   [[nodiscard]] bool is_pointwise(ir::NodeId id) const;
 
  private:
-  [[nodiscard]] bool lies_elsewhere(ir::NodeId id) const;
+  [[nodiscard]] bool lies_elsewhere(ir::NodeId id, std::vector<bool>& escapes, Marks& marks) const;
 };
 
 }  // namespace vkfuse::partition

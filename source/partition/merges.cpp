@@ -11,6 +11,7 @@ using ir::NodeId;
 /// Whether a path leads from one of the groups to another through a third: merging them would then make a kernel
 /// that waits for itself.
 bool Search::connected_outside(std::span<const GroupId> groups) {
+  if (has_no_way_in(groups)) return false;
   NodeId last = 0;
   for (GroupId group : groups) last = std::max(last, groups_[group].members.back());
   const bool ends = !leads_back_below(last);
@@ -39,6 +40,24 @@ bool Search::connected_outside(std::span<const GroupId> groups) {
     push_readers(group);
   }
   return back;
+}
+
+/// Whether it is seen at once that no path leads through a third group: none of the groups reads what a third one stores, or one alone does
+/// that all others read from, so that such a path would be a circle.
+bool Search::has_no_way_in(std::span<const GroupId> groups) const {
+  std::optional<GroupId> entrance;
+  for (GroupId group : groups) {
+    const std::vector<NodeId>& reads = groups_[group].price.segment.reads;
+    const auto is_third = [&](NodeId id) { return facts_.is_computed[id] && !is_among(groups, owner_[id]); };
+    if (std::none_of(reads.begin(), reads.end(), is_third)) continue;
+    if (entrance) return false;
+    entrance = group;
+  }
+  const auto reads_from_entrance = [&](GroupId group) {
+    const std::vector<NodeId>& reads = groups_[group].price.segment.reads;
+    return group == *entrance || std::any_of(reads.begin(), reads.end(), [&](NodeId id) { return owner_[id] == *entrance; });
+  };
+  return !entrance || std::all_of(groups.begin(), groups.end(), reads_from_entrance);
 }
 
 /// What a kernel may take longer by the model: times are modelled to some tenth, from constants of the device's type
@@ -134,22 +153,26 @@ bool Search::merge_producers() {
 /// Kernels that read the same value read it once when they are one.
 bool Search::merge_siblings() {
   constexpr std::size_t kMostTogether = 6;
+  constexpr std::size_t kMostRefused = 256;  // in a row: of very many readers, the rest are refused as well
   bool changed = false;
   for (NodeId id = 0; id < facts_.graph.size(); ++id) {
     if (segment::is_literal(facts_.graph, id)) continue;
     std::vector<GroupId> kernels;  // an alias reads nothing
+    changed_.resize(groups_.size());
+    changed_.clear();
     for (NodeId user : facts_.users[id]) {
       if (facts_.is_alias[user]) continue;
       for (GroupId group : computing_[user]) {
-        if (!is_among(kernels, group)) kernels.push_back(group);
+        if (changed_.insert(group)) kernels.push_back(group);
       }
     }
-    for (std::size_t i = 1; i < kernels.size(); ++i) {
+    for (std::size_t i = 1, refused = 0; i < kernels.size() && refused < kMostRefused; ++i, ++refused) {
       const GroupId a = std::min(kernels[0], kernels[i]);
       const GroupId b = std::max(kernels[0], kernels[i]);
       if (groups_[a].members.empty() || groups_[b].members.empty()) continue;
       if (!try_merge({a, b}).ok()) continue;
       changed = true;
+      refused = 0;
       kernels[0] = a;
       kernels[i] = b;  // which is empty now
     }

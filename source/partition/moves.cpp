@@ -16,12 +16,16 @@ std::vector<GroupId> Search::neighbours_of(const Group& group, GroupId own) cons
     if (other != kNoGroup && other != own && all.size() < kMost && !is_among(all, other)) all.push_back(other);
   };
   for (NodeId id : group.price.segment.reads) add(owner_[id]);
-  for (NodeId id : group.price.segment.stores) {
-    for (GroupId reader : readers_[id]) add(reader);
-  }
-  for (NodeId id : group.price.segment.reads) {
-    for (GroupId reader : readers_[id]) add(reader);
-  }
+  const auto add_readers = [&](const std::vector<NodeId>& values) {
+    for (NodeId id : values) {
+      for (GroupId reader : readers_[id]) {
+        if (all.size() == kMost) return;  // a value may have very many
+        add(reader);
+      }
+    }
+  };
+  add_readers(group.price.segment.stores);
+  add_readers(group.price.segment.reads);
   return all;
 }
 

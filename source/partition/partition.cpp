@@ -71,7 +71,10 @@ Result<Priced> partition(const ir::Graph& graph, const Target& target, const Opt
     facts.emplace(graph, sizes, kept);
     searched.emplace(*facts, target, options, prices);
     auto started = searched->start();
-    if (started) break;
+    const std::vector<ir::NodeId> wide = started ? searched->views_over_budget() : std::vector<ir::NodeId>();
+    for (ir::NodeId view : wide) kept[view] = true;
+    if (started && wide.empty()) break;
+    if (started) continue;
     const auto view = searched->view_to_keep();
     if (VKF_PLANT(views_never_stored, !view, true)) return std::move(started).error();
     kept[*view] = true;

@@ -5,7 +5,9 @@
 #include <limits>
 #include <map>
 
+#include "base/mutations.hpp"
 #include "ir/structured.hpp"
+#include "schedule/budget.hpp"
 #include "schedule/pieces.hpp"
 
 namespace vkfuse::partition {
@@ -34,6 +36,11 @@ SymbolValues sizes_apart(const ir::Graph& graph) {
     }
   }
   return sizes;
+}
+
+Result<Price> within_budget(Price price, std::size_t members) {
+  if (VKF_PLANT(unbounded_kernels, members > 1, false) && !price.over_budget.empty()) return Error{ErrorCode::unsupported, std::move(price.over_budget), {}};
+  return price;
 }
 
 /// All that a node computes, but for its operands, as text.
@@ -95,6 +102,7 @@ Pricer::Pricer(const Facts& facts, const Target& target, bool memo, const std::s
     const auto sizes = resolve(type.shape, facts.symbols);
     const auto bytes = sizes ? byte_count(type.dtype, *sizes) : Result<std::int64_t>(kUnknown);
     bytes_.push_back(bytes ? *bytes : kUnknown);
+    statements_.push_back(schedule::statements_of(facts.graph, id));
     types_.push_back(literal ? kinds_.back() : number("of " + to_text(facts.graph.node(id).type)));
   }
 }
@@ -183,6 +191,7 @@ Pricer::Outcome Pricer::outcome_of(const segment::Segment& segment) const {
   }
   outcome.bytes = schedule->bytes_read + schedule->bytes_read_again + schedule->bytes_written;
   outcome.microseconds = schedule->modelled_us;
+  if (!loops->opaque) outcome.over_budget = schedule::over_budget(*loops, *schedule, statements_, target_.budget);
   return outcome;
 }
 
@@ -207,9 +216,21 @@ std::int64_t Pricer::estimate(const std::vector<NodeId>& members, const std::fun
   return bytes;
 }
 
+std::string Pricer::too_many(const std::vector<NodeId>& members) const {
+  if (members.size() < 2) return {};
+  const auto ops = static_cast<std::int64_t>(members.size());
+  const KernelBudget& budget = target_.budget;
+  if (ops > budget.members) return fmt::format("One kernel would have {} ops, and {} are the most that drivers compile in seconds.", ops, budget.members);
+  std::int64_t statements = 0;
+  for (NodeId id : members) statements += statements_[id];
+  if (statements <= budget.statements) return {};
+  return fmt::format("One kernel would be about {} statements for a driver's compiler, and {} are the most that compile in seconds.", statements, budget.statements);
+}
+
 Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
   const auto refused = std::find_if(members.begin(), members.end(), [&](NodeId id) { return alone_.count(id) != 0; });
   if (members.size() > 1 && refused != members.end()) return unsupported("The compiler refused a kernel of %{} and other ops.", *refused);
+  if (std::string reason = too_many(members); !reason.empty()) return Error{ErrorCode::unsupported, std::move(reason), {}};
   Price price;
   price.segment = segment_of(members, stored);
   std::vector<NodeId> nodes;
@@ -229,12 +250,14 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
     }
     price.bytes = known->second.bytes;
     price.microseconds = known->second.microseconds;
-    return price;
+    price.over_budget = known->second.over_budget;
+    return within_budget(std::move(price), members.size());
   }
   Outcome outcome = outcome_of(price.segment);
   outcome.search = search_;
   price.bytes = outcome.bytes;
   price.microseconds = outcome.microseconds;
+  price.over_budget = outcome.over_budget;
   const std::optional<Error> error = outcome.error;
   if (outcome.error) {
     outcome.error->message = with_numbers(outcome.error->message, [&](NodeId id) { return static_cast<NodeId>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin()); });
@@ -243,7 +266,7 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
   const bool apart = outcome.error && outcome.error->message.find(fmt::format("%{}", nodes.size())) != std::string::npos;
   if (!apart) prices_.outcomes.emplace(std::move(key), std::move(outcome));
   if (error) return *error;
-  return price;
+  return within_budget(std::move(price), members.size());
 }
 
 Result<void> Pricer::check_size(const segment::Segment& segment) const {

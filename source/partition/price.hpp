@@ -15,6 +15,7 @@ struct Price {
   segment::Segment segment;
   std::int64_t bytes = 0;
   double microseconds = 0;  ///< modelled
+  std::string over_budget;  ///< why a driver would compile it for too long; else empty
 };
 
 struct Prices::Known {
@@ -26,6 +27,7 @@ struct Prices::Known {
     std::optional<Error> error;  ///< nodes in its text are counted as in the key
     std::int64_t bytes = 0;
     double microseconds = 0;
+    std::string over_budget;
     int search = 0;  ///< the last one that asked
   };
   std::map<std::string, std::uint32_t> numbers;  ///< of texts: what nodes compute, and what kernels read
@@ -41,7 +43,8 @@ class Pricer {
   /// `alone`: see Options::alone.
   Pricer(const Facts& facts, const Target& target, bool memo, const std::set<ir::NodeId>& alone, Prices& prices);
 
-  /// The kernel of these members, which are sorted, and what of it is stored.
+  /// The kernel of these members, which are sorted, and what of it is stored. Several members are refused over the target's budget; a member by
+  /// itself is not, as there is no other kernel for it.
   Result<Price> operator()(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
 
   /// Bytes of all that the kernel would read and store, whole: what it moves at least where nothing is sliced.
@@ -65,6 +68,8 @@ class Pricer {
   using Outcome = Prices::Known::Outcome;
   segment::Segment segment_of(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
   [[nodiscard]] Key key_of(const segment::Segment& segment, std::vector<ir::NodeId>& nodes);
+  /// Why so many ops are over the budget whatever their loops are; else empty.
+  [[nodiscard]] std::string too_many(const std::vector<ir::NodeId>& members) const;
   [[nodiscard]] Outcome outcome_of(const segment::Segment& segment) const;
 
   const Facts& facts_;
@@ -79,6 +84,7 @@ class Pricer {
   Marks marks_;                        ///< of nodes
   std::vector<std::uint32_t> places_;  ///< in a key, of nodes that are marked
   std::vector<std::int64_t> bytes_;  ///< of each value
+  std::vector<int> statements_;      ///< of one element of each value
   Prices::Known& prices_;
   const int search_;
   int priced_ = 0;

@@ -23,6 +23,7 @@ Result<void> Search::start() {
     auto price = pricer_({id}, [&](NodeId) { return facts_.is_output[id] || !facts_.users[id].empty(); });
     if (!price) impossible_ = id;
     if (!price) return std::move(price).error().within(fmt::format("planning %{} = {}", id, facts_.graph.node(id).op->name));
+    if (!price->over_budget.empty()) over_budget_.push_back(id);
     for (NodeId value : price->segment.reads) readers_[value].push_back(owner_[id]);
     groups_.push_back({{id}, *std::move(price), 0});
   }
@@ -48,7 +49,28 @@ std::optional<NodeId> Search::view_to_keep() {
     best = view;
     fewest = left;
   }
-  return best;
+  return best ? best : last_choice_before(*impossible_);
+}
+
+/// The last view in front of a node that chooses between values and is a kernel within the budget.
+std::optional<NodeId> Search::last_choice_before(NodeId id) {
+  std::optional<NodeId> last;
+  for (NodeId view : facts_.between[id]) {
+    const bool chooses = segment::is_choice(facts_.graph.node(view));
+    if (!chooses || facts_.is_output[view] || facts_.is_kept[view] || (last && *last > view)) continue;
+    const auto price = pricer_({view}, [](NodeId) { return true; });
+    if (price && price->over_budget.empty()) last = view;
+  }
+  return last;
+}
+
+std::vector<NodeId> Search::views_over_budget() {
+  std::vector<NodeId> views;
+  for (NodeId id : over_budget_) {
+    if (const auto view = last_choice_before(id)) views.push_back(*view);
+  }
+  sort_unique(views);
+  return views;
 }
 
 /// What is left to store must fit the buffers of the device.
@@ -160,12 +182,22 @@ Result<Search::Change> Search::priced(std::vector<GroupId> groups, std::vector<s
 }
 
 void Search::apply(Change change) {
+  changed_.resize(groups_.size());
+  changed_.clear();
+  for (GroupId group : change.groups) changed_.insert(group);
+  // Of each value once: it may have as many readers as there are groups.
+  const auto goes = [&](GroupId group) { return changed_.contains(group); };
+  computed_.clear();
+  read_.clear();
   for (GroupId group : change.groups) {
     for (NodeId id : groups_[group].members) {
-      std::erase(computing_[id], group);
-      if (owner_[id] == group) owner_[id] = kNoGroup;
+      if (!computed_.insert(id)) continue;
+      std::erase_if(computing_[id], goes);
+      if (owner_[id] != kNoGroup && goes(owner_[id])) owner_[id] = kNoGroup;
     }
-    for (NodeId value : groups_[group].price.segment.reads) std::erase(readers_[value], group);
+    for (NodeId value : groups_[group].price.segment.reads) {
+      if (read_.insert(value)) std::erase_if(readers_[value], goes);
+    }
     groups_[group] = {};
   }
   for (std::size_t i = 0; i < change.made.size(); ++i) {

@@ -48,6 +48,10 @@ class Search {
   /// instead of more than one value.
   [[nodiscard]] std::optional<ir::NodeId> view_to_keep();
 
+  /// After a start: of ops that are over the budget with the views in front of them, the last of these that chooses. Stored, it is a kernel within
+  /// the budget, and the op reads it.
+  [[nodiscard]] std::vector<ir::NodeId> views_over_budget();
+
   /// After a start: kernels of another form's partition, as far as their nodes are here. They are settled.
   void begin_with(const Seed& seed);
 
@@ -78,6 +82,7 @@ class Search {
     std::int64_t bytes = 0, bytes_before = 0;
     double microseconds = 0, microseconds_before = 0;
   };
+  [[nodiscard]] std::optional<ir::NodeId> last_choice_before(ir::NodeId id);
   using Visit = std::function<Result<void>(Group&, const std::function<bool(ir::NodeId)>& stored)>;
   Result<void> each_made(Change& change, const Visit& visit);
   void note_homes_and_reads(const Change& change);
@@ -108,6 +113,7 @@ class Search {
   [[nodiscard]] std::vector<GroupId> window_around(GroupId first, GroupId second, const Unrelated& unrelated) const;
   bool redivide_window(const std::vector<GroupId>& window);
 
+  [[nodiscard]] bool has_no_way_in(std::span<const GroupId> groups) const;
   [[nodiscard]] bool connected_outside(std::span<const GroupId> groups);
   Result<void> try_merge(std::vector<GroupId> groups);
   Result<void> try_with_producer(GroupId from, GroupId to);
@@ -154,6 +160,7 @@ class Search {
   int moves_priced_ = 0;
   int version_ = 0;
   std::optional<ir::NodeId> impossible_;  ///< the op at which the start failed
+  std::vector<ir::NodeId> over_budget_;   ///< ops that are over the target's budget with the views in front of them
   bool looked_at_all_ = false;
   bool outside_ = false;  ///< the last refusal was for a kernel between the two
 };

@@ -73,6 +73,7 @@ bool Search::redivide_window(const std::vector<GroupId>& window) {
 
 bool Search::redivide_windows() {
   constexpr int kMostPriced = 300;  // so that large graphs are not searched for long
+  constexpr std::size_t kMostWindows = 20'000;  // also where prices are known
   const Unrelated unrelated = launch_bound();
   bool changed = false;
   for (GroupId group = 0; group < groups_.size(); ++group) {
@@ -80,7 +81,7 @@ bool Search::redivide_windows() {
     std::vector<GroupId> others = neighbours_of(groups_[group], group);
     others.push_back(group);  // and by itself
     for (GroupId other : others) {
-      if (windows_priced_ > kMostPriced) return changed;
+      if (windows_priced_ > kMostPriced || windows_tried_.size() > kMostWindows) return changed;
       if (groups_[group].members.empty()) break;
       if (groups_[other].members.empty()) continue;
       const std::vector<GroupId> window = window_around(group, other, unrelated);

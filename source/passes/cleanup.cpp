@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
+#include "base/target.hpp"
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
 
@@ -65,8 +67,12 @@ Result<ir::Graph> store_operands(const ir::Graph& graph) {
 
 namespace {
 
+/// However few values they are, a kernel chooses between operands.
+constexpr std::size_t kMostOperands = static_cast<std::size_t>(KernelBudget{}.choices);
+
 bool is_concat_of_more(const ir::Node& node, std::size_t most) {
-  return node.op->name == "concat" && std::set<ir::NodeId>(node.operands.begin(), node.operands.end()).size() > most;
+  if (node.op->name != "concat") return false;
+  return node.operands.size() > kMostOperands || std::set<ir::NodeId>(node.operands.begin(), node.operands.end()).size() > most;
 }
 
 /// The values in runs of which each has `most` different ones at most, as concatenations.
@@ -75,7 +81,7 @@ Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node
   for (std::size_t first = 0, end = 0; first < values.size(); first = end) {
     std::set<ir::NodeId> different;
     for (end = first; end < values.size(); ++end) {
-      if (different.size() == most && different.count(values[end]) == 0) break;
+      if (end - first == kMostOperands || (different.size() == most && different.count(values[end]) == 0)) break;
       different.insert(values[end]);
     }
     const std::vector<ir::NodeId> run(values.begin() + static_cast<std::ptrdiff_t>(first), values.begin() + static_cast<std::ptrdiff_t>(end));
@@ -89,16 +95,43 @@ Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node
   return made;
 }
 
+/// Whether a concatenation is of one value, so often that choosing between copies would be all its kernel does; also where each doubles the one before.
+bool repeats_one(const ir::Graph& graph, const ir::Node& node) {
+  constexpr std::size_t kFew = 4;
+  if (node.op->name != "concat" || node.operands.size() < 2) return false;
+  const ir::NodeId one = node.operands.front();
+  if (std::any_of(node.operands.begin(), node.operands.end(), [&](ir::NodeId operand) { return operand != one; })) return false;
+  const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(node.payload).axis);
+  return !node.type.shape[axis].is_symbol() && (node.operands.size() > kFew || graph.node(one).op->name == "concat");
+}
+
+/// [n] as [1, n], stretched to [times, n], is [times * n]: no condition on positions.
+Result<ir::NodeId> repeated(Rewriter& rewriter, ir::NodeId value, std::size_t axis, std::size_t times, const Shape& made) {
+  Shape apart = rewriter.graph().node(value).type.shape;
+  apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(axis), Dim(1));
+  Shape stretched = apart;
+  stretched[axis] = Dim(static_cast<std::int64_t>(times));
+  VKF_TRY(first, rewriter.reshape(value, std::move(apart)));
+  VKF_TRY(all, rewriter.graph().add_structured(ops::row("broadcast"), {first}, ir::NoPayload{}, std::move(stretched)));
+  return rewriter.reshape(all, made);
+}
+
 }  // namespace
 
 Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers) {
-  if (buffers < 3) return std::optional<Rewritten>();
-  const std::size_t most = buffers - 1;
+  const std::size_t most = buffers < 3 ? std::numeric_limits<std::size_t>::max() : buffers - 1;
   const auto is_wide = [&](const ir::Node& node) { return is_concat_of_more(node, most); };
-  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_wide)) return std::optional<Rewritten>();
+  const auto changes = [&](const ir::Node& node) { return is_wide(node) || repeats_one(graph, node); };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), changes)) return std::optional<Rewritten>();
   Rewriter rewriter(graph);
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
+    if (repeats_one(graph, node)) {
+      const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(node.payload).axis);
+      VKF_TRY(made, repeated(rewriter, rewriter.at(node.operands.front()), axis, node.operands.size(), node.type.shape));
+      rewriter.alias(id, made);
+      continue;
+    }
     if (!is_wide(node)) {
       VKF_CHECK_OK(rewriter.keep(id));
       continue;

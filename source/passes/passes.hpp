@@ -31,8 +31,9 @@ Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder = true);
 /// Operands of kernels that the user wrote are buffers: a view, a position or a literal among them is copied into one.
 Result<ir::Graph> store_operands(const ir::Graph& graph);
 
-/// A concatenation of more values than a kernel with one result and so many buffers can read becomes concatenations of fewer. Nothing
-/// where there is none, or with less than three buffers. Not of run_pipeline(), which knows no device.
+/// A concatenation of more values than a kernel with one result and so many buffers can read, or of more operands than kernels choose between
+/// (KernelBudget), becomes concatenations of fewer; one of a single value, again and again, a broadcast. Nothing where there is none. Not of
+/// run_pipeline(), which knows no device.
 Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers);
 /// The same of a form of a graph, if there is one.
 Result<std::optional<Rewritten>> narrow_form(Result<std::optional<Rewritten>> form, std::uint32_t buffers);

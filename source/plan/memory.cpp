@@ -99,6 +99,7 @@ std::vector<Lifetime> joined_in_place(const Plan& plan, const Steps& steps, std:
   const Waits waits(plan);
   std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
   std::vector<Lifetime> joined;
+  std::map<std::size_t, std::vector<std::size_t>> ending;  // of `joined`, by the step that reads them for the last time
   for (Lifetime& value : values) {
     const std::vector<ir::NodeId>& reads = plan.steps[value.first].segment.reads;
     const auto fits = [&](const Lifetime& other) {
@@ -107,14 +108,21 @@ std::vector<Lifetime> joined_in_place(const Plan& plan, const Steps& steps, std:
              replaces(plan, steps, value.first, value.value, end);
     };
     const auto taken = [&](const Lifetime& other) { return !other.then.empty() && other.last_written == value.first; };
-    const auto before = std::find_if(joined.begin(), joined.end(), [&](const Lifetime& other) { return !taken(other) && fits(other); });
-    if (before == joined.end()) {
+    std::vector<std::size_t>& here = ending[value.first];
+    const auto at = std::find_if(here.begin(), here.end(), [&](std::size_t i) { return !taken(joined[i]) && fits(joined[i]); });
+    if (at == here.end()) {
+      ending[value.last].push_back(joined.size());
       joined.push_back(std::move(value));
       continue;
     }
-    before->then.push_back(value.value);
-    before->last = value.last;
-    before->last_written = value.first;
+    const std::size_t index = *at;
+    here.erase(at);
+    Lifetime& before = joined[index];
+    before.then.push_back(value.value);
+    before.last = value.last;
+    before.last_written = value.first;
+    std::vector<std::size_t>& later = ending[value.last];
+    later.insert(std::lower_bound(later.begin(), later.end(), index), index);  // in their order
   }
   return joined;
 }
@@ -221,10 +229,15 @@ class Packing {
 };
 
 std::int64_t largest_live(const std::vector<Lifetime>& values, std::size_t steps) {
-  std::int64_t most = 0;
+  std::vector<std::int64_t> change(steps + 1, 0);  // of what is alive, from each step on
+  for (const Lifetime& value : values) {
+    if (value.first >= steps) continue;
+    change[value.first] += value.bytes;
+    change[std::min(value.last, steps - 1) + 1] -= value.bytes;
+  }
+  std::int64_t most = 0, live = 0;
   for (std::size_t step = 0; step < steps; ++step) {
-    std::int64_t live = 0;
-    for (const Lifetime& value : values) live += value.first <= step && step <= value.last ? value.bytes : 0;
+    live += change[step];
     most = std::max(most, live);
   }
   return most;

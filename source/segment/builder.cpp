@@ -19,8 +19,6 @@ std::int64_t product(std::span<const std::int64_t> sizes) {
   return count;
 }
 
-bool is_choice(const ir::Node& node) { return node.op->name == "pad" || node.op->name == "concat" || node.op->name == "slice_assign"; }
-
 }  // namespace
 
 Builder::Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base,

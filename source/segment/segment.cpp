@@ -10,6 +10,8 @@ bool is_literal(const ir::Graph& graph, ir::NodeId id) {
   return constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(node.type.dtype));
 }
 
+bool is_choice(const ir::Node& node) { return node.op->name == "pad" || node.op->name == "concat" || node.op->name == "slice_assign"; }
+
 bool is_resident(const ir::Graph& graph, ir::NodeId id) {
   const ops::OpClass cls = graph.node(id).op->cls;
   return cls == ops::OpClass::input || (cls == ops::OpClass::constant && !is_literal(graph, id));

@@ -17,6 +17,8 @@ struct Segment {
 
 /// Whether a node is a literal that the kernel text holds: a constant of one element.
 bool is_literal(const ir::Graph& graph, ir::NodeId id);
+/// Whether a node's elements come from one value or another, by their position.
+bool is_choice(const ir::Node& node);
 /// Whether a node is stored outside every kernel: an input, or a constant of several elements.
 bool is_resident(const ir::Graph& graph, ir::NodeId id);
 

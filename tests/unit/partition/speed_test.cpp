@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 #include "codegen/kernel.hpp"
@@ -63,6 +64,77 @@ double milliseconds_to_write(int results) {
     best = std::min(best, 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   }
   return best;
+}
+
+/// Graphs of very many nodes, one kind each.
+ir::Graph chain(int nodes) {
+  ir::Graph graph;
+  ir::NodeId x = must(graph.add_input("x", {DType::f32, {Dim(64)}}));
+  for (int i = 0; i < nodes; ++i) x = must(graph.add(ops::row(i % 2 == 0 ? "abs" : "neg"), {x}));
+  must(graph.add_output("y", x));
+  return graph;
+}
+
+/// Of which no two kernels are equal.
+ir::Graph chain_of_literals(int nodes) {
+  ir::Graph graph;
+  ir::NodeId x = must(graph.add_input("x", {DType::f32, {Dim(64)}}));
+  for (int i = 0; i < nodes; ++i) x = must(graph.add(ops::row("add"), {x, graph.add_scalar(DType::f32, 0.5 + i)}));
+  must(graph.add_output("y", x));
+  return graph;
+}
+
+ir::Graph fan_out(int nodes) {
+  ir::Graph graph;
+  const ir::NodeId x = must(graph.add(ops::row("exp"), {must(graph.add_input("x", {DType::f32, {Dim(64)}}))}));
+  for (int i = 0; i < nodes; ++i) must(graph.add_output(fmt::format("y{}", i), must(graph.add(ops::row("add"), {x, graph.add_scalar(DType::f32, 0.5 + i)}))));
+  return graph;
+}
+
+ir::Graph side_by_side(int nodes) {
+  ir::Graph graph;
+  for (int i = 0; i < nodes; ++i) {
+    const ir::NodeId x = must(graph.add_input(fmt::format("x{}", i), {DType::f32, {Dim(64)}}));
+    must(graph.add_output(fmt::format("y{}", i), must(graph.add(ops::row("neg"), {x}))));
+  }
+  return graph;
+}
+
+/// A value beside itself, of which one half goes on.
+ir::Graph doubling(int nodes) {
+  ir::Graph graph;
+  ir::NodeId x = must(graph.add_input("x", {DType::f32, {Dim(64)}}));
+  for (int i = 0; i < nodes / 2; ++i) {
+    const ir::NodeId both = must(graph.add_structured(ops::row("concat"), {x, x}, ir::AxisPayload{0}));
+    x = must(graph.add_structured(ops::row("slice"), {both}, ir::SlicePayload{{32}, {1}}, {Dim(64)}));
+  }
+  must(graph.add_output("y", x));
+  return graph;
+}
+
+double seconds_to_plan(const ir::Graph& graph, std::size_t* kernels) {
+  const std::clock_t start = std::clock();
+  const plan::Plan made = must(plan::make_plan(must(passes::run_pipeline(graph)), discrete_gpu()));
+  *kernels = made.steps.size();
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+// VKFUSE_TEST_NODES=100000 plans graphs of as many nodes, and of a tenth.
+TEST(Speed, TenTimesAsManyNodesTakeAboutTenTimesAsLong) {
+  const char* wanted = std::getenv("VKFUSE_TEST_NODES");
+  const int most = wanted != nullptr ? std::atoi(wanted) : 5'000;
+  struct Kind {
+    const char* name;
+    ir::Graph (*graph)(int);
+  };
+  for (const Kind& kind : {Kind{"chain", chain}, Kind{"chain of literals", chain_of_literals}, Kind{"fan-out", fan_out}, Kind{"side by side", side_by_side}, Kind{"doubling", doubling}}) {
+    std::size_t few_kernels = 0, many_kernels = 0;
+    const double few = seconds_to_plan(kind.graph(most / 10), &few_kernels);
+    const double many = seconds_to_plan(kind.graph(most), &many_kernels);
+    std::printf("%s: %d nodes %.2f s (%zu kernels), %d nodes %.2f s (%zu kernels)\n", kind.name, most / 10, few, few_kernels, most, many, many_kernels);
+    std::fflush(stdout);
+    EXPECT_LT(many, 25 * few + 0.2 * slowness()) << kind.name << ": what is quadratic takes 100 times as long";
+  }
 }
 
 TEST(Speed, ResultsBesideEachOtherTakeAsLongEach) {

@@ -1,0 +1,63 @@
+// What drivers compiled for minutes, or until memory was gone: long chains, nested functions, wide choices. Kernels are bounded, and results right.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "support/judge.hpp"
+#include "support/slowness.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+/// Compiles and runs in seconds, and is right.
+void expect_soon(const ir::Graph& graph, const std::string& what) {
+  constexpr double kSeconds = 20;  // on a machine that does other things, too; most take one
+  const auto start = std::chrono::steady_clock::now();
+  const Executable program = compile_graph(graph, Build{});
+  judge(program, graph, data_for({graph, {}, 5, false}), what);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  std::printf("%s: %.1f s, %d kernels\n", what.c_str(), taken.count(), program.kernel_count());
+  EXPECT_LT(taken.count(), kSeconds * slowness()) << what;
+}
+
+TEST(CompileBounds, LongChains) {
+  Tensor x = Tensor::input("x", DType::f32, {64});
+  for (int i = 0; i < 250; ++i) x = tanh((x + 0.5) * 0.5) - 0.25;
+  expect_soon(graph_of({x}), "a chain of 1,000 ops");
+}
+
+TEST(CompileBounds, NestedFunctions) {
+  Tensor x = Tensor::input("x", DType::f32, {64});
+  for (int i = 0; i < 24; ++i) x = sin(x);
+  expect_soon(graph_of({x}), "24 nested sines");
+}
+
+TEST(CompileBounds, SlicesInTheOppositeOrderAndTheirSum) {
+  for (const int parts : {16, 28, 64}) {
+    const Tensor x = Tensor::input("x", DType::f32, {5, 4 * parts});
+    const Tensor square = x * x;
+    std::vector<Tensor> slices;
+    for (int i = parts; i-- > 0;) slices.push_back(square.slice(1, 4 * i, 4 * i + 4));
+    const Tensor joined = concat(slices, 1);
+    expect_soon(graph_of({joined, (joined + square).sum({1}, true)}), fmt::format("{} slices, stored and summed", parts));
+    expect_soon(graph_of({joined.sum({1})}), fmt::format("the sum of {} slices", parts));
+  }
+}
+
+TEST(CompileBounds, ConcatenationsOfFewValuesVeryOften) {
+  const Tensor x = Tensor::input("x", DType::f32, {3, 4}), z = Tensor::input("z", DType::f32, {3, 2});
+  expect_soon(graph_of({concat(std::vector<Tensor>(1000, x), 1)}), "a value beside itself 1,000 times");
+  expect_soon(graph_of({concat(std::vector<Tensor>(1000, x), 0).sum({1})}), "and its sums");
+  std::vector<Tensor> both;
+  for (int i = 0; i < 150; ++i) both.insert(both.end(), {x, z});
+  expect_soon(graph_of({concat(both, 1)}), "two values in turn");
+  Tensor doubled = Tensor::input("x", DType::f32, {2});
+  for (int i = 0; i < 16; ++i) doubled = concat({doubled, doubled}, 0);
+  expect_soon(graph_of({doubled}), "a value doubled 16 times");
+  Tensor mirrored = Tensor::input("x", DType::f32, {2});
+  for (int i = 0; i < 12; ++i) mirrored = concat({mirrored, mirrored.reverse({0})}, 0);
+  expect_soon(graph_of({mirrored}), "a value and its reverse, 12 times");
+}
+
+}  // namespace
+}  // namespace vkfuse::test
