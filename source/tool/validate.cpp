@@ -6,6 +6,7 @@
 
 #include "api/program.hpp"
 #include "api/tensor_node.hpp"
+#include "onnx/load.hpp"
 #include "onnx/program_watcher.hpp"
 #include "tool/validate_output.hpp"
 #include "vkfuse/onnx.hpp"
@@ -22,9 +23,11 @@ CaseResult failed(CaseResult result, std::string why) {
   return result;
 }
 
-/// What cannot be run is a skip; everything else that goes wrong is a failure.
+/// What is refused is a skip; a defect, and a device that stops, is a failure.
 CaseResult stopped(CaseResult result, const Error& error) {
-  result.verdict = error.code == ErrorCode::unsupported ? Verdict::skipped : Verdict::failed;
+  const bool is_failure = error.code == ErrorCode::internal || error.code == ErrorCode::device_error ||
+                          error.code == ErrorCode::device_lost;
+  result.verdict = is_failure ? Verdict::failed : Verdict::skipped;
   result.detail = error.message;
   return result;
 }
@@ -52,36 +55,43 @@ Result<std::vector<onnx::TensorData>> read_tensors(const fs::path& folder, std::
   return all;
 }
 
-/// Sizes that only the program would know are those of the data.
-onnx::OnnxOptions sizes_of(const std::vector<onnx::TensorData>& inputs) {
-  onnx::OnnxOptions options;
+/// Files carry the input's name; those without go by position.
+Result<void> name_all(const fs::path& model, std::vector<onnx::TensorData>& inputs) {
+  if (std::none_of(inputs.begin(), inputs.end(), [](const onnx::TensorData& tensor) { return tensor.name.empty(); }))
+    return {};
+  VKF_TRY(names, onnx::input_names_of(model));
+  for (std::size_t i = 0; i < inputs.size() && i < names.size(); ++i) {
+    if (inputs[i].name.empty()) inputs[i].name = names[i];
+  }
+  return {};
+}
+
+/// How a case is read: as the command says, with the data of its inputs.
+ModelOptions informed(ModelOptions options, const std::vector<onnx::TensorData>& inputs) {
   for (const onnx::TensorData& tensor : inputs) {
-    if (!tensor.name.empty()) options.input_sizes.emplace(tensor.name, tensor.sizes);
+    if (!tensor.name.empty()) options.values.insert_or_assign(tensor.name, tensor);
   }
   return options;
 }
 
-Result<onnx::OnnxModel> load_sized(const fs::path& model, const std::vector<onnx::TensorData>& inputs) {
-  auto plain = onnx::load_onnx(model);
-  if (plain || !may_load_in_parts(model, plain.error())) return plain;
-  return onnx::load_onnx(model, sizes_of(inputs));
-}
-
-/// The same where the import needs values, because they decide shapes: scalars and vectors are given as constants.
-Result<onnx::OnnxModel> load_informed(const fs::path& model, const std::vector<onnx::TensorData>& inputs, Result<onnx::OnnxModel> otherwise) {
-  onnx::OnnxOptions options = sizes_of(inputs);
-  for (const onnx::TensorData& tensor : inputs) {
-    if (!tensor.name.empty() && tensor.sizes.size() <= 1) options.known_inputs.emplace(tensor.name, tensor);
-  }
-  if (options.known_inputs.empty()) return otherwise;
-  auto informed = onnx::load_onnx(model, options);
-  return informed ? std::move(informed) : std::move(otherwise);
-}
-
-/// The test data stores bfloat16 as u16: the graph says which it is.
-HostTensor host_tensor(onnx::TensorData data, DType wanted) {
+/// The test data stores bfloat16 as u16: the graph says which it is. A model whose floats are converted takes its data
+/// so.
+HostTensor host_tensor(onnx::TensorData data, DType wanted, const std::optional<DType>& floats = {}) {
   const DType dtype = wanted == DType::bf16 && data.dtype == DType::u16 ? wanted : data.dtype;
-  return {dtype, std::move(data.sizes), std::move(data.bytes)};
+  HostTensor tensor{dtype, std::move(data.sizes), std::move(data.bytes)};
+  return floats && tensor.dtype == DType::f32 && wanted == *floats ? converted(tensor, wanted) : tensor;
+}
+
+/// The files of outputs, without those of f32 where the model computes in another dtype: rounding would be judged, not
+/// the device.
+std::vector<std::optional<HostTensor>> comparable(const std::vector<onnx::TensorData>& files,
+                                                  const std::optional<DType>& floats) {
+  std::vector<std::optional<HostTensor>> all;
+  for (const onnx::TensorData& file : files) {
+    all.emplace_back();
+    if (!floats || file.dtype != DType::f32) all.back() = host_tensor(file, file.dtype);
+  }
+  return all;
 }
 
 DType input_dtype(const ir::Graph& graph, const std::string& name) {
@@ -178,20 +188,25 @@ std::string kernels_text(const CaseResult& result) {
 /// A data set of a model that runs on the host too.
 Result<std::string> run_data_set_in_parts(const Device& device, const fs::path& model, std::vector<onnx::TensorData> inputs,
                                           const std::vector<onnx::TensorData>& expected, const ValidateOptions& options, CaseResult& result) {
-  VKF_TRY(program, onnx::compile_onnx(device, model, sizes_of(inputs), compile_options(options)));
+  VKF_TRY(program, load_in_parts(device, model, informed(options.model, inputs), compile_options(options)));
   const std::vector<Port> ports = program.inputs();
   std::map<std::string, HostTensor> tensors;
   for (std::size_t i = 0; i < inputs.size() && i < ports.size(); ++i) {
     const std::string name = inputs[i].name.empty() ? ports[i].name : inputs[i].name;
     const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& one) { return one.name == name; });
-    if (port != ports.end()) tensors[name] = host_tensor(std::move(inputs[i]), port->dtype);
+    if (port != ports.end()) tensors[name] = host_tensor(std::move(inputs[i]), port->dtype, options.model.floats);
   }
   Inputs given;
   for (const auto& entry : tensors) given.emplace(entry.first, HostView(entry.second.bytes, entry.second.sizes));
   const std::vector<std::string> names = program.output_names();
   std::map<std::string, HostTensor> files;
-  for (std::size_t i = 0; i < expected.size() && i < names.size(); ++i) files.emplace(names[i], host_tensor(expected[i], expected[i].dtype));
-  return run_parts(device, program, given, files, options, result);
+  const std::vector<std::optional<HostTensor>> compared = comparable(expected, options.model.floats);
+  for (std::size_t i = 0; i < compared.size() && i < names.size(); ++i) {
+    if (compared[i]) files.emplace(names[i], *compared[i]);
+  }
+  auto wrong = run_parts(device, program, given, files, options, result);
+  result.notes = program.notes();
+  return wrong;
 }
 
 /// Runs one data set; an empty sentence means that everything agrees.
@@ -199,26 +214,26 @@ Result<std::string> run_data_set(const Device& device, const fs::path& folder, c
                                  CaseResult& result) {
   const fs::path path = folder / "model.onnx";
   auto read = read_tensors(data, "input_");
-  auto loaded = load_sized(path, read ? *read : std::vector<onnx::TensorData>());
+  if (read) VKF_CHECK_OK(name_all(path, *read));
+  const ModelOptions how = informed(options.model, read ? *read : std::vector<onnx::TensorData>());
+  auto loaded = load_model(path, how);
   if (!loaded && !read) return std::move(loaded).error();  // what the model itself lacks says more
   VKF_TRY(inputs, std::move(read));
   auto files = read_tensors(data, "output_");
   if (!files && !loaded) return std::move(loaded).error();
   VKF_TRY(expected, std::move(files));
-  if (!loaded && options.host && loaded.error().code == ErrorCode::unsupported) {
-    auto in_parts = run_data_set_in_parts(device, path, inputs, expected, options, result);
-    if (in_parts || in_parts.error().code != ErrorCode::unsupported) return in_parts;
-  }
-  if (!loaded && loaded.error().code == ErrorCode::unsupported) loaded = load_informed(path, inputs, std::move(loaded));
+  if (!loaded && may_load_in_parts(path, how, loaded.error()))
+    return run_data_set_in_parts(device, path, std::move(inputs), expected, options, result);
   if (!loaded) return std::move(loaded).error();
-  onnx::OnnxModel model = *std::move(loaded);
-  VKF_TRY(graph, api::to_graph(model.outputs, model.output_names, folder.filename().string()));
+  result.notes = loaded->notes;
+  ir::Graph graph = std::move(loaded->graph);
+  graph.name = folder.filename().string();
   RunInputs run_inputs;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    // Files carry the input's name; those without go by position.
-    const std::string name = !inputs[i].name.empty() ? inputs[i].name : i < model.input_names.size() ? model.input_names[i] : "";
-    run_inputs.tensors[name] = host_tensor(std::move(inputs[i]), input_dtype(graph, name));
+  for (onnx::TensorData& tensor : inputs) {
+    const std::string name = tensor.name;
+    run_inputs.tensors[name] = host_tensor(std::move(tensor), input_dtype(graph, name), options.model.floats);
   }
+  const std::vector<std::optional<HostTensor>> compared = comparable(expected, options.model.floats);
   VKF_TRY(symbols, symbols_of(graph, run_inputs.tensors));
   run_inputs.symbols = symbols;
   VKF_TRY(program, api::compile_graph(device, graph, compile_options(options)));
@@ -237,11 +252,11 @@ Result<std::string> run_data_set(const Device& device, const fs::path& folder, c
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const ir::Output& output = graph.outputs()[i];
     const HostTensor& got = outputs.at(output.name);
-    const bool has_file = i < expected.size();
+    const bool has_file = i < compared.size() && compared[i];
     auto judged = judge_output({graph, run_inputs, options.fusion ? &unfused : nullptr, has_file, has_file}, output, got, result.beside_unfused);
     if (!judged && judging.wrong().empty()) return std::move(judged).error();
     if (!judged) break;  // what is wrong before counts
-    if (has_file) judge_by_file(got, host_tensor(std::move(expected[i]), got.dtype), true, *judged);
+    if (has_file) judge_by_file(got, *compared[i], true, *judged);
     judging.add(*std::move(judged));
   }
   return judging.wrong();
@@ -292,6 +307,9 @@ std::string ratio_text(double ratio, const OutputResult& output, const std::vect
   return text;
 }
 
+/// Whether nothing of the library ran, so that a comparison says nothing of it.
+bool is_idle(const CaseResult& result) { return result.kernels == 0 && result.host_steps == 0; }
+
 /// The sentence of what is right.
 std::string figures_of(const CaseResult& result) {
   std::vector<std::string> parts;
@@ -303,7 +321,7 @@ std::string figures_of(const CaseResult& result) {
   }
   if (const OutputResult* one = result.worst_by_reference()) parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
   if (const OutputResult* one = result.worst_by_file()) parts.push_back("largest error / tolerance of files " + ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
-  parts.push_back(kernels_text(result));
+  parts.push_back(kernels_text(result) + (is_idle(result) ? ": computed on import, or a view of an input" : ""));
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
   std::vector<std::string> held;
   if (unbounded > 0) held.push_back(fmt::format("{} elements without a bound", unbounded));
@@ -314,21 +332,27 @@ std::string figures_of(const CaseResult& result) {
   return text;
 }
 
+CaseResult right(CaseResult result) {
+  result.verdict = is_idle(result) ? Verdict::idle : Verdict::passed;
+  result.detail = figures_of(result);
+  return result;
+}
+
 /// A model that runs on the host too, on random inputs.
 CaseResult validate_in_parts(const Device& device, const fs::path& path, const ValidateOptions& options) {
   CaseResult result;
   result.name = path.filename().string();
-  auto program = load_in_parts(device, path, {}, compile_options(options));
+  auto program = load_in_parts(device, path, options.model, compile_options(options));
   if (!program) return stopped(std::move(result), program.error());
   auto graph = graph_of(program->inputs());
   if (!graph) return stopped(std::move(result), graph.error());
-  auto inputs = random_inputs(*graph, options.seed);
+  auto inputs = inputs_for(*graph, options.inputs, options.model.known, options.seed);
   if (!inputs) return stopped(std::move(result), inputs.error());
   auto wrong = run_parts(device, *program, views(*inputs), {}, options, result);
+  result.notes = program->notes();
   if (!wrong) return stopped(std::move(result), wrong.error());
   if (!wrong->empty()) return failed(std::move(result), *std::move(wrong));
-  result.detail = figures_of(result);
-  return result;
+  return right(std::move(result));
 }
 
 }  // namespace
@@ -336,10 +360,12 @@ CaseResult validate_in_parts(const Device& device, const fs::path& path, const V
 CaseResult validate_model(const Device& device, const fs::path& path, const ValidateOptions& options) {
   CaseResult result;
   result.name = path.filename().string();
-  auto graph = load_model(path);
-  if (!graph && options.host && may_load_in_parts(path, graph.error())) return validate_in_parts(device, path, options);
-  if (!graph) return stopped(std::move(result), graph.error());
-  auto inputs = random_inputs(*graph, options.seed);
+  auto model = load_model(path, options.model);
+  if (!model && may_load_in_parts(path, options.model, model.error())) return validate_in_parts(device, path, options);
+  if (!model) return stopped(std::move(result), model.error());
+  const ir::Graph* const graph = &model->graph;
+  result.notes = model->notes;
+  auto inputs = inputs_for(*graph, options.inputs, without_graph(*model), options.seed);
   if (!inputs) return stopped(std::move(result), inputs.error());
   auto program = api::compile_graph(device, *graph, compile_options(options));
   if (!program) return stopped(std::move(result), program.error());
@@ -363,8 +389,7 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
   }
   if (!judging.wrong().empty()) return failed(std::move(result), judging.wrong());
   if (unknown) return stopped(std::move(result), *unknown);
-  result.detail = figures_of(result);
-  return result;
+  return right(std::move(result));
 }
 
 CaseResult validate_case(const Device& device, const fs::path& folder, const ValidateOptions& options) {
@@ -387,8 +412,7 @@ CaseResult validate_case(const Device& device, const fs::path& folder, const Val
     result.detail = "The folder has no test_data_set_*.";
     return result;
   }
-  result.detail = figures_of(result);
-  return result;
+  return right(std::move(result));
 }
 
 Result<ValidateReport> validate_path(const Device& device, const fs::path& path, const ValidateOptions& options,

@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "reference/judge.hpp"
+#include "tool/commands.hpp"
 #include "tool/model.hpp"
 
 namespace vkfuse::tool {
 
-enum class Verdict : std::uint8_t { passed, failed, skipped };
+/// Idle: what came out is right, but no kernel ran and no step of the host. All of it was computed on import, or is an
+/// input as it is.
+enum class Verdict : std::uint8_t { passed, failed, skipped, idle };
 
 /// One output of a model, or of one of its parts.
 struct OutputResult {
@@ -34,6 +37,7 @@ struct CaseResult {
   double seconds = 0;           ///< of compiling, running and comparing
   std::vector<OutputResult> outputs;
   int host_steps = 0;
+  std::vector<std::string> notes;  ///< what the file says and was ignored
   std::string beside_unfused;  ///< what became of the comparison with one kernel per op; empty: there was none
 
   /// The output whose error is the largest part of what the reference, or its file, allows; null where nothing was compared.
@@ -45,7 +49,10 @@ struct ValidateOptions {
   bool fusion = true;
   Numerics numerics = Numerics::standard;
   std::uint64_t seed = 0;
-  bool host = true;  ///< operators may run on the host
+  std::vector<std::string> without;
+  std::string planner = "bytes";
+  ModelOptions model;  ///< how models are read
+  NamedInputs inputs;  ///< of a model; a case has its own
   /// For tests: may change what a part (0: of a whole model) has stored, before that is looked at.
   std::function<void(int part, Outputs& stored)> spoil;
 };
