@@ -57,6 +57,9 @@ struct CompileOptions {
   /// (weights may be others) that was compiled with the same `identities` and `reorder`, on a device of equal limits and
   /// features; else compile() says in one sentence what is not so. Text that was changed is refused, too.
   std::string plan;
+  /// For compile_text: the text may hold ops whose GLSL it states (custom, custom_kernel). What they say runs on the
+  /// device as it is: allow it for texts that are trusted as a program is.
+  bool allow_custom = false;
   std::string name = "graph";             ///< appears in plans and shaders
   std::vector<std::string> output_names;  ///< default "y", "y1", ...
   Tune tune = Tune::off;

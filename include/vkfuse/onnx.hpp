@@ -30,6 +30,12 @@ struct OnnxOptions {
   /// among OnnxModel::inputs. Some operators need this: the shape operand of Expand and the bounds
   /// of Range decide the shape of the result, which has to be known when the graph is written down.
   std::map<std::string, TensorData, std::less<>> known_inputs;
+  /// Values that graph inputs will have, by name, for what the import cannot do without. Where the model is more than
+  /// symbols can say, or gives one symbol two sizes, it is imported for the sizes of these. Where the elements of an
+  /// integer or boolean input, or of a float input that is one number or is read as it is, decide a shape, a condition
+  /// or a count, that input becomes a constant, as if it were among `known_inputs`, and OnnxModel::constant_inputs
+  /// lists it. Otherwise they change nothing.
+  std::map<std::string, TensorData, std::less<>> input_values;
   /// Sizes for symbolic dimensions, by name; a dimension not named here stays symbolic.
   std::map<std::string, std::int64_t, std::less<>> dims;
   /// Sizes of graph inputs, by name: symbolic dimensions take their numbers from there.
@@ -43,11 +49,17 @@ struct OnnxOptions {
 /// with every Tensor, nothing has been computed yet.
 struct OnnxModel {
   std::string name;                       ///< the graph's name
-  std::vector<Tensor> inputs;             ///< graph inputs that are neither initialisers nor known_inputs
+  std::vector<Tensor> inputs;             ///< graph inputs that are neither initialisers nor constants
   std::vector<std::string> input_names;   ///< of `inputs`, in the same order
   std::vector<Tensor> outputs;            ///< valid tensors, in the model's order
   std::vector<std::string> output_names;  ///< of `outputs`, in the same order
   std::int64_t opset = 0;                 ///< of the default domain, "ai.onnx"
+  std::vector<std::string>
+      constant_inputs;  ///< those of known_inputs, and of input_values that decide what is computed
+  /// What the file says and the import ignores, as ONNX Runtime does, a sentence each: wrong shapes of outputs, nodes
+  /// that are not sorted, negative sizes, one symbol with two sizes; and which inputs have become constants for what
+  /// they decide.
+  std::vector<std::string> notes;
 };
 
 /// Imports a .onnx file. A dimension parameter becomes the symbol of that name; an unnamed unknown
@@ -55,7 +67,7 @@ struct OnnxModel {
 /// files beside the model. docs/onnx.md lists the operators.
 ///
 /// Errors: not_found and io for the file; invalid_argument for what is not a sound model (truncated,
-/// unsorted or cyclic, unknown names, wrong dtypes or shapes, data that disagrees with its shape);
+/// cyclic, unknown names, wrong dtypes or shapes, data that disagrees with its shape);
 /// unsupported for operators, forms of operators and types that are not offered. Memory stays within
 /// a small multiple of the bytes of the files read. Thread-safe: no shared state.
 ///
@@ -63,12 +75,13 @@ struct OnnxModel {
 ///     if (model) Result<Executable> program = compile(*device, model->outputs, {});
 Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions& options = {});
 
-/// A model compiled for a device in parts, with steps of the host between them. Operators whose results have shapes that depend on
-/// data (NonZero, Unique, Compress, NonMaxSuppression, TfIdfVectorizer) run on the host; what follows them is compiled when a
-/// run has told its sizes, and kept for runs that come to the same. A model whose import needs the sizes of its
-/// inputs is compiled for each that it is run with. Of either, what the last 16 sizes took is kept. Values
-/// between parts stay on the device but for those that the host reads. Copies share the program; thread-safe: runs overlap, but one
-/// compiles at a time.
+/// A model compiled for a device in parts, with steps of the host between them. Operators whose results have shapes
+/// that depend on data (NonZero, Unique, Compress, NonMaxSuppression, TfIdfVectorizer) run on the host; what follows
+/// them is compiled when a run has told its sizes, and kept for runs that come to the same. A model whose import needs
+/// the sizes of its inputs, or the elements of those that decide shapes, conditions or counts
+/// (OnnxOptions::input_values says which may), is compiled for each that it is run with. Of either, what the last 16
+/// took is kept. Values between parts stay on the device but for those that the host reads. Copies share the program;
+/// thread-safe: runs overlap, but one compiles at a time.
 ///
 ///     Result<onnx::OnnxProgram> program = onnx::compile_onnx(*device, "detector.onnx");
 ///     if (program) Result<Outputs> boxes = program->run({{"image", HostView(pixels, {1, 3, 640, 640})}});
@@ -85,11 +98,14 @@ class OnnxProgram {
   /// reads and writes.
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Inputs& inputs) const;
   /// The plan, as text (Stage::plan) or JSON (Stage::json), of a run with inputs of these sizes, by name; those without
-  /// symbolic dimensions need none. What follows a step of the host is planned for the most elements that can come of it.
+  /// symbolic dimensions need none; elements that decide shapes are those of OnnxOptions::input_values. What follows a
+  /// step of the host is planned for the most elements that can come of it.
   [[nodiscard]] Result<std::string> explain(Stage stage, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes = {}) const;
   /// In the model's order.
   [[nodiscard]] std::vector<Port> inputs() const;
   [[nodiscard]] std::vector<std::string> output_names() const;
+  /// OnnxModel::notes, of what has been imported so far.
+  [[nodiscard]] std::vector<std::string> notes() const;
 
   struct State;  // internal
   explicit OnnxProgram(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -223,8 +223,16 @@ static inline vkf_attribute vkf_attribute_shape(const vkf_dim* shape, size_t ran
 
 /* An empty graph. `name` appears in plans and messages; null: "graph". */
 VKF_API vkf_status vkf_graph_create(const char* name, vkf_graph** made);
-/* The graph of a text in the form of docs/text-ir.md; its value %N is the vkf_value N. */
+/* The graph of a text in the form of docs/text-ir.md; its value %N is the vkf_value N. Code of the text's own (custom,
+ * custom_kernel) is refused. */
 VKF_API vkf_status vkf_graph_parse(const char* text, vkf_graph** made);
+typedef enum vkf_parse_flags {
+  VKF_PARSE_DEFAULT = 0,
+  VKF_PARSE_ALLOW_CUSTOM =
+      1 /* the text may hold GLSL, which runs on the device as it is: for texts that are trusted as a program is */
+} vkf_parse_flags;
+/* The same with flags. */
+VKF_API vkf_status vkf_graph_parse_with(const char* text, uint32_t flags, vkf_graph** made);
 VKF_API void vkf_graph_free(vkf_graph* graph);
 /* The text form. A graph without outputs has none. */
 VKF_API vkf_status vkf_graph_text(const vkf_graph* graph, char** made);

@@ -368,7 +368,7 @@ Result<void> supports(const Device& device, std::span<const Tensor> outputs, con
 
 Result<Executable> compile_text(const Device& device, std::string_view text, const CompileOptions& options) {
   return api::guarded([&]() -> Result<Executable> {
-    VKF_TRY(graph, ir::parse(text));
+    VKF_TRY(graph, ir::parse(text, {.allow_custom = options.allow_custom}));
     return api::compile_graph(device, std::move(graph), options);
   });
 }

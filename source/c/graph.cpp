@@ -225,9 +225,15 @@ vkf_status vkf_graph_create(const char* name, vkf_graph** made) {
 }
 
 vkf_status vkf_graph_parse(const char* text, vkf_graph** made) {
+  return vkf_graph_parse_with(text, VKF_PARSE_DEFAULT, made);
+}
+
+vkf_status vkf_graph_parse_with(const char* text, uint32_t flags, vkf_graph** made) {
   return c::make(made, "graph", [&]() -> Result<vkf_graph> {
     VKF_CHECK_OK(c::need(text, "text"));
-    VKF_TRY(graph, ir::parse(text));
+    if ((flags & ~static_cast<uint32_t>(VKF_PARSE_ALLOW_CUSTOM)) != 0)
+      return invalid("The flags of vkf_graph_parse_with are {:#x}; the only one is VKF_PARSE_ALLOW_CUSTOM.", flags);
+    VKF_TRY(graph, ir::parse(text, {.allow_custom = (flags & VKF_PARSE_ALLOW_CUSTOM) != 0}));
     return vkf_graph{std::move(graph)};
   });
 }

@@ -1,6 +1,8 @@
 // Rules of ops whose code the user gives: what can be said of the code without a compiler.
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <string_view>
 
 #include "ir/structured.hpp"
 
@@ -9,7 +11,11 @@ namespace vkfuse::ir {
 namespace {
 
 constexpr std::size_t kLongestName = 48;
-constexpr std::size_t kLongestCode = std::size_t{1} << 20;
+/// Compilers of shaders call themselves for what is nested, and take time and memory beyond all proportion for it:
+/// 4,000 nested sin() took more than 20 s. These are far more than an element needs.
+constexpr std::size_t kLongestCode = std::size_t{1} << 14, kLongestKernel = std::size_t{1} << 18;
+constexpr std::size_t kDeepest = 64;
+constexpr int kMostBranches = 256;
 
 bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -40,6 +46,46 @@ std::string without_comments(const std::string& code) {
     }
   }
   return all;
+}
+
+Error too_deep(const std::string& name) {
+  return invalid("The code of the custom op '{}' nests brackets, or branches and loops, more than {} deep.", name,
+                 kDeepest);
+}
+
+/// Fails where compilers would have to go too deep. Macros may leave brackets of a kernel open: those are not counted
+/// exactly.
+Result<void> check_nesting(const std::string& name, const std::string& code) {
+  std::size_t depth = 0;
+  for (const char c : without_comments(code)) {
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if ((c == ')' || c == ']' || c == '}') && depth > 0) --depth;
+    if (depth > kDeepest) return too_deep(name);
+  }
+  return {};
+}
+
+/// The same of branches and loops without brackets: so many may follow one another before a statement ends.
+Result<void> check_branches(const CustomPayload& custom) {
+  constexpr std::array<std::string_view, 5> kWords = {"if", "for", "while", "do", "switch"};
+  const std::string code = without_comments(custom.code);
+  int branches = 0, parentheses = 0;
+  std::size_t open = 0;  // branches whose statement is still to come
+  for (std::size_t i = 0; i < code.size();) {
+    std::size_t end = i;
+    while (end < code.size() && in_word(code[end])) ++end;
+    const std::string_view word = std::string_view(code).substr(i, end - i);
+    const bool is_branch = code[i] == '?' || std::find(kWords.begin(), kWords.end(), word) != kWords.end();
+    if (is_branch) ++branches, ++open;
+    if (code[i] == '(') ++parentheses;
+    if (code[i] == ')') --parentheses;
+    if ((code[i] == ';' && parentheses <= 0) || code[i] == '{' || code[i] == '}') open = 0;
+    if (open > kDeepest) return too_deep(custom.name);
+    i = std::max(end, i + 1);
+  }
+  if (branches <= kMostBranches) return {};
+  return invalid("The code of the custom op '{}' has {} branches and loops; it may have {}.", custom.name, branches,
+                 kMostBranches);
 }
 
 /// Fails where brackets do not match: what follows would be read as part of something else.
@@ -97,6 +143,8 @@ Result<Shape> custom_shape(const Call& call) {
   if (custom.ulps < 0 || custom.ulps > 1 << 20) return invalid("The custom op '{}' is off by {} units in the last place; it may be 0 to {}.", custom.name, custom.ulps, 1 << 20);
   if (custom.cost < 0 || custom.cost > 1 << 20) return invalid("The custom op '{}' costs {} multiply-adds; it may be 0 to {}.", custom.name, custom.cost, 1 << 20);
   VKF_CHECK_OK(check_brackets(custom));
+  VKF_CHECK_OK(check_nesting(custom.name, custom.code));
+  VKF_CHECK_OK(check_branches(custom));
   VKF_CHECK_OK(check_words(custom));
   Shape shape;
   for (const TensorType& type : call.operands) {
@@ -110,9 +158,11 @@ Result<Shape> custom_shape(const Call& call) {
 Result<Shape> kernel_shape(const Call& call) {
   const auto& kernel = call.attributes<KernelPayload>();
   VKF_CHECK_OK(check_name(call, kernel.name));
-  if (kernel.code.empty() || kernel.code.size() > kLongestCode || kernel.code.find('\0') != std::string::npos) {
-    return invalid("The code of the custom kernel '{}' has {} bytes, or a zero among them; it may have 1 to {}.", kernel.name, kernel.code.size(), kLongestCode);
+  if (kernel.code.empty() || kernel.code.size() > kLongestKernel || kernel.code.find('\0') != std::string::npos) {
+    return invalid("The code of the custom kernel '{}' has {} bytes, or a zero among them; it may have 1 to {}.",
+                   kernel.name, kernel.code.size(), kLongestKernel);
   }
+  VKF_CHECK_OK(check_nesting(kernel.name, kernel.code));
   if (kernel.workgroup < 1 || kernel.workgroup > 1 << 16) return invalid("The custom kernel '{}' has workgroups of {} invocations.", kernel.name, kernel.workgroup);
   if (kernel.tile.size() != call.shape.size()) {
     return invalid("The custom kernel '{}' has a tile of {} sizes, but its result {} has {} axes.", kernel.name, kernel.tile.size(), to_text(call.shape), call.shape.size());

@@ -200,7 +200,10 @@ Bytes encode_scalar(DType dtype, double value);
 
 /// The text form; parse(print(g)) prints the same bytes again.
 std::string print(const Graph& graph);
+struct ParseOptions {
+  bool allow_custom = false;  ///< the text may hold GLSL (custom, custom_kernel), which runs on the device as it is
+};
 /// Reads the text form; errors name the line and the token.
-Result<Graph> parse(std::string_view text);
+Result<Graph> parse(std::string_view text, const ParseOptions& options = {});
 
 }  // namespace vkfuse::ir

@@ -86,7 +86,7 @@ std::optional<T> number(const std::string& token) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, const ParseOptions& options) : text_(text), options_(options) {}
 
   Result<Graph> run() {
     bool opened = false;
@@ -199,6 +199,12 @@ class Parser {
     const std::string op_name = line.word();
     const ops::OpRow* op = ops::find(op_name);
     if (op == nullptr) return fail("'{}' is not the name of an op", shown_part(op_name));
+    if (has_own_code(*op) && !options_.allow_custom) {
+      return unsupported(
+          "Line {}: the op '{}' holds code of the text's own, which runs only where the caller allows it "
+          "(allow_custom, --allow-custom).",
+          number_, op->name);
+    }
     auto added = body(line, *op);
     if (!added) return std::move(added).error();
     return {};
@@ -375,7 +381,15 @@ class Parser {
     return {};
   }
 
+  /// Whether its payload is GLSL.
+  static bool has_own_code(const ops::OpRow& op) {
+    const Payload* form = payload_form(op);
+    return form != nullptr &&
+           (std::holds_alternative<CustomPayload>(*form) || std::holds_alternative<KernelPayload>(*form));
+  }
+
   std::string_view text_;
+  const ParseOptions options_;
   int number_ = 0;
   Graph graph_;
   std::map<std::string, DimFacts> facts_;
@@ -383,6 +397,6 @@ class Parser {
 
 }  // namespace
 
-Result<Graph> parse(std::string_view text) { return Parser(text).run(); }
+Result<Graph> parse(std::string_view text, const ParseOptions& options) { return Parser(text, options).run(); }
 
 }  // namespace vkfuse::ir

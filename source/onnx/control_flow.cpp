@@ -24,15 +24,6 @@ Result<const pb::GraphProto*> graph_attribute(const Attributes& attributes, std:
   return &attribute->g();
 }
 
-Result<std::int64_t> only_integer(const Value& value, std::string_view what) {
-  if (value.sequence) return invalid("The {} is a sequence; it must be one number.", what);
-  if (!value.known) return unsupported("The {} is only known when the program runs; it must be a constant, or computed from shapes.", what);
-  if (element_count(*value.known) != 1 || is_float(value.known->dtype)) {
-    return invalid("The {} must be one number; it is {} of {} elements.", what, name_of(value.known->dtype), element_count(*value.known));
-  }
-  return element_int(*value.known, 0);
-}
-
 Result<const Value*> given(const std::vector<const Value*>& operands, std::size_t i, std::string_view op) {
   if (i < operands.size() && operands[i] != nullptr) return operands[i];
   return invalid("Operand {} of operator {} is left out, but is not optional.", i, in_quotes(op));
@@ -52,6 +43,24 @@ Result<std::vector<std::int64_t>> stated_or_zero(const Attributes& attributes, s
 }
 
 }  // namespace
+
+void NodeImport::ask(const Value& value) {
+  if (!value.known && !value.sequence && !value.pending) asked_.push_back(value.tensor);
+}
+
+/// The only element of a condition or a count.
+Result<std::int64_t> NodeImport::deciding_integer(const Value& value, std::string_view what) {
+  ask(value);
+  if (value.sequence) return invalid("The {} is a sequence; it must be one number.", what);
+  if (!value.known)
+    return unsupported("The {} is only known when the program runs; it must be a constant, or computed from shapes.",
+                       what);
+  if (element_count(*value.known) != 1 || is_float(value.known->dtype)) {
+    return invalid("The {} must be one number; it is {} of {} elements.", what, name_of(value.known->dtype),
+                   element_count(*value.known));
+  }
+  return element_int(*value.known, 0);
+}
 
 Result<void> NodeImport::enter(const OperatorRow& row, const Step& step, std::vector<const Value*> operands) {
   const Attributes attributes(*step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get());
@@ -93,7 +102,7 @@ Result<int> NodeImport::open_graph(const Step& step, const pb::GraphProto& graph
 }
 
 Result<void> NodeImport::branch(const Step& step, const Attributes& attributes, const std::vector<const Value*>& operands) {
-  VKF_TRY(condition, only_integer(*operands[0], "condition of operator 'If'"));
+  VKF_TRY(condition, deciding_integer(*operands[0], "condition of operator 'If'"));
   VKF_TRY(graph, graph_attribute(attributes, condition != 0 ? "then_branch" : "else_branch"));
   if (graph->input_size() > 0) return invalid("A branch of operator 'If' has {} inputs; it has none.", graph->input_size());
   VKF_TRY(frame, open_graph(step, *graph));
@@ -108,14 +117,14 @@ Result<void> NodeImport::branch(const Step& step, const Attributes& attributes, 
   return {};
 }
 
-Result<Iterations> NodeImport::loop_of(const Attributes& attributes, const std::vector<const Value*>& operands) const {
+Result<Iterations> NodeImport::loop_of(const Attributes& attributes, const std::vector<const Value*>& operands) {
   Iterations loop;
   loop.is_loop = true;
   VKF_TRY(body, graph_attribute(attributes, "body"));
   loop.body = body;
   loop.count = INT64_MAX;
   if (operands[0] != nullptr) {
-    VKF_TRY(count, only_integer(*operands[0], "trip count of operator 'Loop'"));
+    VKF_TRY(count, deciding_integer(*operands[0], "trip count of operator 'Loop'"));
     loop.count = std::max<std::int64_t>(count, 0);
   }
   if (operands[1] != nullptr) loop.condition = *operands[1];
@@ -131,7 +140,8 @@ Result<Iterations> NodeImport::loop_of(const Attributes& attributes, const std::
   return loop;
 }
 
-Result<Iterations> NodeImport::scan_of(const OperatorRow& row, const Attributes& attributes, const std::vector<const Value*>& operands) const {
+Result<Iterations> NodeImport::scan_of(const OperatorRow& row, const Attributes& attributes,
+                                       const std::vector<const Value*>& operands) {
   const bool is_batched = row.until == 8;
   const std::size_t first = is_batched ? 1 : 0;
   Iterations scan;
@@ -170,6 +180,7 @@ Result<Iterations> NodeImport::scan_of(const OperatorRow& row, const Attributes&
     if (batch < 1 || batch > kMostIterations) return unsupported("A Scan over a batch of {} is not supported.", batch);
     if (operands[0] != nullptr) {
       const Value& lengths = *operands[0];
+      ask(lengths);
       if (!lengths.known) return unsupported("The sequence lengths of operator 'Scan' are only known when the program runs.");
       for (std::size_t i = 0; i < element_count(*lengths.known); ++i) {
         if (element_int(*lengths.known, i) != scan.count) return unsupported("A Scan over sequences of different lengths is not supported.");
@@ -240,7 +251,8 @@ Result<void> NodeImport::begin_iteration(Step step) {
   Iterations& loop = *step.iterations;
   bool goes_on = loop.done < loop.count;
   if (goes_on && loop.condition) {
-    VKF_TRY(condition, only_integer(*loop.condition, fmt::format("condition of operator 'Loop' after {} iterations", loop.done)));
+    VKF_TRY(condition, deciding_integer(*loop.condition,
+                                        fmt::format("condition of operator 'Loop' after {} iterations", loop.done)));
     goes_on = condition != 0;
   }
   if (!goes_on) {

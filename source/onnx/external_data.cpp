@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "onnx/text.hpp"
 
@@ -70,52 +73,99 @@ class Descriptor {
   int number_;
 };
 
-/// Why a component could not be opened: found out afterwards, for the sentence alone.
-Error not_opened(const Descriptor& folder, const char* component, const std::string& location, const std::string& tensor) {
-  struct stat about {};
-  if (::fstatat(folder.number(), component, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(about.st_mode)) {
-    return invalid("The external data of tensor {} lies in {}, which goes through a symbolic link.", tensor,
-                   in_quotes(location));
-  }
+Error not_a_file(const std::string& location, const std::string& tensor) {
   return make_error(ErrorCode::not_found, "The external data of tensor {} lies in {}, which is not a file.", tensor,
                     in_quotes(location));
 }
 
-/// Walks down from the folder one component at a time, refusing whatever leads out of it. What was looked at is what is
-/// opened: nobody can put a link in its place between the two.
-Result<Descriptor> open_inside(const fs::path& folder, const std::string& location, const std::string& tensor) {
-  const fs::path relative(location);
-  if (location.find('\0') != std::string::npos || relative.is_absolute() || relative.has_root_name()) {
-    return invalid("The external data of tensor {} lies in {}; only a path relative to the model is allowed.", tensor,
-                   in_quotes(location));
-  }
+/// Walks down from a folder one component at a time, without links: `below` has been resolved, and a link that is put
+/// in its place afterwards is not followed.
+Result<Descriptor> open_inside(const fs::path& folder, const fs::path& below, const std::string& location,
+                               const std::string& tensor) {
   Descriptor at(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (auto component = relative.begin(); component != relative.end(); ++component) {
-    if (*component == "..") {
-      return invalid("The external data of tensor {} lies in {}; '..' is not allowed in it.", tensor,
-                     in_quotes(location));
-    }
-    const bool is_last = std::next(component) == relative.end();
+  for (auto component = below.begin(); component != below.end(); ++component) {
+    const bool is_last = std::next(component) == below.end();
     // A pipe would keep us waiting.
     const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (is_last ? O_NONBLOCK : O_DIRECTORY);
     Descriptor next(::openat(at.number(), component->c_str(), flags));
-    if (next.number() < 0) return not_opened(at, component->c_str(), location, tensor);
+    if (next.number() < 0) return not_a_file(location, tensor);
     at = std::move(next);
   }
   return at;
 }
 
-/// The size of what is open, if it is a file of the model's alone.
+/// Nothing where the variable is not set, or names no absolute path.
+std::optional<fs::path> folder_in(const char* variable) {
+  const char* const value = std::getenv(variable);
+  if (value == nullptr || !fs::path(value).is_absolute()) return std::nullopt;
+  return fs::path(value);
+}
+
+/// The folders of the user's own that hold what downloads share.
+std::vector<fs::path> cache_folders() {
+  std::vector<fs::path> folders;
+  for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) {
+    if (auto folder = folder_in(variable)) folders.push_back(*std::move(folder));
+  }
+  if (const auto home = folder_in("HOME")) folders.push_back(*home / ".cache");
+  return folders;
+}
+
+/// The same repository's blobs, where the folder of a model is a snapshot as the Hugging Face hub lays it out:
+/// models--NAME/snapshots/REVISION/..., whose files are links to models--NAME/blobs/HASH.
+std::optional<fs::path> blobs_beside(const fs::path& folder) {
+  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) {
+    if (at.parent_path().filename() == "snapshots") return at.parent_path().parent_path() / "blobs";
+  }
+  return std::nullopt;
+}
+
+/// `path` as it goes on from `folder`, if it lies below it; both have been resolved.
+std::optional<fs::path> path_below(const fs::path& folder, const fs::path& path) {
+  const auto [of_folder, of_path] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  if (of_folder != folder.end() || of_path == path.end()) return std::nullopt;
+  fs::path below;
+  for (auto component = of_path; component != path.end(); ++component) below /= *component;
+  return below;
+}
+
+/// Opens what the location names in the model's folder. Links are followed as long as they end below it, in the blobs
+/// that belong to it, or in the user's own cache. Where they lead is looked at first, and opened without following any.
+Result<Descriptor> open_allowed(const fs::path& folder, const std::string& location, const std::string& tensor) {
+  const fs::path relative(location);
+  if (location.find('\0') != std::string::npos || relative.is_absolute() || relative.has_root_name()) {
+    return invalid("The external data of tensor {} lies in {}; only a path relative to the model is allowed.", tensor,
+                   in_quotes(location));
+  }
+  if (std::find(relative.begin(), relative.end(), "..") != relative.end()) {
+    return invalid("The external data of tensor {} lies in {}; '..' is not allowed in it.", tensor,
+                   in_quotes(location));
+  }
+  std::error_code failed;
+  const fs::path root = fs::canonical(folder, failed);
+  const fs::path target = failed ? fs::path() : fs::canonical(root / relative, failed);
+  if (failed) return not_a_file(location, tensor);
+  if (const auto below = path_below(root, target)) return open_inside(root, *below, location, tensor);
+  std::vector<fs::path> allowed;
+  // Not resolved: it is beside the snapshots, and no link to elsewhere.
+  if (auto blobs = blobs_beside(root)) allowed.push_back(*std::move(blobs));
+  for (const fs::path& cache : cache_folders()) {
+    const fs::path resolved = fs::canonical(cache, failed);
+    if (!failed && resolved.has_relative_path()) allowed.push_back(resolved);
+  }
+  for (const fs::path& other : allowed) {
+    if (const auto below = path_below(other, target)) return open_inside(other, *below, location, tensor);
+  }
+  return invalid(
+      "The external data of tensor {} lies in {}, a link to {}, which is neither below the model's folder nor in the "
+      "user's cache.",
+      tensor, in_quotes(location), in_quotes(target.string()));
+}
+
+/// The size of what is open, if it is a file.
 Result<std::uintmax_t> size_of_file(const Descriptor& file, const std::string& location, const std::string& tensor) {
   struct stat about {};
-  if (::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode)) {
-    return make_error(ErrorCode::not_found, "The external data of tensor {} lies in {}, which is not a file.", tensor,
-                      in_quotes(location));
-  }
-  if (about.st_nlink > 1) {
-    return invalid("The external data of tensor {} lies in {}, which has {} names (hard links); it may have one.", tensor,
-                   in_quotes(location), about.st_nlink);
-  }
+  if (::fstat(file.number(), &about) != 0 || !S_ISREG(about.st_mode)) return not_a_file(location, tensor);
   return static_cast<std::uintmax_t>(about.st_size);
 }
 
@@ -138,7 +188,7 @@ Result<std::vector<std::byte>> read_external_data(const pb::TensorProto& proto, 
                                                   std::int64_t expected) {
   const std::string tensor = in_quotes(proto.name());
   VKF_TRY(place, read_place(proto));
-  VKF_TRY(file, open_inside(folder, place.location, tensor));
+  VKF_TRY(file, open_allowed(folder, place.location, tensor));
   VKF_TRY(size, size_of_file(file, place.location, tensor));
   VKF_CHECK_OK(check_range(place, size, expected, tensor));
 

@@ -143,6 +143,7 @@ Result<Outputs> import_dropout_12(const NodeContext& node) {
   if (node.has(2)) {
     VKF_TRY(training, node.known(2, "training mode"));
     const bool is_training = element_count(training) == 1 && element_int(training, 0) != 0;
+    if (is_training && node.has(1)) VKF_CHECK_OK(node.known(1, "ratio"));
     const bool drops = !node.has(1) || !is_known_zero(node.value(1));
     if (is_training && drops) return unsupported("Dropout in training mode is not supported.");
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "api/tensor_node.hpp"
+#include "onnx/deciding_inputs.hpp"
 #include "onnx/host_tensor.hpp"
 #include "onnx/packed_integers.hpp"
 #include "onnx/tensor_proto.hpp"
@@ -23,18 +24,23 @@ std::string prefix_for(const pb::GraphProto& graph) {
 
 }  // namespace
 
-Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const std::filesystem::path& folder, const OnnxOptions& options, bool host_allowed) {
+Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const std::filesystem::path& folder,
+                                      const OnnxOptions& options, HostUse host) {
   VKF_TRY(library, index_functions(model));
   if (options.floats && options.floats != DType::f16 && options.floats != DType::bf16) {
     return invalid("The floats of a model cannot become {}; they become f16 or bf16.", name_of(*options.floats));
   }
   library.floats = options.floats;
-  library.host_allowed = host_allowed;
-  ModelImport import(model, options, NodeImport(std::move(library)));
+  library.host = host;
+  OnnxOptions kept = options;
+  kept.input_values.clear();  // an import is copied often
+  ModelImport import(model, std::move(kept), NodeImport(std::move(library)));
   import.prefix_ = prefix_for(model.graph());
   import.result_.name = model.graph().name();
   import.result_.opset = Opsets(model.opset_import()).of(kOnnxDomain);
-  VKF_CHECK_OK(import.check_known_names());
+  VKF_CHECK_OK(import.check_given_names(options));
+  for (const auto& entry : options.known_inputs) import.result_.constant_inputs.push_back(entry.first);
+  for (const pb::ValueInfoProto& info : model.graph().input()) import.note(ignored_sizes(info));
   Frame main;
   main.nodes = &model.graph().node();
   main.opsets = std::make_shared<const Opsets>(model.opset_import());
@@ -45,9 +51,38 @@ Result<ModelImport> ModelImport::load(const pb::ModelProto& model, const std::fi
 }
 
 Result<void> ModelImport::take_input_sizes() {
-  for (const pb::ValueInfoProto& info : graph_->input()) VKF_CHECK_OK(take_sizes(info, sized_));
+  std::vector<std::string> notes;
+  for (const pb::ValueInfoProto& info : graph_->input()) VKF_CHECK_OK(take_sizes(info, fixed_dims_, sized_, notes));
+  note(notes);
   return {};
 }
+
+/// A model that is begun again and again says the same each time.
+void ModelImport::note(const std::vector<std::string>& sentences) {
+  for (const std::string& sentence : sentences) {
+    if (std::ranges::find(result_.notes, sentence) == result_.notes.end()) result_.notes.push_back(sentence);
+  }
+}
+
+void ModelImport::freeze(const std::string& name, TensorData value) {
+  note({fmt::format("The value of input {} decides what is computed, so that it is a constant of the program.",
+                    in_quotes(name))});
+  result_.constant_inputs.push_back(name);
+  sized_.known_inputs.insert_or_assign(name, std::move(value));
+}
+
+bool ModelImport::agrees_with(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const {
+  OnnxOptions sized;
+  sized.dims = sized_.dims;
+  sized.input_sizes = sizes;
+  std::vector<std::string> notes;
+  for (const pb::ValueInfoProto& info : graph_->input()) {
+    if (!take_sizes(info, fixed_dims_, sized, notes)) return true;  // that is an error, and said elsewhere
+  }
+  return notes.empty();
+}
+
+std::vector<std::string> ModelImport::deciding_inputs() const { return inputs_that_decide(nodes_.asked()); }
 
 Result<void> ModelImport::begin(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) {
   for (const auto& [name, stated] : sizes) sized_.input_sizes.insert_or_assign(name, stated);
@@ -138,12 +173,17 @@ void ModelImport::keep(const Value& value) {
 }
 
 /// A misspelt name would otherwise change nothing and say nothing.
-Result<void> ModelImport::check_known_names() const {
-  for (const auto& entry : sized_.known_inputs) {
-    const std::string& name = entry.first;
-    const bool exists =
-        std::ranges::any_of(graph_->input(), [&](const pb::ValueInfoProto& info) { return info.name() == name; });
-    if (!exists) return invalid("The known input {} is not an input of the graph.", in_quotes(name));
+Result<void> ModelImport::check_given_names(const OnnxOptions& options) {
+  const auto exists = [&](const std::string& name) {
+    return std::ranges::any_of(graph_->input(), [&](const pb::ValueInfoProto& info) { return info.name() == name; });
+  };
+  for (const auto& entry : options.known_inputs) {
+    if (!exists(entry.first))
+      return invalid("The known input {} is not an input of the graph.", in_quotes(entry.first));
+  }
+  for (const auto& entry : options.input_values) {
+    if (!exists(entry.first))
+      note({fmt::format("A value is given for {}, which is not an input of the graph.", in_quotes(entry.first))});
   }
   return {};
 }
@@ -221,24 +261,19 @@ Result<void> ModelImport::define_known_input(const pb::ValueInfoProto& info, con
 
 Result<void> ModelImport::import_outputs() {
   if (graph_->output_size() == 0) return invalid("The graph has no outputs.");
+  std::vector<std::string> notes = nodes_.notes();
   for (const pb::ValueInfoProto& info : graph_->output()) {
     VKF_TRY(value, nodes_.find(kMain, info.name(), "The list of graph outputs"));
     check(value != nullptr, "an output of the main graph was left out");
     if (value->sequence) return unsupported("Output {} is a sequence, which is not supported.", in_quotes(info.name()));
-    VKF_CHECK_OK(check_output(info, value->tensor, sized_.floats));
+    VKF_CHECK_OK(check_output(info, value->tensor, sized_.floats, notes));
     result_.outputs.push_back(value->tensor);
     result_.output_names.push_back(info.name());
     part_.results.emplace_back(info.name(), place(value->tensor, value->part));
   }
+  note(notes);
   is_finished_ = true;
   return {};
-}
-
-Result<OnnxModel> import_model(const pb::ModelProto& model, const std::filesystem::path& folder,
-                               const OnnxOptions& options) {
-  VKF_TRY(import, ModelImport::load(model, folder, options, false));
-  VKF_CHECK_OK(import.begin());
-  return import.model();
 }
 
 }  // namespace vkfuse::onnx

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include "base/error.hpp"
 #include "onnx/node_import.hpp"
@@ -35,13 +36,23 @@ class ModelImport {
  public:
   /// Functions and weights. `folder` is where external data may lie; empty refuses it. Where the host is not allowed,
   /// operators that need it are unsupported.
-  static Result<ModelImport> load(const pb::ModelProto& model, const std::filesystem::path& folder, const OnnxOptions& options, bool host_allowed);
+  static Result<ModelImport> load(const pb::ModelProto& model, const std::filesystem::path& folder,
+                                  const OnnxOptions& options, HostUse host);
   /// Gives symbols the sizes that the options state for inputs; begin() does so too.
   Result<void> take_input_sizes();
   /// Inputs, of these sizes where they are named, and all that does not wait for the host.
   Result<void> begin(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes = {});
   /// The next part, for results of the steps of this one that have these dtypes and sizes.
   Result<void> resume(const std::vector<HostTypes>& results);
+
+  /// After an error: inputs whose elements would decide what the import asked for and did not know. Named are those
+  /// that may become constants for it: integers and booleans, and floats that are one number, or are asked for as they
+  /// are; up to kMaxComputedElements of them. Floats that something was computed from are data, which is the device's.
+  [[nodiscard]] std::vector<std::string> deciding_inputs() const;
+  /// Makes an input a constant, before begin().
+  void freeze(const std::string& name, TensorData value);
+  /// Whether the sizes of given inputs agree about every symbol.
+  [[nodiscard]] bool agrees_with(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const;
 
   /// The inputs as the graph states them, without those that are known.
   [[nodiscard]] Result<std::vector<Port>> stated_inputs() const;
@@ -56,9 +67,11 @@ class ModelImport {
  private:
   static constexpr int kMain = 0;
 
-  ModelImport(const pb::ModelProto& model, const OnnxOptions& options, NodeImport nodes) : graph_(&model.graph()), sized_(options), nodes_(std::move(nodes)) {}
+  ModelImport(const pb::ModelProto& model, OnnxOptions options, NodeImport nodes)
+      : graph_(&model.graph()), sized_(std::move(options)), fixed_dims_(sized_.dims), nodes_(std::move(nodes)) {}
 
-  [[nodiscard]] Result<void> check_known_names() const;
+  [[nodiscard]] Result<void> check_given_names(const OnnxOptions& options);
+  void note(const std::vector<std::string>& sentences);
   Result<void> import_initialisers(const std::filesystem::path& folder);
   [[nodiscard]] Result<Value> converted_from(const pb::TensorProto& initialiser, const std::filesystem::path& folder) const;
   Result<void> import_inputs();
@@ -71,6 +84,7 @@ class ModelImport {
 
   const pb::GraphProto* graph_;
   OnnxOptions sized_;  ///< with a size for every symbol that the sizes of inputs decide
+  std::map<std::string, std::int64_t, std::less<>> fixed_dims_;  ///< sizes of symbols that the caller has stated
   NodeImport nodes_;
   OnnxModel result_;
   PartPlan part_;
@@ -84,8 +98,36 @@ class ModelImport {
   bool is_finished_ = false;
 };
 
+/// Elements and sizes that inputs will have.
+class GivenInputs {
+ public:
+  GivenInputs() = default;
+  explicit GivenInputs(const std::map<std::string, TensorData, std::less<>>& values);
+  void add(const std::string& name, DType dtype, const std::vector<std::int64_t>& sizes,
+           std::span<const std::byte> bytes);
+  /// Of an input whose elements stay as they are given, if they are.
+  void set_sizes(const std::string& name, std::vector<std::int64_t> sizes) {
+    sizes_.insert_or_assign(name, std::move(sizes));
+  }
+  [[nodiscard]] const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes() const { return sizes_; }
+  /// Null where they are not given, or too many to decide anything.
+  [[nodiscard]] const TensorData* few(const std::string& name) const;
+
+ private:
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> sizes_;
+  std::map<std::string, TensorData, std::less<>> few_;
+};
+
+/// Begins the import of a model with the sizes of what is given; and where elements decide what has to be known, with
+/// the inputs that do as constants. Where nothing does, `deciding` (may be null) gets the inputs whose values are
+/// missing.
+Result<ModelImport> begin_sized(const ModelImport& loaded, const GivenInputs& given,
+                                std::vector<std::string>* deciding = nullptr);
+/// The same as the file states the inputs, wherever that can be; only then are sizes taken.
+Result<ModelImport> begin_given(const ModelImport& loaded, const GivenInputs& given);
+
 /// Imports a parsed model that needs no host. `folder` as above.
 Result<OnnxModel> import_model(const pb::ModelProto& model, const std::filesystem::path& folder,
-                               const OnnxOptions& options);
+                               const OnnxOptions& options, HostUse host = HostUse::never);
 
 }  // namespace vkfuse::onnx

@@ -1,6 +1,9 @@
 // The entry point: file to model, and no exception past it.
+#include "onnx/load.hpp"
+
 #include <exception>
 #include <new>
+#include <set>
 
 #include "onnx/graph_import.hpp"
 #include "onnx/proto_file.hpp"
@@ -8,10 +11,12 @@
 
 namespace vkfuse::onnx {
 
-Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions& options) try {
+namespace {
+
+Result<OnnxModel> load(const std::filesystem::path& path, const OnnxOptions& options, HostUse host) try {
   VKF_TRY(model, read_model_file(path));
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  Result<OnnxModel> imported = import_model(model, folder, options);
+  Result<OnnxModel> imported = import_model(model, folder, options, host);
   if (imported) return imported;
   return std::move(imported).error().within(fmt::format("importing {}", in_quotes(path.string())));
 } catch (const std::bad_alloc&) {
@@ -19,6 +24,27 @@ Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions
                     in_quotes(path.string()));
 } catch (const std::exception& failure) {
   return make_error(ErrorCode::internal, "Importing {} failed: {}.", in_quotes(path.string()), failure.what());
+}
+
+}  // namespace
+
+Result<OnnxModel> load_onnx(const std::filesystem::path& path, const OnnxOptions& options) {
+  return load(path, options, HostUse::never);
+}
+
+Result<OnnxModel> load_before_host(const std::filesystem::path& path, const OnnxOptions& options) {
+  return load(path, options, HostUse::later);
+}
+
+Result<std::vector<std::string>> input_names_of(const std::filesystem::path& path) {
+  VKF_TRY(model, read_model_file(path));
+  std::set<std::string_view> initialisers;
+  for (const pb::TensorProto& tensor : model.graph().initializer()) initialisers.insert(tensor.name());
+  std::vector<std::string> names;
+  for (const pb::ValueInfoProto& info : model.graph().input()) {
+    if (!initialisers.contains(info.name())) names.push_back(info.name());
+  }
+  return names;
 }
 
 }  // namespace vkfuse::onnx

@@ -7,7 +7,12 @@
 
 namespace vkfuse::onnx {
 
+void NodeContext::ask(int i) const {
+  if (asked_ != nullptr && !value(i).known && !value(i).sequence) asked_->push_back(tensor(i));
+}
+
 Result<TensorData> NodeContext::known(int i, std::string_view what) const {
+  ask(i);
   if (!value(i).known) {
     return unsupported(
         "The {} (operand {}) is only known when the program runs; it must be a constant, or be given "
@@ -19,6 +24,7 @@ Result<TensorData> NodeContext::known(int i, std::string_view what) const {
 
 Result<std::vector<std::optional<Dim>>> NodeContext::known_dims(int i, std::string_view what) const {
   using Dims = std::vector<std::optional<Dim>>;
+  ask(i);  // an operator that takes a part of the elements may miss the others
   if (!value(i).known && is_integer(dtype(i))) {
     Dims elements = symbolic_elements(tensor(i));
     if (std::ranges::any_of(elements, [](const std::optional<Dim>& dim) { return dim.has_value(); })) return elements;

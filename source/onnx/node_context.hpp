@@ -38,6 +38,9 @@ class NodeContext {
   [[nodiscard]] const Tensor& tensor(int i) const { return value(i).tensor; }
   [[nodiscard]] DType dtype(int i = 0) const { return tensor(i).dtype(); }
 
+  /// Where operands go whose elements are asked for and not known; it must outlive the node. None: nowhere.
+  void note_asked(std::vector<Tensor>* asked) { asked_ = asked; }
+
   /// The elements of an operand that is known. Precondition: value(i).known.
   [[nodiscard]] const TensorData& data(int i) const { return *value(i).known; }
   /// The operand's elements; an error that names it when they are only known when the program runs.
@@ -52,11 +55,14 @@ class NodeContext {
   [[nodiscard]] std::vector<Tensor> tensors() const;
 
  private:
+  void ask(int i) const;
+
   const OperatorRow& row_;
   std::int64_t opset_;
   int outputs_;
   Attributes attributes_;
   std::vector<const Value*> inputs_;
+  std::vector<Tensor>* asked_ = nullptr;
 };
 
 }  // namespace vkfuse::onnx

@@ -1,7 +1,10 @@
 #include "onnx/node_import.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 #include <span>
+#include <unordered_map>
 
 #include "api/tensor_node.hpp"
 #include "onnx/host_tensor.hpp"
@@ -105,6 +108,95 @@ void names_in(const pb::NodeProto& node, std::vector<std::string>& names) {
   }
 }
 
+void read_outside(const pb::GraphProto& graph, std::vector<std::string_view>& names);
+
+/// The names that a node reads, those that graphs among its attributes read from around it among them.
+void names_read(const pb::NodeProto& node, std::vector<std::string_view>& names) {
+  names.insert(names.end(), node.input().begin(), node.input().end());
+  for (const pb::AttributeProto& attribute : node.attribute()) {
+    if (attribute.has_g()) read_outside(attribute.g(), names);
+    for (const pb::GraphProto& graph : attribute.graphs()) read_outside(graph, names);
+  }
+}
+
+void read_outside(const pb::GraphProto& graph, std::vector<std::string_view>& names) {
+  std::set<std::string_view> inside;
+  for (const pb::ValueInfoProto& input : graph.input()) inside.insert(input.name());
+  for (const pb::TensorProto& initialiser : graph.initializer()) inside.insert(initialiser.name());
+  std::vector<std::string_view> read;
+  for (const pb::NodeProto& node : graph.node()) {
+    names_read(node, read);
+    inside.insert(node.output().begin(), node.output().end());
+  }
+  for (const pb::ValueInfoProto& output : graph.output()) read.push_back(output.name());
+  std::ranges::copy_if(read, std::back_inserter(names), [&](std::string_view name) { return !inside.contains(name); });
+}
+
+/// Which node of a graph computes which name, and what each must wait for.
+class Producers {
+ public:
+  explicit Producers(const Nodes& nodes) : nodes_(nodes) {
+    for (int i = 0; i < nodes.size(); ++i) {
+      for (const std::string& name : nodes.Get(i).output()) {
+        if (!name.empty()) producer_.emplace(name, i);
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_sorted() const {
+    for (int i = 0; i < nodes_.size(); ++i) {
+      for (const int before : waits_for(i)) {
+        if (before > i) return false;
+      }
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::vector<int> as_written() const {
+    std::vector<int> order(static_cast<std::size_t>(nodes_.size()));
+    std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
+
+  /// Of the nodes that may come next always the first in the file; nothing where they form a cycle.
+  [[nodiscard]] std::optional<std::vector<int>> sorted() const {
+    std::vector<std::vector<int>> readers(static_cast<std::size_t>(nodes_.size()));
+    std::vector<int> missing(readers.size());
+    std::set<int> ready;
+    for (int i = 0; i < nodes_.size(); ++i) {
+      const std::set<int> before = waits_for(i);
+      for (const int one : before) readers[static_cast<std::size_t>(one)].push_back(i);
+      missing[static_cast<std::size_t>(i)] = static_cast<int>(before.size());
+      if (before.empty()) ready.insert(i);
+    }
+    std::vector<int> order;
+    while (!ready.empty()) {
+      const int next = *ready.begin();
+      ready.erase(ready.begin());
+      order.push_back(next);
+      for (const int reader : readers[static_cast<std::size_t>(next)]) {
+        if (--missing[static_cast<std::size_t>(reader)] == 0) ready.insert(reader);
+      }
+    }
+    return order.size() == readers.size() ? std::optional(std::move(order)) : std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] std::set<int> waits_for(int i) const {
+    std::vector<std::string_view> names;
+    names_read(nodes_.Get(i), names);
+    std::set<int> before;
+    for (const std::string_view name : names) {
+      const auto found = producer_.find(name);
+      if (found != producer_.end()) before.insert(found->second);
+    }
+    return before;
+  }
+
+  const Nodes& nodes_;
+  std::unordered_map<std::string_view, int> producer_;
+};
+
 }  // namespace
 
 Result<void> check_node(const OperatorRow& row, const Attributes& attributes, std::span<const Value* const> operands) {
@@ -183,11 +275,32 @@ Result<const Value*> NodeImport::find(int frame, const std::string& name, const 
                  in_quotes(name));
 }
 
+/// Nodes in an order that computes values before they are read: the file's own wherever it can be, and wherever there
+/// is none.
+const std::vector<int>& NodeImport::order_of(const Nodes& nodes, const std::string& graph) {
+  const auto [entry, is_new] = orders_.try_emplace(&nodes);
+  if (!is_new) return entry->second;
+  const Producers producers(nodes);
+  if (producers.is_sorted()) {
+    entry->second = producers.as_written();
+    return entry->second;
+  }
+  std::optional<std::vector<int>> sorted = producers.sorted();
+  if (sorted)
+    notes_.push_back(fmt::format(
+        "The nodes of {} are not in the order in which they compute: their order in the file is ignored.", graph));
+  entry->second = sorted ? *std::move(sorted) : producers.as_written();
+  return entry->second;
+}
+
 void NodeImport::push_nodes(int frame) {
-  const Nodes& nodes = *frames_[static_cast<std::size_t>(frame)].nodes;
+  const Frame& of = frames_[static_cast<std::size_t>(frame)];
+  const Nodes& nodes = *of.nodes;
+  const std::vector<int>& order =
+      order_of(nodes, of.node == nullptr ? "the graph" : fmt::format("a graph of {}", describe(*of.node)));
   for (int i = nodes.size(); i-- > 0;) {
     Step step;
-    step.node = &nodes.Get(i);
+    step.node = &nodes.Get(order[static_cast<std::size_t>(i)]);
     step.frame = frame;
     left_.push_back(std::move(step));
   }
@@ -213,6 +326,7 @@ Result<void> NodeImport::proceed() {
 }
 
 Result<void> NodeImport::take(Step step) {
+  asked_.clear();
   if (step.kind == Step::Kind::leave) return leave(std::move(step));
   if (step.kind == Step::Kind::iterate) return iterate(std::move(step));
   return take_node(std::move(step));
@@ -273,7 +387,11 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
   Attributes attributes(*step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get());
   VKF_CHECK_OK(check_node(row, attributes, operands));
   Result<Outputs> outputs = Outputs();
-  if (row.import != nullptr) outputs = row.import(NodeContext(row, opset_of(step), step.node->output_size(), attributes, operands));
+  if (row.import != nullptr) {
+    NodeContext node(row, opset_of(step), step.node->output_size(), attributes, operands);
+    node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
+    outputs = row.import(node);
+  }
   const bool waits = row.host != nullptr && (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported));
   if (waits) outputs = on_host(row, step, std::move(attributes), operands);
   if (!outputs) return outputs;
@@ -294,7 +412,7 @@ Result<Outputs> NodeImport::on_host(const OperatorRow& row, const Step& step, At
     for (TensorData& result : results) outputs.push_back(constant_value(std::move(result)));
     return outputs;
   }
-  if (!library_.host_allowed) {
+  if (library_.host != HostUse::allowed) {
     return unsupported("The shape that operator {} computes depends on data, so that it runs on the host between kernels, which is not allowed here.", in_quotes(row.name));
   }
   HostStep waiting{&row, opset_of(step), std::move(attributes), describe(*step.node), {}, step.node, step.frame};

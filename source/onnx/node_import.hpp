@@ -30,11 +30,19 @@ class Opsets {
   std::map<std::string, std::int64_t, std::less<>> versions_;
 };
 
+/// Whether operators may run on the host.
+enum class HostUse : std::uint8_t {
+  never,
+  later,  ///< they are refused here, but the caller then imports the model with the host: nothing is asked on their
+          ///< behalf
+  allowed,
+};
+
 /// The model-local functions, and what importing them has taken so far.
 struct Library {
   std::map<std::pair<std::string_view, std::string_view>, const pb::FunctionProto*> functions;
   std::optional<DType> floats;  ///< what f32 becomes
-  bool host_allowed = false;    ///< whether operators may run on the host
+  HostUse host = HostUse::never;
   std::size_t inlined_bytes = 0;
   std::size_t unrolled_nodes = 0;
   std::size_t sequence_elements = 0;
@@ -116,7 +124,7 @@ class NodeImport {
   Result<void> define(int frame, const std::string& name, std::optional<Value> value);
   /// The value of a name (null if left out), or why there is none; `reader` says who asks.
   [[nodiscard]] Result<const Value*> find(int frame, const std::string& name, const std::string& reader) const;
-  /// Puts the nodes of a frame before what is left to do.
+  /// Puts the nodes of a frame before what is left to do, each after those that compute what it reads.
   void push_nodes(int frame);
   /// Imports all that does not wait for the host.
   Result<void> proceed();
@@ -138,6 +146,12 @@ class NodeImport {
   [[nodiscard]] const std::map<std::string, std::int64_t, std::less<>>& largest() const { return largest_; }
   [[nodiscard]] const std::optional<DType>& floats() const { return library_.floats; }
 
+  void set_host(HostUse use) { library_.host = use; }
+  /// After an error: the tensors whose elements the node asked for, and which are not known.
+  [[nodiscard]] const std::vector<Tensor>& asked() const { return asked_; }
+  /// What the file says and what is ignored, a sentence each.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
  private:
   Result<void> take(Step step);
   Result<void> take_node(Step step);
@@ -148,8 +162,12 @@ class NodeImport {
   Result<void> call(const pb::FunctionProto& function, const Step& step, const std::vector<const Value*>& operands);
   Result<void> enter(const OperatorRow& row, const Step& step, std::vector<const Value*> operands);
   Result<void> branch(const Step& step, const Attributes& attributes, const std::vector<const Value*>& operands);
-  Result<Iterations> loop_of(const Attributes& attributes, const std::vector<const Value*>& operands) const;
-  Result<Iterations> scan_of(const OperatorRow& row, const Attributes& attributes, const std::vector<const Value*>& operands) const;
+  Result<Iterations> loop_of(const Attributes& attributes, const std::vector<const Value*>& operands);
+  Result<Iterations> scan_of(const OperatorRow& row, const Attributes& attributes,
+                             const std::vector<const Value*>& operands);
+  Result<std::int64_t> deciding_integer(const Value& value, std::string_view what);
+  void ask(const Value& value);
+  const std::vector<int>& order_of(const Nodes& nodes, const std::string& graph);
   Result<void> begin_iteration(Step step);
   Result<std::vector<Value>> inputs_of(const Iterations& loop) const;
   Result<void> take_results(const Step& step, Iterations& loop);
@@ -170,6 +188,9 @@ class NodeImport {
 
   Library library_;
   std::deque<Frame> frames_;
+  std::map<const Nodes*, std::vector<int>> orders_;  ///< of the nodes of each graph, as they are imported
+  std::vector<Tensor> asked_;
+  std::vector<std::string> notes_;
   std::vector<Step> left_;  ///< the next one last
   std::vector<Step> put_off_;
   std::vector<HostStep> host_steps_;

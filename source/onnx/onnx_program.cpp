@@ -6,6 +6,7 @@
 #include "api/program.hpp"
 #include "api/tensor_node.hpp"
 #include "onnx/host_tensor.hpp"
+#include "onnx/load.hpp"
 #include "onnx/operands.hpp"
 #include "onnx/proto_file.hpp"
 #include "onnx/text.hpp"
@@ -216,21 +217,46 @@ std::vector<std::int64_t> sizes_in(const std::vector<HostTypes>& types) {
   return all;
 }
 
+/// What tells first parts apart: the sizes of all inputs, and the elements of those that have decided something.
+std::vector<std::int64_t> key_of(const State& state, const GivenInputs& given) {
+  std::vector<std::int64_t> key;
+  for (const auto& [name, sizes] : given.sizes()) key.insert(key.end(), sizes.begin(), sizes.end());
+  for (const std::string& name : state.deciding) {
+    const TensorData* value = given.few(name);
+    for (std::size_t i = 0; value != nullptr && i < value->bytes.size(); ++i)
+      key.push_back(static_cast<std::int64_t>(value->bytes[i]));
+  }
+  return key;
+}
+
+void take_notes(State& state, const ProgramPart& part) {
+  for (const std::string& note : part.import.model().notes) {
+    if (std::ranges::find(state.notes, note) == state.notes.end()) state.notes.push_back(note);
+  }
+}
+
 /// The first part of a run with what is held, compiled.
 Result<Part> first_part_of(State& state, const std::map<std::string, Held, std::less<>>& held) {
   const std::scoped_lock lock(state.mutex);
-  if (state.whole) return state.whole;
-  std::map<std::string, Sizes, std::less<>> sizes;
-  std::vector<std::int64_t> key;
+  const auto has_symbols = [](const Port& port) { return std::ranges::any_of(port.shape, &Dim::is_symbol); };
+  if (state.whole && std::ranges::none_of(state.inputs, has_symbols)) return state.whole;
+  GivenInputs given = state.runs_decide ? GivenInputs() : state.given;
   for (const Port& port : state.inputs) {
-    const Sizes& of_input = held.at(port.name).sizes;
-    sizes.emplace(port.name, of_input);
-    key.insert(key.end(), of_input.begin(), of_input.end());
+    const Held& input = held.at(port.name);
+    if (state.runs_decide) {
+      given.add(port.name, port.dtype, input.sizes, *input.given);
+    } else {
+      given.set_sizes(port.name, input.sizes);
+    }
   }
-  if (Part kept = find_kept(state.by_sizes, key)) return kept;
-  VKF_TRY(part, first_part(state, sizes));
+  if (state.whole && state.weights.agrees_with(given.sizes())) return state.whole;
+  if (Part kept = find_kept(state.by_sizes, key_of(state, given))) return kept;
+  VKF_TRY(part, first_part(state, given));
   VKF_CHECK_OK(compile_part(state, *part));
-  keep(state.by_sizes, std::move(key), part);
+  take_notes(state, *part);
+  const std::vector<std::string>& constants = part->import.model().constant_inputs;
+  state.deciding.insert(constants.begin(), constants.end());
+  keep(state.by_sizes, key_of(state, given), part);
   return part;
 }
 
@@ -240,6 +266,7 @@ Result<Part> part_after(State& state, ProgramPart& part, const std::vector<HostT
   if (Part kept = find_kept(part.next, key)) return kept;
   VKF_TRY(next, next_part(state, part, types));
   VKF_CHECK_OK(compile_part(state, *next));
+  take_notes(state, *next);
   keep(part.next, std::move(key), next);
   return next;
 }
@@ -256,9 +283,9 @@ auto guarded(const char* doing, Body body) -> decltype(body()) try {
 
 }  // namespace
 
-Result<Part> first_part(const OnnxProgram::State& state, const std::map<std::string, Sizes, std::less<>>& sizes) {
-  auto part = std::make_shared<ProgramPart>(state.weights);
-  VKF_CHECK_OK(part->import.begin(sizes));
+Result<Part> first_part(const OnnxProgram::State& state, const GivenInputs& given, std::vector<std::string>* deciding) {
+  VKF_TRY(import, begin_sized(state.weights, given, deciding));
+  auto part = std::make_shared<ProgramPart>(std::move(import));
   VKF_CHECK_OK(make_graph(state, *part));
   return part;
 }
@@ -311,36 +338,70 @@ Result<std::vector<KernelTime>> OnnxProgram::profile(const Inputs& inputs) const
 std::vector<Port> OnnxProgram::inputs() const { return state_->inputs; }
 std::vector<std::string> OnnxProgram::output_names() const { return state_->output_names; }
 
+std::vector<std::string> OnnxProgram::notes() const {
+  const std::scoped_lock lock(state_->mutex);
+  return state_->notes;
+}
+
 Result<std::string> OnnxProgram::explain(Stage stage, const std::map<std::string, Sizes, std::less<>>& sizes) const {
   return guarded("a plan", [&] { return explain_program(*this, stage, sizes); });
 }
 
-Result<OnnxProgram> compile_onnx(const Device& device, const std::filesystem::path& path, const OnnxOptions& options, const CompileOptions& compile_options) {
+namespace {
+
+Result<OnnxProgram> compile_file(const Device& device, const std::filesystem::path& path, const OnnxOptions& options,
+                                 const CompileOptions& compile_options, bool runs_decide) {
   return guarded("the import of a model", [&]() -> Result<OnnxProgram> {
     VKF_TRY(read, read_model_file(path));
-    Result<OnnxProgram> made = compile_model(device, std::make_unique<const pb::ModelProto>(std::move(read)), path.has_parent_path() ? path.parent_path() : ".", options, compile_options);
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    Result<OnnxProgram> made = compile_model(device, std::make_unique<const pb::ModelProto>(std::move(read)), folder,
+                                             options, compile_options, runs_decide);
     if (made) return made;
     return std::move(made).error().within(fmt::format("importing {}", in_quotes(path.string())));
   });
 }
 
-Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb::ModelProto> model, const std::filesystem::path& folder, const OnnxOptions& options,
+}  // namespace
+
+Result<OnnxProgram> compile_onnx(const Device& device, const std::filesystem::path& path, const OnnxOptions& options,
+                                 const CompileOptions& compile_options) {
+  return compile_file(device, path, options, compile_options, true);
+}
+
+Result<OnnxProgram> compile_given(const Device& device, const std::filesystem::path& path, const OnnxOptions& options,
                                   const CompileOptions& compile_options) {
-  VKF_TRY(weights, ModelImport::load(*model, folder, options, true));
+  return compile_file(device, path, options, compile_options, false);
+}
+
+Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb::ModelProto> model,
+                                  const std::filesystem::path& folder, const OnnxOptions& options,
+                                  const CompileOptions& compile_options, bool runs_decide) {
+  VKF_TRY(weights, ModelImport::load(*model, folder, options, HostUse::allowed));
   // Sizes that the options state decide the symbols of every run.
   VKF_CHECK_OK(weights.take_input_sizes());
-  auto state = std::make_shared<State>(device, std::move(model), std::move(weights), compile_options);
+  auto state = std::make_shared<State>(device, std::move(model), std::move(weights), GivenInputs(options.input_values),
+                                       compile_options);
+  state->notes = state->weights.model().notes;
+  state->runs_decide = runs_decide;
   VKF_TRY(inputs, state->weights.stated_inputs());
   state->inputs = std::move(inputs);
   for (const pb::ValueInfoProto& output : state->model->graph().output()) state->output_names.push_back(output.name());
   const bool has_symbols = std::ranges::any_of(state->inputs, [](const Port& port) { return std::ranges::any_of(port.shape, &Dim::is_symbol); });
-  Result<Part> whole = first_part(*state, {});
+  std::vector<std::string> deciding;
+  Result<Part> whole = first_part(*state, {}, &deciding);
   if (!whole) {
-    // A run tells sizes, and more may be sound and supported then.
-    const bool may_be_sized = whole.error().code == ErrorCode::unsupported || whole.error().code == ErrorCode::invalid_argument;
-    if (has_symbols && may_be_sized) return OnnxProgram(std::move(state));
-    return std::move(whole).error();
+    // A run tells sizes and elements, and more may be sound and supported then; or what is given already does.
+    const bool may_be_mended =
+        whole.error().code == ErrorCode::unsupported || whole.error().code == ErrorCode::invalid_argument;
+    if (!may_be_mended || (!has_symbols && deciding.empty())) return std::move(whole).error();
+    const auto is_given = [&](const Port& port) { return state->given.sizes().contains(port.name); };
+    if (std::ranges::all_of(state->inputs, is_given) || (!runs_decide && !has_symbols)) {
+      VKF_TRY(part, first_part(*state, state->given));
+      take_notes(*state, *part);
+    }
+    return OnnxProgram(std::move(state));
   }
+  take_notes(*state, **whole);
   if (!has_symbols || (*whole)->import.is_finished()) {
     VKF_CHECK_OK(compile_part(*state, **whole));
     state->whole = *std::move(whole);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "ir/graph.hpp"
 #include "onnx/graph_import.hpp"
@@ -23,26 +24,41 @@ struct ProgramPart {
 };
 
 struct OnnxProgram::State {
-  State(Device on, std::unique_ptr<const pb::ModelProto> read, ModelImport import, CompileOptions how)
-      : device(std::move(on)), model(std::move(read)), weights(std::move(import)), compile_options(std::move(how)) {}
+  State(Device on, std::unique_ptr<const pb::ModelProto> read, ModelImport import, GivenInputs offered,
+        CompileOptions how)
+      : device(std::move(on)),
+        model(std::move(read)),
+        weights(std::move(import)),
+        given(std::move(offered)),
+        compile_options(std::move(how)) {}
 
   Device device;
   std::unique_ptr<const pb::ModelProto> model;  ///< the imports refer to it
   ModelImport weights;                          ///< before inputs have sizes
+  GivenInputs given;                            ///< by the options
   CompileOptions compile_options;
+  bool runs_decide =
+      true;  ///< elements that a run is given may decide what is computed; else only those of the options
   std::vector<Port> inputs;
   std::vector<std::string> output_names;
   std::shared_ptr<ProgramPart> whole;  ///< set: one program serves all sizes
   std::mutex mutex;                    ///< over what is kept, here and in parts
+  std::set<std::string, std::less<>> deciding;  ///< inputs whose elements have decided what some run computes
+  std::vector<std::string> notes;
+  /// First parts, by the sizes of all inputs and the elements of the deciding ones.
   std::vector<std::pair<std::vector<std::int64_t>, std::shared_ptr<ProgramPart>>> by_sizes;
 };
 
-/// The program of a parsed model; `folder` is where external data may lie, empty refuses it.
-Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb::ModelProto> model, const std::filesystem::path& folder, const OnnxOptions& options,
-                                  const CompileOptions& compile_options);
+/// The program of a parsed model; `folder` is where external data may lie, empty refuses it. `runs_decide` as in the
+/// state.
+Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb::ModelProto> model,
+                                  const std::filesystem::path& folder, const OnnxOptions& options,
+                                  const CompileOptions& compile_options, bool runs_decide = true);
 
-/// The first part for inputs of these sizes, and what follows a part for results of these types; not yet compiled.
-Result<std::shared_ptr<ProgramPart>> first_part(const OnnxProgram::State& state, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
+/// The first part for inputs of the sizes given, and of the elements that it needs of them; and what follows a part for
+/// results of these types; not yet compiled. Where there is none, `deciding` (may be null) gets what was not given.
+Result<std::shared_ptr<ProgramPart>> first_part(const OnnxProgram::State& state, const GivenInputs& given,
+                                                std::vector<std::string>* deciding = nullptr);
 Result<std::shared_ptr<ProgramPart>> next_part(const OnnxProgram::State& state, const ProgramPart& before, const std::vector<HostTypes>& results);
 
 /// The parts of a run with inputs of these sizes, up to the last; results of the host are as large as they can be.

@@ -267,6 +267,13 @@ exporters write for dynamic axes stay symbolic, and one program serves all sizes
 `compile_onnx` (the command, too) compiles the model for the sizes of each run. A table that is cut to a symbolic length (positions)
 bounds the symbol, and a run beyond it is refused.
 
+An input whose value decides a shape, a condition or a count is known at import where its value is given
+(`OnnxOptions::input_values`, `vkfuse run --input`, the data of a test case) and it is a parameter: integers, booleans,
+and floats that are one number or are read as they are. It becomes a constant of the program.
+`OnnxOptions::known_inputs` and `--known` make a constant of any input; `compile_onnx` compiles the model for the
+values of each run. What ONNX Runtime ignores in a file is ignored, with a note (`OnnxModel::notes`): wrong shapes of
+outputs, nodes that are not sorted, negative sizes, one name for dimensions of two sizes.
+
 Operators *on the host* have results whose shapes depend on data. `compile_onnx` cuts the model there: the kernels before run, the host
 reads the operands and computes, and what follows is compiled for the sizes that came of it, and kept for the next run with them. Values that
 only later kernels need stay on the device. `vkfuse plan` shows each such step as `host`, with the bytes that cross and the time that takes.

@@ -118,7 +118,9 @@ Result<std::string> json_of(const OnnxProgram& program, const Parts& parts) {
 Result<Parts> largest_parts(const OnnxProgram& program, const std::map<std::string, Sizes, std::less<>>& sizes) {
   const OnnxProgram::State& state = *program.state();
   Parts parts;
-  VKF_TRY(first, first_part(state, sizes));
+  GivenInputs given = state.given;
+  for (const auto& [name, of_input] : sizes) given.set_sizes(name, of_input);
+  VKF_TRY(first, first_part(state, state.whole && sizes.empty() ? GivenInputs() : given));
   parts.push_back(std::move(first));
   while (!parts.back()->import.is_finished()) {
     std::vector<HostTypes> results;
@@ -136,7 +138,8 @@ Result<std::string> explain_program(const OnnxProgram& program, Stage stage, con
   if (stage != Stage::plan && stage != Stage::json) return unsupported("Of a program in parts there are plans as text and as JSON.");
   for (const Port& port : program.state()->inputs) {
     const bool has_symbols = std::ranges::any_of(port.shape, &Dim::is_symbol);
-    if (has_symbols && !program.state()->whole && !sizes.contains(port.name)) {
+    if (has_symbols && !program.state()->whole && !sizes.contains(port.name) &&
+        !program.state()->given.sizes().contains(port.name)) {
       return invalid("The plan depends on the sizes of input {}, which is {}{}.", in_quotes(port.name), name_of(port.dtype), to_text(port.shape));
     }
   }

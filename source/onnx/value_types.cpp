@@ -1,5 +1,7 @@
 #include "onnx/value_types.hpp"
 
+#include <algorithm>
+
 #include "onnx/tensor_proto.hpp"
 #include "onnx/text.hpp"
 
@@ -7,6 +9,15 @@ namespace vkfuse::onnx {
 namespace {
 
 using Dimension = pb::TensorShapeProto::Dimension;
+
+/// The size that a dimension states. A negative one, which some exporters write for what they do not know, states none.
+std::optional<std::int64_t> stated_size(const Dimension& dimension) {
+  return dimension.has_dim_value() && dimension.dim_value() >= 0 ? std::optional(dimension.dim_value()) : std::nullopt;
+}
+
+std::string symbol_of(const pb::ValueInfoProto& info, int axis, const Dimension& dimension) {
+  return dimension.dim_param().empty() ? fmt::format("{}.{}", info.name(), axis) : dimension.dim_param();
+}
 
 Result<const pb::TypeProto::Tensor*> tensor_type(const pb::ValueInfoProto& info, const std::string& what) {
   switch (info.type().value_case()) {
@@ -19,17 +30,25 @@ Result<const pb::TypeProto::Tensor*> tensor_type(const pb::ValueInfoProto& info,
   }
 }
 
-Result<Dim> dim_from(const Dimension& dimension, const std::string& fallback, const OnnxOptions& options,
-                     const std::string& what) {
-  std::int64_t size = dimension.dim_value();
-  if (!dimension.has_dim_value()) {
-    const std::string& name = dimension.dim_param().empty() ? fallback : dimension.dim_param();
-    const auto known = options.dims.find(name);
-    if (known == options.dims.end()) return Dim::any(name);
-    size = known->second;
-  }
-  if (size < 0) return invalid("{} has a dimension of {}; sizes are not negative.", what, size);
-  return Dim(size);
+Result<Dim> dim_from(const pb::ValueInfoProto& info, int axis, const OnnxOptions& options, const std::string& what) {
+  const Dimension& dimension = info.type().tensor_type().shape().dim(axis);
+  if (const auto stated = stated_size(dimension)) return Dim(*stated);
+  // An input of given sizes has those, even where another one has a second size for the symbol.
+  const auto given = options.input_sizes.find(info.name());
+  if (given != options.input_sizes.end() && static_cast<std::size_t>(axis) < given->second.size())
+    return Dim(given->second[static_cast<std::size_t>(axis)]);
+  const std::string name = symbol_of(info, axis, dimension);
+  const auto known = options.dims.find(name);
+  if (known == options.dims.end()) return Dim::any(name);
+  if (known->second < 0) return invalid("{} has a dimension of {}; sizes are not negative.", what, known->second);
+  return Dim(known->second);
+}
+
+std::string text_of(const pb::TensorShapeProto& shape) {
+  std::vector<std::string> stated;
+  for (const Dimension& dim : shape.dim())
+    stated.push_back(dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.dim_param());
+  return fmt::format("[{}]", fmt::join(stated, ", "));
 }
 
 /// The bytes of the known dimensions must fit 64 bits whatever the unknown ones are.
@@ -52,31 +71,55 @@ Result<TensorType> input_type(const pb::ValueInfoProto& info, const OnnxOptions&
   result.dtype = dtype;
   if (!type->has_shape()) return unsupported("{} states no shape: tensors of unknown rank are not supported.", what);
   for (int axis = 0; axis < type->shape().dim_size(); ++axis) {
-    VKF_TRY(dim, dim_from(type->shape().dim(axis), fmt::format("{}.{}", info.name(), axis), options, what));
+    VKF_TRY(dim, dim_from(info, axis, options, what));
     result.shape.push_back(dim);
   }
   VKF_CHECK_OK(check_size(result.dtype, result.shape, what));
   return result;
 }
 
-Result<void> take_sizes(const pb::ValueInfoProto& info, OnnxOptions& options) {
-  const auto stated = options.input_sizes.find(info.name());
-  if (stated == options.input_sizes.end()) return {};
+std::vector<std::string> ignored_sizes(const pb::ValueInfoProto& info) {
+  std::vector<std::string> notes;
   const auto& shape = info.type().tensor_type().shape();
-  const std::vector<std::int64_t>& sizes = stated->second;
-  bool agrees = static_cast<std::size_t>(shape.dim_size()) == sizes.size();
-  for (int axis = 0; agrees && axis < shape.dim_size(); ++axis) {
-    const Dimension& dimension = shape.dim(axis);
-    const std::int64_t size = sizes[static_cast<std::size_t>(axis)];
-    const std::string name = dimension.dim_param().empty() ? fmt::format("{}.{}", info.name(), axis) : dimension.dim_param();
-    agrees = dimension.has_dim_value() ? dimension.dim_value() == size : options.dims.emplace(name, size).first->second == size;
+  for (int axis = 0; axis < shape.dim_size(); ++axis) {
+    if (!shape.dim(axis).has_dim_value() || stated_size(shape.dim(axis))) continue;
+    notes.push_back(fmt::format("Input {} states a size of {} in dimension {}, which is taken as not known.",
+                                in_quotes(info.name()), shape.dim(axis).dim_value(), axis));
   }
-  if (agrees) return {};
-  return invalid("Input {} is given with the sizes [{}], which its shape or another input's sizes do not allow.", in_quotes(info.name()),
-                 fmt::join(sizes, ", "));
+  return notes;
 }
 
-Result<void> check_output(const pb::ValueInfoProto& info, const Tensor& tensor, const std::optional<DType>& floats) {
+Result<void> take_sizes(const pb::ValueInfoProto& info, const std::map<std::string, std::int64_t, std::less<>>& fixed,
+                        OnnxOptions& options, std::vector<std::string>& notes) {
+  const auto given = options.input_sizes.find(info.name());
+  if (given == options.input_sizes.end()) return {};
+  const auto& shape = info.type().tensor_type().shape();
+  const std::vector<std::int64_t>& sizes = given->second;
+  bool agrees = static_cast<std::size_t>(shape.dim_size()) == sizes.size() &&
+                std::ranges::all_of(sizes, [](std::int64_t size) { return size >= 0; });
+  for (int axis = 0; agrees && axis < shape.dim_size(); ++axis) {
+    const std::int64_t size = sizes[static_cast<std::size_t>(axis)];
+    if (const auto stated = stated_size(shape.dim(axis))) {
+      agrees = *stated == size;
+      continue;
+    }
+    const std::string name = symbol_of(info, axis, shape.dim(axis));
+    const std::int64_t before = options.dims.emplace(name, size).first->second;
+    agrees = before == size || !fixed.contains(name);
+    if (before == size || !agrees) continue;
+    notes.push_back(
+        fmt::format("Dimension {} of input {} is {}, though it shares the name {} with a dimension of {}; the name is "
+                    "ignored there.",
+                    axis, in_quotes(info.name()), size, in_quotes(name), before));
+  }
+  if (agrees) return {};
+  return invalid(
+      "Input {} is given with the sizes [{}], which its shape {} or a size stated for a symbol does not allow.",
+      in_quotes(info.name()), fmt::join(sizes, ", "), text_of(shape));
+}
+
+Result<void> check_output(const pb::ValueInfoProto& info, const Tensor& tensor, const std::optional<DType>& floats,
+                          std::vector<std::string>& notes) {
   if (info.type().value_case() == pb::TypeProto::VALUE_NOT_SET) return {};
   const std::string what = fmt::format("Output {}", in_quotes(info.name()));
   VKF_TRY(type, tensor_type(info, what));
@@ -90,15 +133,13 @@ Result<void> check_output(const pb::ValueInfoProto& info, const Tensor& tensor, 
   bool agrees = type->shape().dim_size() == static_cast<int>(shape.size());
   for (std::size_t axis = 0; agrees && axis < shape.size(); ++axis) {
     const Dimension& stated = type->shape().dim(static_cast<int>(axis));
-    agrees = !stated.has_dim_value() || shape[axis].is_symbol() || stated.dim_value() == shape[axis].size();
+    const auto size = stated_size(stated);
+    agrees = !size || shape[axis].is_symbol() || *size == shape[axis].size();
   }
-  if (agrees) return {};
-  std::vector<std::string> stated;
-  for (const Dimension& dim : type->shape().dim()) {
-    stated.push_back(dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.dim_param());
-  }
-  return invalid("{} is stated to have the shape [{}], but the graph computes {}.", what, fmt::join(stated, ", "),
-                 to_text(shape));
+  if (!agrees)
+    notes.push_back(fmt::format("{} is stated to have the shape {}, which is ignored: the graph computes {}.", what,
+                                text_of(type->shape()), to_text(shape)));
+  return {};
 }
 
 }  // namespace vkfuse::onnx

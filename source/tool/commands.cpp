@@ -51,11 +51,16 @@ Result<CompileOptions> compile_options(const Common& common) {
   return options;
 }
 
-namespace {
-
-/// What --dim and --dtype say.
-Result<ModelOptions> model_options(const Common& common) {
+Result<ModelOptions> model_options(const Common& common, const NamedInputs& given) {
   ModelOptions options;
+  options.known = common.known;
+  options.host = !common.no_host;
+  options.allow_custom = common.allow_custom;
+  for (const auto& [name, input] : given) {
+    if (input.tensor)
+      options.values.emplace(name,
+                             onnx::TensorData{name, input.tensor->dtype, input.tensor->sizes, input.tensor->bytes});
+  }
   for (const std::string& stated : common.dims) {
     const std::size_t equals = stated.find('=');
     std::int64_t size = 0;
@@ -67,6 +72,8 @@ Result<ModelOptions> model_options(const Common& common) {
   if (!common.dtype.empty()) options.floats = common.dtype == "f16" ? DType::f16 : DType::bf16;
   return options;
 }
+
+namespace {
 
 Result<Device> open_device(const Common& common) {
   VKF_TRY(options, device_options(common));
@@ -100,16 +107,10 @@ void print_device(const DeviceDescription& device) {
   for (const auto& cost : device.costs) std::printf("   %-24s %20.1f  (measured)\n", cost.first.c_str(), cost.second);
 }
 
-/// What follows NAME= of --input: a tensor from a file, or a seed.
-struct GivenInput {
-  std::optional<HostTensor> tensor;
-  std::uint64_t seed = 0;
-};
-using GivenInputs = std::map<std::string, GivenInput, std::less<>>;
+}  // namespace
 
-/// NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED].
-Result<GivenInputs> read_inputs(const std::vector<std::string>& arguments) {
-  GivenInputs given;
+Result<NamedInputs> read_inputs(const std::vector<std::string>& arguments) {
+  NamedInputs given;
   for (const std::string& argument : arguments) {
     const std::size_t equals = argument.find('=');
     if (equals == std::string::npos) return invalid("'--input {}' is not NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED].", argument);
@@ -126,8 +127,25 @@ Result<GivenInputs> read_inputs(const std::vector<std::string>& arguments) {
   return given;
 }
 
-/// The tensors of a run: those given, in the graph's dtype where the model was converted, and random ones.
-Result<RunInputs> inputs_for(const ir::Graph& graph, const GivenInputs& given) {
+namespace {
+
+Result<void> check_names(const ir::Graph& graph, const NamedInputs& given, const std::vector<std::string>& elsewhere) {
+  const auto ids = graph.inputs();
+  for (const auto& entry : given) {
+    const auto has_name = [&](ir::NodeId id) {
+      return std::get<ir::InputPayload>(graph.node(id).payload).name == entry.first;
+    };
+    if (std::find(elsewhere.begin(), elsewhere.end(), entry.first) != elsewhere.end()) continue;
+    if (std::none_of(ids.begin(), ids.end(), has_name))
+      return invalid("The graph '{}' has no input '{}'.", graph.name, entry.first);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<RunInputs> inputs_for(const ir::Graph& graph, const NamedInputs& given,
+                             const std::vector<std::string>& elsewhere, std::uint64_t seed) {
   std::map<std::string, HostTensor, std::less<>> tensors;
   for (ir::NodeId id : graph.inputs()) {
     const std::string& name = std::get<ir::InputPayload>(graph.node(id).payload).name;
@@ -140,13 +158,9 @@ Result<RunInputs> inputs_for(const ir::Graph& graph, const GivenInputs& given) {
     if (tensor.dtype == DType::f32 && (dtype == DType::f16 || dtype == DType::bf16)) tensor = converted(tensor, dtype);
     tensors.emplace(name, std::move(tensor));
   }
-  const auto ids = graph.inputs();
-  for (const auto& entry : given) {
-    const auto has_name = [&](ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name == entry.first; };
-    if (std::none_of(ids.begin(), ids.end(), has_name)) return invalid("The graph '{}' has no input '{}'.", graph.name, entry.first);
-  }
+  VKF_CHECK_OK(check_names(graph, given, elsewhere));
   VKF_TRY(symbols, symbols_of(graph, tensors));
-  VKF_TRY(inputs, random_inputs(graph, 0, symbols));
+  VKF_TRY(inputs, random_inputs(graph, seed, symbols));
   for (auto& entry : inputs.tensors) {
     const auto found = given.find(entry.first);
     if (const auto tensor = tensors.find(entry.first); tensor != tensors.end()) {
@@ -156,6 +170,27 @@ Result<RunInputs> inputs_for(const ir::Graph& graph, const GivenInputs& given) {
     }
   }
   return inputs;
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::fprintf(stderr, "vkfuse: note: %s\n", note.c_str());
+}
+
+std::vector<std::string> without_graph(const Model& model) {
+  std::vector<std::string> names = model.constants;
+  names.insert(names.end(), model.unread.begin(), model.unread.end());
+  return names;
+}
+
+namespace {
+
+/// Says what of a model, and of what is given, is ignored.
+Result<void> check_given(const Model& model, const NamedInputs& given) {
+  print_notes(model.notes);
+  for (const std::string& name : model.unread) {
+    if (given.contains(name)) print_notes({fmt::format("Input '{}' is given, which no output needs.", name)});
+  }
+  return check_names(model.graph, given, without_graph(model));
 }
 
 std::string summary(const HostTensor& tensor) {
@@ -296,13 +331,13 @@ Result<void> show_times(const RunCommand& command, const Device& device, const s
 }
 
 /// A model that runs on the host too, or for each size by itself.
-Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelOptions how, const GivenInputs& given) {
+Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelOptions how, const NamedInputs& given) {
   VKF_TRY(device, open_device(common));
   VKF_TRY(options, compile_options(common));
   say("Compiling");
   VKF_TRY(program, load_in_parts(device, command.model, how, options));
   VKF_TRY(graph, graph_of(program.inputs()));
-  VKF_TRY(inputs, inputs_for(graph, given));
+  VKF_TRY(inputs, inputs_for(graph, given, how.known));
   onnx::Watcher watcher;
   Outputs outputs;
   for (int i = 0; i < command.repeat; ++i) {
@@ -310,6 +345,7 @@ Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelO
     VKF_TRY(made, onnx::run_program(program, views(inputs), watcher));
     outputs = std::move(made);
   }
+  print_notes(program.notes());
   const std::string name = fs::path(command.model).stem().string();
   std::printf("%s on %s: %d kernel%s, %d step%s of the host\n", name.c_str(), device.description().name.c_str(), watcher.kernels, watcher.kernels == 1 ? "" : "s",
               watcher.host_steps, watcher.host_steps == 1 ? "" : "s");
@@ -318,7 +354,7 @@ Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelO
     how.floats.reset();
     VKF_TRY(plain, load_in_parts(device, command.model, how, options));
     VKF_TRY(plain_graph, graph_of(plain.inputs()));
-    VKF_TRY(plain_inputs, inputs_for(plain_graph, given));
+    VKF_TRY(plain_inputs, inputs_for(plain_graph, given, how.known));
     VKF_TRY(wanted, plain.run(views(plain_inputs)));
     print_errors(outputs, wanted);
   }
@@ -337,6 +373,7 @@ Result<std::string> plan_in_parts(const Common& common, const PlanCommand& comma
   VKF_TRY(device, open_device(common));
   VKF_TRY(options, compile_options(common));
   VKF_TRY(program, load_in_parts(device, command.model, how, options));
+  print_notes(program.notes());
   return program.explain(command.format == "json" ? Stage::json : command.format == "html" ? Stage::html : Stage::plan);
 }
 
@@ -369,17 +406,16 @@ Result<void> tune_model(const Executable& program, const Inputs& inputs, double 
 }  // namespace
 
 Result<int> run_model(const Common& common, const RunCommand& command) {
-  VKF_TRY(how, model_options(common));
   VKF_TRY(given, read_inputs(command.inputs));
-  for (const auto& entry : given) {
-    if (entry.second.tensor) how.input_sizes[entry.first] = entry.second.tensor->sizes;
-  }
+  VKF_TRY(how, model_options(common, given));
   say(fmt::format("Reading {}", command.model));
   auto loaded = load_model(command.model, how);
-  if (!loaded && !common.no_host && may_load_in_parts(command.model, loaded.error())) return run_in_parts(common, command, std::move(how), given);
+  if (!loaded && may_load_in_parts(command.model, how, loaded.error()))
+    return run_in_parts(common, command, std::move(how), given);
   if (!loaded) return std::move(loaded).error();
-  ir::Graph graph = *std::move(loaded);
-  VKF_TRY(inputs, inputs_for(graph, given));
+  VKF_CHECK_OK(check_given(*loaded, given));
+  VKF_TRY(inputs, inputs_for(loaded->graph, given, without_graph(*loaded)));
+  const ir::Graph graph = std::move(loaded->graph);
   VKF_TRY(device, open_device(common));
   say("Compiling");
   VKF_TRY(program, compile_model(common, device, graph, command.plan));
@@ -395,8 +431,8 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
   if (how.floats) {
     how.floats.reset();
     VKF_TRY(plain, load_model(command.model, how));
-    VKF_TRY(plain_inputs, inputs_for(plain, given));
-    VKF_TRY(plain_program, compile_model(common, device, plain));
+    VKF_TRY(plain_inputs, inputs_for(plain.graph, given, without_graph(plain)));
+    VKF_TRY(plain_program, compile_model(common, device, plain.graph));
     VKF_TRY(wanted, plain_program.run(views(plain_inputs)));
     print_errors(outputs, wanted);
   }
@@ -443,11 +479,13 @@ Result<std::string> plan_whole(const Common& common, const PlanCommand& command,
 }  // namespace
 
 Result<int> show_plan(const Common& common, const PlanCommand& command) {
-  VKF_TRY(how, model_options(common));
-  auto graph = load_model(command.model, how);
-  const bool in_parts = !graph && !common.no_host && may_load_in_parts(command.model, graph.error());
-  if (!graph && !in_parts) return std::move(graph).error();
-  VKF_TRY(text, in_parts ? plan_in_parts(common, command, how) : plan_whole(common, command, *graph));
+  VKF_TRY(given, read_inputs(command.inputs));
+  VKF_TRY(how, model_options(common, given));
+  auto model = load_model(command.model, how);
+  const bool in_parts = !model && may_load_in_parts(command.model, how, model.error());
+  if (!model && !in_parts) return std::move(model).error();
+  if (model) VKF_CHECK_OK(check_given(*model, given));
+  VKF_TRY(text, in_parts ? plan_in_parts(common, command, how) : plan_whole(common, command, model->graph));
   if (command.output.empty()) {
     std::fputs(text.c_str(), stdout);
   } else {
@@ -457,10 +495,12 @@ Result<int> show_plan(const Common& common, const PlanCommand& command) {
 }
 
 Result<int> show_code(const Common& common, const CodeCommand& command) {
-  VKF_TRY(how, model_options(common));
-  VKF_TRY(graph, load_model(command.model, how));
+  VKF_TRY(given, read_inputs(command.inputs));
+  VKF_TRY(how, model_options(common, given));
+  VKF_TRY(model, load_model(command.model, how));
+  VKF_CHECK_OK(check_given(model, given));
   VKF_TRY(device, open_device(common));
-  VKF_TRY(program, compile_model(common, device, std::move(graph)));
+  VKF_TRY(program, compile_model(common, device, std::move(model.graph)));
   const int count = program.kernel_count();
   if (command.segment && (*command.segment < 0 || *command.segment >= count)) {
     return invalid("There is no segment {}: the plan has {}.", *command.segment, count);

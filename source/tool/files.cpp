@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include "api/tensor_node.hpp"
-
 #include "tool/model.hpp"
 #include "vkfuse/onnx.hpp"
 
@@ -37,50 +35,6 @@ Result<void> write_file(const fs::path& path, std::string_view bytes) {
     return make_error(ErrorCode::io, "The file '{}' could not be written.", path.string());
   }
   return {};
-}
-
-namespace {
-
-onnx::OnnxOptions onnx_options(const ModelOptions& options) {
-  onnx::OnnxOptions how;
-  how.dims = options.dims;
-  how.input_sizes = options.input_sizes;
-  how.floats = options.floats;
-  return how;
-}
-
-}  // namespace
-
-bool may_load_in_parts(const fs::path& path, const Error& error) {
-  // What is invalid of symbols may be sound of sizes.
-  return path.extension() == ".onnx" && (error.code == ErrorCode::unsupported || error.code == ErrorCode::invalid_argument);
-}
-
-Result<onnx::OnnxProgram> load_in_parts(const Device& device, const fs::path& path, const ModelOptions& options, const CompileOptions& how) {
-  auto program = onnx::compile_onnx(device, path, onnx_options(options), how);
-  if (!program) return std::move(program).error().within("reading " + path.string());
-  return program;
-}
-
-Result<ir::Graph> graph_of(const std::vector<Port>& inputs) {
-  ir::Graph graph;
-  for (const Port& port : inputs) VKF_CHECK_OK(graph.add_input(port.name, {port.dtype, port.shape}));
-  return graph;
-}
-
-Result<ir::Graph> load_model(const fs::path& path, const ModelOptions& options) {
-  if (path.extension() == ".onnx") {
-    const onnx::OnnxOptions how = onnx_options(options);
-    auto model = onnx::load_onnx(path, how);
-    if (!model) return std::move(model).error().within("reading " + path.string());
-    return api::to_graph(model->outputs, model->output_names, model->name.empty() ? path.stem().string() : model->name);
-  }
-  if (path.extension() != ".vkf") return invalid("'{}' is neither a .vkf nor an .onnx file.", path.string());
-  if (options.floats || !options.dims.empty()) return unsupported("'{}' is a .vkf file: --dtype and --dim are for ONNX models.", path.string());
-  VKF_TRY(text, read_text(path));
-  auto graph = ir::parse(text);
-  if (!graph) return std::move(graph).error().within("reading " + path.string());
-  return graph;
 }
 
 namespace {

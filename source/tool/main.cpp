@@ -24,6 +24,9 @@ void add_common(CLI::App& command, Common& common) {
   command.add_option("--dim", common.dims, "The size of a symbolic dimension: NAME=NUMBER");
   command.add_option("--dtype", common.dtype, "Convert the floats of an f32 model")->check(CLI::IsMember({"f16", "bf16"}));
   command.add_flag("--no-host", common.no_host, "Refuse models with operators that run on the host, between kernels");
+  command.add_option("--known", common.known, "Make inputs constants, with the values that are given")->delimiter(',');
+  command.add_flag("--allow-custom", common.allow_custom,
+                   "Run code that a .vkf file brings along (custom, custom_kernel)");
   CLI::Option* strict = command.add_flag("--strict", common.strict, "Round every op to its dtype");
   command.add_flag("--half-sums", common.half_sums, "Add up products of f16 in f16 where matrix units do")->excludes(strict);
 }
@@ -53,7 +56,8 @@ int main(int argc, char** argv) {
   CLI::App* run_app = app.add_subcommand("run", "Run a model");
   add_common(*run_app, common);
   run_app->add_option("model", run.model, "A .onnx or .vkf file")->required();
-  run_app->add_option("--input", run.inputs, "NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED]; others are random");
+  constexpr const char* kInput = "NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED]; others are random";
+  run_app->add_option("--input", run.inputs, kInput);
   run_app->add_option("--output-dir", run.output_dir, "Write every output there as NAME.npy");
   run_app->add_option("--top", run.top, "How many of the largest scores of a classifier are printed; 0 for none")->check(CLI::NonNegativeNumber);
   run_app->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
@@ -67,6 +71,7 @@ int main(int argc, char** argv) {
   CLI::App* plan_app = app.add_subcommand("plan", "Show which ops share a kernel, what that moves, and why not more");
   add_common(*plan_app, common);
   plan_app->add_option("model", plan.model, "A .onnx or .vkf file")->required();
+  plan_app->add_option("--input", plan.inputs, kInput);
   plan_app->add_option("--format", plan.format, "text, json or html")->check(CLI::IsMember({"text", "json", "html"}));
   plan_app->add_option("-o,--output", plan.output, "Write to a file");
   plan_app->add_option("--save", plan.save, "Write the plan to a file that run --plan reads");
@@ -79,6 +84,7 @@ int main(int argc, char** argv) {
     CLI::App* command = app.add_subcommand(name, what);
     add_common(*command, common);
     command->add_option("model", code.model, "A .onnx or .vkf file")->required();
+    command->add_option("--input", code.inputs, kInput);
     command->add_option("--segment", code.segment, "Only this segment");
     command->add_option("-o,--output", code.output, "Write a file per segment into this folder");
     command->callback([&, stage, name] {
@@ -102,6 +108,7 @@ int main(int argc, char** argv) {
   CLI::App* validate_app = app.add_subcommand("validate", "Check outputs against the reference or against ONNX test data");
   add_common(*validate_app, common);
   validate_app->add_option("path", validate.paths, "Models, case folders or folders of cases")->required();
+  validate_app->add_option("--input", validate.inputs, kInput);
   validate_app->add_option("--json", validate.json, "Write the results as JSON");
   validate_app->add_option("--report", validate.report, "Write the results as an HTML page");
   validate_app->add_option("--fusion", validate.fusion, "on or off")->check(CLI::IsMember({"on", "off"}));
@@ -110,12 +117,8 @@ int main(int argc, char** argv) {
       ->add_option("--time-limit", validate.time_limit_s,
                    "Seconds for a case: the reference samples outputs, and stops, to keep them")
       ->check(CLI::PositiveNumber);
-  CLI::Option* outputs = validate_app->add_option(
-      "--outputs", validate.outputs, "Compare the outputs in this folder, NAME.npy or NAME.pb, and run no device");
-  validate_app
-      ->add_option("--input", validate.inputs,
-                   "NAME=FILE.npy or NAME=FILE.pb, with --outputs; others are random, or of the data set")
-      ->needs(outputs);
+  validate_app->add_option("--outputs", validate.outputs,
+                           "Compare the outputs in this folder, NAME.npy or NAME.pb, and run no device");
   validate_app->callback([&] { status = finish(validate_models(common, validate)); });
 
   try {

@@ -16,18 +16,34 @@ namespace vkfuse::tool {
 
 /// What the command line says about a model.
 struct ModelOptions {
-  std::map<std::string, std::int64_t, std::less<>> dims;         ///< sizes for symbols
-  std::map<std::string, std::vector<std::int64_t>, std::less<>> input_sizes;
-  std::optional<DType> floats;  ///< what f32 becomes
+  std::map<std::string, std::int64_t, std::less<>> dims;  ///< sizes for symbols
+  /// Values that inputs will have, in the file's dtypes: sizes and elements are taken from there where the import needs
+  /// them.
+  std::map<std::string, onnx::TensorData, std::less<>> values;
+  std::vector<std::string> known;  ///< inputs among `values` that become constants in any case
+  std::optional<DType> floats;     ///< what f32 becomes
+  bool host = true;                ///< load_in_parts may follow
+  bool allow_custom = false;       ///< a text may hold code of its own
 };
 
-/// A model file as a graph: .vkf is the text form, .onnx goes through the importer.
-Result<ir::Graph> load_model(const std::filesystem::path& path, const ModelOptions& options = {});
+/// A model as a graph, and what its file says besides.
+struct Model {
+  ir::Graph graph;
+  std::vector<std::string> unread;     ///< inputs that the file states and no output needs
+  std::vector<std::string> constants;  ///< inputs that have become constants
+  std::vector<std::string> notes;      ///< what was ignored or decided, a sentence each
+};
 
-/// A model whose import asks for the host, or for the sizes of its inputs, as a program in parts.
+/// Inputs of a model that its graph does not have.
+std::vector<std::string> without_graph(const Model& model);
+
+/// A model file as a graph: .vkf is the text form, .onnx goes through the importer.
+Result<Model> load_model(const std::filesystem::path& path, const ModelOptions& options = {});
+
+/// A model whose import asks for the host as a program in parts.
 Result<onnx::OnnxProgram> load_in_parts(const Device& device, const std::filesystem::path& path, const ModelOptions& options, const CompileOptions& how);
 /// Whether load_in_parts may take what load_model gave this error for.
-bool may_load_in_parts(const std::filesystem::path& path, const Error& error);
+bool may_load_in_parts(const std::filesystem::path& path, const ModelOptions& options, const Error& error);
 /// A graph with these inputs alone, for the functions below.
 Result<ir::Graph> graph_of(const std::vector<Port>& inputs);
 

@@ -6,6 +6,7 @@
 
 #include "api/program.hpp"
 #include "api/tensor_node.hpp"
+#include "onnx/load.hpp"
 #include "onnx/program_watcher.hpp"
 #include "tool/validate_output.hpp"
 #include "vkfuse/onnx.hpp"
@@ -22,9 +23,11 @@ CaseResult failed(CaseResult result, std::string why) {
   return result;
 }
 
-/// What cannot be run is a skip; everything else that goes wrong is a failure.
+/// What is refused is a skip; a defect, and a device that stops, is a failure.
 CaseResult stopped(CaseResult result, const Error& error) {
-  result.verdict = error.code == ErrorCode::unsupported ? Verdict::skipped : Verdict::failed;
+  const bool is_failure = error.code == ErrorCode::internal || error.code == ErrorCode::device_error ||
+                          error.code == ErrorCode::device_lost;
+  result.verdict = is_failure ? Verdict::failed : Verdict::skipped;
   result.detail = error.message;
   return result;
 }
@@ -52,36 +55,43 @@ Result<std::vector<onnx::TensorData>> read_tensors(const fs::path& folder, std::
   return all;
 }
 
-/// Sizes that only the program would know are those of the data.
-onnx::OnnxOptions sizes_of(const std::vector<onnx::TensorData>& inputs) {
-  onnx::OnnxOptions options;
+/// Files carry the input's name; those without go by position.
+Result<void> name_all(const fs::path& model, std::vector<onnx::TensorData>& inputs) {
+  if (std::none_of(inputs.begin(), inputs.end(), [](const onnx::TensorData& tensor) { return tensor.name.empty(); }))
+    return {};
+  VKF_TRY(names, onnx::input_names_of(model));
+  for (std::size_t i = 0; i < inputs.size() && i < names.size(); ++i) {
+    if (inputs[i].name.empty()) inputs[i].name = names[i];
+  }
+  return {};
+}
+
+/// How a case is read: as the command says, with the data of its inputs.
+ModelOptions informed(ModelOptions options, const std::vector<onnx::TensorData>& inputs) {
   for (const onnx::TensorData& tensor : inputs) {
-    if (!tensor.name.empty()) options.input_sizes.emplace(tensor.name, tensor.sizes);
+    if (!tensor.name.empty()) options.values.insert_or_assign(tensor.name, tensor);
   }
   return options;
 }
 
-Result<onnx::OnnxModel> load_sized(const fs::path& model, const std::vector<onnx::TensorData>& inputs) {
-  auto plain = onnx::load_onnx(model);
-  if (plain || !may_load_in_parts(model, plain.error())) return plain;
-  return onnx::load_onnx(model, sizes_of(inputs));
-}
-
-/// The same where the import needs values, because they decide shapes: scalars and vectors are given as constants.
-Result<onnx::OnnxModel> load_informed(const fs::path& model, const std::vector<onnx::TensorData>& inputs, Result<onnx::OnnxModel> otherwise) {
-  onnx::OnnxOptions options = sizes_of(inputs);
-  for (const onnx::TensorData& tensor : inputs) {
-    if (!tensor.name.empty() && tensor.sizes.size() <= 1) options.known_inputs.emplace(tensor.name, tensor);
-  }
-  if (options.known_inputs.empty()) return otherwise;
-  auto informed = onnx::load_onnx(model, options);
-  return informed ? std::move(informed) : std::move(otherwise);
-}
-
-/// The test data stores bfloat16 as u16: the graph says which it is.
-HostTensor host_tensor(onnx::TensorData data, DType wanted) {
+/// The test data stores bfloat16 as u16: the graph says which it is. A model whose floats are converted takes its data
+/// so.
+HostTensor host_tensor(onnx::TensorData data, DType wanted, const std::optional<DType>& floats = {}) {
   const DType dtype = wanted == DType::bf16 && data.dtype == DType::u16 ? wanted : data.dtype;
-  return {dtype, std::move(data.sizes), std::move(data.bytes)};
+  HostTensor tensor{dtype, std::move(data.sizes), std::move(data.bytes)};
+  return floats && tensor.dtype == DType::f32 && wanted == *floats ? converted(tensor, wanted) : tensor;
+}
+
+/// The files of outputs, without those of f32 where the model computes in another dtype: rounding would be judged, not
+/// the device.
+std::vector<std::optional<HostTensor>> comparable(const std::vector<onnx::TensorData>& files,
+                                                  const std::optional<DType>& floats) {
+  std::vector<std::optional<HostTensor>> all;
+  for (const onnx::TensorData& file : files) {
+    all.emplace_back();
+    if (!floats || file.dtype != DType::f32) all.back() = host_tensor(file, file.dtype);
+  }
+  return all;
 }
 
 DType input_dtype(const ir::Graph& graph, const std::string& name) {
@@ -192,20 +202,25 @@ Result<std::string> run_data_set_in_parts(const Device& device, const fs::path& 
                                           std::vector<onnx::TensorData> inputs,
                                           const std::vector<onnx::TensorData>& expected, const ValidateOptions& options,
                                           const TimeLimit& limit, CaseResult& result) {
-  VKF_TRY(program, onnx::compile_onnx(device, model, sizes_of(inputs), compile_options(options)));
+  VKF_TRY(program, load_in_parts(device, model, informed(options.model, inputs), compile_options(options)));
   const std::vector<Port> ports = program.inputs();
   std::map<std::string, HostTensor> tensors;
   for (std::size_t i = 0; i < inputs.size() && i < ports.size(); ++i) {
     const std::string name = inputs[i].name.empty() ? ports[i].name : inputs[i].name;
     const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& one) { return one.name == name; });
-    if (port != ports.end()) tensors[name] = host_tensor(std::move(inputs[i]), port->dtype);
+    if (port != ports.end()) tensors[name] = host_tensor(std::move(inputs[i]), port->dtype, options.model.floats);
   }
   Inputs given;
   for (const auto& entry : tensors) given.emplace(entry.first, HostView(entry.second.bytes, entry.second.sizes));
   const std::vector<std::string> names = program.output_names();
   std::map<std::string, HostTensor> files;
-  for (std::size_t i = 0; i < expected.size() && i < names.size(); ++i) files.emplace(names[i], host_tensor(expected[i], expected[i].dtype));
-  return run_parts(device, program, given, files, options, limit, result);
+  const std::vector<std::optional<HostTensor>> compared = comparable(expected, options.model.floats);
+  for (std::size_t i = 0; i < compared.size() && i < names.size(); ++i) {
+    if (compared[i]) files.emplace(names[i], *compared[i]);
+  }
+  auto wrong = run_parts(device, program, given, files, options, limit, result);
+  result.notes = program.notes();
+  return wrong;
 }
 
 /// Where outputs come from: a device, or a folder of what another program has computed.
@@ -264,27 +279,29 @@ Result<std::string> run_data_set(const Source& source, const fs::path& folder, c
                                  const ValidateOptions& options, const TimeLimit& limit, CaseResult& result) {
   const fs::path path = folder / "model.onnx";
   auto read = read_tensors(data, "input_");
-  auto loaded = load_sized(path, read ? *read : std::vector<onnx::TensorData>());
+  if (read) VKF_CHECK_OK(name_all(path, *read));
+  const ModelOptions how = informed(options.model, read ? *read : std::vector<onnx::TensorData>());
+  auto loaded = load_model(path, how);
   if (!loaded && !read) return std::move(loaded).error();  // what the model itself lacks says more
   VKF_TRY(inputs, std::move(read));
   auto files = read_tensors(data, "output_");
   if (!files && !loaded) return std::move(loaded).error();
   VKF_TRY(expected, std::move(files));
-  if (!loaded && source.device != nullptr && options.host && loaded.error().code == ErrorCode::unsupported) {
-    auto in_parts = run_data_set_in_parts(*source.device, path, inputs, expected, options, limit, result);
-    if (in_parts || in_parts.error().code != ErrorCode::unsupported) return in_parts;
-  }
-  if (!loaded && loaded.error().code == ErrorCode::unsupported) loaded = load_informed(path, inputs, std::move(loaded));
+  if (!loaded && source.device != nullptr && may_load_in_parts(path, how, loaded.error()))
+    return run_data_set_in_parts(*source.device, path, std::move(inputs), expected, options, limit, result);
   if (!loaded) return std::move(loaded).error();
-  onnx::OnnxModel model = *std::move(loaded);
-  VKF_TRY(graph, api::to_graph(model.outputs, model.output_names, folder.filename().string()));
+  result.notes = loaded->notes;
+  ir::Graph graph = std::move(loaded->graph);
+  graph.name = folder.filename().string();
   RunInputs run_inputs;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    // Files carry the input's name; those without go by position.
-    const std::string name = !inputs[i].name.empty() ? inputs[i].name : i < model.input_names.size() ? model.input_names[i] : "";
-    run_inputs.tensors[name] = host_tensor(std::move(inputs[i]), input_dtype(graph, name));
+  for (onnx::TensorData& tensor : inputs) {
+    const std::string name = tensor.name;
+    run_inputs.tensors[name] = host_tensor(std::move(tensor), input_dtype(graph, name), options.model.floats);
   }
-  for (const auto& [name, tensor] : options.inputs) run_inputs.tensors.insert_or_assign(name, tensor);
+  for (const auto& [name, one] : options.inputs) {
+    if (one.tensor) run_inputs.tensors.insert_or_assign(name, *one.tensor);
+  }
+  const std::vector<std::optional<HostTensor>> compared = comparable(expected, options.model.floats);
   VKF_TRY(symbols, symbols_of(graph, run_inputs.tensors));
   run_inputs.symbols = symbols;
   Inputs given;
@@ -301,8 +318,7 @@ Result<std::string> run_data_set(const Source& source, const fs::path& folder, c
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const ir::Output& output = graph.outputs()[i];
     const HostTensor& got = outputs.at(output.name);
-    std::optional<HostTensor> file;
-    if (i < expected.size()) file = host_tensor(std::move(expected[i]), got.dtype);
+    const std::optional<HostTensor> file = i < compared.size() ? compared[i] : std::nullopt;
     Result<Referenced>& one = references[i];
     if (!one && !(file && reference::has_timed_out(one.error()))) {
       if (judging.wrong().empty()) return std::move(one).error();
@@ -364,6 +380,9 @@ std::string ratio_text(double ratio, const OutputResult& output, const std::vect
   return text;
 }
 
+/// Whether nothing of the library ran, so that a comparison says nothing of it.
+bool is_idle(const CaseResult& result) { return result.kernels == 0 && result.host_steps == 0; }
+
 /// The sentence of what is right.
 std::string figures_of(const CaseResult& result) {
   std::vector<std::string> parts;
@@ -381,7 +400,8 @@ std::string figures_of(const CaseResult& result) {
   }
   if (const OutputResult* one = result.worst_by_reference()) parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
   if (const OutputResult* one = result.worst_by_file()) parts.push_back("largest error / tolerance of files " + ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
-  parts.push_back(result.given ? "given outputs" : kernels_text(result));
+  parts.push_back(result.given ? "given outputs"
+                               : kernels_text(result) + (is_idle(result) ? ": computed on import, or a view of an input" : ""));
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
   std::vector<std::string> held;
   if (unbounded > 0) held.push_back(fmt::format("{} elements without a bound", unbounded));
@@ -398,43 +418,39 @@ std::string figures_of(const CaseResult& result) {
   return text;
 }
 
+CaseResult right(CaseResult result) {
+  result.verdict = is_idle(result) ? Verdict::idle : Verdict::passed;
+  result.detail = figures_of(result);
+  return result;
+}
+
 /// A model that runs on the host too, on random inputs.
 CaseResult validate_in_parts(const Device& device, const fs::path& path, const ValidateOptions& options) {
   const TimeLimit limit(options);
   CaseResult result;
   result.name = path.filename().string();
-  auto program = load_in_parts(device, path, {}, compile_options(options));
+  auto program = load_in_parts(device, path, options.model, compile_options(options));
   if (!program) return stopped(std::move(result), program.error());
   auto graph = graph_of(program->inputs());
   if (!graph) return stopped(std::move(result), graph.error());
-  auto inputs = random_inputs(*graph, options.seed);
+  auto inputs = inputs_for(*graph, options.inputs, options.model.known, options.seed);
   if (!inputs) return stopped(std::move(result), inputs.error());
   auto wrong = run_parts(device, *program, views(*inputs), {}, options, limit, result);
+  result.notes = program->notes();
   if (!wrong) return stopped(std::move(result), wrong.error());
   if (!wrong->empty()) return failed(std::move(result), *std::move(wrong));
-  result.detail = figures_of(result);
-  return result;
+  return right(std::move(result));
 }
 
 }  // namespace
 
 namespace {
 
-/// Random inputs, but for those that are given.
-Result<RunInputs> inputs_of(const ir::Graph& graph, const ValidateOptions& options) {
-  VKF_TRY(symbols, symbols_of(graph, options.inputs));
-  VKF_TRY(inputs, random_inputs(graph, options.seed, symbols));
-  for (const auto& [name, tensor] : options.inputs) {
-    const auto found = inputs.tensors.find(name);
-    if (found == inputs.tensors.end()) return invalid("The graph '{}' has no input '{}'.", graph.name, name);
-    found->second = tensor;
-  }
-  return inputs;
-}
-
-CaseResult validate_graph(const Source& source, const ir::Graph& graph, const ValidateOptions& options,
+CaseResult validate_graph(const Source& source, const Model& model, const ValidateOptions& options,
                           const TimeLimit& limit, CaseResult result) {
-  auto inputs = inputs_of(graph, options);
+  const ir::Graph& graph = model.graph;
+  result.notes = model.notes;
+  auto inputs = inputs_for(graph, options.inputs, without_graph(model), options.seed);
   if (!inputs) return stopped(std::move(result), inputs.error());
   const Inputs given = views(*inputs);
   auto outputs = outputs_of(source, graph, given, inputs->symbols, options, result);
@@ -463,8 +479,7 @@ CaseResult validate_graph(const Source& source, const ir::Graph& graph, const Va
   }
   if (!judging.wrong().empty()) return failed(std::move(result), judging.wrong());
   if (unknown) return stopped(std::move(result), *unknown);
-  result.detail = figures_of(result);
-  return result;
+  return right(std::move(result));
 }
 
 /// Outputs of a data set lie in a folder of its name, unless it is the only one.
@@ -496,8 +511,7 @@ CaseResult validate_folder(const Source& source, const fs::path& folder, const V
     result.detail = "The folder has no test_data_set_*.";
     return result;
   }
-  result.detail = figures_of(result);
-  return result;
+  return right(std::move(result));
 }
 
 }  // namespace
@@ -506,10 +520,10 @@ CaseResult validate_model(const Device& device, const fs::path& path, const Vali
   const TimeLimit limit(options);
   CaseResult result;
   result.name = path.filename().string();
-  auto graph = load_model(path);
-  if (!graph && options.host && may_load_in_parts(path, graph.error())) return validate_in_parts(device, path, options);
-  if (!graph) return stopped(std::move(result), graph.error());
-  return validate_graph({&device, {}}, *graph, options, limit, std::move(result));
+  auto model = load_model(path, options.model);
+  if (!model && may_load_in_parts(path, options.model, model.error())) return validate_in_parts(device, path, options);
+  if (!model) return stopped(std::move(result), model.error());
+  return validate_graph({&device, {}}, *model, options, limit, std::move(result));
 }
 
 CaseResult validate_case(const Device& device, const fs::path& folder, const ValidateOptions& options) {
@@ -522,9 +536,9 @@ CaseResult validate_outputs(const fs::path& path, const fs::path& outputs, const
   const TimeLimit limit(options);
   CaseResult result;
   result.name = path.filename().string();
-  auto graph = load_model(path);
-  if (!graph) return stopped(std::move(result), graph.error());
-  return validate_graph({nullptr, outputs}, *graph, options, limit, std::move(result));
+  auto model = load_model(path, options.model);
+  if (!model) return stopped(std::move(result), model.error());
+  return validate_graph({nullptr, outputs}, *model, options, limit, std::move(result));
 }
 
 Result<ValidateReport> validate_path(const Device& device, const fs::path& path, const ValidateOptions& options,

@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "reference/judge.hpp"
+#include "tool/commands.hpp"
 #include "tool/model.hpp"
 
 namespace vkfuse::tool {
 
-enum class Verdict : std::uint8_t { passed, failed, skipped };
+/// Idle: what came out is right, but no kernel ran and no step of the host. All of it was computed on import, or is an
+/// input as it is.
+enum class Verdict : std::uint8_t { passed, failed, skipped, idle };
 
 /// One output of a model, or of one of its parts.
 struct OutputResult {
@@ -38,6 +41,7 @@ struct CaseResult {
   int host_steps = 0;
   bool given = false;  ///< another program has computed the outputs, so that no kernel ran
   std::string not_referenced;  ///< why the reference says nothing of some outputs; empty if it has been evaluated
+  std::vector<std::string> notes;  ///< what the file says and was ignored
   std::string beside_unfused;  ///< what became of the comparison with one kernel per op; empty: there was none
 
   /// The output whose error is the largest part of what the reference, or its file, allows; null where nothing was compared.
@@ -49,11 +53,12 @@ struct ValidateOptions {
   bool fusion = true;
   Numerics numerics = Numerics::standard;
   std::uint64_t seed = 0;
-  bool host = true;  ///< operators may run on the host
-  std::optional<double>
-      time_limit_s;  ///< of a case, from compiling to comparing: the reference samples outputs, and stops, to keep it
-  /// Inputs that are not random, or those of a data set, by name.
-  std::map<std::string, HostTensor, std::less<>> inputs;
+  std::vector<std::string> without;
+  std::string planner = "bytes";
+  ModelOptions model;  ///< how models are read
+  NamedInputs inputs;  ///< of a model, or in place of those of a data set; others are random
+  /// Of a case, from compiling to comparing: the reference samples outputs, and stops, to keep it.
+  std::optional<double> time_limit_s;
   /// For tests: may change what a part (0: of a whole model) has stored, before that is looked at.
   std::function<void(int part, Outputs& stored)> spoil;
 };

@@ -21,13 +21,7 @@ Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, cons
 }
 
 /// Outputs of another program: one report without a device.
-Result<int> compare_outputs(const ValidateCommand& command, ValidateOptions options) {
-  for (const std::string& argument : command.inputs) {
-    const std::size_t equals = argument.find('=');
-    if (equals == std::string::npos) return invalid("'--input {}' is not NAME=FILE.npy or NAME=FILE.pb.", argument);
-    VKF_TRY(tensor, read_tensor(argument.substr(equals + 1)));
-    options.inputs.insert_or_assign(argument.substr(0, equals), std::move(tensor));
-  }
+Result<int> compare_outputs(const ValidateCommand& command, const ValidateOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(command.outputs, ignored))
     return make_error(ErrorCode::not_found, "There is no folder '{}'.", command.outputs);
@@ -52,10 +46,16 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   options.fusion = command.fusion == "on";
   options.numerics = common.strict ? Numerics::strict : common.half_sums ? Numerics::half_sums : Numerics::standard;
   options.seed = command.seed;
-  options.host = !common.no_host;
   if (command.time_limit_s > 0) options.time_limit_s = command.time_limit_s;
+  options.without = common.without;
+  options.planner = common.planner;
+  VKF_TRY(given, read_inputs(command.inputs));
+  VKF_TRY(how, model_options(common, given));
+  options.model = std::move(how);
+  options.inputs = std::move(given);
   if (!command.outputs.empty()) return compare_outputs(command, options);
   VKF_TRY(device_wanted, device_options(common));
+  device_wanted.self_check = true;
   VKF_TRY(found, wanted_devices(common, device_wanted, !command.report.empty()));
   std::vector<DeviceReport> reports;
   ValidateReport all;
@@ -72,9 +72,13 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
       continue;
     }
     for (const std::string& path : command.paths) {
+      if (!command.inputs.empty() && std::filesystem::is_directory(path))
+        return invalid("'{}' is a folder, whose cases have inputs of their own: --input is for models.", path);
       auto report = validate_path(*device, path, options, [&](const CaseResult& result) {
         std::fputs(to_text(result).c_str(), stdout);
         std::fflush(stdout);
+        for (const std::string& note : result.notes)
+          std::fprintf(stderr, "vkfuse: note: %s: %s\n", result.name.c_str(), note.c_str());
       });
       if (!report) {
         usage = std::move(report).error();
@@ -86,7 +90,10 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   }
   if (!command.json.empty()) VKF_CHECK_OK(write_file(command.json, to_json(reports)));
   if (!command.report.empty()) VKF_CHECK_OK(write_file(command.report, to_html(reports, options)));
-  std::printf("%d passed, %d failed, %d skipped\n", all.count(Verdict::passed), all.count(Verdict::failed), all.count(Verdict::skipped));
+  std::printf("%d passed, %d failed, %d skipped", all.count(Verdict::passed), all.count(Verdict::failed),
+              all.count(Verdict::skipped));
+  if (const int idle = all.count(Verdict::idle); idle > 0) std::printf(", %d idle: no kernel ran", idle);
+  std::printf("\n");
   if (all.count(Verdict::failed) > 0) return 1;
   if (usage) return *std::move(usage);
   return all.count(Verdict::passed) > 0 ? 0 : 2;

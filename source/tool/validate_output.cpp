@@ -44,6 +44,8 @@ CompileOptions compile_options(const ValidateOptions& options) {
   CompileOptions made;
   made.fusion = options.fusion;
   made.numerics = options.numerics;
+  made.without = options.without;
+  made.planner = options.fusion ? options.planner : "bytes";
   return made;
 }
 

@@ -31,6 +31,7 @@ const char* word_of(Verdict verdict) {
     case Verdict::passed: return "passed";
     case Verdict::failed: return "failed";
     case Verdict::skipped: return "skipped";
+    case Verdict::idle: return "idle";
   }
   return "";
 }
@@ -221,7 +222,7 @@ nlohmann::ordered_json to_json(const OutputResult& output) {
 }  // namespace
 
 std::string to_text(const CaseResult& result) {
-  constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped"};
+  constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped", "idle   "};
   std::string text = wrapped("", fmt::format("{} {}: {}", kWords[static_cast<int>(result.verdict)], result.name, result.detail), 2);
   for (const OutputResult& output : result.outputs) {
     if (output.found.right()) continue;
@@ -256,9 +257,21 @@ std::string to_json(const std::vector<DeviceReport>& devices) {
       nlohmann::ordered_json outputs = nlohmann::ordered_json::array();
       for (const OutputResult& output : result.outputs) outputs.push_back(to_json(output));
       const OutputResult *by_reference = result.worst_by_reference(), *by_file = result.worst_by_file();
-      json.push_back({{"device", one.device.name}, {"uuid", one.device.uuid}, {"name", result.name}, {"verdict", word_of(result.verdict)}, {"detail", result.detail},
-                      {"max_error_over_bound", by_reference == nullptr ? nlohmann::ordered_json() : number(by_reference->found.by_reference.max_ratio)},
-                      {"max_error_over_tolerance", by_file == nullptr ? nlohmann::ordered_json() : number(by_file->found.by_file->max_ratio)}, {"kernels", result.kernels}, {"host_steps", result.host_steps}, {"seconds", result.seconds}, {"outputs", std::move(outputs)}});
+      json.push_back(
+          {{"device", one.device.name},
+           {"uuid", one.device.uuid},
+           {"name", result.name},
+           {"verdict", word_of(result.verdict)},
+           {"detail", result.detail},
+           {"max_error_over_bound",
+            by_reference == nullptr ? nlohmann::ordered_json() : number(by_reference->found.by_reference.max_ratio)},
+           {"max_error_over_tolerance",
+            by_file == nullptr ? nlohmann::ordered_json() : number(by_file->found.by_file->max_ratio)},
+           {"kernels", result.kernels},
+           {"host_steps", result.host_steps},
+           {"seconds", result.seconds},
+           {"notes", result.notes},
+           {"outputs", std::move(outputs)}});
     }
   }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

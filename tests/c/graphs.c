@@ -145,6 +145,20 @@ static void test_refused(void) {
   vkf_string_free(text);
   REFUSED(vkf_graph_parse("graph \"g\" {\n  %0 = nonsense\n}\n", &parsed), VKF_INVALID_ARGUMENT, "Line 2: 'nonsense' is not the name of an op.");
   CHECK(parsed == NULL);
+  {
+    /* Code of the text's own is refused unless it is allowed. */
+    static const char* const kCode =
+        "graph \"g\" {\n  %0 = input \"x\" : f32[4]\n  %1 = custom name=\"twice\" code=\"x0 + x0\" ulps=0 cost=1 %0 : "
+        "f32[4]\n  output \"y\" = %1\n}\n";
+    REFUSED(vkf_graph_parse(kCode, &parsed), VKF_UNSUPPORTED,
+            "Line 3: the op 'custom' holds code of the text's own, which runs only where the caller allows it "
+            "(allow_custom, --allow-custom).");
+    CHECK(parsed == NULL);
+    REFUSED(vkf_graph_parse_with(kCode, 2, &parsed), VKF_INVALID_ARGUMENT,
+            "The flags of vkf_graph_parse_with are 0x2; the only one is VKF_PARSE_ALLOW_CUSTOM.");
+    OK(vkf_graph_parse_with(kCode, VKF_PARSE_ALLOW_CUSTOM, &parsed));
+    vkf_graph_free(parsed);
+  }
   vkf_graph_free(graph);
 }
 

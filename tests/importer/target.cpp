@@ -22,7 +22,7 @@ Result<void> to_graph_of(const std::string& bytes) {
 /// The parts of a model that runs on the host between them, for the largest results; a few of them.
 Result<void> to_parts_of(const std::string& bytes) {
   VKF_TRY(message, parse_model(bytes, "the bytes"));
-  VKF_TRY(import, ModelImport::load(message, {}, {}, true));
+  VKF_TRY(import, ModelImport::load(message, {}, {}, HostUse::allowed));
   VKF_CHECK_OK(import.begin());
   for (int parts = 0; !import.is_finished() && parts < 8; ++parts) {
     std::vector<HostTypes> results;

@@ -76,11 +76,17 @@ graph "own" {
   output "y" = %2
 }
 GRAPH
-"$vkfuse" run "$files/own.vkf" > "$files/out" && grep -q ': 1 kernel$' "$files/out" || fail "Code of one's own does not run in one kernel: $(cat "$files/out")"
-"$vkfuse" validate "$files/own.vkf" > "$files/out" && fail "What nothing is known of is validated."
+for command in run plan glsl; do
+  "$vkfuse" $command "$files/own.vkf" 2> "$files/error" > "$files/out" && fail "Code that a file brings along is taken by $command without being allowed."
+  grep -q "Line 3: the op 'custom' holds code of the text's own, which runs only where the caller allows it" "$files/error" || fail "It says: $(cat "$files/error")"
+done
+"$vkfuse" run "$files/own.vkf" --allow-custom > "$files/out" && grep -q ': 1 kernel$' "$files/out" || fail "Code of one's own does not run in one kernel: $(cat "$files/out")"
+"$vkfuse" validate "$files/own.vkf" > "$files/out" && fail "Code that a file brings along is validated without being allowed."
+grep -q "^skipped own.vkf: Line 3: the op 'custom' holds code" "$files/out" || fail "It says: $(cat "$files/out")"
+"$vkfuse" validate "$files/own.vkf" --allow-custom > "$files/out" && fail "What nothing is known of is validated."
 grep -q "^skipped own.vkf: The custom op 'swish' has no host function" "$files/out" || fail "It says: $(cat "$files/out")"
 sed -i 's/exp(-x0)/expp(-x0)/' "$files/own.vkf"
-"$vkfuse" run "$files/own.vkf" 2> "$files/error" && fail "Code that does not compile runs."
+"$vkfuse" run "$files/own.vkf" --allow-custom 2> "$files/error" && fail "Code that does not compile runs."
 grep -q "The code of the custom op 'swish' does not compile: line 1, 'x0 / (1.0 + expp(-x0))': 'expp'" "$files/error" || fail "It says: $(cat "$files/error")"
 
 for planner in bytes store-all recompute-all greedy-io; do

@@ -146,6 +146,68 @@ TEST(StructuredText, WhatIsRefusedNamesTheValue) {
   }
 }
 
+std::string with_code(const std::string& code) {
+  return "graph \"g\" {\n %0 = input \"x\" : f32[4]\n %1 = custom name=\"c\" code=\"" + code +
+         "\" ulps=16 cost=8 %0 : f32[4]\n output \"y\" = %1\n}";
+}
+
+std::string with_kernel(const std::string& code) {
+  return "graph \"g\" {\n %0 = input \"x\" : f32[4]\n %1 = custom_kernel name=\"k\" code=\"" + code +
+         "\" workgroup=64 tile=[64] %0 : f32[4]\n output \"y\" = %1\n}";
+}
+
+TEST(StructuredText, CodeOfItsOwnIsRefusedUnlessAllowed) {
+  for (const auto& [text, op] :
+       {std::pair{with_code("x0 * 2.0"), "custom"}, std::pair{with_kernel("#version 450"), "custom_kernel"}}) {
+    const auto refused = ir::parse(text);
+    ASSERT_FALSE(refused.ok()) << op;
+    EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+    EXPECT_EQ(refused.error().message, fmt::format("Line 3: the op '{}' holds code of the text's own, which runs only "
+                                                   "where the caller allows it (allow_custom, --allow-custom).",
+                                                   op));
+    EXPECT_TRUE(ir::parse(text, {.allow_custom = true}).ok()) << op;
+  }
+}
+
+/// What a compiler of shaders would call itself for.
+TEST(StructuredText, CodeOfItsOwnIsBounded) {
+  const auto refused = [](const std::string& text) {
+    const auto graph = ir::parse(text, {.allow_custom = true});
+    return graph.ok() ? std::string() : graph.error().message;
+  };
+  const auto repeated = [](const std::string& part, int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += part;
+    return all;
+  };
+  const auto nested = [&](const std::string& open, const std::string& close, int depth) {
+    return with_code(repeated(open, depth) + "x0" + repeated(close, depth));
+  };
+  const std::string too_deep = "nests brackets, or branches and loops, more than 64 deep.";
+  for (const auto& [open, close] : {std::pair{"sin(", ")"}, std::pair{"(", ")"}, std::pair{"float[1](", ")[0]"},
+                                    std::pair{"x0 > 0.0 ? x0 : ", ""}}) {
+    EXPECT_EQ(refused(nested(open, close, 64)), "") << open;
+    EXPECT_NE(refused(nested(open, close, 65)).find(too_deep), std::string::npos) << open;
+  }
+  for (const std::string word : {"if (x0 > 0.0) ", "for (int i = 0; i < 2; ++i) ", "while (y > 0.0) "}) {
+    EXPECT_EQ(refused(with_code("float y = x0; " + repeated(word, 64) + "y = 1.0; return y;")), "") << word;
+    EXPECT_NE(refused(with_code("float y = x0; " + repeated(word, 65) + "y = 1.0; return y;")).find(too_deep),
+              std::string::npos)
+        << word;
+  }
+  const auto chain = [&](int count) {
+    return with_code("float y = x0; " + repeated("if (y > 0.0) y = 1.0; else ", count) + "y = 2.0; return y;");
+  };
+  EXPECT_EQ(refused(chain(256)), "");
+  EXPECT_EQ(refused(chain(257)), "Line 3: The code of the custom op 'c' has 257 branches and loops; it may have 256.");
+  EXPECT_EQ(refused(with_code("x0" + std::string((1 << 14) - 2, ' '))), "");
+  EXPECT_EQ(refused(with_code("x0" + std::string((1 << 14) - 1, ' '))),
+            "Line 3: The code of the custom op 'c' has 16385 bytes; it may have 16384.");
+  EXPECT_EQ(refused(with_kernel("#version 450 " + repeated("{", 64))), "");
+  EXPECT_NE(refused(with_kernel("#version 450 " + repeated("{", 65))).find(too_deep), std::string::npos);
+  EXPECT_NE(refused(with_kernel(std::string((1 << 18) + 1, ' '))).find("it may have 1 to 262144."), std::string::npos);
+}
+
 TEST(StructuredText, SymbolsAreRegroupedAndEmptyTensorsKept) {
   for (const char* body : {
            " %0 = input \"x\" : f32[n, m]\n %1 = reshape %0 : f32[m, n]\n",

@@ -108,48 +108,63 @@ const auto kUnsupported = ErrorCode::unsupported;
 const std::vector<Bad>& bad_models() {
   static const std::vector<Bad> models = {
       // Operators
-      {"unknown_operator", [] {
+      {"unknown_operator",
+       [] {
          ModelProto model = unary_model("Foo");
          model.mutable_graph()->mutable_node(0)->set_name("bar");
          return model;
-       }, kUnsupported, "Operator 'Foo' (domain 'ai.onnx', opset 17), node 'bar', is not supported."},
-      {"unknown_domain", [] {
+       },
+       kUnsupported, "Operator 'Foo' (domain 'ai.onnx', opset 17), node 'bar', is not supported."},
+      {"unknown_domain",
+       [] {
          ModelProto model = unary_model("Relu");
          model.mutable_graph()->mutable_node(0)->set_domain("org.example");
          return model;
-       }, kUnsupported, "Operator 'Relu' (domain 'org.example', opset 0), the node that computes 'y', is not"},
+       },
+       kUnsupported, "Operator 'Relu' (domain 'org.example', opset 0), the node that computes 'y', is not"},
       {"newer_than_the_opset", [] { return unary_model("Mish", 17); }, kUnsupported, "'Mish'"},
       {"opset_of_the_future", [] { return unary_model("Relu", 1000); }, kUnsupported, "opset 1000"},
-      {"no_opset", [] {
+      {"no_opset",
+       [] {
          ModelProto model = unary_model("Relu");
          model.clear_opset_import();
          return model;
-       }, kUnsupported, "opset 0"},
-      {"unknown_attribute", [] {
+       },
+       kUnsupported, "opset 0"},
+      {"unknown_attribute",
+       [] {
          ModelProto model = unary_model("Elu");
          add_float(*model.mutable_graph()->mutable_node(0), "gamma", 1);
          return model;
-       }, kUnsupported, "Attribute 'gamma' of operator 'Elu' is not supported."},
-      {"attribute_of_another_type", [] {
+       },
+       kUnsupported, "Attribute 'gamma' of operator 'Elu' is not supported."},
+      {"attribute_of_another_type",
+       [] {
          ModelProto model = unary_model("Elu");
          add_int(*model.mutable_graph()->mutable_node(0), "alpha", 1);
          return model;
-       }, kInvalid, "Attribute 'alpha' has the type INT; it must be FLOAT."},
-      {"transposed_convolution_of_two_dtypes", [] {
+       },
+       kInvalid, "Attribute 'alpha' has the type INT; it must be FLOAT."},
+      {"transposed_convolution_of_two_dtypes",
+       [] {
          return with_node([](ModelProto& model) {
            add_input(model, "i", {1, 1, 4, 4});
            add_input(model, "w", {1, 1, 2, 2}, TensorProto::UINT8);
            add_node(model, "ConvTranspose", {"i", "w"}, {"y"});
          });
-       }, kInvalid, "u8"},
-      {"groups_of_the_greatest_integer", [] {
+       },
+       kInvalid, "u8"},
+      {"groups_of_the_greatest_integer",
+       [] {
          return with_node([](ModelProto& model) {
            add_input(model, "i", {1, 2, 4, 4});
            add_input(model, "w", {2, 2, 3, 3});
            add_int(add_node(model, "Conv", {"i", "w"}, {"y"}), "group", std::numeric_limits<std::int64_t>::max());
          });
-       }, kInvalid, "'conv' has 9223372036854775807 groups, more than there may be channels."},
-      {"infinite_scale_of_an_empty_axis", [] {
+       },
+       kInvalid, "'conv' has 9223372036854775807 groups, more than there may be channels."},
+      {"infinite_scale_of_an_empty_axis",
+       [] {
          return with_node([](ModelProto& model) {
            add_input(model, "i", {0, 2});
            TensorProto& scales = add_initialiser(model, "s", {2});
@@ -157,279 +172,343 @@ const std::vector<Bad>& bad_models() {
            scales.add_float_data(1);
            add_node(model, "Resize", {"i", "", "s"}, {"y"});
          });
-       }, kInvalid, "A scale is inf; it must be positive"},
-      {"list_with_a_gap", [] {
+       },
+       kInvalid, "A scale is inf; it must be positive"},
+      {"list_with_a_gap",
+       [] {
          return with_node([](ModelProto& model) {
            add_attribute(add_node(model, "Einsum", {"x", ""}, {"y"}), "equation", AttributeProto::STRING).set_s("ij,ij->i");
          });
-       }, kInvalid, "Operand 1 of operator 'Einsum' is left out, but is not optional."},
-      {"pads_of_the_least_integer", [] {
+       },
+       kInvalid, "Operand 1 of operator 'Einsum' is left out, but is not optional."},
+      {"pads_of_the_least_integer",
+       [] {
          return with_node([](ModelProto& model) {
            add_int64s(model, "p", {std::numeric_limits<std::int64_t>::min(), 0, 0, 0});
            add_node(model, "Pad", {"x", "p"}, {"y"});
          });
-       }, kInvalid, "The list of pads holds -9223372036854775808, more than any axis."},
+       },
+       kInvalid, "The list of pads holds -9223372036854775808, more than any axis."},
       {"missing_attribute", [] { return unary_model("Cast"); }, kInvalid, "Attribute 'to' is missing."},
-      {"cast_to_string", [] {
+      {"cast_to_string",
+       [] {
          ModelProto model = unary_model("Cast");
          add_int(*model.mutable_graph()->mutable_node(0), "to", TensorProto::STRING);
          return model;
-       }, kUnsupported, "Attribute 'to' has the element type STRING"},
-      {"cast_to_nonsense", [] {
+       },
+       kUnsupported, "Attribute 'to' has the element type STRING"},
+      {"cast_to_nonsense",
+       [] {
          ModelProto model = unary_model("Cast");
          add_int(*model.mutable_graph()->mutable_node(0), "to", 12345);
          return model;
-       }, kUnsupported, "12345"},
+       },
+       kUnsupported, "12345"},
       {"wrong_dtype", [] { return unary_model("BitwiseNot", 18); }, kInvalid,
        "The first operand of operator 'BitwiseNot' is f32; it takes integers."},
-      {"two_dtypes", [] {
+      {"two_dtypes",
+       [] {
          return with_node([](ModelProto& model) {
            add_input(model, "n", {2, 3}, TensorProto::INT32);
            add_node(model, "Add", {"x", "n"}, {"y"});
          });
-       }, kInvalid, "i32"},
-      {"shapes_that_do_not_broadcast", [] {
+       },
+       kInvalid, "i32"},
+      {"shapes_that_do_not_broadcast",
+       [] {
          return with_node([](ModelProto& model) {
            add_input(model, "z", {2, 4});
            add_node(model, "Add", {"x", "z"}, {"y"});
          });
-       }, kInvalid, "4"},
-      {"too_many_operands", [] {
-         return with_node([](ModelProto& model) { add_node(model, "Abs", {"x", "x"}, {"y"}); });
-       }, kInvalid, "Operator 'Abs' has 2 operands; it takes 1."},
-      {"too_few_operands", [] {
-         return with_node([](ModelProto& model) { add_node(model, "Where", {"x"}, {"y"}); });
-       }, kInvalid, "Operator 'Where' has 1 operands; it takes 3."},
-      {"required_operand_left_out", [] {
-         return with_node([](ModelProto& model) { add_node(model, "Add", {"x", ""}, {"y"}); });
-       }, kInvalid, "Operand 1 of operator 'Add' is left out, but is not optional."},
-      {"too_many_outputs", [] {
-         return with_node([](ModelProto& model) { add_node(model, "Abs", {"x"}, {"y", "z"}); });
-       }, kUnsupported, "Output 1 ('z') of operator 'Abs' is not supported."},
-      {"legacy_broadcast_that_does_not_fit", [] {
+       },
+       kInvalid, "4"},
+      {"too_many_operands",
+       [] { return with_node([](ModelProto& model) {
+              add_node(model, "Abs", {"x", "x"}, {"y"});
+            }); }, kInvalid,
+       "Operator 'Abs' has 2 operands; it takes 1."},
+      {"too_few_operands", [] { return with_node([](ModelProto& model) { add_node(model, "Where", {"x"}, {"y"}); }); },
+       kInvalid, "Operator 'Where' has 1 operands; it takes 3."},
+      {"required_operand_left_out",
+       [] { return with_node([](ModelProto& model) {
+              add_node(model, "Add", {"x", ""}, {"y"});
+            }); }, kInvalid,
+       "Operand 1 of operator 'Add' is left out, but is not optional."},
+      {"too_many_outputs",
+       [] { return with_node([](ModelProto& model) {
+              add_node(model, "Abs", {"x"}, {"y", "z"});
+            }); }, kUnsupported,
+       "Output 1 ('z') of operator 'Abs' is not supported."},
+      {"legacy_broadcast_that_does_not_fit",
+       [] {
          return with_node([](ModelProto& model) {
            model.mutable_opset_import(0)->set_version(6);
            pb::NodeProto& node = add_node(model, "Add", {"x", "x"}, {"y"});
            add_int(node, "broadcast", 1);
            add_int(node, "axis", 1);
          });
-       }, kInvalid, "Attribute 'axis' is 1; an operand of [2, 3] does not fit there into [2, 3]."},
-      {"momentum_without_mode", [] { return training_step("Momentum", {"x", "x", "x"}); }, kInvalid,
-       "Attribute 'alpha' is missing."},
-      {"adagrad_with_uneven_lists", [] { return training_step("Adagrad", {"x", "x", "x", "x", "x"}); }, kInvalid,
-       "Operator 'Adagrad' has 5 operands behind the rate and the count of steps; it takes 3 lists of them."},
-      {"training_dropout", [] {
+       },
+       kInvalid, "Attribute 'axis' is 1; an operand of [2, 3] does not fit there into [2, 3]."},
+      {"momentum_without_mode",
+       [] {
+         return training_step("Momentum", {"x", "x", "x"});
+       },
+       kInvalid, "Attribute 'alpha' is missing."},
+      {"adagrad_with_uneven_lists",
+       [] {
+         return training_step("Adagrad", {"x", "x", "x", "x", "x"});
+       },
+       kInvalid, "Operator 'Adagrad' has 5 operands behind the rate and the count of steps; it takes 3 lists of them."},
+      {"training_dropout",
+       [] {
          return with_node([](ModelProto& model) {
            add_initialiser(model, "r", {}).add_float_data(0.5F);
            add_initialiser(model, "t", {}, TensorProto::BOOL).add_int32_data(1);
            add_node(model, "Dropout", {"x", "r", "t"}, {"y"});
          });
-       }, kUnsupported, "Dropout in training mode is not supported."},
-      {"shape_only_known_at_run_time", [] {
+       },
+       kUnsupported, "Dropout in training mode is not supported."},
+      {"shape_only_known_at_run_time",
+       [] {
          return with_node([](ModelProto& model) {
            add_input(model, "s", {2}, TensorProto::INT64);
            add_node(model, "Expand", {"x", "s"}, {"y"});
          });
-       }, kUnsupported, "only known when the program runs"},
-      {"negative_shape_operand", [] {
+       },
+       kUnsupported, "only known when the program runs"},
+      {"negative_shape_operand",
+       [] {
          return with_node([](ModelProto& model) {
            add_int64s(model, "s", {2, -3});
            add_node(model, "Expand", {"x", "s"}, {"y"});
          });
-       }, kInvalid, "-3"},
-      {"huge_shape_operand", [] {
+       },
+       kInvalid, "-3"},
+      {"huge_shape_operand",
+       [] {
          return with_node([](ModelProto& model) {
            add_int64s(model, "s", {std::int64_t{1} << 40, std::int64_t{1} << 40});
            add_node(model, "ConstantOfShape", {"s"}, {"y"});
          });
-       }, kInvalid, "more elements than fit 64 bits"},
-      {"endless_range", [] {
+       },
+       kInvalid, "more elements than fit 64 bits"},
+      {"endless_range",
+       [] {
          return with_node([](ModelProto& model) {
            for (const char* name : {"a", "b", "d"}) add_initialiser(model, name, {}).add_float_data(*name == 'b');
            add_node(model, "Range", {"a", "b", "d"}, {"y"});
          });
-       }, kInvalid, "does not end"},
-      {"axis_outside_the_rank", [] {
+       },
+       kInvalid, "does not end"},
+      {"axis_outside_the_rank",
+       [] {
          return with_node([](ModelProto& model) {
            add_input(model, "s", {3});
            add_int(add_node(model, "QuantizeLinear", {"x", "s"}, {"y"}), "axis", 7);
          });
-       }, kInvalid, "Attribute 'axis' is 7; the input has rank 2."},
+       },
+       kInvalid, "Attribute 'axis' is 7; the input has rank 2."},
       // Names and order
-      {"unknown_name", [] {
-         return with_node([](ModelProto& model) { add_node(model, "Abs", {"q"}, {"y"}); });
-       }, kInvalid, "Operator 'Abs' reads 'q', which is not an input, an initialiser or the output of a node."},
-      {"unsorted", [] {
-         return with_node([](ModelProto& model) {
-           add_node(model, "Abs", {"t"}, {"y"});
-           add_node(model, "Neg", {"x"}, {"t"});
-         });
-       }, kInvalid, "Operator 'Abs' reads 't' before the node that computes it"},
-      {"cyclic", [] {
+      {"unknown_name", [] { return with_node([](ModelProto& model) { add_node(model, "Abs", {"q"}, {"y"}); }); },
+       kInvalid, "Operator 'Abs' reads 'q', which is not an input, an initialiser or the output of a node."},
+      {"cyclic",
+       [] {
          return with_node([](ModelProto& model) {
            add_node(model, "Add", {"x", "u"}, {"y"});
            add_node(model, "Neg", {"y"}, {"u"});
          });
-       }, kInvalid, "form a cycle"},
-      {"reads_itself", [] {
-         return with_node([](ModelProto& model) { add_node(model, "Add", {"x", "y"}, {"y"}); });
-       }, kInvalid, "form a cycle"},
-      {"computed_twice", [] {
+       },
+       kInvalid, "form a cycle"},
+      {"reads_itself", [] { return with_node([](ModelProto& model) {
+                              add_node(model, "Add", {"x", "y"}, {"y"});
+                            }); },
+       kInvalid, "form a cycle"},
+      {"computed_twice",
+       [] {
          return with_node([](ModelProto& model) {
            add_node(model, "Abs", {"x"}, {"y"});
            add_node(model, "Neg", {"x"}, {"y"});
          });
-       }, kInvalid, "The name 'y' is given to two values"},
-      {"input_stated_twice", [] {
+       },
+       kInvalid, "The name 'y' is given to two values"},
+      {"input_stated_twice",
+       [] {
          return with_node([](ModelProto& model) {
            add_input(model, "x", {1});
            add_node(model, "Abs", {"x"}, {"y"});
          });
-       }, kInvalid, "The name 'x' is given to two values"},
-      {"no_outputs", [] {
+       },
+       kInvalid, "The name 'x' is given to two values"},
+      {"no_outputs",
+       [] {
          ModelProto model = unary_model("Abs");
          model.mutable_graph()->clear_output();
          return model;
-       }, kInvalid, "The graph has no outputs."},
-      {"unknown_output", [] {
+       },
+       kInvalid, "The graph has no outputs."},
+      {"unknown_output",
+       [] {
          ModelProto model = unary_model("Abs");
          model.mutable_graph()->mutable_output(0)->set_name("nothing");
          return model;
-       }, kInvalid, "The list of graph outputs reads 'nothing'"},
-      {"unprintable_name", [] {
-         return with_node([](ModelProto& model) { add_node(model, "Abs", {"\x01\n"}, {"y"}); });
-       }, kInvalid, "reads '\?\?'"},
+       },
+       kInvalid, "The list of graph outputs reads 'nothing'"},
+      {"unprintable_name",
+       [] { return with_node([](ModelProto& model) { add_node(model, "Abs", {"\x01\n"}, {"y"}); }); }, kInvalid,
+       "reads '\?\?'"},
       // Types
-      {"string_input", [] {
+      {"string_input",
+       [] {
          return with_input_type([](pb::TypeProto& type) {
            type.mutable_tensor_type()->set_elem_type(TensorProto::STRING);
          });
-       }, kUnsupported, "Input 'x' has the element type STRING, which is not supported."},
-      {"complex_input", [] {
+       },
+       kUnsupported, "Input 'x' has the element type STRING, which is not supported."},
+      {"complex_input",
+       [] {
          return with_input_type([](pb::TypeProto& type) {
            type.mutable_tensor_type()->set_elem_type(TensorProto::COMPLEX64);
          });
-       }, kUnsupported, "COMPLEX64"},
-      {"unknown_data_type", [] {
-         return with_input_type([](pb::TypeProto& type) { type.mutable_tensor_type()->set_elem_type(-5); });
-       }, kUnsupported, "-5"},
+       },
+       kUnsupported, "COMPLEX64"},
+      {"unknown_data_type",
+       [] { return with_input_type([](pb::TypeProto& type) { type.mutable_tensor_type()->set_elem_type(-5); }); },
+       kUnsupported, "-5"},
       {"no_type", [] { return with_input_type([](pb::TypeProto&) {}); }, kInvalid, "Input 'x' states no type."},
-      {"no_element_type", [] {
-         return with_input_type([](pb::TypeProto& type) { type.mutable_tensor_type()->mutable_shape(); });
-       }, kInvalid, "Input 'x' states no element type."},
-      {"sequence", [] {
-         return with_input_type([](pb::TypeProto& type) { type.mutable_sequence_type(); });
-       }, kUnsupported, "Input 'x' is a sequence"},
-      {"optional", [] {
-         return with_input_type([](pb::TypeProto& type) { type.mutable_optional_type(); });
-       }, kUnsupported, "Input 'x' is an optional"},
-      {"sparse_input", [] {
-         return with_input_type([](pb::TypeProto& type) { type.mutable_sparse_tensor_type(); });
-       }, kUnsupported, "Input 'x' is a sparse tensor"},
-      {"unknown_rank", [] {
+      {"no_element_type",
+       [] { return with_input_type([](pb::TypeProto& type) { type.mutable_tensor_type()->mutable_shape(); }); },
+       kInvalid, "Input 'x' states no element type."},
+      {"sequence", [] { return with_input_type([](pb::TypeProto& type) { type.mutable_sequence_type(); }); },
+       kUnsupported, "Input 'x' is a sequence"},
+      {"optional", [] { return with_input_type([](pb::TypeProto& type) { type.mutable_optional_type(); }); },
+       kUnsupported, "Input 'x' is an optional"},
+      {"sparse_input", [] { return with_input_type([](pb::TypeProto& type) { type.mutable_sparse_tensor_type(); }); },
+       kUnsupported, "Input 'x' is a sparse tensor"},
+      {"unknown_rank",
+       [] {
          return with_input_type([](pb::TypeProto& type) {
            type.mutable_tensor_type()->set_elem_type(TensorProto::FLOAT);
          });
-       }, kUnsupported, "Input 'x' states no shape"},
-      {"negative_size", [] {
-         ModelProto model = empty_model();
-         add_input(model, "x", {2, -3});
-         return model;
-       }, kInvalid, "Input 'x' has a dimension of -3"},
-      {"huge_size", [] {
+       },
+       kUnsupported, "Input 'x' states no shape"},
+      {"huge_size",
+       [] {
          ModelProto model = empty_model();
          add_input(model, "x", {std::int64_t{1} << 40, std::int64_t{1} << 40});
          return model;
-       }, kInvalid, "does not fit 64 bits"},
-      {"output_of_another_dtype", [] {
+       },
+       kInvalid, "does not fit 64 bits"},
+      {"output_of_another_dtype",
+       [] {
          ModelProto model = unary_model("Abs");
          model.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
              TensorProto::INT32);
          return model;
-       }, kInvalid, "Output 'y' is stated to be i32, but the graph computes f32."},
-      {"output_of_another_shape", [] {
-         ModelProto model = unary_model("Abs");
-         auto* type = model.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type();
-         type->set_elem_type(TensorProto::FLOAT);
-         type->mutable_shape()->add_dim()->set_dim_value(6);
-         return model;
-       }, kInvalid, "Output 'y' is stated to have the shape [6], but the graph computes [2, 3]."},
+       },
+       kInvalid, "Output 'y' is stated to be i32, but the graph computes f32."},
       // Initialisers
-      {"no_data_for_2_to_the_60", [] {
-         return with_initialiser([](TensorProto&) {}, {std::int64_t{1} << 60});
-       }, kInvalid, "Tensor 'w' is f32[1152921504606846976], 1152921504606846976 elements, but 0 elements are stored."},
-      {"overflowing_initialiser", [] {
+      {"no_data_for_2_to_the_60", [] { return with_initialiser([](TensorProto&) {}, {std::int64_t{1} << 60}); },
+       kInvalid, "Tensor 'w' is f32[1152921504606846976], 1152921504606846976 elements, but 0 elements are stored."},
+      {"overflowing_initialiser",
+       [] {
          return with_initialiser([](TensorProto&) {}, {std::int64_t{1} << 32, std::int64_t{1} << 32});
-       }, kInvalid, "does not fit 64 bits"},
-      {"negative_initialiser", [] {
-         return with_initialiser([](TensorProto&) {}, {-1});
-       }, kInvalid, "Tensor 'w' has a dimension of -1"},
-      {"too_few_elements", [] {
-         return with_initialiser([](TensorProto& tensor) { tensor.add_float_data(1); }, {2});
-       }, kInvalid, "Tensor 'w' is f32[2], 2 elements, but 1 elements are stored."},
-      {"elements_in_the_wrong_field", [] {
-         return with_initialiser([](TensorProto& tensor) { tensor.add_int32_data(1); }, {1});
-       }, kInvalid, "but 0 elements are stored"},
-      {"too_many_raw_bytes", [] {
-         return with_initialiser([](TensorProto& tensor) { tensor.set_raw_data("12345"); }, {1});
-       }, kInvalid, "but 5 bytes are stored"},
-      {"string_initialiser", [] {
+       },
+       kInvalid, "does not fit 64 bits"},
+      {"negative_initialiser", [] { return with_initialiser([](TensorProto&) {}, {-1}); }, kInvalid,
+       "Tensor 'w' has a dimension of -1"},
+      {"too_few_elements", [] { return with_initialiser([](TensorProto& tensor) { tensor.add_float_data(1); }, {2}); },
+       kInvalid, "Tensor 'w' is f32[2], 2 elements, but 1 elements are stored."},
+      {"elements_in_the_wrong_field",
+       [] { return with_initialiser([](TensorProto& tensor) { tensor.add_int32_data(1); }, {1}); }, kInvalid,
+       "but 0 elements are stored"},
+      {"too_many_raw_bytes",
+       [] { return with_initialiser([](TensorProto& tensor) { tensor.set_raw_data("12345"); }, {1}); }, kInvalid,
+       "but 5 bytes are stored"},
+      {"string_initialiser",
+       [] {
          return with_initialiser([](TensorProto& tensor) { tensor.add_string_data("a"); }, {1}, TensorProto::STRING);
-       }, kUnsupported, "Tensor 'w' has the element type STRING"},
-      {"segmented_initialiser", [] {
-         return with_initialiser([](TensorProto& tensor) { tensor.mutable_segment(); }, {1});
-       }, kUnsupported, "stored in segments"},
-      {"external_data_without_a_folder", [] {
+       },
+       kUnsupported, "Tensor 'w' has the element type STRING"},
+      {"segmented_initialiser",
+       [] { return with_initialiser([](TensorProto& tensor) { tensor.mutable_segment(); }, {1}); }, kUnsupported,
+       "stored in segments"},
+      {"external_data_without_a_folder",
+       [] {
          return with_initialiser([](TensorProto& tensor) { tensor.set_data_location(TensorProto::EXTERNAL); }, {1});
-       }, kUnsupported, "in another file"},
-      {"sparse_initialiser", [] {
+       },
+       kUnsupported, "in another file"},
+      {"sparse_initialiser",
+       [] {
          ModelProto model = unary_model("Abs");
          model.mutable_graph()->add_sparse_initializer();
          return model;
-       }, kUnsupported, "sparse initialisers"},
-      {"string_constant", [] {
+       },
+       kUnsupported, "sparse initialisers"},
+      {"string_constant",
+       [] {
          return with_node([](ModelProto& model) {
            add_attribute(add_node(model, "Constant", {}, {"y"}), "value_string", AttributeProto::STRING).set_s("a");
          });
-       }, kUnsupported, "Attribute 'value_string'"},
-      {"empty_constant", [] {
-         return with_node([](ModelProto& model) { add_node(model, "Constant", {}, {"y"}); });
-       }, kInvalid, "A Constant has exactly one attribute; this one has 0."},
+       },
+       kUnsupported, "Attribute 'value_string'"},
+      {"empty_constant", [] { return with_node([](ModelProto& model) { add_node(model, "Constant", {}, {"y"}); }); },
+       kInvalid, "A Constant has exactly one attribute; this one has 0."},
       // Functions
-      {"function_that_calls_itself", [] {
+      {"function_that_calls_itself",
+       [] {
          return with_function([](pb::FunctionProto& function) {
            fill_node(*function.add_node(), "F", {"a"}, {"b"}).set_domain("local");
          });
-       }, kInvalid, "it calls itself, or nests too deeply"},
-      {"function_without_a_result", [] {
+       },
+       kInvalid, "it calls itself, or nests too deeply"},
+      {"function_without_a_result",
+       [] {
          return with_function([](pb::FunctionProto& function) {
            fill_node(*function.add_node(), "Abs", {"a"}, {"c"});
          });
-       }, kInvalid, "The end of function 'F' reads 'b'"},
-      {"function_reads_the_outer_graph", [] {
+       },
+       kInvalid, "The end of function 'F' reads 'b'"},
+      {"function_reads_the_outer_graph",
+       [] {
          return with_function([](pb::FunctionProto& function) {
            fill_node(*function.add_node(), "Abs", {"x"}, {"b"});
          });
-       }, kInvalid, "reads 'x', which is not an input"},
-      {"function_defined_twice", [] {
+       },
+       kInvalid, "reads 'x', which is not an input"},
+      {"function_defined_twice",
+       [] {
          ModelProto model = with_function([](pb::FunctionProto&) {});
          *model.add_functions() = model.functions(0);
          return model;
-       }, kInvalid, "Function 'F' of domain 'local' is defined twice."},
+       },
+       kInvalid, "Function 'F' of domain 'local' is defined twice."},
       {"functions_that_double", [] { return doubling_functions(30); }, kUnsupported, "makes the model larger than"},
       // Options
-      {"misspelt_known_input", [] { return unary_model("Abs"); }, kInvalid, "The known input 'z' is not an input",
+      {"misspelt_known_input",
+       [] { return unary_model("Abs"); },
+       kInvalid,
+       "The known input 'z' is not an input",
        {.known_inputs = {{"z", {}}}}},
-      {"known_input_of_another_type", [] { return unary_model("Abs"); }, kInvalid, "the graph takes f32[2, 3]",
+      {"known_input_of_another_type",
+       [] { return unary_model("Abs"); },
+       kInvalid,
+       "the graph takes f32[2, 3]",
        {.known_inputs = {{"x", {"x", DType::i32, {2, 3}, {}}}}}},
-      {"known_input_without_bytes", [] { return unary_model("Abs"); }, kInvalid, "in 0 bytes",
+      {"known_input_without_bytes",
+       [] { return unary_model("Abs"); },
+       kInvalid,
+       "in 0 bytes",
        {.known_inputs = {{"x", {"x", DType::f32, {2, 3}, {}}}}}},
-      {"negative_dim_option", [] {
+      {"negative_dim_option",
+       [] {
          ModelProto model = unary_model("Abs");
          model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()
              ->mutable_dim(0)->set_dim_param("n");
          return model;
-       }, kInvalid, "Input 'x' has a dimension of -4", {.dims = {{"n", -4}}}},
+       },
+       kInvalid,
+       "Input 'x' has a dimension of -4",
+       {.dims = {{"n", -4}}}},
   };
   return models;
 }
