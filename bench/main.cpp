@@ -5,6 +5,8 @@
 #include <iostream>
 #include <regex>
 
+#include "base/command_main.hpp"
+#include "base/files.hpp"
 #include "base/limit_text.hpp"
 #include "compare.hpp"
 #include "page.hpp"
@@ -73,6 +75,12 @@ Result<DeviceOptions> device_options(const Arguments& arguments) {
 }
 
 Result<int> measure(Arguments& arguments) {
+  const std::pair<const char*, std::string> files[] = {{"--json", arguments.run.json}, {"--csv", arguments.run.csv}, {"--html", arguments.run.html}};
+  for (std::size_t i = 0; i < std::size(files); ++i) {
+    for (std::size_t j = i + 1; j < std::size(files); ++j) {
+      if (is_same_file(files[i].second, files[j].second)) return invalid("The files of {} and {} are one, '{}'.", files[i].first, files[j].first, files[j].second);
+    }
+  }
   VKF_TRY(chosen, chosen_rows(arguments));
   if (arguments.list) {
     for (const Request& request : chosen) {
@@ -149,9 +157,7 @@ CLI::App* add_report(CLI::App& app, Arguments& arguments) {
   return sub;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   CLI::App app{"vkfuse-bench: fused kernels beside one kernel per op and a plain copy, checked and timed"};
   app.set_version_flag("--version", VKFUSE_VERSION);
   Arguments arguments;
@@ -170,4 +176,10 @@ int main(int argc, char** argv) {
   if (status.ok()) return *status;
   std::fprintf(stderr, "vkfuse-bench: %s\n", status.error().text().c_str());
   return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return command_main("vkfuse-bench", [&] { return run_command(argc, argv); });
 }

@@ -1,8 +1,8 @@
 // Reports as files.
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
+#include <string_view>
 
+#include "base/files.hpp"
 #include "report.hpp"
 
 namespace vkfuse::bench {
@@ -36,9 +36,32 @@ std::string cell(const json& object, const char* key) {
   return quoted + '"';
 }
 
+constexpr std::string_view kTexts[] = {"case", "name", "group", "dtype", "size", "outcome", "detail", "device", "driver", "uuid", "suite", "vkfuse"};
+constexpr std::size_t kMostSamples = 1'000'000;
+
+/// Whether what is read as text is text, and what is read as a time or a count of samples is one.
+bool has_types(const json& object) {
+  if (!object.is_object()) return false;
+  return std::all_of(object.items().begin(), object.items().end(), [](const auto& item) {
+    const std::string& key = item.key();
+    const json& value = item.value();
+    if (std::find(std::begin(kTexts), std::end(kTexts), key) != std::end(kTexts)) return value.is_string();
+    if (key.ends_with("_us") || key.ends_with("_p10") || key.ends_with("_p90")) return value.is_number() || value.is_null();
+    if (key.ends_with("_n")) return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostSamples;
+    return true;
+  });
+}
+
+bool are_samples(const json& samples) {
+  return samples.is_object() && std::all_of(samples.begin(), samples.end(), [](const json& times) {
+           return times.is_array() && !times.empty() && times.size() <= kMostSamples && std::all_of(times.begin(), times.end(), [](const json& us) { return us.is_number(); });
+         });
+}
+
 bool is_device_report(const json& one) {
-  return one.is_object() && one.contains("environment") && one["environment"].is_object() && one["environment"].contains("device") &&
-         (!one.contains("rows") || one["rows"].is_array());
+  if (!one.is_object() || !one.contains("environment") || !has_types(one["environment"]) || !one["environment"].contains("device")) return false;
+  if (!one.contains("rows")) return true;
+  return one["rows"].is_array() && std::all_of(one["rows"].begin(), one["rows"].end(), [](const json& row) { return has_types(row) && (!row.contains("samples") || are_samples(row["samples"])); });
 }
 
 }  // namespace
@@ -68,29 +91,20 @@ std::string to_csv(const json& report) {
 }
 
 Result<json> read_report(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return make_error(ErrorCode::io, "The file '{}' cannot be read.", path);
-  json report = json::parse(file, nullptr, false);
+  VKF_TRY(text, read_whole_file(path, kMostText));
+  json report = json::parse(text, nullptr, false);
   if (report.is_discarded()) return invalid("The file '{}' is no JSON.", path);
   if (!report.is_object()) return invalid("The file '{}' is no report of vkfuse-bench: it holds no object.", path);
-  if (report.contains("devices") && !report["devices"].is_array()) return invalid("The file '{}' is no report of vkfuse-bench: its devices are no list.", path);
+  if (report.contains("devices") && (!report["devices"].is_array() || report["devices"].empty())) return invalid("The file '{}' is no report of vkfuse-bench: its devices are no list, or an empty one.", path);
   for (const json* one : devices_of(report)) {
-    if (!is_device_report(*one)) return invalid("The file '{}' is no report of vkfuse-bench: it lacks an environment with a device, or its rows are no list.", path);
+    if (!is_device_report(*one)) return invalid("The file '{}' is no report of vkfuse-bench: it lacks an environment with a device, its rows are no list, or a text, a time or a count in them is something else.", path);
   }
   return report;
 }
 
 Result<void> write_file(const std::string& path, const std::string& text) {
   if (path.empty()) return {};
-  std::error_code ignored;
-  // A pipe or a device keeps its place.
-  const bool replace = !std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored);
-  const std::string beside = replace ? path + ".new" : path;
-  std::ofstream file(beside, std::ios::trunc | std::ios::binary);
-  file << text;
-  file.close();
-  if (!file || (replace && std::rename(beside.c_str(), path.c_str()) != 0)) return make_error(ErrorCode::io, "The file '{}' could not be written.", path);
-  return {};
+  return write_whole_file(path, text);
 }
 
 }  // namespace vkfuse::bench

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes longer than a change may wait: run it before a release, or the part that a change is about.
-#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits sweep scale faults graphs fuzzers mutations portability matrices, all without one; or
+#   usage: scripts/deep.sh [TIER...]     TIER: sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices, all without one; or
 #     sanitizers-quick, the part of the first that CI runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -147,6 +147,18 @@ mutations() {
   for driver in lavapipe swiftshader; do DRIVER=$driver scripts/mutations.sh || failed+=("mutations on $driver"); done
 }
 
+# Every way out of a process, 40 times each at other moments.
+exits() {
+  release
+  for driver in lavapipe swiftshader; do on $driver tests/tool/exits.sh build/release/tests/vkfuse-exits build/release/vkfuse build/release/vkfuse-bench 40; done
+}
+
+# 10,000 files that were changed at random, through the command; VKFUSE_SEED names others.
+files() {
+  release
+  on lavapipe tests/tool/mutated.py build/release/vkfuse build/release/vkfuse-bench 10000 "${VKFUSE_SEED:-1}"
+}
+
 # Matrix units: 200 contractions and 200 attentions on the lavapipe of a newer Debian, which multiplies matrices.
 matrices() { VKFUSE_FUZZ_CASES=${VKFUSE_FUZZ_CASES:-200} scripts/next-debian.sh || failed+=(matrices); }
 
@@ -156,11 +168,11 @@ portability() {
   scripts/portability.sh || failed+=("scripts/portability.sh")
 }
 
-[ $# -gt 0 ] || set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations portability matrices
+[ $# -gt 0 ] || set -- sanitizers threads layers limits sweep scale faults graphs fuzzers mutations exits files portability matrices
 for tier in "$@"; do
   SECONDS=0
   case $tier in
-    sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults | graphs | fuzzers | mutations | portability | matrices) "$tier" ;;
+    sanitizers | sanitizers-quick | threads | layers | limits | sweep | scale | faults | graphs | fuzzers | mutations | exits | files | portability | matrices) "$tier" ;;
     *) echo "There is no tier named '$tier'." >&2 && exit 2 ;;
   esac
   echo "=== $tier: $SECONDS s"

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <system_error>
 
 #include "api/program.hpp"
 #include "api/states.hpp"
@@ -96,7 +95,8 @@ Result<MemoryUse> Executable::memory(const Symbols& symbols) const {
 void Executable::State::tune_later(const SymbolValues& symbols) {
   if (background.budget_ms <= 0) return;
   std::call_once(begun, [&] {
-    const auto search = [this, symbols](const std::stop_token& stop) {
+    // Not `this`: where the search lets go of the last handle, or exits, it outlives the state.
+    const auto search = [program = program, background = background, symbols](const std::stop_token& stop) {
       // One search at a time on a device: two would measure each other.
       const auto turn = program->context()->searches().take(stop);
       if (!turn) return;
@@ -106,11 +106,7 @@ void Executable::State::tune_later(const SymbolValues& symbols) {
       const auto done = api::guarded([&]() -> Result<TuneProgress> { return runtime::tune(*program, symbols, options); });
       static_cast<void>(done);
     };
-    try {
-      tuner = std::jthread(search);
-    } catch (const std::system_error&) {
-      // No thread is to be had.
-    }
+    static_cast<void>(tuner.start(search));  // where no thread is to be had, there is no search
   });
 }
 

@@ -3,9 +3,8 @@
 
 #include <functional>
 #include <mutex>
-#include <stop_token>
-#include <thread>
 
+#include "base/background.hpp"
 #include "runtime/arena.hpp"
 #include "runtime/program.hpp"
 #include "runtime/run_pool.hpp"
@@ -61,7 +60,7 @@ struct Executable::State {
   runtime::TuneOptions background;  ///< of a budget above 0: to be begun
   std::once_flag begun;
   /// Destroyed first. A search in the background then ends after the measurement that it is at.
-  std::jthread tuner;
+  BackgroundThread tuner;
 };
 
 namespace api {

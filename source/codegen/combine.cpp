@@ -75,6 +75,23 @@ void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) con
   functions.blank();
 }
 
+/// Pairs and fours of equal elements are exact, and so are pairs of an element and the zero that a ragged row has behind its end.
+void Combine::four_elements_mean(const FoldText& fold, Writer& functions) const {
+  functions.line("// Four more elements.");
+  functions.open("void {}(inout float a, inout float a1, vec4 x) {{", add_four(fold));
+  if (fold.ragged) {
+    functions.line("precise float first = x.x + x.y;");
+    functions.line("precise float second = x.z + x.w;");
+    functions.line("f32_add_term(first, a1, second);");
+    functions.line("f32_add_term(a, a1, first);");
+  } else {
+    functions.line("precise float sum = (x.x + x.y) + (x.z + x.w);");
+    functions.line("f32_add_term(a, a1, sum);");
+  }
+  functions.close();
+  functions.blank();
+}
+
 void Combine::four_elements_moments(const FoldText& fold, Writer& functions) const {
   functions.line("// Four more elements, around their own mean.");
   functions.open("void {}(inout float count, inout float mean, inout float squares, vec4 x) {{", add_four(fold));
@@ -131,11 +148,18 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("precise float count = a + b;");
       functions.line("precise float apart = b1 - a1;");
-      functions.line("precise float share = count == 0.0 ? 0.0 : b / count;");
-      functions.line("a2 = a2 + b2 + apart * apart * (a * share);");
+      functions.line("precise float share = a == 0.0 ? 1.0 : b / count;  // the first set's mean is exact");
+      functions.line("a2 = a2 + b2 + apart * (apart * (a * share));");
       functions.line("precise float mean = fma(apart, share, a1);");
       functions.line("a1 = f32_is_finite(apart) ? mean : a1 + b1;  // infinities of one sign, or no number");
       functions.line("a = count;");
+      break;
+    case FoldText::Kind::mean:
+      functions.line("// Two sums of two parts each.");
+      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
+      functions.line("{}_add_term(a, a1, b);", fold.operand == DType::f64 ? "f64" : "f32");
+      functions.line("precise {} low = a1 + b1;", fold.type);
+      functions.line("a1 = low;");
       break;
     case FoldText::Kind::plain: {
       const DType lane = is_float(fold.operand) && fold.operand != DType::f64 ? DType::f32 : fold.operand;
@@ -147,6 +171,7 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
   }
   functions.close();
   functions.blank();
+  if (fold.fours && fold.kind == FoldText::Kind::mean) four_elements_mean(fold, functions);
   if (fold.fours && fold.kind == FoldText::Kind::moments) four_elements_moments(fold, functions);
   if (fold.fours && fold.kind == FoldText::Kind::arg) four_elements_arg(fold, functions);
 }

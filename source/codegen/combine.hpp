@@ -24,6 +24,7 @@ struct FoldText {
   enum class Kind : std::uint8_t {
     plain,     ///< one field
     arg,       ///< the best value and its position
+    mean,      ///< a sum in two parts, high and low: schedule::sums_in_two_parts
     softmax,   ///< a maximum, and the sum of exponentials below it: two folds in one pass
     moments,   ///< a count, a mean, and the sum of squares around it: two folds in one pass
   };
@@ -33,7 +34,8 @@ struct FoldText {
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
   bool prefix = false;             ///< of a scan: joins the workgroups before this one alone
-  bool fours = false;              ///< softmax, moments, arg: elements of a lane's item are added four at a time
+  bool fours = false;              ///< all but plain: elements of a lane's item are added four at a time
+  bool ragged = false;             ///< the last item of a row may lack elements
   std::string name;
   std::string type;                ///< of the operand
   std::vector<FoldField> fields;
@@ -71,6 +73,7 @@ class Combine {
  private:
   void one_element_softmax(const FoldText& fold, Writer& functions) const;
   void four_elements_softmax(const FoldText& fold, Writer& functions) const;
+  void four_elements_mean(const FoldText& fold, Writer& functions) const;
   void four_elements_moments(const FoldText& fold, Writer& functions) const;
   void four_elements_arg(const FoldText& fold, Writer& functions) const;
   [[nodiscard]] std::string apply(std::string_view row, DType dtype, std::vector<std::string> operands) const;

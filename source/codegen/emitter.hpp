@@ -25,6 +25,7 @@ struct Scope {
   std::map<index::AxisId, std::string> axis_names;    ///< of the scope's own axes
   std::vector<std::pair<index::Expr, std::string>> known;  ///< quotients and remainders that have a variable
   std::map<int, std::string> data_names;              ///< clamped indices
+  std::map<ValueId, std::string> lows;  ///< of means: what rounding them has lost, for who subtracts them
   std::string exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 

@@ -26,7 +26,7 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
   counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "part_of_row", schedule::axes_in(loops, loops.inner())}};
   for (const schedule::MatrixTile::RowFold& fold : tile_.row_folds) {
     const std::string& name = value_names_[fold.fold];
-    row_folds_.push_back({fold.fold, scalar_type(loops.values[fold.fold].node), unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"),
+    row_folds_.push_back({fold.fold, in_two_parts(fold.fold) ? "vec2" : scalar_type(loops.values[fold.fold].node), unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"),
                           unique(name + "_join")});
   }
   for (ValueId id : tile_.row_values) row_arrays_[id] = unique(value_names_[id] + "_of_rows");
@@ -104,9 +104,10 @@ void Matrix::declare() {
       const RowFold& fold = row_folds_[k];
       if (std::none_of(factor.beside.begin(), factor.beside.end(), [&](const auto& beside) { return beside.second == fold.partial; })) continue;
       shared_.line("shared {} {}[{}];", fold.type, fold.slots, factor.units);
-      shared_.line("shared {} {}[{}];", fold.type, fold.finished, shape_.m);
+      shared_.line("shared {} {}[{}];", scalar_type(loops_.values[fold.id].node), fold.finished, shape_.m);
       main_.line("{} {}[{}];", fold.type, fold.partial, factor.trips);
-      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", factor.trips, fold.partial, fold_identity(graph_, graph_.node(loops_.values[fold.id].node), dialect_));
+      const std::string identity = in_two_parts(fold.id) ? "vec2(0.0)" : fold_identity(graph_, graph_.node(loops_.values[fold.id].node), dialect_);
+      main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", factor.trips, fold.partial, identity);
     }
   }
   for (std::size_t i = 0; i < tile_.sums.size(); ++i) {
@@ -203,8 +204,9 @@ void Matrix::join_rows(std::size_t factor, const std::string& inside) {
   for (std::size_t k = 0; k < row_folds_.size(); ++k) {
     if (tile_.row_folds[k].factor != static_cast<int>(factor)) continue;
     const RowFold& fold = row_folds_[k];
-    std::string all = fold.partial + "_0";
-    for (int e = 1; e < factors_[factor].part.elements; ++e) all = fold.join(all, fmt::format("{}_{}", fold.partial, e));
+    const auto element = [&](int e) { return in_two_parts(fold.id) ? fmt::format("vec2({}_{}, 0.0)", fold.partial, e) : fmt::format("{}_{}", fold.partial, e); };
+    std::string all = element(0);
+    for (int e = 1; e < factors_[factor].part.elements; ++e) all = fold.join(all, element(e));
     main_.line("{}{}[u] = {};", inside.empty() ? "" : "if (" + inside + ") ", fold.partial, fold.join(fold.partial + "[u]", all));
   }
 }
@@ -226,9 +228,9 @@ void Matrix::finish_rows() {
     const std::string& whole = value_names_[fold.id];
     main_.line("{} {} = {}[row * {}u];", fold.type, whole, fold.slots, per_row);
     main_.line("for (uint i = 1u; i < {0}u; ++i) {1} = {2};", per_row, whole, fold.join(whole, fmt::format("{}[row * {}u + i]", fold.slots, per_row)));
-    const bool mean = graph_.node(loops_.values[fold.id].node).op->fold.kind == ops::Fold::Kind::mean;
-    if (mean) main_.line("{0} = {0} / {1}({2});", whole, fold.type, numbers_.size(count(tile_.k)));
-    main_.line("{}[row] = {};", fold.finished, whole);
+    const std::string terms = is_mean(fold.id) ? numbers_.size(count(tile_.k)) : "";
+    const std::string result = in_two_parts(fold.id) ? fmt::format("f32_mean({0}.x, {0}.y, {1})", whole, terms) : terms.empty() ? whole : fmt::format("{} / {}({})", whole, fold.type, terms);
+    main_.line("{}[row] = {};", fold.finished, result);
   }
   main_.close();
   main_.line("barrier();");

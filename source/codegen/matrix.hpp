@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/factors.hpp"
+#include "schedule/means.hpp"
 
 namespace vkfuse::codegen {
 
@@ -22,7 +23,7 @@ class Matrix : public Factors {
   /// A fold over k of what a factor's rows are computed from.
   struct RowFold {
     ValueId id = 0;
-    std::string type;
+    std::string type;             ///< of a partial result: a mean's has two parts
     std::string partial;          ///< registers, one for each unit of the lane
     std::string slots, finished;  ///< shared memory: what each lane has found, and the rows
     std::string function;         ///< joins two partial results
@@ -58,6 +59,8 @@ class Matrix : public Factors {
     std::vector<ValueId> known;  ///< that main() passes to the operand's function
   };
   [[nodiscard]] Fold make_fold(ValueId id) const;
+  [[nodiscard]] bool is_mean(ValueId id) const { return graph_.node(loops_.values[id].node).op->fold.kind == ops::Fold::Kind::mean; }
+  [[nodiscard]] bool in_two_parts(ValueId id) const { return schedule::sums_in_two_parts(graph_, loops_, id); }
   void join_function(ValueId id, const std::string& type, const std::string& function);
   /// Of what is known before some values are computed, what they need.
   [[nodiscard]] std::vector<ValueId> needed(const std::vector<ValueId>& values, const std::vector<ValueId>& wanted, const std::vector<ValueId>& known) const;
@@ -69,7 +72,7 @@ class Matrix : public Factors {
   Result<void> find_row_values();
   /// A tail of elements that lanes have in registers: `operand` is the name of one of the four.
   [[nodiscard]] std::string joined_four(const Fold& fold, const std::string& four) const;
-  [[nodiscard]] std::string mean_of_block(const Fold& fold, const std::string& sum) const;
+  [[nodiscard]] std::string mean_of_block(const Fold& fold, const std::string& sum, const std::string& low) const;
   /// How the items of results are told apart whose fours a lane keeps in registers while they are folded.
   struct TailItems {
     int count = 1;

@@ -1,6 +1,7 @@
 // The matrix template beside its sums: what is known of rows beforehand, as the statistics of a norm that others have left in
 // parts, and folds of results, as such parts for a norm that follows.
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "codegen/matrix.hpp"
@@ -14,6 +15,15 @@ bool Matrix::is_of_block(std::size_t store) const {
 
 void Matrix::join_function(ValueId id, const std::string& type, const std::string& function) {
   const ir::Node& node = graph_.node(loops_.values[id].node);
+  if (type == "vec2") {  // a mean's sum, in two parts
+    functions_.open("vec2 {}(vec2 a, vec2 b) {{", function);
+    functions_.line("f32_add_term(a.x, a.y, b.x);");
+    functions_.line("precise float low = a.y + b.y;");
+    functions_.line("return vec2(a.x, low);");
+    functions_.close();
+    functions_.blank();
+    return;
+  }
   const std::string operands[] = {"a", "b"};
   functions_.open("{0} {1}({0} a, {0} b) {{", type, function);
   functions_.line("{}{} both = {};", type == "float" ? "precise " : "", type, ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native(), operands));
@@ -143,15 +153,18 @@ Result<void> Matrix::find_row_values() {
     const std::int64_t parts = schedule::count_along(loops_, schedule::axes_in(loops_, loops_.inner()));
     use_items_of(fold->operand);
     main_.line("{} {} = {};", fold->type, value_names_[id], fold_identity(graph_, node, dialect_));
+    if (in_two_parts(id)) main_.line("float {}_low = 0.0;", value_names_[id]);
     main_.open("for (uint item = 0u; item < {}; ++item) {{", numbers_.size(parts));
     Scope inside = part_scope(fold->operand);
     for (ValueId known : fold->known) inside.names[known] = value_names_[known];
     VKF_TRY(groups, load_item(inside, fold->operand));
     main_.line("{} folded;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
     compute(fold->operand, fold->known, 0, name_of, "folded", groups);
-    main_.line("{0} = {1}({0}, folded);", value_names_[id], fold->function);
+    if (in_two_parts(id)) main_.line("f32_add_term({0}, {0}_low, folded);", value_names_[id]);
+    else main_.line("{0} = {1}({0}, folded);", value_names_[id], fold->function);
     main_.close();
-    if (node.op->fold.kind == ops::Fold::Kind::mean) main_.line("{0} = {0} / {1}({2});", value_names_[id], fold->type, numbers_.size(parts));
+    if (in_two_parts(id)) main_.line("{0} = f32_mean({0}, {0}_low, {1});", value_names_[id], numbers_.size(parts));
+    else if (is_mean(id)) main_.line("{0} = {0} / {1}({2});", value_names_[id], fold->type, numbers_.size(parts));
     scope.names[id] = value_names_[id];
   }
   for (const auto& [id, array] : row_arrays_) main_.line("{}[row] = {};", array, use(scope, id));
@@ -164,9 +177,12 @@ std::string Matrix::joined_four(const Fold& fold, const std::string& four) const
   return fmt::format("{0}({0}({1}.x, {1}.y), {0}({1}.z, {1}.w))", fold.function, four);
 }
 
-std::string Matrix::mean_of_block(const Fold& fold, const std::string& sum) const {
-  const bool mean = graph_.node(loops_.values[fold.id].node).op->fold.kind == ops::Fold::Kind::mean;
-  return mean ? fmt::format("{} / {}({})", sum, fold.type, tile_.block) : sum;
+std::string Matrix::mean_of_block(const Fold& fold, const std::string& sum, const std::string& low) const {
+  if (!is_mean(fold.id)) return sum;
+  // Products with a power of two are exact.
+  const bool power = std::has_single_bit(static_cast<unsigned>(tile_.block));
+  if (!in_two_parts(fold.id)) return fmt::format("{} / {}({})", sum, fold.type, tile_.block);
+  return power ? fmt::format("({} + {}) * {}", sum, low, 1.0 / tile_.block) : fmt::format("f32_mean({}, {}, {}u)", sum, low, tile_.block);
 }
 
 Result<void> Matrix::store_block(const std::function<std::string(ValueId)>& name_of) {
@@ -257,8 +273,13 @@ Result<void> Matrix::store_tails() {
     open();
     main_.line("uint first = in_tile * {0}u + place / {1}u * {1}u;", fours, tile_.block / 4);
     main_.line("{} whole = {}[first];", tail.type, tail.slots);
-    main_.line("for (uint i = 1u; i < {}u; ++i) whole = {}(whole, {}[first + i]);", tile_.block / 4, tail.function, tail.slots);
-    main_.line("{}[{}] = {};", tail.array, items.slot, mean_of_block(tail, "whole"));
+    if (in_two_parts(tail.id)) {  // fours of equal elements are exact
+      main_.line("float low = 0.0;");
+      main_.line("for (uint i = 1u; i < {}u; ++i) f32_add_term(whole, low, {}[first + i]);", tile_.block / 4, tail.slots);
+    } else {
+      main_.line("for (uint i = 1u; i < {}u; ++i) whole = {}(whole, {}[first + i]);", tile_.block / 4, tail.function, tail.slots);
+    }
+    main_.line("{}[{}] = {};", tail.array, items.slot, mean_of_block(tail, "whole", "low"));
     items.close();
   };
   return fold_tails(items);
@@ -284,7 +305,7 @@ Result<void> Matrix::store_tails_of_strip(const std::function<void(bool stays_in
   items.leave = [&](const Fold& tail, const std::string& joined) {
     main_.line("{} whole = {};", tail.type, joined);
     for (int mask = 1; mask < tile_.block / 4; mask *= 2) main_.line("whole = {}(whole, subgroupShuffleXor(whole, {}u));", tail.function, mask);
-    main_.line("{}[u] = {};", tail.array, mean_of_block(tail, "whole"));
+    main_.line("{}[u] = {};", tail.array, mean_of_block(tail, "whole", "0.0"));
   };
   items.join = [](const Fold&) {};
   return fold_tails(items);

@@ -269,7 +269,8 @@ void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& g
       if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
     }
     for (std::size_t k : body.folds) {
-      if (folds_[k].fours) main_.line("vec4 {}_x_{}{};", folds_[k].name, g, is_ragged() ? " = vec4(uintBitsToFloat(0xff800000u))" : "");
+      const char* lacking = folds_[k].kind == FoldText::Kind::mean ? "0.0" : "uintBitsToFloat(0xff800000u)";
+      if (folds_[k].fours) main_.line("vec4 {}_x_{}{};", folds_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
     }
     for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
     for (std::size_t k : body.folds) {
@@ -309,6 +310,7 @@ void Rows::call(const Pass& pass, const Body& body, Scope& scope, int element) {
       add(use(scope, id));
     }
   }
+  for (ValueId id : body.lows) add(at(low_of(id), element));
   for (std::size_t i : body.scans) {
     if (body.totals) {
       add(scans_[i].total);

@@ -78,6 +78,29 @@ void Rows::finish_body(const Pass& pass, Body& body, const std::vector<bool>& ne
     if (inside[id]) body.per_element.push_back(id);
     if (used[id] && !inside[id] && !is_literal(id) && !is_contracted(id)) body.feeds.push_back(id);
   }
+  body.lows = subtracted_means(body);
+}
+
+/// A norm subtracts a mean, and where elements differ by little, what rounding the mean has lost is as much as they do: it is
+/// subtracted as well. Not in strict numerics, where a subtraction is of what is stored.
+std::vector<ValueId> Rows::subtracted_means(const Body& body) const {
+  std::vector<ValueId> means;
+  if (options_.numerics == Numerics::strict) return means;
+  for (ValueId id : body.feeds) {
+    if (low_of(id).empty()) continue;
+    const bool subtracted = std::any_of(body.per_element.begin(), body.per_element.end(), [&](ValueId other) {
+      const Value& value = loops_.values[other];
+      return value.kind == Value::Kind::compute && graph_.node(value.node).op->name == "sub" && value.operands[1] == id;
+    });
+    if (subtracted) means.push_back(id);
+  }
+  return means;
+}
+
+/// Empty where a value is no mean of two parts.
+std::string Rows::low_of(ValueId mean) const {
+  const auto fold = std::find_if(folds_.begin(), folds_.end(), [&](const FoldText& one) { return one.id == mean && one.kind == FoldText::Kind::mean; });
+  return fold == folds_.end() || fold->operand == DType::f64 ? "" : fold->fields[1].name;
 }
 
 /// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no dtype of its own.
@@ -162,6 +185,7 @@ void Rows::fold_element(Scope& scope, const FoldText& fold) {
   switch (fold.kind) {
     case FoldText::Kind::plain: out.line("{}({}, {});", fold.join, fields[0].name, operand); break;
     case FoldText::Kind::arg: out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand, position(scope, value.offset)); break;
+    case FoldText::Kind::mean: out.line("{}_add_term({}, {}, {});", fold.operand == DType::f64 ? "f64" : "f32", fields[0].name, fields[1].name, operand); break;
     case FoldText::Kind::softmax: out.line("{}({}, {}, {});", Combine::add_element(fold), fields[0].name, fields[1].name, operand); break;
     case FoldText::Kind::moments:
       out.line("{}({}, {}, {}, 1.0, {}, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, operand);
@@ -200,6 +224,7 @@ Result<void> Rows::element_function(Pass& pass, std::size_t number) {
   set_column_axes(scope, true);
   scope.axis_names = {{kRow, "row"}, {kColumn, "column"}, {kElement, "j"}};
   for (ValueId id : body.feeds) scope.names[id] = value_names_[id];
+  for (ValueId id : body.lows) scope.lows[id] = low_of(id);
   out.indent();
   for (ValueId id : body.per_element) {
     if (!is_scan(id)) {
@@ -239,6 +264,7 @@ void Rows::write_function(const Pass& pass, Body& body, const std::string& text,
     body.coordinates.push_back(name);
   }
   for (ValueId id : body.feeds) add(scalar_type(loops_.values[id].node) + " " + value_names_[id]);
+  for (ValueId id : body.lows) add("float " + low_of(id));
   const auto accumulators = [&](const FoldText& fold) {
     if (fold.fours) {
       add(fmt::format("out float {}_x", fold.name));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/rows.hpp"
+#include "schedule/means.hpp"
 
 namespace vkfuse::codegen {
 
@@ -73,15 +74,20 @@ FoldText Rows::make_fold(ValueId id) {
     fold.kind = FoldText::Kind::arg;
     field(unique(fold.name + "_best"), fold.operand, identity);
     field(unique(fold.name + "_at"), DType::u32, "0xffffffffu");
+  } else if (schedule::sums_in_two_parts(graph_, loops_, id)) {
+    fold.kind = FoldText::Kind::mean;
+    field(fold.name, fold.operand, identity);
+    field(unique(fold.name + "_low"), fold.operand, identity);
   } else {
     field(fold.prefix ? unique(fold.name + "_carry") : fold.name, fold.operand, identity);
   }
   // Elements that a ragged row lacks may be -infinity for a maximum; a mean would count them.
   const bool floats = is_float(fold.operand) && fold.operand != DType::f64;
   const bool side_by_side = index::stride_of(value.offset, schedule_.vector_axis) == 1;
-  const bool in_fours = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::moments && !is_ragged()) ||
+  const bool in_fours = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::mean && floats) || (fold.kind == FoldText::Kind::moments && !is_ragged()) ||
                         (fold.kind == FoldText::Kind::arg && floats && side_by_side && !is_ragged());
   const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(), [](const Value& other) { return other.kind == Value::Kind::scan; });
+  fold.ragged = is_ragged();
   fold.fours = in_fours && width() == 1 && group_ == 4 && !scans;
   return fold;
 }
@@ -119,7 +125,13 @@ void Rows::finish_folds(int stage) {
       if (fold.kind == FoldText::Kind::moments) {
         main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(fold.fields[1].name, j), result);
       }
-      if (mean) main_.line("{0} = {0} / {1}({2});", result, fold.type, count);
+      if (fold.kind == FoldText::Kind::mean) {
+        const std::string low = at(fold.fields[1].name, j);
+        if (fold.operand == DType::f64) main_.line("{0} = f64_mean({0}, {1}, {2});", result, low, count);
+        else main_.line("f32_mean_parts({}, {}, {});", result, low, count);
+      } else if (mean) {
+        main_.line("{0} = {0} / {1}({2});", result, fold.type, count);
+      }
       if (fold.kind == FoldText::Kind::arg) continue;
       round_result(fold.node->type.dtype, result);
       if (value.online != Value::Online::no) round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));

@@ -68,6 +68,7 @@ class Rows : public Emitter {
   struct Body {
     std::vector<ValueId> per_element;
     std::vector<ValueId> feeds;  ///< parameters
+    std::vector<ValueId> lows;   ///< of these, means that are subtracted: in two parts
     std::vector<std::size_t> stores;
     std::vector<std::size_t> folds;  ///< in folds_
     std::vector<std::size_t> scans;  ///< in scans_
@@ -86,6 +87,8 @@ class Rows : public Emitter {
     [[nodiscard]] bool empty() const { return bodies.back().stores.empty() && bodies.back().folds.empty(); }
   };
   Pass make_pass(int number);
+  [[nodiscard]] std::vector<ValueId> subtracted_means(const Body& body) const;
+  [[nodiscard]] std::string low_of(ValueId mean) const;
   void finish_body(const Pass& pass, Body& body, const std::vector<bool>& needed);
   Result<void> element_function(Pass& pass, std::size_t number);
   void find_folded_products();

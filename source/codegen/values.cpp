@@ -231,7 +231,9 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       } else {
         const std::string reciprocal = op->name == "div" ? reciprocal_of(value.operands[1]) : "";
         const int power = op->name == "pow" ? whole_power(value.operands[1]) : 0;
-        text = power == 2       ? fmt::format("{0} * {0}", operands[0])
+        const auto low = op->name == "sub" && ids.size() == 2 ? scope.lows.find(ids[1]) : scope.lows.end();
+        text = low != scope.lows.end() ? fmt::format("({} - {}) - {}", operands[0], operands[1], low->second)
+               : power == 2     ? fmt::format("{0} * {0}", operands[0])
                : power == 3     ? fmt::format("{0} * {0} * {0}", operands[0])
                : reciprocal.empty() ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands) : fmt::format("{} * {}", operands[0], reciprocal);
         rounds = (!is_float(node.type.dtype) && wraps(value)) || (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_folded_product(id) && !is_rounded_by_store(id));

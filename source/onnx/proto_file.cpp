@@ -6,6 +6,7 @@
 #include <climits>
 #include <fstream>
 
+#include "base/files.hpp"
 #include "onnx/text.hpp"
 
 namespace vkfuse::onnx {
@@ -36,6 +37,7 @@ Result<void> check_readable(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(status)) {
     return make_error(ErrorCode::io, "{} is not a regular file.", in_quotes(path.string()));
   }
+  VKF_CHECK_OK(check_whole_file(path));
   const std::uintmax_t size = std::filesystem::file_size(path, code);
   if (code) return make_error(ErrorCode::io, "{} cannot be read: {}.", in_quotes(path.string()), code.message());
   if (size > INT_MAX) {

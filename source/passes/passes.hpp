@@ -24,6 +24,9 @@ Result<ir::Graph> fold_literals(const ir::Graph& graph);
 /// Drops copies and views that change nothing, unless a copy is a result; makes one of two reshapes, or permutes, in a row.
 Result<ir::Graph> drop_identities(const ir::Graph& graph);
 
+/// Sums of f32 and f64 that are divided by the number of their elements become reduce_mean, which rounds less.
+Result<ir::Graph> name_means(const ir::Graph& graph);
+
 /// One node for equal computations, and one order of nodes and of operands of commutative ops for all graphs that compute
 /// the same from inputs of the same names. Inputs are moved too. Without `reorder` everything stays where it is, and equal nodes are still one.
 Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder = true);

@@ -80,6 +80,8 @@ bool Folder::is_absorbed() const {
 // Sums. -------------------------------------------------------------------------------------------
 
 void Folder::take(partial::Sum& state, const Element& x) const {
+  if (count_ == 1) state.first = x.real + 0.0;  // of either zero the positive one
+  state.equal = state.equal && x.bound == 0 && x.real == state.first;
   if (std::isinf(x.real)) {
     (x.real > 0 ? state.to_infinity : state.to_minus_infinity) = true;
     return;
@@ -92,6 +94,11 @@ void Folder::take(partial::Sum& state, const Element& x) const {
   state.spread += x.bound;
   state.positive = state.positive || x.real + x.bound > 0;
   state.negative = state.negative || x.real - x.bound < 0;
+}
+
+/// Devices give the mean of equal elements exactly, so that a norm of them is its bias; but for what is too small to be corrected.
+bool Folder::has_exact_mean(const partial::Sum& state) const {
+  return state.equal && count_ > 0 && (state.first == 0 || std::abs(state.first) >= smallest_of(dtype_) / (unit(dtype_) * unit(dtype_)));
 }
 
 Element Folder::finish(const partial::Sum& state) const {
@@ -112,6 +119,7 @@ Element Folder::finish(const partial::Sum& state) const {
   if (partial_may_overflow && in == DType::f64)
     return undecided(in_double);  // the sum here has overflowed too, or nearly
 
+  if (fold_.kind == ops::Fold::Kind::mean && !partial_may_overflow && has_exact_mean(state)) return {state.first, 0, 0};
   double value = state.sum + state.carry;
   const bool rounds = count_ > 1 && state.magnitude > 0;
   double bound = state.spread;

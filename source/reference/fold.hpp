@@ -15,6 +15,8 @@ struct Sum {
   double magnitude = 0;  ///< of finite elements, with their bounds
   double spread = 0;     ///< the sum of the bounds
   bool positive = false, negative = false;
+  double first = 0;
+  bool equal = true;  ///< all elements are the first one, exactly
   bool to_infinity = false, to_minus_infinity = false;
 };
 struct Product {
@@ -55,6 +57,7 @@ class Folder {
 
  private:
   [[nodiscard]] bool is_absorbed() const;
+  [[nodiscard]] bool has_exact_mean(const partial::Sum& sum) const;
   void take(partial::Sum& sum, const Element& x) const;
   void take(partial::Product& product, const Element& x) const;
   void take(partial::Extreme& extreme, const Element& x) const;

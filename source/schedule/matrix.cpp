@@ -9,6 +9,7 @@
 
 #include "base/numerics.hpp"
 #include "schedule/matrix_model.hpp"
+#include "schedule/means.hpp"
 
 namespace vkfuse::schedule {
 
@@ -153,7 +154,7 @@ std::optional<MatrixTile> pose(const ir::Graph& graph, const Loops& loops) {
     const AxisSet own = loops.values[fold.operands[0]].axes;
     if (!folds_plainly(graph, fold) || (own & n) != 0 || (own & columns) == 0) return std::nullopt;
     const auto first = std::find_if(tile.factors.begin(), tile.factors.end(), [](const Factor& one) { return !one.second; });
-    tile.row_folds.push_back({id, static_cast<int>(first - tile.factors.begin())});
+    tile.row_folds.push_back({id, static_cast<int>(first - tile.factors.begin()), sums_in_two_parts(graph, loops, id) ? 2 : 1});
   }
   for (const segment::Store& store : loops.stores) {
     if ((store.axes & columns) != 0) return std::nullopt;

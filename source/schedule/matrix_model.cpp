@@ -72,7 +72,7 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
 std::int64_t matrix_shared_bytes(const MatrixTile& tile) {
   if (tile.whole) return 0;  // the device's own
   std::int64_t bytes = 0;
-  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (row_fold_slots(tile, fold) + tile.shape.m);
+  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (fold.parts * row_fold_slots(tile, fold) + tile.shape.m);
   bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.row_values.size()) * tile.shape.m;
   // Of tails a four each, unless subgroups fold them among themselves.
   if (!tile.unit) bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.tails.size()) * tile.shape.m * (tile.shape.n / 4);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/numerics.hpp"
+#include "schedule/means.hpp"
 #include "schedule/products.hpp"
 
 namespace vkfuse::schedule {
@@ -56,18 +57,20 @@ double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
 }
 
 /// Words of registers that one fold's partial result takes.
-int fold_words(const ir::Graph& graph, const Value& fold) {
+int fold_words(const ir::Graph& graph, const Loops& loops, segment::ValueId id) {
+  const Value& fold = loops.values[id];
   const ir::Node& node = graph.node(fold.node);
   if (fold.online == Value::Online::softmax) return 1;  // and the partner's own
-  if (fold.online == Value::Online::moments) return 2;
+  if (fold.online == Value::Online::moments) return 3 - fold_words(graph, loops, fold.partner);
   const int bytes = size_of(graph.node(node.operands[0]).type.dtype);
+  if (sums_in_two_parts(graph, loops, id)) return 2 * std::max(1, bytes / 4);
   return std::max(1, bytes / 4) + (node.op->fold.kind == ops::Fold::Kind::arg ? 1 : 0);
 }
 
 int all_fold_words(const ir::Graph& graph, const Loops& loops) {
   int words = 0;
-  for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::fold || value.kind == Value::Kind::scan) words += fold_words(graph, value);
+  for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
+    if (loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::scan) words += fold_words(graph, loops, id);
   }
   return words;
 }
@@ -321,10 +324,11 @@ int shared_slots_of_fold(const Schedule& schedule) {
 void choose_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedule) {
   schedule.shared_bytes = 0;
   schedule.scratch_bytes = 0;
-  for (const Value& value : loops.values) {
+  for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
     const bool scan = value.kind == Value::Kind::scan;
     if (value.kind != Value::Kind::fold && !scan) continue;
-    const int words = fold_words(graph, value);
+    const int words = fold_words(graph, loops, id);
     if (scan) schedule.shared_bytes += std::int64_t{scan_slots(schedule)} * words * 4;
     if (segment::folds_first(loops, value)) schedule.shared_bytes += std::int64_t{shared_slots_of_fold(schedule)} * words * 4;
     if (schedule.parts > 1) schedule.scratch_bytes += loops.row_count() * schedule.parts * words * 4;

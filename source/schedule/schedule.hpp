@@ -142,6 +142,7 @@ struct MatrixTile {
   struct RowFold {
     segment::ValueId fold = 0;
     int factor = 0;  ///< of `factors`; its items lie along k
+    int parts = 1;   ///< of its sum (sums_in_two_parts)
   };
   std::vector<RowFold> row_folds;
   /// Known beforehand, of m alone, and asked for by what is not: computed once for each row of the tile.

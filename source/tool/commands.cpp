@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "api/program.hpp"
 #include "base/limit_text.hpp"
@@ -15,6 +16,7 @@
 #include "schedule/schedule.hpp"
 #include "store/store.hpp"
 #include "tool/model.hpp"
+#include "tool/output_names.hpp"
 
 namespace vkfuse::tool {
 
@@ -214,7 +216,12 @@ Result<void> write_outputs(const Outputs& outputs, const std::string& folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed) return make_error(ErrorCode::io, "The folder '{}' could not be made: {}.", folder, failed.message());
-  for (const auto& entry : outputs) VKF_CHECK_OK(write_npy(fs::path(folder) / (file_stem(entry.first) + ".npy"), entry.second));
+  std::set<std::string> names;
+  for (const auto& entry : outputs) names.insert(entry.first);
+  for (const auto& [name, stem] : file_stems(names)) {
+    VKF_CHECK_OK(write_npy(fs::path(folder) / (stem + ".npy"), outputs.at(name)));
+    if (stem != name) std::printf("  %s is in %s.npy\n", name.c_str(), stem.c_str());
+  }
   return {};
 }
 

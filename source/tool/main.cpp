@@ -6,6 +6,8 @@
 
 #include "api/program.hpp"
 #include "api/tensor_node.hpp"
+#include "base/command_main.hpp"
+#include "base/files.hpp"
 #include "tool/commands.hpp"
 
 namespace {
@@ -37,9 +39,27 @@ int finish(const Result<int>& status) {
   return 2;
 }
 
-}  // namespace
+/// Files that a command is told to write, and the model that it reads, by option.
+using NamedFiles = std::vector<std::pair<const char*, std::string>>;
 
-int main(int argc, char** argv) {
+/// Each is another file: the one written last would be all that is left.
+Result<void> check_distinct(const NamedFiles& files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (std::size_t j = i + 1; j < files.size(); ++j) {
+      if (!is_same_file(files[i].second, files[j].second)) continue;
+      return invalid("The {} and {} name one file, '{}'.", files[i].first, files[j].first, files[j].second);
+    }
+  }
+  return {};
+}
+
+template <typename Work>
+int run_distinct(const NamedFiles& files, const Work& work) {
+  const Result<void> distinct = check_distinct(files);
+  return finish(distinct.ok() ? work() : Result<int>(distinct.error()));
+}
+
+int run_command(int argc, char** argv) {
   CLI::App app{"vkfuse: tensor graphs as fused Vulkan compute kernels"};
   app.require_subcommand(1);
   app.set_version_flag("--version", VKFUSE_VERSION);
@@ -65,7 +85,9 @@ int main(int argc, char** argv) {
   run_app->add_option("--trace", run.trace, "Write the device times of a run to a file that Chrome's about:tracing and Perfetto read");
   run_app->add_option("--plan", run.plan, "Run as this file says, which plan --save wrote");
   run_app->add_option("--tune", run.tune_ms, "Measure other schedules for so many milliseconds before the run; the store keeps what is faster")->check(CLI::NonNegativeNumber);
-  run_app->callback([&] { status = finish(run_model(common, run)); });
+  run_app->callback([&] {
+    status = run_distinct({{"model", run.model}, {"file of --plan", run.plan}, {"file of --trace", run.trace}}, [&] { return run_model(common, run); });
+  });
 
   PlanCommand plan;
   CLI::App* plan_app = app.add_subcommand("plan", "Show which ops share a kernel, what that moves, and why not more");
@@ -77,7 +99,10 @@ int main(int argc, char** argv) {
   plan_app->add_option("--save", plan.save, "Write the plan to a file that run --plan reads");
   plan_app->add_option("--plan", plan.plan, "Show the plan of a file instead of planning");
   plan_app->add_flag("--profile", plan.profile, "Run on random inputs, and show measured times beside the modelled ones");
-  plan_app->callback([&] { status = finish(show_plan(common, plan)); });
+  plan_app->callback([&] {
+    status = run_distinct({{"model", plan.model}, {"file of --output", plan.output}, {"file of --save", plan.save}},
+                          [&] { return show_plan(common, plan); });
+  });
 
   CodeCommand code;
   const auto add_code = [&](const char* name, const char* what, Stage stage) {
@@ -119,7 +144,15 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   validate_app->add_option("--outputs", validate.outputs,
                            "Compare the outputs in this folder, NAME.npy or NAME.pb, and run no device");
-  validate_app->callback([&] { status = finish(validate_models(common, validate)); });
+  validate_app->callback([&] {
+    NamedFiles files = {{"file of --json", validate.json}, {"file of --report", validate.report}};
+    for (const std::string& path : validate.paths) {
+      if (check_distinct({files[0], files[1], {"model", path}}).ok()) continue;
+      files.emplace_back("model", path);
+      break;
+    }
+    status = run_distinct(files, [&] { return validate_models(common, validate); });
+  });
 
   try {
     app.parse(argc, argv);
@@ -130,4 +163,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return command_main("vkfuse", [&] { return run_command(argc, argv); });
 }

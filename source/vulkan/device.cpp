@@ -1,5 +1,6 @@
 #include "vulkan/device.hpp"
 
+#include "base/background.hpp"
 #include "vulkan/query.hpp"
 
 namespace vkfuse::vulkan {
@@ -51,6 +52,7 @@ Result<void> Device::open(std::size_t index, const DeviceOptions& options) {
 }
 
 Result<void> Device::finish_opening(VkPhysicalDevice physical, bool timeline) {
+  end_before_drivers();
   instance_->functions().GetPhysicalDeviceMemoryProperties(physical, &memory_);
   if (timeline && functions_.WaitSemaphores) VKF_CHECK_OK(make_timeline());
   return {};
@@ -71,12 +73,13 @@ Result<void> Device::wait_idle() {
 
 // Past the seam: a planned fault must not skip the wait that keeps memory alive.
 void Device::drain() const {
+  if (!functions_.process.is_this()) return;
   const std::lock_guard lock(*queue_mutex_);
   functions_.QueueWaitIdle(queue_);
 }
 
 Device::~Device() {
-  if (device_ == VK_NULL_HANDLE || !functions_.DestroyDevice) return;
+  if (device_ == VK_NULL_HANDLE || !functions_.DestroyDevice || !functions_.process.is_this()) return;
   // A host may have submitted what was recorded for it. An idle queue of our own is left alone: drivers
   // that only compile have none that could be waited for.
   if (queue_ != VK_NULL_HANDLE && (submitted_ != 0 || !owned_)) drain();

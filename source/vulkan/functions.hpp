@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/forked.hpp"
 #include "vulkan/newer.hpp"
 
 namespace vkfuse::vulkan {
@@ -20,6 +21,9 @@ struct FaultPlan {
   std::atomic<int> calls = 0;
   std::atomic<const char*> failed_call = nullptr;  ///< name of the call that was made to fail
 };
+
+/// In place of a call that a forked child makes, whose drivers and their threads are the parent's, or one made while the process exits.
+inline constexpr auto kForked = static_cast<VkResult>(-1'000'900'001);
 
 /// "VK_ERROR_DEVICE_LOST", or "VkResult -1234" for one this table does not know.
 std::string name_of(VkResult result);
@@ -45,6 +49,7 @@ class Calls {
   template <typename Pointer, typename... Args>
   VkResult raw(const Command<Pointer>& command, Args... args) const {
     VkResult result = VK_ERROR_EXTENSION_NOT_PRESENT;
+    if (!process.is_this()) return kForked;
     if (faults != nullptr && injected(command.name, result)) return noted(result);
     if (command) result = command.pointer(args...);
     return noted(result);
@@ -53,7 +58,7 @@ class Calls {
   /// raw() for a poll that is not the first of its wait: no fault is planned for it.
   template <typename Pointer, typename... Args>
   VkResult repeat(const Command<Pointer>& command, Args... args) const {
-    return noted(command.pointer(args...));
+    return process.is_this() ? noted(command.pointer(args...)) : kForked;
   }
 
   /// Success, or a sentence with the name of the call and of the result.
@@ -81,6 +86,7 @@ class Calls {
 
   static Error failure(const char* name, VkResult result);
 
+  OwnProcess process;  ///< the only one that may call
   FaultPlan* faults = nullptr;
   mutable std::atomic<bool> lost = false;  ///< sticky: some call has returned VK_ERROR_DEVICE_LOST
 

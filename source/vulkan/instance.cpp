@@ -130,7 +130,7 @@ Result<void> Instance::find_devices() {
 }
 
 Instance::~Instance() {
-  if (!owned_ || instance_ == VK_NULL_HANDLE || !functions_.DestroyInstance) return;
+  if (!owned_ || instance_ == VK_NULL_HANDLE || !functions_.DestroyInstance || !functions_.process.is_this()) return;
   if (messenger_ != VK_NULL_HANDLE) functions_.DestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
   functions_.DestroyInstance(instance_, nullptr);
 }

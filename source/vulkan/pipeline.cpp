@@ -1,5 +1,6 @@
 #include "vulkan/pipeline.hpp"
 
+#include "base/background.hpp"
 #include "vulkan/pipeline_cache.hpp"
 
 namespace vkfuse::vulkan {
@@ -125,6 +126,7 @@ Result<void> ComputePipeline::compile(const std::shared_ptr<const Device>& devic
   VkPipeline pipeline = VK_NULL_HANDLE;
   VKF_CHECK_OK(vk.call(vk.CreateComputePipelines, device->handle(), cache.handle(), 1u, &create, nullptr, &pipeline));
   creation_time_ = std::chrono::steady_clock::now() - start;
+  end_before_drivers();
   pipeline_ = decltype(pipeline_)(device, pipeline);
   if (!info.keep_cache || cache.handle() == VK_NULL_HANDLE) return {};
   if (auto data = cache.data()) cache_data_ = *std::move(data);

@@ -1,4 +1,5 @@
 // Submitting, and waiting for what was submitted.
+#include "base/background.hpp"
 #include "base/mutations.hpp"
 #include "vulkan/command_buffer.hpp"
 #include "vulkan/handle.hpp"
@@ -127,6 +128,7 @@ Result<bool> Ticket::wait_for(std::chrono::nanoseconds time) const {
 
 Result<void> Ticket::wait() const {
   VKF_TRY(ended, wait_for(kForever));
+  end_before_drivers_of_new_pipelines();
   if (ended) return {};
   return make_error(ErrorCode::device_error, "Submission {} of the device '{}' did not end.", value_,
                     device_->info().name);

@@ -6,6 +6,7 @@
 
 #include "support/judge.hpp"
 #include "support/random.hpp"
+#include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -295,6 +296,133 @@ TEST_P(Forced, SchedulesOfEveryKindAreRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Differential, Forced, testing::ValuesIn(kForced), [](const auto& chain) { return std::string(chain.param.name); });
+
+// --- norms of equal elements -------------------------------------------------------------------------------------
+
+/// Rows of one number each, as a dtype holds them.
+Data equal_rows(DType dtype, std::int64_t rows, std::int64_t length) {
+  constexpr double kNumbers[] = {100.1, 1000.1, 100000.1, -3.3e7, 1.7e-19, -1e15};
+  Data data;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double number = kNumbers[static_cast<std::size_t>(row) % (dtype == DType::f16 ? 1 : std::size(kNumbers))];
+    for (std::int64_t i = 0; i < length; ++i) ir::encode(dtype, number, data.inputs["x"]);
+  }
+  for (std::int64_t i = 0; i < length; ++i) ir::encode(dtype, 0.25 * static_cast<double>(i % 7) - 0.5, data.inputs["bias"]);
+  return data;
+}
+
+/// Far less than the variance that a rounded mean would leave; not 0 in f16.
+double epsilon_of(const Tensor& x) { return x.dtype() == DType::f16 ? 1e-4 : 1e-12; }
+
+/// The norms that people write.
+struct WrittenNorm {
+  const char* name;
+  Tensor (*build)(const Tensor& x, std::int64_t length);
+  bool names_a_mean;  ///< else the mean is to be found, where there is one: not of sums that are rounded to 16 bits, nor of single elements
+  bool has_f64 = false;
+};
+const WrittenNorm kNorms[] = {
+    {"a_norm", [](const Tensor& x, std::int64_t) { return normalize(x, {1}, epsilon_of(x)); }, true},
+    {"a_sum_divided", [](const Tensor& x, std::int64_t n) {
+       const Tensor centered = x - x.sum({1}, true) / static_cast<double>(n);
+       return centered / sqrt((centered * centered).sum({1}, true) / static_cast<double>(n) + epsilon_of(x));
+     }, false},
+    {"a_sum_times_an_inverse", [](const Tensor& x, std::int64_t n) { return (x - x.sum({1}, true) * (1.0 / static_cast<double>(n))) * 1e6; }, false, true},
+    {"squares_less_a_square", [](const Tensor& x, std::int64_t) {
+       const Tensor mean = x.mean({1}, true);
+       return (x - mean) * rsqrt((x * x).mean({1}, true) - mean * mean + epsilon_of(x));
+     }, true},
+};
+
+void expect_bias(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) {
+  const GuardedRun run = run_guarded(program, graph, data);
+  EXPECT_EQ(run.broken, "") << what;
+  const std::vector<std::byte>& got = run.outputs.at("y");
+  const std::vector<std::byte>& bias = data.inputs.at("bias");
+  for (std::size_t at = 0; at < got.size(); at += bias.size()) {
+    ASSERT_TRUE(std::equal(bias.begin(), bias.end(), got.begin() + static_cast<std::ptrdiff_t>(at))) << what << ": row " << at / bias.size() << " of equal elements is not the bias";
+  }
+}
+
+/// Six rows of a number each, and their norm; squared numbers stay finite.
+ir::Graph norm_of(const WrittenNorm& norm, DType dtype, std::int64_t length, std::int64_t rows = 6) {
+  const Tensor x = input("x", dtype, {rows, length});
+  return graph_of({norm.build(x, length) + input("bias", dtype, {length})});
+}
+
+TEST(EqualRows, HaveANormThatIsTheBias) {
+  for (const WrittenNorm& norm : kNorms) {
+    for (const std::int64_t length : {1, 3, 7, 64, 100, 203, 1000, 4098}) {
+      for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+        if (!norm.names_a_mean && (size_of(dtype) == 2 || length == 1)) continue;
+        if (dtype == DType::f64 && !(norm.has_f64 && target().caps.float64)) continue;
+        const ir::Graph graph = norm_of(norm, dtype, length);
+        const Data data = equal_rows(dtype, 6, length);
+        for (const bool fusion : {true, false}) {
+          if (!fusion && (dtype != DType::f32 || length > 1000)) continue;
+          Build how;
+          how.fusion = fusion;
+          if (length == 203) how.numerics = Numerics::strict;
+          expect_bias(compile_graph(graph, how), graph, data, fmt::format("{} of {} elements of {}{}", norm.name, length, name_of(dtype), fusion ? "" : ", unfused"));
+        }
+      }
+    }
+  }
+}
+
+TEST(EqualRows, HaveANormThatIsTheBiasByEverySchedule) {
+  std::vector<schedule::Tuning> tunings = forced();
+  for (std::size_t i = 0; i < tunings.size(); ++i) {
+    for (const std::int64_t length : {std::int64_t{1000}, std::int64_t{203}}) {
+      const DType dtype = i % 4 == 3 ? DType::bf16 : DType::f32;
+      const ir::Graph graph = norm_of(kNorms[i % 5 == 4 ? 3 : 0], dtype, length);
+      Build how;
+      how.device = i % 3 == 1 ? &device_without_subgroups() : &device();
+      how.tuning = tunings[i];
+      expect_bias(compile_graph(graph, how), graph, equal_rows(dtype, 6, length), fmt::format("{} elements of {},{}", length, name_of(dtype), text_of(tunings[i])));
+    }
+  }
+}
+
+/// Axes that are not the last one, and several; a row that workgroups share.
+TEST(EqualRows, HaveANormThatIsTheBiasAlongEveryAxis) {
+  const auto check = [](const Shape& shape, const std::vector<int>& axes, const char* what) {
+    const Tensor x = input("x", DType::f32, shape);
+    const Tensor bias = input("bias", DType::f32, {1});
+    const ir::Graph graph = graph_of({normalize(x, axes, 1e-12) + bias});
+    Data data;
+    for (std::size_t i = 0; i < bytes_of(graph, graph.inputs()[0], {}) / 4; ++i) ir::encode(DType::f32, 100000.1, data.inputs["x"]);
+    ir::encode(DType::f32, 0.75, data.inputs["bias"]);
+    expect_bias(compile_graph(graph, Build{}), graph, data, what);
+  };
+  check({203, 24}, {0}, "the first axis");
+  check({3, 77, 5}, {1}, "a middle axis");
+  check({7, 6, 11, 13}, {0, 2, 3}, "a batch's channels");
+  check({1, 300'007}, {1}, "one long row");
+  check({300'007, 2}, {0}, "two long columns");
+}
+
+/// The mean of equal elements that a product gives: a norm in its epilogue, and one whose statistics come in parts.
+TEST(EqualRows, OfProductsHaveANormThatIsTheBias) {
+  constexpr CostModel kFewKernels = {1000, 3e4, 1e4, 1e6};
+  for (const std::int64_t width : {std::int64_t{192}, std::int64_t{96}, std::int64_t{64}}) {
+    const Tensor product = matmul(input("a", DType::f32, {70, 40}), input("b", DType::f32, {40, width})) + input("offset", DType::f32, {1});
+    const Tensor normal = normalize(product, {1}, 1e-12) + input("bias", DType::f32, {width});
+    const ir::Graph graphs[] = {graph_of({normal}), graph_of({matmul(normal, input("unit", DType::f32, {width, width}))})};
+    for (const ir::Graph& graph : graphs) {
+      Data data;
+      data.inputs["a"].resize(70 * 40 * 4);
+      data.inputs["b"].resize(static_cast<std::size_t>(40 * width * 4));
+      ir::encode(DType::f32, 1000.1, data.inputs["offset"]);
+      for (std::int64_t i = 0; i < width; ++i) ir::encode(DType::f32, 0.25 * static_cast<double>(i % 7) - 0.5, data.inputs["bias"]);
+      for (std::int64_t i = 0; &graph == &graphs[1] && i < width * width; ++i) ir::encode(DType::f32, i % (width + 1) == 0 ? 1 : 0, data.inputs["unit"]);
+      Build how;
+      how.costs = kFewKernels;
+      how.tuning.matrix = true;
+      expect_bias(compile_graph(graph, how), graph, data, fmt::format("a product with rows of {}{}", width, &graph == graphs ? "" : ", before another one"));
+    }
+  }
+}
 
 TEST(Rows, WhatIsComputedAndWhatItFoldsToAreOneKernel) {
   const Tensor x = Tensor::input("x", DType::f32, {37, 100});

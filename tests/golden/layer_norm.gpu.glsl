@@ -18,14 +18,59 @@ layout(set = 0, binding = 1) readonly buffer Buffer1 { uint w[]; } in_weight;  /
 layout(set = 0, binding = 2) readonly buffer Buffer2 { uint w[]; } in_bias;  // %13 : f16[4098]
 layout(set = 0, binding = 3) writeonly buffer Buffer3 { uint w[]; } out_y;  // %14 : f16[512, 4098]
 
+// One more term of high + low; `low` has what the additions to `high` have lost (Knuth's two-sum).
+void f32_add_term(inout float high, inout float low, float x) {
+  precise float sum = high + x;
+  precise float added = sum - high;
+  precise float lost = low + ((high - (sum - added)) + (x - added));
+  high = sum;
+  low = lost;
+}
+
 // With the device's own conversions (rung T2); its self-test has shown them to round to nearest even.
 vec2 f16x2_values_native(uint word) {
   return vec2(unpackFloat2x16(word));
 }
 
+// The top 12 significant bits of x: its square, and its product with another such, are exact.
+float f32_top(float x) {
+  return uintBitsToFloat(floatBitsToUint(x) & 0xfffff000u);
+}
+
+// a * b less its rounding p = a * b: the part that p lost.
+float f32_product_rest(float a, float b, float p) {
+  float a_top = f32_top(a);
+  float b_top = f32_top(b);
+  precise float a_rest = a - a_top;
+  precise float b_rest = b - b_top;
+  precise float rest = ((a_top * b_top - p) + a_top * b_rest + a_rest * b_top) + a_rest * b_rest;
+  return rest;
+}
+
 // The bits without the sign: 0 for both zeros, above 0x7f800000 for NaN.
 uint f32_magnitude_bits(float x) {
   return floatBitsToUint(x) & 0x7fffffffu;
+}
+
+bool f32_is_finite(float x) {
+  return f32_magnitude_bits(x) < 0x7f800000u;
+}
+
+// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what rounding that has lost. Of a
+// sum that is no number, that.
+void f32_mean_parts(inout float high, inout float low, uint count) {
+  float thousands = float(count & 0xfffff000u);  // exact, as the rest is
+  float ones = float(count & 0xfffu);
+  precise float quotient = high / float(count);
+  precise float large = quotient * thousands;
+  precise float small = quotient * ones;
+  precise float lost = f32_product_rest(quotient, thousands, large) + f32_product_rest(quotient, ones, small);
+  precise float left = (((high - large) - small) + (low - lost)) / float(count);
+  precise float mean = quotient + left;
+  precise float rest = left - (mean - quotient);
+  bool is_number = f32_is_finite(mean);
+  high = is_number ? mean : quotient;
+  low = is_number ? rest : 0.0;
 }
 
 bool f32_is_negative(float x) {
@@ -61,11 +106,14 @@ uint f16x2_bits_native(vec2 v) {
 }
 
 shared float v1_shared[8];
+shared float v1_low_shared[8];
 shared float v5_shared[8];
 
-void v1_join(inout float a, float b) {
-  precise float joined = a + b;
-  a = joined;
+// Two sums of two parts each.
+void v1_join(inout float a, inout float a1, float b, float b1) {
+  f32_add_term(a, a1, b);
+  precise float low = a1 + b1;
+  a1 = low;
 }
 
 void v5_join(inout float a, float b) {
@@ -74,20 +122,20 @@ void v5_join(inout float a, float b) {
 }
 
 // One element of pass 0.
-void pass0(float in_x, inout float v1) {
-  v1_join(v1, in_x);
+void pass0(float in_x, inout float v1, inout float v1_low) {
+  f32_add_term(v1, v1_low, in_x);
 }
 
 // One element of pass 1.
-void pass1(float in_x, float v1, inout float v5) {
-  precise float v3 = in_x - v1;
+void pass1(float in_x, float v1, float v1_low, inout float v5) {
+  precise float v3 = (in_x - v1) - v1_low;
   precise float v5_more = fma(v3, v3, v5);
   v5 = v5_more;
 }
 
 // One element of pass 2.
-void pass2(float in_x, float v1, float v8, float in_weight, float in_bias, out float out_y_result) {
-  precise float v3 = in_x - v1;
+void pass2(float in_x, float v1, float v8, float in_weight, float in_bias, float v1_low, out float out_y_result) {
+  precise float v3 = (in_x - v1) - v1_low;
   precise float v10 = v8 * v3;
   precise float out_y = fma(v10, in_weight, in_bias);
   out_y_result = out_y;
@@ -110,33 +158,36 @@ void main() {
     in_bias_w0[t] = in_bias.w[column];
   }
   float v1 = 0.0;
+  float v1_low = 0.0;
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
     uint column = t * 256u + column_lane;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
-      pass0(in_x_0[0], v1);
-      pass0(in_x_0[1], v1);
+      pass0(in_x_0[0], v1, v1_low);
+      pass0(in_x_0[1], v1, v1_low);
     }
   }
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
-    v1_join(v1, subgroupShuffleXor(v1, mask));
+    v1_join(v1, v1_low, subgroupShuffleXor(v1, mask), subgroupShuffleXor(v1_low, mask));
   }
   if (gl_SubgroupInvocationID == 0u) {
     v1_shared[gl_SubgroupID] = v1;
+    v1_low_shared[gl_SubgroupID] = v1_low;
   }
   barrier();
   v1 = v1_shared[gl_SubgroupInvocationID % 8u];
+  v1_low = v1_low_shared[gl_SubgroupInvocationID % 8u];
   for (uint mask = 4u; mask > 0u; mask >>= 1) {
-    v1_join(v1, subgroupShuffleXor(v1, mask));
+    v1_join(v1, v1_low, subgroupShuffleXor(v1, mask), subgroupShuffleXor(v1_low, mask));
   }
-  v1 = v1 / float(4098u);
+  f32_mean_parts(v1, v1_low, 4098u);
   float v5 = 0.0;
   [[unroll]] for (uint t = 0u; t < 9u; ++t) {
     uint column = t * 256u + column_lane;
     if (column < 2049u) {
       vec2 in_x_0 = f16x2_values_native(in_x_w0[t]);
-      pass1(in_x_0[0], v1, v5);
-      pass1(in_x_0[1], v1, v5);
+      pass1(in_x_0[0], v1, v1_low, v5);
+      pass1(in_x_0[1], v1, v1_low, v5);
     }
   }
   for (uint mask = 16u; mask > 0u; mask >>= 1) {
@@ -160,8 +211,8 @@ void main() {
       vec2 in_weight_0 = f16x2_values_native(in_weight_w0[t]);
       vec2 in_bias_0 = f16x2_values_native(in_bias_w0[t]);
       vec2 out_y_0;
-      pass2(in_x_0[0], v1, v8, in_weight_0[0], in_bias_0[0], out_y_0[0]);
-      pass2(in_x_0[1], v1, v8, in_weight_0[1], in_bias_0[1], out_y_0[1]);
+      pass2(in_x_0[0], v1, v8, in_weight_0[0], in_bias_0[0], v1_low, out_y_0[0]);
+      pass2(in_x_0[1], v1, v8, in_weight_0[1], in_bias_0[1], v1_low, out_y_0[1]);
       if (inside) {
         out_y.w[row * 2049u + column] = f16x2_bits_native(out_y_0);
       }

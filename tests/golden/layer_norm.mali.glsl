@@ -70,8 +70,8 @@ shared float v5_shared[256];
 void v5_join(inout float a, inout float a1, inout float a2, float b, float b1, float b2) {
   precise float count = a + b;
   precise float apart = b1 - a1;
-  precise float share = count == 0.0 ? 0.0 : b / count;
-  a2 = a2 + b2 + apart * apart * (a * share);
+  precise float share = a == 0.0 ? 1.0 : b / count;  // the first set's mean is exact
+  a2 = a2 + b2 + apart * (apart * (a * share));
   precise float mean = fma(apart, share, a1);
   a1 = f32_is_finite(apart) ? mean : a1 + b1;  // infinities of one sign, or no number
   a = count;

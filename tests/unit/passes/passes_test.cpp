@@ -52,6 +52,21 @@ TEST(Passes, OpsOnLiteralsAreLiterals) {
             "  %4 = constant {0.33325195} : f32[]\n  %5 = input \"x\" : f32[2]\n  %6 = mul %5 %4 : f32[2]\n  output \"y\" = %6\n  output \"z\" = %3\n");
 }
 
+TEST(Passes, SumsThatAreDividedByTheirLengthAreMeans) {
+  const std::string rows = "  %0 = input \"x\" : f32[4, 6]\n";
+  const std::string mean = rows + "  %1 = reduce_mean axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  output \"y\" = %2\n";
+  EXPECT_EQ(after(passes::name_means, rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  %3 = constant {6} : f32[]\n  %4 = div %2 %3 : f32[4, 1]\n  output \"y\" = %4\n"), mean);
+  EXPECT_EQ(after(passes::name_means, rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  %3 = constant {0.16666667} : f32[1]\n  %4 = mul %3 %2 : f32[4, 1]\n  output \"y\" = %4\n"), mean);
+  // Another number, another dtype, the other way round, a length that only a run tells.
+  for (const std::string& other : {rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {5} : f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n",
+                                   rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {6} : f32[]\n  %3 = div %2 %1 : f32[4]\n  output \"y\" = %3\n",
+                                   rows + "  %1 = reduce_max axes=[1] %0 : f32[4]\n  %2 = constant {6} : f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n",
+                                   std::string("  %0 = input \"x\" : f16[4, 6]\n  %1 = reduce_sum axes=[1] %0 : f16[4]\n  %2 = constant {6} : f16[]\n  %3 = div %1 %2 : f16[4]\n  output \"y\" = %3\n"),
+                                   std::string("  %0 = input \"x\" : f32[4, n]\n  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {6} : f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n")}) {
+    EXPECT_EQ(after(passes::name_means, other), other);
+  }
+}
+
 TEST(Passes, EqualComputationsAreOneNodeAndOthersAreNot) {
   const std::string slices = "  %0 = input \"x\" : f32[4, 8]\n  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"
                              "  %2 = slice starts=[0, 4] steps=[1, 1] %0 : f32[4, 4]\n  %3 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"

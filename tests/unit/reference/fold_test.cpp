@@ -73,6 +73,20 @@ TEST(ReferenceReductions, MeanAnyAll) {
   EXPECT_EQ(evaluated({"input \"b\" : bool[3, 3]", "reduce_all axes=[1] %0 : bool[3]"}, inputs).column.integer, (std::vector<std::int64_t>{0, 0, 1}));
 }
 
+TEST(ReferenceReductions, TheMeanOfEqualElementsIsExact) {
+  const auto mean = [](std::vector<float> x) {
+    return evaluated({fmt::format("input \"x\" : f32[{}]", x.size()), "reduce_mean axes=[0] %0 : f32[]"}, Inputs().add("x", x)).column;
+  };
+  for (const float number : {1000.1F, -100000.1F, 0.0F, 1e-20F}) {
+    const auto equal = mean(std::vector<float>(77, number));
+    EXPECT_EQ(equal.value[0], static_cast<double>(number));
+    EXPECT_EQ(equal.bound[0], 0) << number;
+  }
+  EXPECT_GT(mean({0, 0, 5}).bound[0], 0);
+  EXPECT_GT(mean({1000.1F, 1000.1F, 1000.2F}).bound[0], 0);
+  EXPECT_GT(mean({1e-30F, 1e-30F, 1e-30F}).bound[0], 0) << "what a sum loses there is too small to be kept";
+}
+
 TEST(ReferenceReductions, OneCertainBooleanDecidesForAllUndecidedOnes) {
   // floor(e^0) == 1 is undecided; the other elements are not.
   const auto with = [](const char* op, std::vector<float> x) {

@@ -1,0 +1,54 @@
+// Sums in two parts, and the means of them. A norm subtracts the mean from what it is of, and an inverse root may amplify what is left by
+// 300: the mean of equal elements is exactly these.
+
+// One more term of high + low; `low` has what the additions to `high` have lost (Knuth's two-sum).
+void f32_add_term(inout float high, inout float low, float x) {
+  precise float sum = high + x;
+  precise float added = sum - high;
+  precise float lost = low + ((high - (sum - added)) + (x - added));
+  high = sum;
+  low = lost;
+}
+
+// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what rounding that has lost. Of a
+// sum that is no number, that.
+void f32_mean_parts(inout float high, inout float low, uint count) {
+  float thousands = float(count & 0xfffff000u);  // exact, as the rest is
+  float ones = float(count & 0xfffu);
+  precise float quotient = high / float(count);
+  precise float large = quotient * thousands;
+  precise float small = quotient * ones;
+  precise float lost = f32_product_rest(quotient, thousands, large) + f32_product_rest(quotient, ones, small);
+  precise float left = (((high - large) - small) + (low - lost)) / float(count);
+  precise float mean = quotient + left;
+  precise float rest = left - (mean - quotient);
+  bool is_number = f32_is_finite(mean);
+  high = is_number ? mean : quotient;
+  low = is_number ? rest : 0.0;
+}
+
+// The first part of that alone.
+float f32_mean(float high, float low, uint count) {
+  f32_mean_parts(high, low, count);
+  return high;
+}
+
+// As f32_add_term.
+void f64_add_term(inout double high, inout double low, double x) {
+  precise double sum = high + x;
+  precise double added = sum - high;
+  precise double lost = low + ((high - (sum - added)) + (x - added));
+  high = sum;
+  low = lost;
+}
+
+// As f32_mean: the upper 21 bits of the quotient times a count are exact.
+double f64_mean(double high, double low, uint count) {
+  double number = double(count);
+  precise double quotient = high / number;
+  double top = packDouble2x32(uvec2(0u, unpackDouble2x32(quotient).y));
+  precise double rest = quotient - top;
+  precise double left = ((high - top * number) - rest * number) + low;
+  precise double mean = quotient + left / number;
+  return f64_is_finite(mean) ? mean : quotient;
+}
