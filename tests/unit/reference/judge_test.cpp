@@ -86,12 +86,12 @@ TEST(Judge, BelievesNoErrorOfFewLargeElements) {
     for (std::size_t i = 0; i < 100; ++i) ir::encode(DType::f32, column.value[i] + (i == at ? error : 0), bytes);
     return bytes;
   };
-  const auto unfused = with(99, 1e-6);
+  const std::vector<std::byte> unfused = with(99, 1e-6);
   EXPECT_TRUE(judged(with(7, 1e-5), column, unfused).right()) << "15 elements are too few";
   EXPECT_FALSE(judged(with(7, 2e-3), column, unfused).right()) << "the tolerance of a file";
   EXPECT_FALSE(judged(with(50, 1e-5), column, unfused).right()) << "85 are not";
   column.value[20] = 0.3;
-  EXPECT_FALSE(judged(with(7, 1e-5), column, unfused).right()) << "16 are not, if all have a quarter of its magnitude";
+  EXPECT_FALSE(judged(with(7, 1e-5), column, with(99, 1e-6)).right()) << "16 are not, if all have a quarter of its magnitude";
 }
 
 TEST(Judge, NeedsNoUnfusedRun) {
