@@ -140,7 +140,8 @@ Unfused errors_of_unfused(DType dtype, const Expected& expected, const Bounds& b
 double rounding_slack(DType dtype, std::span<const std::byte> got, const Expected& expected) {
   if (!expected.rounds || !expected.unfused || expected.file.empty()) return 0;
   std::int64_t count = 0;
-  double from_reference = 0, from_file = 0, errors = 0, size = 0;
+  double from_reference = 0, from_file = 0;  // the largest errors of one kernel per op
+  double errors = 0, size = 0, squares_from_reference = 0, squares_from_file = 0;
   for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
     const std::int64_t element = element_of(expected, row);
     const double want = expected.column.value[row], file = number_at(dtype, expected.file, element);
@@ -153,9 +154,13 @@ double rounding_slack(DType dtype, std::span<const std::byte> got, const Expecte
     from_file = std::max(from_file, std::abs(unfused - file));
     errors += (value - file) * (value - file);
     size += file * file;
+    squares_from_reference += (unfused - want) * (unfused - want);
+    squares_from_file += (unfused - file) * (unfused - file);
   }
-  constexpr double kPart = 0.05;
-  if (count < kEnough || errors > kPart * kPart * size) return 0;
+  // A quantised sentence encoder whose weights are moved by 1e-7 is off by a seventh in ONNX Runtime; garbage is off by the whole.
+  constexpr double kPart = 0.25;
+  const double most = std::min(kPart * kPart * size, kTimes * kTimes * std::min(squares_from_reference, squares_from_file));
+  if (count < kEnough || errors > most) return 0;
   return kTimes * std::min(from_reference, from_file);
 }
 

@@ -4,17 +4,21 @@
 // smallest of
 //   - the reference's bound;
 //   - four times what the same graph is off by with one kernel per op, but not less than four times the last bit of the
-//   output's
-//     largest element: in bounds, where they say something, and in numbers, where they exceed that element;
+//     output's largest element: in bounds, where they say something, and in numbers, where they exceed that element.
 //     The error of a few elements is chance: it counts for an element if 16 have a quarter of its magnitude at least;
 //   - the tolerance of a file, where there is no bound at all.
+//
 // An element's file alone decides where it says that the element is not finite, and where it disagrees with the
 // reference and the reference's bound is wider than the file's tolerance: there rounding errors cancel, or overflow, in
-// one way in f32 and in another in double. Where the graph rounds computed numbers, as dynamic quantisation does, one
-// last bit may move every output: elements without a bound may then be off from their file by four times what one
-// kernel per op is off by, from the file or from the reference, whichever is less, as long as the whole output is off
-// by no more than a twentieth. Whole numbers are right or wrong, unless a rounding decides: of those, no more may
-// differ from the reference than one in a hundred of all elements, and four times as many as do with one kernel per op.
+// one way in f32 and in another in double.
+//
+// Where the graph rounds computed numbers, as dynamic quantisation does, one last bit may move every output. Elements
+// without a bound may then be off from their file by four times what one kernel per op is off by, from the file or from
+// the reference, whichever is less, as long as the same is true of the root mean squares and the output as a whole is
+// off by no more than a quarter.
+//
+// Whole numbers are right or wrong, unless a rounding decides: of those, no more may differ from the reference than one
+// in a hundred of all elements, and four times as many as do with one kernel per op.
 #pragma once
 
 #include <optional>
