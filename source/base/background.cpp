@@ -21,7 +21,8 @@ namespace vkfuse {
 struct BackgroundThread::Running {
   std::mutex mutex;  ///< the object's end and the process's may come together
   std::jthread thread;
-  std::jthread keeper;  ///< keeps our handler the last one that was registered, while the work has a driver register its own
+  std::jthread
+      keeper;  ///< keeps our handler the last one that was registered, while the work has a driver register its own
   OwnProcess process;
 
   void end() {
@@ -84,8 +85,8 @@ bool is_main_thread() {
 #endif
 }
 
-/// Destructors of the exiting thread's own objects run before any handler, even before those that a driver registers while a thread in the
-/// background has it compile. Of other threads nobody knows whether they or the process ends.
+/// Destructors of the exiting thread's own objects run before any handler, even before those that a driver registers
+/// while a thread in the background has it compile. Of other threads nobody knows whether they or the process ends.
 struct EndOfMain {
   ~EndOfMain() {
     if (is_main_thread()) end_threads();
@@ -118,8 +119,8 @@ void end_before_drivers_of_new_pipelines() {
 
 namespace {
 
-/// Until it is asked to stop: where another thread than main's calls std::exit, handlers are all that there is, and what a driver registers after ours
-/// is destroyed before. A moment of such is left; handlers take 32 bytes each.
+/// Until it is asked to stop: where another thread than main's calls std::exit, handlers are all that there is, and
+/// what a driver registers after ours is destroyed before. A moment of such is left; handlers take 32 bytes each.
 void keep_last(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -138,10 +139,11 @@ bool BackgroundThread::start(std::function<void(const std::stop_token&)> work) {
   try {
     running->keeper = std::jthread(keep_last);
     // The keeper goes with the work.
-    running->thread = std::jthread([work = std::move(work), keeper = running->keeper.get_stop_source()](const std::stop_token& stop) mutable {
-      work(stop);
-      keeper.request_stop();
-    });
+    running->thread = std::jthread(
+        [work = std::move(work), keeper = running->keeper.get_stop_source()](const std::stop_token& stop) mutable {
+          work(stop);
+          keeper.request_stop();
+        });
   } catch (const std::system_error&) {
     return false;
   }

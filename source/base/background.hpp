@@ -7,9 +7,10 @@
 
 namespace vkfuse {
 
-/// A thread that is asked to stop, and waited for, when this object goes or when the process exits (std::exit, or a return from main),
-/// whichever is first: drivers' statics, which the work may need, are still there. In a forked child, where there is no such thread,
-/// nothing is waited for. start() and the destructor are called by one thread at a time.
+/// A thread that is asked to stop, and waited for, when this object goes or when the process exits (std::exit, or a
+/// return from main), whichever is first: drivers' statics, which the work may need, are still there. In a forked
+/// child, where there is no such thread, nothing is waited for. start() and the destructor are called by one thread at
+/// a time.
 class BackgroundThread {
  public:
   BackgroundThread() = default;
@@ -26,8 +27,9 @@ class BackgroundThread {
   std::shared_ptr<Running> running_;
 };
 
-/// Called after drivers may have made statics: when a device was opened, when a pipeline was made. Handlers of std::atexit run in the reverse
-/// order of their registration, so what ends threads, and tells devices that are still there to leave their drivers alone, is registered again.
+/// Called after drivers may have made statics: when a device was opened, when a pipeline was made. Handlers of
+/// std::atexit run in the reverse order of their registration, so what ends threads, and tells devices that are still
+/// there to leave their drivers alone, is registered again.
 void end_before_drivers();
 /// Called after each run: the first one of a pipeline may have made statics, too. One load, of others.
 void end_before_drivers_of_new_pipelines();

@@ -23,7 +23,8 @@ namespace {
 void keep_numbers_taken() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
-    static_cast<void>(::open("/dev/null", number == STDERR_FILENO ? O_WRONLY : O_RDONLY));  // the lowest number that is free
+    static_cast<void>(
+        ::open("/dev/null", number == STDERR_FILENO ? O_WRONLY : O_RDONLY));  // the lowest number that is free
   }
 }
 
@@ -31,7 +32,7 @@ void keep_numbers_taken() {
 /// Between a stream and its descriptor.
 struct Filter {
   int descriptor;
-  std::string_view kept;   ///< control characters that stay
+  std::string_view kept;    ///< control characters that stay
   bool follows_c2 = false;  ///< the last byte of the piece before begins a character of two bytes, U+0080 to U+00BF
 };
 
@@ -97,7 +98,8 @@ int guarded(const char* name, const std::function<int()>& command) {
   } catch (const std::length_error&) {
     std::fprintf(stderr, "%s: The host cannot hold a container this large.\n", name);
   } catch (const std::exception& other) {
-    if (std::ferror(stdout) == 0) std::fprintf(stderr, "%s: A defect in vkfuse: '%s' was thrown.\n", name, other.what());
+    if (std::ferror(stdout) == 0)
+      std::fprintf(stderr, "%s: A defect in vkfuse: '%s' was thrown.\n", name, other.what());
   } catch (...) {
     std::fprintf(stderr, "%s: A defect in vkfuse: what is no exception of the standard was thrown.\n", name);
   }

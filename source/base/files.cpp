@@ -46,8 +46,9 @@ class Descriptor {
 /// The kernel's own: what is read there is made while it is read.
 bool is_of_the_kernel([[maybe_unused]] int descriptor) {
 #ifdef __linux__
-  constexpr unsigned long kProc = 0x9fa0, kSys = 0x62656572, kDebug = 0x64626720, kTrace = 0x74726163, kControlGroups = 0x63677270;
-  struct statfs facts {};
+  constexpr unsigned long kProc = 0x9fa0, kSys = 0x62656572, kDebug = 0x64626720, kTrace = 0x74726163,
+                          kControlGroups = 0x63677270;
+  struct statfs facts{};
   if (::fstatfs(descriptor, &facts) != 0) return false;
   const auto type = static_cast<unsigned long>(facts.f_type);
   return type == kProc || type == kSys || type == kDebug || type == kTrace || type == kControlGroups;
@@ -66,14 +67,18 @@ bool write_all(int descriptor, std::string_view bytes) {
   return true;
 }
 
-Error not_written(const fs::path& path) { return make_error(ErrorCode::io, "The file '{}' could not be written: {}.", path.string(), last_failure()); }
+Error not_written(const fs::path& path) {
+  return make_error(ErrorCode::io, "The file '{}' could not be written: {}.", path.string(), last_failure());
+}
 
 /// A pipe or a device. Without O_NONBLOCK a pipe's reader would be waited for.
 Result<void> write_in_place(const fs::path& path, std::string_view bytes) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) return not_written(path);
   const int flags = ::fcntl(file.get(), F_GETFL);
-  if (flags < 0 || ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) != 0 || !write_all(file.get(), bytes) || !file.close()) return not_written(path);
+  if (flags < 0 || ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) != 0 || !write_all(file.get(), bytes) ||
+      !file.close())
+    return not_written(path);
   return {};
 }
 
@@ -90,7 +95,8 @@ std::pair<int, fs::path> open_beside(const fs::path& path) {
 }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -100,11 +106,14 @@ namespace {
 
 /// How many bytes a file has that is one.
 Result<std::size_t> size_of_whole(const Descriptor& file, const fs::path& path) {
-  if (!file.is_open() && (errno == ENOENT || errno == ENOTDIR)) return make_error(ErrorCode::not_found, "There is no file '{}'.", path.string());
-  struct stat facts {};
-  if (!file.is_open() || ::fstat(file.get(), &facts) != 0) return make_error(ErrorCode::io, "The file '{}' could not be read: {}.", path.string(), last_failure());
+  if (!file.is_open() && (errno == ENOENT || errno == ENOTDIR))
+    return make_error(ErrorCode::not_found, "There is no file '{}'.", path.string());
+  struct stat facts{};
+  if (!file.is_open() || ::fstat(file.get(), &facts) != 0)
+    return make_error(ErrorCode::io, "The file '{}' could not be read: {}.", path.string(), last_failure());
   if (!S_ISREG(facts.st_mode)) return make_error(ErrorCode::io, "'{}' is not a regular file.", path.string());
-  if (is_of_the_kernel(file.get())) return make_error(ErrorCode::io, "'{}' is no file of a size: the kernel makes it while it is read.", path.string());
+  if (is_of_the_kernel(file.get()))
+    return make_error(ErrorCode::io, "'{}' is no file of a size: the kernel makes it while it is read.", path.string());
   return static_cast<std::size_t>(facts.st_size);
 }
 
@@ -122,14 +131,16 @@ Result<void> check_whole_file(const fs::path& path) {
 Result<std::string> read_whole_file(const fs::path& path, std::uint64_t most) {
   const Descriptor file(open_to_read(path));
   VKF_TRY(size, size_of_whole(file, path));
-  if (size > most) return unsupported("The file '{}' has {} bytes, and {} are the most that are read.", path.string(), size, most);
+  if (size > most)
+    return unsupported("The file '{}' has {} bytes, and {} are the most that are read.", path.string(), size, most);
   std::string bytes;
   constexpr std::size_t kAtATime = std::size_t{1} << 26;  // a size that is not true takes no memory
   while (bytes.size() < size) {
     const std::size_t before = bytes.size();
     bytes.resize(std::min(size, before + kAtATime));
     const ssize_t got = ::read(file.get(), bytes.data() + before, bytes.size() - before);
-    if (got < 0 && errno != EINTR) return make_error(ErrorCode::io, "The file '{}' could not be read: {}.", path.string(), last_failure());
+    if (got < 0 && errno != EINTR)
+      return make_error(ErrorCode::io, "The file '{}' could not be read: {}.", path.string(), last_failure());
     bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return make_error(ErrorCode::io, "The file '{}' became shorter while it was read.", path.string());
   }
@@ -139,7 +150,8 @@ Result<std::string> read_whole_file(const fs::path& path, std::uint64_t most) {
 Result<void> write_whole_file(const fs::path& path, std::string_view bytes) {
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
-  if (fs::is_directory(status)) return make_error(ErrorCode::io, "'{}' is a folder, and no file can be written in its place.", path.string());
+  if (fs::is_directory(status))
+    return make_error(ErrorCode::io, "'{}' is a folder, and no file can be written in its place.", path.string());
   if (fs::exists(status) && !fs::is_regular_file(status)) return write_in_place(path, bytes);
   const auto [number, beside] = open_beside(path);
   Descriptor file(number);

@@ -1,4 +1,5 @@
-// Whether what a process had still serves it: threads, and what drivers keep, survive neither a fork nor the process's end.
+// Whether what a process had still serves it: threads, and what drivers keep, survive neither a fork nor the process's
+// end.
 #pragma once
 
 #include <atomic>

@@ -75,17 +75,23 @@ void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) con
   functions.blank();
 }
 
-/// Pairs and fours of equal elements are exact, and so are pairs of an element and the zero that a ragged row has behind its end.
+/// One sum for all, and what it has lost, by what each element is away from a share of it: of elements that are nearly alike that is exact. Where the
+/// zeros of a ragged row may be among them, two by two: half of an element is exact, a quarter less than it is not.
 void Combine::four_elements_mean(const FoldText& fold, Writer& functions) const {
   functions.line("// Four more elements.");
   functions.open("void {}(inout float a, inout float a1, vec4 x) {{", add_four(fold));
   if (fold.ragged) {
-    functions.line("precise float first = x.x + x.y;");
-    functions.line("precise float second = x.z + x.w;");
-    functions.line("f32_add_term(first, a1, second);");
-    functions.line("f32_add_term(a, a1, first);");
+    functions.line("precise vec2 sums = vec2(x.x + x.y, x.z + x.w);");
+    functions.line("precise vec4 apart = x - vec4(sums.xx, sums.yy) * 0.5;");
+    functions.line("precise float lost = a1 + ((apart.x + apart.y) + (apart.z + apart.w));");
+    functions.line("a1 = lost;");
+    functions.line("f32_add_term(a, a1, sums.x);");
+    functions.line("f32_add_term(a, a1, sums.y);");
   } else {
     functions.line("precise float sum = (x.x + x.y) + (x.z + x.w);");
+    functions.line("precise vec4 apart = x - sum * 0.25;");
+    functions.line("precise float lost = a1 + ((apart.x + apart.y) + (apart.z + apart.w));");
+    functions.line("a1 = lost;");
     functions.line("f32_add_term(a, a1, sum);");
   }
   functions.close();
@@ -94,11 +100,13 @@ void Combine::four_elements_mean(const FoldText& fold, Writer& functions) const 
 
 void Combine::four_elements_moments(const FoldText& fold, Writer& functions) const {
   functions.line("// Four more elements, around their own mean.");
-  functions.open("void {}(inout float count, inout float mean, inout float squares, vec4 x) {{", add_four(fold));
+  functions.open("void {}(inout float count, inout float mean, inout float squares, inout float low, vec4 x) {{", add_four(fold));
   functions.line("precise float own = ((x.x + x.y) + (x.z + x.w)) * 0.25;");
-  functions.line("precise vec4 apart = x - own;");
+  functions.line("precise vec4 beside = x - own;");
+  functions.line("precise float own_low = ((beside.x + beside.y) + (beside.z + beside.w)) * 0.25;");
+  functions.line("precise vec4 apart = beside - own_low;");
   functions.line("precise float around = (apart.x * apart.x + apart.y * apart.y) + (apart.z * apart.z + apart.w * apart.w);");
-  functions.line("{}(count, mean, squares, 4.0, own, around);", fold.join);
+  functions.line("{}(count, mean, squares, low, 4.0, own, around, own_low);", fold.join);
   functions.close();
   functions.blank();
 }
@@ -123,8 +131,8 @@ void Combine::four_elements_arg(const FoldText& fold, Writer& functions) const {
 }
 
 void Combine::join_function(const FoldText& fold, Writer& functions) const {
-  const char* const own[] = {"a", "a1", "a2"};
-  const char* const theirs[] = {"b", "b1", "b2"};
+  const char* const own[] = {"a", "a1", "a2", "a3"};
+  const char* const theirs[] = {"b", "b1", "b2", "b3"};
   switch (fold.kind) {
     case FoldText::Kind::arg:
       functions.line("// Keeps the better of two candidates, the earlier one of equals; a position of all ones is no candidate.");
@@ -144,14 +152,18 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("a = most;");
       break;
     case FoldText::Kind::moments:
-      functions.line("// Count, mean and squares around the mean of two sets taken together.");
+      functions.line("// Count, mean, squares around the mean, and what rounding that has lost, of two sets taken together.");
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("precise float count = a + b;");
-      functions.line("precise float apart = b1 - a1;");
-      functions.line("precise float share = a == 0.0 ? 1.0 : b / count;  // the first set's mean is exact");
+      functions.line("precise float apart = (b1 - a1) + (b3 - a3);");
+      functions.line("precise float share = count == 0.0 ? 0.0 : b / count;");
       functions.line("a2 = a2 + b2 + apart * (apart * (a * share));");
-      functions.line("precise float mean = fma(apart, share, a1);");
-      functions.line("a1 = f32_is_finite(apart) ? mean : a1 + b1;  // infinities of one sign, or no number");
+      functions.line("precise float moved = apart * share;");
+      functions.line("precise float mean = a1 + moved;");
+      functions.line("precise float low = a3 + (moved - (mean - a1));");
+      functions.line("bool finite = f32_is_finite(apart);  // else infinities of one sign, or no number");
+      functions.line("a3 = finite ? a == 0.0 ? b3 : low : 0.0;");
+      functions.line("a1 = finite ? a == 0.0 ? b1 : mean : a1 + b1;");
       functions.line("a = count;");
       break;
     case FoldText::Kind::mean:

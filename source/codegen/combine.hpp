@@ -26,7 +26,7 @@ struct FoldText {
     arg,       ///< the best value and its position
     mean,      ///< a sum in two parts, high and low: schedule::sums_in_two_parts
     softmax,   ///< a maximum, and the sum of exponentials below it: two folds in one pass
-    moments,   ///< a count, a mean, and the sum of squares around it: two folds in one pass
+    moments,   ///< a count, a mean, the sum of squares around it, and what rounding the mean has lost: two folds in one pass
   };
   Kind kind = Kind::plain;
   segment::ValueId id = 0;

@@ -99,8 +99,11 @@ std::vector<ValueId> Rows::subtracted_means(const Body& body) const {
 
 /// Empty where a value is no mean of two parts.
 std::string Rows::low_of(ValueId mean) const {
-  const auto fold = std::find_if(folds_.begin(), folds_.end(), [&](const FoldText& one) { return one.id == mean && one.kind == FoldText::Kind::mean; });
-  return fold == folds_.end() || fold->operand == DType::f64 ? "" : fold->fields[1].name;
+  for (const FoldText& fold : folds_) {
+    if (fold.kind == FoldText::Kind::mean && fold.id == mean && fold.operand != DType::f64) return fold.fields[1].name;
+    if (fold.kind == FoldText::Kind::moments && loops_.values[fold.id].partner == mean) return fold.fields[3].name;
+  }
+  return "";
 }
 
 /// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no dtype of its own.
@@ -188,7 +191,7 @@ void Rows::fold_element(Scope& scope, const FoldText& fold) {
     case FoldText::Kind::mean: out.line("{}_add_term({}, {}, {});", fold.operand == DType::f64 ? "f64" : "f32", fields[0].name, fields[1].name, operand); break;
     case FoldText::Kind::softmax: out.line("{}({}, {}, {});", Combine::add_element(fold), fields[0].name, fields[1].name, operand); break;
     case FoldText::Kind::moments:
-      out.line("{}({}, {}, {}, 1.0, {}, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, operand);
+      out.line("{}({}, {}, {}, {}, 1.0, {}, 0.0, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, fields[3].name, operand);
       break;
   }
 }

@@ -70,6 +70,7 @@ FoldText Rows::make_fold(ValueId id) {
     field(unique(fold.name + "_count"), DType::f32, "0.0");
     field(value_names_[value.partner], DType::f32, "0.0");
     field(fold.name, DType::f32, "0.0");
+    field(unique(value_names_[value.partner] + "_low"), DType::f32, "0.0");
   } else if (fold.node->op->fold.kind == ops::Fold::Kind::arg) {
     fold.kind = FoldText::Kind::arg;
     field(unique(fold.name + "_best"), fold.operand, identity);

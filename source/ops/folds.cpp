@@ -19,7 +19,7 @@ constexpr OpRow kRows[] = {
     {.name = "reduce_prod", .cls = OpClass::reduce, .types = kNumbers, .fold = plain("mul", 1), .cost = 1,
      .doc = "Product, in any order; 16-bit floats are multiplied in f32. Integers wrap. 1 for no elements."},
     {.name = "reduce_mean", .cls = OpClass::reduce, .types = kFloats, .fold = kMean, .cost = 1,
-     .doc = "The sum divided by the number of elements; NaN for none."},
+     .doc = "The sum divided by the number of elements, rounded once or nearly so: of equal elements exactly these. NaN for none."},
     {.name = "reduce_max", .cls = OpClass::reduce, .types = kNumbers, .fold = plain("max", -kInfinity), .cost = 2,
      .doc = "The largest; NaN if one is there. Either zero may stand for both zeros. Not of an axis of 0."},
     {.name = "reduce_min", .cls = OpClass::reduce, .types = kNumbers, .fold = plain("min", kInfinity), .cost = 2,

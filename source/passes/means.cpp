@@ -1,5 +1,5 @@
-// Means that are written out: a sum divided by the number of what is added up, or multiplied by its inverse. As reduce_mean they are
-// exact for equal elements, which a norm that is written out asks for as well.
+// Means that are written out: a sum divided by the number of what is added up, or multiplied by its inverse. As
+// reduce_mean they are exact for equal elements, which a norm that is written out asks for as well.
 #include "passes/passes.hpp"
 #include "passes/rewriter.hpp"
 
@@ -14,7 +14,8 @@ using ir::NodeId;
 /// The number that the node is, for every element.
 std::optional<double> number_of(const Node& node) {
   const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload);
-  if (constant == nullptr || constant->bytes->size() != static_cast<std::size_t>(size_of(node.type.dtype))) return std::nullopt;
+  if (constant == nullptr || constant->bytes->size() != static_cast<std::size_t>(size_of(node.type.dtype)))
+    return std::nullopt;
   return ir::decode(node.type.dtype, constant->bytes->data());
 }
 
@@ -33,17 +34,22 @@ std::int64_t counted(const Graph& graph, const Node& sum) {
 std::optional<NodeId> averaged_sum(const Graph& graph, const Node& node) {
   const bool divides = node.op->name == "div";
   // 16-bit sums may overflow where their mean does not.
-  if ((!divides && node.op->name != "mul") || (node.type.dtype != DType::f32 && node.type.dtype != DType::f64)) return std::nullopt;
+  if ((!divides && node.op->name != "mul") || (node.type.dtype != DType::f32 && node.type.dtype != DType::f64))
+    return std::nullopt;
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
     if (divides && side == 1) break;
     const auto number = number_of(graph.node(node.operands[1 - side]));
     NodeId sum = node.operands[side];
     if (graph.node(sum).op->name == "reshape") sum = graph.node(sum).operands[0];
-    if (!number || graph.node(sum).op->name != "reduce_sum" || graph.node(node.operands[side]).type.shape != node.type.shape) continue;
+    if (!number || graph.node(sum).op->name != "reduce_sum" ||
+        graph.node(node.operands[side]).type.shape != node.type.shape)
+      continue;
     const std::int64_t count = counted(graph, graph.node(sum));
     if (count < 2) continue;
     const double inverse = 1.0 / static_cast<double>(count);
-    const double wanted = divides ? static_cast<double>(count) : node.type.dtype == DType::f32 ? static_cast<double>(static_cast<float>(inverse)) : inverse;
+    const double wanted = divides                         ? static_cast<double>(count)
+                          : node.type.dtype == DType::f32 ? static_cast<double>(static_cast<float>(inverse))
+                                                          : inverse;
     if (*number == wanted) return sum;
   }
   return std::nullopt;
@@ -61,8 +67,11 @@ Result<Graph> name_means(const Graph& graph) {
       continue;
     }
     const Node& added = graph.node(*sum);
-    VKF_TRY(mean, rewriter.graph().add_structured(ops::row("reduce_mean"), {rewriter.at(added.operands[0])}, added.payload));
-    VKF_TRY(shaped, rewriter.graph().node(mean).type.shape == node.type.shape ? Result<NodeId>(mean) : rewriter.reshape(mean, node.type.shape));
+    VKF_TRY(mean,
+            rewriter.graph().add_structured(ops::row("reduce_mean"), {rewriter.at(added.operands[0])}, added.payload));
+    VKF_TRY(shaped, rewriter.graph().node(mean).type.shape == node.type.shape
+                        ? Result<NodeId>(mean)
+                        : rewriter.reshape(mean, node.type.shape));
     rewriter.alias(id, shaped);
   }
   VKF_TRY(named, rewriter.finish());

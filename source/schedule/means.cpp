@@ -10,12 +10,16 @@ using segment::ValueId;
 bool sums_in_two_parts(const ir::Graph& graph, const segment::Loops& loops, ValueId fold) {
   const Value& mean = loops.values[fold];
   if (graph.node(mean.node).op->fold.kind != ops::Fold::Kind::mean) return false;
-  const auto is_op = [&](const Value& value, std::string_view name) { return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name; };
+  const auto is_op = [&](const Value& value, std::string_view name) {
+    return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name;
+  };
   const Value& averaged = loops.values[mean.operands[0]];
   if (!is_op(averaged, "mul") || averaged.operands[0] != averaged.operands[1]) return true;
-  return std::any_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) { return store.value == fold; }) ||
+  return std::any_of(loops.stores.begin(), loops.stores.end(),
+                     [&](const segment::Store& store) { return store.value == fold; }) ||
          std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
-           return is_op(value, "sub") && std::find(value.operands.begin(), value.operands.end(), fold) != value.operands.end();
+           return is_op(value, "sub") &&
+                  std::find(value.operands.begin(), value.operands.end(), fold) != value.operands.end();
          });
 }
 

@@ -61,7 +61,7 @@ int fold_words(const ir::Graph& graph, const Loops& loops, segment::ValueId id) 
   const Value& fold = loops.values[id];
   const ir::Node& node = graph.node(fold.node);
   if (fold.online == Value::Online::softmax) return 1;  // and the partner's own
-  if (fold.online == Value::Online::moments) return 3 - fold_words(graph, loops, fold.partner);
+  if (fold.online == Value::Online::moments) return 4 - fold_words(graph, loops, fold.partner);
   const int bytes = size_of(graph.node(node.operands[0]).type.dtype);
   if (sums_in_two_parts(graph, loops, id)) return 2 * std::max(1, bytes / 4);
   return std::max(1, bytes / 4) + (node.op->fold.kind == ops::Fold::Kind::arg ? 1 : 0);

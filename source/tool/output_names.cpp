@@ -12,12 +12,15 @@ constexpr std::size_t kLongest = 100;  ///< of the 255 bytes that file systems t
 /// Whatever the graph calls an output, its file stays inside the folder.
 std::string made_safe(const std::string& name) {
   std::string safe = name.substr(0, kLongest);
-  std::replace_if(safe.begin(), safe.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-'; }, '_');
+  std::replace_if(
+      safe.begin(), safe.end(),
+      [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-'; }, '_');
   return safe.empty() ? "output" : safe;
 }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 

@@ -384,6 +384,31 @@ TEST(EqualRows, HaveANormThatIsTheBiasByEverySchedule) {
   }
 }
 
+/// Rows that differ in their last bits: what rounding their mean loses is as much.
+TEST(EqualRows, AlmostHaveANorm) {
+  for (const std::int64_t length : {std::int64_t{3}, std::int64_t{64}, std::int64_t{203}, std::int64_t{1000}, std::int64_t{1026}}) {
+    const ir::Graph graph = graph_of({normalize(input("x", DType::f32, {2, length}), {1}, 1e-5)});
+    Data data;
+    std::vector<double> want;
+    for (const double offset : {1000.1, -30000.3}) {
+      std::vector<double> row;
+      double sum = 0, squares = 0;
+      for (std::int64_t i = 0; i < length; ++i) {
+        row.push_back(static_cast<float>(static_cast<float>(offset) * (1 + 0x1p-23 * static_cast<double>(i * 7 % 13))));
+        sum += row.back() - offset;
+        ir::encode(DType::f32, row.back(), data.inputs["x"]);
+      }
+      const double mean = sum / static_cast<double>(length) + offset;
+      for (const double x : row) squares += (x - mean) * (x - mean);
+      for (const double x : row) want.push_back((x - mean) / std::sqrt(squares / static_cast<double>(length) + 1e-5));
+    }
+    const GuardedRun run = run_guarded(compile_graph(graph, Build{}), graph, data);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      ASSERT_NEAR(ir::decode(DType::f32, run.outputs.at("y").data() + 4 * i), want[i], 1e-3 * (1 + std::abs(want[i]))) << "element " << i << " of rows of " << length;
+    }
+  }
+}
+
 /// Axes that are not the last one, and several; a row that workgroups share.
 TEST(EqualRows, HaveANormThatIsTheBiasAlongEveryAxis) {
   const auto check = [](const Shape& shape, const std::vector<int>& axes, const char* what) {

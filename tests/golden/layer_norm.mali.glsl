@@ -65,26 +65,31 @@ uint f16x2_bits_native(vec2 v) {
 shared float v5_count_shared[256];
 shared float v1_shared[256];
 shared float v5_shared[256];
+shared float v1_low_shared[256];
 
-// Count, mean and squares around the mean of two sets taken together.
-void v5_join(inout float a, inout float a1, inout float a2, float b, float b1, float b2) {
+// Count, mean, squares around the mean, and what rounding that has lost, of two sets taken together.
+void v5_join(inout float a, inout float a1, inout float a2, inout float a3, float b, float b1, float b2, float b3) {
   precise float count = a + b;
-  precise float apart = b1 - a1;
-  precise float share = a == 0.0 ? 1.0 : b / count;  // the first set's mean is exact
+  precise float apart = (b1 - a1) + (b3 - a3);
+  precise float share = count == 0.0 ? 0.0 : b / count;
   a2 = a2 + b2 + apart * (apart * (a * share));
-  precise float mean = fma(apart, share, a1);
-  a1 = f32_is_finite(apart) ? mean : a1 + b1;  // infinities of one sign, or no number
+  precise float moved = apart * share;
+  precise float mean = a1 + moved;
+  precise float low = a3 + (moved - (mean - a1));
+  bool finite = f32_is_finite(apart);  // else infinities of one sign, or no number
+  a3 = finite ? a == 0.0 ? b3 : low : 0.0;
+  a1 = finite ? a == 0.0 ? b1 : mean : a1 + b1;
   a = count;
 }
 
 // One element of pass 0.
-void pass0(float in_x, inout float v5_count, inout float v1, inout float v5) {
-  v5_join(v5_count, v1, v5, 1.0, in_x, 0.0);
+void pass0(float in_x, inout float v5_count, inout float v1, inout float v5, inout float v1_low) {
+  v5_join(v5_count, v1, v5, v1_low, 1.0, in_x, 0.0, 0.0);
 }
 
 // One element of pass 1.
-void pass1(float in_x, float v1, float v8, float in_weight, float in_bias, out float out_y_result) {
-  precise float v3 = in_x - v1;
+void pass1(float in_x, float v1, float v8, float in_weight, float in_bias, float v1_low, out float out_y_result) {
+  precise float v3 = (in_x - v1) - v1_low;
   precise float v10 = v8 * v3;
   precise float out_y = fma(v10, in_weight, in_bias);
   out_y_result = out_y;
@@ -100,6 +105,7 @@ void main() {
   float v5_count = 0.0;
   float v1 = 0.0;
   float v5 = 0.0;
+  float v1_low = 0.0;
   for (uint first = column_lane; first < 2049u; first += 1024u) {
     uint in_x_w0[4];
     [[unroll]] for (uint u = 0u; u < 4u; ++u) {
@@ -110,27 +116,30 @@ void main() {
       uint column = first + u * 256u;
       if (column < 2049u) {
         vec2 in_x_0 = f16x2_values_native(in_x_w0[u]);
-        pass0(in_x_0[0], v5_count, v1, v5);
-        pass0(in_x_0[1], v5_count, v1, v5);
+        pass0(in_x_0[0], v5_count, v1, v5, v1_low);
+        pass0(in_x_0[1], v5_count, v1, v5, v1_low);
       }
     }
   }
   v5_count_shared[lane] = v5_count;
   v1_shared[lane] = v1;
   v5_shared[lane] = v5;
+  v1_low_shared[lane] = v1_low;
   barrier();
   for (uint reach = 128u; reach > 0u; reach >>= 1) {
     if (column_lane < reach) {
-      v5_join(v5_count, v1, v5, v5_count_shared[lane + reach], v1_shared[lane + reach], v5_shared[lane + reach]);
+      v5_join(v5_count, v1, v5, v1_low, v5_count_shared[lane + reach], v1_shared[lane + reach], v5_shared[lane + reach], v1_low_shared[lane + reach]);
       v5_count_shared[lane] = v5_count;
       v1_shared[lane] = v1;
       v5_shared[lane] = v5;
+      v1_low_shared[lane] = v1_low;
     }
     barrier();
   }
   v5_count = v5_count_shared[lane - column_lane];
   v1 = v1_shared[lane - column_lane];
   v5 = v5_shared[lane - column_lane];
+  v1_low = v1_low_shared[lane - column_lane];
   if (f32_magnitude_bits(v1) >= 0x7f800000u) v5 = uintBitsToFloat(0x7fc00000u);
   v5 = v5 / float(4098u);
   precise float v7 = v5 + 1.001358e-05;
@@ -152,8 +161,8 @@ void main() {
         vec2 in_weight_0 = f16x2_values_native(in_weight_w0[u]);
         vec2 in_bias_0 = f16x2_values_native(in_bias_w0[u]);
         vec2 out_y_0;
-        pass1(in_x_0[0], v1, v8, in_weight_0[0], in_bias_0[0], out_y_0[0]);
-        pass1(in_x_0[1], v1, v8, in_weight_0[1], in_bias_0[1], out_y_0[1]);
+        pass1(in_x_0[0], v1, v8, in_weight_0[0], in_bias_0[0], v1_low, out_y_0[0]);
+        pass1(in_x_0[1], v1, v8, in_weight_0[1], in_bias_0[1], v1_low, out_y_0[1]);
         if (inside) {
           out_y.w[row * 2049u + column] = f16x2_bits_native(out_y_0);
         }

@@ -53,7 +53,7 @@ CompileOptions in_background() {
   return options;
 }
 
-std::optional<Work> kept;                          // destroyed with the other statics
+std::optional<Work> kept;                                            // destroyed with the other statics
 Work* const leaked = static_cast<Work*>(std::malloc(sizeof(Work)));  // never
 
 void wait_for(long microseconds) { std::this_thread::sleep_for(std::chrono::microseconds(microseconds)); }
@@ -128,10 +128,12 @@ int run(const char* how, long microseconds) {
     const Buffer x = must(kept->device.allocate(kept->x.size() * 4));
     if (!x.write(std::as_bytes(std::span(kept->x))).ok()) fail("the input cannot be written");
     const Buffer y = must(kept->device.allocate(kept->x.size() * 4)), y1 = must(kept->device.allocate(kColumns * 4));
-    for (int i = 0; i < 20; ++i) new Ticket(must(kept->program.submit({.inputs = {{"x", x}}, .outputs = {{"y", y}, {"y1", y1}}})));
+    for (int i = 0; i < 20; ++i)
+      new Ticket(must(kept->program.submit({.inputs = {{"x", x}}, .outputs = {{"y", y}, {"y1", y1}}})));
     return 0;
   }
-  if (is("child")) {  // which uses what the parent has, then lets go of it; drivers' own handlers are no business of a child's
+  if (is("child")) {  // which uses what the parent has, then lets go of it; drivers' own handlers are no business of a
+                      // child's
     kept = begin({});
     if (const pid_t child = ::fork(); child == 0) {
       std::_Exit(use_in_child(*kept));

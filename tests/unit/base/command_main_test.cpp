@@ -14,10 +14,14 @@ namespace {
 [[noreturn]] void end_with(const std::function<int()>& command) { std::exit(command_main("command", command)); }
 
 TEST(CommandMainDeathTest, WhatEscapesIsASentence) {
-  EXPECT_EXIT(end_with([]() -> int { throw std::bad_alloc(); }), testing::ExitedWithCode(2), "^command: The host has no memory left.\n$");
-  EXPECT_EXIT(end_with([]() -> int { throw std::length_error("vector"); }), testing::ExitedWithCode(2), "^command: The host cannot hold a container this large.\n$");
-  EXPECT_EXIT(end_with([]() -> int { throw std::runtime_error("what it says"); }), testing::ExitedWithCode(2), "^command: A defect in vkfuse: 'what it says' was thrown.\n$");
-  EXPECT_EXIT(end_with([]() -> int { throw 3; }), testing::ExitedWithCode(2), "^command: A defect in vkfuse: what is no exception of the standard was thrown.\n$");
+  EXPECT_EXIT(end_with([]() -> int { throw std::bad_alloc(); }), testing::ExitedWithCode(2),
+              "^command: The host has no memory left.\n$");
+  EXPECT_EXIT(end_with([]() -> int { throw std::length_error("vector"); }), testing::ExitedWithCode(2),
+              "^command: The host cannot hold a container this large.\n$");
+  EXPECT_EXIT(end_with([]() -> int { throw std::runtime_error("what it says"); }), testing::ExitedWithCode(2),
+              "^command: A defect in vkfuse: 'what it says' was thrown.\n$");
+  EXPECT_EXIT(end_with([]() -> int { throw 3; }), testing::ExitedWithCode(2),
+              "^command: A defect in vkfuse: what is no exception of the standard was thrown.\n$");
   EXPECT_EXIT(end_with([] { return 7; }), testing::ExitedWithCode(7), "^$");
 }
 
@@ -38,7 +42,9 @@ TEST(CommandMainDeathTest, ControlCharactersAreEscaped) {
                 std::fputs("a\x1b[2J\x7f\xc2\x9b\xc3\xa4\t\n", stderr);
                 return 0;
               }),
-              testing::ExitedWithCode(0), R"(^a\\x1b\[2J\\x7f\\x9b)" "\xc3\xa4\t\n$");
+              testing::ExitedWithCode(0),
+              R"(^a\\x1b\[2J\\x7f\\x9b)"
+              "\xc3\xa4\t\n$");
 #endif
 }
 

@@ -26,13 +26,22 @@ const Form kForms[] = {
     {"a_middle_axis", [](const Dim& n) { return x_of({2, n, 5}).sum({1}); }},
     {"all", [](const Dim& n) { return x_of({n, 3}).sum(); }},
     {"a_mean", [](const Dim& n) { return x_of({3, n}).mean({1}); }},
-    {"squares", [](const Dim& n) { const Tensor x = x_of({3, n}); return (x * x).sum({1}); }},
-    {"deviations", [](const Dim& n) { const Tensor x = x_of({3, n}) + 2.0; return (x - x.mean({1}, true)).sum({1}); }},
+    {"squares",
+     [](const Dim& n) {
+       const Tensor x = x_of({3, n});
+       return (x * x).sum({1});
+     }},
+    {"deviations",
+     [](const Dim& n) {
+       const Tensor x = x_of({3, n}) + 2.0;
+       return (x - x.mean({1}, true)).sum({1});
+     }},
     {"a_softmax", [](const Dim& n) { return softmax(x_of({3, n})); }},
     {"a_running_sum", [](const Dim& n) { return x_of({3, n}).cumsum(1); }},
     {"a_running_sum_of_columns", [](const Dim& n) { return x_of({n, 4}).cumsum(0); }},
     {"a_dot", [](const Dim& n) { return matmul(x_of({1, n}), Tensor::input("w", DType::f32, {n, 1})); }},
-    {"a_vector_times_a_matrix", [](const Dim& n) { return matmul(x_of({1, n}), Tensor::input("w", DType::f32, {n, 16})); }},
+    {"a_vector_times_a_matrix",
+     [](const Dim& n) { return matmul(x_of({1, n}), Tensor::input("w", DType::f32, {n, 16})); }},
     {"a_product", [](const Dim& n) { return matmul(x_of({24, n}), Tensor::input("w", DType::f32, {n, 16})); }},
 };
 
@@ -66,11 +75,13 @@ TEST_P(SymbolicSums, AreWithinTheBoundOfTheLengthOfTheRun) {
     const Executable fixed = must(compile(device(), {GetParam().make(Dim(n))}));
     const Verdict stated = check_outputs(graph, data, {{"y", must(fixed.run(inputs)).at("y").bytes}});
     EXPECT_EQ(stated.wrong, "") << n;
-    RecordProperty(fmt::format("n{}", n), fmt::format("{:.3g} of the bound, {:.3g} where the length is stated", symbolic.max_ratio, stated.max_ratio));
+    RecordProperty(fmt::format("n{}", n), fmt::format("{:.3g} of the bound, {:.3g} where the length is stated",
+                                                      symbolic.max_ratio, stated.max_ratio));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, SymbolicSums, testing::ValuesIn(kForms), [](const auto& one) { return std::string(one.param.name); });
+INSTANTIATE_TEST_SUITE_P(, SymbolicSums, testing::ValuesIn(kForms),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace vkfuse::test

@@ -99,8 +99,10 @@ std::string npy(const std::string& header, const std::string& data = std::string
 
 TEST(Npy, HeadersInEveryOrderAreRead) {
   const onnx::ScratchFolder folder;
-  for (const char* header : {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }   \n", "{'shape':(1,2),'fortran_order':False,'descr':'<f4'}",
-                             "{\"descr\": \"<f4\", \"shape\": (2L, 1), \"fortran_order\": False}", " { 'shape' : ( 2 , ) , 'fortran_order' : False , 'descr' : '<f4' } "}) {
+  for (const char* header : {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }   \n",
+                             "{'shape':(1,2),'fortran_order':False,'descr':'<f4'}",
+                             "{\"descr\": \"<f4\", \"shape\": (2L, 1), \"fortran_order\": False}",
+                             " { 'shape' : ( 2 , ) , 'fortran_order' : False , 'descr' : '<f4' } "}) {
     const auto tensor = read_npy(folder.write("x.npy", npy(header)));
     ASSERT_TRUE(tensor.ok()) << header << ": " << tensor.error().text();
     EXPECT_EQ(tensor->dtype, DType::f32);
@@ -122,13 +124,15 @@ TEST(Npy, OthersAreASentence) {
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2 2)}"), "its header is not the dictionary"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2x,)}"), "its header is not the dictionary"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} or more"), "its header is not the dictionary"},
-      {npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"), "its header is not the dictionary"},
+      {npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"),
+       "its header is not the dictionary"},
       {npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}"), "its header is not the dictionary"},
       {npy("{'descr': '<f4', 'fortran_order': Falsehood, 'shape': (2,)}"), "its header is not the dictionary"},
       {npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,)}"), "its type '>f4' is not supported"},
       {npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}"), "it is in Fortran order"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}"), "it has a negative size"},
-      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"), "a size has more than 64 bits"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"),
+       "a size has more than 64 bits"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}"), "its shape needs 12 bytes, and it holds 8"},
       {npy("{'descr': '<f4', 'fortran_order': False, 'shape': ()}"), "its shape needs 4 bytes, and it holds 8"}};
   for (const auto& [bytes, part] : all) {
@@ -136,7 +140,10 @@ TEST(Npy, OthersAreASentence) {
     ASSERT_FALSE(tensor.ok()) << part;
     EXPECT_NE(tensor.error().message.find(part), std::string::npos) << tensor.error().message;
   }
-  EXPECT_FALSE(read_npy(folder.write("x.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}"))).ok());
+  EXPECT_FALSE(
+      read_npy(
+          folder.write("x.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}")))
+          .ok());
 }
 
 }  // namespace
