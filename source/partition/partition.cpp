@@ -75,9 +75,9 @@ Result<Priced> partition(const ir::Graph& graph, const Target& target, const Opt
     for (ir::NodeId view : wide) kept[view] = true;
     if (started && wide.empty()) break;
     if (started) continue;
-    const auto view = searched->view_to_keep();
-    if (VKF_PLANT(views_never_stored, !view, true)) return std::move(started).error();
-    kept[*view] = true;
+    const std::vector<ir::NodeId> views = searched->views_to_keep();
+    if (VKF_PLANT(views_never_stored, views.empty(), true)) return std::move(started).error();
+    for (ir::NodeId view : views) kept[view] = true;
   }
   Search& search = *searched;
   if (seed != nullptr) search.begin_with(*seed);

@@ -13,6 +13,7 @@ Result<void> Search::start() {
   computing_.resize(size);
   readers_.resize(size);
   GroupId count = 0;
+  std::optional<Error> error;
   for (NodeId id = 0; id < size; ++id) {
     if (!facts_.is_computed[id]) continue;
     owner_[id] = count++;
@@ -21,12 +22,17 @@ Result<void> Search::start() {
   for (NodeId id = 0; id < size; ++id) {
     if (!facts_.is_computed[id]) continue;
     auto price = pricer_({id}, [&](NodeId) { return facts_.is_output[id] || !facts_.users[id].empty(); });
-    if (!price) impossible_ = id;
-    if (!price) return std::move(price).error().within(fmt::format("planning %{} = {}", id, facts_.graph.node(id).op->name));
+    if (!price) {
+      impossible_.push_back(id);
+      if (!error) error = std::move(price).error().within(fmt::format("planning %{} = {}", id, facts_.graph.node(id).op->name));
+      groups_.emplace_back();
+      continue;
+    }
     if (!price->over_budget.empty()) over_budget_.push_back(id);
     for (NodeId value : price->segment.reads) readers_[value].push_back(owner_[id]);
     groups_.push_back({{id}, *std::move(price), 0});
   }
+  if (error) return *std::move(error);
   return {};
 }
 
@@ -34,22 +40,36 @@ bool Search::are_settled(std::span<const GroupId> groups) const {
   return std::all_of(groups.begin(), groups.end(), [&](GroupId group) { return groups_[group].settled; });
 }
 
+/// Of few ops one after the other: what is stored for one may serve the next.
+std::vector<NodeId> Search::views_to_keep() {
+  constexpr std::size_t kFew = 4;
+  std::vector<NodeId> views;
+  for (NodeId id : impossible_) {
+    const auto view = view_to_keep(id);
+    if (!view) return {};
+    views.push_back(*view);
+    if (impossible_.size() <= kFew) return views;
+  }
+  sort_unique(views);
+  return views;
+}
+
 /// As many buffers as are behind it become one.
-std::optional<NodeId> Search::view_to_keep() {
-  if (!impossible_) return std::nullopt;
+std::optional<NodeId> Search::view_to_keep(NodeId id) {
   const ir::Graph& graph = facts_.graph;
   std::optional<NodeId> best;
-  std::size_t fewest = facts_.operands[*impossible_].size();
-  for (NodeId view : facts_.between[*impossible_]) {
+  std::size_t fewest = facts_.operands[id].size();
+  if (fewest <= 1) return last_choice_before(id);
+  for (NodeId view : facts_.between[id]) {
     if (graph.node(view).op->cls != ops::OpClass::view || facts_.is_output[view]) continue;
     std::vector<bool> kept = facts_.is_kept;
     kept[view] = true;
-    const std::size_t left = Facts(graph, facts_.symbols, std::move(kept)).operands[*impossible_].size();
+    const std::size_t left = Facts(graph, facts_.symbols, std::move(kept)).operands[id].size();
     if (left >= fewest || !pricer_({view}, [](NodeId) { return true; })) continue;
     best = view;
     fewest = left;
   }
-  return best ? best : last_choice_before(*impossible_);
+  return best ? best : last_choice_before(id);
 }
 
 /// The last view in front of a node that chooses between values and is a kernel within the budget.

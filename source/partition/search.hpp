@@ -46,7 +46,7 @@ class Search {
   Result<void> start();
   /// After a start that failed: a view in front of the op that no kernel can compute, which a kernel can, and which the op would read
   /// instead of more than one value.
-  [[nodiscard]] std::optional<ir::NodeId> view_to_keep();
+  [[nodiscard]] std::vector<ir::NodeId> views_to_keep();
 
   /// After a start: of ops that are over the budget with the views in front of them, the last of these that chooses. Stored, it is a kernel within
   /// the budget, and the op reads it.
@@ -82,6 +82,7 @@ class Search {
     std::int64_t bytes = 0, bytes_before = 0;
     double microseconds = 0, microseconds_before = 0;
   };
+  [[nodiscard]] std::optional<ir::NodeId> view_to_keep(ir::NodeId id);
   [[nodiscard]] std::optional<ir::NodeId> last_choice_before(ir::NodeId id);
   using Visit = std::function<Result<void>(Group&, const std::function<bool(ir::NodeId)>& stored)>;
   Result<void> each_made(Change& change, const Visit& visit);
@@ -159,7 +160,7 @@ class Search {
   int moves_estimated_ = 0;
   int moves_priced_ = 0;
   int version_ = 0;
-  std::optional<ir::NodeId> impossible_;  ///< the op at which the start failed
+  std::vector<ir::NodeId> impossible_;    ///< ops at which the start failed
   std::vector<ir::NodeId> over_budget_;   ///< ops that are over the target's budget with the views in front of them
   bool looked_at_all_ = false;
   bool outside_ = false;  ///< the last refusal was for a kernel between the two

@@ -67,8 +67,8 @@ Result<ir::Graph> store_operands(const ir::Graph& graph) {
 
 namespace {
 
-/// However few values they are, a kernel chooses between operands.
-constexpr std::size_t kMostOperands = static_cast<std::size_t>(KernelBudget{}.choices);
+/// However few values they are, a kernel chooses between operands: it computes each operand and each choice at a position (Builder::run bounds them).
+constexpr std::size_t kMostOperands = static_cast<std::size_t>(KernelBudget{}.choices) / 2;
 
 bool is_concat_of_more(const ir::Node& node, std::size_t most) {
   if (node.op->name != "concat") return false;

@@ -240,7 +240,7 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     lanes *= 2;
   }
   if (!(scans && schedule.vector_rows)) lanes = std::min(tuning.column_lanes.value_or(lanes), limit);
-  check(std::has_single_bit(static_cast<unsigned>(lanes)), "lanes fold across each other in halves");
+  check(std::has_single_bit(static_cast<unsigned>(lanes)), "threads reduce across each other in halves");
   schedule.column_lanes = lanes;
   // Strips that are forced, and devices of few invocations, leave room for fewer rows.
   while (schedule.vector_rows && schedule.row_lanes > 1 && schedule.row_lanes * lanes > limit) schedule.row_lanes /= 2;

@@ -42,10 +42,10 @@ bool rows_are_inner(const Loops& loops) {
   return rows && !keys;
 }
 
-/// Of a lane that sorts blocks of so many keys of each row: a lane has its share of the pairs in every step.
-std::int64_t iterations_of_block(std::int64_t keys, std::int64_t rows, std::int64_t lanes) {
+/// Of a thread that sorts blocks of so many keys of each row: it has its share of the pairs in every step.
+std::int64_t iterations_of_block(std::int64_t keys, std::int64_t rows, std::int64_t threads) {
   const auto bits = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(power_of_two_at_least(keys)))) - 1;
-  return (bits * (bits + 1) / 2 + 2) * (ceil_div(power_of_two_at_least(keys) / 2 * rows, lanes) + 1);
+  return (bits * (bits + 1) / 2 + 2) * (ceil_div(power_of_two_at_least(keys) / 2 * rows, threads) + 1);
 }
 
 void choose_block(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
@@ -63,7 +63,7 @@ void choose_block(const ir::Graph& graph, const Loops& loops, const Target& targ
   const std::int64_t pairs = power_of_two_at_least(schedule.block_keys) / 2 * together;
   const std::int64_t wanted = tuning.workgroup.value_or(static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 32, cpu ? 64 : 512)));
   schedule.workgroup = static_cast<int>(std::min(wanted, limit));
-  // Where a driver does not go through as many iterations, few lanes sort fewer rows at a time, then smaller blocks.
+  // Where a driver does not go through as many iterations, few threads sort fewer rows at a time, then smaller blocks.
   while (iterations_of_block(schedule.block_keys, together, schedule.workgroup) > target.quirks.leaves_loops_after && schedule.block_keys > 2) {
     if (together > 1) {
       together /= 2;

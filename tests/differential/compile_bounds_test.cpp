@@ -1,7 +1,7 @@
 // What drivers compiled for minutes, or until memory was gone: long chains, nested functions, wide choices. Kernels are bounded, and results right.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "support/judge.hpp"
 #include "support/slowness.hpp"
@@ -11,13 +11,13 @@ namespace {
 
 /// Compiles and runs in seconds, and is right.
 void expect_soon(const ir::Graph& graph, const std::string& what) {
-  constexpr double kSeconds = 20;  // on a machine that does other things, too; most take one
-  const auto start = std::chrono::steady_clock::now();
+  constexpr double kSeconds = 20;  // of this process, whatever else the machine does: drivers compile in it. Most take one
+  const std::clock_t start = std::clock();
   const Executable program = compile_graph(graph, Build{});
   judge(program, graph, data_for({graph, {}, 5, false}), what);
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  std::printf("%s: %.1f s, %d kernels\n", what.c_str(), taken.count(), program.kernel_count());
-  EXPECT_LT(taken.count(), kSeconds * slowness()) << what;
+  const double taken = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  std::printf("%s: %.1f s, %d kernels\n", what.c_str(), taken, program.kernel_count());
+  EXPECT_LT(taken, kSeconds * slowness()) << what;
 }
 
 TEST(CompileBounds, LongChains) {

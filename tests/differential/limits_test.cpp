@@ -131,7 +131,7 @@ std::vector<std::uint64_t> values(bool all) {
 TEST(Limits, AtEveryNumberResultsAreRightOrASentenceSaysWhyThereAreNone) {
   const char* wanted = std::getenv("VKFUSE_LIMITS");
   const bool all = wanted != nullptr && std::string_view(wanted) == "all";
-  constexpr std::size_t kFew = 2;
+  constexpr std::size_t kFew = 1;
   std::vector<Subject> graphs = subjects();
   ASSERT_GE(graphs.size(), 22u);
   Sweep sweep;
@@ -145,7 +145,7 @@ TEST(Limits, AtEveryNumberResultsAreRightOrASentenceSaysWhyThereAreNone) {
     }
   }
   std::printf("%d right, %d refused\n", sweep.right, sweep.refused);
-  EXPECT_GT(sweep.right, all ? 10'000 : 60) << "limits that refuse everything show nothing";
+  EXPECT_GT(sweep.right, all ? 10'000 : 30) << "limits that refuse everything show nothing";
 }
 
 /// The numbers that gave wrong sums, a division by zero and a compiler's words.
