@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -53,6 +54,10 @@ struct Registry {
   std::vector<std::function<void()>> live;  ///< ends a thread, if that is still there
   bool exiting = false;
   std::optional<Clock::time_point> registered;  ///< the handler, for the last time
+
+  std::mutex ending;  ///< guards the rest, and is held while it is called
+  std::map<const AtProcessEnd*, std::function<void()>> ends;
+  OwnProcess process;
 };
 
 Registry& registry() {
@@ -74,6 +79,11 @@ void end_threads() {
 
 void at_exit() {
   end_threads();
+  if (registry().process.is_this()) {
+    const std::lock_guard<std::mutex> lock(registry().ending);
+    for (const auto& end : registry().ends) end.second();
+    registry().ends.clear();
+  }
   note_exiting();
 }
 
@@ -99,6 +109,18 @@ void watch_end_of_main() {
 }
 
 }  // namespace
+
+AtProcessEnd::AtProcessEnd(std::function<void()> work) {
+  if (!registry().process.is_this()) return;
+  const std::lock_guard<std::mutex> lock(registry().ending);
+  registry().ends.emplace(this, std::move(work));
+}
+
+AtProcessEnd::~AtProcessEnd() {
+  if (!registry().process.is_this()) return;  // of a child, whose lock another thread may hold for ever
+  const std::lock_guard<std::mutex> lock(registry().ending);
+  registry().ends.erase(this);
+}
 
 void end_before_drivers() {
   new_pipelines.store(true, std::memory_order_relaxed);

@@ -27,6 +27,16 @@ class BackgroundThread {
   std::shared_ptr<Running> running_;
 };
 
+/// What is to be done when the process exits, after threads in the background have ended and before drivers take
+/// themselves apart; no longer once this object is gone.
+class AtProcessEnd {
+ public:
+  explicit AtProcessEnd(std::function<void()> work);
+  ~AtProcessEnd();
+  AtProcessEnd(const AtProcessEnd&) = delete;
+  AtProcessEnd& operator=(const AtProcessEnd&) = delete;
+};
+
 /// Called after drivers may have made statics: when a device was opened, when a pipeline was made. Handlers of
 /// std::atexit run in the reverse order of their registration, so what ends threads, and tells devices that are still
 /// there to leave their drivers alone, is registered again.

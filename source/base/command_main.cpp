@@ -33,6 +33,7 @@ void keep_numbers_taken() {
 struct Filter {
   int descriptor;
   std::string_view kept;    ///< control characters that stay
+  int failure = 0;          ///< errno of the first write that failed
   bool follows_c2 = false;  ///< the last byte of the piece before begins a character of two bytes, U+0080 to U+00BF
 };
 
@@ -66,7 +67,10 @@ ssize_t write_clean(void* cookie, const char* bytes, size_t count) {
   for (std::string_view rest = clean; !rest.empty();) {
     const ssize_t put = ::write(filter.descriptor, rest.data(), rest.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return 0;  // an error, to the stream
+    if (put <= 0) {
+      if (filter.failure == 0) filter.failure = errno;
+      return 0;  // an error, to the stream
+    }
     rest.remove_prefix(static_cast<std::size_t>(put));
   }
   return static_cast<ssize_t>(count);
@@ -80,13 +84,17 @@ FILE* filtered(FILE* of, Filter& filter, int mode) {
   return stream;
 }
 
+Filter output{STDOUT_FILENO, "\n\t"};
+
+int failure_of_output() { return output.failure; }
+
 void filter_streams() {
-  static Filter output{STDOUT_FILENO, "\n\t"};
   static Filter errors{STDERR_FILENO, "\n\t\r"};  // progress is written over
   stdout = filtered(stdout, output, ::isatty(STDOUT_FILENO) != 0 ? _IOLBF : _IOFBF);
   stderr = filtered(stderr, errors, _IONBF);
 }
 #else
+int failure_of_output() { return 0; }
 void filter_streams() {}
 #endif
 
@@ -119,7 +127,8 @@ int command_main(const char* name, const std::function<int()>& command) {
   errno = 0;
   const bool arrived = std::fflush(stdout) == 0;
   if (std::fflush(plain) == 0 && arrived && !failed_before) return status;
-  const std::string why = errno == 0 ? "" : ": " + std::generic_category().message(errno);
+  const int number = failure_of_output() != 0 ? failure_of_output() : errno;
+  const std::string why = number == 0 ? "" : ": " + std::generic_category().message(number);
   std::fprintf(stderr, "%s: Standard output could not be written%s.\n", name, why.c_str());
   return status == 0 || failed_before ? 1 : status;
 }

@@ -53,6 +53,13 @@ Result<void> Device::open(std::size_t index, const DeviceOptions& options) {
 
 Result<void> Device::finish_opening(VkPhysicalDevice physical, bool timeline) {
   end_before_drivers();
+  if (owned_) {
+    at_end_.emplace([this] {
+      const std::lock_guard lock(*queue_mutex_);
+      // As in the destructor: an idle queue is left alone.
+      if (submitted_ != 0) functions_.QueueWaitIdle(queue_);
+    });
+  }
   instance_->functions().GetPhysicalDeviceMemoryProperties(physical, &memory_);
   if (timeline && functions_.WaitSemaphores) VKF_CHECK_OK(make_timeline());
   return {};
@@ -79,6 +86,7 @@ void Device::drain() const {
 }
 
 Device::~Device() {
+  at_end_.reset();
   if (device_ == VK_NULL_HANDLE || !functions_.DestroyDevice || !functions_.process.is_this()) return;
   // A host may have submitted what was recorded for it. An idle queue of our own is left alone: drivers
   // that only compile have none that could be waited for.

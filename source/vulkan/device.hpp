@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "base/background.hpp"
 #include "vulkan/instance.hpp"
 #include "vulkan/ticket.hpp"
 
@@ -151,6 +153,7 @@ class Device : public std::enable_shared_from_this<Device> {
   QueueMutex* queue_mutex_ = &own_mutex_;  // guards the queue and the value below
   VkQueue queue_ = VK_NULL_HANDLE;
   std::uint64_t submitted_ = 0;
+  std::optional<AtProcessEnd> at_end_;  ///< waits for what was submitted: drivers crash where they are at work
 };
 
 }  // namespace vkfuse::vulkan
