@@ -163,6 +163,20 @@ TEST(ReferenceReductions, OverflowThatTheOrderDecides) {
   EXPECT_GE(vanished.bound[0], 1e-30);
 }
 
+/// Through a deep model bounds grow beyond f32 though no value does: what is computed from a sum needs its value.
+TEST(ReferenceReductions, KeepTheValueOfWhatOnlyBoundsLetOverflow) {
+  for (const char* op : {"reduce_sum", "reduce_mean", "reduce_prod"}) {
+    reference::Folder exact(ops::row(op).fold, DType::f32, 4), wide(ops::row(op).fold, DType::f32, 4);
+    for (const double value : {1.0, 2.0, -0.5, 1.0}) {
+      exact.add({value, 0, 0});
+      wide.add({value, 0, 3e38});
+    }
+    EXPECT_NE(exact.result().real, 0) << op;
+    EXPECT_EQ(wide.result().real, exact.result().real) << op;
+    EXPECT_TRUE(std::isinf(wide.result().bound)) << op;
+  }
+}
+
 TEST(ReferenceReductions, TheFirstOfEqualPositions) {
   const std::vector<float> x = {1, 3, 3, 0, -0.0F, 0, 2, kNaN, kNaN, -kInf, -kInf, -kInf};
   const Inputs inputs = Inputs().add("x", x);
