@@ -87,6 +87,9 @@ struct DeviceOptions {
   std::optional<bool> self_check;
 };
 
+// Processes: programs that tune in the background end that by themselves when the process exits. A device does not survive a fork: what a
+// child does with its parent's is ErrorCode::unsupported, and what it destroys stays as it is. Fork first, or let the child exec.
+
 /// Memory on a device. Copies share it; it is freed when the last one is gone. Not thread-safe.
 class Buffer {
  public:

@@ -5,7 +5,7 @@
  *
  * Handles are made by a function with a `vkf_X** made` as its last parameter, which is set to null if it fails, and given
  * back with vkf_X_free(), which takes null. A handle keeps alive whatever it needs: they may be given back in any order.
- * Strings and arrays passed in are copied. Devices, programs and tickets may be used by several threads at once;
+ * A device does not survive a fork: what a child does with its parent's is an error. Strings and arrays passed in are copied. Devices, programs and tickets may be used by several threads at once;
  * graphs and buffers by one at a time.
  *
  * Structures whose first member is `size` are set to zero and that member to sizeof: later versions add members at the

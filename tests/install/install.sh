@@ -28,6 +28,16 @@ for function in $(grep -oE '\bvkf_[a-z_]+\(' "$prefix/include/vkfuse/vkfuse.h" |
   grep -q "static inline.* $function(" "$prefix/include/vkfuse/vkfuse.h" || grep -qx "$function" "$files/symbols" || fail "$function is declared and not in the library."
 done
 
+# What a fault of memory meets: stack protectors, checked calls of libc, tables that are read-only before the program begins.
+for file in "$library" "$prefix/bin/vkfuse" "$prefix/bin/vkfuse-bench"; do
+  readelf -lW "$file" | grep -q GNU_RELRO || fail "$file has no RELRO."
+  readelf -dW "$file" | grep -qE 'BIND_NOW|FLAGS_1.*NOW' || fail "$file binds its functions when they are called."
+  readelf -hW "$file" | grep -qE 'Type: *DYN' || fail "$file is always at one address."
+  nm -D --undefined-only "$file" > "$files/undefined"
+  grep -q __stack_chk_fail "$files/undefined" || fail "$file has no stack protectors."
+  grep -qE '__[a-z]+_chk' "$files/undefined" || fail "$file calls libc unchecked."
+done
+
 # Every header by itself, twice.
 for header in "$prefix"/include/vkfuse/*; do
   name=vkfuse/$(basename "$header")
