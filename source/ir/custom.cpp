@@ -19,11 +19,19 @@ constexpr int kMostBranches = 256;
 
 bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+/// The beginning of a text as an error quotes it: on one line.
+std::string shown(const std::string& text) {
+  constexpr std::size_t kMostShown = 200;
+  std::string part = text.substr(0, kMostShown);
+  std::replace_if(part.begin(), part.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
+  return part;
+}
+
 Result<void> check_name(const Call& call, const std::string& name) {
   const bool word = !name.empty() && std::all_of(name.begin(), name.end(), in_word) && std::isdigit(static_cast<unsigned char>(name[0])) == 0;
   if (!word || name.size() > kLongestName || name.find("__") != std::string::npos) {
     return invalid("'{}' has the name '{}', which is not a word of letters, digits and single underscores, {} at most, that begins with a letter.", call.op.name,
-                   name.substr(0, kLongestName), kLongestName);
+                   shown(name.substr(0, kLongestName)), kLongestName);
   }
   return {};
 }
@@ -95,11 +103,11 @@ Result<void> check_brackets(const CustomPayload& custom) {
     if (c == '(' || c == '[' || c == '{') open += c;
     if (c != ')' && c != ']' && c != '}') continue;
     const char wanted = c == ')' ? '(' : c == ']' ? '[' : '{';
-    if (open.empty() || open.back() != wanted) return invalid("The code of the custom op '{}' has a '{}' that closes nothing: '{}'.", custom.name, c, custom.code.substr(0, 200));
+    if (open.empty() || open.back() != wanted) return invalid("The code of the custom op '{}' has a '{}' that closes nothing: '{}'.", custom.name, c, shown(custom.code));
     open.pop_back();
   }
   if (open.empty()) return {};
-  return invalid("The code of the custom op '{}' has a '{}' that nothing closes: '{}'.", custom.name, open.back(), custom.code.substr(0, 200));
+  return invalid("The code of the custom op '{}' has a '{}' that nothing closes: '{}'.", custom.name, open.back(), shown(custom.code));
 }
 
 /// An element is a function of its operands' elements: it does not ask which invocation computes it, nor wait for others.

@@ -316,7 +316,7 @@ TEST(Custom, BadKernelsAreOneSentence) {
   EXPECT_EQ(with([](CustomKernel& kernel) { kernel.tile = {1, 1}; }), "The custom kernel 'scaled_sums' has a tile of 2 sizes, but its result [20] has 1 axes.");
   EXPECT_EQ(with([](CustomKernel& kernel) { kernel.tile = {0}; }), "The custom kernel 'scaled_sums' has a tile of [0], but sizes are 1 or more.");
   EXPECT_EQ(with([](CustomKernel& kernel) { kernel.workgroup = 8192; }).substr(0, 76), "The custom kernel 'scaled_sums' has workgroups of 8192 invocations, and the ");
-  EXPECT_EQ(with([](CustomKernel& kernel) { kernel.glsl.clear(); }), "The code of the custom kernel 'scaled_sums' has 0 bytes, or a zero among them; it may have 1 to 1048576.");
+  EXPECT_EQ(with([](CustomKernel& kernel) { kernel.glsl.clear(); }), "The code of the custom kernel 'scaled_sums' has 0 bytes, or a zero among them; it may have 1 to 262144.");
 }
 
 }  // namespace

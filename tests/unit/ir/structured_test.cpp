@@ -203,6 +203,7 @@ TEST(StructuredText, CodeOfItsOwnIsBounded) {
   EXPECT_EQ(refused(with_code("x0" + std::string((1 << 14) - 2, ' '))), "");
   EXPECT_EQ(refused(with_code("x0" + std::string((1 << 14) - 1, ' '))),
             "Line 3: The code of the custom op 'c' has 16385 bytes; it may have 16384.");
+  EXPECT_EQ(refused(with_code("x0;\\x0a(")), "Line 3: The code of the custom op 'c' has a '(' that nothing closes: 'x0; ('.");
   EXPECT_EQ(refused(with_kernel("#version 450 " + repeated("{", 64))), "");
   EXPECT_NE(refused(with_kernel("#version 450 " + repeated("{", 65))).find(too_deep), std::string::npos);
   EXPECT_NE(refused(with_kernel(std::string((1 << 18) + 1, ' '))).find("it may have 1 to 262144."), std::string::npos);

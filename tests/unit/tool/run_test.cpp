@@ -155,7 +155,8 @@ TEST(ValidateCase, TakesTheSizesOfTheData) {
   onnx::add_node(model, "Shape", {"x"}, {"shape"});
   onnx::add_node(model, "Gather", {"shape", "first"}, {"batch"});
   onnx::add_int(onnx::add_node(model, "Concat", {"batch", "rest"}, {"wanted"}), "axis", 0);
-  onnx::add_node(model, "Reshape", {"x", "wanted"}, {"y"});
+  onnx::add_node(model, "Reshape", {"x", "wanted"}, {"r"});
+  onnx::add_node(model, "Abs", {"r"}, {"y"});
   onnx::add_output(model, "y");
   folder.write("model.onnx", model.SerializeAsString());
   std::filesystem::create_directory(folder / "test_data_set_0");
