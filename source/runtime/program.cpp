@@ -225,6 +225,7 @@ void Program::note_constants(const plan::Plan& plan) {
 }
 
 Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols) const {
+  for (const ir::Node& node : plan_.graph.nodes()) VKF_CHECK_OK(resolve(node.type.shape, symbols));
   partition::Options planning = options_.planning;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

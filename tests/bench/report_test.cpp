@@ -114,7 +114,7 @@ TEST(ReportFile, WhatIsNoReportIsRefusedWithASentence) {
     EXPECT_NE(read.error().message.find(path), std::string::npos) << read.error().message;
   }
   std::filesystem::remove(path);
-  EXPECT_EQ(read_report(path).error().code, ErrorCode::io);
+  EXPECT_EQ(read_report(path).error().code, ErrorCode::not_found);
   EXPECT_EQ(write_file("/nowhere/at/all.json", "{}").error().code, ErrorCode::io);
 }
 

@@ -159,7 +159,8 @@ TEST_P(Submissions, AreCutWhereOneWouldTakeTooLong) {
     }
     counts.clear();
     judge(program, graph, data, fmt::format("{} in pieces of {}", GetParam().name, share));
-    EXPECT_EQ(counts.submits, static_cast<int>(parts.size()));
+    // Of two runs, the second of which may be cut otherwise because the first has been measured.
+    EXPECT_GT(counts.submits, static_cast<int>(parts.size()));
     EXPECT_TRUE(share > 0.1 || counts.dispatches > variant->dispatches());
   }
 }
