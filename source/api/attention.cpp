@@ -58,6 +58,18 @@ Tensor with_alibi(const Tensor& scores, const Tensor& slopes, const Tensor& dist
   return scores + slopes.reshape({scores.shape()[1], 1, 1}) * distance.cast(scores.dtype());
 }
 
+/// The softmax of the scores [batch, heads, queries, keys] and one more score for each head, which is left out of the result.
+Tensor softmax_with_sink(const Tensor& scores, const Tensor& sink) {
+  if (!sink.valid()) return sink;
+  if (sink.shape() != Shape{scores.shape()[1]}) {
+    return Tensor::failed(invalid("'attention' takes a sink for each of {} heads, but they are {}.", scores.shape()[1].text(), type_text(sink)));
+  }
+  const Tensor extra = sink.cast(scores.dtype()).reshape({scores.shape()[1], 1, 1});
+  const Tensor largest = max(scores.max({-1}, true), extra);
+  const Tensor raised = exp(scores - largest);
+  return raised / (raised.sum({-1}, true) + exp(extra - largest));
+}
+
 Tensor without(const Tensor& scores, const Tensor& allowed) {
   return select(allowed, scores, Tensor::scalar(scores.dtype(), -INFINITY));
 }
@@ -105,7 +117,9 @@ Tensor attention_output(const Tensor& weights, const Tensor& v) {
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const Tensor scores = attention_scores(q, k, options);
   if (!scores.valid()) return scores;
-  return attention_output(softmax(scores.cast(options.softmax_dtype.value_or(scores.dtype()))).cast(v.dtype()), v);
+  const Tensor cast = scores.cast(options.softmax_dtype.value_or(scores.dtype()));
+  const Tensor weights = options.sink ? softmax_with_sink(cast, *options.sink) : softmax(cast);
+  return weights.valid() ? attention_output(weights.cast(v.dtype()), v) : weights;
 }
 
 }  // namespace vkfuse

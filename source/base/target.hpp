@@ -128,6 +128,7 @@ struct CostModel {
 /// measured (docs/performance.md, "How long drivers compile").
 struct KernelBudget {
   std::int64_t statements = 5000;     ///< of GLSL, functions in place of their calls, for all elements of an item
+  std::int64_t unrolled_statements = 10'000;  ///< the same, with all iterations of a row that stays in registers
   std::int64_t members = 256;         ///< ops
   std::int64_t choices = 64;          ///< between values by position: a concatenation of n has n - 1
   std::int64_t choices_in_loops = 16; ///< the same where elements are read in a loop

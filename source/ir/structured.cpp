@@ -259,6 +259,17 @@ const Payload* payload_form(const ops::OpRow& op) {
   return found == rules().end() ? nullptr : &found->second.form;
 }
 
+Result<void> check_picks(const Graph& graph, NodeId id, const SymbolValues& symbols) {
+  const Node& node = graph.node(id);
+  if (node.op->cls != ops::OpClass::gather) return {};
+  VKF_TRY(from, resolve(graph.node(node.operands[0]).type.shape, symbols));
+  VKF_TRY(picked, resolve(node.type.shape, symbols));
+  const auto is_empty = [](const std::vector<std::int64_t>& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); };
+  // Nothing picked out of nothing is no mistake.
+  if (!is_empty(from) || is_empty(picked)) return {};
+  return invalid("'{}' %{} picks elements of %{}, which is empty.", node.op->name, id, node.operands[0]);
+}
+
 Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape, std::optional<DType> stated) {
   const auto rule = rules().find(op.name);
   if (rule == rules().end()) return invalid("'{}' is not a view, gather, reduction, contraction, scan, sort or scatter.", op.name);

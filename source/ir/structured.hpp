@@ -11,6 +11,9 @@ const Payload* payload_form(const ops::OpRow& op);
 /// Fails on negative dimensions, on symbols with facts that no size keeps, and on more elements than 64 bits can count; `what` begins the sentence.
 Result<void> check_dims(std::string_view what, const Shape& shape);
 
+/// Fails where a gather, at these sizes, has elements to pick and none to pick from.
+Result<void> check_picks(const Graph& graph, NodeId id, const SymbolValues& symbols);
+
 /// Calls visit(name, member) for every attribute of a payload, in the order in which the text form writes
 /// them. Payloads whose text is no list of names (inputs, constants) have none.
 template <typename Visit>

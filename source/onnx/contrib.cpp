@@ -221,7 +221,6 @@ Result<Outputs> import_group_query_attention(const NodeContext& node) {
   VKF_TRY(window, attributes.integer("local_window_size", -1));
   VKF_TRY(softcap, attributes.real("softcap", 0));
   VKF_TRY(smooth, attributes.integer("smooth_softmax", 0));
-  if (smooth != 0) return unsupported("Attribute 'smooth_softmax' of operator 'GroupQueryAttention' is not supported.");
   VKF_TRY(scale, stated_scale(node));
   if (!node.has(kKey) || !node.has(kValue)) return unsupported("Keys and values packed with the queries are not supported.");
   VKF_TRY(plain_q, split_heads(node, node.tensor(kQuery), heads, "num_heads"));
@@ -252,6 +251,7 @@ Result<Outputs> import_group_query_attention(const NodeContext& node) {
   options.softcap = softcap;
   options.causal = true;
   options.first_query = past;
+  if (smooth == 1) options.sink = Tensor::scalar(q.dtype(), 0).reshape({1}).broadcast_to({heads});
   if (window > 0) options.window_before = window - 1;
   if (past == 0) {
     // Sequences shorter than the longest are padded behind their end.

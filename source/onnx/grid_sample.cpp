@@ -1,5 +1,6 @@
 // GridSample: interpolation at positions that are data.
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "onnx/compose.hpp"
@@ -58,7 +59,7 @@ class AxisSampler {
 
   /// What is read along this axis at grid values -1 to 1.
   [[nodiscard]] std::vector<Tap> taps(const Tensor& grid) const {
-    Tensor x = position_of(grid);
+    Tensor x = finite(position_of(grid));
     if (sampling_.beyond == Beyond::border) x = near_the_image(x);
     if (sampling_.mode == Mode::nearest) return {tap(op("round", x).cast(DType::i32), std::nullopt)};
     const Tensor floor = op("floor", x);
@@ -73,6 +74,12 @@ class AxisSampler {
   [[nodiscard]] Tensor position_of(const Tensor& grid) const {
     if (sampling_.align_corners) return (grid + 1.0) * (last_ / 2);
     return ((grid + 1.0) * (last_ + 1) - 1.0) * 0.5;
+  }
+
+  /// A position that is no number, or beyond all numbers, is 0, as ONNX Runtime's is: the image has none of its own there.
+  [[nodiscard]] Tensor finite(const Tensor& x) const {
+    if (sampling_.beyond == Beyond::zeros) return x;
+    return select(op("le", op("abs", x), std::numeric_limits<float>::max()), x, Tensor::scalar(x.dtype(), 0));
   }
 
   /// The border goes on for ever: every position further out than the kernel reaches reads the same. Taps are clamped one by

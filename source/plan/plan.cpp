@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/mutations.hpp"
+#include "ir/structured.hpp"
 #include "partition/prices.hpp"
 #include "passes/passes.hpp"
 
@@ -152,6 +153,10 @@ namespace {
 template <typename Skip, typename Add>
 Result<void> schedule_each(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, const Skip& skip, const Add& add) {
   Aliases aliases(plan);
+  // First of all: which kernel would be refused for it, and with which sentence, is chance.
+  for (const Step& step : plan.steps) {
+    for (const ir::NodeId id : step.segment.members) VKF_CHECK_OK(ir::check_picks(plan.graph, id, symbols));
+  }
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (skip(i)) continue;
     const auto make = [&]() -> Result<Scheduled> {

@@ -15,7 +15,8 @@
 // Where the graph rounds computed numbers, as dynamic quantisation does, one last bit may move every output. Elements
 // without a bound may then be off from their file by four times what one kernel per op is off by, from the file or from
 // the reference, whichever is less, as long as the same is true of the root mean squares and the output as a whole is
-// off by no more than a quarter.
+// off by no more than a quarter. Where one kernel per op has not run, as for outputs of another program, it is four times
+// the distance between the reference and the file.
 //
 // Whole numbers are right or wrong, unless a rounding decides: of those, no more may differ from the reference than one
 // in a hundred of all elements, and four times as many as do with one kernel per op.

@@ -18,10 +18,35 @@ int statements_of(const ir::Graph& graph, ir::NodeId id) {
   return ops::inlined_statements(ops::expression(row, dtype, false, operands));
 }
 
-std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements) {
+namespace {
+
+/// Of one element; `of_node` gives the statements of a node.
+template <typename OfNode>
+std::int64_t statements_of_element(const segment::Loops& loops, const OfNode& of_node) {
+  std::vector<std::int64_t> times(loops.values.size(), 0);
+  for (int pass = 0; pass < loops.passes; ++pass) {
+    const std::vector<bool> needed = segment::needed_in_pass(loops, pass);
+    for (std::size_t i = 0; i < times.size(); ++i) times[i] += needed[i] ? 1 : 0;
+  }
   std::int64_t count = 0;
-  for (const segment::Value& value : loops.values) count += value.kind == segment::Value::Kind::compute ? statements[value.node] : 1;
-  return count * std::max(1, schedule.elements_per_item);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const segment::Value& value = loops.values[i];
+    count += std::max<std::int64_t>(1, times[i]) * (value.kind == segment::Value::Kind::compute ? of_node(value.node) : 1);
+  }
+  return count;
+}
+
+}  // namespace
+
+std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements) {
+  return statements_of_element(loops, [&](ir::NodeId id) { return statements[id]; }) * std::max(1, schedule.elements_per_item);
+}
+
+bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule, const Target& target) {
+  const std::int64_t elements = schedule.trips * std::max(1, schedule.elements_per_item);
+  // Drivers of CPUs have no registers to keep a row in, and nothing to gain.
+  const std::int64_t most = target.type == DeviceType::cpu ? target.budget.statements : target.budget.unrolled_statements;
+  return statements_of_element(loops, [&](ir::NodeId id) { return statements_of(graph, id); }) * elements <= most;
 }
 
 std::string over_budget(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements, const KernelBudget& budget) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/numerics.hpp"
+#include "schedule/budget.hpp"
 #include "schedule/means.hpp"
 #include "schedule/products.hpp"
 
@@ -258,7 +259,7 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   const int most = scans ? kMostScanTrips : kMostTrips;
   const bool fits = schedule.trips <= most && schedule.trips * resident.words <= most_resident &&
                     (cpu || schedule.trips * resident.words * lanes <= kMostRowWords);
-  schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= most;
+  schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= most && may_unroll(graph, loops, schedule, target);
   // Fewer rows at a time, or lanes that own several spill.
   while (!cpu && !tuning.workgroup && schedule.vector_rows && schedule.row_lanes > 1 &&
          wanted_registers(graph, loops, target, schedule) * schedule.workgroup > registers) {

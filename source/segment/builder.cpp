@@ -4,6 +4,7 @@
 
 #include "base/mutations.hpp"
 #include "index/arithmetic.hpp"
+#include "ir/structured.hpp"
 #include "segment/views.hpp"
 
 namespace vkfuse::segment {
@@ -300,12 +301,7 @@ Result<void> Builder::process_gather(ValueId id) {
   const Sizes& index_sizes = sizes_of(node.operands[1]);
   const Coordinates coordinates = demands_[id].coordinates;
   const int context = demands_[id].context;
-  const auto real = resolve(graph_.node(data).type.shape, symbols_);
-  const auto picked_of = resolve(node.type.shape, symbols_);
-  // Nothing picked out of nothing is no mistake.
-  if (product(*real) == 0 && product(*picked_of) != 0) {
-    return invalid("'{}' %{} picks elements of %{}, which is empty.", node.op->name, demands_[id].node, data);
-  }
+  VKF_CHECK_OK(ir::check_picks(graph_, demands_[id].node, symbols_));
   Coordinates position;
   Coordinates wanted;
   if (node.op->name == "gather") {

@@ -14,8 +14,8 @@
 
 namespace vkfuse::tool {
 
-/// Idle: what came out is right, but no kernel ran and no step of the host. All of it was computed on import, or is an
-/// input as it is.
+/// Idle: what came out is right, but all of it was computed on import, from constants of the file or from given values that
+/// became constants. It says nothing about the device.
 enum class Verdict : std::uint8_t { passed, failed, skipped, idle };
 
 /// One output of a model, or of one of its parts.
@@ -36,6 +36,8 @@ struct CaseResult {
   Verdict verdict = Verdict::passed;
   std::string detail;           ///< the reason of a skip or failure, or what was compared
   int kernels = 0;
+  int copies = 0;         ///< kernels that store an output which is a view of an input, or a constant
+  bool is_known = false;  ///< no given value is left that a kernel could read: all are constants of the graph
   double seconds = 0;           ///< of compiling, running and comparing
   std::vector<OutputResult> outputs;
   int host_steps = 0;

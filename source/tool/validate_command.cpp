@@ -92,7 +92,7 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   if (!command.report.empty()) VKF_CHECK_OK(write_file(command.report, to_html(reports, options)));
   std::printf("%d passed, %d failed, %d skipped", all.count(Verdict::passed), all.count(Verdict::failed),
               all.count(Verdict::skipped));
-  if (const int idle = all.count(Verdict::idle); idle > 0) std::printf(", %d idle: no kernel ran", idle);
+  if (const int idle = all.count(Verdict::idle); idle > 0) std::printf(", %d idle: computed on import", idle);
   std::printf("\n");
   if (all.count(Verdict::failed) > 0) return 1;
   if (usage) return *std::move(usage);

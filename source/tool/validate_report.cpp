@@ -268,6 +268,7 @@ std::string to_json(const std::vector<DeviceReport>& devices) {
            {"max_error_over_tolerance",
             by_file == nullptr ? nlohmann::ordered_json() : number(by_file->found.by_file->max_ratio)},
            {"kernels", result.kernels},
+           {"copies", result.copies},
            {"host_steps", result.host_steps},
            {"seconds", result.seconds},
            {"notes", result.notes},

@@ -9,6 +9,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <numeric>
 
 #include "spirv/tools.hpp"
@@ -99,6 +100,28 @@ std::string fault_at(const Executable& program, const Case& one, Tally& tally, N
   return verdict.wrong;
 }
 
+/// Whether a node of the graph, at these sizes, picks elements of a value that has none: that is refused.
+bool picks_from_nothing(const ir::Graph& graph, const SymbolValues& symbols) {
+  const auto count = [&](ir::NodeId id) {
+    const auto sizes = resolve(graph.node(id).type.shape, symbols);
+    return std::accumulate(sizes->begin(), sizes->end(), std::int64_t{1}, std::multiplies<>());
+  };
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.node(id);
+    if ((node.op->name == "gather" || node.op->name == "take_along") && count(node.operands[0]) == 0 && count(id) != 0) return true;
+  }
+  return false;
+}
+
+/// What is wrong with a program at sizes where it is refused; one whose refused node is never computed may run.
+std::string fault_of_refusal(const Executable& program, const Case& one, Tally& tally) try {
+  run_guarded(program, one.graph, data_for(one));
+  return {};
+} catch (const std::exception& error) {
+  ++tally.refused;
+  return std::string_view(error.what()).find("which is empty.") != std::string_view::npos ? "" : error.what();
+}
+
 /// A program that has run, to be run again among others.
 struct Earlier {
   Executable program;
@@ -126,9 +149,16 @@ std::string fault_of(Case& one, const Way& way, Tally& tally, std::deque<Earlier
   tally.kernels_fused += fused.kernel_count();
   if (unfused) tally.kernels_unfused += unfused->kernel_count();
   NamedBytes outputs[2];
+  SymbolValues ran;  // that the outputs are of
   for (const SymbolValues& symbols : runs) {
     one.symbols = symbols;
     ++tally.runs;
+    if (picks_from_nothing(one.graph, symbols)) {
+      const std::string fault = fault_of_refusal(fused, one, tally);
+      if (!fault.empty()) return fault;
+      continue;
+    }
+    ran = symbols;
     for (int i = 0; i < (unfused ? 2 : 1); ++i) {
       const std::string fault = fault_at(i == 0 ? fused : *unfused, one, tally, outputs[i]);
       if (!fault.empty()) return (i == 0 ? "Fused: " : "Unfused: ") + fault;
@@ -142,7 +172,10 @@ std::string fault_of(Case& one, const Way& way, Tally& tally, std::deque<Earlier
   }
   if (!way.many_sizes || earlier == nullptr) return {};
   const std::string changed = run_earlier(*earlier);
-  earlier->push_back({fused, one, outputs[0]});
+  if (!outputs[0].empty()) {
+    one.symbols = ran;
+    earlier->push_back({fused, one, outputs[0]});
+  }
   if (earlier->size() > kEarlierPrograms) earlier->pop_front();
   return changed;
 } catch (const std::exception& error) {
@@ -195,8 +228,8 @@ double quantile(const std::vector<double>& sorted, double part) {
 }
 
 void summarise(const Tally& tally, std::size_t cases) {
-  std::printf("%zu cases, %lld sets of sizes: %lld kernels fused, %lld unfused; %lld elements, %lld undecided; largest error/bound %.3f\n", cases,
-              static_cast<long long>(tally.runs), static_cast<long long>(tally.kernels_fused), static_cast<long long>(tally.kernels_unfused),
+  std::printf("%zu cases, %lld sets of sizes (%lld refused): %lld kernels fused, %lld unfused; %lld elements, %lld undecided; largest error/bound %.3f\n", cases,
+              static_cast<long long>(tally.runs), static_cast<long long>(tally.refused), static_cast<long long>(tally.kernels_fused), static_cast<long long>(tally.kernels_unfused),
               static_cast<long long>(tally.elements), static_cast<long long>(tally.undecided), tally.max_ratio);
   std::printf("error/bound of %lld elements with an error: p50 %.2g, p99 %.2g; median bound/error of %zu graphs: %.1f\n",
               static_cast<long long>(tally.ratios.count()), tally.ratios.quantile(0.5), tally.ratios.quantile(0.99), tally.graph_ratios.size(),

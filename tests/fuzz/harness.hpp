@@ -27,7 +27,8 @@ struct CaseSuite {
 
 /// Counts over all cases of a suite.
 struct Tally {
-  std::int64_t runs = 0;  ///< sets of sizes, of all cases
+  std::int64_t runs = 0;     ///< sets of sizes, of all cases
+  std::int64_t refused = 0;  ///< those of them that are refused, as elements would be picked out of nothing
   std::int64_t elements = 0;
   std::int64_t undecided = 0;
   std::int64_t kernels_fused = 0;

@@ -275,6 +275,20 @@ TEST(Contractions, AttentionWithBiasAndMask) {
   });
 }
 
+TEST(Contractions, AttentionWithSinksIsThatWithOneMoreKeyOfNoValue) {
+  Evaluated run;
+  const Tensor q = run.input("q", {2, 4, 5, 3}, numbers(120, 5)), k = run.input("k", {2, 2, 7, 3}, numbers(84, 6)), v = run.input("v", {2, 2, 7, 2}, numbers(56, 7));
+  const Tensor sink = run.input("sink", {4}, {0, 1.5, -2, 9});
+  const AttentionOptions plain{.scale = 0.125, .causal = true};
+  AttentionOptions with = plain;
+  with.sink = sink;
+  const Tensor extra = sink.reshape({1, 4, 1, 1}).broadcast_to({2, 4, 5, 1});
+  const Tensor weights = softmax(concat({attention_scores(q, k, plain), extra}, 3)).slice(3, 0, 7);
+  const List got = run.of(attention(q, k, v, with)), want = run.of(attention_output(weights, v));
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-6) << "element " << i;
+}
+
 // --- integers ----------------------------------------------------------------------------------------------------
 
 TEST(Contractions, DequantisesPerTensorAxisAndGroup) {

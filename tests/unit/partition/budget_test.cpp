@@ -51,6 +51,40 @@ TEST(Budget, StatementsCountWhatACallStandsFor) {
   EXPECT_EQ(ops::inlined_statements("f32_tanh(f32_tanh(x))"), 2 * tanh - 1);
 }
 
+TEST(Budget, ALoopCountsAsManyStatements) {
+  EXPECT_GT(ops::inlined_statements("u32_pow(x, y)"), 8 * ops::inlined_statements("f32_tanh(x)"));
+  // 16 elements an item: two such ops would be 32 loops in one kernel.
+  ir::Graph graph;
+  const ir::NodeId x = must(graph.add_input("x", {DType::u8, {Dim(64), Dim(4096)}}));
+  for (int i = 0; i < 4; ++i) {
+    const ir::NodeId exponent = must(graph.add_input(fmt::format("n{}", i), {DType::u8, {Dim(1)}}));
+    must(graph.add_output(fmt::format("y{}", i), must(graph.add(ops::row("pow"), {x, exponent}))));
+  }
+  const plan::Plan plan = planned(graph);
+  EXPECT_EQ(plan.steps.size(), 4u);
+}
+
+TEST(Budget, RowsOfLongFunctionsAreNotUnrolled) {
+  // Each layer is computed again in every later pass; rows of five elements would fit in registers.
+  ir::Graph graph;
+  NodeId x = must(graph.add_input("x", {DType::f32, {Dim(512), Dim(5), Dim(512)}}));
+  for (int i = 0; i < 3; ++i) {
+    const NodeId mean = must(graph.add_structured(ops::row("reduce_mean"), {x}, ir::AxesPayload{{1}}));
+    const NodeId kept = must(graph.add_structured(ops::row("reshape"), {mean}, ir::NoPayload{}, {Dim(512), Dim(1), Dim(512)}));
+    x = must(graph.add(ops::row("sin"), {must(graph.add(ops::row("sub"), {x, kept}))}));
+  }
+  must(graph.add_output("y", x));
+  const Target target = cpu_driver();
+  const plan::Plan plan = planned(graph, target);
+  std::vector<int> statements;
+  for (NodeId id = 0; id < plan.graph.size(); ++id) statements.push_back(schedule::statements_of(plan.graph, id));
+  const std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const schedule::Schedule& how = steps[i].schedule;
+    EXPECT_LE(schedule::statements_of(steps[i].loops, how, statements) * (how.persistent ? how.trips : 1), target.budget.statements) << i;
+  }
+}
+
 TEST(Budget, EveryKernelOfALongChainIsWithinIt) {
   const Target target = cpu_driver();
   for (const std::string_view op : {"sin", "tanh", "neg", "erf"}) {

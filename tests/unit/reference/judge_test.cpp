@@ -212,6 +212,22 @@ TEST(Judge, LeavesWhatIsIllConditionedToTheFile) {
   EXPECT_FALSE(judged_with_file(floats(40, 5, 1.0005), floats(40, 0, 1), wide, floats(40, 7, 1.00001)).right());
 }
 
+TEST(Judge, TakesInfinityForWhatAFlushedDenormalBecomes) {
+  const auto is_right = [](double got, double want, double bound) {
+    Column column = ones(1, bound);
+    column.value[0] = want;
+    return judged_with_file(floats(1, 0, got), floats(1, 0, want), column).right();
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(is_right(-infinity, -95, kNoBound)) << "a logarithm";
+  EXPECT_TRUE(is_right(infinity, 2e38, kNoBound)) << "a reciprocal";
+  EXPECT_TRUE(is_right(-infinity, -2e38, kNoBound));
+  EXPECT_TRUE(is_right(infinity, 1e20, kNoBound)) << "a reciprocal square root";
+  EXPECT_FALSE(is_right(infinity, -2e38, kNoBound));
+  EXPECT_FALSE(is_right(infinity, 1e30, kNoBound)) << "neither";
+  EXPECT_FALSE(is_right(infinity, 2e38, 1e30)) << "the reference has a bound";
+}
+
 TEST(Judge, LetsRoundingsOfAGraphMoveWhatTheyDecide) {
   const std::size_t count = 200;
   const auto noisy = [&](int seed, double size) {
@@ -221,7 +237,7 @@ TEST(Judge, LetsRoundingsOfAGraphMoveWhatTheyDecide) {
     return bytes;
   };
   Column column = ones(count, kNoBound);
-  const auto judged_by = [&](const std::vector<std::byte>& got, const std::vector<std::byte>& unfused, bool rounds) {
+  const auto judged_by = [&](const std::vector<std::byte>& got, std::optional<std::span<const std::byte>> unfused, bool rounds) {
     const auto file = noisy(3, 0.03);
     Judgement judgement = judge(DType::f32, got, {column, {}, unfused, true, file, rounds});
     judge_by_file(DType::f32, got, file, &column, judgement);
@@ -235,6 +251,11 @@ TEST(Judge, LetsRoundingsOfAGraphMoveWhatTheyDecide) {
   EXPECT_FALSE(judged_by(noisy(1, 0.6), noisy(2, 0.6), true)) << "both are far off";
   EXPECT_FALSE(judged_by(noisy(1, 0.2), noisy(2, 0.03), true)) << "one kernel per op is much closer";
   EXPECT_FALSE(judged_by(floats(count, 5, 1.5), noisy(2, 0.03), true)) << "one element is far off";
+  // Outputs of another program: the reference is as far from the file.
+  EXPECT_TRUE(judged_by(noisy(1, 0.03), {}, true));
+  EXPECT_FALSE(judged_by(noisy(1, 0.03), {}, false)) << "nothing is rounded";
+  EXPECT_FALSE(judged_by(noisy(1, 0.3), {}, true)) << "the reference is much closer";
+  EXPECT_FALSE(judged_by(floats(count, 5, 1.5), {}, true)) << "one element is far off";
 
   const auto graph_of = [](const char* statement) {
     return *ir::parse(fmt::format(

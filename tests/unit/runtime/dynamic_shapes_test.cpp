@@ -78,6 +78,19 @@ TEST_P(DynamicShapesOf, FewTextsServeEveryLength) {
   EXPECT_LE(most, GetParam().most_texts);
 }
 
+TEST(DynamicShapes, PickingOutOfNothingIsRefusedFirst) {
+  // At n = 0 other kernels could not be made either, for reasons that say nothing to a user.
+  const Tensor x = Tensor::input("x", DType::f32, {2, 4, Dim::any("n")});
+  const Tensor picked = (x * 2.0).gather(Tensor::input("index", DType::i32, {3}), 2);
+  const Executable program = must(compile(device(), {x.sum({1}), picked}));
+  const std::vector<std::int32_t> index = {0, 0, 0};
+  const Inputs inputs = {{"x", HostView({}, {2, 4, 0})}, {"index", HostView(std::as_bytes(std::span(index)), {3})}};
+  const auto outputs = program.run(inputs);
+  ASSERT_FALSE(outputs);
+  EXPECT_NE(outputs.error().text().find("'gather'"), std::string::npos) << outputs.error().text();
+  EXPECT_NE(outputs.error().text().find("which is empty."), std::string::npos) << outputs.error().text();
+}
+
 TEST_P(DynamicShapesOf, ResultsAreRight) {
   const Executable program = must(compile(device(), {GetParam().make(Dim::any("n"))}));
   std::vector<std::int64_t> lengths = {512, 1, 17, 2, 3, 4, 16, 31, 48, 100, 255, 1030};

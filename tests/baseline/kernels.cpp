@@ -1,0 +1,225 @@
+// Writes what the planner and the printer make of many graphs on fabricated targets: plans, launches and SPIR-V. Two such
+// folders, of two versions of the sources, are compared by scripts/compare-kernels.py: a restructuring changes nothing.
+//
+//   vkfuse-kernels FOLDER PART...     PART: goldens, rows (of the benchmark), random=COUNT, or a .vkf or .onnx file
+//
+// FOLDER/kernels.jsonl has a line for each graph and target; FOLDER/spirv/HASH.spv are the modules that the lines name.
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "api/tensor_node.hpp"
+#include "codegen/kernel.hpp"
+#include "golden/targets.hpp"
+#include "passes/passes.hpp"
+#include "plan/plan.hpp"
+#include "rows.hpp"
+#include "schedule/access.hpp"
+#include "spirv/compile.hpp"
+#include "support/cases.hpp"
+#include "support/device.hpp"
+#include "support/folder.hpp"
+#include "tool/model.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+struct NamedTarget {
+  const char* name;
+  Target (*make)();
+};
+
+Target whole_gpu() { return discrete_gpu(); }
+
+constexpr NamedTarget kTargets[] = {{"gpu", whole_gpu},
+                                    {"matrices", discrete_gpu_with_measured_costs},
+                                    {"workgroup-matrices", discrete_gpu_with_whole_tiles},
+                                    {"mali", mali},
+                                    {"minimum", minimum_device},
+                                    {"cpu", cpu_driver}};
+
+/// FNV-1a: the same on every machine.
+std::string hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return fmt::format("{:016x}", hash);
+}
+
+class Writer {
+ public:
+  explicit Writer(fs::path folder) : folder_(std::move(folder)) {
+    fs::create_directories(folder_ / "spirv");
+    lines_.open(folder_ / "kernels.jsonl");
+  }
+
+  void write(const std::string& name, const ir::Graph& graph) {
+    for (const NamedTarget& target : kTargets) write_on(name, graph, target);
+  }
+  void write_on(const std::string& name, const ir::Graph& graph, const NamedTarget& target) {
+    ordered_json line{{"graph", name}, {"target", target.name}};
+    auto steps = steps_of(graph, target.make());
+    if (steps) {
+      line["steps"] = *std::move(steps);
+    } else {
+      line["refused"] = steps.error().message;
+    }
+    lines_ << line.dump() << "\n";
+    ++written_;
+  }
+
+  /// Whether every line could be written; says how many there are.
+  bool end() {
+    lines_.close();
+    std::printf("%d graphs on targets, %zu different kernels\n", written_, modules_.size());
+    return !lines_.fail();
+  }
+
+ private:
+  Result<ordered_json> steps_of(const ir::Graph& graph, const Target& target) {
+    VKF_TRY(prepared, passes::run_pipeline(graph));
+    VKF_TRY(plan, plan::make_plan(prepared, target));
+    const SymbolValues symbols = schedule::nominal_symbols(prepared);
+    VKF_TRY(scheduled, plan::schedule_all(plan, symbols));
+    ordered_json steps = ordered_json::array();
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      const segment::Segment& segment = plan.steps[i].segment;
+      const schedule::Schedule& schedule = scheduled[i].schedule;
+      codegen::EmitOptions options;
+      options.hoist_sizes = !symbols.empty();  // as the runtime does
+      options.name = "kernel";
+      ordered_json step{{"members", segment.members}, {"reads", segment.reads}, {"stores", segment.stores}};
+      step["bytes"] = {schedule.bytes_read, schedule.bytes_written, schedule.bytes_read_again};
+      step["modelled_us"] = schedule.modelled_us;
+      step["scratch_bytes"] = schedule.scratch_bytes;
+      step["shared_bytes"] = schedule.shared_bytes;
+      if (scheduled[i].pieces.empty()) {
+        VKF_TRY(kernels, codegen::emit(plan.graph, segment, scheduled[i].loops, schedule, plan.target, options));
+        VKF_TRY(dispatches, dispatches_of(kernels));
+        step["dispatches"] = std::move(dispatches);
+      } else {
+        step["pieces"] = scheduled[i].pieces.size();
+      }
+      steps.push_back(std::move(step));
+    }
+    return steps;
+  }
+
+  Result<ordered_json> dispatches_of(const std::vector<codegen::Kernel>& kernels) {
+    ordered_json all = ordered_json::array();
+    for (const codegen::Kernel& kernel : kernels) {
+      ordered_json bindings = ordered_json::array();
+      for (const codegen::Binding& binding : kernel.bindings) {
+        bindings.push_back({binding.value, binding.store, binding.scratch, binding.half.value_or(-1), binding.offset, binding.bytes});
+      }
+      VKF_TRY(module, module_of(kernel));
+      all.push_back({{"spirv", module},
+                     {"bindings", std::move(bindings)},
+                     {"constants", kernel.constants},
+                     {"workgroup", kernel.workgroup},
+                     {"subgroup", kernel.subgroup},
+                     {"groups", {kernel.groups_x, kernel.groups_y}}});
+    }
+    return all;
+  }
+
+  /// The name of a kernel's module, which is written if no kernel had its text before. An older shaderc than a kernel's
+  /// extensions asks for leaves the text in its place.
+  Result<std::string> module_of(const codegen::Kernel& kernel) {
+    const std::string hash = hash_of(kernel.glsl);
+    if (!modules_.insert(hash).second) return hash;
+    auto spirv = spirv::compile_glsl(kernel.glsl, kernel.name);
+    const bool is_module = spirv.ok();
+    const fs::path path = folder_ / "spirv" / (hash + (is_module ? ".spv" : ".glsl"));
+    std::ofstream file(path, std::ios::binary);
+    if (is_module) {
+      file.write(reinterpret_cast<const char*>(spirv->data()), static_cast<std::streamsize>(spirv->size() * sizeof(std::uint32_t)));
+    } else {
+      file << kernel.glsl;
+    }
+    file.close();
+    if (file.fail()) return make_error(ErrorCode::io, "'{}' cannot be written.", path.string());
+    return hash;
+  }
+
+  fs::path folder_;
+  std::ofstream lines_;
+  std::set<std::string> modules_;
+  int written_ = 0;
+};
+
+void write_goldens(Writer& writer) {
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(tests_folder() / "golden")) {
+    if (entry.path().extension() == ".vkf") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  for (const fs::path& path : paths) writer.write("golden " + path.stem().string(), must(tool::load_model(path)).graph);
+}
+
+void write_rows(Writer& writer) {
+  for (const bench::Row& row : bench::rows()) {
+    const bench::Built built = row.build(row.dtype, Shape(row.full.begin(), row.full.end()));
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < built.outputs.size(); ++i) names.push_back(fmt::format("y{}", i));
+    writer.write("row " + row.name + " " + std::string(name_of(row.dtype)), must(api::to_graph(built.outputs, names, "row")));
+  }
+}
+
+/// Random graphs, each on one target of the six; every fourth has repeated layers.
+void write_random(Writer& writer, std::uint64_t count) {
+  for (std::uint64_t seed = 1; seed <= count; ++seed) {
+    const NamedTarget& target = kTargets[seed % std::size(kTargets)];
+    CaseOptions options;
+    options.caps = target.make().caps;
+    options.every_class = seed % 3 != 0;
+    Case one = random_case(seed, options);
+    if (seed % 4 == 0) one = repeated(std::move(one));
+    writer.write_on(fmt::format("random {}", seed), one.graph, target);
+  }
+}
+
+Result<void> write_part(Writer& writer, const std::string& part) {
+  constexpr std::string_view kRandom = "random=";
+  if (part == "goldens") {
+    write_goldens(writer);
+  } else if (part == "rows") {
+    write_rows(writer);
+  } else if (part.starts_with(kRandom)) {
+    std::uint64_t count = 0;
+    const char* const end = part.data() + part.size();
+    if (std::from_chars(part.data() + kRandom.size(), end, count).ptr != end) return invalid("'{}' has no number of random graphs.", part);
+    write_random(writer, count);
+  } else {
+    VKF_TRY(model, tool::load_model(part));
+    writer.write("model " + fs::path(part).stem().string(), model.graph);
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace vkfuse::test
+
+int main(int argc, char** argv) {
+  using namespace vkfuse::test;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() < 2) {
+    std::fprintf(stderr, "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, or a .vkf or .onnx file\n");
+    return 2;
+  }
+  Writer writer(words[0]);
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const auto written = write_part(writer, words[i]);
+    if (!written) {
+      std::fprintf(stderr, "%s\n", written.error().text().c_str());
+      return 2;
+    }
+  }
+  return writer.end() ? 0 : 1;
+}
