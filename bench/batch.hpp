@@ -9,7 +9,9 @@
 namespace vkfuse::bench {
 
 using Clock = std::chrono::steady_clock;
-inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 /// One timed run of a program on one of its sets.
 struct Unit {

@@ -42,11 +42,14 @@ Result<bool> check(Prepared& prepared, const Loaded& loaded, const char* what, R
   return false;
 }
 
-bool memory_is_short(const Error& error) { return error.code == ErrorCode::out_of_memory || error.code == ErrorCode::unsupported; }
+bool memory_is_short(const Error& error) {
+  return error.code == ErrorCode::out_of_memory || error.code == ErrorCode::unsupported;
+}
 
 /// The programs that are only there to be compared with; what has no room is left out, with the reason. False: wrong.
-Result<bool> prepare_other(const Session& session, std::span<const ir::Graph> graphs, const runtime::ProgramOptions& options, const Loaded& loaded,
-                           const char* what, std::optional<Prepared>& filed, RowResult& result) {
+Result<bool> prepare_other(const Session& session, std::span<const ir::Graph> graphs,
+                           const runtime::ProgramOptions& options, const Loaded& loaded, const char* what,
+                           std::optional<Prepared>& filed, RowResult& result) {
   auto prepared = prepare(session, graphs, loaded.sets, options);
   if (!prepared) {
     if (!memory_is_short(prepared.error())) return std::move(prepared).error();
@@ -58,7 +61,8 @@ Result<bool> prepare_other(const Session& session, std::span<const ir::Graph> gr
 }
 
 /// The fused program once more, from what the store has of it, as a new process would. False: it is wrong.
-Result<bool> start_warm(const Session& session, const Case& one, const Loaded& loaded, Programs& programs, RowResult& result) {
+Result<bool> start_warm(const Session& session, const Case& one, const Loaded& loaded, Programs& programs,
+                        RowResult& result) {
   if (!session.context->store().off().empty()) return true;
   session.context->forget_kernels();
   VKF_TRY(again, prepare(session, {&one.graph, 1}, loaded.sets, {}));
@@ -68,7 +72,8 @@ Result<bool> start_warm(const Session& session, const Case& one, const Loaded& l
 }
 
 /// Compiles and checks every way of running the case. False: one is wrong.
-Result<bool> prepare_all(const Session& session, const Case& one, const Loaded& loaded, Programs& programs, RowResult& result) {
+Result<bool> prepare_all(const Session& session, const Case& one, const Loaded& loaded, Programs& programs,
+                         RowResult& result) {
   VKF_TRY(fused, prepare(session, {&one.graph, 1}, loaded.sets, {}));
   programs.fused = std::move(fused);
   VKF_TRY(fused_right, check(*programs.fused, loaded, "fused", result));
@@ -77,7 +82,8 @@ Result<bool> prepare_all(const Session& session, const Case& one, const Loaded& 
   if (!warm_right) return false;
   runtime::ProgramOptions one_per_op;
   one_per_op.fusion = false;
-  VKF_TRY(unfused_right, prepare_other(session, {&one.graph, 1}, one_per_op, loaded, "unfused", programs.unfused, result));
+  VKF_TRY(unfused_right,
+          prepare_other(session, {&one.graph, 1}, one_per_op, loaded, "unfused", programs.unfused, result));
   if (!unfused_right) return false;
   const std::size_t parts = one.framework.size();
   result.framework_is = parts == 0 ? Framework::unfused : parts == 1 ? Framework::fused : Framework::own;
@@ -85,7 +91,8 @@ Result<bool> prepare_all(const Session& session, const Case& one, const Loaded& 
   return prepare_other(session, one.framework, {}, loaded, "framework", programs.framework, result);
 }
 
-Result<bool> prepare_copy(const Session& session, const Case& copy_case, const Loaded& loaded, Programs& programs, RowResult& result) {
+Result<bool> prepare_copy(const Session& session, const Case& copy_case, const Loaded& loaded, Programs& programs,
+                          RowResult& result) {
   result.copy_bytes = copy_case.bytes;
   VKF_TRY(copy, prepare(session, {&copy_case.graph, 1}, loaded.sets, {}));
   programs.copy = std::move(copy);
@@ -247,7 +254,8 @@ void RowRun::State::file() {
   }
 }
 
-RowRun::RowRun(const Session& session, const Request& request) : state_(new State{.session = session, .request = request}) {
+RowRun::RowRun(const Session& session, const Request& request)
+    : state_(new State{.session = session, .request = request}) {
   state_->result.row = request.row;
   state_->result.name_of_case = case_text(*request.row, request.sizes.empty() ? request.row->full : request.sizes);
 }
@@ -298,7 +306,8 @@ Result<Loaded> load(const Session& session, const Case& one) {
   return loaded;
 }
 
-Result<Prepared> prepare(const Session& session, std::span<const ir::Graph> graphs, const BufferSets& sets, const runtime::ProgramOptions& options) {
+Result<Prepared> prepare(const Session& session, std::span<const ir::Graph> graphs, const BufferSets& sets,
+                         const runtime::ProgramOptions& options) {
   const std::uint64_t calls = spirv::compiler_calls();
   const Clock::time_point start = Clock::now();
   std::vector<std::shared_ptr<runtime::Program>> programs;

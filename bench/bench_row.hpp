@@ -10,9 +10,10 @@ namespace vkfuse::bench {
 
 /// What it takes until a program has run for the first time.
 struct Start {
-  double compile_ms = 0;    ///< GLSL to SPIR-V, or reading it from the store and checking it; of every distinct kernel
-  double pipeline_ms = 0;   ///< in the driver
-  double create_ms = 0;     ///< from the graph to a program that can run: planning and all of the above that was not done before
+  double compile_ms = 0;   ///< GLSL to SPIR-V, or reading it from the store and checking it; of every distinct kernel
+  double pipeline_ms = 0;  ///< in the driver
+  double create_ms =
+      0;  ///< from the graph to a program that can run: planning and all of the above that was not done before
   double first_run_ms = 0;  ///< from submission to end: drivers do the rest of their compiling here
   std::uint64_t compiler_calls = 0;
 
@@ -57,7 +58,7 @@ struct RowResult {
   Measured copy;
   double max_ratio = 0;
   std::int64_t samples = 0;
-  int visits = 0;      ///< in which its samples were taken
+  int visits = 0;  ///< in which its samples were taken
   double warm_seconds = 0;
   bool steady = false;  ///< in every visit
   double seconds = 0;   ///< that the row took, all in all
@@ -76,8 +77,8 @@ struct RowResult {
   }
 };
 
-/// One row in visits (TimingOptions::visits). The first finds the size that runs here, compiles, and compares with the reference;
-/// each times, and adds its samples to those before. Between them the row has programs, and no buffers.
+/// One row in visits (TimingOptions::visits). The first finds the size that runs here, compiles, and compares with the
+/// reference; each times, and adds its samples to those before. Between them the row has programs, and no buffers.
 class RowRun {
  public:
   /// `session` outlives it.
@@ -104,7 +105,8 @@ struct Prepared {
   Measured measured;
 };
 /// Several graphs run one after the other.
-Result<Prepared> prepare(const Session& session, std::span<const ir::Graph> graphs, const BufferSets& sets, const runtime::ProgramOptions& options);
+Result<Prepared> prepare(const Session& session, std::span<const ir::Graph> graphs, const BufferSets& sets,
+                         const runtime::ProgramOptions& options);
 
 /// The buffers of a case and what its outputs must be. A spoiled row's first input differs between device and host.
 struct Loaded {

@@ -58,7 +58,8 @@ Result<void> fill_set(runtime::Context& context, const ir::Graph& graph, const H
 /// Memory of values that one part leaves to later ones.
 class Between {
  public:
-  Between(const std::vector<std::shared_ptr<runtime::Program>>& programs, Bound& bound) : programs_(programs), bound_(bound) {
+  Between(const std::vector<std::shared_ptr<runtime::Program>>& programs, Bound& bound)
+      : programs_(programs), bound_(bound) {
     for (std::size_t part = 0; part < programs.size(); ++part) {
       const ir::Graph& graph = programs[part]->plan().graph;
       for (ir::NodeId id : graph.inputs()) last_[name_of(graph, id)] = part;
@@ -109,10 +110,12 @@ Result<vulkan::BufferRange> range_of_input(const BufferSet& set, const std::stri
   if (const auto input = set.inputs.find(name); input != set.inputs.end()) return input->second;
   if (const auto output = set.outputs.find(name); output != set.outputs.end()) return output->second;
   if (const auto kept = between.find(name)) return *kept;
-  return make_error(ErrorCode::internal, "The value '{}' is read by a part of the program and written by none before it.", name);
+  return make_error(ErrorCode::internal,
+                    "The value '{}' is read by a part of the program and written by none before it.", name);
 }
 
-Result<void> bind_part(const std::shared_ptr<runtime::Program>& program, const BufferSets& sets, Between& between, Bound& bound) {
+Result<void> bind_part(const std::shared_ptr<runtime::Program>& program, const BufferSets& sets, Between& between,
+                       Bound& bound) {
   Part& part = bound.parts.emplace_back();
   part.program = program;
   VKF_TRY(variant, program->variant({}));
@@ -157,7 +160,8 @@ Result<BufferSets> make_sets(runtime::Context& context, const ir::Graph& graph, 
   return sets;
 }
 
-Result<std::unique_ptr<Bound>> bind_programs(const std::vector<std::shared_ptr<runtime::Program>>& programs, const BufferSets& sets) {
+Result<std::unique_ptr<Bound>> bind_programs(const std::vector<std::shared_ptr<runtime::Program>>& programs,
+                                             const BufferSets& sets) {
   auto bound = std::make_unique<Bound>();
   bound->sets = sets.sets.size();
   Between between(programs, *bound);
@@ -199,8 +203,11 @@ Result<void> Bound::record(vulkan::CommandBuffer& commands, std::size_t set) con
     std::vector<const Buffer*> reads, writes;
     for (ir::NodeId id : graph.inputs()) reads.push_back(part.sets[set].at(id).buffer);
     for (const ir::Output& output : graph.outputs()) writes.push_back(part.sets[set].at(output.value).buffer);
-    const auto in = [](const std::set<const Buffer*>& known) { return [&known](const Buffer* buffer) { return known.count(buffer) > 0; }; };
-    const bool conflict = std::any_of(reads.begin(), reads.end(), in(written)) || std::any_of(writes.begin(), writes.end(), in(written)) ||
+    const auto in = [](const std::set<const Buffer*>& known) {
+      return [&known](const Buffer* buffer) { return known.count(buffer) > 0; };
+    };
+    const bool conflict = std::any_of(reads.begin(), reads.end(), in(written)) ||
+                          std::any_of(writes.begin(), writes.end(), in(written)) ||
                           std::any_of(writes.begin(), writes.end(), in(read));
     if (conflict) {
       commands.barrier(Access::compute, Access::compute);

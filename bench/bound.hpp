@@ -53,6 +53,7 @@ struct Bound {
 
 /// The parts' inputs and outputs are found by name: in the sets, else among what earlier parts wrote, which gets
 /// memory of its own that is used again after its last reader. Behind a pointer because ranges point into it.
-Result<std::unique_ptr<Bound>> bind_programs(const std::vector<std::shared_ptr<runtime::Program>>& programs, const BufferSets& sets);
+Result<std::unique_ptr<Bound>> bind_programs(const std::vector<std::shared_ptr<runtime::Program>>& programs,
+                                             const BufferSets& sets);
 
 }  // namespace vkfuse::bench

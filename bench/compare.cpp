@@ -25,7 +25,8 @@ double middle(std::vector<double> samples) {
 
 /// As many samples as there were, spread as the quantiles say: for reports that keep no samples.
 std::vector<double> from_quantiles(const json& row, const std::string& what) {
-  const double p10 = row.value(what + "_p10", 0.0), p50 = row.value(what + "_us", 0.0), p90 = row.value(what + "_p90", 0.0);
+  const double p10 = row.value(what + "_p10", 0.0), p50 = row.value(what + "_us", 0.0),
+               p90 = row.value(what + "_p90", 0.0);
   const int n = std::max(1, row.value(what + "_n", 1));
   std::vector<double> samples;
   for (int i = 0; i < n; ++i) {
@@ -35,7 +36,9 @@ std::vector<double> from_quantiles(const json& row, const std::string& what) {
   return samples;
 }
 
-bool is_number(const json& row, const std::string& key) { return row.contains(key) && row[key].is_number() && row[key].get<double>() > 0; }
+bool is_number(const json& row, const std::string& key) {
+  return row.contains(key) && row[key].is_number() && row[key].get<double>() > 0;
+}
 
 /// Empty where the row has no such time.
 std::vector<double> samples_of(const json& row, const std::string& what) {
@@ -51,11 +54,13 @@ class Resampler {
   explicit Resampler(std::uint64_t seed) : seed_(seed) {}
 
   double median(const std::vector<double>& samples) {
-    const auto block = static_cast<std::size_t>(std::max(1.0, std::round(std::cbrt(static_cast<double>(samples.size())))));
+    const auto block =
+        static_cast<std::size_t>(std::max(1.0, std::round(std::cbrt(static_cast<double>(samples.size())))));
     std::vector<double> drawn;
     while (drawn.size() < samples.size()) {
       std::size_t at = ops::philox(seed_, counter_++) % samples.size();
-      for (std::size_t i = 0; i < block && drawn.size() < samples.size(); ++i) drawn.push_back(samples[(at + i) % samples.size()]);
+      for (std::size_t i = 0; i < block && drawn.size() < samples.size(); ++i)
+        drawn.push_back(samples[(at + i) % samples.size()]);
     }
     return middle(std::move(drawn));
   }
@@ -76,7 +81,9 @@ void bootstrap(const std::vector<double>& before, const std::vector<double>& aft
     ratios.push_back(drawn / resampler.median(before));
   }
   std::sort(ratios.begin(), ratios.end());
-  const auto at = [&](double part) { return ratios[static_cast<std::size_t>(part * static_cast<double>(ratios.size() - 1))]; };
+  const auto at = [&](double part) {
+    return ratios[static_cast<std::size_t>(part * static_cast<double>(ratios.size() - 1))];
+  };
   change.low = at(0.025);
   change.high = at(0.975);
 }
@@ -88,7 +95,8 @@ std::map<std::string, const json*> rows_of(const json& report) {
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (!devices[i]->contains("rows")) continue;
     for (const json& row : (*devices[i])["rows"]) {
-      const std::string name = row.contains("case") ? row.value("case", "") : row.value("name", "") + ' ' + row.value("size", "");
+      const std::string name =
+          row.contains("case") ? row.value("case", "") : row.value("name", "") + ' ' + row.value("size", "");
       rows[devices.size() > 1 ? fmt::format("{} {}", i, name) : name] = &row;
     }
   }
@@ -107,7 +115,8 @@ bool is_broken(const json& row) {
   return outcome == "wrong" || outcome == "failed";
 }
 
-void compare_rows(const std::string& name, const json& before, const json& after, const CompareOptions& options, Comparison& result) {
+void compare_rows(const std::string& name, const json& before, const json& after, const CompareOptions& options,
+                  Comparison& result) {
   std::vector<double> a = samples_of(before, options.what), b = samples_of(after, options.what);
   Change change;
   change.name = name;
@@ -134,7 +143,9 @@ void compare_rows(const std::string& name, const json& before, const json& after
 }  // namespace
 
 bool Comparison::regressed() const {
-  return std::any_of(changes.begin(), changes.end(), [](const Change& change) { return change.finding == Finding::slower || change.finding == Finding::broken; });
+  return std::any_of(changes.begin(), changes.end(), [](const Change& change) {
+    return change.finding == Finding::slower || change.finding == Finding::broken;
+  });
 }
 
 Result<Comparison> compare(const json& before, const json& after, const CompareOptions& options) {
@@ -148,7 +159,9 @@ Result<Comparison> compare(const json& before, const json& after, const CompareO
   for (const auto& [name, row] : new_rows) {
     if (old_rows.count(name) == 0 && !samples_of(*row, options.what).empty()) result.only_one.push_back(name);
   }
-  if (result.changes.empty()) return make_error(ErrorCode::not_found, "The two reports have no case in common that both measured ('{}').", options.what);
+  if (result.changes.empty())
+    return make_error(ErrorCode::not_found, "The two reports have no case in common that both measured ('{}').",
+                      options.what);
   double sum = 0;
   int count = 0;
   for (const Change& change : result.changes) {
@@ -162,17 +175,19 @@ Result<Comparison> compare(const json& before, const json& after, const CompareO
 
 std::string to_text(const Comparison& comparison, const CompareOptions& options) {
   const char* const words[] = {"", "SLOWER", "faster", "BROKEN"};
-  std::string text = fmt::format("{:<32} {:>9} {:>9} {:>6} {:>13}\n", "case", options.relative ? "before" : "before us", options.relative ? "after" : "after us",
-                                 "ratio", "95 % interval");
+  std::string text = fmt::format("{:<32} {:>9} {:>9} {:>6} {:>13}\n", "case", options.relative ? "before" : "before us",
+                                 options.relative ? "after" : "after us", "ratio", "95 % interval");
   int counts[4] = {};
   for (const Change& change : comparison.changes) {
     ++counts[static_cast<int>(change.finding)];
-    text += fmt::format("{:<32} {:>9.4g} {:>9.4g} {:>6.3f} {:>6.3f} {:>6.3f} {}\n", change.name, change.before_us, change.after_us, change.ratio, change.low,
-                        change.high, words[static_cast<int>(change.finding)]);
+    text +=
+        fmt::format("{:<32} {:>9.4g} {:>9.4g} {:>6.3f} {:>6.3f} {:>6.3f} {}\n", change.name, change.before_us,
+                    change.after_us, change.ratio, change.low, change.high, words[static_cast<int>(change.finding)]);
   }
-  for (const std::string& name : comparison.only_one) text += fmt::format("{:<32} was measured by one of them only\n", name);
-  text += fmt::format("{} slower by more than {} %, {} faster, {} alike, {} broken; geometric mean {:.3f}\n", counts[1], options.threshold, counts[2], counts[0],
-                      counts[3], comparison.mean_ratio);
+  for (const std::string& name : comparison.only_one)
+    text += fmt::format("{:<32} was measured by one of them only\n", name);
+  text += fmt::format("{} slower by more than {} %, {} faster, {} alike, {} broken; geometric mean {:.3f}\n", counts[1],
+                      options.threshold, counts[2], counts[0], counts[3], comparison.mean_ratio);
   return text;
 }
 

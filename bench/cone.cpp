@@ -71,7 +71,8 @@ Extents of_view(const ir::Node& node, const Extents& box, const Sizes& shape, co
     Extents result(box.begin(), box.begin() + static_cast<std::ptrdiff_t>(operand.size()));
     for (std::size_t i = 0; i < window->axes.size(); ++i) {
       const auto axis = static_cast<std::size_t>(window->axes[i]);
-      const std::int64_t reach = (box[axis] - 1) * window->strides[i] + (box[operand.size() + i] - 1) * window->dilations[i] + 1;
+      const std::int64_t reach =
+          (box[axis] - 1) * window->strides[i] + (box[operand.size() + i] - 1) * window->dilations[i] + 1;
       result[axis] = std::min(reach, operand[axis]);
     }
     return result;
@@ -83,7 +84,9 @@ Extents of_view(const ir::Node& node, const Extents& box, const Sizes& shape, co
 Extents of_gather(const ir::Node& node, std::size_t k, const Extents& box, const Sizes& operand) {
   const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(node.payload).axis);
   if (node.op->name == "take_along") return aligned(box, operand);
-  if (k == 1) return Extents(box.begin() + static_cast<std::ptrdiff_t>(axis), box.begin() + static_cast<std::ptrdiff_t>(axis + operand.size()));
+  if (k == 1)
+    return Extents(box.begin() + static_cast<std::ptrdiff_t>(axis),
+                   box.begin() + static_cast<std::ptrdiff_t>(axis + operand.size()));
   const std::size_t indices = box.size() + 1 - operand.size();
   Extents result(operand.size());
   for (std::size_t i = 0; i < operand.size(); ++i) result[i] = i < axis ? box[i] : box[i + indices - 1];
@@ -154,7 +157,8 @@ Result<double> cone_elements(const ir::Graph& graph, ir::NodeId value, std::int6
     if (node.op->cls == OpClass::contraction) {
       VKF_TRY(operand, resolve(graph.node(node.operands[0]).type.shape, {}));
       double products = volume(boxes[id]);
-      for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) products *= static_cast<double>(operand[static_cast<std::size_t>(axis)]);
+      for (int axis : std::get<ir::DotPayload>(node.payload).contract_a)
+        products *= static_cast<double>(operand[static_cast<std::size_t>(axis)]);
       total += products;
     }
     for (std::size_t k = 0; k < node.operands.size(); ++k) {

@@ -62,7 +62,8 @@ class Cutter {
       if (!is_read(id)) {
         for (ir::NodeId operand : node.operands) operands.push_back(at[operand]);
       }
-      VKF_TRY(copy, is_read(id) ? piece.add_input(names_.at(id), node.type) : append_copy(piece, node, std::move(operands)));
+      VKF_TRY(copy,
+              is_read(id) ? piece.add_input(names_.at(id), node.type) : append_copy(piece, node, std::move(operands)));
       at[id] = copy;
     }
     for (const ir::Output& output : outputs) VKF_CHECK_OK(piece.add_output(output.name, at[output.value]));
@@ -75,6 +76,8 @@ class Cutter {
 
 }  // namespace
 
-Result<std::vector<ir::Graph>> cut(const ir::Graph& graph, std::vector<ir::NodeId> stored) { return Cutter(graph, std::move(stored)).pieces(); }
+Result<std::vector<ir::Graph>> cut(const ir::Graph& graph, std::vector<ir::NodeId> stored) {
+  return Cutter(graph, std::move(stored)).pieces();
+}
 
 }  // namespace vkfuse::bench

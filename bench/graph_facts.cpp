@@ -14,11 +14,13 @@ Result<std::int64_t> bytes_of(const ir::Graph& graph, ir::NodeId id) {
 }
 
 /// Bytes that gathers read of a value; none if something else reads it too.
-Result<std::optional<std::int64_t>> gathered_bytes(const ir::Graph& graph, ir::NodeId id, const std::vector<ir::NodeId>& users) {
+Result<std::optional<std::int64_t>> gathered_bytes(const ir::Graph& graph, ir::NodeId id,
+                                                   const std::vector<ir::NodeId>& users) {
   std::int64_t bytes = 0;
   for (ir::NodeId user : users) {
     const ir::Node& node = graph.node(user);
-    if (node.op->cls != OpClass::gather || node.operands[0] != id || node.operands[1] == id) return std::optional<std::int64_t>();
+    if (node.op->cls != OpClass::gather || node.operands[0] != id || node.operands[1] == id)
+      return std::optional<std::int64_t>();
     VKF_TRY(more, bytes_of(graph, user));
     bytes += more;
   }
@@ -31,7 +33,8 @@ Result<double> products_of(const ir::Graph& graph, const ir::Node& node) {
   VKF_TRY(elements, element_count(sizes));
   VKF_TRY(operand, resolve(graph.node(node.operands[0]).type.shape, {}));
   double products = static_cast<double>(elements);
-  for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) products *= static_cast<double>(operand[static_cast<std::size_t>(axis)]);
+  for (int axis : std::get<ir::DotPayload>(node.payload).contract_a)
+    products *= static_cast<double>(operand[static_cast<std::size_t>(axis)]);
   return products;
 }
 

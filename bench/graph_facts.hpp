@@ -11,8 +11,8 @@ namespace vkfuse::bench {
 /// read counts what they read of it, if that is less.
 Result<std::int64_t> traffic(const ir::Graph& graph);
 
-/// Arithmetic operations, about: one per element of an elementwise op, two of a multiply-add or a product that is summed up,
-/// one per element that is folded. What a driver makes of an exponential is its own affair.
+/// Arithmetic operations, about: one per element of an elementwise op, two of a multiply-add or a product that is
+/// summed up, one per element that is folded. What a driver makes of an exponential is its own affair.
 Result<double> arithmetic(const ir::Graph& graph);
 
 /// The number of positions that the elements of an integer input choose from: the size of the axis that they

@@ -84,7 +84,8 @@ json from_nvidia_smi(const vulkan::DeviceInfo& info) {
   json all = json::object();
   const std::string id = vulkan::to_text(info.device_uuid);
   const std::string command = fmt::format(
-      "nvidia-smi -i GPU-{}-{}-{}-{}-{} --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader,nounits 2>/dev/null",
+      "nvidia-smi -i GPU-{}-{}-{}-{}-{} --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw "
+      "--format=csv,noheader,nounits 2>/dev/null",
       id.substr(0, 8), id.substr(8, 4), id.substr(12, 4), id.substr(16, 4), id.substr(20));
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::array<char, 256> line{};
@@ -126,7 +127,9 @@ json host_facts() {
 }
 
 json sensors(const vulkan::DeviceInfo& info) {
-  json all = info.type == DeviceType::cpu ? from_processor() : info.vendor_id == kNvidia ? from_nvidia_smi(info) : from_sysfs(info);
+  json all = info.type == DeviceType::cpu ? from_processor()
+             : info.vendor_id == kNvidia  ? from_nvidia_smi(info)
+                                          : from_sysfs(info);
   add_file(all, "load", "/proc/loadavg", 1);
   all["time"] = utc_time();
   return all;

@@ -37,7 +37,8 @@ struct Arguments {
 
 /// A row is chosen by its name, its group or its case at full size.
 bool matches(const Row& row, const std::regex& filter, const std::string& text) {
-  return std::regex_search(row.name, filter) || row.group == text || std::regex_search(case_text(row, row.full), filter);
+  return std::regex_search(row.name, filter) || row.group == text ||
+         std::regex_search(case_text(row, row.full), filter);
 }
 
 Result<std::vector<Request>> chosen_rows(const Arguments& arguments) {
@@ -59,7 +60,8 @@ Result<std::vector<Request>> chosen_rows(const Arguments& arguments) {
   } catch (const std::regex_error& error) {
     return invalid("'--filter {}' is no regular expression: {}.", arguments.filter, error.what());
   }
-  if (chosen.empty()) return make_error(ErrorCode::not_found, "No row matches '--filter {}'; --list shows them.", arguments.filter);
+  if (chosen.empty())
+    return make_error(ErrorCode::not_found, "No row matches '--filter {}'; --list shows them.", arguments.filter);
   return chosen;
 }
 
@@ -75,16 +77,19 @@ Result<DeviceOptions> device_options(const Arguments& arguments) {
 }
 
 Result<int> measure(Arguments& arguments) {
-  const std::pair<const char*, std::string> files[] = {{"--json", arguments.run.json}, {"--csv", arguments.run.csv}, {"--html", arguments.run.html}};
+  const std::pair<const char*, std::string> files[] = {
+      {"--json", arguments.run.json}, {"--csv", arguments.run.csv}, {"--html", arguments.run.html}};
   for (std::size_t i = 0; i < std::size(files); ++i) {
     for (std::size_t j = i + 1; j < std::size(files); ++j) {
-      if (is_same_file(files[i].second, files[j].second)) return invalid("The files of {} and {} are one, '{}'.", files[i].first, files[j].first, files[j].second);
+      if (is_same_file(files[i].second, files[j].second))
+        return invalid("The files of {} and {} are one, '{}'.", files[i].first, files[j].first, files[j].second);
     }
   }
   VKF_TRY(chosen, chosen_rows(arguments));
   if (arguments.list) {
     for (const Request& request : chosen) {
-      fmt::print("{:<24} {:<8} {:<6} {}\n", request.row->name, request.row->group, request.row->traits.quick ? "quick" : "",
+      fmt::print("{:<24} {:<8} {:<6} {}\n", request.row->name, request.row->group,
+                 request.row->traits.quick ? "quick" : "",
                  case_text(*request.row, request.sizes.empty() ? request.row->full : request.sizes));
     }
     return 0;
@@ -100,7 +105,7 @@ Result<int> measure(Arguments& arguments) {
     run.before = std::move(before);
     if (run.json.empty()) run.json = arguments.resume;
   }
-  run.flags = {{"suite", arguments.suite}, {"filter", arguments.filter},   {"cases", arguments.cases},
+  run.flags = {{"suite", arguments.suite},   {"filter", arguments.filter},   {"cases", arguments.cases},
                {"device", arguments.device}, {"disable", arguments.disable}, {"limits", arguments.limits}};
   return run_suite(run);
 }
@@ -130,11 +135,13 @@ void add_measuring(CLI::App& app, Arguments& arguments) {
   app.add_flag("--list", arguments.list, "List the rows with their sizes on a data-centre GPU");
   auto* check = app.add_flag("--check", arguments.run.check, "Compare every row with the reference; time nothing");
   app.add_flag("--sweep", arguments.run.sweep, "Compare the default schedule with every other")->excludes(check);
-  app.add_flag("--planners", arguments.run.planners, "Plan, check and time every row by each planner; exit status 1 if another one does better by the model");
+  app.add_flag("--planners", arguments.run.planners,
+               "Plan, check and time every row by each planner; exit status 1 if another one does better by the model");
   app.add_option("-d,--device", arguments.device, "An index, a UUID, a part of the name, or all");
   app.add_option("--disable", arguments.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
   app.add_option("--limit", arguments.limits, "Lower a limit: NAME=NUMBER, or NAME=16KiB");
-  app.add_flag("--wide", arguments.run.wide, "All columns of the table, as in a file: a terminal gets those that it has room for");
+  app.add_flag("--wide", arguments.run.wide,
+               "All columns of the table, as in a file: a terminal gets those that it has room for");
   app.add_option("--json", arguments.run.json, "Write the results as JSON");
   app.add_option("--csv", arguments.run.csv, "Write the results as CSV");
   app.add_option("--html", arguments.run.html, "Write the results as a page");
@@ -144,8 +151,10 @@ void add_measuring(CLI::App& app, Arguments& arguments) {
 CLI::App* add_compare(CLI::App& app, Arguments& arguments) {
   CLI::App* sub = app.add_subcommand("compare", "Say which rows of B are slower than in A; exit status 1 if one is");
   sub->add_option("files", arguments.compared, "Two JSON files")->required()->expected(2);
-  sub->add_option("--threshold", arguments.compare.threshold, "Percent that do not count")->check(CLI::NonNegativeNumber);
-  sub->add_option("--of", arguments.compare.what, "Which times")->check(CLI::IsMember({"fused", "framework", "unfused", "copy"}));
+  sub->add_option("--threshold", arguments.compare.threshold, "Percent that do not count")
+      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--of", arguments.compare.what, "Which times")
+      ->check(CLI::IsMember({"fused", "framework", "unfused", "copy"}));
   sub->add_flag("--relative", arguments.compare.relative, "Compare times divided by the copy's of the same run");
   return sub;
 }
@@ -172,7 +181,9 @@ int run_command(int argc, char** argv) {
     std::fprintf(stderr, "vkfuse-bench: %s. Try 'vkfuse-bench --help'.\n", error.what());
     return 2;
   }
-  const Result<int> status = comparing->parsed() ? compare_files(arguments) : reporting->parsed() ? write_page(arguments) : measure(arguments);
+  const Result<int> status = comparing->parsed()   ? compare_files(arguments)
+                             : reporting->parsed() ? write_page(arguments)
+                                                   : measure(arguments);
   if (status.ok()) return *status;
   std::fprintf(stderr, "vkfuse-bench: %s\n", status.error().text().c_str());
   return 2;

@@ -13,7 +13,9 @@ namespace {
 std::string identity(const Prepared& prepared) {
   std::string all;
   for (const auto& step : prepared.bound->parts.front().variant->kernels) {
-    for (const runtime::Launch& launch : step) all += fmt::format("{} {}x{}\n{}\n", launch.kernel->workgroup, launch.groups_x, launch.groups_y, launch.kernel->key);
+    for (const runtime::Launch& launch : step)
+      all +=
+          fmt::format("{} {}x{}\n{}\n", launch.kernel->workgroup, launch.groups_x, launch.groups_y, launch.kernel->key);
   }
   return all;
 }
@@ -69,7 +71,9 @@ Result<void> run(const Session& session, const Request& request, PlannersResult&
   for (std::size_t i = 0; i < measured.size(); ++i) result.points[measured[i]].times = times.programs[i].alone;
   for (PlannerPoint& point : result.points) {
     if (!point.same_as) continue;
-    point.times = std::find_if(result.points.begin(), result.points.end(), [&](const PlannerPoint& other) { return other.policy == *point.same_as; })->times;
+    point.times = std::find_if(result.points.begin(), result.points.end(), [&](const PlannerPoint& other) {
+                    return other.policy == *point.same_as;
+                  })->times;
   }
   return {};
 }
@@ -80,7 +84,8 @@ const PlannerPoint* PlannersResult::better_by_model() const {
   constexpr double kRounding = 1.001, kPercent = 1.01, kForFewerBytes = 1.15;
   const auto better = std::find_if(points.begin(), points.end(), [&](const PlannerPoint& other) {
     const PlannerPoint& own = points.front();
-    return (other.bytes < own.bytes && other.modelled_us <= kRounding * own.modelled_us) || (other.bytes <= own.bytes && other.modelled_us * kPercent < own.modelled_us) ||
+    return (other.bytes < own.bytes && other.modelled_us <= kRounding * own.modelled_us) ||
+           (other.bytes <= own.bytes && other.modelled_us * kPercent < own.modelled_us) ||
            other.modelled_us * kForFewerBytes < own.modelled_us;
   });
   return better == points.end() ? nullptr : &*better;
@@ -89,7 +94,8 @@ const PlannerPoint* PlannersResult::better_by_model() const {
 const PlannerPoint* PlannersResult::faster_measured() const {
   const PlannerPoint* best = nullptr;
   for (const PlannerPoint& point : points) {
-    const bool surely = point.times.n() > 0 && points.front().times.n() > 0 && point.times.p90 < points.front().times.p10;
+    const bool surely =
+        point.times.n() > 0 && points.front().times.n() > 0 && point.times.p90 < points.front().times.p10;
     if (surely && (best == nullptr || point.times.median < best->times.median)) best = &point;
   }
   return best;
@@ -101,7 +107,9 @@ PlannersResult planners_row(const Session& session, const Request& request) {
   result.name_of_case = case_text(*request.row, request.sizes.empty() ? request.row->full : request.sizes);
   const Result<void> ran = api::guarded([&] { return run(session, request, result); });
   if (ran.ok()) return result;
-  result.outcome = ran.error().code == ErrorCode::out_of_memory || ran.error().code == ErrorCode::unsupported ? Outcome::skipped : Outcome::failed;
+  result.outcome = ran.error().code == ErrorCode::out_of_memory || ran.error().code == ErrorCode::unsupported
+                       ? Outcome::skipped
+                       : Outcome::failed;
   result.detail = ran.error().message;
   return result;
 }

@@ -22,11 +22,12 @@ struct PlannersResult {
   std::string name_of_case;
   std::vector<PlannerPoint> points;
 
-  /// A planner that does better than `bytes`: moves fewer bytes in no more modelled time, is modelled more than a percent faster
-  /// for no more bytes, or more than 15 % faster for whatever it moves (for fewer bytes `bytes` takes so much longer, where the
-  /// costs of a device are not measured).
+  /// A planner that does better than `bytes`: moves fewer bytes in no more modelled time, is modelled more than a
+  /// percent faster for no more bytes, or more than 15 % faster for whatever it moves (for fewer bytes `bytes` takes so
+  /// much longer, where the costs of a device are not measured).
   [[nodiscard]] const PlannerPoint* better_by_model() const;
-  /// The same of measured times, by more than they scatter: the fastest tenth of `bytes` is slower than the other's slowest tenth.
+  /// The same of measured times, by more than they scatter: the fastest tenth of `bytes` is slower than the other's
+  /// slowest tenth.
   [[nodiscard]] const PlannerPoint* faster_measured() const;
 };
 

@@ -66,10 +66,17 @@ const char* name_of(Outcome outcome) {
 
 json to_json(const SweepPoint& point) {
   const schedule::Schedule& schedule = point.schedule;
-  json object = {{"schedule", point.text},  {"kind", schedule::name_of(schedule.kind)}, {"workgroup", schedule.workgroup},
-                 {"vector_bytes", widest_access(schedule)}, {"us", point.times.median}, {"p10", point.times.p10},
-                 {"p90", point.times.p90},  {"n", point.times.n()},
-                 {"items_in_flight", schedule.items_in_flight}, {"modelled_us", schedule.modelled_us}, {"parts", schedule.parts}};
+  json object = {{"schedule", point.text},
+                 {"kind", schedule::name_of(schedule.kind)},
+                 {"workgroup", schedule.workgroup},
+                 {"vector_bytes", widest_access(schedule)},
+                 {"us", point.times.median},
+                 {"p10", point.times.p10},
+                 {"p90", point.times.p90},
+                 {"n", point.times.n()},
+                 {"items_in_flight", schedule.items_in_flight},
+                 {"modelled_us", schedule.modelled_us},
+                 {"parts", schedule.parts}};
   if (schedule.kind != schedule::Template::rows) return object;
   object["row_lanes"] = schedule.row_lanes;
   object["column_lanes"] = schedule.column_lanes;
@@ -89,9 +96,15 @@ void add_facts(json& object, const RowResult& result) {
 }
 
 /// A time for people: "-" where there is none.
-std::string time_or_dash(const std::optional<Measured>& measured) { return measured ? microseconds(measured->us()) : "-"; }
-std::string kernels_or_dash(const std::optional<Measured>& measured) { return measured ? std::to_string(measured->kernels) : "-"; }
-std::string kernels_text(const RowResult& row) { return fmt::format("{}/{}/{}", row.fused.kernels, kernels_or_dash(row.framework()), kernels_or_dash(row.unfused)); }
+std::string time_or_dash(const std::optional<Measured>& measured) {
+  return measured ? microseconds(measured->us()) : "-";
+}
+std::string kernels_or_dash(const std::optional<Measured>& measured) {
+  return measured ? std::to_string(measured->kernels) : "-";
+}
+std::string kernels_text(const RowResult& row) {
+  return fmt::format("{}/{}/{}", row.fused.kernels, kernels_or_dash(row.framework()), kernels_or_dash(row.unfused));
+}
 
 struct Column {
   const char* head;
@@ -112,7 +125,8 @@ constexpr Column kColumns[] = {
     {"GB/s", 4, 0, [](const RowResult& row) { return fmt::format("{:.{}f}", row.gb_s(), row.gb_s() < 99.95 ? 1 : 0); }},
     {"error", 5, 1, [](const RowResult& row) { return fmt::format("{:.2f}", row.max_ratio); }},
     {"cold ms", 7, 4, [](const RowResult& row) { return fmt::format("{:.1f}", row.fused.cold.ms()); }},
-    {"warm ms", 7, 5, [](const RowResult& row) { return row.fused.warm ? fmt::format("{:.1f}", row.fused.warm->ms()) : "-"; }},
+    {"warm ms", 7, 5,
+     [](const RowResult& row) { return row.fused.warm ? fmt::format("{:.1f}", row.fused.warm->ms()) : "-"; }},
 };
 
 std::vector<Column> columns_within(int columns) {
@@ -122,7 +136,8 @@ std::vector<Column> columns_within(int columns) {
     if (width <= columns) last_turn = turn;
   }
   std::vector<Column> chosen;
-  std::copy_if(std::begin(kColumns), std::end(kColumns), std::back_inserter(chosen), [&](const Column& column) { return column.turn <= last_turn; });
+  std::copy_if(std::begin(kColumns), std::end(kColumns), std::back_inserter(chosen),
+               [&](const Column& column) { return column.turn <= last_turn; });
   return chosen;
 }
 
@@ -165,22 +180,31 @@ std::string table_head(bool check_only, int columns) {
 }
 
 std::string table_line(const RowResult& result, int columns) {
-  if (result.outcome != Outcome::measured && result.outcome != Outcome::checked) return not_measured(result.name_of_case, result.outcome, result.detail);
+  if (result.outcome != Outcome::measured && result.outcome != Outcome::checked)
+    return not_measured(result.name_of_case, result.outcome, result.detail);
   std::string cells;
   if (result.outcome == Outcome::checked) {
-    cells = fmt::format(" {:>10} {:>7} {:>5.2f} {:>7.2f}", kernels_text(result), result.samples, result.max_ratio, result.seconds);
+    cells = fmt::format(" {:>10} {:>7} {:>5.2f} {:>7.2f}", kernels_text(result), result.samples, result.max_ratio,
+                        result.seconds);
   } else {
-    for (const Column& column : columns_within(columns)) cells += fmt::format(" {:>{}}", column.cell(result), column.width);
+    for (const Column& column : columns_within(columns))
+      cells += fmt::format(" {:>{}}", column.cell(result), column.width);
   }
   std::string name = result.name_of_case;
-  if (name.size() > kCaseWidth && kCaseWidth + cells.size() <= static_cast<std::size_t>(columns) && name.size() + cells.size() > static_cast<std::size_t>(columns)) name += '\n';
-  return name + std::string(name.back() == '\n' ? kCaseWidth : std::max<std::size_t>(kCaseWidth, name.size()) - name.size(), ' ') + cells;
+  if (name.size() > kCaseWidth && kCaseWidth + cells.size() <= static_cast<std::size_t>(columns) &&
+      name.size() + cells.size() > static_cast<std::size_t>(columns))
+    name += '\n';
+  return name +
+         std::string(name.back() == '\n' ? kCaseWidth : std::max<std::size_t>(kCaseWidth, name.size()) - name.size(),
+                     ' ') +
+         cells;
 }
 
 json to_json(const RowResult& result) {
-  json object = {{"name", result.row->name},   {"group", result.row->group}, {"dtype", vkfuse::name_of(result.row->dtype)},
-                 {"case", result.name_of_case}, {"size", result.size},       {"outcome", name_of(result.outcome)},
-                 {"detail", result.detail},    {"row_seconds", result.seconds}};
+  json object = {
+      {"name", result.row->name},    {"group", result.row->group},   {"dtype", vkfuse::name_of(result.row->dtype)},
+      {"case", result.name_of_case}, {"size", result.size},          {"outcome", name_of(result.outcome)},
+      {"detail", result.detail},     {"row_seconds", result.seconds}};
   const bool measured = result.outcome == Outcome::measured;
   object["checked"] = measured || result.outcome == Outcome::checked;
   if (!object["checked"]) return object;
@@ -206,17 +230,22 @@ json to_json(const RowResult& result) {
 }
 
 std::string sweep_head() {
-  return fmt::format("{:<19} {:>16} {:>24} {:>8} {:>24} {:>8} {:>5} {:>5}", "row", "size", "default", "us", "best", "us", "ratio", "tried");
+  return fmt::format("{:<19} {:>16} {:>24} {:>8} {:>24} {:>8} {:>5} {:>5}", "row", "size", "default", "us", "best",
+                     "us", "ratio", "tried");
 }
 
 std::string table_line(const SweepResult& result) {
   if (result.outcome != Outcome::measured) return not_measured(result.row->name, result.outcome, result.detail);
-  return fmt::format("{:<19} {:>16} {:>24} {:>8} {:>24} {:>8} {:>5.3f} {:>5}", result.row->name, result.size, result.standard.text,
-                     microseconds(result.standard.times.median), result.best.text, microseconds(result.best.times.median), result.ratio, result.all.size());
+  return fmt::format("{:<19} {:>16} {:>24} {:>8} {:>24} {:>8} {:>5.3f} {:>5}", result.row->name, result.size,
+                     result.standard.text, microseconds(result.standard.times.median), result.best.text,
+                     microseconds(result.best.times.median), result.ratio, result.all.size());
 }
 
 json to_json(const SweepResult& result) {
-  json object = {{"name", result.row->name}, {"size", result.size}, {"outcome", name_of(result.outcome)}, {"detail", result.detail}};
+  json object = {{"name", result.row->name},
+                 {"size", result.size},
+                 {"outcome", name_of(result.outcome)},
+                 {"detail", result.detail}};
   if (result.outcome != Outcome::measured) return object;
   object["default"] = to_json(result.standard);
   object["best"] = to_json(result.best);
@@ -226,28 +255,43 @@ json to_json(const SweepResult& result) {
   return object;
 }
 
-std::string planners_head() { return fmt::format("{:<36} {:<14} {:>8} {:>14} {:>12} {:>10}", "case", "planner", "kernels", "bytes", "modelled us", "us"); }
+std::string planners_head() {
+  return fmt::format("{:<36} {:<14} {:>8} {:>14} {:>12} {:>10}", "case", "planner", "kernels", "bytes", "modelled us",
+                     "us");
+}
 
 std::string table_line(const PlannersResult& result) {
-  if (result.outcome != Outcome::measured && result.outcome != Outcome::checked) return not_measured(result.row->name, result.outcome, result.detail);
+  if (result.outcome != Outcome::measured && result.outcome != Outcome::checked)
+    return not_measured(result.row->name, result.outcome, result.detail);
   std::string all;
   for (const PlannerPoint& point : result.points) {
     const std::string time = point.times.n() > 0 ? microseconds(point.times.median) : "";
-    all += fmt::format("{}{:<36} {:<14} {:>8} {:>14} {:>12.1f} {:>10}", all.empty() ? "" : "\n", all.empty() ? result.name_of_case : "", name_of(point.policy), point.kernels, point.bytes,
+    all += fmt::format("{}{:<36} {:<14} {:>8} {:>14} {:>12.1f} {:>10}", all.empty() ? "" : "\n",
+                       all.empty() ? result.name_of_case : "", name_of(point.policy), point.kernels, point.bytes,
                        point.modelled_us, point.same_as ? fmt::format("= {}", name_of(*point.same_as)) : time);
   }
-  if (const PlannerPoint* other = result.better_by_model()) all += fmt::format("  BETTER by {}", name_of(other->policy));
-  if (const PlannerPoint* other = result.faster_measured()) all += fmt::format("  MEASURED FASTER by {}", name_of(other->policy));
+  if (const PlannerPoint* other = result.better_by_model())
+    all += fmt::format("  BETTER by {}", name_of(other->policy));
+  if (const PlannerPoint* other = result.faster_measured())
+    all += fmt::format("  MEASURED FASTER by {}", name_of(other->policy));
   return all;
 }
 
 json to_json(const PlannersResult& result) {
-  json object = {{"name", result.row->name}, {"case", result.name_of_case}, {"outcome", name_of(result.outcome)}, {"detail", result.detail}};
+  json object = {{"name", result.row->name},
+                 {"case", result.name_of_case},
+                 {"outcome", name_of(result.outcome)},
+                 {"detail", result.detail}};
   object["planners"] = json::array();
   for (const PlannerPoint& point : result.points) {
-    json one = {{"planner", name_of(point.policy)}, {"kernels", point.kernels}, {"bytes", point.bytes}, {"modelled_us", point.modelled_us}};
+    json one = {{"planner", name_of(point.policy)},
+                {"kernels", point.kernels},
+                {"bytes", point.bytes},
+                {"modelled_us", point.modelled_us}};
     if (point.same_as) one["same_as"] = name_of(*point.same_as);
-    if (point.times.n() > 0) one["us"] = {{"median", point.times.median}, {"p10", point.times.p10}, {"p90", point.times.p90}, {"n", point.times.n()}};
+    if (point.times.n() > 0)
+      one["us"] = {
+          {"median", point.times.median}, {"p10", point.times.p10}, {"p90", point.times.p90}, {"n", point.times.n()}};
     object["planners"].push_back(std::move(one));
   }
   return object;

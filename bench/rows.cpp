@@ -45,7 +45,8 @@ std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
 std::span<const Row> rows() {
   static const std::vector<Row> table = [] {
     std::vector<Row> all;
-    for (auto* group : {chain_rows, view_rows, norm_rows, reduce_rows, scan_rows, gather_rows, matmul_rows, planner_rows, law_rows}) {
+    for (auto* group :
+         {chain_rows, view_rows, norm_rows, reduce_rows, scan_rows, gather_rows, matmul_rows, planner_rows, law_rows}) {
       std::vector<Row> some = group();
       std::move(some.begin(), some.end(), std::back_inserter(all));
     }
@@ -59,18 +60,23 @@ std::string size_text(const Row& row, std::span<const std::int64_t> sizes) {
   return row.traits.tensors > 1 ? fmt::format("{}x{}", row.traits.tensors, shape) : shape;
 }
 
-std::string case_text(const Row& row, std::span<const std::int64_t> sizes) { return fmt::format("{}:{}", slug(row), fmt::join(sizes, "x")); }
+std::string case_text(const Row& row, std::span<const std::int64_t> sizes) {
+  return fmt::format("{}:{}", slug(row), fmt::join(sizes, "x"));
+}
 
 Result<Request> parse_case(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const std::string_view name = text.substr(0, colon);
   const auto row = std::find_if(rows().begin(), rows().end(), [&](const Row& one) { return slug(one) == name; });
   if (colon == std::string_view::npos || row == rows().end()) {
-    return make_error(ErrorCode::not_found, "No row is called '{}' (a case is NAME:DTYPE:SIZES, as softmax:f32:16384x4096; --list shows all).", text);
+    return make_error(
+        ErrorCode::not_found,
+        "No row is called '{}' (a case is NAME:DTYPE:SIZES, as softmax:f32:16384x4096; --list shows all).", text);
   }
   const auto sizes = parse_sizes(text.substr(colon + 1));
   if (!sizes || sizes->size() != row->full.size()) {
-    return invalid("The case '{}' has no sizes for the {} dimensions of its row, as in '{}'.", text, row->full.size(), case_text(*row, row->full));
+    return invalid("The case '{}' has no sizes for the {} dimensions of its row, as in '{}'.", text, row->full.size(),
+                   case_text(*row, row->full));
   }
   return Request{&*row, *sizes};
 }

@@ -23,9 +23,9 @@ struct Traits {
   /// whatever order: outputs are then compared without a tolerance, of which long sums need much.
   std::int64_t whole = 0;
   std::vector<std::size_t> divide = {0};  ///< dimensions that smaller devices get less of, in this order
-  bool sweep = false;         ///< part of --sweep
-  bool quick = false;         ///< part of the quick suite when no row is asked for by name
-  int law_ops = 0;            ///< of group law: ops in the chain
+  bool sweep = false;                     ///< part of --sweep
+  bool quick = false;                     ///< part of the quick suite when no row is asked for by name
+  int law_ops = 0;                        ///< of group law: ops in the chain
 };
 
 /// A row's program, as `build` writes it.
@@ -35,8 +35,8 @@ struct Built {
   /// of them. None: its ops are the graph's.
   std::optional<std::vector<Tensor>> stored;
 
-  Built(std::initializer_list<Tensor> results) : outputs(results) {}         // NOLINT(google-explicit-constructor)
-  Built(std::vector<Tensor> results) : outputs(std::move(results)) {}        // NOLINT(google-explicit-constructor)
+  Built(std::initializer_list<Tensor> results) : outputs(results) {}   // NOLINT(google-explicit-constructor)
+  Built(std::vector<Tensor> results) : outputs(std::move(results)) {}  // NOLINT(google-explicit-constructor)
 };
 
 /// Outputs of one op of a framework, or of several that store `between`.

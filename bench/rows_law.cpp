@@ -44,7 +44,8 @@ std::vector<Row> law_rows() {
     for (auto* chain : {unary_chain, binary_chain}) {
       for (const int ops : {1, 2, 3, 5, 8, 16, 32}) {
         Row row;
-        row.name = fmt::format("law {} {} {} f32", chain == unary_chain ? "unary" : "binary", ops, small ? "small" : "large");
+        row.name =
+            fmt::format("law {} {} {} f32", chain == unary_chain ? "unary" : "binary", ops, small ? "small" : "large");
         row.group = "law";
         row.dtype = DType::f32;
         row.full = {small ? 1 << 16 : 1 << 28};

@@ -10,7 +10,9 @@ namespace {
 /// The tanh form.
 Tensor gelu_tanh(const Tensor& x) { return x * 0.5 * (tanh((x + x * x * x * 0.044715) * 0.7978845608) + 1.0); }
 
-Tensor weights(const char* name, DType dtype, const Dim& in, const Dim& out) { return Tensor::input(name, dtype, {in, out}); }
+Tensor weights(const char* name, DType dtype, const Dim& in, const Dim& out) {
+  return Tensor::input(name, dtype, {in, out});
+}
 
 /// Shapes of all rows here are [m, k, n].
 Built square(DType dtype, const Shape& shape) {
@@ -48,9 +50,11 @@ Built gated(DType dtype, const Shape& shape) {
 /// Weights as integers in groups of 128 along k, as [n, k], with a scale for each group.
 Built quantized(DType dtype, const Shape& shape, bool four_bits) {
   constexpr std::int64_t kGroup = 128;
-  const Tensor stored = four_bits ? Tensor::input("weights", DType::u8, {shape[2], shape[1].size() / 2}) : Tensor::input("weights", DType::i8, {shape[2], shape[1]});
+  const Tensor stored = four_bits ? Tensor::input("weights", DType::u8, {shape[2], shape[1].size() / 2})
+                                  : Tensor::input("weights", DType::i8, {shape[2], shape[1]});
   const Tensor scale = Tensor::input("scale", dtype, {shape[2], shape[1].size() / kGroup}) * 0.03125;
-  const Tensor real = dequantize(four_bits ? unpack_int4(stored, true) : stored, {.scale = scale, .axis = 1, .group = kGroup});
+  const Tensor real =
+      dequantize(four_bits ? unpack_int4(stored, true) : stored, {.scale = scale, .axis = 1, .group = kGroup});
   return framework_ops({matmul(Tensor::input("a", dtype, {shape[0], shape[1]}), real.transpose())}, {real});
 }
 Built quantized_int4(DType dtype, const Shape& shape) { return quantized(dtype, shape, true); }
@@ -58,15 +62,20 @@ Built quantized_int8(DType dtype, const Shape& shape) { return quantized(dtype, 
 
 /// Signed bytes with a scale for each row of one factor and each column of the other.
 Built bytes(DType, const Shape& shape) {
-  const Tensor sum = matmul(Tensor::input("a", DType::i8, {shape[0], shape[1]}).cast(DType::i32), Tensor::input("b", DType::i8, {shape[1], shape[2]}).cast(DType::i32));
-  const Tensor scaled = sum.cast(DType::f32) * Tensor::input("rows", DType::f32, {shape[0], 1}) * Tensor::input("columns", DType::f32, {shape[2]});
+  const Tensor sum = matmul(Tensor::input("a", DType::i8, {shape[0], shape[1]}).cast(DType::i32),
+                            Tensor::input("b", DType::i8, {shape[1], shape[2]}).cast(DType::i32));
+  const Tensor scaled = sum.cast(DType::f32) * Tensor::input("rows", DType::f32, {shape[0], 1}) *
+                        Tensor::input("columns", DType::f32, {shape[2]});
   return framework_ops({(scaled * 0x1p-16).cast(DType::f16)}, {sum});
 }
 
-/// The last product of a language model in training, [rows, width] times [classes, width] transposed, and its loss in f32.
+/// The last product of a language model in training, [rows, width] times [classes, width] transposed, and its loss in
+/// f32.
 Built linear_cross_entropy(DType dtype, const Shape& shape) {
-  const Tensor logits = matmul(Tensor::input("x", dtype, {shape[0], shape[1]}), weights("w", dtype, shape[2], shape[1]).transpose());
-  return framework_ops({cross_entropy(logits.cast(DType::f32) * 0x1p-5, Tensor::input("labels", DType::i32, {shape[0]}))}, {logits});
+  const Tensor logits =
+      matmul(Tensor::input("x", dtype, {shape[0], shape[1]}), weights("w", dtype, shape[2], shape[1]).transpose());
+  return framework_ops(
+      {cross_entropy(logits.cast(DType::f32) * 0x1p-5, Tensor::input("labels", DType::i32, {shape[0]}))}, {logits});
 }
 
 /// [batch, heads, length, size] of each of q, k and v.
@@ -103,11 +112,15 @@ Built attention_bias(DType dtype, const Shape& shape) {
 
 /// One new position for each sequence, against [batch, heads / 4, length, size] of k and v: four heads share one.
 Built attention_decode(DType dtype, const Shape& shape) {
-  const auto kept = [&](const char* name) { return Tensor::input(name, dtype, {shape[0], shape[1].size() / 4, shape[2], shape[3]}); };
+  const auto kept = [&](const char* name) {
+    return Tensor::input(name, dtype, {shape[0], shape[1].size() / 4, shape[2], shape[3]});
+  };
   return {attention(Tensor::input("q", dtype, {shape[0], shape[1], 1, shape[3]}), kept("k"), kept("v"))};
 }
 
-Tensor hard_gate(const Tensor& x) { return clamp(x + 3.0, Tensor::scalar(x.dtype(), 0), Tensor::scalar(x.dtype(), 6)) * (1.0 / 6); }
+Tensor hard_gate(const Tensor& x) {
+  return clamp(x + 3.0, Tensor::scalar(x.dtype(), 0), Tensor::scalar(x.dtype(), 6)) * (1.0 / 6);
+}
 
 /// A convolution of [batch, channels, height, width], with a bias and an activation.
 struct ConvForm {
@@ -116,16 +129,23 @@ struct ConvForm {
   std::int64_t features = 0;  ///< channels that come out; 0: as many as go in
   bool depthwise = false;     ///< and with hard swish in place of ReLU
   bool residual = false;      ///< added before the activation
-  bool batch_inside = false;  ///< channels are the outermost axis of what is read and written, as a convolution before this one leaves them
+  bool batch_inside = false;  ///< channels are the outermost axis of what is read and written, as a convolution before
+                              ///< this one leaves them
 };
 
 Built conv_of(DType dtype, const Shape& shape, const ConvForm& form) {
   const std::int64_t channels = shape[1].size();
   const std::int64_t features = form.features == 0 ? channels : form.features;
   const std::int64_t around = form.taps / 2;
-  const Tensor x = form.batch_inside ? Tensor::input("x", dtype, {shape[1], shape[0], shape[2], shape[3]}).permute({1, 0, 2, 3}) : Tensor::input("x", dtype, shape);
+  const Tensor x = form.batch_inside
+                       ? Tensor::input("x", dtype, {shape[1], shape[0], shape[2], shape[3]}).permute({1, 0, 2, 3})
+                       : Tensor::input("x", dtype, shape);
   const Tensor w = Tensor::input("w", dtype, {features, form.depthwise ? 1 : channels, form.taps, form.taps});
-  const Tensor sum = conv(x, w, {.strides = {form.stride, form.stride}, .low = {around, around}, .high = {around, around}, .groups = form.depthwise ? channels : 1});
+  const Tensor sum = conv(x, w,
+                          {.strides = {form.stride, form.stride},
+                           .low = {around, around},
+                           .high = {around, around},
+                           .groups = form.depthwise ? channels : 1});
   const Tensor biased = sum * 0.0625 + Tensor::input("bias", dtype, {features, 1, 1});
   if (form.residual) {
     const Tensor added = biased + Tensor::input("residual", dtype, biased.shape());
@@ -137,7 +157,8 @@ Built conv_of(DType dtype, const Shape& shape, const ConvForm& form) {
 
 /// As between the first two convolutions of a residual network.
 Built max_pool_3x3(DType dtype, const Shape& shape) {
-  const Tensor padded = Tensor::input("x", dtype, shape).pad({0, 0, 1, 1}, {0, 0, 1, 1}, -std::numeric_limits<double>::infinity());
+  const Tensor padded =
+      Tensor::input("x", dtype, shape).pad({0, 0, 1, 1}, {0, 0, 1, 1}, -std::numeric_limits<double>::infinity());
   return framework_ops({padded.unfold(2, 3, 2).unfold(3, 3, 2).max({4, 5})});
 }
 
@@ -156,20 +177,28 @@ std::vector<Row> matmul_rows() {
   add("matmul bf16", DType::bf16, {4096, 4096, 4096}, square);
   add("matmul int8", DType::i8, {4096, 4096, 4096}, bytes);
   // One loss is made of all classes: what there is no time to check is taken off the width.
-  all.push_back({"linear+cross-entropy f16", "matmul", DType::f16, {8192, 4096, 128256}, linear_cross_entropy, {.divide = {1}, .sweep = true}});
+  all.push_back({"linear+cross-entropy f16",
+                 "matmul",
+                 DType::f16,
+                 {8192, 4096, 128256},
+                 linear_cross_entropy,
+                 {.divide = {1}, .sweep = true}});
   add("matmul+bias+gelu f16", DType::f16, {8192, 4096, 16384}, bias_gelu);
   add("norm+matmul f16", DType::f16, {8192, 4096, 4096}, norm_first);
   add("gated mlp f16", DType::f16, {8192, 4096, 14336}, gated);
   add("matvec f16", DType::f16, {1, 8192, 28672}, square);
   add("matvec transposed f16", DType::f16, {1, 8192, 28672}, transposed);
   const std::pair<const char*, Built (*)(DType, const Shape&)> forms[] = {
-      {"attention f16", attention_plain}, {"attention causal f16", attention_causal}, {"attention softcap f16", attention_softcap}, {"attention bias f16", attention_bias},
-      {"attention alibi f16", attention_alibi}, {"attention window f16", attention_window}};
+      {"attention f16", attention_plain},           {"attention causal f16", attention_causal},
+      {"attention softcap f16", attention_softcap}, {"attention bias f16", attention_bias},
+      {"attention alibi f16", attention_alibi},     {"attention window f16", attention_window}};
   for (const auto& [name, build] : forms) {
     all.push_back({name, "attention", DType::f16, {4, 32, 4096, 128}, build, {.divide = {0, 1, 2}}});
   }
-  all.push_back({"attention bf16", "attention", DType::bf16, {4, 32, 4096, 128}, attention_plain, {.divide = {0, 1, 2}}});
-  all.push_back({"attention decode f16", "attention", DType::f16, {16, 32, 8192, 128}, attention_decode, {.divide = {0, 2}}});
+  all.push_back(
+      {"attention bf16", "attention", DType::bf16, {4, 32, 4096, 128}, attention_plain, {.divide = {0, 1, 2}}});
+  all.push_back(
+      {"attention decode f16", "attention", DType::f16, {16, 32, 8192, 128}, attention_decode, {.divide = {0, 2}}});
   add("int4 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int4);
   add("int4 matvec large f16", DType::f16, {1, 8192, 28672}, quantized_int4);
   add("int8 matvec f16", DType::f16, {1, 4096, 14336}, quantized_int8);
@@ -180,13 +209,14 @@ std::vector<Row> matmul_rows() {
     std::vector<std::int64_t> shape;
     ConvForm form;
   };
-  const Convolution convolutions[] = {{"conv 3x3 f16", {64, 128, 56, 56}, {}},
-                                      {"conv 1x1 f16", {64, 128, 56, 56}, {.taps = 1}},
-                                      {"conv depthwise f16", {64, 128, 56, 56}, {.depthwise = true}},
-                                      {"conv 3x3 batch inside f16", {64, 128, 56, 56}, {.batch_inside = true}},
-                                      {"conv 3x3 strided f16", {64, 128, 56, 56}, {.stride = 2}},
-                                      {"conv 7x7 strided f16", {64, 3, 224, 224}, {.taps = 7, .stride = 2, .features = 64}},
-                                      {"conv 1x1 residual f16", {64, 64, 56, 56}, {.taps = 1, .features = 256, .residual = true}}};
+  const Convolution convolutions[] = {
+      {"conv 3x3 f16", {64, 128, 56, 56}, {}},
+      {"conv 1x1 f16", {64, 128, 56, 56}, {.taps = 1}},
+      {"conv depthwise f16", {64, 128, 56, 56}, {.depthwise = true}},
+      {"conv 3x3 batch inside f16", {64, 128, 56, 56}, {.batch_inside = true}},
+      {"conv 3x3 strided f16", {64, 128, 56, 56}, {.stride = 2}},
+      {"conv 7x7 strided f16", {64, 3, 224, 224}, {.taps = 7, .stride = 2, .features = 64}},
+      {"conv 1x1 residual f16", {64, 64, 56, 56}, {.taps = 1, .features = 256, .residual = true}}};
   for (const Convolution& one : convolutions) {
     const auto build = [form = one.form](DType dtype, const Shape& shape) { return conv_of(dtype, shape, form); };
     all.push_back({one.name, "conv", DType::f16, one.shape, build, {.divide = {0}, .sweep = true}});

@@ -8,16 +8,22 @@ namespace vkfuse::bench {
 
 namespace {
 
-Built softmax_last(DType dtype, const Shape& shape) { return framework_ops({softmax(Tensor::input("x", dtype, shape), -1)}); }
-Built softmax_middle(DType dtype, const Shape& shape) { return framework_ops({softmax(Tensor::input("x", dtype, shape), 1)}); }
+Built softmax_last(DType dtype, const Shape& shape) {
+  return framework_ops({softmax(Tensor::input("x", dtype, shape), -1)});
+}
+Built softmax_middle(DType dtype, const Shape& shape) {
+  return framework_ops({softmax(Tensor::input("x", dtype, shape), 1)});
+}
 
 Built layer_norm(DType dtype, const Shape& shape) {
   const Tensor x = Tensor::input("x", dtype, shape);
-  return framework_ops({normalize(x, {1}, 1e-5) * Tensor::input("weight", dtype, {shape[1]}) + Tensor::input("bias", dtype, {shape[1]})});
+  return framework_ops({normalize(x, {1}, 1e-5) * Tensor::input("weight", dtype, {shape[1]}) +
+                        Tensor::input("bias", dtype, {shape[1]})});
 }
 
 Built rms_norm(DType dtype, const Shape& shape) {
-  return framework_ops({rms_normalize(Tensor::input("x", dtype, shape), {1}, 1e-6) * Tensor::input("weight", dtype, {shape[1]})});
+  return framework_ops(
+      {rms_normalize(Tensor::input("x", dtype, shape), {1}, 1e-6) * Tensor::input("weight", dtype, {shape[1]})});
 }
 
 /// The norm and the sum that the next block adds to.
@@ -83,7 +89,12 @@ std::vector<Row> norm_rows() {
       {"add+rmsnorm f16", "reduce", f16, {16384, 4096}, residual_rms_norm, {.sweep = true, .quick = true}},
       {"add+rmsnorm+int8", "reduce", f16, {16384, 4096}, residual_rms_norm_quantised, {.sweep = true}},
       {"groupnorm+silu f16", "reduce", f16, {16, 320, 64, 64}, group_norm_silu, {.divide = {0, 1}, .sweep = true}},
-      {"layernorm back f16", "reduce", f16, {16384, 8192}, layer_norm_backward, {.positive = "reciprocal", .sweep = true}},
+      {"layernorm back f16",
+       "reduce",
+       f16,
+       {16384, 8192},
+       layer_norm_backward,
+       {.positive = "reciprocal", .sweep = true}},
   };
 }
 

@@ -12,9 +12,7 @@ Built transpose_add(DType dtype, const Shape& shape) {
 }
 
 /// [batch, tokens, heads, width] to [batch, heads, tokens, width].
-Built permute_0213(DType dtype, const Shape& shape) {
-  return {Tensor::input("x", dtype, shape).permute({0, 2, 1, 3})};
-}
+Built permute_0213(DType dtype, const Shape& shape) { return {Tensor::input("x", dtype, shape).permute({0, 2, 1, 3})}; }
 
 /// The two halves of each head's elements, turned by an angle per token. Shape: [batch, heads, tokens, width].
 Built rotary(DType dtype, const Shape& shape) {

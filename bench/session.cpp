@@ -85,7 +85,8 @@ Result<std::vector<ir::Graph>> framework_parts(const Built& built) {
   VKF_TRY(whole, api::to_graph(built.outputs, {}, "framework"));
   // Nodes are added as outputs need them, so the smaller graph is the beginning of the larger one.
   for (ir::NodeId id : stored) {
-    if (id >= whole.size()) return make_error(ErrorCode::internal, "A row stores the value %{}, which none of its outputs needs.", id);
+    if (id >= whole.size())
+      return make_error(ErrorCode::internal, "A row stores the value %{}, which none of its outputs needs.", id);
   }
   return cut(whole, std::move(stored));
 }
@@ -118,7 +119,8 @@ Result<std::shared_ptr<const ScratchFolder>> ScratchFolder::create() {
   std::error_code failed;
   const auto root = std::filesystem::temp_directory_path(failed);
   std::string path = (failed ? std::filesystem::path("/tmp") : root) / "vkfuse-bench-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) return make_error(ErrorCode::io, "No folder for compiled kernels can be made in '{}'.", root.string());
+  if (::mkdtemp(path.data()) == nullptr)
+    return make_error(ErrorCode::io, "No folder for compiled kernels can be made in '{}'.", root.string());
   return std::shared_ptr<const ScratchFolder>(new ScratchFolder(std::move(path)));
 }
 
@@ -128,14 +130,27 @@ ScratchFolder::~ScratchFolder() {
 }
 
 TimingOptions Session::timing() const {
-  // A CPU driver runs everything in a tenth of a second or more: there are no clocks to raise. It shares its processor with all
-  // that the machine does.
+  // A CPU driver runs everything in a tenth of a second or more: there are no clocks to raise. It shares its processor
+  // with all that the machine does.
   if (on_cpu()) {
-    return {.warm_seconds = 0.01, .most_warm_seconds = 0.02, .budget_seconds = quick ? 0.4 : 1.6, .samples = 28, .min_samples = 8, .stream_samples = 8, .stream_us = 2e3,
-            .submission_us = 20e3, .visits = 4, .row_seconds = quick ? 1.5 : 6};
+    return {.warm_seconds = 0.01,
+            .most_warm_seconds = 0.02,
+            .budget_seconds = quick ? 0.4 : 1.6,
+            .samples = 28,
+            .min_samples = 8,
+            .stream_samples = 8,
+            .stream_us = 2e3,
+            .submission_us = 20e3,
+            .visits = 4,
+            .row_seconds = quick ? 1.5 : 6};
   }
-  return {.warm_seconds = 0.3, .most_warm_seconds = 1, .budget_seconds = quick ? 3.0 : 10.0, .samples = quick ? 51 : 101, .min_samples = 25,
-          .stream_samples = quick ? 15 : 25, .stream_us = 4e3};
+  return {.warm_seconds = 0.3,
+          .most_warm_seconds = 1,
+          .budget_seconds = quick ? 3.0 : 10.0,
+          .samples = quick ? 51 : 101,
+          .min_samples = 25,
+          .stream_samples = quick ? 15 : 25,
+          .stream_us = 4e3};
 }
 
 Result<Case> make_case(const Session& session, const Request& request, std::int64_t smaller) {
@@ -143,7 +158,8 @@ Result<Case> make_case(const Session& session, const Request& request, std::int6
   if (!request.sizes.empty()) {
     VKF_TRY(made, case_at(session, row, request.sizes));
     if (fits(session, made) && can_be_checked(session, made.graph)) return made;
-    return make_error(ErrorCode::out_of_memory, "The case '{}' needs more memory than this device gives it, or more work to check than is done.",
+    return make_error(ErrorCode::out_of_memory,
+                      "The case '{}' needs more memory than this device gives it, or more work to check than is done.",
                       case_text(row, request.sizes));
   }
   if (row.traits.launch_bound) return case_at(session, row, row.full);
@@ -152,7 +168,8 @@ Result<Case> make_case(const Session& session, const Request& request, std::int6
   std::vector<std::int64_t> last;
   for (;; by *= 2) {
     std::vector<std::int64_t> sizes = divided(row, by);
-    if (sizes == last) return make_error(ErrorCode::out_of_memory, "The row '{}' fits the device's memory at no size.", row.name);
+    if (sizes == last)
+      return make_error(ErrorCode::out_of_memory, "The row '{}' fits the device's memory at no size.", row.name);
     VKF_TRY(made, case_at(session, row, sizes));
     if (fits(session, made) && can_be_checked(session, made.graph)) return made;
     last = std::move(sizes);

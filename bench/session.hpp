@@ -27,7 +27,7 @@ struct Session {
   std::shared_ptr<const ScratchFolder> store;  ///< of compiled kernels, empty when the session starts
   bool quick = true;
   bool check_only = false;  ///< every program runs once and is compared; nothing is timed
-  std::string spoil;  ///< name of a row to compute from wrong data: shows that the check is alive
+  std::string spoil;        ///< name of a row to compute from wrong data: shows that the check is alive
 
   [[nodiscard]] const vulkan::DeviceInfo& info() const { return context->device()->info(); }
   [[nodiscard]] bool on_cpu() const { return info().type == DeviceType::cpu; }

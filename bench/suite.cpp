@@ -27,8 +27,10 @@ class Progress {
     if (!shown_) return;
     std::string left = "";
     if (done > 0) {
-      const auto seconds = static_cast<int>(seconds_since(start_) / static_cast<double>(done) * static_cast<double>(all_ - done));
-      left = seconds < 90 ? fmt::format(", about {} s left", seconds) : fmt::format(", about {} min left", (seconds + 30) / 60);
+      const auto seconds =
+          static_cast<int>(seconds_since(start_) / static_cast<double>(done) * static_cast<double>(all_ - done));
+      left = seconds < 90 ? fmt::format(", about {} s left", seconds)
+                          : fmt::format(", about {} min left", (seconds + 30) / 60);
     }
     fmt::print(stderr, "\r{:<78}", fmt::format("[{}/{}] {}{}", done + 1, all_, name, left));
   }
@@ -46,7 +48,8 @@ class Progress {
 /// What two parts of one report must have in common.
 bool same_run(const json& a, const json& b) {
   const char* const keys[] = {"device", "driver", "uuid", "suite", "vkfuse"};
-  return std::all_of(std::begin(keys), std::end(keys), [&](const char* key) { return a.value(key, json()) == b.value(key, json()); });
+  return std::all_of(std::begin(keys), std::end(keys),
+                     [&](const char* key) { return a.value(key, json()) == b.value(key, json()); });
 }
 
 /// The row of an earlier report that a request asks for, if it need not be measured again: no visit of it was left out.
@@ -107,10 +110,15 @@ class Suite {
     VKF_TRY(about, environment(session));
     about["flags"] = options_.flags;
     reports_.push_back({{"environment", about}});
-    fmt::print("{}\n{}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(), options_.quick ? "quick" : "full");
-    fmt::print("{}\n", options_.planners ? planners_head() : options_.sweep ? sweep_head() : table_head(options_.check, columns_));
-    if (options_.planners) return measure_all(session, "rows", [&](const Request& request) { return planners_row(session, request); });
-    if (options_.sweep) return measure_all(session, "sweep", [&](const Request& request) { return sweep_row(session, request); });
+    fmt::print("{}\n{}, suite {}\n", about["device"].get<std::string>(), about["driver"].get<std::string>(),
+               options_.quick ? "quick" : "full");
+    fmt::print("{}\n", options_.planners ? planners_head()
+                       : options_.sweep  ? sweep_head()
+                                         : table_head(options_.check, columns_));
+    if (options_.planners)
+      return measure_all(session, "rows", [&](const Request& request) { return planners_row(session, request); });
+    if (options_.sweep)
+      return measure_all(session, "sweep", [&](const Request& request) { return sweep_row(session, request); });
     VKF_TRY(before, rows_before(about));
     return measure_rows(session, before);
   }
@@ -123,9 +131,12 @@ class Suite {
     }
     if (options_.all_devices) return json::array();
     const json& other = (*devices_of(options_.before).front())["environment"];
-    return invalid("The report to go on with is of {} ({}), driver '{}', suite {}, vkfuse {}, and this run is of {} ({}), driver '{}', suite {}, vkfuse {}.",
-                   other.value("device", "?"), other.value("uuid", "?"), other.value("driver", "?"), other.value("suite", "?"), other.value("vkfuse", "?"),
-                   about.value("device", "?"), about.value("uuid", "?"), about.value("driver", "?"), about.value("suite", "?"), about.value("vkfuse", "?"));
+    return invalid(
+        "The report to go on with is of {} ({}), driver '{}', suite {}, vkfuse {}, and this run is of {} ({}), driver "
+        "'{}', suite {}, vkfuse {}.",
+        other.value("device", "?"), other.value("uuid", "?"), other.value("driver", "?"), other.value("suite", "?"),
+        other.value("vkfuse", "?"), about.value("device", "?"), about.value("uuid", "?"), about.value("driver", "?"),
+        about.value("suite", "?"), about.value("vkfuse", "?"));
   }
 
   /// Rows that are measured in one go.
@@ -173,7 +184,8 @@ class Suite {
     fmt::print("{:<{}} was {} before\n", entry.filed.value("case", ""), kCaseWidth, entry.filed.value("outcome", ""));
   }
 
-  /// Each in as many visits as it wants, all others between two of them. What an interrupt leaves are the visits that were.
+  /// Each in as many visits as it wants, all others between two of them. What an interrupt leaves are the visits that
+  /// were.
   Result<void> measure_rows(const Session& session, const json& before) {
     std::vector<Entry> entries;
     std::size_t to_come = 0;
@@ -215,7 +227,8 @@ class Suite {
     // A resumed report keeps what this run was not asked for.
     for (const json& row : before) {
       const json& have = report["rows"];
-      const bool kept = std::any_of(have.begin(), have.end(), [&](const json& one) { return one.value("case", "") == row.value("case", ""); });
+      const bool kept = std::any_of(have.begin(), have.end(),
+                                    [&](const json& one) { return one.value("case", "") == row.value("case", ""); });
       if (!kept && row.value("outcome", "") == "measured") report["rows"].push_back(row);
     }
     return {};

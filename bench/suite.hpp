@@ -10,8 +10,8 @@ namespace vkfuse::bench {
 
 struct SuiteOptions {
   bool quick = true;
-  bool check = false;  ///< compare every row with the reference; time nothing
-  bool sweep = false;  ///< the default schedule beside every other
+  bool check = false;     ///< compare every row with the reference; time nothing
+  bool sweep = false;     ///< the default schedule beside every other
   bool planners = false;  ///< the planner beside those that it can be compared with
   bool all_devices = false;
   bool wide = false;  ///< all columns of the table, whatever the terminal's width

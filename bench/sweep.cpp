@@ -25,16 +25,19 @@ SweepPoint point_of(const Steps& steps) {
   const int bytes = widest_access(schedule);
   if (schedule.kind == schedule::Template::matrix) {
     const schedule::TileShape& shape = schedule.matrix.shape;
-    point.text = fmt::format("{}x{}x{} {}x{}{}", shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n, schedule.matrix.unit ? " units" : "");
+    point.text = fmt::format("{}x{}x{} {}x{}{}", shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n,
+                             schedule.matrix.unit ? " units" : "");
     return point;
   }
   if (schedule.kind != schedule::Template::rows) {
     const bool tiled = schedule.kind == schedule::Template::tiled;
-    point.text = fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.items_in_flight);
+    point.text =
+        fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.items_in_flight);
     return point;
   }
-  point.text = fmt::format("{}x{} {}B x{}{}{}", schedule.row_lanes, schedule.column_lanes, bytes, schedule.items_in_flight,
-                           schedule.persistent ? " keep" : "", schedule.online ? " online" : "");
+  point.text =
+      fmt::format("{}x{} {}B x{}{}{}", schedule.row_lanes, schedule.column_lanes, bytes, schedule.items_in_flight,
+                  schedule.persistent ? " keep" : "", schedule.online ? " online" : "");
   if (schedule.parts > 1) point.text += fmt::format(" /{}", schedule.parts);
   return point;
 }
@@ -52,8 +55,8 @@ std::string identity(const Steps& steps) {
 }
 
 /// Prepares, checks and files one tuning. False: the row is wrong.
-Result<bool> add_candidate(const Session& session, const Case& one, const Loaded& loaded, const schedule::Tuning& tuning,
-                           std::vector<Prepared>& all, SweepResult& result) {
+Result<bool> add_candidate(const Session& session, const Case& one, const Loaded& loaded,
+                           const schedule::Tuning& tuning, std::vector<Prepared>& all, SweepResult& result) {
   runtime::ProgramOptions options;
   options.tuning = tuning;
   VKF_TRY(prepared, prepare(session, {&one.graph, 1}, loaded.sets, options));
@@ -68,7 +71,8 @@ Result<bool> add_candidate(const Session& session, const Case& one, const Loaded
 }
 
 /// The default and every distinct other schedule, each checked. Empty: the row is wrong.
-Result<std::vector<Prepared>> candidates(const Session& session, const Case& one, const Loaded& loaded, SweepResult& result) {
+Result<std::vector<Prepared>> candidates(const Session& session, const Case& one, const Loaded& loaded,
+                                         SweepResult& result) {
   std::vector<Prepared> all;
   VKF_TRY(right, add_candidate(session, one, loaded, {}, all, result));
   if (!right) return std::vector<Prepared>();

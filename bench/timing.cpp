@@ -11,7 +11,7 @@ namespace vkfuse::bench {
 
 namespace {
 
-constexpr int kMaxUnits = 1024;         // runs in one command buffer
+constexpr int kMaxUnits = 1024;           // runs in one command buffer
 constexpr std::size_t kSteadyWindow = 9;  // runs per median while warming up
 constexpr double kSteady = 0.01;
 
@@ -74,7 +74,8 @@ Result<void> turn(std::vector<Batch>& batches, Samples& samples, const bool& cou
 }
 
 /// Times of the first program while warming up decide when the samples of all begin to count.
-Result<void> measure_alone(std::span<const Bound* const> programs, const TimingOptions& options, double round_us, Measurement& result) {
+Result<void> measure_alone(std::span<const Bound* const> programs, const TimingOptions& options, double round_us,
+                           Measurement& result) {
   VKF_TRY(batches, make_batches(programs, round_us, options.submission_us));
   Samples samples(programs.size());
   Steadiness steadiness;
@@ -99,7 +100,8 @@ Result<void> measure_alone(std::span<const Bound* const> programs, const TimingO
 
 /// Batches of one program each, in turn; the time between the ends of two submissions is the later one's, unless that
 /// was submitted later yet.
-Result<void> measure_stream(std::span<const Bound* const> programs, const TimingOptions& options, const std::vector<double>& run_us, Measurement& result) {
+Result<void> measure_stream(std::span<const Bound* const> programs, const TimingOptions& options,
+                            const std::vector<double>& run_us, Measurement& result) {
   std::vector<Batch> batches;
   for (std::size_t half = 0; half < 2; ++half) {
     for (std::size_t i = 0; i < programs.size(); ++i) {
@@ -130,7 +132,8 @@ Result<void> measure_stream(std::span<const Bound* const> programs, const Timing
   return {};
 }
 
-Result<Measurement> measure(std::span<const Bound* const> programs, const std::vector<double>& run_us, const TimingOptions& options) {
+Result<Measurement> measure(std::span<const Bound* const> programs, const std::vector<double>& run_us,
+                            const TimingOptions& options) {
   Measurement result;
   result.programs.resize(programs.size());
   VKF_CHECK_OK(measure_alone(programs, options, std::accumulate(run_us.begin(), run_us.end(), 0.0), result));
@@ -159,7 +162,8 @@ Times summarise(std::vector<double> samples) {
 
 void add_samples(Times& times, const Times& later, std::size_t most) {
   std::vector<double> all = std::move(times.samples);
-  all.insert(all.end(), later.samples.begin(), later.samples.begin() + static_cast<std::ptrdiff_t>(std::min(most, later.samples.size())));
+  all.insert(all.end(), later.samples.begin(),
+             later.samples.begin() + static_cast<std::ptrdiff_t>(std::min(most, later.samples.size())));
   times = summarise(std::move(all));
 }
 
@@ -196,7 +200,8 @@ Result<std::vector<double>> estimate(std::span<const Bound* const> programs) {
   return all;
 }
 
-Result<Measurement> time_interleaved(std::span<const Bound* const> programs, const std::vector<double>& run_us, const TimingOptions& options) {
+Result<Measurement> time_interleaved(std::span<const Bound* const> programs, const std::vector<double>& run_us,
+                                     const TimingOptions& options) {
   auto result = measure(programs, run_us, options);
   // After an error the other batches may still run, and their buffers go next.
   if (!result) static_cast<void>(programs.front()->context().device()->wait_idle());

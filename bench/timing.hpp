@@ -11,16 +11,16 @@ namespace vkfuse::bench {
 constexpr double kMostSubmissionUs = 250e3;
 
 struct TimingOptions {
-  double warm_seconds = 0.3;       ///< at least, before the first sample counts: clocks rise with load, not at once
-  double most_warm_seconds = 1;    ///< whether times are steady by then or not
-  double budget_seconds = 5;       ///< of each protocol: stop with fewer samples rather than take longer
+  double warm_seconds = 0.3;     ///< at least, before the first sample counts: clocks rise with load, not at once
+  double most_warm_seconds = 1;  ///< whether times are steady by then or not
+  double budget_seconds = 5;     ///< of each protocol: stop with fewer samples rather than take longer
   int samples = 51;
-  int min_samples = 5;             ///< whatever the budget says
-  int stream_samples = 25;         ///< 0: runs back to back are not measured
-  double stream_us = 4e3;          ///< length of a sample of runs back to back
-  double submission_us = 100e3;    ///< planned for one, unless one run is longer
-  /// A row is measured in as many visits, between which all others are: what else the machine does slows some rows of a visit and
-  /// not others, and seldom the same ones in the next.
+  int min_samples = 5;           ///< whatever the budget says
+  int stream_samples = 25;       ///< 0: runs back to back are not measured
+  double stream_us = 4e3;        ///< length of a sample of runs back to back
+  double submission_us = 100e3;  ///< planned for one, unless one run is longer
+  /// A row is measured in as many visits, between which all others are: what else the machine does slows some rows of a
+  /// visit and not others, and seldom the same ones in the next.
   int visits = 1;
   double row_seconds = 1e9;  ///< a row that has taken so long gets no further visit
 
@@ -69,8 +69,10 @@ class Steadiness {
 /// Microseconds of one run of each program by itself, the second of two: a first one may still compile.
 Result<std::vector<double>> estimate(std::span<const Bound* const> programs);
 
-/// `run_us`: estimates. Warms up, then measures both protocols. Runs take turns (a, b, c, a, b, c, ...) and each take the next set of
-/// buffers; the next submission is queued before the last one is waited for. An interrupt (interrupt.hpp) ends it with what there is.
-Result<Measurement> time_interleaved(std::span<const Bound* const> programs, const std::vector<double>& run_us, const TimingOptions& options);
+/// `run_us`: estimates. Warms up, then measures both protocols. Runs take turns (a, b, c, a, b, c, ...) and each take
+/// the next set of buffers; the next submission is queued before the last one is waited for. An interrupt
+/// (interrupt.hpp) ends it with what there is.
+Result<Measurement> time_interleaved(std::span<const Bound* const> programs, const std::vector<double>& run_us,
+                                     const TimingOptions& options);
 
 }  // namespace vkfuse::bench

@@ -21,7 +21,8 @@ struct Sampling {
 };
 
 /// The longest windows, then as many of them, as stay below `work`; two if that is possible at any length.
-Result<Sampling> choose_sampling(const ir::Graph& graph, ir::NodeId value, std::int64_t elements, std::int64_t most_windows, double work) {
+Result<Sampling> choose_sampling(const ir::Graph& graph, ir::NodeId value, std::int64_t elements,
+                                 std::int64_t most_windows, double work) {
   VKF_TRY(whole, cone_elements(graph, value, elements));
   for (std::int64_t length = std::min(kWindow, elements);; length = (length + 1) / 2) {
     VKF_TRY(cost, cone_elements(graph, value, length));
@@ -65,10 +66,10 @@ Result<double> submit_once(runtime::Context& context, Record&& record) {
 
 Result<double> run_once(const Bound& bound, const BufferSet& set) {
   VKF_TRY(filled, submit_once(bound.context(), [&](vulkan::CommandBuffer& commands) -> Result<void> {
-    for (const auto& output : set.outputs) commands.fill(output.second, 0xFFFFFFFF);
-    commands.barrier(Access::transfer, Access::compute);
-    return {};
-  }));
+            for (const auto& output : set.outputs) commands.fill(output.second, 0xFFFFFFFF);
+            commands.barrier(Access::transfer, Access::compute);
+            return {};
+          }));
   static_cast<void>(filled);
   return submit_once(bound.context(), [&](vulkan::CommandBuffer& commands) -> Result<void> {
     VKF_CHECK_OK(bound.record(commands, 0));
@@ -77,7 +78,8 @@ Result<double> run_once(const Bound& bound, const BufferSet& set) {
   });
 }
 
-Result<reference::Comparison> compare_output(const Bound& bound, const Expected::Samples& samples, const BufferSet& set) {
+Result<reference::Comparison> compare_output(const Bound& bound, const Expected::Samples& samples,
+                                             const BufferSet& set) {
   const auto width = static_cast<std::uint64_t>(size_of(samples.dtype));
   const vulkan::BufferRange& range = set.outputs.find(samples.output)->second;
   std::vector<std::byte> got(samples.starts.size() * static_cast<std::size_t>(samples.length) * width);
@@ -102,7 +104,8 @@ Result<Expected> expect(const ir::Graph& graph, const HostData& data, const Chec
     VKF_TRY(sizes, resolve(type.shape, {}));
     VKF_TRY(elements, element_count(sizes));
     VKF_TRY(sampling, choose_sampling(graph, output.value, elements, most_windows, options.work));
-    Expected::Samples samples{output.name, type.dtype, window_starts(elements, sampling, output.value), sampling.length, {}};
+    Expected::Samples samples{
+        output.name, type.dtype, window_starts(elements, sampling, output.value), sampling.length, {}};
     std::vector<std::int64_t> indices;
     for (std::int64_t start : samples.starts) {
       for (std::int64_t i = 0; i < samples.length; ++i) indices.push_back(start + i);
@@ -125,8 +128,10 @@ Result<Verdict> verify(const Bound& bound, const Expected& expected, const Buffe
     verdict.max_ratio = std::max(verdict.max_ratio, found.max_ratio);
     verdict.samples += found.elements;
     if (found.ok()) continue;
-    verdict.wrong = found.wrong > 0 ? fmt::format("{} of {} samples of output '{}': {}", found.wrong, found.elements, samples.output, found.first_wrong)
-                                    : fmt::format("{} of {} samples of output '{}' are undecided.", found.undecided, found.elements, samples.output);
+    verdict.wrong = found.wrong > 0 ? fmt::format("{} of {} samples of output '{}': {}", found.wrong, found.elements,
+                                                  samples.output, found.first_wrong)
+                                    : fmt::format("{} of {} samples of output '{}' are undecided.", found.undecided,
+                                                  found.elements, samples.output);
     break;
   }
   return verdict;

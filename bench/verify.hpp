@@ -30,7 +30,7 @@ struct Verdict {
   std::string wrong;     ///< one sentence; empty if every sample is within its bound
   double max_ratio = 0;  ///< largest error / bound
   std::int64_t samples = 0;
-  double run_ms = 0;     ///< of the run, from submission to its end by the host's clock
+  double run_ms = 0;  ///< of the run, from submission to its end by the host's clock
 };
 
 /// Runs the program once on the first set. Outputs are filled with NaN bits before, so that an

@@ -1,4 +1,5 @@
-// Ops of one's own: an elementwise function in GLSL, which fuses with what stands around it, and a whole kernel, which does not.
+// Ops of one's own: an elementwise function in GLSL, which fuses with what stands around it, and a whole kernel, which
+// does not.
 #include <vkfuse/vkfuse.hpp>
 
 #include <cmath>
@@ -31,7 +32,8 @@ int main() {
   const Tensor x = Tensor::input("x", DType::f32, {4, 8});
   const CustomOp swish{.name = "swish", .glsl = "x0 / (1.0 + exp(-x1 * x0))"};
   const Tensor smooth = custom(swish, {x, Tensor::scalar(DType::f32, 1.5)}) * 2.0;  // one kernel
-  const CustomKernel running{.name = "running_maximum", .glsl = kRunningMaximum, .shape = x.shape(), .workgroup = 32, .tile = {1, 8}};
+  const CustomKernel running{
+      .name = "running_maximum", .glsl = kRunningMaximum, .shape = x.shape(), .workgroup = 32, .tile = {1, 8}};
   const Tensor y = custom(running, {smooth}) + 1.0;  // two more
 
   const Result<Device> device = Device::open();

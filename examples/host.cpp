@@ -57,7 +57,8 @@ void open(Host& host) {
   const vk::SemaphoreTypeCreateInfo timeline{.semaphoreType = vk::SemaphoreType::eTimeline};
   host.timeline = {host.device, vk::SemaphoreCreateInfo{.pNext = &timeline}};
   host.pool = {host.device, vk::CommandPoolCreateInfo{.queueFamilyIndex = family}};
-  host.commands = std::move(vk::raii::CommandBuffers(host.device, {.commandPool = *host.pool, .commandBufferCount = 1}).front());
+  host.commands =
+      std::move(vk::raii::CommandBuffers(host.device, {.commandPool = *host.pool, .commandBufferCount = 1}).front());
   vkfuse::HostDevice mine;
   mine.instance = static_cast<VkInstance>(*host.instance);
   mine.physical_device = static_cast<VkPhysicalDevice>(*host.physical);
@@ -70,13 +71,15 @@ void open(Host& host) {
 }
 
 void allocate(Host& host) {
-  constexpr auto usage = vk::BufferUsageFlagBits::eStorageBuffer | vk::BufferUsageFlagBits::eTransferSrc | vk::BufferUsageFlagBits::eTransferDst;
+  constexpr auto usage = vk::BufferUsageFlagBits::eStorageBuffer | vk::BufferUsageFlagBits::eTransferSrc |
+                         vk::BufferUsageFlagBits::eTransferDst;
   host.buffer = {host.device, vk::BufferCreateInfo{.size = 2 * kBytes, .usage = usage}};
   const vk::MemoryRequirements needs = host.buffer.getMemoryRequirements();
   const vk::PhysicalDeviceMemoryProperties types = host.physical.getMemoryProperties();
   constexpr auto mapped = vk::MemoryPropertyFlagBits::eHostVisible | vk::MemoryPropertyFlagBits::eHostCoherent;
   std::uint32_t type = 0;
-  while ((needs.memoryTypeBits >> type & 1) == 0 || (types.memoryTypes.at(type).propertyFlags & mapped) != mapped) ++type;
+  while ((needs.memoryTypeBits >> type & 1) == 0 || (types.memoryTypes.at(type).propertyFlags & mapped) != mapped)
+    ++type;
   host.memory = {host.device, vk::MemoryAllocateInfo{.allocationSize = needs.size, .memoryTypeIndex = type}};
   host.buffer.bindMemory(*host.memory, 0);
   host.elements = static_cast<float*>(host.memory.mapMemory(0, VK_WHOLE_SIZE));
@@ -92,8 +95,9 @@ void rotate(const Host& host, vk::DeviceSize from, vk::DeviceSize to) {
 /// Records the graph: of ops that vkfuse supports, as long a part at a time as there is, which is one program. Returns
 /// which half of the buffer has the result. `recordings` live until the commands have run.
 int record(const Host& host, std::vector<vkfuse::Recording>& recordings) {
-  const auto handle = (std::uint64_t)static_cast<VkBuffer>(*host.buffer);
-  const vkfuse::Buffer halves[] = {must(host.lent->wrap(handle, kBytes)), must(host.lent->wrap(handle, kBytes, kBytes))};
+  const auto handle = (std::uint64_t) static_cast<VkBuffer>(*host.buffer);
+  const vkfuse::Buffer halves[] = {must(host.lent->wrap(handle, kBytes)),
+                                   must(host.lent->wrap(handle, kBytes, kBytes))};
   int now = 0;
   for (std::size_t i = 0; i < kOps.size(); now = 1 - now) {
     vkfuse::Tensor part = vkfuse::Tensor::input("x", vkfuse::DType::f32, {kCount});
@@ -107,7 +111,8 @@ int record(const Host& host, std::vector<vkfuse::Recording>& recordings) {
       const vkfuse::Executable program = must(vkfuse::compile(*host.lent, {part}));
       std::printf("%s to %s: vkfuse, %d kernel\n", kOps[first].c_str(), kOps[i - 1].c_str(), program.kernel_count());
       const auto commands = static_cast<VkCommandBuffer>(*host.commands);
-      recordings.push_back(must(program.record(commands, {.inputs = {{"x", halves[now]}}, .outputs = {{"y", halves[1 - now]}}})));
+      recordings.push_back(
+          must(program.record(commands, {.inputs = {{"x", halves[now]}}, .outputs = {{"y", halves[1 - now]}}})));
     } else {
       if (kOps[i] != "rotate") throw std::runtime_error("Nobody computes '" + kOps[i] + "'.");
       std::printf("%s: this program\n", kOps[i++].c_str());
@@ -121,9 +126,13 @@ int record(const Host& host, std::vector<vkfuse::Recording>& recordings) {
 void submit_and_wait(const Host& host) {
   const std::uint64_t done = 1;
   const vk::TimelineSemaphoreSubmitInfo value{.signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &done};
-  host.queue.submit(vk::SubmitInfo{.pNext = &value, .commandBufferCount = 1, .pCommandBuffers = &*host.commands,
-                                   .signalSemaphoreCount = 1, .pSignalSemaphores = &*host.timeline});
-  const auto waited = host.device.waitSemaphores({.semaphoreCount = 1, .pSemaphores = &*host.timeline, .pValues = &done}, UINT64_MAX);
+  host.queue.submit(vk::SubmitInfo{.pNext = &value,
+                                   .commandBufferCount = 1,
+                                   .pCommandBuffers = &*host.commands,
+                                   .signalSemaphoreCount = 1,
+                                   .pSignalSemaphores = &*host.timeline});
+  const auto waited =
+      host.device.waitSemaphores({.semaphoreCount = 1, .pSemaphores = &*host.timeline, .pValues = &done}, UINT64_MAX);
   if (waited != vk::Result::eSuccess) throw std::runtime_error("The device did not come to an end.");
 }
 

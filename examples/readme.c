@@ -3,7 +3,8 @@
 #include <vkfuse/vkfuse.h>
 
 /* Ends with the library's own sentence where a call fails. */
-#define TRY(call) if ((call) != VKF_OK) return puts(vkf_last_error()), 1
+#define TRY(call) \
+  if ((call) != VKF_OK) return puts(vkf_last_error()), 1
 
 int main(void) {
   vkf_device* device;

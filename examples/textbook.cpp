@@ -16,7 +16,7 @@ using namespace vkfuse;
 
 struct Counts {
   int kernels = 0;
-  int loads = 0;   // in the SPIR-V, all kernels
+  int loads = 0;  // in the SPIR-V, all kernels
   int stores = 0;
   double microseconds = 0;
   std::int64_t bytes = 0;
@@ -62,7 +62,8 @@ Result<bool> run(const Device& device, const std::vector<float>& data) {
   const Tensor x = Tensor::input("x", DType::f32, {static_cast<std::int64_t>(data.size())});
   const Tensor y = relu(x * 2.0) + 1.0;
   std::printf("\ny = relu(x * 2) + 1 on %zu value%s\n", data.size(), data.size() == 1 ? "" : "s");
-  std::printf("  %-14s%9s%8s%8s%14s%14s%12s\n", "", "launches", "loads", "stores", "bytes", "transactions", "device us");
+  std::printf("  %-14s%9s%8s%8s%14s%14s%12s\n", "", "launches", "loads", "stores", "bytes", "transactions",
+              "device us");
   for (const bool fused : {false, true}) {
     CompileOptions options;
     options.name = "textbook";
@@ -75,15 +76,18 @@ Result<bool> run(const Device& device, const std::vector<float>& data) {
     for (std::size_t i = 0; i < data.size(); ++i) {
       const float want = std::max(data[i] * 2.0F, 0.0F) + 1.0F;
       if (result[i] != want) {
-        std::fprintf(stderr, "Element %zu is %g instead of %g.\n", i, static_cast<double>(result[i]), static_cast<double>(want));
+        std::fprintf(stderr, "Element %zu is %g instead of %g.\n", i, static_cast<double>(result[i]),
+                     static_cast<double>(want));
         return false;
       }
     }
     auto counts = count(*program, data);
     if (!counts) return std::move(counts).error();
-    std::printf("  %-14s%9d%8d%8d%14lld%14lld%12.1f\n", fused ? "fused" : "one per op", counts->kernels, counts->loads, counts->stores,
-                static_cast<long long>(counts->bytes), static_cast<long long>(counts->transactions), counts->microseconds);
-    if (fused && data.size() == 1) std::printf("  y(%g) = %g\n", static_cast<double>(data[0]), static_cast<double>(result[0]));
+    std::printf("  %-14s%9d%8d%8d%14lld%14lld%12.1f\n", fused ? "fused" : "one per op", counts->kernels, counts->loads,
+                counts->stores, static_cast<long long>(counts->bytes), static_cast<long long>(counts->transactions),
+                counts->microseconds);
+    if (fused && data.size() == 1)
+      std::printf("  y(%g) = %g\n", static_cast<double>(data[0]), static_cast<double>(result[0]));
   }
   return true;
 }
@@ -96,7 +100,8 @@ int main() {
     std::fprintf(stderr, "%s\n", device.error().text().c_str());
     return 2;
   }
-  std::printf("device: %s\nloads and stores are counted in the SPIR-V: one each is one vector of 4 values\n", device->description().name.c_str());
+  std::printf("device: %s\nloads and stores are counted in the SPIR-V: one each is one vector of 4 values\n",
+              device->description().name.c_str());
   std::vector<float> many(1 << 20);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i % 1000) - 500.0F;
   for (const std::vector<float>& data : {std::vector<float>{3.0F}, many}) {

@@ -9,10 +9,11 @@ cd "$(dirname "$0")/.."
 driver_packages=(mesa-vulkan-drivers)
 # Ubuntu's chromium is a snap without the SwiftShader files: there its tests are left out, with a note.
 if apt-cache show chromium-common >/dev/null 2>&1; then driver_packages+=(chromium-common chromium); fi  # chromium: tests look at pages
-need "${build_packages[@]}" libgtest-dev python3-numpy clang "${driver_packages[@]}"
+need "${build_packages[@]}" libgtest-dev python3-numpy clang clang-format "${driver_packages[@]}"
 if apt-cache show libonnx-testdata >/dev/null 2>&1; then need libonnx-testdata; fi
 
 scripts/check-layers.sh
+scripts/check-format.sh
 cmake --preset release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 cmake --build --preset release -j "$jobs"
 scripts/check-clang.py

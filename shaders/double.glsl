@@ -35,7 +35,8 @@ double f64_sign(double x) {
   return (unpackDouble2x32(x).y & 0x80000000u) != 0u ? -1.0lf : 1.0lf;
 }
 
-// By its bits: Mesa's trunc() of doubles is wrong above 2^31 on processors without AVX2, and its roundEven() takes halves to zero there.
+// By its bits: Mesa's trunc() of doubles is wrong above 2^31 on processors without AVX2, and its roundEven() takes
+// halves to zero there.
 double f64_trunc(double x) {
   uvec2 bits = unpackDouble2x32(x);
   int kept = int((bits.y >> 20) & 0x7ffu) - 1023;  // bits of the fraction that stand before the point

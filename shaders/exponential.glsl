@@ -12,8 +12,8 @@ float f32_exp2(float x) {
   return f32_is_nan(x) ? x : power;
 }
 
-// Vulkan's precision, 3 ulp or 2^-21 on [0.5, 2]; -infinity at zeros, NaN below. Drivers take a denormal for the smallest normal
-// number, or for zero: its bits, as a whole number, are x * 2^149, and that is a normal number.
+// Vulkan's precision, 3 ulp or 2^-21 on [0.5, 2]; -infinity at zeros, NaN below. Drivers take a denormal for the
+// smallest normal number, or for zero: its bits, as a whole number, are x * 2^149, and that is a normal number.
 float f32_log(float x) {
   uint magnitude = f32_magnitude_bits(x);
   if (magnitude == 0u) return -f32_infinity();

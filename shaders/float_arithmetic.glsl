@@ -18,8 +18,8 @@ float f32_max(float x, float y) {
   return x < y || f32_is_nan(y) ? y : x;  // no order has x NaN
 }
 
-// f32_min and f32_max where no execution mode keeps NaN: a driver may then make a minimum of the comparison, which gives the
-// operand that is a number, but not of this one of bits.
+// f32_min and f32_max where no execution mode keeps NaN: a driver may then make a minimum of the comparison, which
+// gives the operand that is a number, but not of this one of bits.
 float f32_min_bits(float x, float y) {
   return f32_is_nan(x) ? x : f32_min(x, y);
 }

@@ -1,5 +1,6 @@
-// 32-bit integers: division by zero is defined, and signed values are divided by their magnitudes. Of two numbers that are known one is
-// chosen without a branch: SwiftShader's compiler did not come to an end with the branches of sixteen elements.
+// 32-bit integers: division by zero is defined, and signed values are divided by their magnitudes. Of two numbers that
+// are known one is chosen without a branch: SwiftShader's compiler did not come to an end with the branches of sixteen
+// elements.
 
 // x / 0 is 0.
 uint u32_div(uint x, uint y) {

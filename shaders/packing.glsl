@@ -18,7 +18,8 @@ uint f16x2_bits_native(vec2 v) {
   return packFloat2x16(f16vec2(v));
 }
 
-// `zero` is 0, which the compiler must not know: NVIDIA's takes a number that is rounded and read again for what it was.
+// `zero` is 0, which the compiler must not know: NVIDIA's takes a number that is rounded and read again for what it
+// was.
 float f16_round_native(uint zero, float x) {
   return f16x2_values_native(f16x2_bits_native(vec2(x, 0.0)) | zero).x;
 }

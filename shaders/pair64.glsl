@@ -1,6 +1,6 @@
-// 64-bit integers as pairs of words, low word first, for devices without native ones. pair_*
-// functions serve both signs; i64p_* and u64p_* differ. What is known either way is chosen without a branch: a driver that
-// compiles for a CPU may not come to an end with those of sixteen elements.
+// 64-bit integers as pairs of words, low word first, for devices without native ones. pair_* functions serve both
+// signs; i64p_* and u64p_* differ. What is known either way is chosen without a branch: a driver that compiles for a
+// CPU may not come to an end with those of sixteen elements.
 
 // Wraps.
 uvec2 pair_add(uvec2 x, uvec2 y) {

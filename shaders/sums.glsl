@@ -1,5 +1,5 @@
-// Sums in two parts, and the means of them. A norm subtracts the mean from what it is of, and an inverse root may amplify what is left by
-// 300: the mean of equal elements is exactly these.
+// Sums in two parts, and the means of them. A norm subtracts the mean from what it is of, and an inverse root may
+// amplify what is left by 300: the mean of equal elements is exactly these.
 
 // One more term of high + low; `low` has what the additions to `high` have lost (Knuth's two-sum).
 void f32_add_term(inout float high, inout float low, float x) {
@@ -10,8 +10,8 @@ void f32_add_term(inout float high, inout float low, float x) {
   low = lost;
 }
 
-// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what rounding that has lost. Of a
-// sum that is no number, that.
+// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what
+// rounding that has lost. Of a sum that is no number, that.
 void f32_mean_parts(inout float high, inout float low, uint count) {
   float thousands = float(count & 0xfffff000u);  // exact, as the rest is
   float ones = float(count & 0xfffu);

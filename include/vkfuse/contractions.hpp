@@ -63,8 +63,9 @@ struct AttentionOptions {
   std::optional<std::int64_t> window_before, window_after;
   /// The position of the first query, counted as keys are: the length of a cache before it.
   std::int64_t first_query = 0;
-  /// Each head's attention sink [heads]: a score that takes part in the softmax and has no value, so that the weights of a
-  /// query add up to less than 1. Zeros give the "smooth softmax". A query that may look at no key then gets zeros.
+  /// Each head's attention sink [heads]: a score that takes part in the softmax and has no value, so that the weights
+  /// of a query add up to less than 1. Zeros give the "smooth softmax". A query that may look at no key then gets
+  /// zeros.
   std::optional<Tensor> sink;
   /// Softmax is computed in this dtype; absent: that of q.
   std::optional<DType> softmax_dtype;
@@ -98,4 +99,4 @@ Tensor dequantize(const Tensor& integers, const Quantization& how);
 /// where signed, i8 of -8 to 7.
 Tensor unpack_int4(const Tensor& bytes, bool is_signed);
 
-}  // namespace vkfuse
+}  // namespace VKFUSE_PUBLIC

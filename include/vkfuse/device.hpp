@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,13 +20,13 @@ namespace vkfuse VKFUSE_PUBLIC {
 
 /// What one Vulkan device is and can do.
 struct DeviceDescription {
-  int index = 0;         ///< accepted as a device name
-  std::string name;      ///< "NVIDIA H200"
-  std::string uuid;      ///< 32 hexadecimal digits
-  std::string driver;    ///< name and version
-  std::string api;       ///< "1.3.230"
-  std::string type;      ///< discrete, integrated, virtual, cpu or other
-  std::uint64_t memory_bytes = 0;  ///< of the largest device-local heap
+  int index = 0;                                ///< accepted as a device name
+  std::string name;                             ///< "NVIDIA H200"
+  std::string uuid;                             ///< 32 hexadecimal digits
+  std::string driver;                           ///< name and version
+  std::string api;                              ///< "1.3.230"
+  std::string type;                             ///< discrete, integrated, virtual, cpu or other
+  std::uint64_t memory_bytes = 0;               ///< of the largest device-local heap
   std::map<std::string, std::uint64_t> limits;  ///< by name; these names are accepted by DeviceOptions::limits
   std::vector<std::string> features;            ///< optional features it has
   /// For each rung of the ladder (T0 to T5): "yes", or one sentence that says what is missing.
@@ -53,16 +53,16 @@ struct StoreOptions {
 
 /// What a device's store has done so far.
 struct StoreReport {
-  std::string folder;               ///< empty if none could be named
-  std::string off;                  ///< one sentence if nothing is kept; else empty
-  std::uint64_t loaded = 0;         ///< files that were there and whole
-  std::uint64_t missed = 0;         ///< files that were not
-  std::uint64_t saved = 0;          ///< files written
-  std::uint64_t compiler_calls = 0; ///< shaders this process has compiled from GLSL, on any device
+  std::string folder;                ///< empty if none could be named
+  std::string off;                   ///< one sentence if nothing is kept; else empty
+  std::uint64_t loaded = 0;          ///< files that were there and whole
+  std::uint64_t missed = 0;          ///< files that were not
+  std::uint64_t saved = 0;           ///< files written
+  std::uint64_t compiler_calls = 0;  ///< shaders this process has compiled from GLSL, on any device
 };
 
-/// How much a message matters: debug for what was compiled and how long that took, info for what was opened, warning for
-/// what is not used because it does not work.
+/// How much a message matters: debug for what was compiled and how long that took, info for what was opened, warning
+/// for what is not used because it does not work.
 enum class LogLevel : std::uint8_t { debug, info, warning };
 
 struct HostDevice;  // interop.hpp
@@ -71,24 +71,27 @@ struct DeviceOptions {
   /// An index, a UUID, or a part of the name. Empty: $VKFUSE_DEVICE, else the best device (discrete
   /// before integrated before virtual before CPU).
   std::string name;
-  /// Rungs or features to do without, by name: "T2", "int64"; "calibration": plan with the constants of the device's type.
+  /// Rungs or features to do without, by name: "T2", "int64"; "calibration": plan with the constants of the device's
+  /// type.
   std::vector<std::string> disable;
   /// Limits to lower, by name: {"max_invocations", 128}. Raising one is an error.
   std::map<std::string, std::uint64_t> limits;
   StoreOptions store;
-  /// Is told, one sentence at a time, what errors do not say. Called by any thread that uses the device, several at once
-  /// where kernels are compiled side by side; it must not call vkfuse. What it throws is the error
-  /// of the call that it is told about. Empty: nobody is told.
+  /// Is told, one sentence at a time, what errors do not say. Called by any thread that uses the device, several at
+  /// once where kernels are compiled side by side; it must not call vkfuse. What it throws is the error of the call
+  /// that it is told about. Empty: nobody is told.
   std::function<void(LogLevel level, std::string_view sentence)> log;
-  /// For tests and validation: defects show themselves. Intermediate values and scratch memory are filled before each run, with 0xA5
-  /// and with 0x5A in turn. Executable::run() runs twice, its outputs filled likewise, and fails with ErrorCode::internal where the two
-  /// runs differ: a result then depends on memory that no kernel wrote. A kernel that the compiler refuses is an error; without the
-  /// check, its ops get a kernel each and `log` hears of it. Unset: on with VKFUSE_SELF_CHECK=1 in the environment.
+  /// For tests and validation: defects show themselves. Intermediate values and scratch memory are filled before each
+  /// run, with 0xA5 and with 0x5A in turn. Executable::run() runs twice, its outputs filled likewise, and fails with
+  /// ErrorCode::internal where the two runs differ: a result then depends on memory that no kernel wrote. A kernel that
+  /// the compiler refuses is an error; without the check, its ops get a kernel each and `log` hears of it. Unset: on
+  /// with VKFUSE_SELF_CHECK=1 in the environment.
   std::optional<bool> self_check;
 };
 
-// Processes: programs that tune in the background end that by themselves when the process exits. A device does not survive a fork: what a
-// child does with its parent's is ErrorCode::unsupported, and what it destroys stays as it is. Fork first, or let the child exec.
+// Processes: programs that tune in the background end that by themselves when the process exits. A device does not
+// survive a fork: what a child does with its parent's is ErrorCode::unsupported, and what it destroys stays as it is.
+// Fork first, or let the child exec.
 
 /// Memory on a device. Copies share it; it is freed when the last one is gone. Not thread-safe.
 class Buffer {
@@ -130,17 +133,18 @@ class Device {
 
   [[nodiscard]] DeviceDescription description() const;
   [[nodiscard]] StoreReport store() const;
-  /// Device memory that lives as long as a copy of the Buffer does. What the device does not allocate at once lies in pieces of a
-  /// power of two bytes.
+  /// Device memory that lives as long as a copy of the Buffer does. What the device does not allocate at once lies in
+  /// pieces of a power of two bytes.
   [[nodiscard]] Result<Buffer> allocate(std::uint64_t bytes) const;
-  /// For a tensor of these sizes: what the device does not allocate at once lies in pieces of whole rows of the outermost axis.
-  /// Larger tensors than that are bound to such buffers. ErrorCode::out_of_memory beyond the device's memory.
+  /// For a tensor of these sizes: what the device does not allocate at once lies in pieces of whole rows of the
+  /// outermost axis. Larger tensors than that are bound to such buffers. ErrorCode::out_of_memory beyond the device's
+  /// memory.
   [[nodiscard]] Result<Buffer> allocate(DType dtype, std::span<const std::int64_t> sizes) const;
-  /// `bytes` of a host's VkBuffer from `offset`, a multiple of 256 (or of the device's minStorageBufferOffsetAlignment). The
-  /// buffer is of this VkDevice, with usage STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST, shared with the queue's family,
-  /// and stays the host's: it must live as long as the Buffer and what it is bound to. Kernels read and write whole 16
-  /// bytes, so a tensor bound to it takes its bytes rounded up to a multiple of 16, and what it leaves of the last is
-  /// overwritten.
+  /// `bytes` of a host's VkBuffer from `offset`, a multiple of 256 (or of the device's
+  /// minStorageBufferOffsetAlignment). The buffer is of this VkDevice, with usage STORAGE_BUFFER, TRANSFER_SRC and
+  /// TRANSFER_DST, shared with the queue's family, and stays the host's: it must live as long as the Buffer and what it
+  /// is bound to. Kernels read and write whole 16 bytes, so a tensor bound to it takes its bytes rounded up to a
+  /// multiple of 16, and what it leaves of the last is overwritten.
   [[nodiscard]] Result<Buffer> wrap(std::uint64_t vk_buffer, std::uint64_t bytes, std::uint64_t offset = 0) const;
 
   struct State;  // internal
@@ -151,4 +155,4 @@ class Device {
   std::shared_ptr<State> state_;
 };
 
-}  // namespace vkfuse
+}  // namespace VKFUSE_PUBLIC

@@ -42,4 +42,4 @@ constexpr std::optional<DType> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace vkfuse
+}  // namespace VKFUSE_PUBLIC

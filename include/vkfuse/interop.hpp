@@ -1,6 +1,6 @@
 // Working inside a program that uses Vulkan itself: on its device, on its buffers, in its command buffers. Handles are
-// Vulkan's: those that are pointers everywhere as void*, the others (buffers, memory) as 64-bit integers, and no header of
-// Vulkan is needed here.
+// Vulkan's: those that are pointers everywhere as void*, the others (buffers, memory) as 64-bit integers, and no header
+// of Vulkan is needed here.
 //
 //     HostDevice mine{.instance = instance, .physical_device = physical, .device = device, .queue = queue,
 //                     .queue_family = family, .api_version = VK_API_VERSION_1_2, .create_info = &device_info};
@@ -52,8 +52,8 @@ struct HostDevice {
   /// semaphores, push descriptors, 64-bit integers and floats, cooperative matrices and others where they are on, and
   /// does without where they are not. Null: nothing is on.
   const void* create_info = nullptr;
-  /// Called around each use of the queue (submissions, waits until it is idle). Both, or neither: then the host does not
-  /// use the queue while it calls vkfuse, and lets one thread at a time do so. They must not throw.
+  /// Called around each use of the queue (submissions, waits until it is idle). Both, or neither: then the host does
+  /// not use the queue while it calls vkfuse, and lets one thread at a time do so. They must not throw.
   std::function<void()> lock_queue;
   std::function<void()> unlock_queue;
   HostAllocator allocator;  ///< empty: vkAllocateMemory
@@ -69,4 +69,4 @@ class Recording {
   std::shared_ptr<const void> state_;
 };
 
-}  // namespace vkfuse
+}  // namespace VKFUSE_PUBLIC

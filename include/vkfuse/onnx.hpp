@@ -40,8 +40,8 @@ struct OnnxOptions {
   std::map<std::string, std::int64_t, std::less<>> dims;
   /// Sizes of graph inputs, by name: symbolic dimensions take their numbers from there.
   std::map<std::string, std::vector<std::int64_t>, std::less<>> input_sizes;
-  /// f16 or bf16: inputs, weights and results that are f32 become this. What an operator computes in f32 inside, such as the
-  /// statistics of a norm, stays so.
+  /// f16 or bf16: inputs, weights and results that are f32 become this. What an operator computes in f32 inside, such
+  /// as the statistics of a norm, stays so.
   std::optional<DType> floats;
 };
 
@@ -91,16 +91,17 @@ class OnnxProgram {
   OnnxProgram(const OnnxProgram&) = default;
   OnnxProgram& operator=(const OnnxProgram&) = default;
 
-  /// Uploads, runs, downloads. Inputs with symbolic dimensions state their sizes. Errors: those of load_onnx and compile()
-  /// for what could not be looked at before, and of Executable::run.
+  /// Uploads, runs, downloads. Inputs with symbolic dimensions state their sizes. Errors: those of load_onnx and
+  /// compile() for what could not be looked at before, and of Executable::run.
   [[nodiscard]] Result<vkfuse::Outputs> run(const Inputs& inputs) const;
-  /// Time of every kernel and every step of the host ("host NonZero") in one run, in running order, with the bytes that each
-  /// reads and writes.
+  /// Time of every kernel and every step of the host ("host NonZero") in one run, in running order, with the bytes that
+  /// each reads and writes.
   [[nodiscard]] Result<std::vector<KernelTime>> profile(const Inputs& inputs) const;
   /// The plan, as text (Stage::plan) or JSON (Stage::json), of a run with inputs of these sizes, by name; those without
   /// symbolic dimensions need none; elements that decide shapes are those of OnnxOptions::input_values. What follows a
   /// step of the host is planned for the most elements that can come of it.
-  [[nodiscard]] Result<std::string> explain(Stage stage, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes = {}) const;
+  [[nodiscard]] Result<std::string> explain(
+      Stage stage, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes = {}) const;
   /// In the model's order.
   [[nodiscard]] std::vector<Port> inputs() const;
   [[nodiscard]] std::vector<std::string> output_names() const;
@@ -115,9 +116,10 @@ class OnnxProgram {
   std::shared_ptr<State> state_;
 };
 
-/// Imports a .onnx file and compiles what does not depend on data, or on sizes that only a run tells. Errors as load_onnx and
-/// compile().
-Result<OnnxProgram> compile_onnx(const Device& device, const std::filesystem::path& path, const OnnxOptions& options = {}, const CompileOptions& compile_options = {});
+/// Imports a .onnx file and compiles what does not depend on data, or on sizes that only a run tells. Errors as
+/// load_onnx and compile().
+Result<OnnxProgram> compile_onnx(const Device& device, const std::filesystem::path& path,
+                                 const OnnxOptions& options = {}, const CompileOptions& compile_options = {});
 
 /// Reads a file that holds one TensorProto, as the test data of ONNX does ("input_0.pb").
 /// Errors as load_onnx; a sequence or an optional is not a tensor and is refused.

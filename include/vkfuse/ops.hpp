@@ -64,11 +64,13 @@ inline Tensor logical_and(const Tensor& a, const Tensor& b) { return Tensor::app
 inline Tensor logical_or(const Tensor& a, const Tensor& b) { return Tensor::apply("or", {a, b}); }
 inline Tensor logical_xor(const Tensor& a, const Tensor& b) { return Tensor::apply("xor", {a, b}); }
 
-inline Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) { return Tensor::apply("clamp", {x, low, high}); }
+inline Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
+  return Tensor::apply("clamp", {x, low, high});
+}
 inline Tensor fma(const Tensor& a, const Tensor& b, const Tensor& c) { return Tensor::apply("fma", {a, b, c}); }
 /// a where the condition holds, else b.
 inline Tensor select(const Tensor& condition, const Tensor& a, const Tensor& b) {
   return Tensor::apply("select", {condition, a, b});
 }
 
-}  // namespace vkfuse
+}  // namespace VKFUSE_PUBLIC

@@ -81,4 +81,4 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
-}  // namespace vkfuse
+}  // namespace VKFUSE_PUBLIC

@@ -11,8 +11,8 @@
 
 namespace vkfuse VKFUSE_PUBLIC {
 
-/// What is promised of a symbolic dimension. A run that breaks a promise is refused. At least one size keeps all of it; `min` is 0 to
-/// 2^62, `multiple_of` 1 to 2^30.
+/// What is promised of a symbolic dimension. A run that breaks a promise is refused. At least one size keeps all of it;
+/// `min` is 0 to 2^62, `multiple_of` 1 to 2^30.
 struct DimFacts {
   std::int64_t min = 0;
   std::int64_t max = INT64_MAX;
@@ -57,4 +57,4 @@ using Shape = std::vector<Dim>;
 /// "[n, 4096]".
 std::string to_text(const Shape& shape);
 
-}  // namespace vkfuse
+}  // namespace VKFUSE_PUBLIC

@@ -88,7 +88,8 @@ class Tensor {
   [[nodiscard]] Tensor unfold(int axis, std::int64_t size, std::int64_t stride = 1, std::int64_t dilation = 1) const;
   /// This tensor with `update` written over the elements that slice(starts, steps) of update's shape would
   /// read. They must exist.
-  [[nodiscard]] Tensor slice_assign(const Tensor& update, std::vector<std::int64_t> starts, std::vector<std::int64_t> steps = {}) const;
+  [[nodiscard]] Tensor slice_assign(const Tensor& update, std::vector<std::int64_t> starts,
+                                    std::vector<std::int64_t> steps = {}) const;
 
   // Positions that are data: integers, i32 or i64 or u32. What is out of range is clamped to the nearest
   // element (gather, take_along) or dropped (scatter); never a wild access.
@@ -177,4 +178,4 @@ Tensor operator-(double a, const Tensor& b);
 Tensor operator*(double a, const Tensor& b);
 Tensor operator/(double a, const Tensor& b);
 
-}  // namespace vkfuse
+}  // namespace VKFUSE_PUBLIC

@@ -3,10 +3,11 @@
  * Every function that can fail returns a vkf_status; vkf_last_error() then has one full sentence that names the
  * offending value. Nothing throws and nothing ends the process: null and wrong arguments are VKF_INVALID_ARGUMENT.
  *
- * Handles are made by a function with a `vkf_X** made` as its last parameter, which is set to null if it fails, and given
- * back with vkf_X_free(), which takes null. A handle keeps alive whatever it needs: they may be given back in any order.
- * A device does not survive a fork: what a child does with its parent's is an error. Strings and arrays passed in are copied. Devices, programs and tickets may be used by several threads at once;
- * graphs and buffers by one at a time.
+ * Handles are made by a function with a `vkf_X** made` as its last parameter, which is set to null if it fails, and
+ * given back with vkf_X_free(), which takes null. A handle keeps alive whatever it needs: they may be given back in any
+ * order. A device does not survive a fork: what a child does with its parent's is an error. Strings and arrays passed
+ * in are copied. Devices, programs and tickets may be used by several threads at once; graphs and buffers by one at a
+ * time.
  *
  * Structures whose first member is `size` are set to zero and that member to sizeof: later versions add members at the
  * end, and zero always means the default.
@@ -94,8 +95,8 @@ typedef enum vkf_log_level {
   VKF_LOG_WARNING = 2 /* what is not used because it does not work */
 } vkf_log_level;
 
-/* Is told, one sentence at a time, what errors do not say. Called by any thread that uses the device, several at once; must
- * not call vkfuse. The sentence is valid during the call. */
+/* Is told, one sentence at a time, what errors do not say. Called by any thread that uses the device, several at once;
+ * must not call vkfuse. The sentence is valid during the call. */
 typedef void (*vkf_log)(void* user, vkf_log_level level, const char* sentence);
 
 typedef struct vkf_device_options {
@@ -103,13 +104,14 @@ typedef struct vkf_device_options {
   const char* name;           /* an index, a UUID or a part of the name; null: $VKFUSE_DEVICE, else the best device */
   const char* const* disable; /* rungs or features to do without, by name: "T2", "int64" */
   size_t disable_count;
-  const char* cache;          /* folder of compiled kernels, or "off"; null: $VKFUSE_CACHE, else the user's cache folder */
-  uint64_t cache_limit;       /* bytes it may hold, about; 0: 256 MiB */
-  const vkf_limit* limits;    /* to lower */
+  const char* cache;       /* folder of compiled kernels, or "off"; null: $VKFUSE_CACHE, else the user's cache folder */
+  uint64_t cache_limit;    /* bytes it may hold, about; 0: 256 MiB */
+  const vkf_limit* limits; /* to lower */
   size_t limit_count;
   vkf_log log; /* null: nobody is told */
   void* log_user;
-  int self_check; /* not 0: each run is made twice, on memory filled with 0xA5 and with 0x5A, and fails where results differ */
+  int self_check; /* not 0: each run is made twice, on memory filled with 0xA5 and with 0x5A, and fails where results
+                     differ */
 } vkf_device_options;
 
 /* Opens a Vulkan device. `options` may be null. */
@@ -117,11 +119,11 @@ VKF_API vkf_status vkf_device_open(const vkf_device_options* options, vkf_device
 VKF_API void vkf_device_free(vkf_device* device);
 /* "NVIDIA H200", as long as the device lives; null for null. */
 VKF_API const char* vkf_device_name(const vkf_device* device);
-/* Name, driver, limits, features and rungs as JSON: an object. The rungs of an open device are empty, those of a list are
- * "yes" or say what is missing. */
+/* Name, driver, limits, features and rungs as JSON: an object. The rungs of an open device are empty, those of a list
+ * are "yes" or say what is missing. */
 VKF_API vkf_status vkf_device_describe(const vkf_device* device, char** made);
-/* The same of every Vulkan device of this machine: an array. Not 0 for `self_test`: every device is opened, and its rungs are
- * tested. */
+/* The same of every Vulkan device of this machine: an array. Not 0 for `self_test`: every device is opened, and its
+ * rungs are tested. */
 VKF_API vkf_status vkf_device_list(int self_test, char** made);
 /* One limit by its name. VKF_NOT_FOUND if there is none of that name. */
 VKF_API vkf_status vkf_device_limit(const vkf_device* device, const char* name, uint64_t* value);
@@ -151,7 +153,7 @@ typedef uint32_t vkf_value;
 /* One dimension: a size, or a symbol whose size is known when the program runs, and what is promised of it. Symbols are
  * equal when their names are. */
 typedef struct vkf_dim {
-  int64_t size;        /* in elements, if symbol is null */
+  int64_t size; /* in elements, if symbol is null */
   const char* symbol;
   int64_t min;         /* of a symbol, as the next two */
   int64_t max;         /* 0: no bound */
@@ -207,7 +209,8 @@ static inline vkf_attribute vkf_attribute_text(const char* name, const char* val
   made.text = value;
   return made;
 }
-/* Of the ops cast and bitcast, of iota, and of custom and custom_kernel, whose GLSL is the text attribute `code`: `dtype`. */
+/* Of the ops cast and bitcast, of iota, and of custom and custom_kernel, whose GLSL is the text attribute `code`:
+ * `dtype`. */
 static inline vkf_attribute vkf_attribute_dtype(vkf_dtype value) {
   vkf_attribute made = {"dtype", VKF_ATTRIBUTE_DTYPE, 0, NULL, NULL, NULL, 0};
   made.integer = (int64_t)value;
@@ -238,20 +241,24 @@ VKF_API void vkf_graph_free(vkf_graph* graph);
 VKF_API vkf_status vkf_graph_text(const vkf_graph* graph, char** made);
 
 /* A named input. `shape` has `rank` dimensions, outermost first; a rank of 0 is one element. */
-VKF_API vkf_status vkf_input(vkf_graph* graph, const char* name, vkf_dtype dtype, const vkf_dim* shape, size_t rank, vkf_value* added);
+VKF_API vkf_status vkf_input(vkf_graph* graph, const char* name, vkf_dtype dtype, const vkf_dim* shape, size_t rank,
+                             vkf_value* added);
 /* A dense literal, row-major: `bytes` bytes at `data`, exactly the elements of the shape, which has no symbols. */
-VKF_API vkf_status vkf_constant(vkf_graph* graph, vkf_dtype dtype, const vkf_dim* shape, size_t rank, const void* data, size_t bytes, vkf_value* added);
+VKF_API vkf_status vkf_constant(vkf_graph* graph, vkf_dtype dtype, const vkf_dim* shape, size_t rank, const void* data,
+                                size_t bytes, vkf_value* added);
 /* One element, rounded to the dtype. */
 VKF_API vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, vkf_value* added);
-/* Any op of docs/ops.md by its name, with the attributes of docs/text-ir.md by theirs, in any order. An attribute that is
- * left out is 0, false, "set" or an empty list. Dtypes and shapes are checked here, and nothing is added if they are wrong. */
-VKF_API vkf_status vkf_apply(vkf_graph* graph, const char* op, const vkf_value* operands, size_t operand_count, const vkf_attribute* attributes,
-                             size_t attribute_count, vkf_value* added);
+/* Any op of docs/ops.md by its name, with the attributes of docs/text-ir.md by theirs, in any order. An attribute that
+ * is left out is 0, false, "set" or an empty list. Dtypes and shapes are checked here, and nothing is added if they are
+ * wrong. */
+VKF_API vkf_status vkf_apply(vkf_graph* graph, const char* op, const vkf_value* operands, size_t operand_count,
+                             const vkf_attribute* attributes, size_t attribute_count, vkf_value* added);
 /* Names a result. */
 VKF_API vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value);
-/* The dtype of a value, its rank, and its first `capacity` dimensions at `shape`, which may be null if `capacity` is 0. Names of
- * symbols are valid as long as the graph is. Any of the results may be null. */
-VKF_API vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank);
+/* The dtype of a value, its rank, and its first `capacity` dimensions at `shape`, which may be null if `capacity` is 0.
+ * Names of symbols are valid as long as the graph is. Any of the results may be null. */
+VKF_API vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape,
+                                  size_t capacity, size_t* rank);
 
 /* ---- programs ---- */
 
@@ -260,8 +267,8 @@ typedef struct vkf_program vkf_program;
 typedef enum vkf_numerics {
   VKF_NUMERICS_STANDARD = 0, /* 16-bit floats are computed in f32 through a kernel; casts and stores round */
   VKF_NUMERICS_STRICT = 1,   /* every op rounds to its dtype: fused and unfused runs are bit-identical */
-  /* Standard, but matrix units may add up products of f16 in f16: n of them are off by up to n * 2^-11 of the sum of their
-   * magnitudes, and infinite beyond 65504. */
+  /* Standard, but matrix units may add up products of f16 in f16: n of them are off by up to n * 2^-11 of the sum of
+   * their magnitudes, and infinite beyond 65504. */
   VKF_NUMERICS_HALF_SUMS = 2
 } vkf_numerics;
 
@@ -284,21 +291,23 @@ typedef enum vkf_tune {
 typedef struct vkf_compile_options {
   size_t size;
   vkf_numerics numerics;
-  int no_fusion; /* not 0: one kernel per op, for comparison */
+  int no_fusion;              /* not 0: one kernel per op, for comparison */
   const char* const* without; /* mechanisms of the planner to do without, by the names of docs/command-line.md */
   size_t without_count;
   const char* planner; /* "bytes", or for comparison "store-all", "recompute-all" or "greedy-io"; null: "bytes" */
-  const char* plan; /* what vkf_program_save_plan() gave for an equal graph and such a device: nothing is planned; null: it is */
+  const char* plan; /* what vkf_program_save_plan() gave for an equal graph and such a device: nothing is planned; null:
+                       it is */
   vkf_tune tune;
   double tune_ms; /* what measuring may take, about; 0: a second */
 } vkf_compile_options;
 
 /* Compiles what the graph's outputs need; the graph may be changed or given back afterwards. `options` may be null. */
-VKF_API vkf_status vkf_compile(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options, vkf_program** made);
+VKF_API vkf_status vkf_compile(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options,
+                               vkf_program** made);
 VKF_API void vkf_program_free(vkf_program* program);
 
-/* VKF_OK if vkf_compile() would take the graph; else its error. No shader is compiled: for a host that asks which part of its own
- * graph it may hand over. */
+/* VKF_OK if vkf_compile() would take the graph; else its error. No shader is compiled: for a host that asks which part
+ * of its own graph it may hand over. */
 VKF_API vkf_status vkf_supports(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options);
 
 /* One operand of vkf_supports_op(). */
@@ -309,8 +318,8 @@ typedef struct vkf_type {
 } vkf_type;
 
 /* The same for one op on inputs of these types. */
-VKF_API vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_type* operands, size_t operand_count,
-                                   const vkf_attribute* attributes, size_t attribute_count);
+VKF_API vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_type* operands,
+                                   size_t operand_count, const vkf_attribute* attributes, size_t attribute_count);
 
 VKF_API size_t vkf_program_input_count(const vkf_program* program);
 VKF_API size_t vkf_program_output_count(const vkf_program* program);
@@ -334,13 +343,16 @@ typedef enum vkf_stage {
 /* The graph as it was compiled, the plan as text, JSON or a page for a browser, or the code of every kernel. */
 VKF_API vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made);
 /* The code of one segment of the plan, counted from 0; of the stages that are code. */
-VKF_API vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage stage, size_t segment, char** made);
-/* The plan as JSON, for `plan` of vkf_compile_options in another process: its segments and how each is scheduled. A text that was changed,
- * or is of another graph or device, is one sentence of an error when it is compiled with, and never a wrong result. */
+VKF_API vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage stage, size_t segment,
+                                               char** made);
+/* The plan as JSON, for `plan` of vkf_compile_options in another process: its segments and how each is scheduled. A
+ * text that was changed, or is of another graph or device, is one sentence of an error when it is compiled with, and
+ * never a wrong result. */
 VKF_API vkf_status vkf_program_save_plan(const vkf_program* program, char** made);
-/* The dtype of an input or output by its name, its rank, and its first `capacity` dimensions; names of symbols are valid as long
- * as the program lives. Any of the results may be null. */
-VKF_API vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank);
+/* The dtype of an input or output by its name, its rank, and its first `capacity` dimensions; names of symbols are
+ * valid as long as the program lives. Any of the results may be null. */
+VKF_API vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape,
+                                    size_t capacity, size_t* rank);
 
 /* The size of a symbolic dimension for one run. */
 typedef struct vkf_symbol {
@@ -348,10 +360,11 @@ typedef struct vkf_symbol {
   int64_t size;
 } vkf_symbol;
 
-/* Sizes of an input or output (by name) when symbols have these sizes: `bytes`, and its rank and first `capacity` dimensions.
- * Any of the results may be null. */
-VKF_API vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols, size_t symbol_count, uint64_t* bytes,
-                                     int64_t* sizes, size_t capacity, size_t* rank);
+/* Sizes of an input or output (by name) when symbols have these sizes: `bytes`, and its rank and first `capacity`
+ * dimensions. Any of the results may be null. */
+VKF_API vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols,
+                                     size_t symbol_count, uint64_t* bytes, int64_t* sizes, size_t capacity,
+                                     size_t* rank);
 
 /* Memory of one run in bytes, as buffers are padded. */
 typedef struct vkf_memory {
@@ -363,15 +376,18 @@ typedef struct vkf_memory {
   uint64_t staging;   /* host memory that vkf_run() copies through; 0 where the device's memory is the host's */
 } vkf_memory;
 
-/* What a run takes when symbols have these sizes, every symbol one. Nothing is compiled or allocated. A run that the device's memory
- * does not hold is VKF_OUT_OF_MEMORY before anything is allocated. */
-VKF_API vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count, vkf_memory* memory);
+/* What a run takes when symbols have these sizes, every symbol one. Nothing is compiled or allocated. A run that the
+ * device's memory does not hold is VKF_OUT_OF_MEMORY before anything is allocated. */
+VKF_API vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count,
+                                      vkf_memory* memory);
 
-/* Measures other schedules of the kernels at these sizes (nominal ones for no symbols) for about `budget_ms`, checks their results against the
- * kernels' own, and runs what is faster from now on; the device's store keeps it. `progress` is called after each kernel, with `user`, and must
- * not call vkfuse; it and `end` may be null. VKF_UNSUPPORTED where the queue has no timestamps. */
-VKF_API vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_symbol* symbols, size_t symbol_count,
-                                    void (*progress)(void* user, const vkf_tune_progress* so_far), void* user, vkf_tune_progress* end);
+/* Measures other schedules of the kernels at these sizes (nominal ones for no symbols) for about `budget_ms`, checks
+ * their results against the kernels' own, and runs what is faster from now on; the device's store keeps it. `progress`
+ * is called after each kernel, with `user`, and must not call vkfuse; it and `end` may be null. VKF_UNSUPPORTED where
+ * the queue has no timestamps. */
+VKF_API vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_symbol* symbols,
+                                    size_t symbol_count, void (*progress)(void* user, const vkf_tune_progress* so_far),
+                                    void* user, vkf_tune_progress* end);
 
 /* ---- runs on host memory ---- */
 
@@ -392,9 +408,10 @@ typedef struct vkf_host_output {
   size_t bytes;    /* set by vkf_run() */
 } vkf_host_output;
 
-/* Uploads, runs, waits, downloads. Outputs that are not named are computed and dropped. If `capacity` is too small nothing
- * is copied to that output or later ones, and the error says how many bytes it takes. */
-VKF_API vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_host_output* outputs, size_t output_count);
+/* Uploads, runs, waits, downloads. Outputs that are not named are computed and dropped. If `capacity` is too small
+ * nothing is copied to that output or later ones, and the error says how many bytes it takes. */
+VKF_API vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, size_t input_count,
+                           vkf_host_output* outputs, size_t output_count);
 
 /* ---- runs on device memory ---- */
 
@@ -403,9 +420,10 @@ typedef struct vkf_ticket vkf_ticket;
 
 /* Device memory. */
 VKF_API vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffer** made);
-/* For a tensor of these sizes. What the device does not allocate at once lies in pieces of whole rows of its outermost axis; programs bind
- * such tensors to such buffers alone. */
-VKF_API vkf_status vkf_buffer_create_for(const vkf_device* device, vkf_dtype dtype, const int64_t* sizes, size_t rank, vkf_buffer** made);
+/* For a tensor of these sizes. What the device does not allocate at once lies in pieces of whole rows of its outermost
+ * axis; programs bind such tensors to such buffers alone. */
+VKF_API vkf_status vkf_buffer_create_for(const vkf_device* device, vkf_dtype dtype, const int64_t* sizes, size_t rank,
+                                         vkf_buffer** made);
 VKF_API void vkf_buffer_free(vkf_buffer* buffer);
 VKF_API uint64_t vkf_buffer_size(const vkf_buffer* buffer);
 /* Copies between host and device; both wait for what was submitted before. */
@@ -418,15 +436,18 @@ typedef struct vkf_binding {
   vkf_buffer* buffer;
 } vkf_binding;
 
-/* Hands one run to the device without waiting, after everything submitted before. Every input and output has a buffer, every
- * symbol a size. The buffers may be given back at once: they live until the run is done. */
-VKF_API vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
-                              const vkf_symbol* symbols, size_t symbol_count, vkf_ticket** made);
-/* The same where nobody needs the inputs `donated` names after the run: their buffers, each bound to that input alone, may take results and
- * intermediate values once the input has been read for the last time, and hold nothing in particular afterwards. Outputs may be left
- * unbound: they take such a buffer if one fits, else a new one. */
-VKF_API vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
-                                       const vkf_symbol* symbols, size_t symbol_count, const char* const* donated, size_t donated_count, vkf_ticket** made);
+/* Hands one run to the device without waiting, after everything submitted before. Every input and output has a buffer,
+ * every symbol a size. The buffers may be given back at once: they live until the run is done. */
+VKF_API vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
+                              const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
+                              size_t symbol_count, vkf_ticket** made);
+/* The same where nobody needs the inputs `donated` names after the run: their buffers, each bound to that input alone,
+ * may take results and intermediate values once the input has been read for the last time, and hold nothing in
+ * particular afterwards. Outputs may be left unbound: they take such a buffer if one fits, else a new one. */
+VKF_API vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
+                                       const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
+                                       size_t symbol_count, const char* const* donated, size_t donated_count,
+                                       vkf_ticket** made);
 /* The buffer that holds an output of the run, to be given back. */
 VKF_API vkf_status vkf_ticket_output(const vkf_ticket* ticket, const char* name, vkf_buffer** made);
 /* Blocks until the run is done, or the device is lost. */
@@ -445,22 +466,24 @@ typedef struct vkf_kernel_time {
   uint64_t bytes; /* that its kernels read and write, each element once */
 } vkf_kernel_time;
 
-/* Runs as vkf_submit() does, some times, waits, and tells the device time of every segment, medians: `count` of them, the first `capacity` at
- * `times`. VKF_UNSUPPORTED where the queue has no timestamps. */
-VKF_API vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
-                               const vkf_symbol* symbols, size_t symbol_count, vkf_kernel_time* times, size_t capacity, size_t* count);
+/* Runs as vkf_submit() does, some times, waits, and tells the device time of every segment, medians: `count` of them,
+ * the first `capacity` at `times`. VKF_UNSUPPORTED where the queue has no timestamps. */
+VKF_API vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
+                               const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
+                               size_t symbol_count, vkf_kernel_time* times, size_t capacity, size_t* count);
 /* The same with inputs from the host. */
-VKF_API vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_kernel_time* times, size_t capacity,
-                                    size_t* count);
+VKF_API vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count,
+                                    vkf_kernel_time* times, size_t capacity, size_t* count);
 
 /* ---- lazy evaluation ---- */
 
-/* Tensors whose elements are on a device, and the ops on them as they are called. vkf_tensor_apply() records an op: it checks dtypes and shapes,
- * and neither compiles nor waits. Evaluating compiles what has been recorded, hands it to the device, and gives the tensors values, which have
- * then forgotten how they came about. Programs are kept by their structure, so the second pass of a loop compiles nothing; where only sizes of
- * values differ from one pass to the next, they become symbols of a program for all sizes. A tensor that is alive and was not asked for is not
- * computed; after four evaluations it is, along with the next, so that a loop that holds one of every pass does not hold all they were made from.
- * A stream and its tensors are used by one thread at a time. */
+/* Tensors whose elements are on a device, and the ops on them as they are called. vkf_tensor_apply() records an op: it
+ * checks dtypes and shapes, and neither compiles nor waits. Evaluating compiles what has been recorded, hands it to the
+ * device, and gives the tensors values, which have then forgotten how they came about. Programs are kept by their
+ * structure, so the second pass of a loop compiles nothing; where only sizes of values differ from one pass to the
+ * next, they become symbols of a program for all sizes. A tensor that is alive and was not asked for is not computed;
+ * after four evaluations it is, along with the next, so that a loop that holds one of every pass does not hold all they
+ * were made from. A stream and its tensors are used by one thread at a time. */
 typedef struct vkf_stream vkf_stream;
 typedef struct vkf_tensor vkf_tensor;
 
@@ -469,27 +492,33 @@ VKF_API vkf_status vkf_stream_create(const vkf_device* device, const vkf_compile
 VKF_API void vkf_stream_free(vkf_stream* stream);
 
 /* A tensor of these elements: `bytes` bytes at `data`, row-major, which are copied. */
-VKF_API vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const int64_t* sizes, size_t rank, const void* data, size_t bytes,
-                                     vkf_tensor** made);
+VKF_API vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const int64_t* sizes, size_t rank,
+                                     const void* data, size_t bytes, vkf_tensor** made);
 /* A tensor of what is in a buffer of the stream's device, which is read whenever it is computed with. */
-VKF_API vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, vkf_dtype dtype, const int64_t* sizes, size_t rank, vkf_tensor** made);
+VKF_API vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, vkf_dtype dtype,
+                                   const int64_t* sizes, size_t rank, vkf_tensor** made);
 /* One element, rounded to the dtype, for any stream: part of the programs that it is in. */
 VKF_API vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made);
 /* The op of vkf_apply() on tensors. Operands of two streams are an error. */
-VKF_API vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, size_t operand_count, const vkf_attribute* attributes,
-                                    size_t attribute_count, vkf_tensor** made);
-/* `tensor` with `rows` behind it, along axis 0; both get values. In time that goes with the rows, as long as `tensor` is appended to once: a cache. */
-VKF_API vkf_status vkf_tensor_append(const vkf_stream* stream, const vkf_tensor* tensor, const vkf_tensor* rows, vkf_tensor** made);
+VKF_API vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, size_t operand_count,
+                                    const vkf_attribute* attributes, size_t attribute_count, vkf_tensor** made);
+/* `tensor` with `rows` behind it, along axis 0; both get values. In time that goes with the rows, as long as `tensor`
+ * is appended to once: a cache. */
+VKF_API vkf_status vkf_tensor_append(const vkf_stream* stream, const vkf_tensor* tensor, const vkf_tensor* rows,
+                                     vkf_tensor** made);
 VKF_API void vkf_tensor_free(vkf_tensor* tensor);
 /* Its dtype, its rank, and its first `capacity` sizes. Any of the results may be null. */
-VKF_API vkf_status vkf_tensor_type(const vkf_tensor* tensor, vkf_dtype* dtype, int64_t* sizes, size_t capacity, size_t* rank);
+VKF_API vkf_status vkf_tensor_type(const vkf_tensor* tensor, vkf_dtype* dtype, int64_t* sizes, size_t capacity,
+                                   size_t* rank);
 
 /* Hands the computation of these tensors to the device without waiting for its end. */
 VKF_API vkf_status vkf_stream_eval(const vkf_stream* stream, const vkf_tensor* const* tensors, size_t count);
 /* Evaluates, waits, and copies `bytes` bytes to `data`: exactly the elements. */
 VKF_API vkf_status vkf_stream_read(const vkf_stream* stream, const vkf_tensor* tensor, void* data, size_t bytes);
-/* The program that evaluating these tensors would compile, in the text form of docs/text-ir.md. Nothing is evaluated. */
-VKF_API vkf_status vkf_stream_dump(const vkf_stream* stream, const vkf_tensor* const* tensors, size_t count, char** made);
+/* The program that evaluating these tensors would compile, in the text form of docs/text-ir.md. Nothing is evaluated.
+ */
+VKF_API vkf_status vkf_stream_dump(const vkf_stream* stream, const vkf_tensor* const* tensors, size_t count,
+                                   char** made);
 /* What the last evaluation computed, and what will become of tensors that were not asked for, a line each. */
 VKF_API vkf_status vkf_stream_explain(const vkf_stream* stream, char** made);
 
@@ -518,7 +547,8 @@ typedef struct vkf_host_memory {
   void* mapped;    /* the block's first byte, if the host has it mapped; memory is not mapped twice */
 } vkf_host_memory;
 
-/* What a host lends. Everything stays the host's, and must live until the device and all that was made with it are given back. */
+/* What a host lends. Everything stays the host's, and must live until the device and all that was made with it are
+ * given back. */
 typedef struct vkf_host_device {
   size_t size;
   void (*get_instance_proc_addr)(void); /* PFN_vkGetInstanceProcAddr, cast; null: that of the machine's loader */
@@ -528,40 +558,43 @@ typedef struct vkf_host_device {
   void* queue;                          /* VkQueue of a family that computes */
   uint32_t queue_family;
   uint32_t api_version;    /* VkApplicationInfo.apiVersion, as the instance was made with; 0: 1.1 */
-  const void* create_info; /* the VkDeviceCreateInfo, with its chain, that the device was made with, read during the call alone: features
-                              and extensions that it does not enable are not used. Null: none is */
-  /* Called with `user` around each use of the queue. Both or neither: then the host does not use the queue while it calls vkfuse, and lets
-   * one thread at a time do so. */
+  const void* create_info; /* the VkDeviceCreateInfo, with its chain, that the device was made with, read during the
+                              call alone: features and extensions that it does not enable are not used. Null: none is */
+  /* Called with `user` around each use of the queue. Both or neither: then the host does not use the queue while it
+   * calls vkfuse, and lets one thread at a time do so. */
   void (*lock_queue)(void* user);
   void (*unlock_queue)(void* user);
-  /* Device memory from the host instead of vkAllocateMemory, by any thread. Both or neither. `bytes` of memory type `type` at a multiple
-   * of `alignment`; if `mapped` is not 0 the block must be mapped, else it may be. */
+  /* Device memory from the host instead of vkAllocateMemory, by any thread. Both or neither. `bytes` of memory type
+   * `type` at a multiple of `alignment`; if `mapped` is not 0 the block must be mapped, else it may be. */
   vkf_host_memory (*allocate)(void* user, uint64_t bytes, uint64_t alignment, uint32_t type, int mapped);
   void (*release)(void* user, const vkf_host_memory* block);
   void* user;
 } vkf_host_device;
 
-/* Works on the device of a host program and does not destroy it. `options` may be null; its `name` is not looked at. vkf_device_free(), or
- * giving back the last thing made with it, waits until the queue is idle. */
+/* Works on the device of a host program and does not destroy it. `options` may be null; its `name` is not looked at.
+ * vkf_device_free(), or giving back the last thing made with it, waits until the queue is idle. */
 VKF_API vkf_status vkf_device_adopt(const vkf_host_device* host, const vkf_device_options* options, vkf_device** made);
 
-/* `bytes` of a host's VkBuffer from `offset`, a multiple of 256 or of the device's minStorageBufferOffsetAlignment. The VkBuffer has usage
- * STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST, and stays the host's. A tensor bound to it takes its bytes rounded up to a multiple of 16,
- * and what it leaves of the last 16 is overwritten. */
-VKF_API vkf_status vkf_buffer_wrap(const vkf_device* device, uint64_t vk_buffer, uint64_t bytes, uint64_t offset, vkf_buffer** made);
+/* `bytes` of a host's VkBuffer from `offset`, a multiple of 256 or of the device's minStorageBufferOffsetAlignment. The
+ * VkBuffer has usage STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST, and stays the host's. A tensor bound to it takes
+ * its bytes rounded up to a multiple of 16, and what it leaves of the last 16 is overwritten. */
+VKF_API vkf_status vkf_buffer_wrap(const vkf_device* device, uint64_t vk_buffer, uint64_t bytes, uint64_t offset,
+                                   vkf_buffer** made);
 /* The VkBuffer; 0 for null. */
 VKF_API uint64_t vkf_buffer_vulkan_handle(const vkf_buffer* buffer);
 
 /* What was appended to a host's command buffer. */
 typedef struct vkf_recording vkf_recording;
 
-/* Appends one run to a VkCommandBuffer that is recording, outside of a render pass, from a pool of the adopted queue's family. The host
- * submits it, as often as it likes, and gives the recording back when it has run for the last time. Two memory barriers are recorded: what
- * compute shaders and transfers did before, on this queue, is done and visible to the kernels; what the kernels wrote is visible to compute
- * shaders, transfers and the host after. Every other stage is the host's to wait for. The compute pipeline, its descriptor set 0 and push
- * constants are others afterwards. After an error the command buffer must be reset. */
-VKF_API vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs,
-                              size_t output_count, const vkf_symbol* symbols, size_t symbol_count, vkf_recording** made);
+/* Appends one run to a VkCommandBuffer that is recording, outside of a render pass, from a pool of the adopted queue's
+ * family. The host submits it, as often as it likes, and gives the recording back when it has run for the last time.
+ * Two memory barriers are recorded: what compute shaders and transfers did before, on this queue, is done and visible
+ * to the kernels; what the kernels wrote is visible to compute shaders, transfers and the host after. Every other stage
+ * is the host's to wait for. The compute pipeline, its descriptor set 0 and push constants are others afterwards. After
+ * an error the command buffer must be reset. */
+VKF_API vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_binding* inputs,
+                              size_t input_count, const vkf_binding* outputs, size_t output_count,
+                              const vkf_symbol* symbols, size_t symbol_count, vkf_recording** made);
 VKF_API void vkf_recording_free(vkf_recording* recording);
 
 #ifdef __cplusplus

@@ -16,13 +16,15 @@ constexpr std::int64_t kFar = std::int64_t{1} << 30;  // positions are i32
 /// How many neighbouring heads of `many` each head of `few` serves; their shapes are [batch, heads, ...].
 Result<std::int64_t> heads_per_key_head(const Tensor& many, const Tensor& few, std::string_view role) {
   if (many.shape().size() != 4 || few.shape().size() != 4) {
-    return invalid("'attention' takes tensors of [batch, heads, positions, size], but it was given {} and {}.", type_text(many), type_text(few));
+    return invalid("'attention' takes tensors of [batch, heads, positions, size], but it was given {} and {}.",
+                   type_text(many), type_text(few));
   }
   const Dim& heads = many.shape()[1];
   const Dim& served = few.shape()[1];
   if (heads == served) return 1;
   if (heads.is_symbol() || served.is_symbol() || served.size() < 1 || heads.size() % served.size() != 0) {
-    return invalid("'attention' has {} heads of queries and {} of {}, which must divide them.", heads.text(), served.text(), role);
+    return invalid("'attention' has {} heads of queries and {} of {}, which must divide them.", heads.text(),
+                   served.text(), role);
   }
   return heads.size() / served.size();
 }
@@ -30,16 +32,19 @@ Result<std::int64_t> heads_per_key_head(const Tensor& many, const Tensor& few, s
 /// dot over the last axis of `many` and `axis` of `few`, each head of `few` with its heads of `many`.
 Tensor by_head(const Tensor& many, const Tensor& few, std::int64_t each, int axis) {
   const Shape& shape = many.shape();
-  if (each == 1) return dot_general(many, few, {.contract_a = {3}, .contract_b = {axis}, .batch_a = {0, 1}, .batch_b = {0, 1}});
+  if (each == 1)
+    return dot_general(many, few, {.contract_a = {3}, .contract_b = {axis}, .batch_a = {0, 1}, .batch_b = {0, 1}});
   const Tensor apart = many.reshape({shape[0], few.shape()[1], each, shape[2], shape[3]});
-  const Tensor made = dot_general(apart, few, {.contract_a = {4}, .contract_b = {axis}, .batch_a = {0, 1}, .batch_b = {0, 1}});
+  const Tensor made =
+      dot_general(apart, few, {.contract_a = {4}, .contract_b = {axis}, .batch_a = {0, 1}, .batch_b = {0, 1}});
   return made.valid() ? made.reshape({shape[0], shape[1], shape[2], made.shape()[4]}) : made;
 }
 
 /// Key minus query, by position: i32 [queries, keys].
 Tensor distances(const Dim& queries, const Dim& keys, std::int64_t first_query) {
   const Tensor query = Tensor::iota(DType::i32, {queries, 1}, 0);
-  return Tensor::iota(DType::i32, {1, keys}, 1) - (first_query == 0 ? query : query + Tensor::scalar_int(DType::i32, first_query));
+  return Tensor::iota(DType::i32, {1, keys}, 1) -
+         (first_query == 0 ? query : query + Tensor::scalar_int(DType::i32, first_query));
 }
 
 Result<void> check_positions(const AttentionOptions& options) {
@@ -53,16 +58,19 @@ Result<void> check_positions(const AttentionOptions& options) {
 /// Slopes [heads] against [heads, queries, keys].
 Tensor with_alibi(const Tensor& scores, const Tensor& slopes, const Tensor& distance) {
   if (slopes.valid() && slopes.shape() != Shape{scores.shape()[1]}) {
-    return Tensor::failed(invalid("'attention' takes a slope for each of {} heads, but they are {}.", scores.shape()[1].text(), type_text(slopes)));
+    return Tensor::failed(invalid("'attention' takes a slope for each of {} heads, but they are {}.",
+                                  scores.shape()[1].text(), type_text(slopes)));
   }
   return scores + slopes.reshape({scores.shape()[1], 1, 1}) * distance.cast(scores.dtype());
 }
 
-/// The softmax of the scores [batch, heads, queries, keys] and one more score for each head, which is left out of the result.
+/// The softmax of the scores [batch, heads, queries, keys] and one more score for each head, which is left out of the
+/// result.
 Tensor softmax_with_sink(const Tensor& scores, const Tensor& sink) {
   if (!sink.valid()) return sink;
   if (sink.shape() != Shape{scores.shape()[1]}) {
-    return Tensor::failed(invalid("'attention' takes a sink for each of {} heads, but they are {}.", scores.shape()[1].text(), type_text(sink)));
+    return Tensor::failed(invalid("'attention' takes a sink for each of {} heads, but they are {}.",
+                                  scores.shape()[1].text(), type_text(sink)));
   }
   const Tensor extra = sink.cast(scores.dtype()).reshape({scores.shape()[1], 1, 1});
   const Tensor largest = max(scores.max({-1}, true), extra);
@@ -101,8 +109,8 @@ Tensor attention_scores(const Tensor& q, const Tensor& k, const AttentionOptions
   if (options.window_before) scores = without(scores, ge(distance, reach(-*options.window_before)));
   if (options.window_after) scores = without(scores, le(distance, reach(*options.window_after)));
   if (scores.valid() && (scores.shape().size() != 4 || scores.shape()[1] != q.shape()[1])) {
-    return Tensor::failed(invalid("'attention' of {} and {} has a bias or mask that makes the scores {}.", type_text(q), type_text(k),
-                                  type_text(scores)));
+    return Tensor::failed(invalid("'attention' of {} and {} has a bias or mask that makes the scores {}.", type_text(q),
+                                  type_text(k), type_text(scores)));
   }
   return scores;
 }

@@ -38,7 +38,9 @@ Result<std::vector<BatchAxis>> paired(Side& a, Side& b) {
   for (int from_end = std::max(a.leading, b.leading); from_end > 0; --from_end) {
     const int at_a = a.leading - from_end;
     const int at_b = b.leading - from_end;
-    const auto size = [](const Side& side, int at) { return at < 0 ? Dim(1) : side.given.shape()[static_cast<std::size_t>(at)]; };
+    const auto size = [](const Side& side, int at) {
+      return at < 0 ? Dim(1) : side.given.shape()[static_cast<std::size_t>(at)];
+    };
     const Dim one = size(a, at_a);
     const Dim other = size(b, at_b);
     BatchAxis pair;
@@ -58,8 +60,10 @@ std::vector<int> result_order(const std::vector<BatchAxis>& pairs, bool has_rows
   const auto both = [](const BatchAxis& pair) { return pair.in_a && pair.in_b; };
   int next_both = 0;
   int next_a = static_cast<int>(std::count_if(pairs.begin(), pairs.end(), both));
-  int next_b = next_a + static_cast<int>(std::count_if(pairs.begin(), pairs.end(), [](const BatchAxis& pair) { return !pair.in_b; })) +
-               (has_rows ? 1 : 0);
+  int next_b =
+      next_a +
+      static_cast<int>(std::count_if(pairs.begin(), pairs.end(), [](const BatchAxis& pair) { return !pair.in_b; })) +
+      (has_rows ? 1 : 0);
   std::vector<int> order;
   for (const BatchAxis& pair : pairs) order.push_back(both(pair) ? next_both++ : pair.in_a ? next_a++ : next_b++);
   if (has_rows) order.push_back(next_a);
@@ -70,7 +74,8 @@ std::vector<int> result_order(const std::vector<BatchAxis>& pairs, bool has_rows
 }  // namespace
 
 Tensor dot_general(const Tensor& a, const Tensor& b, const DotAxes& axes) {
-  ir::DotPayload payload{counted(axes.batch_a, a), counted(axes.batch_b, b), counted(axes.contract_a, a), counted(axes.contract_b, b)};
+  ir::DotPayload payload{counted(axes.batch_a, a), counted(axes.batch_b, b), counted(axes.contract_a, a),
+                         counted(axes.contract_b, b)};
   return api::build_tensor(ops::row("dot"), {a, b}, {}, std::move(payload));
 }
 
@@ -78,7 +83,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (!a.valid()) return a;
   if (!b.valid()) return b;
   if (a.shape().empty() || b.shape().empty()) {
-    return Tensor::failed(invalid("'matmul' takes tensors of one axis or more, but they are {} and {}.", type_text(a), type_text(b)));
+    return Tensor::failed(
+        invalid("'matmul' takes tensors of one axis or more, but they are {} and {}.", type_text(a), type_text(b)));
   }
   const bool has_rows = a.shape().size() > 1;
   const bool has_columns = b.shape().size() > 1;
@@ -98,10 +104,11 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   const Dim& one = a.shape().back();
   const Dim& other = b.shape()[b.shape().size() - (has_columns ? 2 : 1)];
   if (one != other) {
-    return Tensor::failed(invalid("'matmul' of {} and {} adds up over {} and over {} elements, which must be as many.", type_text(a),
-                                  type_text(b), one.text(), other.text()));
+    return Tensor::failed(invalid("'matmul' of {} and {} adds up over {} and over {} elements, which must be as many.",
+                                  type_text(a), type_text(b), one.text(), other.text()));
   }
-  return dot_general(a.reshape(left.kept), b.reshape(right.kept), axes).permute(result_order(*pairs, has_rows, has_columns));
+  return dot_general(a.reshape(left.kept), b.reshape(right.kept), axes)
+      .permute(result_order(*pairs, has_rows, has_columns));
 }
 
 }  // namespace vkfuse

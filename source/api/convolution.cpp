@@ -26,16 +26,17 @@ struct Problem {
 
 constexpr std::int64_t kFar = std::int64_t{1} << 30;  // products and sums of a few of these do not overflow
 
-Result<std::int64_t> entry(std::string_view op, std::string_view name, const std::vector<std::int64_t>& list, std::size_t axis,
-                           std::size_t count, std::int64_t otherwise) {
+Result<std::int64_t> entry(std::string_view op, std::string_view name, const std::vector<std::int64_t>& list,
+                           std::size_t axis, std::size_t count, std::int64_t otherwise) {
   if (list.empty()) return otherwise;
   if (list.size() != count) {
-    return invalid("'{}' takes one entry of {} for each of {} spatial axes, but {} {} given.", op, name, count, list.size(),
-                   list.size() == 1 ? "was" : "were");
+    return invalid("'{}' takes one entry of {} for each of {} spatial axes, but {} {} given.", op, name, count,
+                   list.size(), list.size() == 1 ? "was" : "were");
   }
   const bool is_padding = otherwise == 0;
   if (list[axis] < (is_padding ? -kFar : 1) || list[axis] > kFar) {
-    return invalid("'{}' has {} in its {}, where entries are {} to {}.", op, list[axis], name, is_padding ? -kFar : 1, kFar);
+    return invalid("'{}' has {} in its {}, where entries are {} to {}.", op, list[axis], name, is_padding ? -kFar : 1,
+                   kFar);
   }
   return list[axis];
 }
@@ -43,21 +44,24 @@ Result<std::int64_t> entry(std::string_view op, std::string_view name, const std
 Result<void> check_operands(std::string_view op, const Tensor& x, const Tensor& w, std::int64_t groups) {
   const std::size_t rank = x.shape().size();
   if (rank < 2 || w.shape().size() != rank) {
-    return invalid("'{}' takes two tensors of [.., channels, spatial...] with as many axes, but they are {} and {}.", op, type_text(x),
-                   type_text(w));
+    return invalid("'{}' takes two tensors of [.., channels, spatial...] with as many axes, but they are {} and {}.",
+                   op, type_text(x), type_text(w));
   }
   for (std::size_t axis = 1; axis < rank; ++axis) {
     if (!x.shape()[axis].is_symbol()) continue;
-    return invalid("'{}' needs a number for axis {} of {}, but it is the symbol '{}'.", op, axis, type_text(x), x.shape()[axis].name());
+    return invalid("'{}' needs a number for axis {} of {}, but it is the symbol '{}'.", op, axis, type_text(x),
+                   x.shape()[axis].name());
   }
   for (const Dim& dim : w.shape()) {
-    if (dim.is_symbol()) return invalid("'{}' needs numbers for the dimensions of its kernel, but it is {}.", op, type_text(w));
+    if (dim.is_symbol())
+      return invalid("'{}' needs numbers for the dimensions of its kernel, but it is {}.", op, type_text(w));
   }
   if (groups < 1) return invalid("'{}' has {} groups, but it takes 1 at least.", op, groups);
   return {};
 }
 
-Result<Problem> problem_of(std::string_view op, const Tensor& x, const Tensor& w, const ConvOptions& options, bool is_transposed) {
+Result<Problem> problem_of(std::string_view op, const Tensor& x, const Tensor& w, const ConvOptions& options,
+                           bool is_transposed) {
   VKF_CHECK_OK(check_operands(op, x, w, options.groups));
   const std::int64_t channels = x.shape()[1].size();
   const std::int64_t first = w.shape()[0].size();
@@ -66,8 +70,9 @@ Result<Problem> problem_of(std::string_view op, const Tensor& x, const Tensor& w
   if (!checked_mul(second, groups)) return invalid("'{}' has {} groups, more than there may be channels.", op, groups);
   const std::int64_t wanted = is_transposed ? first : second * groups;
   if (wanted != channels || (is_transposed ? channels : first) % groups != 0) {
-    return invalid("'{}' of {} with the kernel {} in {} group{} does not fit: the kernel is for {} channels{}.", op, type_text(x), type_text(w),
-                   groups, groups == 1 ? "" : "s", wanted, wanted == channels ? ", which the groups do not divide" : "");
+    return invalid("'{}' of {} with the kernel {} in {} group{} does not fit: the kernel is for {} channels{}.", op,
+                   type_text(x), type_text(w), groups, groups == 1 ? "" : "s", wanted,
+                   wanted == channels ? ", which the groups do not divide" : "");
   }
   Problem problem{{}, x.shape()[0], groups, channels / groups, is_transposed ? second : first / groups};
   const std::size_t count = x.shape().size() - 2;
@@ -78,8 +83,8 @@ Result<Problem> problem_of(std::string_view op, const Tensor& x, const Tensor& w
     VKF_TRY(dilation, entry(op, "dilations", options.dilations, i, count, 1));
     const std::int64_t kernel = w.shape()[i + 2].size();
     if (kernel < 1 || kernel > kFar / dilation || x.shape()[i + 2].size() > kFar) {
-      return invalid("'{}' of {} with the kernel {} dilated by {} is too large or empty along axis {}.", op, type_text(x), type_text(w), dilation,
-                     i + 2);
+      return invalid("'{}' of {} with the kernel {} dilated by {} is too large or empty along axis {}.", op,
+                     type_text(x), type_text(w), dilation, i + 2);
     }
     problem.axes.push_back({kernel, stride, low, high, dilation});
   }
@@ -127,7 +132,10 @@ Tensor spread(Tensor x, const std::vector<SpatialAxis>& axes) {
     behind[i + 3] = stride - 1;
     Shape joined = x.shape();
     joined[i + 2] = Dim(size * stride);
-    x = x.unsqueeze(static_cast<int>(i) + 3).pad(none, behind).reshape(joined).slice(static_cast<int>(i) + 2, 0, (size - 1) * stride + 1);
+    x = x.unsqueeze(static_cast<int>(i) + 3)
+            .pad(none, behind)
+            .reshape(joined)
+            .slice(static_cast<int>(i) + 2, 0, (size - 1) * stride + 1);
   }
   return x;
 }
@@ -144,7 +152,9 @@ Tensor turned(const Tensor& w, const Problem& problem) {
 /// Where strides divide the kernel, every `stride` neighbours of the result are as many convolutions with a part of
 /// the kernel each: no product with a zero that stands between elements, and none with a tap that does not exist.
 bool is_in_phases(const std::vector<SpatialAxis>& axes) {
-  const auto whole = [](const SpatialAxis& axis) { return axis.stride == 1 || (axis.kernel % axis.stride == 0 && axis.dilation == 1); };
+  const auto whole = [](const SpatialAxis& axis) {
+    return axis.stride == 1 || (axis.kernel % axis.stride == 0 && axis.dilation == 1);
+  };
   return std::all_of(axes.begin(), axes.end(), whole);
 }
 
@@ -176,7 +186,8 @@ Tensor in_phases(const Tensor& x, const Tensor& w, Problem problem) {
     axis.low = axis.high = (axis.kernel - 1) * axis.dilation;
   }
   const Tensor room = padded(x, problem.axes);
-  const Tensor result = room.valid() ? correlated(room, taps, problem) : room;  // [groups, out * phases, batch, spatial...]
+  const Tensor result =
+      room.valid() ? correlated(room, taps, problem) : room;  // [groups, out * phases, batch, spatial...]
   if (!result.valid()) return result;
   phases.insert(phases.end(), result.shape().begin() + 2, result.shape().end());
   // To [batch, groups, out, (spatial, phase)...].
@@ -186,7 +197,8 @@ Tensor in_phases(const Tensor& x, const Tensor& w, Problem problem) {
   for (int i = 0; i < n; ++i) {
     back.push_back(3 + n + i);
     back.push_back(2 + i);
-    whole.emplace_back(phases[static_cast<std::size_t>(3 + n + i)].size() * phases[static_cast<std::size_t>(2 + i)].size());
+    whole.emplace_back(phases[static_cast<std::size_t>(3 + n + i)].size() *
+                       phases[static_cast<std::size_t>(2 + i)].size());
   }
   return result.reshape(phases).permute(back).reshape(whole);
 }
@@ -224,8 +236,9 @@ Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvOptions& optio
     const std::int64_t last = x.shape()[i + 2].size() - 1;
     const auto reach = last < 0 ? std::nullopt : checked_mul(last, axis.stride);
     if (!reach || *reach > kFar || *reach + (axis.kernel - 1) * axis.dilation + 1 - axis.low - axis.high < 1) {
-      return Tensor::failed(invalid("'conv_transpose' of {} with the kernel {} makes no elements, or more than {}, along axis {}.", type_text(x),
-                                    type_text(w), kFar, i + 2));
+      return Tensor::failed(
+          invalid("'conv_transpose' of {} with the kernel {} makes no elements, or more than {}, along axis {}.",
+                  type_text(x), type_text(w), kFar, i + 2));
     }
   }
   if (is_in_phases(problem->axes)) {

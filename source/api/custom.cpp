@@ -10,13 +10,18 @@ Tensor custom(const CustomOp& op, std::span<const Tensor> operands) {
   return api::build_tensor(ops::row("custom"), {operands.begin(), operands.end()}, {op.dtype, {}}, std::move(payload));
 }
 
-Tensor custom(const CustomOp& op, std::initializer_list<Tensor> operands) { return custom(op, std::span<const Tensor>(operands.begin(), operands.size())); }
+Tensor custom(const CustomOp& op, std::initializer_list<Tensor> operands) {
+  return custom(op, std::span<const Tensor>(operands.begin(), operands.size()));
+}
 
 Tensor custom(const CustomKernel& kernel, std::span<const Tensor> operands) {
   ir::KernelPayload payload{kernel.name, kernel.glsl, kernel.workgroup, kernel.tile};
-  return api::build_tensor(ops::row("custom_kernel"), {operands.begin(), operands.end()}, {kernel.dtype, kernel.shape}, std::move(payload));
+  return api::build_tensor(ops::row("custom_kernel"), {operands.begin(), operands.end()}, {kernel.dtype, kernel.shape},
+                           std::move(payload));
 }
 
-Tensor custom(const CustomKernel& kernel, std::initializer_list<Tensor> operands) { return custom(kernel, std::span<const Tensor>(operands.begin(), operands.size())); }
+Tensor custom(const CustomKernel& kernel, std::initializer_list<Tensor> operands) {
+  return custom(kernel, std::span<const Tensor>(operands.begin(), operands.size()));
+}
 
 }  // namespace vkfuse

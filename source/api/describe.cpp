@@ -5,9 +5,17 @@
 namespace vkfuse {
 
 std::string to_json(const DeviceDescription& device) {
-  const nlohmann::ordered_json json = {{"index", device.index},   {"name", device.name},   {"uuid", device.uuid},         {"driver", device.driver},
-                                       {"api", device.api},       {"type", device.type},   {"memory_bytes", device.memory_bytes},
-                                       {"limits", device.limits}, {"rungs", device.rungs}, {"features", device.features}, {"costs", device.costs}};
+  const nlohmann::ordered_json json = {{"index", device.index},
+                                       {"name", device.name},
+                                       {"uuid", device.uuid},
+                                       {"driver", device.driver},
+                                       {"api", device.api},
+                                       {"type", device.type},
+                                       {"memory_bytes", device.memory_bytes},
+                                       {"limits", device.limits},
+                                       {"rungs", device.rungs},
+                                       {"features", device.features},
+                                       {"costs", device.costs}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -80,7 +80,9 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
       all.back().rungs = std::move(rungs);
       VKF_TRY(costs, (*context)->costs());
       if (costs) {
-        all.back().costs = {{"copy_gb_per_s", costs->copy_gb_per_s}, {"launch_us", costs->launch_us}, {"gflops", costs->gflops},
+        all.back().costs = {{"copy_gb_per_s", costs->copy_gb_per_s},
+                            {"launch_us", costs->launch_us},
+                            {"gflops", costs->gflops},
                             {"accesses_per_us", costs->accesses_per_us}};
       }
     }
@@ -100,14 +102,17 @@ StoreReport Device::store() const {
 
 namespace {
 
-Result<Buffer> allocate_rows(const std::shared_ptr<runtime::Context>& context, std::uint64_t bytes, std::int64_t element_bytes, std::span<const std::int64_t> sizes) {
+Result<Buffer> allocate_rows(const std::shared_ptr<runtime::Context>& context, std::uint64_t bytes,
+                             std::int64_t element_bytes, std::span<const std::int64_t> sizes) {
   const std::int64_t each = schedule::bytes_of_each_buffer(element_bytes, sizes, context->caps().max_allocation);
   // Of several pieces the first ones would be taken for nothing.
   const std::uint64_t left = context->memory_left(vulkan::BufferKind::device);
   if (bytes > left && bytes > static_cast<std::uint64_t>(each)) {
-    return make_error(ErrorCode::out_of_memory, "A buffer of {} bytes does not fit the device '{}', which has {} left.", bytes, context->device()->info().name, left);
+    return make_error(ErrorCode::out_of_memory, "A buffer of {} bytes does not fit the device '{}', which has {} left.",
+                      bytes, context->device()->info().name, left);
   }
-  VKF_TRY(buffer, vulkan::Buffer::create(context->device(), bytes, vulkan::BufferKind::device, static_cast<std::uint64_t>(each)));
+  VKF_TRY(buffer, vulkan::Buffer::create(context->device(), bytes, vulkan::BufferKind::device,
+                                         static_cast<std::uint64_t>(each)));
   return Buffer(std::make_shared<Buffer::State>(Buffer::State{context, std::move(buffer), bytes, 0}));
 }
 

@@ -13,7 +13,9 @@ namespace vkfuse {
 
 namespace {
 
-const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name; }
+const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
+  return std::get<ir::InputPayload>(graph.node(id).payload).name;
+}
 
 /// The sizes of a host input: given, static, or with one symbol that follows from the byte count.
 Result<std::vector<std::int64_t>> sizes_of(const TensorType& type, const std::string& name, const HostView& view) {
@@ -29,12 +31,14 @@ Result<std::vector<std::int64_t>> sizes_of(const TensorType& type, const std::st
       known = index::saturating_mul(known, type.shape[i].size());
     }
   }
-  if (symbols > 1) return invalid("Input '{}' of type {} needs its sizes: more than one dimension is symbolic.", name, to_text(type));
+  if (symbols > 1)
+    return invalid("Input '{}' of type {} needs its sizes: more than one dimension is symbolic.", name, to_text(type));
   std::vector<std::int64_t> sizes;
   for (const Dim& dim : type.shape) sizes.push_back(dim.size());
   if (symbols == 1) {
     const auto bytes = static_cast<std::int64_t>(view.bytes.size());
-    if (known == 0 || bytes % known != 0) return invalid("The {} bytes of input '{}' are no whole number of rows of {}.", bytes, name, to_text(type));
+    if (known == 0 || bytes % known != 0)
+      return invalid("The {} bytes of input '{}' are no whole number of rows of {}.", bytes, name, to_text(type));
     sizes[symbol_at] = bytes / known;
   }
   return sizes;
@@ -52,7 +56,8 @@ Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) 
   for (ir::NodeId id : program.inputs()) {
     const std::string& name = input_name(graph, id);
     const auto given = inputs.find(name);
-    if (given == inputs.end()) return invalid("Input '{}' of type {} was not given.", name, to_text(graph.node(id).type));
+    if (given == inputs.end())
+      return invalid("Input '{}' of type {} was not given.", name, to_text(graph.node(id).type));
     ++used;
     VKF_TRY(one, sizes_of(graph.node(id).type, name, given->second));
     sizes[name] = std::move(one);
@@ -70,7 +75,8 @@ Result<Prepared> prepare(const runtime::Program& program, const Inputs& inputs) 
     VKF_TRY(bytes, program.bytes_of(id, prepared.symbols));
     const std::span<const std::byte> given = inputs.find(name)->second.bytes;
     if (static_cast<std::int64_t>(given.size()) != bytes) {
-      return invalid("Input '{}' has {} bytes, but {}[{}] takes {}.", name, given.size(), name_of(graph.node(id).type.dtype), fmt::join(sizes[name], ", "), bytes);
+      return invalid("Input '{}' has {} bytes, but {}[{}] takes {}.", name, given.size(),
+                     name_of(graph.node(id).type.dtype), fmt::join(sizes[name], ", "), bytes);
     }
     prepared.bytes[id] = given;
   }
@@ -103,7 +109,8 @@ void Executable::State::tune_later(const SymbolValues& symbols) {
       runtime::TuneOptions options = background;
       options.stop = [stop] { return stop.stop_requested(); };
       // Nobody waits for it: what goes wrong leaves the kernels as they are.
-      const auto done = api::guarded([&]() -> Result<TuneProgress> { return runtime::tune(*program, symbols, options); });
+      const auto done =
+          api::guarded([&]() -> Result<TuneProgress> { return runtime::tune(*program, symbols, options); });
       static_cast<void>(done);
     };
     static_cast<void>(tuner.start(search));  // where no thread is to be had, there is no search
@@ -125,7 +132,8 @@ Result<TuneProgress> tune_now(runtime::Program& program, const Symbols& symbols,
 
 }  // namespace
 
-Result<TuneProgress> Executable::tune(double budget_ms, const Symbols& symbols, const std::function<void(const TuneProgress&)>& progress) const {
+Result<TuneProgress> Executable::tune(double budget_ms, const Symbols& symbols,
+                                      const std::function<void(const TuneProgress&)>& progress) const {
   return api::guarded([&]() -> Result<TuneProgress> {
     if (!(budget_ms >= 0)) return invalid("{} ms are no budget.", budget_ms);
     return tune_now(*state_->program, symbols, {budget_ms, progress, {}});
@@ -195,12 +203,14 @@ Result<std::string> explain_plan(runtime::Program& program, Stage stage, const p
   if (stage == Stage::plan) return plan::to_text(plan, unfused, symbols, measured);
   std::vector<plan::KernelFigures> figures;
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
-    figures.push_back(variant->steps[i].alias ? plan::KernelFigures{} : figures_of(*program.context(), *variant->kernels[i].back().kernel));
+    figures.push_back(variant->steps[i].alias ? plan::KernelFigures{}
+                                              : figures_of(*program.context(), *variant->kernels[i].back().kernel));
   }
   if (stage == Stage::json) return plan::to_json(plan, unfused, symbols, figures, measured);
   std::vector<std::string> code(variant->kernels.size());
   for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
-    for (const runtime::Launch& launch : variant->kernels[i]) code[i] += (code[i].empty() ? "" : "\n") + launch.kernel->glsl;
+    for (const runtime::Launch& launch : variant->kernels[i])
+      code[i] += (code[i].empty() ? "" : "\n") + launch.kernel->glsl;
   }
   return plan::to_html(plan, unfused, symbols, figures, code, measured);
 }
@@ -232,13 +242,16 @@ Result<std::string> Executable::explain(Stage stage, std::optional<int> segment)
 Result<std::string> Executable::explain(Stage stage, const MeasuredTimes& times) const {
   return api::guarded([&]() -> Result<std::string> {
     runtime::Program& program = *state_->program;
-    if (stage != Stage::plan && stage != Stage::json && stage != Stage::html) return invalid("Measured times are part of plans, and of no other stage.");
+    if (stage != Stage::plan && stage != Stage::json && stage != Stage::html)
+      return invalid("Measured times are part of plans, and of no other stage.");
     VKF_TRY(variant, program.variant(program.nominal()));
     const std::size_t segments = program.plan_of(*variant).steps.size();
-    if (times.fused.size() != segments) return invalid("{} times are given for the {} segments of the plan.", times.fused.size(), segments);
+    if (times.fused.size() != segments)
+      return invalid("{} times are given for the {} segments of the plan.", times.fused.size(), segments);
     plan::Measured measured;
     for (const KernelTime& time : times.fused) measured.steps_us.push_back(time.microseconds);
-    for (const KernelTime& time : times.unfused) measured.unfused_us = measured.unfused_us.value_or(0) + time.microseconds;
+    for (const KernelTime& time : times.unfused)
+      measured.unfused_us = measured.unfused_us.value_or(0) + time.microseconds;
     return explain_plan(program, stage, measured);
   });
 }
@@ -256,14 +269,16 @@ int Executable::kernel_count() const {
 std::vector<Port> Executable::inputs() const {
   const ir::Graph& graph = state_->program->plan().graph;
   std::vector<Port> all;
-  for (ir::NodeId id : state_->program->inputs()) all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
+  for (ir::NodeId id : state_->program->inputs())
+    all.push_back({input_name(graph, id), graph.node(id).type.dtype, graph.node(id).type.shape});
   return all;
 }
 
 std::vector<Port> Executable::outputs() const {
   const ir::Graph& graph = state_->program->plan().graph;
   std::vector<Port> all;
-  for (const ir::Output& output : graph.outputs()) all.push_back({output.name, graph.node(output.value).type.dtype, graph.node(output.value).type.shape});
+  for (const ir::Output& output : graph.outputs())
+    all.push_back({output.name, graph.node(output.value).type.dtype, graph.node(output.value).type.shape});
   return all;
 }
 
@@ -279,9 +294,11 @@ std::string names_of(const List& list) {
 
 Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   const int numerics = static_cast<int>(options.numerics);
-  if (numerics > static_cast<int>(Numerics::half_sums)) return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
+  if (numerics > static_cast<int>(Numerics::half_sums))
+    return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
   const int tune = static_cast<int>(options.tune);
-  if (tune > static_cast<int>(Tune::background)) return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);
+  if (tune > static_cast<int>(Tune::background))
+    return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);
   if (!(options.tune_ms >= 0)) return invalid("{} ms are no budget.", options.tune_ms);
   runtime::ProgramOptions made;
   for (const std::string& name : options.without) {
@@ -293,19 +310,24 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
     } else if (name == "reorder") {
       made.passes.reorder = false;
     } else if (name != "fusion") {
-      return invalid("'{}' is no mechanism to do without; there are: fusion, identities, reorder, {}.", name, names_of(partition::kMechanisms));
+      return invalid("'{}' is no mechanism to do without; there are: fusion, identities, reorder, {}.", name,
+                     names_of(partition::kMechanisms));
     }
   }
   const auto policy = partition::policy_named(options.planner);
-  if (!policy) return invalid("There is no planner '{}'; there are: {}.", options.planner, names_of(partition::kPolicies));
+  if (!policy)
+    return invalid("There is no planner '{}'; there are: {}.", options.planner, names_of(partition::kPolicies));
   made.planning.policy = *policy;
   made.plan = options.plan;
   made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
   if (options.numerics == Numerics::half_sums) made.tuning.half_sums = true;
-  made.fusion = options.fusion && std::find(options.without.begin(), options.without.end(), "fusion") == options.without.end();
+  made.fusion =
+      options.fusion && std::find(options.without.begin(), options.without.end(), "fusion") == options.without.end();
   const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;
   if (!options.plan.empty() && plans) {
-    return invalid("A plan that is given leaves nothing to decide: no planner, and no mechanism of the planner to do without, can be named beside it.");
+    return invalid(
+        "A plan that is given leaves nothing to decide: no planner, and no mechanism of the planner to do without, can "
+        "be named beside it.");
   }
   // Statistics in parts are not rounded as those of whole rows are.
   if (options.numerics == Numerics::strict) made.planning.without.insert(partition::Mechanism::statistics);

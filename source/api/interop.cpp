@@ -10,7 +10,8 @@ namespace {
 vulkan::Allocator to_allocator(const HostAllocator& host) {
   vulkan::Allocator made;
   if (host.allocate) {
-    made.allocate = [allocate = host.allocate](std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped) {
+    made.allocate = [allocate = host.allocate](std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type,
+                                               bool mapped) {
       const HostMemory block = allocate(bytes, alignment, type, mapped);
       return vulkan::LentMemory{block.memory, block.offset, block.mapped};
     };
@@ -52,14 +53,19 @@ Result<Buffer> Device::wrap(std::uint64_t vk_buffer, std::uint64_t bytes, std::u
   return api::guarded([&]() -> Result<Buffer> {
     const std::shared_ptr<vulkan::Device>& device = state_->context->device();
     const std::uint32_t alignment = device->caps().offset_alignment;
-    if (offset % alignment != 0) return invalid("A buffer is wrapped from offset {}, but '{}' binds at multiples of {}.", offset, device->info().name, alignment);
-    if (bytes > UINT64_MAX - offset) return invalid("A buffer is wrapped with {} bytes from offset {}, which no buffer has.", bytes, offset);
+    if (offset % alignment != 0)
+      return invalid("A buffer is wrapped from offset {}, but '{}' binds at multiples of {}.", offset,
+                     device->info().name, alignment);
+    if (bytes > UINT64_MAX - offset)
+      return invalid("A buffer is wrapped with {} bytes from offset {}, which no buffer has.", bytes, offset);
     if (vk_buffer == 0 || bytes == 0) return invalid("A VkBuffer to wrap is null or has {} bytes.", bytes);
     VKF_TRY(buffer, vulkan::Buffer::wrap(device, vk_buffer, offset + bytes));
     return Buffer(std::make_shared<Buffer::State>(Buffer::State{state_->context, std::move(buffer), bytes, offset}));
   });
 }
 
-std::uint64_t Buffer::vulkan_handle() const { return state_ && state_->buffer.piece_bytes() == 0 ? state_->buffer.number() : 0; }
+std::uint64_t Buffer::vulkan_handle() const {
+  return state_ && state_->buffer.piece_bytes() == 0 ? state_->buffer.number() : 0;
+}
 
 }  // namespace vkfuse

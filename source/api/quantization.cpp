@@ -44,9 +44,10 @@ Result<Tensor> lined_up(const Tensor& numbers, const Tensor& integers, const Qua
   const auto axis = static_cast<std::size_t>(counted);
   const Dim& size = shape[axis];
   if (how.group == 0 && numbers.shape() == Shape{size}) return along(numbers, shape, axis);
-  if (how.group > 0 && !size.is_symbol() && fits_groups(numbers.shape(), shape, axis, how.group)) return repeated(numbers, axis, how.group, size.size());
-  return invalid("'dequantize' of {} along axis {} in groups of {} was given {}, which does not fit.", type_text(integers), counted, how.group,
-                 type_text(numbers));
+  if (how.group > 0 && !size.is_symbol() && fits_groups(numbers.shape(), shape, axis, how.group))
+    return repeated(numbers, axis, how.group, size.size());
+  return invalid("'dequantize' of {} along axis {} in groups of {} was given {}, which does not fit.",
+                 type_text(integers), counted, how.group, type_text(numbers));
 }
 
 }  // namespace
@@ -58,8 +59,9 @@ Tensor dequantize(const Tensor& integers, const Quantization& how) {
   // Differences are taken in i32, which these types fit.
   const bool fits = is_integer(integers.dtype()) && (size_of(integers.dtype()) < 4 || integers.dtype() == DType::i32);
   if (!fits || !is_float(how.scale.dtype())) {
-    return Tensor::failed(unsupported("'dequantize' makes floats of integers up to i32, but it was given {} and scales of {}.",
-                                      name_of(integers.dtype()), name_of(how.scale.dtype())));
+    return Tensor::failed(
+        unsupported("'dequantize' makes floats of integers up to i32, but it was given {} and scales of {}.",
+                    name_of(integers.dtype()), name_of(how.scale.dtype())));
   }
   auto scale = lined_up(how.scale, integers, how);
   if (!scale) return Tensor::failed(std::move(scale).error());
@@ -75,12 +77,14 @@ Tensor dequantize(const Tensor& integers, const Quantization& how) {
 Tensor unpack_int4(const Tensor& bytes, bool is_signed) {
   if (!bytes.valid()) return bytes;
   if (bytes.dtype() != DType::u8 || bytes.shape().empty() || bytes.shape().back().is_symbol()) {
-    return Tensor::failed(invalid("'unpack_int4' takes u8 with a last axis of a known size, but it was given {}.", type_text(bytes)));
+    return Tensor::failed(
+        invalid("'unpack_int4' takes u8 with a last axis of a known size, but it was given {}.", type_text(bytes)));
   }
   Shape joined = bytes.shape();
   joined.back() = Dim(2 * joined.back().size());
   const Tensor shifts = Tensor::iota(DType::u8, {2}, 0) * 4;
-  const Tensor nibbles = bit_and(shift_right(bytes.unsqueeze(-1), shifts), Tensor::scalar(DType::u8, 15)).reshape(std::move(joined));
+  const Tensor nibbles =
+      bit_and(shift_right(bytes.unsqueeze(-1), shifts), Tensor::scalar(DType::u8, 15)).reshape(std::move(joined));
   if (!is_signed) return nibbles;
   // The sign bit is 8: what carries it is 16 less.
   const Tensor eight = Tensor::scalar(DType::i8, 8);

@@ -65,21 +65,27 @@ struct Executable::State {
 
 namespace api {
 
-/// Turns a broken invariant, memory exhaustion on the host, or what a function of the caller throws, into an error value.
+/// Turns a broken invariant, memory exhaustion on the host, or what a function of the caller throws, into an error
+/// value.
 template <typename Call>
 auto guarded(Call&& call) -> decltype(call()) {
   try {
     return call();
   } catch (const InternalError& broken) {
-    return Error{ErrorCode::internal, fmt::format("A defect in vkfuse: an invariant does not hold: {}.", broken.what()), {}};
+    return Error{
+        ErrorCode::internal, fmt::format("A defect in vkfuse: an invariant does not hold: {}.", broken.what()), {}};
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::out_of_memory, "The host has no memory left.", {}};
   } catch (const std::length_error&) {
     return Error{ErrorCode::out_of_memory, "The host cannot hold a container this large.", {}};
   } catch (const std::exception& other) {
-    return Error{ErrorCode::internal, fmt::format("'{}' was thrown by a function that the caller gave, or by a defect in vkfuse.", other.what()), {}};
+    return Error{
+        ErrorCode::internal,
+        fmt::format("'{}' was thrown by a function that the caller gave, or by a defect in vkfuse.", other.what()),
+        {}};
   } catch (...) {
-    return Error{ErrorCode::internal, "What is no exception of the standard was thrown by a function that the caller gave.", {}};
+    return Error{
+        ErrorCode::internal, "What is no exception of the standard was thrown by a function that the caller gave.", {}};
   }
 }
 

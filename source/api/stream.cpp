@@ -37,7 +37,10 @@ std::string sentence(const Tensor::Node& node, const std::string& fate) {
 
 struct Stream::State {
   State(const Device& on, const CompileOptions& options)
-      : memory(std::make_shared<StreamMemory>(on)), plans(on, options), recorder(std::make_shared<Recorder>()), name(options.name) {}
+      : memory(std::make_shared<StreamMemory>(on)),
+        plans(on, options),
+        recorder(std::make_shared<Recorder>()),
+        name(options.name) {}
 
   std::shared_ptr<StreamMemory> memory;
   api::StreamPlans plans;
@@ -64,8 +67,8 @@ struct Stream::State {
     return Tensor(NodePtr(std::move(node)));
   }
 
-  /// Handles that the program holds, and that have no value: nodes with owners beside other nodes. `asked` are held too, by the caller of
-  /// eval(), and are left out.
+  /// Handles that the program holds, and that have no value: nodes with owners beside other nodes. `asked` are held
+  /// too, by the caller of eval(), and are left out.
   [[nodiscard]] std::vector<Held> held(std::span<const Tensor> asked) const {
     std::vector<Held> alive;
     std::unordered_map<const Tensor::Node*, long> owners;  // that are nodes, or this function
@@ -77,7 +80,8 @@ struct Stream::State {
       alive.push_back({std::move(node), entry.passed});
     }
     std::erase_if(alive, [&](const Held& one) {
-      const bool is_asked = std::any_of(asked.begin(), asked.end(), [&](const Tensor& tensor) { return tensor.node() == one.node; });
+      const bool is_asked =
+          std::any_of(asked.begin(), asked.end(), [&](const Tensor& tensor) { return tensor.node() == one.node; });
       return is_asked || one.node.use_count() == owners.at(one.node.get());
     });
     return alive;
@@ -93,7 +97,8 @@ Result<void> Stream::State::run(const Recorded& recorded) {
   VKF_TRY(plan, plans.find_or_compile(recorded));
   Bindings bindings;
   bindings.symbols = plan.symbols;
-  for (std::size_t i = 0; i < recorded.leaves.size(); ++i) bindings.inputs["x" + std::to_string(i)] = recorded.leaves[i]->value->storage->buffer;
+  for (std::size_t i = 0; i < recorded.leaves.size(); ++i)
+    bindings.inputs["x" + std::to_string(i)] = recorded.leaves[i]->value->storage->buffer;
   std::vector<std::shared_ptr<const StreamValue>> values;
   for (std::size_t i = 0; i < recorded.roots.size(); ++i) {
     const TensorType& type = recorded.nodes[recorded.roots[i]]->type;
@@ -101,7 +106,8 @@ Result<void> Stream::State::run(const Recorded& recorded) {
     VKF_TRY(bytes, byte_count(type.dtype, sizes));
     VKF_TRY(storage, memory->take(static_cast<std::uint64_t>(bytes)));
     bindings.outputs[i == 0 ? "y" : "y" + std::to_string(i)] = storage->buffer;
-    values.push_back(std::make_shared<const StreamValue>(StreamValue{std::move(storage), static_cast<std::uint64_t>(bytes)}));
+    values.push_back(
+        std::make_shared<const StreamValue>(StreamValue{std::move(storage), static_cast<std::uint64_t>(bytes)}));
   }
   VKF_TRY(ticket, plan.program->submit(bindings));
   VKF_CHECK_OK(memory->add(std::move(ticket)));
@@ -110,7 +116,8 @@ Result<void> Stream::State::run(const Recorded& recorded) {
   report.bytes = 0;
   for (std::size_t i = 0; i < variant->steps.size(); ++i) report.bytes += variant->bytes_moved(i);
   ++report.evaluations;
-  // The nodes forget what they were made from. That may free operands, so it comes last; the roots are held by whoever asked.
+  // The nodes forget what they were made from. That may free operands, so it comes last; the roots are held by whoever
+  // asked.
   for (std::size_t i = 0; i < recorded.roots.size(); ++i) {
     auto& node = const_cast<Tensor::Node&>(*recorded.nodes[recorded.roots[i]]);
     node.value = std::move(values[i]);
@@ -132,7 +139,10 @@ void Stream::State::settle(const std::vector<Held>& left, const std::vector<Tens
   std::unordered_map<const Tensor::Node*, int> passed;
   for (const Held& one : left) {
     passed[one.node.get()] = one.passed + 1;
-    explanation += sentence(*one.node, fmt::format("held through {} evaluation{} without being asked for, not computed; recomputed if it is read", one.passed + 1, one.passed == 0 ? "" : "s"));
+    explanation += sentence(
+        *one.node,
+        fmt::format("held through {} evaluation{} without being asked for, not computed; recomputed if it is read",
+                    one.passed + 1, one.passed == 0 ? "" : "s"));
   }
   recorder->tidy();
   for (Recorder::Entry& entry : recorder->live) {
@@ -159,7 +169,8 @@ Result<void> Stream::State::eval(std::span<const Tensor> asked) {
   });
   std::string text;
   for (const Tensor& tensor : roots) text += sentence(*tensor.node(), "computed, as it was asked for");
-  for (const Tensor& tensor : kept) text += sentence(*tensor.node(), fmt::format("computed, as it was held through {} evaluations", kPatience));
+  for (const Tensor& tensor : kept)
+    text += sentence(*tensor.node(), fmt::format("computed, as it was held through {} evaluations", kPatience));
   roots.insert(roots.end(), kept.begin(), kept.end());
   VKF_TRY(recorded, api::record_of(roots));
   VKF_CHECK_OK(run(recorded));
@@ -168,7 +179,8 @@ Result<void> Stream::State::eval(std::span<const Tensor> asked) {
   return {};
 }
 
-Stream::Stream(const Device& device, const CompileOptions& options) : state_(std::make_shared<State>(device, options)) {}
+Stream::Stream(const Device& device, const CompileOptions& options)
+    : state_(std::make_shared<State>(device, options)) {}
 
 Result<Tensor> Stream::tensor(DType dtype, std::vector<std::int64_t> sizes, std::span<const std::byte> bytes) const {
   return api::guarded([&]() -> Result<Tensor> {
@@ -179,7 +191,9 @@ Result<Tensor> Stream::tensor(DType dtype, std::vector<std::int64_t> sizes, std:
     auto copy = std::make_shared<std::vector<std::byte>>();
     if (dtype == DType::boolean) copy->assign(bytes.begin(), bytes.end());
     VKF_TRY(wanted, byte_count(dtype, sizes));
-    if (static_cast<std::uint64_t>(wanted) != bytes.size()) return invalid("A tensor of type {} needs {} bytes, but {} were given.", to_text(TensorType{dtype, shape}), wanted, bytes.size());
+    if (static_cast<std::uint64_t>(wanted) != bytes.size())
+      return invalid("A tensor of type {} needs {} bytes, but {} were given.", to_text(TensorType{dtype, shape}),
+                     wanted, bytes.size());
     if (dtype == DType::boolean) {
       VKF_TRY(checked, scratch.add_constant({dtype, shape}, std::move(copy)));
       static_cast<void>(checked);
@@ -194,11 +208,14 @@ Result<Tensor> Stream::tensor(DType dtype, std::vector<std::int64_t> sizes, std:
 Result<Tensor> Stream::wrap(const Buffer& buffer, DType dtype, std::vector<std::int64_t> sizes) const {
   return api::guarded([&]() -> Result<Tensor> {
     if (buffer.state() == nullptr) return invalid("The buffer is empty: allocate one with Device::allocate.");
-    if (buffer.state()->context != state_->memory->device().state()->context) return invalid("The buffer is of another device than the stream.");
+    if (buffer.state()->context != state_->memory->device().state()->context)
+      return invalid("The buffer is of another device than the stream.");
     const Shape shape(sizes.begin(), sizes.end());
     VKF_CHECK_OK(check_leaf(dtype, shape));
     VKF_TRY(bytes, byte_count(dtype, sizes));
-    if (static_cast<std::uint64_t>(bytes) > buffer.size()) return invalid("A tensor of type {} takes {} bytes, but the buffer has {}.", to_text(TensorType{dtype, shape}), bytes, buffer.size());
+    if (static_cast<std::uint64_t>(bytes) > buffer.size())
+      return invalid("A tensor of type {} takes {} bytes, but the buffer has {}.", to_text(TensorType{dtype, shape}),
+                     bytes, buffer.size());
     auto storage = std::make_shared<api::StreamStorage>();
     storage->buffer = buffer;
     storage->used = buffer.size();  // what is behind the tensor is the caller's
@@ -214,7 +231,9 @@ Result<Tensor> Stream::append(const Tensor& tensor, const Tensor& rows) const {
     const TensorType& more = rows.node()->type;
     const bool fits = type.dtype == more.dtype && !type.shape.empty() && type.shape.size() == more.shape.size() &&
                       std::equal(type.shape.begin() + 1, type.shape.end(), more.shape.begin() + 1);
-    if (!fits) return invalid("{} cannot be appended to {}: dtypes, and all dimensions but the first, must be equal.", to_text(more), to_text(type));
+    if (!fits)
+      return invalid("{} cannot be appended to {}: dtypes, and all dimensions but the first, must be equal.",
+                     to_text(more), to_text(type));
     const Tensor both[] = {tensor, rows};
     VKF_CHECK_OK(state_->eval(both));
     const StreamValue& before = *tensor.node()->value;
@@ -238,7 +257,9 @@ Result<void> Stream::eval(std::span<const Tensor> tensors) const {
   return api::guarded([&]() -> Result<void> { return state_->eval(tensors); });
 }
 
-Result<void> Stream::eval(std::initializer_list<Tensor> tensors) const { return eval(std::span<const Tensor>(tensors.begin(), tensors.size())); }
+Result<void> Stream::eval(std::initializer_list<Tensor> tensors) const {
+  return eval(std::span<const Tensor>(tensors.begin(), tensors.size()));
+}
 
 Result<HostTensor> Stream::read(const Tensor& tensor) const {
   return api::guarded([&]() -> Result<HostTensor> {
@@ -280,6 +301,8 @@ Result<std::string> Stream::dump(std::span<const Tensor> tensors) const {
   });
 }
 
-Result<std::string> Stream::dump(std::initializer_list<Tensor> tensors) const { return dump(std::span<const Tensor>(tensors.begin(), tensors.size())); }
+Result<std::string> Stream::dump(std::initializer_list<Tensor> tensors) const {
+  return dump(std::span<const Tensor>(tensors.begin(), tensors.size()));
+}
 
 }  // namespace vkfuse

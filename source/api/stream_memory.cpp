@@ -34,7 +34,9 @@ Result<std::shared_ptr<StreamStorage>> StreamMemory::take(std::uint64_t bytes, b
   const std::uint64_t wanted = size_class(bytes);
   auto storage = std::make_shared<StreamStorage>();
   storage->used = bytes;
-  const auto fits = [&](const Waiting& one) { return one.buffer.size() == wanted && (!idle || one.submitted <= done_); };
+  const auto fits = [&](const Waiting& one) {
+    return one.buffer.size() == wanted && (!idle || one.submitted <= done_);
+  };
   const auto found = std::find_if(waiting_.begin(), waiting_.end(), fits);
   if (found != waiting_.end()) {
     storage->buffer = std::move(found->buffer);
@@ -72,7 +74,8 @@ Result<void> StreamMemory::copy(const Buffer& from, const Buffer& to, std::uint6
   VKF_TRY(commands, vulkan::CommandBuffer::create(device));
   VKF_CHECK_OK(commands.begin());
   commands.barrier(Access::compute | Access::transfer, Access::transfer);
-  commands.copy({&from.state()->buffer, from.state()->offset, bytes}, {&to.state()->buffer, to.state()->offset + to_offset, bytes});
+  commands.copy({&from.state()->buffer, from.state()->offset, bytes},
+                {&to.state()->buffer, to.state()->offset + to_offset, bytes});
   commands.barrier(Access::transfer, Access::compute | Access::transfer | Access::host);
   VKF_CHECK_OK(commands.end());
   state->commands.push_back(std::move(commands));

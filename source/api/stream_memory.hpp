@@ -12,7 +12,7 @@ class StreamMemory;
 /// One buffer, of one value or of several: those that were made of each other by appending.
 struct StreamStorage {
   Buffer buffer;
-  std::uint64_t used = 0;  ///< bytes that some value has; more can be appended behind them
+  std::uint64_t used = 0;            ///< bytes that some value has; more can be appended behind them
   std::weak_ptr<StreamMemory> home;  ///< none: the buffer is somebody else's
 
   StreamStorage() = default;
@@ -27,8 +27,8 @@ struct StreamValue {
   std::uint64_t bytes = 0;
 };
 
-/// Used by one thread at a time. Work on one queue runs in order, so a buffer is used again for results before the device is
-/// done with it; only what the host writes has to wait for that.
+/// Used by one thread at a time. Work on one queue runs in order, so a buffer is used again for results before the
+/// device is done with it; only what the host writes has to wait for that.
 class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
  public:
   explicit StreamMemory(Device device) : device_(std::move(device)) {}

@@ -10,8 +10,8 @@ namespace vkfuse::api {
 namespace {
 
 constexpr std::size_t kMostFamilies = 256;
-constexpr std::size_t kMostPlans = 16;       // of one structure
-constexpr std::size_t kCompared = 64;        // bytes of a constant up to which its elements are part of the structure
+constexpr std::size_t kMostPlans = 16;  // of one structure
+constexpr std::size_t kCompared = 64;   // bytes of a constant up to which its elements are part of the structure
 
 /// Appends values so that no two lists of values make one text.
 class Text {
@@ -73,7 +73,8 @@ void add_payload(Text& text, const ir::Payload& payload) {
         } else if constexpr (std::is_same_v<T, ir::KernelPayload>) {
           add(one.name, one.code, one.workgroup, one.tile);
         } else {
-          static_assert(std::is_same_v<T, ir::NoPayload> || std::is_same_v<T, ir::InputPayload>, "a payload of every kind is part of the structure");
+          static_assert(std::is_same_v<T, ir::NoPayload> || std::is_same_v<T, ir::InputPayload>,
+                        "a payload of every kind is part of the structure");
         }
       },
       payload);
@@ -81,7 +82,8 @@ void add_payload(Text& text, const ir::Payload& payload) {
 
 /// Whether the sizes of a node's shape are given and do not follow from its operands.
 bool states_sizes(const Tensor::Node& node) {
-  return node.value != nullptr || node.op->shape_is_attribute || node.op->cls == ops::OpClass::generate || node.op->cls == ops::OpClass::constant;
+  return node.value != nullptr || node.op->shape_is_attribute || node.op->cls == ops::OpClass::generate ||
+         node.op->cls == ops::OpClass::constant;
 }
 
 /// Constants have the sizes of their bytes.
@@ -122,7 +124,8 @@ class Walk {
  private:
   Result<void> append(const Tensor::Node& node) {
     if (node.value == nullptr && node.op->cls == ops::OpClass::input) {
-      return invalid("The input '{}' has no elements: a stream computes with tensors of its own.", std::get<ir::InputPayload>(node.payload).name);
+      return invalid("The input '{}' has no elements: a stream computes with tensors of its own.",
+                     std::get<ir::InputPayload>(node.payload).name);
     }
     index_.emplace(&node, recorded.nodes.size());
     recorded.nodes.push_back(&node);
@@ -205,7 +208,8 @@ Result<ir::Graph> graph_of(const Recorded& recorded, const std::vector<SizePatte
     TensorType type = node->type;
     if (states_sizes(*node) && may_vary(*node)) {
       for (Dim& dim : type.shape) {
-        if (pattern != nullptr && (*pattern)[next_size].symbol >= 0) dim = Dim::any(symbol_name((*pattern)[next_size].symbol));
+        if (pattern != nullptr && (*pattern)[next_size].symbol >= 0)
+          dim = Dim::any(symbol_name((*pattern)[next_size].symbol));
         ++next_size;
       }
     }
@@ -266,7 +270,8 @@ Result<FittingPlan> StreamPlans::find_or_compile(const Recorded& recorded) {
 
 void StreamPlans::forget_oldest() {
   if (families_.size() <= kMostFamilies) return;
-  const auto oldest = std::min_element(families_.begin(), families_.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+  const auto oldest = std::min_element(families_.begin(), families_.end(),
+                                       [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
   families_.erase(oldest);
 }
 

@@ -47,17 +47,19 @@ class StreamPlans {
  public:
   StreamPlans(Device device, CompileOptions options) : device_(std::move(device)), options_(std::move(options)) {}
 
-  /// The program for what was recorded, compiled if there is none. Where one exists that differs in sizes alone, those become
-  /// symbols; where the ops cannot have symbols there, each set of sizes has a program. Valid until the next call.
+  /// The program for what was recorded, compiled if there is none. Where one exists that differs in sizes alone, those
+  /// become symbols; where the ops cannot have symbols there, each set of sizes has a program. Valid until the next
+  /// call.
   Result<FittingPlan> find_or_compile(const Recorded& recorded);
   [[nodiscard]] std::uint64_t compiled() const { return compiled_; }
 
  private:
   struct Family {
-    std::vector<StreamPlan> plans;  // most recently used first
-    bool sizes_are_numbers = false; // a program with symbols was refused
+    std::vector<StreamPlan> plans;   // most recently used first
+    bool sizes_are_numbers = false;  // a program with symbols was refused
     std::uint64_t used = 0;
-    std::vector<ir::Bytes> constants;  // those that the structure knows by where they are, so that nothing else comes to be there
+    std::vector<ir::Bytes>
+        constants;  // those that the structure knows by where they are, so that nothing else comes to be there
   };
   Result<StreamPlan> compile(const Recorded& recorded, std::vector<SizePattern> pattern, bool symbols);
   void forget_oldest();

@@ -8,23 +8,30 @@ namespace vkfuse {
 
 namespace {
 
-const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name; }
+const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
+  return std::get<ir::InputPayload>(graph.node(id).payload).name;
+}
 
 /// What one submission is made of, until it is recorded.
 class Submission {
  public:
   Submission(const Executable::State& executable, const Bindings& bindings)
-      : program_(executable.program), spent_(executable.spent), graph_(program_->plan().graph), bindings_(bindings), state_(std::make_shared<Ticket::State>()) {
+      : program_(executable.program),
+        spent_(executable.spent),
+        graph_(program_->plan().graph),
+        bindings_(bindings),
+        state_(std::make_shared<Ticket::State>()) {
     state_->program = program_;
   }
 
-  /// Buffers for everything, then the commands: ours, of one submission or of several, or what is appended to a host's. What was
-  /// recorded for a run on the same buffers that has ended is that run again.
+  /// Buffers for everything, then the commands: ours, of one submission or of several, or what is appended to a host's.
+  /// What was recorded for a run on the same buffers that has ended is that run again.
   Result<std::shared_ptr<Ticket::State>> record(void* host_commands = nullptr) {
     VKF_CHECK_OK(bind());
     VKF_TRY(variant, program_->variant(bindings_.symbols));
     state_->variant = std::move(variant);
-    if (host_commands == nullptr && bindings_.donated.empty() && !program_->context()->self_checks() && replay()) return state_;
+    if (host_commands == nullptr && bindings_.donated.empty() && !program_->context()->self_checks() && replay())
+      return state_;
     VKF_CHECK_OK(prepare());
     if (host_commands != nullptr) {
       VKF_CHECK_OK(record_part(nullptr, true, true, host_commands));
@@ -91,13 +98,16 @@ class Submission {
       return invalid("The {} '{}' takes {} bytes, but its buffer has {}.", kind, name, bytes, buffer.size());
     }
     const Buffer::State& state = *buffer.state();
-    if (state.context != program_->context()) return invalid("The buffer that is bound to the {} '{}' is of another device than the program.", kind, name);
+    if (state.context != program_->context())
+      return invalid("The buffer that is bound to the {} '{}' is of another device than the program.", kind, name);
     std::uint64_t padded = (static_cast<std::uint64_t>(bytes) + 15) / 16 * 16;
     if (const std::uint64_t each = state.buffer.piece_bytes(); each > 0) {
       VKF_TRY(wanted, program_->piece_bytes(id, bindings_.symbols));
       if (wanted == 0 ? padded > each : wanted != each) {
-        return invalid("The buffer that is bound to the {} '{}' lies in pieces of {} bytes, and whole rows of {} take {} bytes each: allocate it for that type.", kind, name, each,
-                       to_text(graph_.node(id).type), wanted == 0 ? padded : wanted);
+        return invalid(
+            "The buffer that is bound to the {} '{}' lies in pieces of {} bytes, and whole rows of {} take {} bytes "
+            "each: allocate it for that type.",
+            kind, name, each, to_text(graph_.node(id).type), wanted == 0 ? padded : wanted);
       }
       if (wanted > 0) padded = state.buffer.size();  // each piece has padding of its own
     }
@@ -115,11 +125,13 @@ class Submission {
   Result<void> check_names() const {
     for (const auto& one : bindings_.inputs) {
       const auto is_it = [&](ir::NodeId id) { return input_name(graph_, id) == one.first; };
-      if (std::none_of(program_->inputs().begin(), program_->inputs().end(), is_it)) return invalid("The program '{}' has no input '{}'.", graph_.name, one.first);
+      if (std::none_of(program_->inputs().begin(), program_->inputs().end(), is_it))
+        return invalid("The program '{}' has no input '{}'.", graph_.name, one.first);
     }
     for (const auto& one : bindings_.outputs) {
       const auto is_it = [&](const ir::Output& output) { return output.name == one.first; };
-      if (std::none_of(graph_.outputs().begin(), graph_.outputs().end(), is_it)) return invalid("The program '{}' has no output '{}'.", graph_.name, one.first);
+      if (std::none_of(graph_.outputs().begin(), graph_.outputs().end(), is_it))
+        return invalid("The program '{}' has no output '{}'.", graph_.name, one.first);
     }
     return {};
   }
@@ -127,8 +139,11 @@ class Submission {
   Result<void> bind() {
     VKF_CHECK_OK(program_->check_symbols(bindings_.symbols));
     // One by one only where there are more than the program has: those that it has are all looked up below.
-    if (bindings_.inputs.size() > program_->inputs().size() || bindings_.outputs.size() > graph_.outputs().size() || !bindings_.donated.empty()) VKF_CHECK_OK(check_names());
-    for (ir::NodeId id : program_->inputs()) VKF_CHECK_OK(bind_one("input", input_name(graph_, id), id, buffer_of(bindings_.inputs, input_name(graph_, id))));
+    if (bindings_.inputs.size() > program_->inputs().size() || bindings_.outputs.size() > graph_.outputs().size() ||
+        !bindings_.donated.empty())
+      VKF_CHECK_OK(check_names());
+    for (ir::NodeId id : program_->inputs())
+      VKF_CHECK_OK(bind_one("input", input_name(graph_, id), id, buffer_of(bindings_.inputs, input_name(graph_, id))));
     for (const ir::Output& output : graph_.outputs()) {
       const Buffer given = buffer_of(bindings_.outputs, output.name);
       const bool free = given.state() == nullptr && !bindings_.donated.empty();
@@ -142,7 +157,8 @@ class Submission {
   [[nodiscard]] std::size_t uses_of(const Buffer& buffer) const {
     std::size_t count = 0;
     for (const auto* bound : {&bindings_.inputs, &bindings_.outputs}) {
-      count += static_cast<std::size_t>(std::count_if(bound->begin(), bound->end(), [&](const auto& one) { return one.second.state() == buffer.state(); }));
+      count += static_cast<std::size_t>(std::count_if(
+          bound->begin(), bound->end(), [&](const auto& one) { return one.second.state() == buffer.state(); }));
     }
     return count;
   }
@@ -151,10 +167,13 @@ class Submission {
     plan::Donations given;
     for (const std::string& name : bindings_.donated) {
       const std::vector<ir::NodeId>& inputs = program_->inputs();
-      const auto id = std::find_if(inputs.begin(), inputs.end(), [&](ir::NodeId one) { return input_name(graph_, one) == name; });
-      if (id == inputs.end()) return invalid("The input '{}' is donated, and the program '{}' has none of that name.", name, graph_.name);
+      const auto id =
+          std::find_if(inputs.begin(), inputs.end(), [&](ir::NodeId one) { return input_name(graph_, one) == name; });
+      if (id == inputs.end())
+        return invalid("The input '{}' is donated, and the program '{}' has none of that name.", name, graph_.name);
       const Buffer& buffer = bindings_.inputs.find(name)->second;
-      if (uses_of(buffer) > 1) return invalid("The input '{}' is donated, but its buffer is bound to something else, too.", name);
+      if (uses_of(buffer) > 1)
+        return invalid("The input '{}' is donated, but its buffer is bound to something else, too.", name);
       given.inputs[*id] = static_cast<std::int64_t>(buffer.size());
     }
     for (const ir::Output& output : graph_.outputs()) {
@@ -175,13 +194,15 @@ class Submission {
       VKF_TRY(bytes, program_->bytes_of(value, bindings_.symbols));
       const Buffer& buffer = bindings_.inputs.find(input_name(graph_, input))->second;
       made[value] = buffer;
-      ranges_[value] = {&buffer.state()->buffer, buffer.state()->offset, std::max<std::uint64_t>((static_cast<std::uint64_t>(bytes) + 15) / 16 * 16, 16)};
+      ranges_[value] = {&buffer.state()->buffer, buffer.state()->offset,
+                        std::max<std::uint64_t>((static_cast<std::uint64_t>(bytes) + 15) / 16 * 16, 16)};
     }
     for (ir::NodeId value : donations.outputs) {
       if (made.count(value) != 0) continue;
       VKF_TRY(bytes, program_->bytes_of(value, bindings_.symbols));
       VKF_TRY(buffer, program_->make_buffer(value, bindings_.symbols, vulkan::BufferKind::device));
-      made[value] = Buffer(std::make_shared<Buffer::State>(Buffer::State{context, std::move(buffer), static_cast<std::uint64_t>(bytes)}));
+      made[value] = Buffer(std::make_shared<Buffer::State>(
+          Buffer::State{context, std::move(buffer), static_cast<std::uint64_t>(bytes)}));
       VKF_CHECK_OK(bind_one("output", "", value, made[value]));
     }
     for (const ir::Output& output : graph_.outputs()) {
@@ -201,7 +222,8 @@ class Submission {
       state_->clock = std::move(clock);
     }
     const std::vector<runtime::Part> parts = program_->parts(variant);
-    for (const runtime::Part& part : parts) VKF_CHECK_OK(record_part(&part, &part == &parts.front(), &part == &parts.back()));
+    for (const runtime::Part& part : parts)
+      VKF_CHECK_OK(record_part(&part, &part == &parts.front(), &part == &parts.back()));
     return {};
   }
 
@@ -209,16 +231,19 @@ class Submission {
   Result<void> record_part(const runtime::Part* part, bool first, bool last, void* host_commands = nullptr) {
     using vulkan::Access;
     const std::shared_ptr<vulkan::Device>& device = program_->context()->device();
-    VKF_TRY(commands, host_commands != nullptr ? vulkan::CommandBuffer::adopt(device, host_commands) : vulkan::CommandBuffer::create(device));
+    VKF_TRY(commands, host_commands != nullptr ? vulkan::CommandBuffer::adopt(device, host_commands)
+                                               : vulkan::CommandBuffer::create(device));
     VKF_CHECK_OK(commands.begin());
     // What an earlier submission wrote may be read here, and what it reads may be written.
     commands.barrier(Access::compute | Access::transfer, Access::compute);
-    if (first && program_->context()->self_checks()) runtime::record_poison(commands, state_->arena, program_->context()->next_poison());
+    if (first && program_->context()->self_checks())
+      runtime::record_poison(commands, state_->arena, program_->context()->next_poison());
     if (first && state_->clock) {
       commands.reset_timestamps(*state_->clock);
       commands.write_timestamp(*state_->clock, 0);
     }
-    VKF_CHECK_OK(part == nullptr ? program_->record(commands, *state_->variant, ranges_) : program_->record_part(commands, *state_->variant, ranges_, *part));
+    VKF_CHECK_OK(part == nullptr ? program_->record(commands, *state_->variant, ranges_)
+                                 : program_->record_part(commands, *state_->variant, ranges_, *part));
     if (last && state_->clock) commands.write_timestamp(*state_->clock, 1);
     // Kernels of a later submission of ours are behind its first barrier; a host's own may be behind none.
     const auto readers = Access::transfer | Access::host;
@@ -252,7 +277,8 @@ Ticket::State::~State() {
   note_time();
   if (!spent) return;
   runtime::SpentRun run{std::move(arena), variant, {}, {}};
-  // What is submitted in parts may be cut otherwise next time; what reads the clock writes to timestamps that end with this run.
+  // What is submitted in parts may be cut otherwise next time; what reads the clock writes to timestamps that end with
+  // this run.
   if (commands.size() == 1 && ticket.value() > 0 && !clock) {
     run.bound.assign(buffers.begin(), buffers.end());
     run.commands = std::move(commands.front());

@@ -30,7 +30,8 @@ std::optional<TensorType> infer_quickly(const Tensor::Node& node) {
   constexpr std::size_t kMostOperands = 4;
   const bool elementwise = node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert;
   const std::size_t count = node.operands.size();
-  if (!elementwise || count == 0 || count > kMostOperands || static_cast<int>(count) != node.op->arity) return std::nullopt;
+  if (!elementwise || count == 0 || count > kMostOperands || static_cast<int>(count) != node.op->arity)
+    return std::nullopt;
   std::array<DType, kMostOperands> dtypes{};
   const Shape* shape = &node.operands[0].shape();
   Shape joined;
@@ -43,12 +44,15 @@ std::optional<TensorType> infer_quickly(const Tensor::Node& node) {
     joined = *std::move(both);
     shape = &joined;
   }
-  const auto dtype = ops::infer_dtype(*node.op, std::span(dtypes).first(count), node.op->cls == ops::OpClass::convert ? std::optional(node.type.dtype) : std::nullopt);
+  const auto dtype =
+      ops::infer_dtype(*node.op, std::span(dtypes).first(count),
+                       node.op->cls == ops::OpClass::convert ? std::optional(node.type.dtype) : std::nullopt);
   if (!dtype) return std::nullopt;
   return TensorType{*dtype, *shape};
 }
 
-/// Checks one node with the graph builder's own rules, on stand-ins for its operands. What is refused, and why, is said there.
+/// Checks one node with the graph builder's own rules, on stand-ins for its operands. What is refused, and why, is said
+/// there.
 Result<TensorType> infer(const Tensor::Node& node) {
   if (auto quick = infer_quickly(node)) return *std::move(quick);
   ir::Graph scratch;
@@ -85,7 +89,9 @@ Tensor build_tensor(const ops::OpRow& op, std::vector<Tensor> operands, TensorTy
   for (const Tensor& operand : node->operands) {
     const std::shared_ptr<Recorder>& recorder = operand.node()->recorder;
     if (recorder == nullptr || recorder == node->recorder) continue;
-    if (node->recorder != nullptr) return Tensor::failed(invalid("The operands of '{}' are of two streams: read one of them, and give it to the other.", node->op->name));
+    if (node->recorder != nullptr)
+      return Tensor::failed(invalid(
+          "The operands of '{}' are of two streams: read one of them, and give it to the other.", node->op->name));
     node->recorder = recorder;
   }
   if (node->recorder == nullptr) return made(std::move(node));
@@ -212,7 +218,9 @@ class GraphBuilder {
         stack.pop_back();
         continue;
       }
-      if (node->value != nullptr) return invalid("A {} has its elements on a device: ask its Stream for what is computed with it.", to_text(node->type));
+      if (node->value != nullptr)
+        return invalid("A {} has its elements on a device: ask its Stream for what is computed with it.",
+                       to_text(node->type));
       bool ready = true;
       for (std::size_t i = node->operands.size(); i-- > 0;) {
         const Tensor::Node* operand = node->operands[i].node().get();
@@ -238,9 +246,11 @@ class GraphBuilder {
 
 }  // namespace
 
-Result<ir::Graph> to_graph(std::span<const Tensor> outputs, std::span<const std::string> names, const std::string& graph_name) {
+Result<ir::Graph> to_graph(std::span<const Tensor> outputs, std::span<const std::string> names,
+                           const std::string& graph_name) {
   if (outputs.empty()) return invalid("A program needs at least one output.");
-  if (names.size() > outputs.size()) return invalid("{} output names were given for {} outputs.", names.size(), outputs.size());
+  if (names.size() > outputs.size())
+    return invalid("{} output names were given for {} outputs.", names.size(), outputs.size());
   GraphBuilder builder;
   builder.graph.name = graph_name;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

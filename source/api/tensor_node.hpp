@@ -38,7 +38,7 @@ struct Tensor::Node {
   std::vector<Tensor> operands;
   TensorType type;
   ir::Payload payload;
-  std::optional<Error> error;  ///< set: the tensor is invalid
+  std::optional<Error> error;                     ///< set: the tensor is invalid
   std::shared_ptr<const api::StreamValue> value;  ///< set: its elements are on a device, and it has no operands
   std::shared_ptr<api::Recorder> recorder;        ///< of the stream that it, or an operand, is of
 
@@ -62,7 +62,8 @@ int counted_axis(int axis, std::size_t rank);
 
 /// The graph of these results, named as given (or "y", "y1", ... where names are missing).
 /// The error of an invalid tensor is returned.
-Result<ir::Graph> to_graph(std::span<const Tensor> outputs, std::span<const std::string> names, const std::string& graph_name);
+Result<ir::Graph> to_graph(std::span<const Tensor> outputs, std::span<const std::string> names,
+                           const std::string& graph_name);
 
 }  // namespace api
 }  // namespace vkfuse

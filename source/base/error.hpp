@@ -39,12 +39,11 @@ inline void check(bool condition, const char* what) {
 #define VKF_CONCAT(a, b) VKF_CONCAT_(a, b)
 
 /// VKF_TRY(value, expression): declares `value`, or returns the expression's error.
-#define VKF_TRY(name, ...)                                                       \
-  auto VKF_CONCAT(vkf_result_, __LINE__) = (__VA_ARGS__);                        \
-  if (!VKF_CONCAT(vkf_result_, __LINE__).ok())                                   \
-    return std::move(VKF_CONCAT(vkf_result_, __LINE__)).error();                 \
+#define VKF_TRY(name, ...)                                                                                  \
+  auto VKF_CONCAT(vkf_result_, __LINE__) = (__VA_ARGS__);                                                   \
+  if (!VKF_CONCAT(vkf_result_, __LINE__).ok()) return std::move(VKF_CONCAT(vkf_result_, __LINE__)).error(); \
   auto name = *std::move(VKF_CONCAT(vkf_result_, __LINE__))
 
 /// The same for a Result<void>.
-#define VKF_CHECK_OK(...)                                                        \
+#define VKF_CHECK_OK(...) \
   if (auto vkf_status = (__VA_ARGS__); !vkf_status.ok()) return std::move(vkf_status).error()

@@ -48,7 +48,7 @@ bool is_of_the_kernel([[maybe_unused]] int descriptor) {
 #ifdef __linux__
   constexpr unsigned long kProc = 0x9fa0, kSys = 0x62656572, kDebug = 0x64626720, kTrace = 0x74726163,
                           kControlGroups = 0x63677270;
-  struct statfs facts{};
+  struct statfs facts {};
   if (::fstatfs(descriptor, &facts) != 0) return false;
   const auto type = static_cast<unsigned long>(facts.f_type);
   return type == kProc || type == kSys || type == kDebug || type == kTrace || type == kControlGroups;
@@ -108,7 +108,7 @@ namespace {
 Result<std::size_t> size_of_whole(const Descriptor& file, const fs::path& path) {
   if (!file.is_open() && (errno == ENOENT || errno == ENOTDIR))
     return make_error(ErrorCode::not_found, "There is no file '{}'.", path.string());
-  struct stat facts{};
+  struct stat facts {};
   if (!file.is_open() || ::fstat(file.get(), &facts) != 0)
     return make_error(ErrorCode::io, "The file '{}' could not be read: {}.", path.string(), last_failure());
   if (!S_ISREG(facts.st_mode)) return make_error(ErrorCode::io, "'{}' is not a regular file.", path.string());

@@ -1,5 +1,6 @@
-// Known faults that programs built for it (VKFUSE_MUTATIONS; vkfuse-faulty-KIND) plant at run time, one at a time, to show that a test catches each:
-// scripts/mutations.sh. In every other build a switch is the right expression and nothing else.
+// Known faults that programs built for it (VKFUSE_MUTATIONS; vkfuse-faulty-KIND) plant at run time, one at a time, to
+// show that a test catches each: scripts/mutations.sh. In every other build a switch is the right expression and
+// nothing else.
 #pragma once
 
 #ifdef VKFUSE_MUTATIONS
@@ -8,65 +9,65 @@
 #endif
 
 // X(fault, program of the tests, filter of the tests that must fail)
-#define VKF_MUTATIONS(X)                                                                                      \
-  X(dropped_tail_mask, differential, "*Rows.AreExactUpToTheLastWord*")                                        \
-  X(one_item_too_many, differential, "*Rows.AreExactUpToTheLastWord*:Differential.BiasOf*")                   \
-  X(lost_row_of_workgroups, differential, "Differential.MoreWorkgroups*")                                     \
-  X(stores_behind_the_end, fuzz, "*FoundGraphs*Tail*")                                                        \
-  X(identity_of_max, differential, "*Reductions.*/f32")                                                       \
-  X(seed_of_random, differential, "Dropout.StandsInTheKernel*")                                               \
-  X(swapped_choice, differential, "*Views.*F32/pad_*")                                                        \
-  X(no_rounding_in_strict, fuzz, "Fuzz.Strict")                                                               \
-  X(unclamped_position, differential, "ViewChains.PositionsOutOfRange*")                                      \
-  X(unstable_sort, differential, "*Sorts.*/i8")                                                               \
-  X(ascending_for_descending, differential, "*Sorts.*/f32")                                                   \
-  X(skipped_lane, differential, "*Reductions.*/f32")                                                          \
-  X(odd_workgroups, differential, "Limits.WhatWasWrongOnce*")                                                 \
-  X(unbounded_kernels, unit, "Budget.*")                                                                      \
-  X(skipped_lane_without_subgroups, differential, "Rows.WithoutSubgroups*")                                   \
-  X(softmax_not_rescaled, differential, "*Forced.*/softmax")                                                  \
-  X(last_of_equals, differential, "*Reductions.*/i8")                                                         \
-  X(nan_is_not_first, differential, "Rows.InfinitiesAndNaN*")                                                 \
-  X(lost_carry, differential, "*Scans.*/f32")                                                                 \
-  X(bits_not_cleared, fuzz, "*FoundGraphs*Tail*")                                                             \
-  X(window_stride, differential, "*Pools.*/side_by_side")                                                     \
-  X(window_dilation, differential, "*Pools.*/dilated")                                                        \
-  X(pad_before, differential, "*Views.*F32/pad_*")                                                            \
-  X(concat_begin, differential, "*Views.*F32/concat_*")                                                       \
-  X(slice_step, differential, "*Views.*F32/slice_every_*")                                                    \
-  X(reverse_by_one, differential, "*Views.*F32/reverse_*")                                                    \
-  X(permute_inverse, differential, "*Views.*F32/permute")                                                     \
-  X(assignment_without_steps, fuzz, "*FoundGraphs*Choice*")                                                   \
-  X(scan_direction, differential, "*Scans.*/f32")                                                             \
-  X(choice_inside_a_fold, fuzz, "*FoundGraphs*Choice*")                                                       \
-  X(remainder_bound, unit, "IndexRules.*:IndexFuzz.*")                                                        \
-  X(short_lifetime, unit, "Memory.*")                                                                         \
-  X(alias_offset, differential, "*Aliases.*/slice*")                                                          \
-  X(unchecked_store_hash, unit, "Store.TenThousandDamagedFilesAreMisses")                                     \
-  X(stale_store_key, unit, "ProgramStore.AnotherProgram*")                                                    \
-  X(equal_payloads, unit, "Passes.*")                                                                         \
-  X(inexact_literal, unit, "Passes.*")                                                                        \
-  X(missing_barrier, unit, "Barriers.*")                                                                      \
-  X(dropped_last_kernel, differential, "Dot.ProductsInARow*")                                                 \
-  X(stale_kernel, differential, "ViewChains.ViewsOfViews*")                                                   \
-  X(lost_device_forgotten, unit, "LostTest.*")                                                                \
-  X(mask_reaches_too_far, differential, "Attention.WalksThrough*")                                            \
-  X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")                                          \
-  X(unchecked_plan_digest, unit, "PlanFile.*")                                                                \
-  X(unchecked_plan_schedule, unit, "PlanFile.*")                                                              \
-  X(number_of_other_sizes, unit, "Numbers.*")                                                                 \
-  X(model_numbers_of_twins, unit, "DynamicShapes.StepsThatRepeat*")                                           \
-  X(bindings_of_duplicates, unit, "DynamicShapes.DuplicatesThatFallBack*")                                    \
-  X(unchecked_duplicates, unit, "DynamicShapes.DuplicatesThatFallBack*")                                      \
-  X(pieces_share_words, unit, "Pieces.*")                                                                     \
-  X(noise_adopted, unit, "Tuning.WhatIsFasterByNoMore*")                                                      \
-  X(wrong_candidate, unit, "Tuning.OtherResultsAreNoCandidate")                                               \
-  X(over_what_others_read, unit, "Donations.WhatAnotherResultReads*")                                         \
-  X(plan_of_nominal_sizes, fuzz, "FoundByFuzzing.PlansForOtherSizes")                                         \
-  X(parts_not_rescaled, differential, "Norms.CrossEntropy*")                                                  \
-  X(views_never_stored, unit, "Partition.ViewsAreStored*")                                                    \
-  X(loops_left_early, differential, "*LongLoops*")                                                            \
-  X(name_inside_a_name, differential, "Differential.RoundsToBothHalves")                                      \
+#define VKF_MUTATIONS(X)                                                                    \
+  X(dropped_tail_mask, differential, "*Rows.AreExactUpToTheLastWord*")                      \
+  X(one_item_too_many, differential, "*Rows.AreExactUpToTheLastWord*:Differential.BiasOf*") \
+  X(lost_row_of_workgroups, differential, "Differential.MoreWorkgroups*")                   \
+  X(stores_behind_the_end, fuzz, "*FoundGraphs*Tail*")                                      \
+  X(identity_of_max, differential, "*Reductions.*/f32")                                     \
+  X(seed_of_random, differential, "Dropout.StandsInTheKernel*")                             \
+  X(swapped_choice, differential, "*Views.*F32/pad_*")                                      \
+  X(no_rounding_in_strict, fuzz, "Fuzz.Strict")                                             \
+  X(unclamped_position, differential, "ViewChains.PositionsOutOfRange*")                    \
+  X(unstable_sort, differential, "*Sorts.*/i8")                                             \
+  X(ascending_for_descending, differential, "*Sorts.*/f32")                                 \
+  X(skipped_lane, differential, "*Reductions.*/f32")                                        \
+  X(odd_workgroups, differential, "Limits.WhatWasWrongOnce*")                               \
+  X(unbounded_kernels, unit, "Budget.*")                                                    \
+  X(skipped_lane_without_subgroups, differential, "Rows.WithoutSubgroups*")                 \
+  X(softmax_not_rescaled, differential, "*Forced.*/softmax")                                \
+  X(last_of_equals, differential, "*Reductions.*/i8")                                       \
+  X(nan_is_not_first, differential, "Rows.InfinitiesAndNaN*")                               \
+  X(lost_carry, differential, "*Scans.*/f32")                                               \
+  X(bits_not_cleared, fuzz, "*FoundGraphs*Tail*")                                           \
+  X(window_stride, differential, "*Pools.*/side_by_side")                                   \
+  X(window_dilation, differential, "*Pools.*/dilated")                                      \
+  X(pad_before, differential, "*Views.*F32/pad_*")                                          \
+  X(concat_begin, differential, "*Views.*F32/concat_*")                                     \
+  X(slice_step, differential, "*Views.*F32/slice_every_*")                                  \
+  X(reverse_by_one, differential, "*Views.*F32/reverse_*")                                  \
+  X(permute_inverse, differential, "*Views.*F32/permute")                                   \
+  X(assignment_without_steps, fuzz, "*FoundGraphs*Choice*")                                 \
+  X(scan_direction, differential, "*Scans.*/f32")                                           \
+  X(choice_inside_a_fold, fuzz, "*FoundGraphs*Choice*")                                     \
+  X(remainder_bound, unit, "IndexRules.*:IndexFuzz.*")                                      \
+  X(short_lifetime, unit, "Memory.*")                                                       \
+  X(alias_offset, differential, "*Aliases.*/slice*")                                        \
+  X(unchecked_store_hash, unit, "Store.TenThousandDamagedFilesAreMisses")                   \
+  X(stale_store_key, unit, "ProgramStore.AnotherProgram*")                                  \
+  X(equal_payloads, unit, "Passes.*")                                                       \
+  X(inexact_literal, unit, "Passes.*")                                                      \
+  X(missing_barrier, unit, "Barriers.*")                                                    \
+  X(dropped_last_kernel, differential, "Dot.ProductsInARow*")                               \
+  X(stale_kernel, differential, "ViewChains.ViewsOfViews*")                                 \
+  X(lost_device_forgotten, unit, "LostTest.*")                                              \
+  X(mask_reaches_too_far, differential, "Attention.WalksThrough*")                          \
+  X(shared_output, differential, "*HarmfulSharing*:*HarmIsRefused*")                        \
+  X(unchecked_plan_digest, unit, "PlanFile.*")                                              \
+  X(unchecked_plan_schedule, unit, "PlanFile.*")                                            \
+  X(number_of_other_sizes, unit, "Numbers.*")                                               \
+  X(model_numbers_of_twins, unit, "DynamicShapes.StepsThatRepeat*")                         \
+  X(bindings_of_duplicates, unit, "DynamicShapes.DuplicatesThatFallBack*")                  \
+  X(unchecked_duplicates, unit, "DynamicShapes.DuplicatesThatFallBack*")                    \
+  X(pieces_share_words, unit, "Pieces.*")                                                   \
+  X(noise_adopted, unit, "Tuning.WhatIsFasterByNoMore*")                                    \
+  X(wrong_candidate, unit, "Tuning.OtherResultsAreNoCandidate")                             \
+  X(over_what_others_read, unit, "Donations.WhatAnotherResultReads*")                       \
+  X(plan_of_nominal_sizes, fuzz, "FoundByFuzzing.PlansForOtherSizes")                       \
+  X(parts_not_rescaled, differential, "Norms.CrossEntropy*")                                \
+  X(views_never_stored, unit, "Partition.ViewsAreStored*")                                  \
+  X(loops_left_early, differential, "*LongLoops*")                                          \
+  X(name_inside_a_name, differential, "Differential.RoundsToBothHalves")                    \
   X(wrong_rung_in_use, unit, "*SelfTest.FindsIt*/shuffles*")
 
 #ifdef VKFUSE_MUTATIONS

@@ -31,7 +31,8 @@ std::string to_text(const TensorType& type) { return std::string(name_of(type.dt
 
 Result<void> check_dtype(DType dtype) {
   const int number = static_cast<int>(dtype);
-  if (number >= kDTypeCount) return invalid("{} is not a dtype: they are numbered from 0 to {}.", number, kDTypeCount - 1);
+  if (number >= kDTypeCount)
+    return invalid("{} is not a dtype: they are numbered from 0 to {}.", number, kDTypeCount - 1);
   return {};
 }
 
@@ -53,7 +54,8 @@ Result<std::int64_t> element_count(std::span<const std::int64_t> sizes) {
   std::int64_t count = 1;
   for (std::int64_t size : sizes) {
     const auto product = checked_mul(count, size);
-    if (!product) return invalid("A tensor of shape [{}] has more elements than 64 bits can count.", fmt::join(sizes, ", "));
+    if (!product)
+      return invalid("A tensor of shape [{}] has more elements than 64 bits can count.", fmt::join(sizes, ", "));
     count = *product;
   }
   return count;
@@ -62,7 +64,8 @@ Result<std::int64_t> element_count(std::span<const std::int64_t> sizes) {
 Result<std::int64_t> byte_count(DType dtype, std::span<const std::int64_t> sizes) {
   VKF_TRY(count, element_count(sizes));
   const auto bytes = checked_mul(count, size_of(dtype));
-  if (!bytes) return invalid("A tensor {}[{}] has more bytes than 64 bits can count.", name_of(dtype), fmt::join(sizes, ", "));
+  if (!bytes)
+    return invalid("A tensor {}[{}] has more bytes than 64 bits can count.", name_of(dtype), fmt::join(sizes, ", "));
   return *bytes;
 }
 
@@ -79,8 +82,8 @@ Result<Sizes> resolve(const Shape& shape, const SymbolValues& symbols) {
     const DimFacts facts = dim.facts();
     const std::int64_t size = found->second;
     if (size < facts.min || size > facts.max || size % facts.multiple_of != 0) {
-      return invalid("The dimension '{}' is {}, but it was declared as min {}, max {}, multiple of {}.", dim.name(), size,
-                     facts.min, facts.max, facts.multiple_of);
+      return invalid("The dimension '{}' is {}, but it was declared as min {}, max {}, multiple of {}.", dim.name(),
+                     size, facts.min, facts.max, facts.multiple_of);
     }
     sizes.push_back(size);
   }

@@ -24,13 +24,17 @@ Result<void> settle_subgroup(const Caps& offered, Caps& caps) {
     caps.matrix_shapes.clear();
     return {};
   }
-  const bool has = std::has_single_bit(size) && caps.subgroup_size_control && size >= offered.subgroup_size_min && size <= offered.subgroup_size_max;
+  const bool has = std::has_single_bit(size) && caps.subgroup_size_control && size >= offered.subgroup_size_min &&
+                   size <= offered.subgroup_size_max;
   if (has) return {};
   std::string sizes;
-  for (std::uint32_t one = caps.subgroup_size_control ? offered.subgroup_size_min : offered.subgroup_size; one <= offered.subgroup_size; one *= 2) {
+  for (std::uint32_t one = caps.subgroup_size_control ? offered.subgroup_size_min : offered.subgroup_size;
+       one <= offered.subgroup_size; one *= 2) {
     if (one > 1) sizes += fmt::format("{}, ", one);
   }
-  return invalid("The limit subgroup_size cannot be {}: kernels of this device have subgroups of {}or 1, which stands for none.", size, sizes);
+  return invalid(
+      "The limit subgroup_size cannot be {}: kernels of this device have subgroups of {}or 1, which stands for none.",
+      size, sizes);
 }
 
 }  // namespace
@@ -38,7 +42,8 @@ Result<void> settle_subgroup(const Caps& offered, Caps& caps) {
 Result<void> settle_lowered(const Caps& offered, Caps& caps) {
   VKF_CHECK_OK(settle_subgroup(offered, caps));
   if (caps.storage_buffer_range < kBindingGranule) {
-    return invalid("The limit storage_range cannot be {}: a storage buffer is bound in vectors of {} bytes.", caps.storage_buffer_range, kBindingGranule);
+    return invalid("The limit storage_range cannot be {}: a storage buffer is bound in vectors of {} bytes.",
+                   caps.storage_buffer_range, kBindingGranule);
   }
   return {};
 }
@@ -55,10 +60,13 @@ std::optional<MatrixShape> matrix_of(const Caps& caps, DType factors, DType sums
 
 std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType factors, DType sums) {
   Caps thin = caps;
-  const auto fewest = std::min_element(caps.matrix_shapes.begin(), caps.matrix_shapes.end(), [&](const MatrixShape& a, const MatrixShape& b) {
-    const auto columns = [&](const MatrixShape& shape) { return shape.a == factors && shape.c == sums && shape.n % 8 == 0 ? shape.n : ~0U; };
-    return columns(a) < columns(b);
-  });
+  const auto fewest = std::min_element(
+      caps.matrix_shapes.begin(), caps.matrix_shapes.end(), [&](const MatrixShape& a, const MatrixShape& b) {
+        const auto columns = [&](const MatrixShape& shape) {
+          return shape.a == factors && shape.c == sums && shape.n % 8 == 0 ? shape.n : ~0U;
+        };
+        return columns(a) < columns(b);
+      });
   if (fewest == caps.matrix_shapes.end()) return std::nullopt;
   std::erase_if(thin.matrix_shapes, [&](const MatrixShape& shape) { return shape.n != fewest->n; });
   return matrix_of(thin, factors, sums);

@@ -59,10 +59,11 @@ struct Caps {
   std::uint32_t subgroup_size = 1;
   std::uint32_t subgroup_size_min = 1;  ///< with subgroup_size_control: what a pipeline may
   std::uint32_t subgroup_size_max = 1;  ///< require; else both are subgroup_size
-  float timestamp_period_ns = 0.0F;  ///< 0 when the queue has no timestamps
+  float timestamp_period_ns = 0.0F;     ///< 0 when the queue has no timestamps
   // Vulkan tells neither; see registers_of (base/registers.hpp). The defaults leave every schedule as it is.
   std::uint32_t lane_registers = kUnknownLaneRegisters;  ///< of 32 bits: what a lane has beyond them lies in memory
-  std::uint32_t workgroup_registers = 1u << 16;          ///< of all lanes of a workgroup: 64 per lane of 1024, on NVIDIA and GCN
+  std::uint32_t workgroup_registers =
+      1u << 16;  ///< of all lanes of a workgroup: 64 per lane of 1024, on NVIDIA and GCN
 
   // T1
   bool subgroup_shuffle = false;
@@ -79,15 +80,15 @@ struct Caps {
   /// With keep_nan_f32: NaN and infinities go through exp, exp2 and inversesqrt as IEEE has it. Not offered by a
   /// device, but shown by the self-test.
   bool exp_of_nan = false;
-  bool keep_denorms_f16 = false;   ///< float controls: shaderDenormPreserveFloat16
+  bool keep_denorms_f16 = false;  ///< float controls: shaderDenormPreserveFloat16
   // T3
   bool dot_product_i8 = false;              ///< SPV_KHR_integer_dot_product
   bool dot_product_i8_accelerated = false;  ///< packed 4x8 signed, faster than its expansion
   // T4: KHR cooperative matrix
   std::vector<MatrixShape> matrix_shapes;  ///< empty without the extension; none saturates
   bool matrix_bf16 = false;                ///< SPV_KHR_bfloat16 in cooperative matrices
-  /// The product whose first factor may be bits of any kind, 16 an element, that become numbers where they are: asked for and tested where a graph
-  /// has a use for it.
+  /// The product whose first factor may be bits of any kind, 16 an element, that become numbers where they are: asked
+  /// for and tested where a graph has a use for it.
   std::optional<MatrixShape> matrix_fields;
   // T5: NV cooperative matrix 2
   bool matrix2_reductions = false;
@@ -97,7 +98,9 @@ struct Caps {
   bool matrix2_workgroup_scope = false;
   bool matrix2_flexible = false;  ///< sizes beyond matrix_shapes
   /// Whether a workgroup can multiply tiles as one, which the device brings from memory by itself.
-  [[nodiscard]] bool matrix2_whole_tiles() const { return matrix2_tensor_addressing && matrix2_workgroup_scope && matrix2_flexible; }
+  [[nodiscard]] bool matrix2_whole_tiles() const {
+    return matrix2_tensor_addressing && matrix2_workgroup_scope && matrix2_flexible;
+  }
   // independent of the ladder
   bool int64 = false;
   bool float64 = false;
@@ -106,13 +109,13 @@ struct Caps {
   bool executable_statistics = false;
 };
 
-/// Invocations of the largest workgroup that a template of ours has. Templates halve and double workgroups, so it is a power of two: of 384, as on
-/// some Mali, 256. A workgroup that the user states (a custom kernel) may have all of them.
+/// Invocations of the largest workgroup that a template of ours has. Templates halve and double workgroups, so it is a
+/// power of two: of 384, as on some Mali, 256. A workgroup that the user states (a custom kernel) may have all of them.
 std::uint32_t usable_invocations(const Caps& caps);
 
-/// Brings limits that somebody lowered into the form that templates run with, or says in one sentence why none can: what is true of every
-/// device of Vulkan (a subgroup is a power of two, a binding has room for a vector) need not be true of numbers that a user wrote.
-/// `offered` is what the device has.
+/// Brings limits that somebody lowered into the form that templates run with, or says in one sentence why none can:
+/// what is true of every device of Vulkan (a subgroup is a power of two, a binding has room for a vector) need not be
+/// true of numbers that a user wrote. `offered` is what the device has.
 Result<void> settle_lowered(const Caps& offered, Caps& caps);
 
 /// What work is taken to cost; see schedule::costs_of.
@@ -123,15 +126,15 @@ struct CostModel {
   double accesses_per_us = 50e3;  ///< loads and stores executed, from near caches
 };
 
-/// What a kernel of several ops may be for a driver's compiler at most. Compilers put every function in place of its call and take longer than in
-/// proportion, some exponentially in conditions that follow each other: what is within these compiles in seconds on the drivers that were
-/// measured (docs/performance.md, "How long drivers compile").
+/// What a kernel of several ops may be for a driver's compiler at most. Compilers put every function in place of its
+/// call and take longer than in proportion, some exponentially in conditions that follow each other: what is within
+/// these compiles in seconds on the drivers that were measured (docs/performance.md, "How long drivers compile").
 struct KernelBudget {
-  std::int64_t statements = 5000;     ///< of GLSL, functions in place of their calls, for all elements of an item
+  std::int64_t statements = 5000;  ///< of GLSL, functions in place of their calls, for all elements of an item
   std::int64_t unrolled_statements = 10'000;  ///< the same, with all iterations of a row that stays in registers
-  std::int64_t members = 256;         ///< ops
-  std::int64_t choices = 64;          ///< between values by position: a concatenation of n has n - 1
-  std::int64_t choices_in_loops = 16; ///< the same where elements are read in a loop
+  std::int64_t members = 256;                 ///< ops
+  std::int64_t choices = 64;                  ///< between values by position: a concatenation of n has n - 1
+  std::int64_t choices_in_loops = 16;         ///< the same where elements are read in a loop
 };
 
 /// Known bugs that the generated code steps around, each named after what goes wrong.
@@ -139,8 +142,8 @@ struct Quirks {
   /// Folds 0*x and 0/x to 0 and x/0 to nothing in particular where the zero is a literal, even where
   /// the operation is `precise` and x is infinite or NaN (lavapipe).
   bool folds_nan_away = false;
-  /// Leaves all loops of an invocation when they have gone through so many iterations together, and goes on behind them without a
-  /// word (lavapipe).
+  /// Leaves all loops of an invocation when they have gone through so many iterations together, and goes on behind them
+  /// without a word (lavapipe).
   std::int64_t leaves_loops_after = std::numeric_limits<std::int64_t>::max();
 };
 
@@ -165,10 +168,15 @@ std::optional<MatrixShape> matrix_of(const Caps& caps, DType factors, DType sums
 /// The one with the fewest columns, for a factor that has one.
 std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType factors, DType sums);
 
-/// What cooperative matrices are used for, where a device offers them and its self-test passes: dtypes of factors and sums.
+/// What cooperative matrices are used for, where a device offers them and its self-test passes: dtypes of factors and
+/// sums.
 struct MatrixKind {
   DType factors, sums;
 };
-inline constexpr MatrixKind kMatrixKinds[] = {{DType::f16, DType::f32}, {DType::bf16, DType::f32}, {DType::i8, DType::i32}, {DType::u8, DType::u32}, {DType::f16, DType::f16}};
+inline constexpr MatrixKind kMatrixKinds[] = {{DType::f16, DType::f32},
+                                              {DType::bf16, DType::f32},
+                                              {DType::i8, DType::i32},
+                                              {DType::u8, DType::u32},
+                                              {DType::f16, DType::f16}};
 
 }  // namespace vkfuse

@@ -6,8 +6,8 @@
 
 namespace vkfuse {
 
-/// The words of `text` behind `head`, in lines of at most 80 columns, longer words aside; lines after the first begin with so many
-/// spaces. Ends with a newline.
+/// The words of `text` behind `head`, in lines of at most 80 columns, longer words aside; lines after the first begin
+/// with so many spaces. Ends with a newline.
 std::string wrapped(std::string_view head, std::string_view text, std::size_t indent);
 
 }  // namespace vkfuse

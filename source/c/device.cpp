@@ -75,7 +75,8 @@ Result<HostDevice> to_host(const vkf_host_device* given) {
 
 }  // namespace vkfuse::c
 
-static_assert(static_cast<int>(vkfuse::LogLevel::warning) == VKF_LOG_WARNING, "levels have the same numbers in both languages");
+static_assert(static_cast<int>(vkfuse::LogLevel::warning) == VKF_LOG_WARNING,
+              "levels have the same numbers in both languages");
 
 using namespace vkfuse;  // NOLINT: this file is the C side
 
@@ -125,7 +126,8 @@ vkf_status vkf_device_limit(const vkf_device* device, const char* name, uint64_t
     VKF_CHECK_OK(c::need(value, "place for the limit"));
     const DeviceDescription description = device->device.description();
     const auto found = description.limits.find(name);
-    if (found == description.limits.end()) return make_error(ErrorCode::not_found, "There is no limit named '{}'; 'vkfuse devices' lists them.", name);
+    if (found == description.limits.end())
+      return make_error(ErrorCode::not_found, "There is no limit named '{}'; 'vkfuse devices' lists them.", name);
     *value = found->second;
     return {};
   });
@@ -160,7 +162,8 @@ vkf_status vkf_device_store(const vkf_device* device, vkf_store_report* report) 
   });
 }
 
-vkf_status vkf_buffer_wrap(const vkf_device* device, uint64_t vk_buffer, uint64_t bytes, uint64_t offset, vkf_buffer** made) {
+vkf_status vkf_buffer_wrap(const vkf_device* device, uint64_t vk_buffer, uint64_t bytes, uint64_t offset,
+                           vkf_buffer** made) {
   return c::make(made, "buffer", [&]() -> Result<vkf_buffer> {
     VKF_CHECK_OK(c::need(device, "device"));
     VKF_TRY(buffer, device->device.wrap(vk_buffer, bytes, offset));
@@ -168,10 +171,13 @@ vkf_status vkf_buffer_wrap(const vkf_device* device, uint64_t vk_buffer, uint64_
   });
 }
 
-uint64_t vkf_buffer_vulkan_handle(const vkf_buffer* buffer) { return buffer == nullptr ? 0 : buffer->buffer.vulkan_handle(); }
+uint64_t vkf_buffer_vulkan_handle(const vkf_buffer* buffer) {
+  return buffer == nullptr ? 0 : buffer->buffer.vulkan_handle();
+}
 
-vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs,
-                      size_t output_count, const vkf_symbol* symbols, size_t symbol_count, vkf_recording** made) {
+vkf_status vkf_record(const vkf_program* program, void* command_buffer, const vkf_binding* inputs, size_t input_count,
+                      const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols, size_t symbol_count,
+                      vkf_recording** made) {
   return c::make(made, "recording", [&]() -> Result<vkf_recording> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));

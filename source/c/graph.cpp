@@ -69,7 +69,8 @@ class Attributes {
   Result<void> check_kind(const vkf_attribute& attribute, vkf_attribute_kind kind) const {
     constexpr const char* names[] = {"an integer", "a list of integers", "a text", "a dtype", "a shape"};
     if (attribute.kind == kind) return {};
-    return invalid("The attribute '{}' of '{}' is not {}, which it must be.", attribute.name, op_, names[static_cast<int>(kind)]);
+    return invalid("The attribute '{}' of '{}' is not {}, which it must be.", attribute.name, op_,
+                   names[static_cast<int>(kind)]);
   }
 
   Result<const vkf_attribute*> required(const char* name, vkf_attribute_kind kind) {
@@ -82,7 +83,8 @@ class Attributes {
   template <typename T>
   Result<T> narrowed(std::string_view name, std::int64_t value) const {
     // The one attribute with 64 bits and no sign, `seed`, takes any.
-    if (sizeof(T) < sizeof value && !std::in_range<T>(value)) return invalid("The attribute '{}' of '{}' cannot be {}.", name, op_, value);
+    if (sizeof(T) < sizeof value && !std::in_range<T>(value))
+      return invalid("The attribute '{}' of '{}' cannot be {}.", name, op_, value);
     return static_cast<T>(value);
   }
 
@@ -100,7 +102,8 @@ class Attributes {
     const vkf_attribute* given = find(name);
     if (given == nullptr) return {};
     VKF_CHECK_OK(check_kind(*given, VKF_ATTRIBUTE_INTEGER));
-    if (given->integer != 0 && given->integer != 1) return invalid("The attribute '{}' of '{}' is 0 or 1, but {} is given.", name, op_, given->integer);
+    if (given->integer != 0 && given->integer != 1)
+      return invalid("The attribute '{}' of '{}' is 0 or 1, but {} is given.", name, op_, given->integer);
     value = given->integer == 1;
     return {};
   }
@@ -149,7 +152,8 @@ Result<const ops::OpRow*> op_named(const char* op, std::size_t operands) {
   VKF_CHECK_OK(need(op, "name of the op"));
   const ops::OpRow* row = ops::find(op);
   if (row == nullptr) return invalid("'{}' is not the name of an op.", op);
-  if (row->cls == ops::OpClass::input || row->cls == ops::OpClass::constant) return invalid("An op '{}' has a function of its own, vkf_{}().", op, op);
+  if (row->cls == ops::OpClass::input || row->cls == ops::OpClass::constant)
+    return invalid("An op '{}' has a function of its own, vkf_{}().", op, op);
   if (row->arity == 0 && operands > 0) return invalid("'{}' takes no operands, but {} are given.", op, operands);
   return row;
 }
@@ -167,12 +171,13 @@ Result<ir::Node> to_node(const ops::OpRow* row, const vkf_attribute* attributes,
   return node;
 }
 
-Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count, const vkf_attribute* attributes,
-                         std::size_t attribute_count) {
+Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count,
+                         const vkf_attribute* attributes, std::size_t attribute_count) {
   VKF_TRY(row, op_named(op, operand_count));
   VKF_TRY(values, list(operands, operand_count, "operands"));
   for (const vkf_value value : values) {
-    if (value >= graph.size()) return invalid("The operand {} of '{}' does not exist: the graph has {} values.", value, op, graph.size());
+    if (value >= graph.size())
+      return invalid("The operand {} of '{}' does not exist: the graph has {} values.", value, op, graph.size());
   }
   VKF_TRY(node, to_node(row, attributes, attribute_count));
   return ir::append_copy(graph, node, {values.begin(), values.end()});
@@ -204,7 +209,8 @@ void write_dims(const Shape& shape, vkf_dim* to, std::size_t capacity) {
 
 }  // namespace
 
-Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity, std::size_t* rank) {
+Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity,
+                       std::size_t* rank) {
   VKF_TRY(place, list(shape, capacity, "dimensions"));
   if (dtype != nullptr) *dtype = static_cast<vkf_dtype>(of);
   if (rank != nullptr) *rank = dims.size();
@@ -252,7 +258,8 @@ vkf_status vkf_graph_text(const vkf_graph* graph, char** made) {
   });
 }
 
-vkf_status vkf_input(vkf_graph* graph, const char* name, vkf_dtype dtype, const vkf_dim* shape, size_t rank, vkf_value* added) {
+vkf_status vkf_input(vkf_graph* graph, const char* name, vkf_dtype dtype, const vkf_dim* shape, size_t rank,
+                     vkf_value* added) {
   return c::add(graph, added, [&](ir::Graph& to) -> Result<ir::NodeId> {
     VKF_CHECK_OK(c::need(name, "name of the input"));
     VKF_TRY(known, c::to_dtype(static_cast<int>(dtype)));
@@ -261,12 +268,14 @@ vkf_status vkf_input(vkf_graph* graph, const char* name, vkf_dtype dtype, const 
   });
 }
 
-vkf_status vkf_constant(vkf_graph* graph, vkf_dtype dtype, const vkf_dim* shape, size_t rank, const void* data, size_t bytes, vkf_value* added) {
+vkf_status vkf_constant(vkf_graph* graph, vkf_dtype dtype, const vkf_dim* shape, size_t rank, const void* data,
+                        size_t bytes, vkf_value* added) {
   return c::add(graph, added, [&](ir::Graph& to) -> Result<ir::NodeId> {
     VKF_TRY(known, c::to_dtype(static_cast<int>(dtype)));
     VKF_TRY(dims, c::to_shape(shape, rank));
     VKF_TRY(given, c::list(static_cast<const std::byte*>(data), bytes, "elements"));
-    return to.add_constant({known, std::move(dims)}, std::make_shared<const std::vector<std::byte>>(given.begin(), given.end()));
+    return to.add_constant({known, std::move(dims)},
+                           std::make_shared<const std::vector<std::byte>>(given.begin(), given.end()));
   });
 }
 
@@ -277,24 +286,28 @@ vkf_status vkf_scalar(vkf_graph* graph, vkf_dtype dtype, double value, vkf_value
   });
 }
 
-vkf_status vkf_apply(vkf_graph* graph, const char* op, const vkf_value* operands, size_t operand_count, const vkf_attribute* attributes,
-                     size_t attribute_count, vkf_value* added) {
-  return c::add(graph, added, [&](ir::Graph& to) { return c::apply(to, op, operands, operand_count, attributes, attribute_count); });
+vkf_status vkf_apply(vkf_graph* graph, const char* op, const vkf_value* operands, size_t operand_count,
+                     const vkf_attribute* attributes, size_t attribute_count, vkf_value* added) {
+  return c::add(graph, added,
+                [&](ir::Graph& to) { return c::apply(to, op, operands, operand_count, attributes, attribute_count); });
 }
 
 vkf_status vkf_output(vkf_graph* graph, const char* name, vkf_value value) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(graph, "graph"));
     VKF_CHECK_OK(c::need(name, "name of the output"));
-    if (value >= graph->graph.size()) return invalid("The value {} does not exist: the graph has {} values.", value, graph->graph.size());
+    if (value >= graph->graph.size())
+      return invalid("The value {} does not exist: the graph has {} values.", value, graph->graph.size());
     return graph->graph.add_output(name, value);
   });
 }
 
-vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank) {
+vkf_status vkf_value_type(const vkf_graph* graph, vkf_value value, vkf_dtype* dtype, vkf_dim* shape, size_t capacity,
+                          size_t* rank) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(graph, "graph"));
-    if (value >= graph->graph.size()) return invalid("The value {} does not exist: the graph has {} values.", value, graph->graph.size());
+    if (value >= graph->graph.size())
+      return invalid("The value {} does not exist: the graph has {} values.", value, graph->graph.size());
     const TensorType& type = graph->graph.node(value).type;
     return c::copy_type(type.dtype, type.shape, dtype, shape, capacity, rank);
   });

@@ -96,10 +96,12 @@ Result<T> options(const T* given, const char* what) {
   T known{};
   known.size = sizeof known;
   if (given == nullptr) return known;
-  if (given->size < sizeof given->size) return invalid("The {} say that they have {} bytes; set `size` to sizeof.", what, given->size);
+  if (given->size < sizeof given->size)
+    return invalid("The {} say that they have {} bytes; set `size` to sizeof.", what, given->size);
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);
   for (std::size_t i = sizeof known; i < given->size; ++i) {
-    if (bytes[i] != 0) return unsupported("The {} set something at byte {}, which this version of vkfuse does not know.", what, i);
+    if (bytes[i] != 0)
+      return unsupported("The {} set something at byte {}, which this version of vkfuse does not know.", what, i);
   }
   std::memcpy(&known, given, std::min(given->size, sizeof known));
   return known;
@@ -111,11 +113,13 @@ Result<SymbolValues> to_symbols(const vkf_symbol* symbols, std::size_t count);
 Result<CompileOptions> to_options(const vkf_compile_options* options);
 
 Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count);
-Result<Bindings> to_bindings(const vkf_program& program, const vkf_binding* inputs, std::size_t input_count, const vkf_binding* outputs,
-                             std::size_t output_count, const vkf_symbol* symbols, std::size_t symbol_count);
+Result<Bindings> to_bindings(const vkf_program& program, const vkf_binding* inputs, std::size_t input_count,
+                             const vkf_binding* outputs, std::size_t output_count, const vkf_symbol* symbols,
+                             std::size_t symbol_count);
 
 /// The answer to a question about a value's type: any place may be null, `shape` if its capacity is 0.
-Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity, std::size_t* rank);
+Result<void> copy_type(DType of, const Shape& dims, vkf_dtype* dtype, vkf_dim* shape, std::size_t capacity,
+                       std::size_t* rank);
 
 /// A string that vkf_string_free() takes.
 Result<char*> copy_of(const std::string& text);
@@ -128,7 +132,7 @@ Result<const ops::OpRow*> op_named(const char* op, std::size_t operands);
 Result<ir::Node> to_node(const ops::OpRow* row, const vkf_attribute* attributes, std::size_t attribute_count);
 
 /// Appends an op by its name.
-Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count, const vkf_attribute* attributes,
-                         std::size_t attribute_count);
+Result<ir::NodeId> apply(ir::Graph& graph, const char* op, const vkf_value* operands, std::size_t operand_count,
+                         const vkf_attribute* attributes, std::size_t attribute_count);
 
 }  // namespace vkfuse::c

@@ -7,7 +7,8 @@ namespace vkfuse::c {
 
 namespace {
 
-Result<void> copy_times(const std::vector<KernelTime>& times, vkf_kernel_time* place, std::size_t capacity, std::size_t* count) {
+Result<void> copy_times(const std::vector<KernelTime>& times, vkf_kernel_time* place, std::size_t capacity,
+                        std::size_t* count) {
   for (std::size_t i = 0; i < std::min(times.size(), capacity); ++i) {
     place[i] = {};
     times[i].kernel.copy(place[i].kernel, sizeof place[i].kernel - 1);
@@ -24,8 +25,9 @@ Result<void> copy_times(const std::vector<KernelTime>& times, vkf_kernel_time* p
 
 using namespace vkfuse;  // NOLINT: this file is the C side
 
-vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
-                       const vkf_symbol* symbols, size_t symbol_count, vkf_kernel_time* times, size_t capacity, size_t* count) {
+vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
+                       const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols, size_t symbol_count,
+                       vkf_kernel_time* times, size_t capacity, size_t* count) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(place, c::list(times, capacity, "times"));
@@ -35,8 +37,8 @@ vkf_status vkf_profile(const vkf_program* program, const vkf_binding* inputs, si
   });
 }
 
-vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_kernel_time* times, size_t capacity,
-                            size_t* count) {
+vkf_status vkf_profile_host(const vkf_program* program, const vkf_host_input* inputs, size_t input_count,
+                            vkf_kernel_time* times, size_t capacity, size_t* count) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(place, c::list(times, capacity, "times"));

@@ -12,9 +12,12 @@ namespace vkfuse::c {
 Result<CompileOptions> to_options(const vkf_compile_options* given) {
   VKF_TRY(known, options(given, "compile options"));
   const int numerics = static_cast<int>(known.numerics);
-  if (numerics < VKF_NUMERICS_STANDARD || numerics > VKF_NUMERICS_HALF_SUMS) return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
+  if (numerics < VKF_NUMERICS_STANDARD || numerics > VKF_NUMERICS_HALF_SUMS)
+    return invalid("{} is not a kind of numerics: 0 is standard, 1 is strict, 2 has sums in f16.", numerics);
   CompileOptions made;
-  made.numerics = numerics == VKF_NUMERICS_STRICT ? Numerics::strict : numerics == VKF_NUMERICS_HALF_SUMS ? Numerics::half_sums : Numerics::standard;
+  made.numerics = numerics == VKF_NUMERICS_STRICT      ? Numerics::strict
+                  : numerics == VKF_NUMERICS_HALF_SUMS ? Numerics::half_sums
+                                                       : Numerics::standard;
   made.fusion = known.no_fusion == 0;
   VKF_TRY(without, list(known.without, known.without_count, "names to do without"));
   for (const char* name : without) {
@@ -24,7 +27,8 @@ Result<CompileOptions> to_options(const vkf_compile_options* given) {
   if (known.planner != nullptr) made.planner = known.planner;
   if (known.plan != nullptr) made.plan = known.plan;
   const int tune = static_cast<int>(known.tune);
-  if (tune < VKF_TUNE_OFF || tune > VKF_TUNE_BACKGROUND) return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);
+  if (tune < VKF_TUNE_OFF || tune > VKF_TUNE_BACKGROUND)
+    return invalid("{} is not a way to tune: 0 is off, 1 is on, 2 is in the background.", tune);
   made.tune = static_cast<Tune>(tune);
   if (!(known.tune_ms >= 0)) return invalid("{} ms are no budget.", known.tune_ms);
   if (known.tune_ms > 0) made.tune_ms = known.tune_ms;
@@ -43,29 +47,33 @@ Result<Inputs> to_inputs(const vkf_host_input* inputs, std::size_t count) {
     VKF_CHECK_OK(need(input.name, "name of an input"));
     VKF_TRY(bytes, list(static_cast<const std::byte*>(input.data), input.bytes, "bytes of an input"));
     VKF_TRY(sizes, list(input.sizes, input.sizes == nullptr ? 0 : input.rank, "sizes of an input"));
-    if (!made.emplace(input.name, HostView(bytes, {sizes.begin(), sizes.end()})).second) return invalid("The input '{}' is given twice.", input.name);
+    if (!made.emplace(input.name, HostView(bytes, {sizes.begin(), sizes.end()})).second)
+      return invalid("The input '{}' is given twice.", input.name);
   }
   return made;
 }
 
 namespace {
 
-Result<std::map<std::string, Buffer, std::less<>>> to_buffers(const vkf_binding* bindings, std::size_t count, const std::vector<Port>& ports, const char* kind) {
+Result<std::map<std::string, Buffer, std::less<>>> to_buffers(const vkf_binding* bindings, std::size_t count,
+                                                              const std::vector<Port>& ports, const char* kind) {
   VKF_TRY(given, list(bindings, count, "bindings"));
   std::map<std::string, Buffer, std::less<>> made;
   for (const vkf_binding& binding : given) {
     VKF_CHECK_OK(need(binding.name, "name of a binding"));
     VKF_CHECK_OK(need(binding.buffer, "buffer of a binding"));
     if (find(ports, binding.name) == nullptr) return invalid("The program has no {} '{}'.", kind, binding.name);
-    if (!made.emplace(binding.name, binding.buffer->buffer).second) return invalid("The {} '{}' is bound twice.", kind, binding.name);
+    if (!made.emplace(binding.name, binding.buffer->buffer).second)
+      return invalid("The {} '{}' is bound twice.", kind, binding.name);
   }
   return made;
 }
 
 }  // namespace
 
-Result<Bindings> to_bindings(const vkf_program& program, const vkf_binding* inputs, std::size_t input_count, const vkf_binding* outputs,
-                             std::size_t output_count, const vkf_symbol* symbols, std::size_t symbol_count) {
+Result<Bindings> to_bindings(const vkf_program& program, const vkf_binding* inputs, std::size_t input_count,
+                             const vkf_binding* outputs, std::size_t output_count, const vkf_symbol* symbols,
+                             std::size_t symbol_count) {
   Bindings bindings;
   VKF_TRY(bound_inputs, to_buffers(inputs, input_count, program.inputs, "input"));
   VKF_TRY(bound_outputs, to_buffers(outputs, output_count, program.outputs, "output"));
@@ -81,7 +89,9 @@ namespace {
 Result<void> copy_output(const Outputs& results, vkf_host_output& output) {
   const HostTensor& result = results.find(output.name)->second;
   output.bytes = result.bytes.size();
-  if (output.capacity < output.bytes) return invalid("The output '{}' takes {} bytes, and there is room for {}.", output.name, output.bytes, output.capacity);
+  if (output.capacity < output.bytes)
+    return invalid("The output '{}' takes {} bytes, and there is room for {}.", output.name, output.bytes,
+                   output.capacity);
   VKF_CHECK_OK(output.bytes == 0 ? Result<void>() : need(output.data, "memory of an output"));
   if (output.bytes > 0) std::memcpy(output.data, result.bytes.data(), output.bytes);
   return {};
@@ -95,22 +105,29 @@ Result<const Port*> port_named(const vkf_program& program, const char* name) {
   return port;
 }
 
-vkf_status explain(const vkf_program* program, vkf_stage stage, std::optional<std::size_t> segment, char** made) noexcept {
+vkf_status explain(const vkf_program* program, vkf_stage stage, std::optional<std::size_t> segment,
+                   char** made) noexcept {
   if (made != nullptr) *made = nullptr;
   return guarded([&]() -> Result<void> {
     VKF_CHECK_OK(need(program, "program"));
     VKF_CHECK_OK(need(made, "place for the text"));
     const int number = static_cast<int>(stage);
-    if (number < VKF_STAGE_GRAPH || number > VKF_STAGE_HTML) return invalid("{} is not a stage: they are numbered from 0 to {}.", number, static_cast<int>(VKF_STAGE_HTML));
+    if (number < VKF_STAGE_GRAPH || number > VKF_STAGE_HTML)
+      return invalid("{} is not a stage: they are numbered from 0 to {}.", number, static_cast<int>(VKF_STAGE_HTML));
     const bool code = number >= VKF_STAGE_GLSL && number <= VKF_STAGE_HLSL;
-    if (segment && !code) return invalid("Stage {} has no text of one segment: those of {} to {} have.", number, static_cast<int>(VKF_STAGE_GLSL), static_cast<int>(VKF_STAGE_HLSL));
+    if (segment && !code)
+      return invalid("Stage {} has no text of one segment: those of {} to {} have.", number,
+                     static_cast<int>(VKF_STAGE_GLSL), static_cast<int>(VKF_STAGE_HLSL));
     if (segment && *segment > INT_MAX) return invalid("There is no segment {}.", *segment);
-    VKF_TRY(text, program->executable.explain(static_cast<Stage>(number), segment ? std::optional<int>(static_cast<int>(*segment)) : std::nullopt));
+    VKF_TRY(text, program->executable.explain(static_cast<Stage>(number),
+                                              segment ? std::optional<int>(static_cast<int>(*segment)) : std::nullopt));
     return hand_out(text, made);
   });
 }
 
-const char* name_at(const std::vector<Port>* ports, std::size_t index) { return ports != nullptr && index < ports->size() ? (*ports)[index].name.c_str() : nullptr; }
+const char* name_at(const std::vector<Port>* ports, std::size_t index) {
+  return ports != nullptr && index < ports->size() ? (*ports)[index].name.c_str() : nullptr;
+}
 
 }  // namespace
 
@@ -118,7 +135,8 @@ const char* name_at(const std::vector<Port>* ports, std::size_t index) { return 
 
 using namespace vkfuse;  // NOLINT: this file is the C side
 
-vkf_status vkf_compile(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options, vkf_program** made) {
+vkf_status vkf_compile(const vkf_device* device, const vkf_graph* graph, const vkf_compile_options* options,
+                       vkf_program** made) {
   return c::make(made, "program", [&]() -> Result<vkf_program> {
     VKF_CHECK_OK(c::need(device, "device"));
     VKF_CHECK_OK(c::need(graph, "graph"));
@@ -143,8 +161,8 @@ vkf_status vkf_supports(const vkf_device* device, const vkf_graph* graph, const 
   });
 }
 
-vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_type* operands, size_t operand_count, const vkf_attribute* attributes,
-                           size_t attribute_count) {
+vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_type* operands, size_t operand_count,
+                           const vkf_attribute* attributes, size_t attribute_count) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(device, "device"));
     VKF_TRY(types, c::list(operands, operand_count, "operands"));
@@ -164,8 +182,12 @@ vkf_status vkf_supports_op(const vkf_device* device, const char* op, const vkf_t
 
 size_t vkf_program_input_count(const vkf_program* program) { return program == nullptr ? 0 : program->inputs.size(); }
 size_t vkf_program_output_count(const vkf_program* program) { return program == nullptr ? 0 : program->outputs.size(); }
-const char* vkf_program_input_name(const vkf_program* program, size_t index) { return c::name_at(program == nullptr ? nullptr : &program->inputs, index); }
-const char* vkf_program_output_name(const vkf_program* program, size_t index) { return c::name_at(program == nullptr ? nullptr : &program->outputs, index); }
+const char* vkf_program_input_name(const vkf_program* program, size_t index) {
+  return c::name_at(program == nullptr ? nullptr : &program->inputs, index);
+}
+const char* vkf_program_output_name(const vkf_program* program, size_t index) {
+  return c::name_at(program == nullptr ? nullptr : &program->outputs, index);
+}
 
 size_t vkf_program_kernel_count(const vkf_program* program) {
   size_t count = 0;
@@ -176,7 +198,9 @@ size_t vkf_program_kernel_count(const vkf_program* program) {
   return count;
 }
 
-vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made) { return c::explain(program, stage, {}, made); }
+vkf_status vkf_program_explain(const vkf_program* program, vkf_stage stage, char** made) {
+  return c::explain(program, stage, {}, made);
+}
 
 vkf_status vkf_program_save_plan(const vkf_program* program, char** made) {
   if (made != nullptr) *made = nullptr;
@@ -192,7 +216,8 @@ vkf_status vkf_program_explain_segment(const vkf_program* program, vkf_stage sta
   return c::explain(program, stage, segment, made);
 }
 
-vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape, size_t capacity, size_t* rank) {
+vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dtype* dtype, vkf_dim* shape,
+                            size_t capacity, size_t* rank) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(port, c::port_named(*program, name));
@@ -200,8 +225,8 @@ vkf_status vkf_program_type(const vkf_program* program, const char* name, vkf_dt
   });
 }
 
-vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols, size_t symbol_count, uint64_t* bytes, int64_t* sizes,
-                             size_t capacity, size_t* rank) {
+vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const vkf_symbol* symbols,
+                             size_t symbol_count, uint64_t* bytes, int64_t* sizes, size_t capacity, size_t* rank) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(place, c::list(sizes, capacity, "sizes"));
@@ -216,13 +241,18 @@ vkf_status vkf_program_sizes(const vkf_program* program, const char* name, const
   });
 }
 
-vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_symbol* symbols, size_t symbol_count,
-                            void (*progress)(void* user, const vkf_tune_progress* so_far), void* user, vkf_tune_progress* end) {
+vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const vkf_symbol* symbols,
+                            size_t symbol_count, void (*progress)(void* user, const vkf_tune_progress* so_far),
+                            void* user, vkf_tune_progress* end) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
-    if (end != nullptr && end->size < offsetof(vkf_tune_progress, candidates)) return invalid("The progress says that it has {} bytes; set `size` to sizeof.", end->size);
+    if (end != nullptr && end->size < offsetof(vkf_tune_progress, candidates))
+      return invalid("The progress says that it has {} bytes; set `size` to sizeof.", end->size);
     VKF_TRY(values, c::to_symbols(symbols, symbol_count));
-    const auto plain = [](const TuneProgress& p) { return vkf_tune_progress{sizeof(vkf_tune_progress), p.segment, p.segments, p.candidates, p.adopted, p.spent_ms, p.budget_ms}; };
+    const auto plain = [](const TuneProgress& p) {
+      return vkf_tune_progress{
+          sizeof(vkf_tune_progress), p.segment, p.segments, p.candidates, p.adopted, p.spent_ms, p.budget_ms};
+    };
     std::function<void(const TuneProgress&)> tell;
     if (progress != nullptr) {
       tell = [&](const TuneProgress& so_far) {
@@ -232,32 +262,39 @@ vkf_status vkf_program_tune(const vkf_program* program, double budget_ms, const 
     }
     VKF_TRY(done, program->executable.tune(budget_ms, Symbols(values.begin(), values.end()), tell));
     const vkf_tune_progress known = plain(done);
-    if (end != nullptr) std::memcpy(&end->segment, &known.segment, std::min(end->size, sizeof known) - offsetof(vkf_tune_progress, segment));
+    if (end != nullptr)
+      std::memcpy(&end->segment, &known.segment,
+                  std::min(end->size, sizeof known) - offsetof(vkf_tune_progress, segment));
     return {};
   });
 }
 
-vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count, vkf_memory* memory) {
+vkf_status vkf_program_memory(const vkf_program* program, const vkf_symbol* symbols, size_t symbol_count,
+                              vkf_memory* memory) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_CHECK_OK(c::need(memory, "place for the memory"));
-    if (memory->size < sizeof memory->size) return invalid("The memory says that it has {} bytes; set `size` to sizeof.", memory->size);
+    if (memory->size < sizeof memory->size)
+      return invalid("The memory says that it has {} bytes; set `size` to sizeof.", memory->size);
     VKF_TRY(values, c::to_symbols(symbols, symbol_count));
     VKF_TRY(use, program->executable.memory(values));
     const vkf_memory known = {memory->size, use.arena, use.constants, use.inputs, use.outputs, use.staging};
-    std::memcpy(memory, &known, std::min(memory->size, sizeof known));  // what an older caller does not have is left out
+    std::memcpy(memory, &known,
+                std::min(memory->size, sizeof known));  // what an older caller does not have is left out
     return {};
   });
 }
 
-vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, size_t input_count, vkf_host_output* outputs, size_t output_count) {
+vkf_status vkf_run(const vkf_program* program, const vkf_host_input* inputs, size_t input_count,
+                   vkf_host_output* outputs, size_t output_count) {
   return c::guarded([&]() -> Result<void> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(given, c::to_inputs(inputs, input_count));
     VKF_TRY(wanted, c::list(outputs, output_count, "outputs"));
     for (const vkf_host_output& output : wanted) {
       VKF_CHECK_OK(c::need(output.name, "name of an output"));
-      if (c::find(program->outputs, output.name) == nullptr) return invalid("The program has no output '{}'.", output.name);
+      if (c::find(program->outputs, output.name) == nullptr)
+        return invalid("The program has no output '{}'.", output.name);
     }
     VKF_TRY(results, program->executable.run(given));
     for (size_t i = 0; i < output_count; ++i) VKF_CHECK_OK(c::copy_output(results, outputs[i]));
@@ -273,7 +310,8 @@ vkf_status vkf_buffer_create(const vkf_device* device, uint64_t bytes, vkf_buffe
   });
 }
 
-vkf_status vkf_buffer_create_for(const vkf_device* device, vkf_dtype dtype, const int64_t* sizes, size_t rank, vkf_buffer** made) {
+vkf_status vkf_buffer_create_for(const vkf_device* device, vkf_dtype dtype, const int64_t* sizes, size_t rank,
+                                 vkf_buffer** made) {
   return c::make(made, "buffer", [&]() -> Result<vkf_buffer> {
     VKF_CHECK_OK(c::need(device, "device"));
     VKF_TRY(type, c::to_dtype(static_cast<int>(dtype)));
@@ -303,8 +341,9 @@ vkf_status vkf_buffer_read(const vkf_buffer* buffer, uint64_t offset, void* data
   });
 }
 
-vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
-                      const vkf_symbol* symbols, size_t symbol_count, vkf_ticket** made) {
+vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
+                      const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols, size_t symbol_count,
+                      vkf_ticket** made) {
   return c::make(made, "ticket", [&]() -> Result<vkf_ticket> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));
@@ -313,8 +352,10 @@ vkf_status vkf_submit(const vkf_program* program, const vkf_binding* inputs, siz
   });
 }
 
-vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count, const vkf_binding* outputs, size_t output_count,
-                               const vkf_symbol* symbols, size_t symbol_count, const char* const* donated, size_t donated_count, vkf_ticket** made) {
+vkf_status vkf_submit_donating(const vkf_program* program, const vkf_binding* inputs, size_t input_count,
+                               const vkf_binding* outputs, size_t output_count, const vkf_symbol* symbols,
+                               size_t symbol_count, const char* const* donated, size_t donated_count,
+                               vkf_ticket** made) {
   return c::make(made, "ticket", [&]() -> Result<vkf_ticket> {
     VKF_CHECK_OK(c::need(program, "program"));
     VKF_TRY(bindings, c::to_bindings(*program, inputs, input_count, outputs, output_count, symbols, symbol_count));

@@ -55,14 +55,17 @@ vkf_status fail_thrown() noexcept {
   } catch (const std::length_error&) {
     return fail({ErrorCode::out_of_memory, "The host cannot hold a container this large.", {}});
   } catch (const std::exception& thrown) {
-    return fail({ErrorCode::internal, std::string("A defect in vkfuse: an invariant does not hold: ") + thrown.what() + ".", {}});
+    return fail({ErrorCode::internal,
+                 std::string("A defect in vkfuse: an invariant does not hold: ") + thrown.what() + ".",
+                 {}});
   } catch (...) {
     return fail({ErrorCode::internal, "A defect in vkfuse: something unknown was thrown.", {}});
   }
 }
 
 Result<DType> to_dtype(std::int64_t dtype) {
-  if (dtype < 0 || dtype >= kDTypeCount) return invalid("{} is not a dtype: they are numbered from 0 to {}.", dtype, kDTypeCount - 1);
+  if (dtype < 0 || dtype >= kDTypeCount)
+    return invalid("{} is not a dtype: they are numbered from 0 to {}.", dtype, kDTypeCount - 1);
   return static_cast<DType>(dtype);
 }
 
@@ -76,7 +79,8 @@ Result<Dim> to_dim(const vkf_dim& dim) {
   if (dim.max != 0) facts.max = dim.max;
   if (dim.multiple_of != 0) facts.multiple_of = dim.multiple_of;
   if (facts.min < 0 || facts.max < facts.min || facts.multiple_of < 1) {
-    return invalid("The dimension '{}' has impossible facts: min {}, max {}, multiple of {}.", dim.symbol, facts.min, facts.max, facts.multiple_of);
+    return invalid("The dimension '{}' has impossible facts: min {}, max {}, multiple of {}.", dim.symbol, facts.min,
+                   facts.max, facts.multiple_of);
   }
   return Dim::any(dim.symbol, facts);
 }
@@ -98,7 +102,8 @@ Result<SymbolValues> to_symbols(const vkf_symbol* symbols, std::size_t count) {
   SymbolValues values;
   for (const vkf_symbol& symbol : given) {
     VKF_CHECK_OK(need(symbol.name, "name of a symbol"));
-    if (!values.emplace(symbol.name, symbol.size).second) return invalid("The symbol '{}' is given twice.", symbol.name);
+    if (!values.emplace(symbol.name, symbol.size).second)
+      return invalid("The symbol '{}' is given twice.", symbol.name);
   }
   return values;
 }
@@ -122,7 +127,8 @@ Result<void> hand_out(const std::string& text, char** made) {
 static_assert(static_cast<int>(vkfuse::DType::boolean) == VKF_BOOL && static_cast<int>(vkfuse::DType::f64) == VKF_F64 &&
                   static_cast<int>(vkfuse::DType::i8) == VKF_I8 && static_cast<int>(vkfuse::DType::u64) == VKF_U64,
               "dtypes have the same numbers in both languages");
-static_assert(static_cast<int>(vkfuse::Stage::graph) == VKF_STAGE_GRAPH && static_cast<int>(vkfuse::Stage::html) == VKF_STAGE_HTML,
+static_assert(static_cast<int>(vkfuse::Stage::graph) == VKF_STAGE_GRAPH &&
+                  static_cast<int>(vkfuse::Stage::html) == VKF_STAGE_HTML,
               "stages have the same numbers in both languages");
 
 const char* vkf_last_error(void) {

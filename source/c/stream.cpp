@@ -45,7 +45,8 @@ vkf_status vkf_stream_create(const vkf_device* device, const vkf_compile_options
 
 void vkf_stream_free(vkf_stream* stream) { delete stream; }
 
-vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const int64_t* sizes, size_t rank, const void* data, size_t bytes, vkf_tensor** made) {
+vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const int64_t* sizes, size_t rank,
+                             const void* data, size_t bytes, vkf_tensor** made) {
   return c::make(made, "tensor", [&]() -> Result<vkf_tensor> {
     VKF_CHECK_OK(c::need(stream, "stream"));
     VKF_TRY(type, c::to_dtype(static_cast<int>(dtype)));
@@ -56,7 +57,8 @@ vkf_status vkf_tensor_create(const vkf_stream* stream, vkf_dtype dtype, const in
   });
 }
 
-vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, vkf_dtype dtype, const int64_t* sizes, size_t rank, vkf_tensor** made) {
+vkf_status vkf_tensor_wrap(const vkf_stream* stream, const vkf_buffer* buffer, vkf_dtype dtype, const int64_t* sizes,
+                           size_t rank, vkf_tensor** made) {
   return c::make(made, "tensor", [&]() -> Result<vkf_tensor> {
     VKF_CHECK_OK(c::need(stream, "stream"));
     VKF_CHECK_OK(c::need(buffer, "buffer"));
@@ -74,8 +76,8 @@ vkf_status vkf_tensor_scalar(vkf_dtype dtype, double value, vkf_tensor** made) {
   });
 }
 
-vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, size_t operand_count, const vkf_attribute* attributes,
-                            size_t attribute_count, vkf_tensor** made) {
+vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, size_t operand_count,
+                            const vkf_attribute* attributes, size_t attribute_count, vkf_tensor** made) {
   return c::make(made, "tensor", [&]() -> Result<vkf_tensor> {
     VKF_TRY(row, c::op_named(op, operand_count));
     VKF_TRY(tensors, c::to_tensors(operands, operand_count, "operands"));
@@ -84,7 +86,8 @@ vkf_status vkf_tensor_apply(const char* op, const vkf_tensor* const* operands, s
   });
 }
 
-vkf_status vkf_tensor_append(const vkf_stream* stream, const vkf_tensor* tensor, const vkf_tensor* rows, vkf_tensor** made) {
+vkf_status vkf_tensor_append(const vkf_stream* stream, const vkf_tensor* tensor, const vkf_tensor* rows,
+                             vkf_tensor** made) {
   return c::make(made, "tensor", [&]() -> Result<vkf_tensor> {
     VKF_CHECK_OK(c::need(stream, "stream"));
     VKF_CHECK_OK(c::need(tensor, "tensor"));
@@ -122,7 +125,8 @@ vkf_status vkf_stream_read(const vkf_stream* stream, const vkf_tensor* tensor, v
     VKF_CHECK_OK(c::need(tensor, "tensor"));
     VKF_TRY(place, c::list(static_cast<const std::byte*>(data), bytes, "bytes"));
     VKF_TRY(result, stream->stream.read(tensor->tensor));
-    if (result.bytes.size() != place.size()) return invalid("The tensor has {} bytes, but {} are asked for.", result.bytes.size(), place.size());
+    if (result.bytes.size() != place.size())
+      return invalid("The tensor has {} bytes, but {} are asked for.", result.bytes.size(), place.size());
     std::copy(result.bytes.begin(), result.bytes.end(), static_cast<std::byte*>(data));
     return {};
   });

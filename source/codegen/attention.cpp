@@ -1,5 +1,5 @@
-// The attention template: the softmax of a row of scores is built up block by block of k beside the sum that it weights.
-// A lane has four rows of m: of a block their scores at four positions of k, and of the result its share of n.
+// The attention template: the softmax of a row of scores is built up block by block of k beside the sum that it
+// weights. A lane has four rows of m: of a block their scores at four positions of k, and of the result its share of n.
 #include <algorithm>
 
 #include "codegen/attention.hpp"
@@ -10,8 +10,9 @@ namespace {
 
 class Attention : public AttentionBase {
  public:
-  Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-            const Target& target, const EmitOptions& options, const NodeNames& names);
+  Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+            const NodeNames& names);
 
   Result<std::vector<Draft>> run();
 
@@ -27,14 +28,16 @@ class Attention : public AttentionBase {
   Result<void> store_results();
   /// Loops over what a lane has: unrolled where that keeps it in registers.
   void open_loop(const char* counter, int count) {
-    main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", target_.type == DeviceType::cpu ? "" : "[[unroll]] ", counter, counter, count, counter);
+    main_.open("{}for (uint {} = 0u; {} < {}u; ++{}) {{", target_.type == DeviceType::cpu ? "" : "[[unroll]] ", counter,
+               counter, count, counter);
   }
   /// The same, but for lanes of few registers: unrolled, all turns would be computed side by side.
   void open_lean_loop(const char* counter, int count) {
     if (!tile_.lean) return open_loop(counter, count);
     main_.open("[[dont_unroll]] for (uint {} = 0u; {} < {}u; ++{}) {{", counter, counter, count, counter);
   }
-  /// At the end of a lean loop over rows, of which each has so many fours: every turn finds its own in the same registers.
+  /// At the end of a lean loop over rows, of which each has so many fours: every turn finds its own in the same
+  /// registers.
   void turn_rows(const std::string& rows, int fours) {
     for (int g = 0; g < fours; ++g) {
       main_.open("{{");
@@ -49,8 +52,9 @@ class Attention : public AttentionBase {
   std::string weights_, others_, scores_, shared_rows_;
 };
 
-Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                     const Target& target, const EmitOptions& options, const NodeNames& names)
+Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                     const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                     const NodeNames& names)
     : AttentionBase(graph, segment, loops, schedule, target, options, names) {
   fours_ = third_.extent / 4 / tile_.lanes_k;
   for (Factor* factor : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
@@ -67,7 +71,8 @@ Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, co
 Result<std::vector<Draft>> Attention::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(main_function());
-  return finish_one(fmt::format("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
+  return finish_one(
+      fmt::format("{} rows per workgroup, {} positions of the softmax at a time", tile_.tile_m(), tile_.tile_k()));
 }
 
 void Attention::declare() {
@@ -75,7 +80,8 @@ void Attention::declare() {
   const int others = std::max(second_ ? second_->deep * second_->stride() : 0, third_.deep * third_.stride());
   shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one factor, then of the other" : "");
   shared_.line("shared vec4 {}[{}];", weights_, tile_.tile_k() * (tile_.lanes_m + 1));
-  shared_.line("shared float {}[{}];  // of each row, what each lane found", shared_rows_, tile_.lanes_k * tile_.tile_m());
+  shared_.line("shared float {}[{}];  // of each row, what each lane found", shared_rows_,
+               tile_.lanes_k * tile_.tile_m());
   if (tile_.lean) {
     for (std::string* known : {&most_, &total_}) {
       shared_.line("shared float {}[{}];  // of four rows, of each lane", *known, 4 * schedule_.workgroup);
@@ -172,7 +178,8 @@ Result<void> Attention::finish_scores() {
 void Attention::rescale() {
   open_loop("i", 4);
   main_.line("float top = {};", most_);
-  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", tile_.lean ? "[[dont_unroll]] " : "", tile_.lanes_k, apply("max", {"top", fmt::format("{}[g * {}u + lane_m * 4u + i]", shared_rows_, tile_.tile_m())}));
+  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", tile_.lean ? "[[dont_unroll]] " : "", tile_.lanes_k,
+             apply("max", {"top", fmt::format("{}[g * {}u + lane_m * 4u + i]", shared_rows_, tile_.tile_m())}));
   main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
   main_.line("precise float fallen = {} - base;", most_);
   main_.line("float scale = {};", apply("exp", {"fallen"}));
@@ -220,13 +227,15 @@ void Attention::add_up() {
   main_.line("vec4 weight = {}[k * {}u + lane_m];", weights_, tile_.lanes_m + 1);
   open_loop("g", fours_);
   main_.line("vec4 third = {}[k * {}u + g * {}u + lane_k];", third_.tile, third_.stride(), tile_.lanes_k);
-  for (int i = 0; i < 4; ++i) main_.line("{0}[{1}u + g] = fma(vec4(weight.{2}), third, {0}[{1}u + g]);", sums_, i * fours_, "xyzw"[i]);
+  for (int i = 0; i < 4; ++i)
+    main_.line("{0}[{1}u + g] = fma(vec4(weight.{2}), third, {0}[{1}u + g]);", sums_, i * fours_, "xyzw"[i]);
   main_.close();
   main_.close();
 }
 
 void Attention::finish_total() {
-  main_.line("for (uint i = 0u; i < 4u; ++i) {}[lane_k * {}u + lane_m * 4u + i] = {};", shared_rows_, tile_.tile_m(), total_);
+  main_.line("for (uint i = 0u; i < 4u; ++i) {}[lane_k * {}u + lane_m * 4u + i] = {};", shared_rows_, tile_.tile_m(),
+             total_);
   main_.line("barrier();");
 }
 
@@ -237,19 +246,24 @@ Result<void> Attention::store_results() {
   open_lean_loop("i", 4);
   main_.line("uint m = tile_m * {}u + lane_m * 4u + i;", tile_.tile_m());
   main_.line("float whole = {}[lane_m * 4u + i];", shared_rows_);
-  main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + lane_m * 4u + i];", tile_.lanes_k, shared_rows_, tile_.tile_m());
+  main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + lane_m * 4u + i];", tile_.lanes_k, shared_rows_,
+             tile_.tile_m());
   main_.line("// An infinite or undefined maximum leaves no number.");
   main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
   open_loop("g", fours_ * per_four);
-  main_.line("uint item = {};", per_four == 1 ? fmt::format("g * {}u + lane_k", tile_.lanes_k) : fmt::format("(g / {0}u * {1}u + lane_k) * {0}u + g % {0}u", per_four, tile_.lanes_k));
+  main_.line("uint item = {};",
+             per_four == 1 ? fmt::format("g * {}u + lane_k", tile_.lanes_k)
+                           : fmt::format("(g / {0}u * {1}u + lane_k) * {0}u + g % {0}u", per_four, tile_.lanes_k));
   std::string inside;
   if (!divides(tile_.tile_m(), extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (items_n != std::int64_t{fours_} * per_four * tile_.lanes_k) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  if (items_n != std::int64_t{fours_} * per_four * tile_.lanes_k)
+    inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
     const std::string row = tile_.lean ? "" : fmt::format("i * {}u + ", fours_);
     const std::string at = fmt::format("{}[{}{}]", sums_, row, per_four == 1 ? "g" : fmt::format("g / {}u", per_four));
-    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
+    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four)
+                                                   : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
     return std::vector<std::string>{most_, "whole", at + (per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within)};
   }));
   if (!inside.empty()) main_.close();
@@ -261,9 +275,9 @@ Result<void> Attention::store_results() {
 
 }  // namespace
 
-Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                           const NodeNames& names) {
+Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment,
+                                          const segment::Loops& loops, const schedule::Schedule& schedule,
+                                          const Target& target, const EmitOptions& options, const NodeNames& names) {
   if (schedule.attention.unit) return emit_attention_units(graph, segment, loops, schedule, target, options, names);
   return Attention(graph, segment, loops, schedule, target, options, names).run();
 }

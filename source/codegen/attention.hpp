@@ -9,8 +9,9 @@ namespace vkfuse::codegen {
 
 class AttentionBase : public Factors {
  protected:
-  AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
-                const EmitOptions& options, const NodeNames& names);
+  AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                const NodeNames& names);
 
   /// The factors' functions, the score's, the weight's and the results'.
   Result<void> functions();
@@ -27,8 +28,8 @@ class AttentionBase : public Factors {
   Walk find_blocks();
 
   const schedule::AttentionTile& tile_;
-  /// What is loaded for each position of the scores, as a bias or a mask is: with matrix units in matrices of its own, ahead
-  /// of the product. The score's function is passed it after the product.
+  /// What is loaded for each position of the scores, as a bias or a mask is: with matrix units in matrices of its own,
+  /// ahead of the product. The score's function is passed it after the product.
   std::vector<ValueId> beside_;
   std::optional<Factor> first_, second_;
   Factor third_;

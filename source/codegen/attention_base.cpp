@@ -13,17 +13,26 @@ namespace vkfuse::codegen {
 
 namespace {
 
-constexpr double kMostCap = 64;  // 2^-20 of it is 2^-14, and so much of a weight: less than an eighth of what f16 rounds
+constexpr double kMostCap =
+    64;  // 2^-20 of it is 2^-14, and so much of a weight: less than an eighth of what f16 rounds
 
 }  // namespace
 
-AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                             const Target& target, const EmitOptions& options, const NodeNames& names)
+AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                             const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                             const NodeNames& names)
     : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.attention) {
-  counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "d", tile_.d}};
-  const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth, int extent, int deep) {
-    Factor factor = make_factor(side.value, schedule::cone_of(loops, side.value), side.along_depth, false, side.elements, counted(across), counted(depth), extent, deep, {});
-    factor.places_once = false;  // registers are what bounds attention: with ALiBi it took 2326 us with, and 2202 without
+  counted_ = {{kBatch, "batch", tile_.batch},
+              {kM, "m", tile_.m},
+              {kN, "n", tile_.n},
+              {kK, "k", tile_.k},
+              {kDepth, "d", tile_.d}};
+  const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth,
+                        int extent, int deep) {
+    Factor factor = make_factor(side.value, schedule::cone_of(loops, side.value), side.along_depth, false,
+                                side.elements, counted(across), counted(depth), extent, deep, {});
+    factor.places_once =
+        false;  // registers are what bounds attention: with ALiBi it took 2326 us with, and 2202 without
     if (tile_.unit) narrow_factor(factor, tile_.unit->a, false);
     return factor;
   };
@@ -42,23 +51,30 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
   known.insert(known.end(), beside_.begin(), beside_.end());
   score_ = make_part("score", kK, segment::AxisSet{1} << tile_.k.back(), 1, cone, {tile_.score}, known);
   const ValueId from[] = {tile_.exponential};
-  weight_ = make_part("weight", kK, segment::AxisSet{1} << tile_.k.back(), 1, schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
+  weight_ = make_part("weight", kK, segment::AxisSet{1} << tile_.k.back(), 1,
+                      schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
   std::vector<ValueId> wanted;
   for (const segment::Store& store : loops.stores) wanted.push_back(store.value);
-  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
+  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements,
+                       schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
   if (tile_.unit && dialect_.native_exp && options_.numerics != Numerics::strict) find_cap();
   sums_ = unique("sums");
   most_ = unique("most");
   total_ = unique("total");
   numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles of rows of all softmaxes");
-  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)),
+                 "workgroups in one row of the dispatch");
 }
 
-/// A score is a number times a tanh, or -infinity where a mask says so. Nothing but its exponential is taken, of which an
-/// absolute error is a relative one; the dtype of weights rounds more.
+/// A score is a number times a tanh, or -infinity where a mask says so. Nothing but its exponential is taken, of which
+/// an absolute error is a relative one; the dtype of weights rounds more.
 void AttentionBase::find_cap() {
-  const auto is = [&](ValueId id, std::string_view op) { return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->name == op; };
-  const auto number = [&](ValueId id, std::size_t k) { return schedule::number_of(graph_, loops_.values[loops_.values[id].operands[k]]); };
+  const auto is = [&](ValueId id, std::string_view op) {
+    return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->name == op;
+  };
+  const auto number = [&](ValueId id, std::size_t k) {
+    return schedule::number_of(graph_, loops_.values[loops_.values[id].operands[k]]);
+  };
   const auto readers = [&](ValueId id) {
     std::ptrdiff_t all = 0;
     for (const Value& value : loops_.values) all += std::count(value.operands.begin(), value.operands.end(), id);
@@ -69,8 +85,10 @@ void AttentionBase::find_cap() {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const std::vector<ValueId>& operands = loops_.values[id].operands;
     const bool reads = std::find(operands.begin(), operands.end(), tile_.score) != operands.end();
-    const bool falls = is(id, "sub") && operands[0] == tile_.score && operands[1] == tile_.most && readers(id) == 1 && of_exponential == std::vector<ValueId>{id};
-    if (reads && id != tile_.most && id != tile_.total && !falls) return;  // the total is online, of the scores themselves
+    const bool falls = is(id, "sub") && operands[0] == tile_.score && operands[1] == tile_.most && readers(id) == 1 &&
+                       of_exponential == std::vector<ValueId>{id};
+    if (reads && id != tile_.most && id != tile_.total && !falls)
+      return;  // the total is online, of the scores themselves
   }
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
   ValueId id = tile_.score;
@@ -86,7 +104,8 @@ void AttentionBase::find_cap() {
     cap.tanh = loops_.values[id].operands[1 - literal];
     if (readers(cap.tanh) != 1) return;
   }
-  if (!is(cap.tanh, "tanh") || size_of(dtype_of(loops_.values[cap.tanh])) != 2 || !(std::abs(cap.outer) <= kMostCap)) return;
+  if (!is(cap.tanh, "tanh") || size_of(dtype_of(loops_.values[cap.tanh])) != 2 || !(std::abs(cap.outer) <= kMostCap))
+    return;
   const ValueId scaled = loops_.values[cap.tanh].operands[0];
   if (readers(scaled) == 1 && is(scaled, "div") && number(scaled, 1)) {
     cap.scaled = scaled;
@@ -107,7 +126,8 @@ bool AttentionBase::lies_beside(ValueId id) const {
   if (value.kind != Value::Kind::load || !value.data.empty()) return false;
   const DType type = dtype_of(value);
   const auto along_k = [&](int axis) { return ((value.axes >> axis) & 1u) != 0; };
-  return (type == DType::f32 || type == DType::boolean || size_of(type) <= 2) && std::any_of(tile_.k.begin(), tile_.k.end(), along_k);
+  return (type == DType::f32 || type == DType::boolean || size_of(type) <= 2) &&
+         std::any_of(tile_.k.begin(), tile_.k.end(), along_k);
 }
 
 Result<void> AttentionBase::functions() {
@@ -126,7 +146,8 @@ Result<void> AttentionBase::functions() {
 }
 
 Result<void> AttentionBase::scalar_function(Part& part, ValueId value, const char* result) {
-  return element_function(part, [&](Scope& scope) { scope.out->line("{}_result = {};", result, use(scope, value)); }, {fmt::format("out float {}_result", result)});
+  return element_function(part, [&](Scope& scope) { scope.out->line("{}_result = {};", result, use(scope, value)); },
+                          {fmt::format("out float {}_result", result)});
 }
 
 void AttentionBase::locate_tile() {
@@ -147,10 +168,15 @@ AttentionBase::Walk AttentionBase::find_blocks() {
   main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
   const auto position = [](const schedule::AttentionTile::Reach& reach, bool upper) {
     const char* row = (reach.slope > 0) == upper ? "highest" : "lowest";
-    const std::string scaled = reach.slope == 1 ? row : reach.slope == 0 ? "0" : fmt::format("{} * {}", row, reach.slope);
-    return reach.constant == 0 ? scaled : fmt::format("{} {} {}", scaled, reach.constant > 0 ? "+" : "-", std::abs(reach.constant));
+    const std::string scaled = reach.slope == 1   ? row
+                               : reach.slope == 0 ? "0"
+                                                  : fmt::format("{} * {}", row, reach.slope);
+    return reach.constant == 0
+               ? scaled
+               : fmt::format("{} {} {}", scaled, reach.constant > 0 ? "+" : "-", std::abs(reach.constant));
   };
-  main_.line("int last = int({}) - {};", numbers_.size(count(tile_.k)), VKF_PLANT(mask_reaches_too_far, 1, 1 + tile_.tile_k()));
+  main_.line("int last = int({}) - {};", numbers_.size(count(tile_.k)),
+             VKF_PLANT(mask_reaches_too_far, 1, 1 + tile_.tile_k()));
   for (const auto& reach : tile_.last) main_.line("last = min(last, {});", position(reach, true));
   main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
   std::string begin = "0u";

@@ -1,6 +1,6 @@
 // Attention with matrix units whose elements can be computed where they are (T5): scores and weights never leave the
-// registers of a subgroup, which has the unit's rows of m and all of n. One array in shared memory holds the first factor,
-// whose fragments stay in registers, then both others, block by block, then the results.
+// registers of a subgroup, which has the unit's rows of m and all of n. One array in shared memory holds the first
+// factor, whose fragments stay in registers, then both others, block by block, then the results.
 #include <algorithm>
 
 #include "codegen/attention.hpp"
@@ -11,8 +11,9 @@ namespace {
 
 class AttentionUnits : public AttentionBase {
  public:
-  AttentionUnits(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
-                 const EmitOptions& options, const NodeNames& names)
+  AttentionUnits(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                 const NodeNames& names)
       : AttentionBase(graph, segment, loops, schedule, target, options, names), unit_(*tile_.unit) {
     tiles_ = unique("tiles");
     scores_ = unique("scores");
@@ -39,7 +40,8 @@ class AttentionUnits : public AttentionBase {
     ValueId id = 0;
     std::string matrices;
     Part part;
-    std::int64_t stride = 0;  ///< between rows in memory, in elements, where fragments are loaded as they lie there; else 0
+    std::int64_t stride =
+        0;  ///< between rows in memory, in elements, where fragments are loaded as they lie there; else 0
     bool halves = false;
   };
   [[nodiscard]] Beside make_beside(ValueId id);
@@ -67,8 +69,10 @@ Result<std::vector<Draft>> AttentionUnits::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(element_functions());
   VKF_CHECK_OK(main_function());
-  return finish_one(fmt::format("{} rows per workgroup, {} of a subgroup of {}; {} positions of the softmax at a time, in products of {} x {} x {}", tile_.tile_m(), unit_.m,
-                                schedule_.subgroup, tile_.tile_k(), unit_.m, unit_.n, unit_.k));
+  return finish_one(
+      fmt::format("{} rows per workgroup, {} of a subgroup of {}; {} positions of the softmax at a time, in products "
+                  "of {} x {} x {}",
+                  tile_.tile_m(), unit_.m, schedule_.subgroup, tile_.tile_k(), unit_.m, unit_.n, unit_.k));
 }
 
 Result<void> AttentionUnits::call(const Part& part, const std::string& name, const std::vector<std::string>& known) {
@@ -114,13 +118,16 @@ Result<void> AttentionUnits::element_functions() {
     return {};
   }));
   if (unit_.a == DType::bf16) {
-    functions_.line("// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
+    functions_.line(
+        "// Where matrices are converted to bf16, bits may be cut off (NVIDIA, 580): half a unit more rounds.");
     VKF_CHECK_OK(of_element("rounded", "const in float weight", [&]() -> Result<void> {
-      main_.line("return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);  // NaN is in the total already");
+      main_.line(
+          "return uintBitsToFloat((floatBitsToUint(weight) + 0x8000u) & 0xffff0000u);  // NaN is in the total already");
       return {};
     }));
   }
-  const std::string where = std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
+  const std::string where =
+      std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_k";
   const auto locate = [&] {
     main_.line("uint m = {};", limited("first_m + row", extent(tile_.m), tile_.tile_m()));
     main_.line("uint item = {};", limited("first_k + column", positions, tile_.tile_k()));
@@ -133,10 +140,15 @@ Result<void> AttentionUnits::element_functions() {
       const DType type = dtype_of(loops_.values[beside.id]);
       const std::string type_name = scalar_type(loops_.values[beside.id].node);
       const std::string& name = value_names_[beside.id];
-      known.push_back(type == DType::boolean ? name + " != 0.0" : type_name == "float" ? name : fmt::format("{}({})", type_name, name));
+      known.push_back(type == DType::boolean ? name + " != 0.0"
+                      : type_name == "float" ? name
+                                             : fmt::format("{}({})", type_name, name));
     }
     VKF_CHECK_OK(call(score_, "score", known));
-    main_.line("return {}score;", divides(tile_.tile_k(), positions) ? "" : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ", numbers_.size(positions.count)));
+    main_.line("return {}score;", divides(tile_.tile_k(), positions)
+                                      ? ""
+                                      : fmt::format("first_k + column >= {} ? uintBitsToFloat(0xff800000u) : ",
+                                                    numbers_.size(positions.count)));
     return {};
   };
   std::string given = "const in float product, ";
@@ -178,13 +190,15 @@ std::int64_t AttentionUnits::stride_of_fragments(ValueId id) const {
   const auto stride = index::stride_of(load.offset, last_m);
   if (!stride || *stride <= 0 || index::stride_of(load.offset, tile_.k.back()) != 1) return 0;
   const std::int64_t aligned = 16 / size_of(type);
-  const index::Expr corner = index::substitute(load.offset, {{last_m, index::Expr::axis(last_m, rows / unit_.m) * unit_.m},
-                                                             {tile_.k.back(), index::Expr::axis(tile_.k.back(), positions / unit_.n) * unit_.n}});
+  const index::Expr corner = index::substitute(
+      load.offset, {{last_m, index::Expr::axis(last_m, rows / unit_.m) * unit_.m},
+                    {tile_.k.back(), index::Expr::axis(tile_.k.back(), positions / unit_.n) * unit_.n}});
   return *stride % aligned == 0 && index::alignment_of(corner, aligned) >= aligned ? *stride : 0;
 }
 
 /// What is loaded element by element: a function that gives one.
-Result<void> AttentionUnits::beside_function(Beside& beside, const std::string& where, const std::function<void()>& locate) {
+Result<void> AttentionUnits::beside_function(Beside& beside, const std::string& where,
+                                             const std::function<void()>& locate) {
   if (beside.stride != 0) return {};
   return of_element(beside.matrices + "_at", "const in float before, " + where, [&]() -> Result<void> {
     locate();
@@ -194,7 +208,8 @@ Result<void> AttentionUnits::beside_function(Beside& beside, const std::string& 
     VKF_CHECK_OK(emit_values(scope, beside.part.per_element));
     for (ValueId id : beside.part.vectors) load_vectors(scope, id, "");
     const std::map<ValueId, std::string> groups = unpack_group(beside.part, 0, "");
-    main_.line("return float({});", groups.empty() ? use(scope, beside.id) : element_of(groups.at(beside.id), 0, group_));
+    main_.line("return float({});",
+               groups.empty() ? use(scope, beside.id) : element_of(groups.at(beside.id), 0, group_));
     return {};
   });
 }
@@ -202,10 +217,12 @@ Result<void> AttentionUnits::beside_function(Beside& beside, const std::string& 
 /// Of the block: on its way while factors cross shared memory and are multiplied.
 Result<void> AttentionUnits::load_beside() {
   for (const Beside& beside : loads_beside_) {
-    main_.line("{} {}[{}];", fragment(beside.halves ? DType::f16 : DType::f32, unit_.m, unit_.n, "Accumulator"), beside.matrices, tile_.unit_keys);
+    main_.line("{} {}[{}];", fragment(beside.halves ? DType::f16 : DType::f32, unit_.m, unit_.n, "Accumulator"),
+               beside.matrices, tile_.unit_keys);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
     if (beside.stride == 0) {
-      main_.line("coopMatPerElementNV({0}[j], {1}, {0}_at, {2}first_m, block * {3}u + j * {4}u);", beside.matrices, most_, place(), tile_.tile_k(), unit_.n);
+      main_.line("coopMatPerElementNV({0}[j], {1}, {0}_at, {2}first_m, block * {3}u + j * {4}u);", beside.matrices,
+                 most_, place(), tile_.tile_k(), unit_.n);
     } else {
       const Value& load = loops_.values[beside.id];
       const int per_word = buffer_bytes(load.node) / size_of(dtype(load.node));
@@ -214,7 +231,8 @@ Result<void> AttentionUnits::load_beside() {
       use_items_of(beside.part);
       Scope scope = part_scope(beside.part);
       const std::string at = scoped(scope, item_vector(scope, load.offset, per_word));
-      main_.line("coopMatLoad({}[j], {}.w, {}, {}, gl_CooperativeMatrixLayoutRowMajor);", beside.matrices, node_names_.at(load.node), at, numbers_.size(beside.stride / per_word));
+      main_.line("coopMatLoad({}[j], {}.w, {}, {}, gl_CooperativeMatrixLayoutRowMajor);", beside.matrices,
+                 node_names_.at(load.node), at, numbers_.size(beside.stride / per_word));
     }
     main_.close();
   }
@@ -227,7 +245,8 @@ Result<void> AttentionUnits::main_function() {
   main_.line("uint subgroup = gl_SubgroupID;");
   main_.line("uint first_m = tile_m * {}u + subgroup * {}u;", tile_.tile_m(), unit_.m);
   const int words = static_cast<int>(schedule_.shared_bytes / 16);
-  shared_.line("shared uvec4 {}[{}];{}", tiles_, words, first_ ? "  // of the first factor, then of the others, then of the results" : "");
+  shared_.line("shared uvec4 {}[{}];{}", tiles_, words,
+               first_ ? "  // of the first factor, then of the others, then of the results" : "");
   if (first_) {
     VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
     main_.line("barrier();");
@@ -285,7 +304,8 @@ Result<void> AttentionUnits::main_function() {
   find_scores();
   weigh();
   add_up();
-  if (tile_.scores_ahead) main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}[j];", tile_.unit_keys, scores_, coming_);
+  if (tile_.scores_ahead)
+    main_.line("[[unroll]] for (uint j = 0u; j < {}u; ++j) {}[j] = {}[j];", tile_.unit_keys, scores_, coming_);
   main_.line("barrier();");
   main_.close();
   VKF_CHECK_OK(store_results());
@@ -302,7 +322,8 @@ void AttentionUnits::multiply(const std::string& scores) {
     main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", deep_);
     main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", keys);
     main_.line("{} second;", fragment(unit_.a, unit_.k, unit_.n, "B"));
-    main_.line("coopMatLoad(second, {});", fragment_at(*second_, fmt::format("j * {}u", unit_.n), fmt::format("d * {}u", unit_.k), true));
+    main_.line("coopMatLoad(second, {});",
+               fragment_at(*second_, fmt::format("j * {}u", unit_.n), fmt::format("d * {}u", unit_.k), true));
     main_.line("{0}[j] = coopMatMulAdd({1}[d], second, {0}[j]);", scores, first_->part.name);
     main_.close();
     main_.close();
@@ -314,8 +335,10 @@ void AttentionUnits::find_scores() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
   std::string given;
   // NVIDIA's compiler (580) fails where a matrix of another component type is passed.
-  for (const Beside& beside : loads_beside_) given += beside.halves ? fmt::format("{}({}[j]), ", sum_type(), beside.matrices) : beside.matrices + "[j], ";
-  main_.line("coopMatPerElementNV({0}[j], {0}[j], score_at, {4}{1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n, given);
+  for (const Beside& beside : loads_beside_)
+    given += beside.halves ? fmt::format("{}({}[j]), ", sum_type(), beside.matrices) : beside.matrices + "[j], ";
+  main_.line("coopMatPerElementNV({0}[j], {0}[j], score_at, {4}{1}first_m, block * {2}u + j * {3}u);", scores_, place(),
+             tile_.tile_k(), unit_.n, given);
   main_.line("coopMatPerElementNV(highest, highest, larger_of, {}[j]);", scores_);
   main_.close();
   main_.line("coopMatReduceNV(highest, highest, gl_CooperativeMatrixReduceRowNV, larger);");
@@ -336,12 +359,15 @@ void AttentionUnits::add_up() {
   main_.open("[[unroll]] for (uint j = 0u; j < {}u; ++j) {{", tile_.unit_keys);
   main_.line("coopMatPerElementNV({0}[j], {0}[j], power_of, base);", scores_);
   main_.line("{0} = {0} + {1}[j];", total_, scores_);
-  if (changes_weight()) main_.line("coopMatPerElementNV({0}[j], {0}[j], weight_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(), tile_.tile_k(), unit_.n);
+  if (changes_weight())
+    main_.line("coopMatPerElementNV({0}[j], {0}[j], weight_at, {1}first_m, block * {2}u + j * {3}u);", scores_, place(),
+               tile_.tile_k(), unit_.n);
   if (unit_.a == DType::bf16) main_.line("coopMatPerElementNV({0}[j], {0}[j], rounded);", scores_);
   main_.line("{0} {1} = {0}({2}[j]);", fragment(unit_.a, unit_.m, unit_.k, "A"), weights_, scores_);
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", wide_);
   main_.line("{} third;", fragment(unit_.a, unit_.k, unit_.n, "B"));
-  main_.line("coopMatLoad(third, {});", fragment_at(third_, fmt::format("i * {}u", unit_.n), fmt::format("j * {}u", unit_.k), true));
+  main_.line("coopMatLoad(third, {});",
+             fragment_at(third_, fmt::format("i * {}u", unit_.n), fmt::format("j * {}u", unit_.k), true));
   main_.line("{0}[i] = coopMatMulAdd({1}, third, {0}[i]);", sums_, weights_);
   main_.close();
   main_.close();
@@ -362,11 +388,12 @@ Result<void> AttentionUnits::store_results() {
   main_.line("coopMatReduceNV({0}, {0}, gl_CooperativeMatrixReduceRowNV, added);", total_);
   main_.line("uint own = subgroup * {}u;", um * (2 * row + strip_row));
   main_.line("coopMatStore({}, {}, own, {}u, gl_CooperativeMatrixLayoutRowMajor);", most_, tiles_, row);
-  main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", total_, tiles_, um * row, row);
+  main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", total_, tiles_, um * row,
+             row);
   if (rounds > 1) main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", rounds);
   for (int f = 0; f < per_strip; ++f) {
-    main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_, rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f, tiles_,
-               2 * um * row + f * row, strip_row);
+    main_.line("coopMatStore({}[{}{}u], {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums_,
+               rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f, tiles_, 2 * um * row + f * row, strip_row);
   }
   main_.line("{}", kSubgroupBarrier);
   main_.open("for (uint g = gl_SubgroupInvocationID; g < {}u; g += {}u) {{", um * items, schedule_.subgroup);
@@ -378,13 +405,18 @@ Result<void> AttentionUnits::store_results() {
   main_.line("float whole = uintBitsToFloat({}[own + {}u + row * {}u].x);", tiles_, um * row, row);
   main_.line("// An infinite or undefined maximum leaves no number.");
   main_.line("if (f32_magnitude_bits(top) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);");
-  main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, 2 * um * row, strip_row, per_four == 1 ? "" : fmt::format(" / {}u", per_four));
+  main_.line("vec4 four = uintBitsToFloat({}[own + {}u + row * {}u + column{}]);", tiles_, 2 * um * row, strip_row,
+             per_four == 1 ? "" : fmt::format(" / {}u", per_four));
   std::string inside;
   if (!divides(tile_.tile_m(), extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (items_n != std::int64_t{third_.extent} / tile_.elements) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  if (items_n != std::int64_t{third_.extent} / tile_.elements)
+    inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   VKF_CHECK_OK(store_item(results_, [&](int e) {
-    const std::string within = per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : fmt::format("[column % {}u{}]", per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
+    const std::string within =
+        per_four == 1 ? fmt::format(".{}", "xyzw"[e])
+                      : fmt::format("[column % {}u{}]", per_four,
+                                    tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
     return std::vector<std::string>{"top", "whole", "four" + within};
   }));
   if (!inside.empty()) main_.close();
@@ -396,8 +428,10 @@ Result<void> AttentionUnits::store_results() {
 
 }  // namespace
 
-Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                                                 const Target& target, const EmitOptions& options, const NodeNames& names) {
+Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment,
+                                                const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                const Target& target, const EmitOptions& options,
+                                                const NodeNames& names) {
   return AttentionUnits(graph, segment, loops, schedule, target, options, names).run();
 }
 

@@ -12,14 +12,16 @@ namespace {
 std::string better(const FoldText& fold, const Dialect& dialect, const std::string& a, const std::string& b) {
   const bool largest = fold.node->op->fold.join == "max";
   const auto compare = [&](const std::string& x, const std::string& y) {
-    return ops::expression(ops::row(largest ? "gt" : "lt"), fold.operand, dialect.native(), std::vector<std::string>{x, y});
+    return ops::expression(ops::row(largest ? "gt" : "lt"), fold.operand, dialect.native(),
+                           std::vector<std::string>{x, y});
   };
   if (fold.operand == DType::boolean) return largest ? fmt::format("{} && !{}", a, b) : fmt::format("!{} && {}", a, b);
   if (!is_float(fold.operand)) return compare(a, b);
   const auto nan = [&](const std::string& x) {
     return ops::expression(ops::row("is_nan"), fold.operand, dialect.native(), std::vector<std::string>{x});
   };
-  return VKF_PLANT(nan_is_not_first, fmt::format("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b)), compare(a, b));
+  return VKF_PLANT(nan_is_not_first, fmt::format("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b)),
+                   compare(a, b));
 }
 
 }  // namespace
@@ -29,7 +31,8 @@ namespace {
 /// Both sides of a join as parameters: "inout float a, inout uint a_i, float b, uint b_i".
 std::string parameters(const FoldText& fold, std::span<const char* const> own, std::span<const char* const> theirs) {
   std::string all;
-  for (std::size_t i = 0; i < fold.fields.size(); ++i) all += (i == 0 ? "inout " : ", inout ") + fold.fields[i].type + " " + own[i];
+  for (std::size_t i = 0; i < fold.fields.size(); ++i)
+    all += (i == 0 ? "inout " : ", inout ") + fold.fields[i].type + " " + own[i];
   for (std::size_t i = 0; i < fold.fields.size(); ++i) all += ", " + fold.fields[i].type + " " + theirs[i];
   return all;
 }
@@ -55,19 +58,23 @@ void Combine::one_element_softmax(const FoldText& fold, Writer& functions) const
 
 /// Where exponentials keep NaN, so does the sum, and only then is it worth asking for NaN in the maximum.
 void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) const {
-  const auto largest = [&](const auto& larger) { return larger(larger(larger("x.x", "x.y"), larger("x.z", "x.w")), "most"); };
+  const auto largest = [&](const auto& larger) {
+    return larger(larger(larger("x.x", "x.y"), larger("x.z", "x.w")), "most");
+  };
   const auto with_nan = [&](const std::string& a, const std::string& b) { return apply("max", DType::f32, {a, b}); };
   const auto any = [](const std::string& a, const std::string& b) { return fmt::format("max({}, {})", a, b); };
   const bool native = dialect_.native_exp;
   functions.line("// Four more elements: one exponential rescales the sum for all of them.");
   functions.open("void {}(inout float most, inout float sum, vec4 x) {{", add_four(fold));
   functions.line("float top = {};", native ? largest(any) : largest(with_nan));
-  functions.line("precise float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;  // as long as all are -infinity");
+  functions.line(
+      "precise float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;  // as long as all are -infinity");
   functions.line("precise float fallen = most - base;");
   functions.line("precise float scale = most == base ? 1.0 : {};", apply("exp", fold.operand, {"fallen"}));
   functions.line("precise vec4 apart = x - base;");
   const auto power = [&](const char* element) { return apply("exp", fold.operand, {element}); };
-  functions.line("precise float added = ({} + {}) + ({} + {});", power("apart.x"), power("apart.y"), power("apart.z"), power("apart.w"));
+  functions.line("precise float added = ({} + {}) + ({} + {});", power("apart.x"), power("apart.y"), power("apart.z"),
+                 power("apart.w"));
   functions.line("sum = fma(sum, scale, added);");
   if (native) functions.line("if (f32_is_nan(sum)) top = {};", largest(with_nan));
   functions.line("most = top;");
@@ -75,8 +82,9 @@ void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) con
   functions.blank();
 }
 
-/// One sum for all, and what it has lost, by what each element is away from a share of it: of elements that are nearly alike that is exact. Where the
-/// zeros of a ragged row may be among them, two by two: half of an element is exact, a quarter less than it is not.
+/// One sum for all, and what it has lost, by what each element is away from a share of it: of elements that are nearly
+/// alike that is exact. Where the zeros of a ragged row may be among them, two by two: half of an element is exact, a
+/// quarter less than it is not.
 void Combine::four_elements_mean(const FoldText& fold, Writer& functions) const {
   functions.line("// Four more elements.");
   functions.open("void {}(inout float a, inout float a1, vec4 x) {{", add_four(fold));
@@ -100,19 +108,21 @@ void Combine::four_elements_mean(const FoldText& fold, Writer& functions) const 
 
 void Combine::four_elements_moments(const FoldText& fold, Writer& functions) const {
   functions.line("// Four more elements, around their own mean.");
-  functions.open("void {}(inout float count, inout float mean, inout float squares, inout float low, vec4 x) {{", add_four(fold));
+  functions.open("void {}(inout float count, inout float mean, inout float squares, inout float low, vec4 x) {{",
+                 add_four(fold));
   functions.line("precise float own = ((x.x + x.y) + (x.z + x.w)) * 0.25;");
   functions.line("precise vec4 beside = x - own;");
   functions.line("precise float own_low = ((beside.x + beside.y) + (beside.z + beside.w)) * 0.25;");
   functions.line("precise vec4 apart = beside - own_low;");
-  functions.line("precise float around = (apart.x * apart.x + apart.y * apart.y) + (apart.z * apart.z + apart.w * apart.w);");
+  functions.line(
+      "precise float around = (apart.x * apart.x + apart.y * apart.y) + (apart.z * apart.z + apart.w * apart.w);");
   functions.line("{}(count, mean, squares, low, 4.0, own, around, own_low);", fold.join);
   functions.close();
   functions.blank();
 }
 
-/// The best of four and which of them it is, then one comparison with what is best so far: a fourth of the instructions of one by one. NaN,
-/// which comes before all numbers, makes the sum NaN; so may two infinities.
+/// The best of four and which of them it is, then one comparison with what is best so far: a fourth of the instructions
+/// of one by one. NaN, which comes before all numbers, makes the sum NaN; so may two infinities.
 void Combine::four_elements_arg(const FoldText& fold, Writer& functions) const {
   const bool largest = fold.node->op->fold.join == "max";
   const char* best = largest ? "max" : "min";
@@ -120,12 +130,14 @@ void Combine::four_elements_arg(const FoldText& fold, Writer& functions) const {
   functions.open("void {}(inout float a, inout uint a1, vec4 x, uint first) {{", add_four(fold));
   functions.line("precise float sum = (x.x + x.y) + (x.z + x.w);");
   functions.open("if (f32_is_nan(sum)) {{");
-  for (int i = 0; i < 4; ++i) functions.line("{}(a, a1, x.{}, first{});", fold.join, "xyzw"[i], i == 0 ? "" : fmt::format(" + {}u", i));
+  for (int i = 0; i < 4; ++i)
+    functions.line("{}(a, a1, x.{}, first{});", fold.join, "xyzw"[i], i == 0 ? "" : fmt::format(" + {}u", i));
   functions.line("return;");
   functions.close();
   functions.line("float b = {0}({0}(x.x, x.y), {0}(x.z, x.w));", best);
   functions.line("uint b1 = first + (x.x == b ? 0u : x.y == b ? 1u : x.z == b ? 2u : 3u);");
-  functions.line("if (a1 == 0xffffffffu || b {} a) {{ a = b; a1 = b1; }}  // what is as good comes later", largest ? ">" : "<");
+  functions.line("if (a1 == 0xffffffffu || b {} a) {{ a = b; a1 = b1; }}  // what is as good comes later",
+                 largest ? ">" : "<");
   functions.close();
   functions.blank();
 }
@@ -135,11 +147,14 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
   const char* const theirs[] = {"b", "b1", "b2", "b3"};
   switch (fold.kind) {
     case FoldText::Kind::arg:
-      functions.line("// Keeps the better of two candidates, the earlier one of equals; a position of all ones is no candidate.");
+      functions.line(
+          "// Keeps the better of two candidates, the earlier one of equals; a position of all ones is no candidate.");
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("bool better = {};", better(fold, dialect_, "b", "a"));
       functions.line("bool worse = {};", better(fold, dialect_, "a", "b"));
-      functions.line("if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 {} a1))) {{ a = b; a1 = b1; }}", VKF_PLANT(last_of_equals, "<", ">"));
+      functions.line(
+          "if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 {} a1))) {{ a = b; a1 = b1; }}",
+          VKF_PLANT(last_of_equals, "<", ">"));
       break;
     case FoldText::Kind::softmax:
       fold.fours ? four_elements_softmax(fold, functions) : one_element_softmax(fold, functions);
@@ -148,11 +163,13 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
       functions.line("precise float own_scale = a == most ? 1.0 : {};", apply("exp", fold.operand, {"(a - most)"}));
       functions.line("precise float other_scale = b == most ? 1.0 : {};", apply("exp", fold.operand, {"(b - most)"}));
-      functions.line("{}", VKF_PLANT(softmax_not_rescaled, "a1 = fma(a1, own_scale, b1 * other_scale);", "a1 = a1 + b1;"));
+      functions.line("{}",
+                     VKF_PLANT(softmax_not_rescaled, "a1 = fma(a1, own_scale, b1 * other_scale);", "a1 = a1 + b1;"));
       functions.line("a = most;");
       break;
     case FoldText::Kind::moments:
-      functions.line("// Count, mean, squares around the mean, and what rounding that has lost, of two sets taken together.");
+      functions.line(
+          "// Count, mean, squares around the mean, and what rounding that has lost, of two sets taken together.");
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
       functions.line("precise float count = a + b;");
       functions.line("precise float apart = (b1 - a1) + (b3 - a3);");
@@ -176,7 +193,8 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
     case FoldText::Kind::plain: {
       const DType lane = is_float(fold.operand) && fold.operand != DType::f64 ? DType::f32 : fold.operand;
       functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
-      functions.line("{}{} joined = {};", is_float(fold.operand) ? "precise " : "", fold.type, apply(fold.node->op->fold.join, lane, {"a", "b"}));
+      functions.line("{}{} joined = {};", is_float(fold.operand) ? "precise " : "", fold.type,
+                     apply(fold.node->op->fold.join, lane, {"a", "b"}));
       functions.line("a = joined;");
       break;
     }
@@ -190,7 +208,8 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
 
 std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {
   const Lane lane = ops::lane_of(dtype);
-  if (dialect_.native_int64 && lane == Lane::u64) return fmt::format("packUint2x32(subgroupShuffleXor(unpackUint2x32({}), {}))", value, mask);
+  if (dialect_.native_int64 && lane == Lane::u64)
+    return fmt::format("packUint2x32(subgroupShuffleXor(unpackUint2x32({}), {}))", value, mask);
   if (dialect_.native_int64 && lane == Lane::i64) {
     return fmt::format("int64_t(packUint2x32(subgroupShuffleXor(unpackUint2x32(uint64_t({})), {})))", value, mask);
   }
@@ -214,7 +233,9 @@ void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& ma
   const auto butterfly = [&](int lanes) {
     main.open("for (uint mask = {}u; mask > {}u; mask >>= 1) {{", lanes / 2, VKF_PLANT(skipped_lane, 0, 1));
     for (const FoldText& fold : folds) {
-      if (fold.stage == stage) main.line("{}", join(fold, 0, [&](const FoldField& field) { return shuffled(field.dtype, field.name, "mask"); }));
+      if (fold.stage == stage)
+        main.line("{}",
+                  join(fold, 0, [&](const FoldField& field) { return shuffled(field.dtype, field.name, "mask"); }));
     }
     main.close();
   };
@@ -228,7 +249,9 @@ void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& ma
       }
     }
   };
-  each_field([&](const FoldField& field) { shared.line("shared {} {}[{}];", field.type, field.shared, schedule_.workgroup / subgroup); });
+  each_field([&](const FoldField& field) {
+    shared.line("shared {} {}[{}];", field.type, field.shared, schedule_.workgroup / subgroup);
+  });
   main.open("if (gl_SubgroupInvocationID == 0u) {{");
   each_field([&](const FoldField& field) { main.line("{}[gl_SubgroupID] = {};", field.shared, field.name); });
   main.close();
@@ -240,7 +263,9 @@ void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& ma
   if (per_row > subgroup) {
     main.open("for (uint k = {0}u; k < {1}u; k += {0}u) {{", subgroup, per_row);
     for (const FoldText& fold : folds) {
-      if (fold.stage == stage) main.line("{}", join(fold, 0, [&](const FoldField& field) { return fmt::format("{}[{} + k]", field.shared, from); }));
+      if (fold.stage == stage)
+        main.line("{}",
+                  join(fold, 0, [&](const FoldField& field) { return fmt::format("{}[{} + k]", field.shared, from); }));
     }
     main.close();
   }
@@ -251,34 +276,43 @@ void Combine::by_memory(std::span<const FoldText> folds, int stage, Writer& main
   const int size = schedule_.workgroup;
   // Lanes of one row are `step` apart.
   const int step = schedule_.vector_rows ? schedule_.row_lanes : 1;
-  const auto slot = [&](const std::string& place, int j) { return j == 0 ? place : fmt::format("{} + {}u", place, j * size); };
+  const auto slot = [&](const std::string& place, int j) {
+    return j == 0 ? place : fmt::format("{} + {}u", place, j * size);
+  };
   const auto write = [&](const FoldText& fold, int j) {
-    for (const FoldField& field : fold.fields) main.line("{}[{}] = {};", field.shared, slot("lane", j), at(field.name, j));
+    for (const FoldField& field : fold.fields)
+      main.line("{}[{}] = {};", field.shared, slot("lane", j), at(field.name, j));
   };
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
-    for (const FoldField& field : fold.fields) shared.line("shared {} {}[{}];", field.type, field.shared, size * width_);
+    for (const FoldField& field : fold.fields)
+      shared.line("shared {} {}[{}];", field.type, field.shared, size * width_);
     for (int j = 0; j < width_; ++j) write(fold, j);
   }
   main.line("barrier();");
-  main.open("for (uint reach = {}u; reach > {}u; reach >>= 1) {{", schedule_.column_lanes / 2, VKF_PLANT(skipped_lane_without_subgroups, 0, 1));
+  main.open("for (uint reach = {}u; reach > {}u; reach >>= 1) {{", schedule_.column_lanes / 2,
+            VKF_PLANT(skipped_lane_without_subgroups, 0, 1));
   main.open("if (column_lane < reach) {{");
   const std::string other = step == 1 ? "lane + reach" : fmt::format("lane + reach * {}u", step);
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
     for (int j = 0; j < width_; ++j) {
-      main.line("{}", join(fold, j, [&](const FoldField& field) { return fmt::format("{}[{}]", field.shared, slot(other, j)); }));
+      main.line("{}", join(fold, j, [&](const FoldField& field) {
+                  return fmt::format("{}[{}]", field.shared, slot(other, j));
+                }));
       write(fold, j);
     }
   }
   main.close();
   main.line("barrier();");
   main.close();
-  const std::string first = schedule_.vector_rows ? fmt::format("lane % {}u", schedule_.row_lanes) : "lane - column_lane";
+  const std::string first =
+      schedule_.vector_rows ? fmt::format("lane % {}u", schedule_.row_lanes) : "lane - column_lane";
   for (const FoldText& fold : folds) {
     if (fold.stage != stage) continue;
     for (int j = 0; j < width_; ++j) {
-      for (const FoldField& field : fold.fields) main.line("{} = {}[{}];", at(field.name, j), field.shared, slot(first, j));
+      for (const FoldField& field : fold.fields)
+        main.line("{} = {}[{}];", at(field.name, j), field.shared, slot(first, j));
     }
   }
 }
@@ -346,7 +380,8 @@ void Combine::to_parts(std::span<const FoldText> folds, int stage, std::int64_t 
         for (std::string& word : words_of(field.dtype, at(field.name, j))) values.push_back(std::move(word));
       }
       const std::string place = partial_place(base(folds, fold, rows), j, "part", words_of_fold(fold));
-      for (std::size_t k = 0; k < values.size(); ++k) main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : fmt::format(" + {}u", k), values[k]);
+      for (std::size_t k = 0; k < values.size(); ++k)
+        main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : fmt::format(" + {}u", k), values[k]);
     }
   }
   main.close();

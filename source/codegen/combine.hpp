@@ -12,43 +12,46 @@ namespace vkfuse::codegen {
 
 /// One register of a fold's partial result.
 struct FoldField {
-  std::string name;      ///< the accumulator
+  std::string name;  ///< the accumulator
   std::string type;
   std::string identity;
-  std::string shared;    ///< the array through which lanes exchange it
+  std::string shared;  ///< the array through which lanes exchange it
   DType dtype = DType::f32;
 };
 
 /// The names of one fold in the text.
 struct FoldText {
   enum class Kind : std::uint8_t {
-    plain,     ///< one field
-    arg,       ///< the best value and its position
-    mean,      ///< a sum in two parts, high and low: schedule::sums_in_two_parts
-    softmax,   ///< a maximum, and the sum of exponentials below it: two folds in one pass
-    moments,   ///< a count, a mean, the sum of squares around it, and what rounding the mean has lost: two folds in one pass
+    plain,    ///< one field
+    arg,      ///< the best value and its position
+    mean,     ///< a sum in two parts, high and low: schedule::sums_in_two_parts
+    softmax,  ///< a maximum, and the sum of exponentials below it: two folds in one pass
+    moments,  ///< a count, a mean, the sum of squares around it, and what rounding the mean has lost: two folds in one
+              ///< pass
   };
   Kind kind = Kind::plain;
   segment::ValueId id = 0;
   int stage = 1;
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
-  bool prefix = false;             ///< of a scan: joins the workgroups before this one alone
-  bool fours = false;              ///< all but plain: elements of a lane's item are added four at a time
-  bool ragged = false;             ///< the last item of a row may lack elements
+  bool prefix = false;  ///< of a scan: joins the workgroups before this one alone
+  bool fours = false;   ///< all but plain: elements of a lane's item are added four at a time
+  bool ragged = false;  ///< the last item of a row may lack elements
   std::string name;
-  std::string type;                ///< of the operand
+  std::string type;  ///< of the operand
   std::vector<FoldField> fields;
-  std::string join;                ///< function: void join(inout fields..., fields...)
+  std::string join;  ///< function: void join(inout fields..., fields...)
 };
 
 class Combine {
  public:
-  Combine(const schedule::Schedule& schedule, const Dialect& dialect, int width) : schedule_(schedule), dialect_(dialect), width_(width) {}
+  Combine(const schedule::Schedule& schedule, const Dialect& dialect, int width)
+      : schedule_(schedule), dialect_(dialect), width_(width) {}
 
   /// The function that folds b into a.
   void join_function(const FoldText& fold, Writer& functions) const;
-  /// The name of the function that adds one element to an online softmax, or the one that adds four to any fold of two in one pass.
+  /// The name of the function that adds one element to an online softmax, or the one that adds four to any fold of two
+  /// in one pass.
   [[nodiscard]] static std::string add_element(const FoldText& fold) { return fold.join + "_one"; }
   [[nodiscard]] static std::string add_four(const FoldText& fold) { return fold.join + "_four"; }
   /// Afterwards every lane of a row holds the fold over all its lanes.
@@ -77,7 +80,9 @@ class Combine {
   void four_elements_moments(const FoldText& fold, Writer& functions) const;
   void four_elements_arg(const FoldText& fold, Writer& functions) const;
   [[nodiscard]] std::string apply(std::string_view row, DType dtype, std::vector<std::string> operands) const;
-  [[nodiscard]] std::string at(const std::string& name, int j) const { return width_ == 1 ? name : fmt::format("{}[{}]", name, j); }
+  [[nodiscard]] std::string at(const std::string& name, int j) const {
+    return width_ == 1 ? name : fmt::format("{}[{}]", name, j);
+  }
   void by_shuffles(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   void by_memory(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
   [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;

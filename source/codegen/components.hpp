@@ -1,4 +1,5 @@
-// How GLSL spells what multiplies many narrow numbers at once: component types of cooperative matrices, dot products of bytes.
+// How GLSL spells what multiplies many narrow numbers at once: component types of cooperative matrices, dot products of
+// bytes.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,10 +31,13 @@ inline std::string fragment(DType dtype, std::uint32_t rows, std::uint32_t colum
 }
 
 /// What orders a subgroup's writes to shared memory before its reads.
-inline constexpr const char* kSubgroupBarrier = "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
+inline constexpr const char* kSubgroupBarrier =
+    "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
 
 /// Four of the sums of matrices side by side in memory: f32, i32 or u32.
-constexpr std::string_view component_four(DType sums) { return sums == DType::i32 ? "ivec4" : sums == DType::u32 ? "uvec4" : "vec4"; }
+constexpr std::string_view component_four(DType sums) {
+  return sums == DType::i32 ? "ivec4" : sums == DType::u32 ? "uvec4" : "vec4";
+}
 
 /// The extension that a factor's component type needs.
 constexpr std::string_view component_extension(DType factor) {
@@ -45,7 +49,8 @@ constexpr std::string_view component_extension(DType factor) {
   }
 }
 
-/// T3: the sum of the products of four signed bytes each, OpSDot of SPV_KHR_integer_dot_product. `packed` is 0: four bytes a word.
+/// T3: the sum of the products of four signed bytes each, OpSDot of SPV_KHR_integer_dot_product. `packed` is 0: four
+/// bytes a word.
 inline constexpr std::string_view kDotOfBytes =
     "spirv_instruction(extensions = [\"SPV_KHR_integer_dot_product\"], capabilities = [6019, 6018], id = 4450)\n"
     "int i8x4_dot(int a, int b, spirv_literal int packed);";

@@ -8,8 +8,13 @@ namespace vkfuse::codegen {
 
 using index::Expr;
 
-Crossing::Crossing(const segment::Loops& loops, const schedule::Tile& tile, const schedule::Box& box, const schedule::TransposedLoad& load)
-    : tile_(tile), box_(box), load_(load), array_(schedule::array_of(box, load)), units_(schedule::unit_count(box, load)),
+Crossing::Crossing(const segment::Loops& loops, const schedule::Tile& tile, const schedule::Box& box,
+                   const schedule::TransposedLoad& load)
+    : tile_(tile),
+      box_(box),
+      load_(load),
+      array_(schedule::array_of(box, load)),
+      units_(schedule::unit_count(box, load)),
       length_(schedule::run_length(tile, load)) {
   for (int axis = 0; axis < static_cast<int>(loops.axes.size()); ++axis) {
     const bool in_run = std::find(load.run.begin(), load.run.end(), axis) != load.run.end();
@@ -26,9 +31,11 @@ std::vector<Expr> Crossing::position(const Expr& unit, int element, int column) 
   std::vector<Expr> local(tile_.extents.size());
   // Along the run, innermost axis last.
   Sizes sizes;
-  for (auto axis = load_.run.rbegin(); axis != load_.run.rend(); ++axis) sizes.push_back(tile_.extents[static_cast<std::size_t>(*axis)]);
+  for (auto axis = load_.run.rbegin(); axis != load_.run.rend(); ++axis)
+    sizes.push_back(tile_.extents[static_cast<std::size_t>(*axis)]);
   const std::vector<Expr> along = index::delinearize((digit[0] * near + digit[2]) * load_.elements + element, sizes);
-  for (std::size_t i = 0; i < along.size(); ++i) local[static_cast<std::size_t>(load_.run[along.size() - 1 - i])] = along[i];
+  for (std::size_t i = 0; i < along.size(); ++i)
+    local[static_cast<std::size_t>(load_.run[along.size() - 1 - i])] = along[i];
   // Across it.
   sizes.clear();
   for (int axis : others_) sizes.push_back(tile_.extents[static_cast<std::size_t>(axis)]);
@@ -63,11 +70,14 @@ std::string entry_bits(DType dtype, std::span<const std::string> raw, int elemen
   for (int k = 0; k < static_cast<int>(raw.size()); ++k) {
     const std::string word = component(raw[static_cast<std::size_t>(k)], element / per_word);
     const int shift = (k - from) * bits;
-    std::string text = shift > 0 ? fmt::format("{} << {}", word, shift) : shift < 0 ? fmt::format("{} >> {}", word, -shift) : word;
+    std::string text = shift > 0   ? fmt::format("{} << {}", word, shift)
+                       : shift < 0 ? fmt::format("{} >> {}", word, -shift)
+                                   : word;
     // Shifts to either end of a word leave nothing beside the element.
     const bool alone = std::abs(k - from) == per_word - 1;
     if (raw.size() > 1) {
-      if (!alone) text = fmt::format("{} & 0x{:08x}u", shift == 0 ? text : "(" + text + ")", ((1u << bits) - 1) << (k * bits));
+      if (!alone)
+        text = fmt::format("{} & 0x{:08x}u", shift == 0 ? text : "(" + text + ")", ((1u << bits) - 1) << (k * bits));
       text = "(" + text + ")";
     }
     all += (all.empty() ? "" : " | ") + text;

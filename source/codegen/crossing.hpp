@@ -10,7 +10,8 @@ namespace vkfuse::codegen {
 /// elements become entries of the array.
 class Crossing {
  public:
-  Crossing(const segment::Loops& loops, const schedule::Tile& tile, const schedule::Box& box, const schedule::TransposedLoad& load);
+  Crossing(const segment::Loops& loops, const schedule::Tile& tile, const schedule::Box& box,
+           const schedule::TransposedLoad& load);
 
   [[nodiscard]] const schedule::TransposedLoad& load() const { return load_; }
   [[nodiscard]] const schedule::TileArray& array() const { return array_; }

@@ -7,7 +7,8 @@ namespace vkfuse::codegen {
 
 namespace {
 
-constexpr std::string_view kCheckHead = "#version 450\n#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n";
+constexpr std::string_view kCheckHead =
+    "#version 450\n#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n";
 constexpr std::string_view kPlainHead = "#version 450\n";
 constexpr std::string_view kCheckLayout = "layout(local_size_x_id = 0) in;\n";
 
@@ -17,7 +18,9 @@ std::uint32_t hash_of(std::string_view text) {
   return hash;
 }
 
-std::string_view check_head(const CustomFunction& function) { return function.text.find("int64_t") != std::string::npos ? kCheckHead : kPlainHead; }
+std::string_view check_head(const CustomFunction& function) {
+  return function.text.find("int64_t") != std::string::npos ? kCheckHead : kPlainHead;
+}
 
 /// The library's own functions that the code calls.
 std::string check_prelude(const CustomFunction& function) { return ops::prelude_for(function.text); }
@@ -29,7 +32,8 @@ Result<CustomFunction> custom_function(const ir::Graph& graph, const ir::Node& n
   const auto type_of = [&](DType dtype) -> Result<std::string> {
     const ops::Lane lane = ops::lane_of(dtype);
     if (!native_int64 && (lane == ops::Lane::i64 || lane == ops::Lane::u64)) {
-      return unsupported("The custom op '{}' takes or gives {}, and the device has no 64-bit integers.", custom.name, name_of(dtype));
+      return unsupported("The custom op '{}' takes or gives {}, and the device has no 64-bit integers.", custom.name,
+                         name_of(dtype));
     }
     return std::string(ops::glsl_type(lane, native_int64));
   };
@@ -43,7 +47,8 @@ Result<CustomFunction> custom_function(const ir::Graph& graph, const ir::Node& n
   function.name = fmt::format("custom_{}_{:08x}", custom.name, hash_of(result + "(" + parameters + ")" + custom.code));
   const bool body = ir::is_function_body(custom.code);
   // The code has lines of its own, so that a comment at its end ends there.
-  function.text = fmt::format("{} {}({}) {{\n{}{}\n{}}}\n", result, function.name, parameters, body ? "" : "  return (\n", custom.code, body ? "" : "  );\n");
+  function.text = fmt::format("{} {}({}) {{\n{}{}\n{}}}\n", result, function.name, parameters,
+                              body ? "" : "  return (\n", custom.code, body ? "" : "  );\n");
   function.code_begins = body ? 2 : 3;
   return function;
 }
@@ -51,7 +56,8 @@ Result<CustomFunction> custom_function(const ir::Graph& graph, const ir::Node& n
 Kernel custom_check(const CustomFunction& function) {
   Kernel kernel;
   kernel.name = function.name;
-  kernel.glsl = std::string(check_head(function)) + std::string(kCheckLayout) + check_prelude(function) + function.text + "void main() {}\n";
+  kernel.glsl = std::string(check_head(function)) + std::string(kCheckLayout) + check_prelude(function) +
+                function.text + "void main() {}\n";
   return kernel;
 }
 
@@ -66,7 +72,9 @@ Result<std::string> Emitter::custom_call(const ir::Node& node, const std::vector
   return fmt::format("{}({})", function.name, fmt::join(operands, ", "));
 }
 
-Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops,
+                                       const schedule::Schedule& schedule, const Target& target,
+                                       const EmitOptions& options) {
   const ir::NodeId id = loops.stores[0].node;
   const ir::Node& node = graph.node(id);
   const auto& custom = std::get<ir::KernelPayload>(node.payload);
@@ -78,12 +86,14 @@ Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Lo
   kernel.bindings.push_back({id, true, false});
   kernel.workgroup = schedule.workgroup;
   kernel.groups_x = static_cast<std::uint32_t>(schedule.workgroups_x);
-  kernel.groups_y = schedule.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule.workgroups / schedule.workgroups_x);
+  kernel.groups_y =
+      schedule.workgroups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule.workgroups / schedule.workgroups_x);
   // The sizes of every operand and of the result, for who asks for them.
   if (custom.code.find("push_constant") != std::string::npos) {
     for (std::int64_t size : loops.opaque_sizes) kernel.constants.push_back(static_cast<std::uint32_t>(size));
     if (kernel.constants.size() * 4 > target.caps.push_constant_bytes) {
-      return unsupported("The custom kernel '{}' has {} sizes, and the device has {} bytes of push constants.", custom.name, kernel.constants.size(), target.caps.push_constant_bytes);
+      return unsupported("The custom kernel '{}' has {} sizes, and the device has {} bytes of push constants.",
+                         custom.name, kernel.constants.size(), target.caps.push_constant_bytes);
     }
   }
   Draft draft;

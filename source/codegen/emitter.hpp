@@ -21,12 +21,13 @@ using segment::ValueId;
 struct Scope {
   Writer* out = nullptr;
   std::map<ValueId, std::string> names;
-  std::map<index::AxisId, index::Expr> axes;          ///< loop axes in terms of the scope's own
-  std::map<index::AxisId, std::string> axis_names;    ///< of the scope's own axes
+  std::map<index::AxisId, index::Expr> axes;               ///< loop axes in terms of the scope's own
+  std::map<index::AxisId, std::string> axis_names;         ///< of the scope's own axes
   std::vector<std::pair<index::Expr, std::string>> known;  ///< quotients and remainders that have a variable
-  std::map<int, std::string> data_names;              ///< clamped indices
+  std::map<int, std::string> data_names;                   ///< clamped indices
   std::map<ValueId, std::string> lows;  ///< of means: what rounding them has lost, for who subtracts them
-  std::string exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
+  std::string
+      exists;  ///< a condition that fails where there is no such position, if that can be; vectors are loaded even so
 };
 
 /// So many there are, and so many at the sizes that decide what the text looks like.
@@ -43,12 +44,25 @@ struct IntegerRange {
 };
 
 /// Ids of the axes that templates count by, apart from loop axes.
-enum CountingAxis : index::AxisId { kItem = 1 << 24, kPosition, kElement, kRow, kColumn, kTile, kUnit, kBatch, kM, kN, kK, kDepth };
+enum CountingAxis : index::AxisId {
+  kItem = 1 << 24,
+  kPosition,
+  kElement,
+  kRow,
+  kColumn,
+  kTile,
+  kUnit,
+  kBatch,
+  kM,
+  kN,
+  kK,
+  kDepth
+};
 
 class Emitter {
  public:
-  Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-          const Target& target, const EmitOptions& options, NodeNames node_names);
+  Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+          const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, NodeNames node_names);
 
  protected:
   // --- values (values.cpp) -------------------------------------------------------------------------
@@ -103,8 +117,10 @@ class Emitter {
     std::vector<FieldElement> elements;  ///< of an item
     std::vector<FieldGroup> groups;
   };
-  [[nodiscard]] std::vector<FieldElement> field_elements(const Field& field, const Scope& scope, index::AxisId element_axis) const;
-  /// Fills fields_: casts to floats of items whose loads are vectors. `scope` knows the axes of an element, of which one counts those of an item.
+  [[nodiscard]] std::vector<FieldElement> field_elements(const Field& field, const Scope& scope,
+                                                         index::AxisId element_axis) const;
+  /// Fills fields_: casts to floats of items whose loads are vectors. `scope` knows the axes of an element, of which
+  /// one counts those of an item.
   void find_fields(const Scope& scope, index::AxisId element_axis);
   [[nodiscard]] bool is_field(ValueId id) const { return fields_.count(id) != 0; }
   void write_field_functions();
@@ -131,14 +147,17 @@ class Emitter {
   /// that they are declared elsewhere.
   void load_vectors(Scope& scope, ValueId id, const std::string& slot);
   [[nodiscard]] std::string raw_name(ValueId id, int vector) const;
-  /// Registers of a load that moves whole items: its words, and of a shifted one whether its run begins in the middle of the first.
+  /// Registers of a load that moves whole items: its words, and of a shifted one whether its run begins in the middle
+  /// of the first.
   [[nodiscard]] std::vector<std::string> raw_names(ValueId load) const;
   [[nodiscard]] bool is_shifted(ValueId load) const;
   void load_shifted(Scope& scope, ValueId id, const std::string& slot);
   /// Two neighbours of an item, out of the words that a shifted load has read.
   [[nodiscard]] std::string shifted_word(ValueId id, int word, const std::string& slot) const;
   [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& slot) const;
-  [[nodiscard]] std::string group_type_of(ir::NodeId id) const { return group_type(ops::lane_of(dtype(id)), group_, dialect_); }
+  [[nodiscard]] std::string group_type_of(ir::NodeId id) const {
+    return group_type(ops::lane_of(dtype(id)), group_, dialect_);
+  }
   void store_scalar(Scope& scope, std::size_t store, const std::string& value);
   /// The vectors of an item from the groups of results. `valid` is empty where the item is whole.
   void store_vectors(Scope& scope, std::size_t store, const std::string& whole, const std::string& valid);
@@ -152,8 +171,9 @@ class Emitter {
   [[nodiscard]] std::string interface(bool comments) const;
   /// The bytes of an element of a buffer that is written element by element by stores of that size; 0 for others.
   [[nodiscard]] int narrow_bytes(const Binding& binding) const;
-  /// Whether a result may be written over what is read at its own place, as plan/memory and donations have it (plan::reads_own_place
-  /// decides, and more strictly). SPIR-V lets compilers take memory of different names for different memory where nothing says Aliased.
+  /// Whether a result may be written over what is read at its own place, as plan/memory and donations have it
+  /// (plan::reads_own_place decides, and more strictly). SPIR-V lets compilers take memory of different names for
+  /// different memory where nothing says Aliased.
   [[nodiscard]] bool may_alias(const Binding& binding) const;
   /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
   Result<Draft> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);
@@ -162,7 +182,8 @@ class Emitter {
   [[nodiscard]] std::string op_summary() const;
 
   [[nodiscard]] std::string unique(const std::string& wanted);
-  /// Whether pieces of that size cover all without one standing out, which then is so at every size that the text serves.
+  /// Whether pieces of that size cover all without one standing out, which then is so at every size that the text
+  /// serves.
   [[nodiscard]] bool divides(std::int64_t piece, Extent all);
   [[nodiscard]] bool meets_buffer(ir::NodeId node) const;
 
@@ -180,8 +201,8 @@ class Emitter {
   std::vector<std::string> store_names_;  ///< what results are called: the node's name, of its further parts another
   std::set<std::string> taken_;
   bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
-  /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step, and times log2(e), so
-  /// that what is taken of it is a power of 2.
+  /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step, and times
+  /// log2(e), so that what is taken of it is a power of 2.
   struct Cap {
     ValueId capped = 0, tanh = 0;
     std::optional<ValueId> scaled;  ///< x divided by a literal; nobody else reads it, nor the tanh
@@ -194,16 +215,17 @@ class Emitter {
     bool f32 = false, f64 = false;
   } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
   mutable std::map<ValueId, std::optional<IntegerRange>> ranges_;  ///< of those that were asked for
-  std::map<ValueId, Field> fields_;        ///< by the cast
-  std::map<ValueId, ValueId> contracted_;  ///< product -> the sum it is part of
+  std::map<ValueId, Field> fields_;                                ///< by the cast
+  std::map<ValueId, ValueId> contracted_;                          ///< product -> the sum it is part of
   int elements_ = 1;
   int group_ = 1;
   int groups_ = 1;
   bool shuffles_ = false;
   bool differs_ = false;  ///< see Draft
   std::vector<Binding> bindings_;
-  std::string hidden_bit_ = "(p.items & 0x80000000u)";  ///< a zero that the driver's compiler does not know: finish() refuses more items
-  Writer shared_;     ///< shared arrays
+  std::string hidden_bit_ =
+      "(p.items & 0x80000000u)";  ///< a zero that the driver's compiler does not know: finish() refuses more items
+  Writer shared_;                 ///< shared arrays
   std::map<std::string, std::string> custom_functions_;  ///< by name
   Writer functions_;
   Writer main_;
@@ -213,29 +235,32 @@ class Emitter {
 std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect);
 
 /// A kernel of the user's, as it is.
-Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);
+Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops,
+                                       const schedule::Schedule& schedule, const Target& target,
+                                       const EmitOptions& options);
 
 /// The templates: one kernel per dispatch.
-Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                           const NodeNames& names);
-Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                      const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                      const NodeNames& names);
-Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                           const NodeNames& names);
-Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                                 const NodeNames& names);
-Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                        const NodeNames& names);
-Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                       const NodeNames& names);
-Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                      const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                      const NodeNames& names);
+Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment,
+                                          const segment::Loops& loops, const schedule::Schedule& schedule,
+                                          const Target& target, const EmitOptions& options, const NodeNames& names);
+Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment,
+                                     const segment::Loops& loops, const schedule::Schedule& schedule,
+                                     const Target& target, const EmitOptions& options, const NodeNames& names);
+Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment,
+                                          const segment::Loops& loops, const schedule::Schedule& schedule,
+                                          const Target& target, const EmitOptions& options, const NodeNames& names);
+Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment,
+                                                const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                const Target& target, const EmitOptions& options,
+                                                const NodeNames& names);
+Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment,
+                                       const segment::Loops& loops, const schedule::Schedule& schedule,
+                                       const Target& target, const EmitOptions& options, const NodeNames& names);
+Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment,
+                                      const segment::Loops& loops, const schedule::Schedule& schedule,
+                                      const Target& target, const EmitOptions& options, const NodeNames& names);
+Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment,
+                                     const segment::Loops& loops, const schedule::Schedule& schedule,
+                                     const Target& target, const EmitOptions& options, const NodeNames& names);
 
 }  // namespace vkfuse::codegen

@@ -14,7 +14,9 @@ using schedule::AccessKind;
 namespace {
 
 /// What so many numbers are an element of an array as.
-std::string tile_word(DType dtype, int count) { return count == 1 ? std::string(component(dtype)) : std::string(word_type(size_of(dtype) * count)); }
+std::string tile_word(DType dtype, int count) {
+  return count == 1 ? std::string(component(dtype)) : std::string(word_type(size_of(dtype) * count));
+}
 
 std::string joined(const std::vector<std::string>& all) { return fmt::format("{}", fmt::join(all, ", ")); }
 
@@ -22,8 +24,9 @@ std::string joined(const std::vector<std::string>& all) { return fmt::format("{}
 
 // Parts. ------------------------------------------------------------------------------------------------
 
-Factors::Part Factors::make_part(std::string name, index::AxisId own, segment::AxisSet along, int elements, const std::vector<ValueId>& values,
-                               const std::vector<ValueId>& wanted, const std::vector<ValueId>& known) const {
+Factors::Part Factors::make_part(std::string name, index::AxisId own, segment::AxisSet along, int elements,
+                                 const std::vector<ValueId>& values, const std::vector<ValueId>& wanted,
+                                 const std::vector<ValueId>& known) const {
   Part part;
   part.name = std::move(name);
   part.own = own;
@@ -36,7 +39,8 @@ Factors::Part Factors::make_part(std::string name, index::AxisId own, segment::A
     const Value& value = loops_.values[id];
     if (is_literal(id) || std::find(known.begin(), known.end(), id) != known.end()) continue;
     const auto sums = [&](ValueId operand) { return after.count(operand) != 0; };
-    const bool summed = std::any_of(value.operands.begin(), value.operands.end(), sums) || std::any_of(value.data.begin(), value.data.end(), sums);
+    const bool summed = std::any_of(value.operands.begin(), value.operands.end(), sums) ||
+                        std::any_of(value.data.begin(), value.data.end(), sums);
     if (summed) after.insert(id);
     if (value.kind == Value::Kind::load && (schedule_.loads[id].kind == AccessKind::vector || is_shifted(id))) {
       part.vectors.push_back(id);
@@ -59,8 +63,9 @@ Factors::Part Factors::make_part(std::string name, index::AxisId own, segment::A
   return part;
 }
 
-Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, bool crosses, int elements, const Counted& across,
-                                     const Counted& depth, int extent, int deep, std::vector<std::pair<ValueId, std::string>> beside,
+Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& cone, bool along_depth, bool crosses,
+                                     int elements, const Counted& across, const Counted& depth, int extent, int deep,
+                                     std::vector<std::pair<ValueId, std::string>> beside,
                                      const std::map<ValueId, std::string>& of_rows) {
   Factor factor;
   factor.value = value;
@@ -75,9 +80,13 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
   segment::AxisSet along = 0;
   for (int axis : own.axes) along = (crosses ? along : 0) | segment::AxisSet{1} << axis;
   std::vector<ValueId> known;
-  const auto asks = [&](ValueId user, ValueId id) { return std::find(loops_.values[user].operands.begin(), loops_.values[user].operands.end(), id) != loops_.values[user].operands.end(); };
+  const auto asks = [&](ValueId user, ValueId id) {
+    return std::find(loops_.values[user].operands.begin(), loops_.values[user].operands.end(), id) !=
+           loops_.values[user].operands.end();
+  };
   for (const auto& row : of_rows) {
-    const bool wants = std::any_of(cone.begin(), cone.end(), [&](ValueId user) { return asks(user, row.first); }) || std::find(wanted.begin(), wanted.end(), row.first) != wanted.end();
+    const bool wants = std::any_of(cone.begin(), cone.end(), [&](ValueId user) { return asks(user, row.first); }) ||
+                       std::find(wanted.begin(), wanted.end(), row.first) != wanted.end();
     if (!wants) continue;
     known.push_back(row.first);
     factor.of_rows.insert(row);
@@ -89,14 +98,17 @@ Factors::Factor Factors::make_factor(ValueId value, const std::vector<ValueId>& 
   factor.units = std::int64_t{extent} * deep / elements;
   factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
   int words = 0;
-  for (ValueId id : factor.part.vectors) words += schedule::registers_of_item(schedule_.loads[id], size_of(dtype_of(loops_.values[id])), elements);
-  const bool data = std::any_of(factor.part.vectors.begin(), factor.part.vectors.end(), [&](ValueId id) { return !loops_.values[id].data.empty(); });
+  for (ValueId id : factor.part.vectors)
+    words += schedule::registers_of_item(schedule_.loads[id], size_of(dtype_of(loops_.values[id])), elements);
+  const bool data = std::any_of(factor.part.vectors.begin(), factor.part.vectors.end(),
+                                [&](ValueId id) { return !loops_.values[id].data.empty(); });
   factor.ahead = target_.type != DeviceType::cpu && !data && schedule::is_on_its_way(words, factor.trips);
   unroll_where_it_pays(factor);
   return factor;
 }
 
-/// On a GPU, registers are told apart by the counter. On a CPU they are memory anyway, and what is unrolled is compiled as often.
+/// On a GPU, registers are told apart by the counter. On a CPU they are memory anyway, and what is unrolled is compiled
+/// as often.
 void Factors::unroll_where_it_pays(Factor& factor) const {
   factor.unrolled = factor.ahead || (!factor.beside.empty() && target_.type != DeviceType::cpu);
 }
@@ -153,7 +165,8 @@ void Factors::use_items_of(const Part& part) {
   groups_ = elements_ / group_;
 }
 
-Result<void> Factors::element_function(Part& part, const std::function<void(Scope&)>& last, const std::vector<std::string>& results) {
+Result<void> Factors::element_function(Part& part, const std::function<void(Scope&)>& last,
+                                       const std::vector<std::string>& results) {
   Scope scope;
   Writer body;
   scope.out = &body;
@@ -164,7 +177,8 @@ Result<void> Factors::element_function(Part& part, const std::function<void(Scop
   body.indent();
   for (ValueId id : part.feeds) {
     const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::fold && value.kind != Value::Kind::contract && value.kind != Value::Kind::tail) continue;
+    if (value.kind != Value::Kind::fold && value.kind != Value::Kind::contract && value.kind != Value::Kind::tail)
+      continue;
     const DType type = dtype(value.node);
     if (is_float(type) && options_.numerics != Numerics::strict) continue;
     const std::string text = ops::narrow(type, value_names_[id]);
@@ -191,7 +205,8 @@ Result<void> Factors::element_function(Part& part, const std::function<void(Scop
 Result<void> Factors::factor_function(Factor& factor) {
   if (factor.plain || factor.as_read || factor.moved) return {};
   std::vector<std::string> results = {"out " + scalar_type(loops_.values[factor.value].node) + " factor"};
-  for (const auto& [id, name] : factor.beside) results.push_back(fmt::format("out {} {}", scalar_type(loops_.values[id].node), name));
+  for (const auto& [id, name] : factor.beside)
+    results.push_back(fmt::format("out {} {}", scalar_type(loops_.values[id].node), name));
   functions_.line("// One element of a factor.");
   return element_function(
       factor.part,
@@ -207,7 +222,8 @@ Result<void> Factors::result_function(Part& part, const std::function<bool(std::
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     if (stores_here && !stores_here(i)) continue;
     part.stores.push_back(i);
-    if (schedule_.stores[i].kind == AccessKind::vector) parameters.push_back("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
+    if (schedule_.stores[i].kind == AccessKind::vector)
+      parameters.push_back("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
   }
   functions_.line("// One element of the results.");
   return element_function(
@@ -226,7 +242,8 @@ Result<void> Factors::result_function(Part& part, const std::function<bool(std::
 }
 
 /// Element `element` of the item of which main() knows the vectors' groups.
-std::vector<std::string> Factors::arguments(Scope& scope, const Part& part, int element, const std::map<ValueId, std::string>& groups) const {
+std::vector<std::string> Factors::arguments(Scope& scope, const Part& part, int element,
+                                            const std::map<ValueId, std::string>& groups) const {
   std::vector<std::string> all;
   for (const std::string& name : part.coordinates) all.push_back(name == "j" ? fmt::format("{}u", element) : name);
   for (ValueId id : part.feeds) {
@@ -272,7 +289,8 @@ void Factors::close_units(const Factor& factor) {
 
 /// Whether a lane's units are all at the same place of their rows, which is found once then.
 bool Factors::keeps_place(const Factor& factor) const {
-  return factor.places_once && !factor.turned && factor.units % schedule_.workgroup == 0 && schedule_.workgroup % items_of_row(factor) == 0;
+  return factor.places_once && !factor.turned && factor.units % schedule_.workgroup == 0 &&
+         schedule_.workgroup % items_of_row(factor) == 0;
 }
 
 /// Opens the loop over a lane's units, or none for one; unrolled where registers are told apart by its counter.
@@ -289,7 +307,11 @@ bool Factors::open_units(const Factor& factor) {
       main_.open("[[unroll]] for (uint u = start; u < start + {}u; ++u) {{", together);
     } else {
       // CPU drivers unroll it unless told not to, and then compile twice as long for nothing.
-      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", factor.unrolled ? "[[unroll]] " : target_.type == DeviceType::cpu ? "[[dont_unroll]] " : "", factor.trips);
+      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{",
+                 factor.unrolled                   ? "[[unroll]] "
+                 : target_.type == DeviceType::cpu ? "[[dont_unroll]] "
+                                                   : "",
+                 factor.trips);
     }
     if (!keeps_place(factor)) main_.line("uint unit = u * {}u + lane;", schedule_.workgroup);
   } else {
@@ -314,13 +336,16 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
   const int per_tile = factor.extent / (along_depth ? 1 : elements);
   const int per_step = factor.deep / (along_depth ? elements : factor.steps());
   // Neighbouring units are neighbours in memory.
-  constexpr int kRows = 4, kColumns = 8;  // of 32 lanes: rows of a turned tile begin in the same bank, columns in neighbouring ones
+  constexpr int kRows = 4,
+                kColumns =
+                    8;  // of 32 lanes: rows of a turned tile begin in the same bank, columns in neighbouring ones
   if (factor.turned && per_tile % kRows == 0 && per_step % kColumns == 0) {
     main_.line("uint row = unit / {}u % {}u * {}u + unit % {}u;", kRows * kColumns, per_tile / kRows, kRows, kRows);
     main_.line("uint column = unit / {}u * {}u + unit / {}u % {}u;", kColumns * per_tile, kColumns, kRows, kColumns);
   } else if (keeps_place(factor)) {
     const int per = items_of_row(factor), rows = schedule_.workgroup / per;
-    main_.line("uint {} = {}lane / {}u;", along_depth ? "row" : "column", factor.trips > 1 ? fmt::format("u * {}u + ", rows) : "", per);
+    main_.line("uint {} = {}lane / {}u;", along_depth ? "row" : "column",
+               factor.trips > 1 ? fmt::format("u * {}u + ", rows) : "", per);
     main_.line("uint {} = lane % {}u;", along_depth ? "column" : "row", per);
   } else if (along_depth) {
     main_.line("uint row = unit / {}u;", per_step);
@@ -332,9 +357,11 @@ void Factors::place_unit(const Factor& factor, const std::string& across, const 
   const auto at = [](const std::string& tile, int piece, const char* in_tile) {
     return tile.empty() ? std::string(in_tile) : fmt::format("{} * {}u + {}", tile, piece, in_tile);
   };
-  main_.line("uint {} = {};", along_depth ? own_across.name : "item", limited(at(across, per_tile, "row"), items, per_tile));
+  main_.line("uint {} = {};", along_depth ? own_across.name : "item",
+             limited(at(across, per_tile, "row"), items, per_tile));
   if (factor.steps() > 1) return;  // each has a depth of its own
-  main_.line("uint {} = {};", along_depth ? "item" : own_depth.name, limited(at(depth, per_step, "column"), items_deep, per_step));
+  main_.line("uint {} = {};", along_depth ? "item" : own_depth.name,
+             limited(at(depth, per_step, "column"), items_deep, per_step));
 }
 
 void Factors::declare_ahead(const Factor& factor) {
@@ -344,7 +371,8 @@ void Factors::declare_ahead(const Factor& factor) {
       main_.line("{} {}{};", word_type(schedule_.loads[id].vector_bytes), name, slots(factor));
     }
   }
-  for (ValueId id : loads_of_items(factor.part)) main_.line("{} {}_ahead{};", scalar_type(loops_.values[id].node), value_names_[id], slots(factor));
+  for (ValueId id : loads_of_items(factor.part))
+    main_.line("{} {}_ahead{};", scalar_type(loops_.values[id].node), value_names_[id], slots(factor));
 }
 
 std::vector<ValueId> Factors::loads_of_items(const Part& part) const {
@@ -394,7 +422,8 @@ std::string Factors::factor_group(const Factor& factor, Scope& scope, int g) {
 void Factors::put_fours(const Factor& factor, int g, const std::string& value) {
   const int elements = factor.part.elements;
   if (!factor.along_depth() && group_ == 4) {
-    main_.line("{}[column * {}u + row{}] = {};", factor.tile, factor.stride(), elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), value);
+    main_.line("{}[column * {}u + row{}] = {};", factor.tile, factor.stride(),
+               elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), value);
     return;
   }
   for (int e = 0; e < group_; ++e) {
@@ -410,25 +439,34 @@ void Factors::put_fours(const Factor& factor, int g, const std::string& value) {
   }
 }
 
-std::string Factors::fragment_at(const Factor& factor, const std::string& across, const std::string& depth, bool second) {
-  const auto words = [&](const std::string& elements) { return factor.per_word() == 1 ? elements : fmt::format("{} / {}u", elements, factor.per_word()); };
-  const std::string place = factor.rows_in_depth() ? fmt::format("({}) * {}u + {}", across, factor.row_words(), words(depth))
-                                                 : fmt::format("({}) * {}u + {}", depth, factor.row_words(), words("(" + across + ")"));
+std::string Factors::fragment_at(const Factor& factor, const std::string& across, const std::string& depth,
+                                 bool second) {
+  const auto words = [&](const std::string& elements) {
+    return factor.per_word() == 1 ? elements : fmt::format("{} / {}u", elements, factor.per_word());
+  };
+  const std::string place = factor.rows_in_depth()
+                                ? fmt::format("({}) * {}u + {}", across, factor.row_words(), words(depth))
+                                : fmt::format("({}) * {}u + {}", depth, factor.row_words(), words("(" + across + ")"));
   const bool rows_lie = factor.rows_in_depth() != second;
-  return fmt::format("{}, {}{}, {}u, gl_CooperativeMatrixLayout{}Major", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", place, factor.row_words(), rows_lie ? "Row" : "Column");
+  return fmt::format("{}, {}{}, {}u, gl_CooperativeMatrixLayout{}Major", factor.tile,
+                     factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", place, factor.row_words(),
+                     rows_lie ? "Row" : "Column");
 }
 
 void Factors::declare_tile(const Factor& factor) {
   if (factor.unit) {
-    shared_.line("shared {} {}[{}];", tile_word(*factor.unit, factor.per_word()), factor.tile, factor.rows() * factor.row_words());
+    shared_.line("shared {} {}[{}];", tile_word(*factor.unit, factor.per_word()), factor.tile,
+                 factor.rows() * factor.row_words());
   } else if (factor.dots) {
-    shared_.line("shared ivec4 {}[{}];  // a word is four neighbours along the sum", factor.tile, factor.deep / 4 * factor.stride());
+    shared_.line("shared ivec4 {}[{}];  // a word is four neighbours along the sum", factor.tile,
+                 factor.deep / 4 * factor.stride());
   } else {
     shared_.line("shared {} {}[{}];", four(factor.value), factor.tile, factor.deep * factor.stride());
   }
 }
 
-Result<void> Factors::hand_over(const Factor& factor, const std::string& across, const std::string& depth, const AfterItem& after) {
+Result<void> Factors::hand_over(const Factor& factor, const std::string& across, const std::string& depth,
+                                const AfterItem& after) {
   use_items_of(factor.part);
   const bool whole = open_units(factor);
   if (!whole) main_.open("if (unit < {}u) {{", factor.units);
@@ -453,18 +491,21 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
   const int elements = factor.part.elements;
   const bool along_depth = factor.along_depth();
   const DType type_here = dtype_of(loops_.values[factor.value]);
-  const std::string zero = fmt::format("{}({})", group_type(ops::lane_of(type_here), group_, dialect_), is_float(type_here) ? "0.0" : "0");
+  const std::string zero =
+      fmt::format("{}({})", group_type(ops::lane_of(type_here), group_, dialect_), is_float(type_here) ? "0.0" : "0");
   const Extent items_deep = extent(counted(factor.depth).axes) / (along_depth ? elements : 1);
   const int per_step = factor.deep / (along_depth ? elements : 1);
   std::string inside;
   if (!divides(per_step, items_deep)) {
-    inside = fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step), numbers_.size(items_deep.count));
+    inside = fmt::format("{}column < {}", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, per_step),
+                         numbers_.size(items_deep.count));
   }
   if (factor.unit) {
     const std::vector<std::string> words = narrow_words(factor, scope, *factor.unit);
     const std::string word = tile_word(*factor.unit, factor.per_word());
     const std::string all = words.size() == 1 ? words.front() : fmt::format("{}({})", word, joined(words));
-    main_.line("{}[{}{} * {}u + {}] = {};", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", along_depth ? "row" : "column", factor.row_words(), along_depth ? "column" : "row",
+    main_.line("{}[{}{} * {}u + {}] = {};", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "",
+               along_depth ? "row" : "column", factor.row_words(), along_depth ? "column" : "row",
                inside.empty() ? all : fmt::format("{} ? {} : {}(0)", inside, all, word));
   } else if (factor.dots) {
     put_dots(factor, scope, inside);
@@ -483,11 +524,13 @@ Result<void> Factors::hand_over(const Factor& factor, const std::string& across,
 
 // Results. ------------------------------------------------------------------------------------------------
 
-Result<void> Factors::store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known, const std::string& loaded) {
+Result<void> Factors::store_item(const Part& part, const std::function<std::vector<std::string>(int element)>& known,
+                                 const std::string& loaded) {
   Scope scope = part_scope(part);
   VKF_TRY(groups, load_item(scope, part, loaded));
   for (const std::size_t s : part.stores) {
-    if (schedule_.stores[s].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[s].node), result_group(s, 0));
+    if (schedule_.stores[s].kind == AccessKind::vector)
+      main_.line("{} {};", group_type_of(loops_.stores[s].node), result_group(s, 0));
   }
   for (int e = 0; e < part.elements; ++e) {
     std::vector<std::string> passed = arguments(scope, part, e, groups);
@@ -503,7 +546,8 @@ Result<void> Factors::store_item(const Part& part, const std::function<std::vect
   return {};
 }
 
-Result<void> Factors::of_element(const std::string& name, const std::string& parameters, const std::function<Result<void>()>& body) {
+Result<void> Factors::of_element(const std::string& name, const std::string& parameters,
+                                 const std::function<Result<void>()>& body) {
   functions_.open("float {}(const in uint row, const in uint column, {}) {{", name, parameters);
   std::swap(functions_, main_);  // what computes positions and loads writes to main()
   const Result<void> done = body();

@@ -1,5 +1,6 @@
-// Whole numbers that are some bits of a loaded byte, made floats by their bits. Put among the low bits of a large power of two they need no
-// conversion, and nothing shifts them down: one bitwise instruction and one difference for each, where GPUs do few of the former at a time.
+// Whole numbers that are some bits of a loaded byte, made floats by their bits. Put among the low bits of a large power
+// of two they need no conversion, and nothing shifts them down: one bitwise instruction and one difference for each,
+// where GPUs do few of the former at a time.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ using schedule::AccessKind;
 
 namespace {
 
-constexpr int kFraction = 23;                          // bits of an f32 below its leading one
+constexpr int kFraction = 23;  // bits of an f32 below its leading one
 
 std::string float_literal(double value, const Dialect& dialect) {
   const auto single = static_cast<float>(value);
@@ -30,7 +31,8 @@ std::string vector_of(const char* type, const std::vector<std::string>& values) 
 }  // namespace
 
 /// Where the float of each of an item's elements comes from; nothing where that is not the same for all items.
-std::vector<Emitter::FieldElement> Emitter::field_elements(const Field& field, const Scope& scope, index::AxisId element_axis) const {
+std::vector<Emitter::FieldElement> Emitter::field_elements(const Field& field, const Scope& scope,
+                                                           index::AxisId element_axis) const {
   const int repeat = schedule_.loads[field.load].repeat;
   std::vector<FieldElement> elements;
   int lowest = 32;  // that is among the bits of the exponent
@@ -43,7 +45,8 @@ std::vector<Emitter::FieldElement> Emitter::field_elements(const Field& field, c
     const std::uint32_t mask = shift && *shift >= 0 && *shift < 8 ? field.mask & (0xffU >> *shift) : 0;
     if (mask == 0) return {};
     elements.push_back({e / repeat / 4, e / repeat % 4 * 8 + static_cast<int>(*shift), 0, mask});
-    if (elements.back().place + std::bit_width(mask | field.flip) > kFraction) lowest = std::min(lowest, elements.back().place);
+    if (elements.back().place + std::bit_width(mask | field.flip) > kFraction)
+      lowest = std::min(lowest, elements.back().place);
   }
   for (FieldElement& element : elements) {
     if (element.place < lowest) continue;
@@ -56,12 +59,14 @@ std::vector<Emitter::FieldElement> Emitter::field_elements(const Field& field, c
 void Emitter::find_fields(const Scope& scope, index::AxisId element_axis) {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const Value& value = loops_.values[id];
-    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->name != "cast" || !loops_.per_element(value)) continue;
+    if (value.kind != Value::Kind::compute || graph_.node(value.node).op->name != "cast" || !loops_.per_element(value))
+      continue;
     if (!holds_exactly(dtype_of(value), value.operands[0])) continue;
     const auto bits = schedule::bit_field_of(graph_, loops_, value.operands[0]);
     if (!bits || schedule_.loads[bits->load].kind != AccessKind::vector) continue;
     Field field{*bits, {}, {}};
-    if (field.mask == 0xff && !field.shift) continue;  // whole bytes have conversions of their own (int8 on an H200: 17 % faster)
+    if (field.mask == 0xff && !field.shift)
+      continue;  // whole bytes have conversions of their own (int8 on an H200: 17 % faster)
     std::vector<FieldElement> elements = field_elements(field, scope, element_axis);
     if (elements.empty()) continue;
     field.elements = std::move(elements);
@@ -69,9 +74,11 @@ void Emitter::find_fields(const Scope& scope, index::AxisId element_axis) {
   }
 }
 
-/// The function that takes a group's numbers out of their word, and the constant that it is given: written once for all that are alike.
+/// The function that takes a group's numbers out of their word, and the constant that it is given: written once for all
+/// that are alike.
 void Emitter::write_field_functions() {
-  const std::string uints = group_ == 1 ? "uint" : fmt::format("uvec{}", group_), floats = group_ == 1 ? "float" : fmt::format("vec{}", group_);
+  const std::string uints = group_ == 1 ? "uint" : fmt::format("uvec{}", group_),
+                    floats = group_ == 1 ? "float" : fmt::format("vec{}", group_);
   std::map<std::string, std::string> functions, constants;  // names by what they are
   for (auto& [id, field] : fields_) {
     for (int g = 0; g < groups_; ++g) {
@@ -80,12 +87,17 @@ void Emitter::write_field_functions() {
         const FieldElement& element = field.elements[static_cast<std::size_t>(e)];
         words.push_back(element.down == 0 ? "word" : fmt::format("word >> {}u", element.down));
         masks.push_back(fmt::format("0x{:x}u", element.mask << element.place));
-        bits.push_back(fmt::format("0x{:08x}u", (static_cast<std::uint32_t>(127 + kFraction - element.place) << kFraction) | (field.flip << element.place)));
-        differences.push_back(float_literal(static_cast<double>(std::int64_t{1} << (kFraction - element.place)) - static_cast<double>(field.offset), dialect_));
+        bits.push_back(
+            fmt::format("0x{:08x}u", (static_cast<std::uint32_t>(127 + kFraction - element.place) << kFraction) |
+                                         (field.flip << element.place)));
+        differences.push_back(float_literal(
+            static_cast<double>(std::int64_t{1} << (kFraction - element.place)) - static_cast<double>(field.offset),
+            dialect_));
       }
       const bool alike = std::adjacent_find(words.begin(), words.end(), std::not_equal_to<>()) == words.end();
       if (alike) words.resize(1);
-      const std::string text = fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints, fmt::join(words, ", "), vector_of("uvec", masks), vector_of("vec", differences));
+      const std::string text = fmt::format("uintBitsToFloat(({}({}) & {}) ^ bits) - {}", uints, fmt::join(words, ", "),
+                                           vector_of("uvec", masks), vector_of("vec", differences));
       const auto named = [&](std::map<std::string, std::string>& known, const std::string& of, const char* stem) {
         std::string& name = known[of];
         const bool first = name.empty();
@@ -97,7 +109,9 @@ void Emitter::write_field_functions() {
       const auto [constant_name, first_constant] = named(constants, constant, "field_bits");
       if (first_function) {
         if (functions.size() == 1) {
-          functions_.line("// Numbers of a few bits become floats among the low bits of powers of 2. The driver is not to know these: with two constants that");
+          functions_.line(
+              "// Numbers of a few bits become floats among the low bits of powers of 2. The driver is not to know "
+              "these: with two constants that");
           functions_.line("// it knows, an `and` and an `xor` are two instructions.");
         }
         functions_.open("{} {}(uint word, {} bits) {{", floats, function, uints);
@@ -121,7 +135,8 @@ std::string Emitter::field_group(ValueId id, int group, const std::string& slot)
   const int word = field.elements[static_cast<std::size_t>(group * group_)].word;  // of bytes, a group is in one word
   const std::string raw = raw_name(field.load, word / vector_words) + slot;
   const FieldGroup& text = field.groups[static_cast<std::size_t>(group)];
-  return fmt::format("{}({}, {})", text.function, vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]), text.bits);
+  return fmt::format("{}({}, {})", text.function,
+                     vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]), text.bits);
 }
 
 }  // namespace vkfuse::codegen

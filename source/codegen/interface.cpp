@@ -15,14 +15,19 @@ namespace {
 
 /// Names that templates give, in order.
 constexpr std::string_view kReserved[] = {
-    "added", "base", "batch", "begin", "block", "column", "coming", "count", "d", "element", "end", "factor", "fallen", "first", "first_k", "first_m", "first_n", "folded",
-    "four", "g", "highest", "i", "in_tile", "inside", "item", "j", "k", "kept", "keys", "lane", "lane_k", "lane_m", "lane_n", "larger", "larger_of",
-    "last", "lowest", "m", "n", "nearest", "next", "order", "own", "p", "part", "place", "position", "power", "power_of", "product", "result_at", "row", "scale",
-    "score", "score_at", "second", "start", "step", "steps", "strip", "subgroup", "subgroup_m", "subgroup_n", "t", "third", "tile", "tile_m",
-    "tile_n", "top", "turned", "u", "unit", "weight", "weight_at", "whole", "workgroup"};
+    "added",    "base",      "batch",   "begin",    "block",   "column",    "coming",   "count",      "d",
+    "element",  "end",       "factor",  "fallen",   "first",   "first_k",   "first_m",  "first_n",    "folded",
+    "four",     "g",         "highest", "i",        "in_tile", "inside",    "item",     "j",          "k",
+    "kept",     "keys",      "lane",    "lane_k",   "lane_m",  "lane_n",    "larger",   "larger_of",  "last",
+    "lowest",   "m",         "n",       "nearest",  "next",    "order",     "own",      "p",          "part",
+    "place",    "position",  "power",   "power_of", "product", "result_at", "row",      "scale",      "score",
+    "score_at", "second",    "start",   "step",     "steps",   "strip",     "subgroup", "subgroup_m", "subgroup_n",
+    "t",        "third",     "tile",    "tile_m",   "tile_n",  "top",       "turned",   "u",          "unit",
+    "weight",   "weight_at", "whole",   "workgroup"};
 static_assert(std::is_sorted(std::begin(kReserved), std::end(kReserved)));
 
-/// Calls of a function ("name(") as such of another form of it, whose name ends in `suffix` and which takes `first` before the others.
+/// Calls of a function ("name(") as such of another form of it, whose name ends in `suffix` and which takes `first`
+/// before the others.
 void take_form(std::string& text, std::string_view call, std::string_view suffix, std::string_view first = "") {
   const auto of_a_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
   for (std::size_t at = 0; (at = text.find(call, at)) != std::string::npos; at += call.size()) {
@@ -34,13 +39,23 @@ void take_form(std::string& text, std::string_view call, std::string_view suffix
 
 }  // namespace
 
-Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                 const Target& target, const EmitOptions& options, NodeNames node_names)
-    : graph_(graph), segment_(segment), loops_(loops), schedule_(schedule), target_(target), options_(options), dialect_(dialect_of(target)),
-      like_(options.like.loops != nullptr ? options.like : Like{&loops, &schedule}), numbers_(options.hoist_sizes), node_names_(std::move(node_names)),
+Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+                 NodeNames node_names)
+    : graph_(graph),
+      segment_(segment),
+      loops_(loops),
+      schedule_(schedule),
+      target_(target),
+      options_(options),
+      dialect_(dialect_of(target)),
+      like_(options.like.loops != nullptr ? options.like : Like{&loops, &schedule}),
+      numbers_(options.hoist_sizes),
+      node_names_(std::move(node_names)),
       hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
   // Few subgroups share a processor there, and each waits for its own.
-  dialect_.few_exponentials = schedule.kind == schedule::Template::matrix || schedule.kind == schedule::Template::attention;
+  dialect_.few_exponentials =
+      schedule.kind == schedule::Template::matrix || schedule.kind == schedule::Template::attention;
   keeps_nan_ = {target.caps.keep_nan_f32, target.caps.keep_nan_f32 && target.caps.keep_nan_f64};
   elements_ = schedule.elements_per_item;
   group_ = std::min(4, elements_);
@@ -88,7 +103,9 @@ bool Emitter::meets_buffer(ir::NodeId node) const {
 }
 
 std::string Emitter::unique(const std::string& wanted) {
-  const auto take = [&](const std::string& name) { return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken_.insert(name).second; };
+  const auto take = [&](const std::string& name) {
+    return !std::binary_search(std::begin(kReserved), std::end(kReserved), name) && taken_.insert(name).second;
+  };
   if (take(wanted)) return wanted;
   for (int i = 1;; ++i) {
     std::string name = wanted + std::to_string(i);
@@ -114,13 +131,16 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   if (has("int64_t") || has("i64vec") || has("u64vec") || has("packUint2x32") || has("i64_index") || has("u64_index")) {
     out.line("#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require");
   }
-  if (has("f16x2_values_native") || has("f16x2_bits_native") || has("coopmat<float16_t") || has("shared float16_t")) out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
+  if (has("f16x2_values_native") || has("f16x2_bits_native") || has("coopmat<float16_t") || has("shared float16_t"))
+    out.line("#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require");
   for (const DType factor : {DType::bf16, DType::i8, DType::u8}) {
-    if (has(fmt::format("coopmat<{},", component(factor)))) out.line("#extension {} : require", component_extension(factor));
+    if (has(fmt::format("coopmat<{},", component(factor))))
+      out.line("#extension {} : require", component_extension(factor));
   }
   for (const int bytes : {2, 1}) {
     const auto narrow = [&](const Binding& binding) { return narrow_bytes(binding) == bytes; };
-    if (std::any_of(bindings_.begin(), bindings_.end(), narrow)) out.line("#extension GL_EXT_shader_{}bit_storage : require", 8 * bytes);
+    if (std::any_of(bindings_.begin(), bindings_.end(), narrow))
+      out.line("#extension GL_EXT_shader_{}bit_storage : require", 8 * bytes);
   }
   if (has("gl_Subgroup")) out.line("#extension GL_KHR_shader_subgroup_basic : require");
   if (has("coopmat<")) {
@@ -130,7 +150,8 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
   }
   if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
   const bool dots = has("i8x4_dot(");
-  const bool aliases = std::any_of(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return may_alias(binding); });
+  const bool aliases =
+      std::any_of(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return may_alias(binding); });
   if (keeps_nan_.f32 || dots || aliases) out.line("#extension GL_EXT_spirv_intrinsics : require");
   // Without it a driver may keep what is in flight in memory instead of registers.
   if (has("unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
@@ -140,8 +161,14 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
     out.line("// {}{}", summary, options_.numerics == Numerics::strict ? ", strict rounding" : "");
   }
   out.line("layout(local_size_x_id = 0) in;");
-  if (keeps_nan_.f32) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep NaN and infinities of f32");
-  if (keeps_nan_.f64 && has("double")) out.line("spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of f64");
+  if (keeps_nan_.f32)
+    out.line(
+        "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);  // keep "
+        "NaN and infinities of f32");
+  if (keeps_nan_.f64 && has("double"))
+    out.line(
+        "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of "
+        "f64");
   if (aliases) out.line("#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from");
   if (dots) out.raw(std::string(kDotOfBytes) + "  // the sum of four products of bytes\n");
   out.blank();
@@ -162,7 +189,9 @@ bool Emitter::may_alias(const Binding& binding) const {
 
 int Emitter::narrow_bytes(const Binding& binding) const {
   const bool value = binding.store && !binding.scratch && !binding.half;
-  return value && schedule::stores_narrow(graph_, loops_, target_, schedule_, binding.value) ? size_of(dtype(binding.value)) : 0;
+  return value && schedule::stores_narrow(graph_, loops_, target_, schedule_, binding.value)
+             ? size_of(dtype(binding.value))
+             : 0;
 }
 
 std::string Emitter::interface(bool comments) const {
@@ -174,7 +203,8 @@ std::string Emitter::interface(bool comments) const {
   }
   for (const NamedWord& word : numbers_.words()) {
     const bool silent = word.comment.empty() || !comments;
-    out.line("uint {};{}", word.name, silent ? "" : fmt::format("{:{}}  // {}", "", widest - word.name.size(), word.comment));
+    out.line("uint {};{}", word.name,
+             silent ? "" : fmt::format("{:{}}  // {}", "", widest - word.name.size(), word.comment));
   }
   out.raw(declared_here());
   out.close(" p;");
@@ -182,23 +212,36 @@ std::string Emitter::interface(bool comments) const {
   for (std::size_t i = 0; i < bindings_.size(); ++i) {
     const Binding& binding = bindings_[i];
     if (binding.half) {
-      out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ uint w[]; }} {};{}", i, binding.store ? "writeonly " : "readonly ", i,
-               binding.store ? "pairs_out" : "pairs_in", comments ? "  // keys and their positions, for another dispatch" : "");
+      out.line("layout(set = 0, binding = {}) {}buffer Buffer{} {{ uint w[]; }} {};{}", i,
+               binding.store ? "writeonly " : "readonly ", i, binding.store ? "pairs_out" : "pairs_in",
+               comments ? "  // keys and their positions, for another dispatch" : "");
       continue;
     }
     if (binding.scratch) {
       const bool matrix = schedule_.kind == schedule::Template::matrix;
-      out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ {} w[]; }} partials;{}", i, i, matrix ? "uvec4" : "uint",
+      out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ {} w[]; }} partials;{}", i, i,
+               matrix ? "uvec4" : "uint",
                comments ? fmt::format("  // of the workgroups that share a {}", matrix ? "tile" : "row") : "");
       continue;
     }
-    const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(), [&](const segment::Store& s) { return s.node == binding.value; });
+    const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(),
+                                    [&](const segment::Store& s) { return s.node == binding.value; });
     const int narrow = narrow_bytes(binding);
-    const bool joins = binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
-                       schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
-    const std::string_view word = narrow == 0 ? word_type(buffer_bytes(binding.value)) : narrow == 2 ? "uint16_t" : "uint8_t";
-    out.line("layout(set = 0, binding = {}) {}{}buffer Buffer{} {{ {} w[]; }} {};{}", i, may_alias(binding) ? "ALIASED " : "", !binding.store ? "readonly " : joins ? "" : "writeonly ", i, word, node_names_.at(binding.value),
-             comments ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type))) : "");
+    const bool joins =
+        binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
+        schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
+    const std::string_view word = narrow == 0   ? word_type(buffer_bytes(binding.value))
+                                  : narrow == 2 ? "uint16_t"
+                                                : "uint8_t";
+    out.line("layout(set = 0, binding = {}) {}{}buffer Buffer{} {{ {} w[]; }} {};{}", i,
+             may_alias(binding) ? "ALIASED " : "",
+             !binding.store ? "readonly "
+             : joins        ? ""
+                            : "writeonly ",
+             i, word, node_names_.at(binding.value),
+             comments
+                 ? fmt::format("  // %{} : {}", binding.value, comment_text(to_text(graph_.node(binding.value).type)))
+                 : "");
   }
   out.blank();
   return out.take();
@@ -241,12 +284,14 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
   draft.essence = interface(false) + body;
   if (!options_.only_essence) {
     const std::string prelude = ops::prelude_for(body);
-    kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude + (prelude.empty() ? "" : "\n") + body;
-    // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the calls,
-    // but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
+    kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude +
+                  (prelude.empty() ? "" : "\n") + body;
+    // What of the text decides how the kernel behaves: all but comments about the graph. The prelude follows from the
+    // calls, but what is kept on disk outlives a change of it; and so do the modes that the head asks for.
     kernel.key = head(body + prelude, std::string(summary), false) + interface(false) + prelude + body;
   }
-  if (body.find("gl_Subgroup") != std::string::npos || body.find("coopmat<") != std::string::npos) kernel.subgroup = schedule_.subgroup;
+  if (body.find("gl_Subgroup") != std::string::npos || body.find("coopmat<") != std::string::npos)
+    kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);
   kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
   return draft;
@@ -265,7 +310,8 @@ namespace {
 std::vector<ir::NodeId> named_nodes(const segment::Loops& loops, const segment::Segment& segment) {
   std::vector<ir::NodeId> nodes = schedule::buffers_read(loops);
   for (const segment::Value& value : loops.values) nodes.push_back(value.node);
-  nodes.insert(nodes.end(), segment.members.begin(), segment.members.end());  // views last: the text does not show how many there are
+  nodes.insert(nodes.end(), segment.members.begin(),
+               segment.members.end());  // views last: the text does not show how many there are
   return nodes;
 }
 
@@ -278,15 +324,16 @@ NodeNames local_identifiers(std::span<const ir::NodeId> nodes) {
 
 }  // namespace
 
-Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned, const schedule::Schedule& schedule,
-                                 const Target& target, const EmitOptions& options) {
+Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned,
+                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
   if (planned.opaque) return emit_custom(graph, planned, schedule, target, options);
   const segment::Loops loops = schedule::scheduled_loops(graph, planned, schedule);
   const auto with_names = [&](const NodeNames& names) {
     switch (schedule.kind) {
       case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::sort: return emit_sort(graph, segment, loops, schedule, target, options, names);
-      case schedule::Template::attention: return emit_attention(graph, segment, loops, schedule, target, options, names);
+      case schedule::Template::attention:
+        return emit_attention(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::matrix: return emit_matrix(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::tiled: return emit_tiled(graph, segment, loops, schedule, target, options, names);
       default: return emit_pointwise(graph, segment, loops, schedule, target, options, names);
@@ -332,7 +379,8 @@ std::string from_base(std::string text) {
   constexpr std::string_view id = "gl_WorkGroupID", end_of_words = "} p;";
   constexpr std::string_view from = "(gl_WorkGroupID + uvec3(p.base_x, p.base_y, 0u))";
   const std::string_view words = "  uint base_x;  // the first workgroup of this part\n  uint base_y;\n";
-  for (std::size_t at = text.find(id); at != std::string::npos; at = text.find(id, at + from.size())) text.replace(at, id.size(), from);
+  for (std::size_t at = text.find(id); at != std::string::npos; at = text.find(id, at + from.size()))
+    text.replace(at, id.size(), from);
   const std::size_t end = text.find(end_of_words);
   check(end != std::string::npos, "every kernel has push constants");
   text.insert(end, words);
@@ -341,9 +389,12 @@ std::string from_base(std::string text) {
 
 }  // namespace
 
-bool has_parts(const Kernel& kernel, const Target& target) { return kernel.user.empty() && (kernel.constants.size() + 2) * 4 <= target.caps.push_constant_bytes; }
+bool has_parts(const Kernel& kernel, const Target& target) {
+  return kernel.user.empty() && (kernel.constants.size() + 2) * 4 <= target.caps.push_constant_bytes;
+}
 
-Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x, std::uint32_t groups_y) {
+Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x,
+               std::uint32_t groups_y) {
   kernel.glsl = from_base(std::move(kernel.glsl));
   if (!kernel.key.empty()) kernel.key = from_base(std::move(kernel.key));
   kernel.constants.push_back(base_x);

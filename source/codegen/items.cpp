@@ -11,13 +11,16 @@ bool Items::is_vector(ValueId id) const {
 }
 
 bool Items::is_loaded_whole(ValueId id) const {
-  return is_vector(id) || (loops_.values[id].kind == Value::Kind::load && schedule_.loads[id].kind == AccessKind::transposed);
+  return is_vector(id) ||
+         (loops_.values[id].kind == Value::Kind::load && schedule_.loads[id].kind == AccessKind::transposed);
 }
 
 void Items::sort_values() {
   std::vector<bool> used_by_element(loops_.values.size(), false);
   std::vector<bool> inside(loops_.values.size(), false);  // known in the function of an element alone
-  const auto needs_element = [&](const std::vector<ValueId>& ids) { return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return inside[id]; }); };
+  const auto needs_element = [&](const std::vector<ValueId>& ids) {
+    return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return inside[id]; });
+  };
   std::vector<ValueId> whole;
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     if (is_literal(id)) continue;
@@ -26,7 +29,8 @@ void Items::sort_values() {
       whole.push_back(id);
       inside[id] = true;
       if (is_vector(id)) vectors_.push_back(id);
-    } else if (schedule::varies_in_item(loops_, schedule_, value) || needs_element(value.operands) || needs_element(value.data)) {
+    } else if (schedule::varies_in_item(loops_, schedule_, value) || needs_element(value.operands) ||
+               needs_element(value.data)) {
       // Of what a tile's columns have in common, too, once it has gone through shared memory.
       inside[id] = true;
       per_element_.push_back(id);

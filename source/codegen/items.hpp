@@ -38,7 +38,9 @@ class Items : public Emitter {
   Result<void> element_function();
   [[nodiscard]] Scope item_scope();
   /// Whether the element function has that parameter.
-  [[nodiscard]] bool takes(std::string_view name) const { return std::find(coordinates_.begin(), coordinates_.end(), name) != coordinates_.end(); }
+  [[nodiscard]] bool takes(std::string_view name) const {
+    return std::find(coordinates_.begin(), coordinates_.end(), name) != coordinates_.end();
+  }
   /// Whether the element function is told if its element exists: of those behind the end that share a vector with the
   /// last one, each has an operand of its own, and must not store what it computes at the last one's place.
   [[nodiscard]] bool takes_existence() const { return takes_existence_; }
@@ -56,8 +58,8 @@ class Items : public Emitter {
   }
 
   std::vector<ValueId> per_element_;
-  std::vector<ValueId> feeds_;             ///< parameters of the element function
-  std::vector<std::string> coordinates_;   ///< axes that are parameters too
+  std::vector<ValueId> feeds_;            ///< parameters of the element function
+  std::vector<std::string> coordinates_;  ///< axes that are parameters too
   bool takes_existence_ = false;
 };
 

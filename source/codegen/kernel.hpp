@@ -57,7 +57,8 @@ struct EmitOptions {
   /// Sizes are push constants instead of literals, so that one kernel serves many sizes.
   bool hoist_sizes = false;
   std::string name;
-  /// Set: the text is that of these sizes if the loops, which have others, allow it. The schedule is then schedule::like() of that one.
+  /// Set: the text is that of these sizes if the loops, which have others, allow it. The schedule is then
+  /// schedule::like() of that one.
   Like like = {};
   bool only_essence = false;  ///< Kernel::glsl and Kernel::key are not needed
 };
@@ -65,25 +66,29 @@ struct EmitOptions {
 /// A kernel whose numbers have not been filled in: where they depend on sizes, its texts have marks.
 struct Draft {
   Kernel kernel;
-  /// What is left of the key without what follows from the rest: the keys of drafts of one target are equal where this is.
+  /// What is left of the key without what follows from the rest: the keys of drafts of one target are equal where this
+  /// is.
   std::string essence;
-  std::vector<Place> places;     ///< of each text
-  std::size_t most_words = 0;    ///< that the push constants have room for beside those that the kernel has already
-  bool differs = false;          ///< from the text of EmitOptions::like, which makes use of something that is not so at these sizes
+  std::vector<Place> places;   ///< of each text
+  std::size_t most_words = 0;  ///< that the push constants have room for beside those that the kernel has already
+  bool differs =
+      false;  ///< from the text of EmitOptions::like, which makes use of something that is not so at these sizes
 };
 
 /// The shaders of a segment as drafts.
-Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-                                 const Target& target, const EmitOptions& options);
+Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);
 
 /// The kernel of a draft with this text.
 Kernel filled(const Draft& draft, const Filling& filling, std::span<const std::uint32_t> words);
 
-/// Whether part_of() can be asked for: kernels of the user's have push constants of their own, or none, and others may have all there are.
+/// Whether part_of() can be asked for: kernels of the user's have push constants of their own, or none, and others may
+/// have all there are.
 bool has_parts(const Kernel& kernel, const Target& target);
 /// The same kernel for a rectangle of its workgroups, of which the first is told by two more push constants: not by
 /// vkCmdDispatchBase, with which workgroups beyond the first part left no results on NVIDIA 580 (an H200).
-Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x, std::uint32_t groups_y);
+Kernel part_of(Kernel kernel, std::uint32_t base_x, std::uint32_t base_y, std::uint32_t groups_x,
+               std::uint32_t groups_y);
 
 /// The shaders of a segment, one per dispatch, in order. The workgroup size is specialisation constant 0.
 Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,

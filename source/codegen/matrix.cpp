@@ -20,13 +20,22 @@ constexpr double kMostUnrolledOnCpu = 64;
 
 }  // namespace
 
-Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-               const Target& target, const EmitOptions& options, const NodeNames& names, int dispatch)
-    : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.matrix), shape_(schedule.matrix.shape), dispatch_(dispatch) {
-  counted_ = {{kBatch, "batch", tile_.batch}, {kM, "m", tile_.m}, {kN, "n", tile_.n}, {kK, "k", tile_.k}, {kDepth, "part_of_row", schedule::axes_in(loops, loops.inner())}};
+Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+               const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
+               const NodeNames& names, int dispatch)
+    : Factors(graph, segment, loops, schedule, target, options, names),
+      tile_(schedule.matrix),
+      shape_(schedule.matrix.shape),
+      dispatch_(dispatch) {
+  counted_ = {{kBatch, "batch", tile_.batch},
+              {kM, "m", tile_.m},
+              {kN, "n", tile_.n},
+              {kK, "k", tile_.k},
+              {kDepth, "part_of_row", schedule::axes_in(loops, loops.inner())}};
   for (const schedule::MatrixTile::RowFold& fold : tile_.row_folds) {
     const std::string& name = value_names_[fold.fold];
-    row_folds_.push_back({fold.fold, in_two_parts(fold.fold) ? "vec2" : scalar_type(loops.values[fold.fold].node), unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"),
+    row_folds_.push_back({fold.fold, in_two_parts(fold.fold) ? "vec2" : scalar_type(loops.values[fold.fold].node),
+                          unique(name + "_partial"), unique(name + "_slots"), unique(name + "_rows"),
                           unique(name + "_join")});
   }
   for (ValueId id : tile_.row_values) row_arrays_[id] = unique(value_names_[id] + "_of_rows");
@@ -34,12 +43,15 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
     const schedule::Factor& factor = tile_.factors[i];
     std::vector<std::pair<ValueId, std::string>> beside;
     for (std::size_t k = 0; k < row_folds_.size(); ++k) {
-      if (tile_.row_folds[k].factor == static_cast<int>(i)) beside.emplace_back(loops.values[row_folds_[k].id].operands[0], row_folds_[k].partial);
+      if (tile_.row_folds[k].factor == static_cast<int>(i))
+        beside.emplace_back(loops.values[row_folds_[k].id].operands[0], row_folds_[k].partial);
     }
-    factors_.push_back(make_factor(factor.value, schedule::cone_of_factor(loops, tile_, factor), factor.along_k, factor.crosses, factor.elements,
-                                   counted(factor.second ? kN : kM), counted(kK), factor.second ? shape_.n : shape_.m, shape_.k, std::move(beside),
+    factors_.push_back(make_factor(factor.value, schedule::cone_of_factor(loops, tile_, factor), factor.along_k,
+                                   factor.crosses, factor.elements, counted(factor.second ? kN : kM), counted(kK),
+                                   factor.second ? shape_.n : shape_.m, shape_.k, std::move(beside),
                                    factor.second ? std::map<ValueId, std::string>() : row_arrays_));
-    if (tile_.unit || tile_.dots) narrow_factor(factors_.back(), tile_.unit ? std::optional(tile_.unit->a) : std::nullopt, tile_.dots);
+    if (tile_.unit || tile_.dots)
+      narrow_factor(factors_.back(), tile_.unit ? std::optional(tile_.unit->a) : std::nullopt, tile_.dots);
   }
   std::vector<ValueId> known = tile_.row_values;
   for (const RowFold& fold : row_folds_) known.push_back(fold.id);
@@ -51,8 +63,10 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
   make_tails(known);
   known.push_back(tile_.kept);
   std::vector<ValueId> stops;
-  if (tails_.empty()) known.pop_back();
-  else stops.push_back(tile_.kept);
+  if (tails_.empty())
+    known.pop_back();
+  else
+    stops.push_back(tile_.kept);
   for (const Fold& tail : tails_) known.push_back(tail.id);
   std::set<ValueId> values;
   std::vector<ValueId> wanted;
@@ -63,15 +77,20 @@ Matrix::Matrix(const ir::Graph& graph, const segment::Segment& segment, const se
   }
   const std::vector<ValueId> all(values.begin(), values.end());
   results_known_ = needed(all, wanted, known);
-  results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, all, wanted, results_known_);
+  results_ =
+      make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements, all, wanted, results_known_);
 }
 
 Result<Draft> Matrix::run() {
   const std::int64_t joins = schedule::ceil_div(results_in_items(), schedule_.workgroup);
   const std::int64_t workgroups = dispatch_ == 0 ? schedule_.workgroups * schedule_.parts : joins;
   const std::int64_t workgroups_x = std::min<std::int64_t>(workgroups, target_.caps.max_groups_per_axis);
-  numbers_.named("items", static_cast<std::uint32_t>(workgroups), dispatch_ != 0 ? "workgroups" : schedule_.parts > 1 ? "parts of tiles of all matrices" : "tiles of all matrices");
-  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x, 1)), "workgroups in one row of the dispatch");
+  numbers_.named("items", static_cast<std::uint32_t>(workgroups),
+                 dispatch_ != 0        ? "workgroups"
+                 : schedule_.parts > 1 ? "parts of tiles of all matrices"
+                                       : "tiles of all matrices");
+  numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x, 1)),
+                 "workgroups in one row of the dispatch");
   find_products();
   if (dispatch_ == 0) {
     join_functions();
@@ -84,13 +103,22 @@ Result<Draft> Matrix::run() {
   if (tile_.whole) {
     VKF_CHECK_OK(result_of_whole());
     VKF_CHECK_OK(whole_main());
-    return finish(fmt::format("tiles of {} x {}, {} at a time along the sum, which the workgroup multiplies as one", shape_.m, shape_.n, shape_.k), workgroups, workgroups_x);
+    return finish(fmt::format("tiles of {} x {}, {} at a time along the sum, which the workgroup multiplies as one",
+                              shape_.m, shape_.n, shape_.k),
+                  workgroups, workgroups_x);
   }
   VKF_CHECK_OK(dispatch_ == 0 ? main_function() : joining_main());
-  if (dispatch_ != 0) return finish(fmt::format("joins {} parts of every sum, dispatch 2 of 2", schedule_.parts), workgroups, workgroups_x);
-  const std::string owner = tile_.unit ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.lanes, tile_.unit->m, tile_.unit->n, tile_.unit->k) : "lane";
-  const std::string shared = schedule_.parts > 1 ? fmt::format("; {} workgroups share a tile, dispatch 1 of 2", schedule_.parts) : "";
-  return finish(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per {}{}", shape_.m, shape_.n, shape_.k, shape_.lane_m, shape_.lane_n, owner, shared), workgroups, workgroups_x);
+  if (dispatch_ != 0)
+    return finish(fmt::format("joins {} parts of every sum, dispatch 2 of 2", schedule_.parts), workgroups,
+                  workgroups_x);
+  const std::string owner = tile_.unit ? fmt::format("subgroup of {}, in products of {} x {} x {}", shape_.lanes,
+                                                     tile_.unit->m, tile_.unit->n, tile_.unit->k)
+                                       : "lane";
+  const std::string shared =
+      schedule_.parts > 1 ? fmt::format("; {} workgroups share a tile, dispatch 1 of 2", schedule_.parts) : "";
+  return finish(fmt::format("tiles of {} x {}, {} at a time along the sum; {} x {} per {}{}", shape_.m, shape_.n,
+                            shape_.k, shape_.lane_m, shape_.lane_n, owner, shared),
+                workgroups, workgroups_x);
 }
 
 void Matrix::join_functions() {
@@ -102,25 +130,32 @@ void Matrix::declare() {
     declare_tile(factor);
     for (std::size_t k = 0; k < row_folds_.size(); ++k) {
       const RowFold& fold = row_folds_[k];
-      if (std::none_of(factor.beside.begin(), factor.beside.end(), [&](const auto& beside) { return beside.second == fold.partial; })) continue;
+      if (std::none_of(factor.beside.begin(), factor.beside.end(),
+                       [&](const auto& beside) { return beside.second == fold.partial; }))
+        continue;
       shared_.line("shared {} {}[{}];", fold.type, fold.slots, factor.units);
       shared_.line("shared {} {}[{}];", scalar_type(loops_.values[fold.id].node), fold.finished, shape_.m);
       main_.line("{} {}[{}];", fold.type, fold.partial, factor.trips);
-      const std::string identity = in_two_parts(fold.id) ? "vec2(0.0)" : fold_identity(graph_, graph_.node(loops_.values[fold.id].node), dialect_);
+      const std::string identity = in_two_parts(fold.id)
+                                       ? "vec2(0.0)"
+                                       : fold_identity(graph_, graph_.node(loops_.values[fold.id].node), dialect_);
       main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}[u] = {};", factor.trips, fold.partial, identity);
     }
   }
   for (std::size_t i = 0; i < tile_.sums.size(); ++i) {
     if (tile_.unit) {
-      shared_.line("shared {} {}[{}];", component_four(tile_.unit->c), strips_[i], shape_.owners() * static_cast<int>(tile_.unit->m) * strip_fours());
+      shared_.line("shared {} {}[{}];", component_four(tile_.unit->c), strips_[i],
+                   shape_.owners() * static_cast<int>(tile_.unit->m) * strip_fours());
       main_.line("{} {}[{}];", sum_type(), sums_[i], unit_rows() * unit_columns());
-      main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", unit_rows() * unit_columns(), sums_[i], sum_type(), is_float(tile_.unit->c) ? "0.0" : "0");
+      main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", unit_rows() * unit_columns(), sums_[i],
+                 sum_type(), is_float(tile_.unit->c) ? "0.0" : "0");
       continue;
     }
     const int fours = shape_.lane_m * shape_.lane_n / 4;
     const std::string type = sums_four(i);
     main_.line("{} {}[{}];", type, sums_[i], fours);
-    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", fours, sums_[i], type, type[0] == 'v' ? "0.0" : "0");
+    main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {}[i] = {}({});", fours, sums_[i], type,
+               type[0] == 'v' ? "0.0" : "0");
   }
 }
 
@@ -166,7 +201,8 @@ Result<void> Matrix::main_function() {
   std::string first, steps = numbers_.size(all_steps);
   if (schedule_.parts > 1) {
     main_.line("uint first_step = part * {};", numbers_.size(schedule::ceil_div(all_steps, schedule_.parts)));
-    main_.line("uint end = min(first_step + {}, {});", numbers_.size(schedule::ceil_div(all_steps, schedule_.parts)), steps);
+    main_.line("uint end = min(first_step + {}, {});", numbers_.size(schedule::ceil_div(all_steps, schedule_.parts)),
+               steps);
     first = "first_step";
     steps = "end";
   }
@@ -189,8 +225,10 @@ Result<void> Matrix::main_function() {
       if (factor.ahead) VKF_CHECK_OK(fetch(factor, across(factor), "next"));
     }
   }
-  if (tile_.unit) multiply_units();
-  else multiply();
+  if (tile_.unit)
+    multiply_units();
+  else
+    multiply();
   main_.line("barrier();");
   main_.close();
   finish_rows();
@@ -204,10 +242,14 @@ void Matrix::join_rows(std::size_t factor, const std::string& inside) {
   for (std::size_t k = 0; k < row_folds_.size(); ++k) {
     if (tile_.row_folds[k].factor != static_cast<int>(factor)) continue;
     const RowFold& fold = row_folds_[k];
-    const auto element = [&](int e) { return in_two_parts(fold.id) ? fmt::format("vec2({}_{}, 0.0)", fold.partial, e) : fmt::format("{}_{}", fold.partial, e); };
+    const auto element = [&](int e) {
+      return in_two_parts(fold.id) ? fmt::format("vec2({}_{}, 0.0)", fold.partial, e)
+                                   : fmt::format("{}_{}", fold.partial, e);
+    };
     std::string all = element(0);
     for (int e = 1; e < factors_[factor].part.elements; ++e) all = fold.join(all, element(e));
-    main_.line("{}{}[u] = {};", inside.empty() ? "" : "if (" + inside + ") ", fold.partial, fold.join(fold.partial + "[u]", all));
+    main_.line("{}{}[u] = {};", inside.empty() ? "" : "if (" + inside + ") ", fold.partial,
+               fold.join(fold.partial + "[u]", all));
   }
 }
 
@@ -216,9 +258,11 @@ void Matrix::finish_rows() {
   if (row_folds_.empty()) return;
   for (std::size_t k = 0; k < row_folds_.size(); ++k) {
     const Factor& factor = factors_[static_cast<std::size_t>(tile_.row_folds[k].factor)];
-    const std::string leave = fmt::format("{}[u * {}u + lane] = {}[u];", row_folds_[k].slots, schedule_.workgroup, row_folds_[k].partial);
+    const std::string leave =
+        fmt::format("{}[u * {}u + lane] = {}[u];", row_folds_[k].slots, schedule_.workgroup, row_folds_[k].partial);
     const bool whole = factor.units % schedule_.workgroup == 0;
-    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", factor.trips, whole ? "" : fmt::format("if (u * {}u + lane < {}u) ", schedule_.workgroup, factor.units), leave);
+    main_.line("[[unroll]] for (uint u = 0u; u < {}u; ++u) {}{}", factor.trips,
+               whole ? "" : fmt::format("if (u * {}u + lane < {}u) ", schedule_.workgroup, factor.units), leave);
   }
   main_.line("barrier();");
   main_.open("for (uint row = lane; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
@@ -227,9 +271,12 @@ void Matrix::finish_rows() {
     const int per_row = shape_.k / factors_[static_cast<std::size_t>(tile_.row_folds[k].factor)].part.elements;
     const std::string& whole = value_names_[fold.id];
     main_.line("{} {} = {}[row * {}u];", fold.type, whole, fold.slots, per_row);
-    main_.line("for (uint i = 1u; i < {0}u; ++i) {1} = {2};", per_row, whole, fold.join(whole, fmt::format("{}[row * {}u + i]", fold.slots, per_row)));
+    main_.line("for (uint i = 1u; i < {0}u; ++i) {1} = {2};", per_row, whole,
+               fold.join(whole, fmt::format("{}[row * {}u + i]", fold.slots, per_row)));
     const std::string terms = is_mean(fold.id) ? numbers_.size(count(tile_.k)) : "";
-    const std::string result = in_two_parts(fold.id) ? fmt::format("f32_mean({0}.x, {0}.y, {1})", whole, terms) : terms.empty() ? whole : fmt::format("{} / {}({})", whole, fold.type, terms);
+    const std::string result = in_two_parts(fold.id) ? fmt::format("f32_mean({0}.x, {0}.y, {1})", whole, terms)
+                               : terms.empty()       ? whole
+                                                     : fmt::format("{} / {}({})", whole, fold.type, terms);
     main_.line("{}[row] = {};", fold.finished, result);
   }
   main_.close();
@@ -248,10 +295,11 @@ void Matrix::multiply() {
     std::vector<std::string> own;
     for (int i = 0; i < (second ? columns : rows); ++i) {
       own.push_back(fmt::format("{}_{}", factor.part.name, i));
-      const std::string place = second ? (i == 0 ? "lane_n" : fmt::format("lane_n + {}u", i * lanes_n))
-                                : rows == 1         ? "lane_m"
-                                                    : fmt::format("lane_m * {}u + {}u", rows, i);
-      main_.line("{} {} = {}[k * {}u + {}];", tile_.dots ? "ivec4" : four(factor.value), own.back(), factor.tile, factor.stride(), place);
+      const std::string place = second      ? (i == 0 ? "lane_n" : fmt::format("lane_n + {}u", i * lanes_n))
+                                : rows == 1 ? "lane_m"
+                                            : fmt::format("lane_m * {}u + {}u", rows, i);
+      main_.line("{} {} = {}[k * {}u + {}];", tile_.dots ? "ivec4" : four(factor.value), own.back(), factor.tile,
+                 factor.stride(), place);
     }
     registers.push_back(std::move(own));
   }
@@ -266,7 +314,10 @@ void Matrix::multiply() {
         if (tile_.dots) {
           const std::string a = fmt::format("{}.{}", first[static_cast<std::size_t>(i / 4)], "xyzw"[i % 4]);
           const std::string& b = second[static_cast<std::size_t>(g)];
-          main_.line("{0} += ivec4(i8x4_dot({1}, {2}.x, 0), i8x4_dot({1}, {2}.y, 0), i8x4_dot({1}, {2}.z, 0), i8x4_dot({1}, {2}.w, 0));", sum, a, b);
+          main_.line(
+              "{0} += ivec4(i8x4_dot({1}, {2}.x, 0), i8x4_dot({1}, {2}.y, 0), i8x4_dot({1}, {2}.z, 0), i8x4_dot({1}, "
+              "{2}.w, 0));",
+              sum, a, b);
         } else if (type[0] == 'v') {
           main_.line("{} = fma({}, {}, {});", sum, one, second[static_cast<std::size_t>(g)], sum);
         } else {
@@ -278,8 +329,8 @@ void Matrix::multiply() {
   main_.close();
 }
 
-/// Every subgroup has rows and columns of its own. Tiles are in the order in which they were read, and fragments are loaded
-/// either way.
+/// Every subgroup has rows and columns of its own. Tiles are in the order in which they were read, and fragments are
+/// loaded either way.
 void Matrix::multiply_units() {
   const MatrixShape& unit = *tile_.unit;
   main_.open("[[unroll]] for (uint k = 0u; k < {}u; k += {}u) {{", shape_.k, unit.k);
@@ -287,7 +338,8 @@ void Matrix::multiply_units() {
   const auto load = [&](const Factor& factor, const std::string& into, const std::string& index) {
     const bool second = factor.across == kN;
     const std::uint32_t own = second ? unit.n : unit.m;
-    const std::string at = fmt::format("{}_{} * {}u + {} * {}u", "subgroup", second ? "n" : "m", second ? shape_.lane_n : shape_.lane_m, index, own);
+    const std::string at = fmt::format("{}_{} * {}u + {} * {}u", "subgroup", second ? "n" : "m",
+                                       second ? shape_.lane_n : shape_.lane_m, index, own);
     main_.line("coopMatLoad({}, {});", into, fragment_at(factor, at, "k", second));
   };
   for (const Factor& factor : factors_) {
@@ -306,7 +358,8 @@ void Matrix::multiply_units() {
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", unit_rows());
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
     const std::string sum = fmt::format("{}[i * {}u + j]", sums_[s], unit_columns());
-    main_.line("{0} = coopMatMulAdd({1}[i], {2}, {0});", sum, factors_[static_cast<std::size_t>(tile_.sums[s].first)].part.name,
+    main_.line("{0} = coopMatMulAdd({1}[i], {2}, {0});", sum,
+               factors_[static_cast<std::size_t>(tile_.sums[s].first)].part.name,
                factors_[static_cast<std::size_t>(tile_.sums[s].second)].part.name);
   }
   main_.close();
@@ -320,29 +373,36 @@ std::string Matrix::limits_of_results(int elements) {
   const Extent items_n = {schedule::ceil_div(all_n.count, elements), schedule::ceil_div(all_n.decided, elements)};
   std::string inside;
   if (!divides(shape_.m, extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (!divides(shape_.n / elements, items_n)) inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n.count));
+  if (!divides(shape_.n / elements, items_n))
+    inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n.count));
   return inside;
 }
 
-std::string Matrix::known_name(ValueId id, const std::string& row, int e, const std::function<std::string(std::size_t sum, int e)>& sum_of) const {
+std::string Matrix::known_name(ValueId id, const std::string& row, int e,
+                               const std::function<std::string(std::size_t sum, int e)>& sum_of) const {
   for (const RowFold& fold : row_folds_) {
     if (fold.id == id) return fmt::format("{}[{}]", fold.finished, row);
   }
   for (std::size_t s = 0; s < tile_.sums.size(); ++s) {
     if (tile_.sums[s].fold != id) continue;
-    return sums_four(s) == four(id) ? sum_of(s, e) : fmt::format("{}({})", scalar_type(loops_.values[id].node), sum_of(s, e));
+    return sums_four(s) == four(id) ? sum_of(s, e)
+                                    : fmt::format("{}({})", scalar_type(loops_.values[id].node), sum_of(s, e));
   }
   return fmt::format("{}[{}]", row_arrays_.at(id), row);
 }
 
-Result<void> Matrix::store_one(const std::function<std::string(ValueId known, int e)>& name_of, const std::string& loaded) {
+Result<void> Matrix::store_one(const std::function<std::string(ValueId known, int e)>& name_of,
+                               const std::string& loaded) {
   const std::string inside = limits_of_results(tile_.elements);
   if (!inside.empty()) main_.open("if ({}) {{", inside);
-  VKF_CHECK_OK(store_item(results_, [&](int e) {
-    std::vector<std::string> all;
-    for (ValueId id : results_known_) all.push_back(name_of(id, e));
-    return all;
-  }, loaded));
+  VKF_CHECK_OK(store_item(
+      results_,
+      [&](int e) {
+        std::vector<std::string> all;
+        for (ValueId id : results_known_) all.push_back(name_of(id, e));
+        return all;
+      },
+      loaded));
   if (!inside.empty()) main_.close();
   return {};
 }
@@ -350,10 +410,13 @@ Result<void> Matrix::store_one(const std::function<std::string(ValueId known, in
 std::string Matrix::partial_at(const std::string& part, std::size_t sum, int per_four) {
   const std::int64_t fours = schedule::ceil_div(count(tile_.n), 4);
   const std::int64_t matrix = count(tile_.m) * fours;
-  std::string at = fmt::format("m * {} + item{}", numbers_.size(fours), per_four == 1 ? "" : fmt::format(" / {}u", per_four));
+  std::string at =
+      fmt::format("m * {} + item{}", numbers_.size(fours), per_four == 1 ? "" : fmt::format(" / {}u", per_four));
   if (!tile_.batch.empty()) at = fmt::format("batch * {} + {}", numbers_.size(matrix), at);
   const auto sums = static_cast<std::int64_t>(sums_.size());
-  const std::string number = sums == 1 ? part : sum == 0 ? fmt::format("{} * {}u", part, sums) : fmt::format("({} * {}u + {}u)", part, sums, sum);
+  const std::string number = sums == 1  ? part
+                             : sum == 0 ? fmt::format("{} * {}u", part, sums)
+                                        : fmt::format("({} * {}u + {}u)", part, sums, sum);
   return fmt::format("partials.w[{} * {} + {}]", number, numbers_.size(count(tile_.batch) * matrix), at);
 }
 
@@ -363,7 +426,8 @@ Result<void> Matrix::leave_partial(const std::function<std::string(std::size_t s
   if (!inside.empty()) main_.open("if ({}) {{", inside);
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     const std::string type = four(tile_.sums[s].fold);
-    main_.line("{} = {}({});", partial_at("part", s, 1), type[0] == 'v' ? "floatBitsToUint" : "uvec4", sums_four(s) == type ? four_of(s) : fmt::format("{}({})", type, four_of(s)));
+    main_.line("{} = {}({});", partial_at("part", s, 1), type[0] == 'v' ? "floatBitsToUint" : "uvec4",
+               sums_four(s) == type ? four_of(s) : fmt::format("{}({})", type, four_of(s)));
   }
   if (!inside.empty()) main_.close();
   return {};
@@ -386,11 +450,14 @@ Result<void> Matrix::joining_main() {
     const std::string type = four(tile_.sums[s].fold);
     const std::string open = type[0] == 'v' ? "uintBitsToFloat(" : type + "(";
     main_.line("{} {} = {}{});", type, sums_[s], open, partial_at("0u", s, per_four));
-    main_.line("[[unroll]] for (uint part = 1u; part < {}u; ++part) {} += {}{});", schedule_.parts, sums_[s], open, partial_at("part", s, per_four));
+    main_.line("[[unroll]] for (uint part = 1u; part < {}u; ++part) {} += {}{});", schedule_.parts, sums_[s], open,
+               partial_at("part", s, per_four));
   }
   VKF_CHECK_OK(store_item(results_, [&](int e) {
     const auto sum_of = [&](std::size_t s, int element) {
-      const std::string within = tile_.elements == 1 ? fmt::format("[item % {}u]", per_four) : fmt::format("[item % {}u * {}u + {}u]", per_four, tile_.elements, element);
+      const std::string within = tile_.elements == 1
+                                     ? fmt::format("[item % {}u]", per_four)
+                                     : fmt::format("[item % {}u * {}u + {}u]", per_four, tile_.elements, element);
       return per_four == 1 ? fmt::format("{}.{}", sums_[s], "xyzw"[element]) : sums_[s] + within;
     };
     std::vector<std::string> all;
@@ -401,13 +468,14 @@ Result<void> Matrix::joining_main() {
   return {};
 }
 
-/// On a CPU, what is made of the sums is written once, and loops go over them in memory: beside what multiplies, sums stay in registers. Drivers
-/// otherwise compile an exponential 64 times, which takes them half a second.
+/// On a CPU, what is made of the sums is written once, and loops go over them in memory: beside what multiplies, sums
+/// stay in registers. Drivers otherwise compile an exponential 64 times, which takes them half a second.
 void Matrix::lay_out_sums() {
   std::vector<ValueId> made;
   for (ValueId id : schedule::cone_of_results(loops_)) made.push_back(id);
   const int elements = shape_.lane_m * shape_.lane_n;
-  if (target_.type != DeviceType::cpu || schedule::cost_of(graph_, loops_, made) * elements <= kMostUnrolledOnCpu) return;
+  if (target_.type != DeviceType::cpu || schedule::cost_of(graph_, loops_, made) * elements <= kMostUnrolledOnCpu)
+    return;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     const std::string added_up = std::exchange(sums_[s], unique(value_names_[tile_.sums[s].fold] + "_added_up"));
     main_.line("{} {}[{}];", sums_four(s), sums_[s], elements / 4);
@@ -433,21 +501,28 @@ Result<void> Matrix::store_results() {
     return {};
   }
   main_.open("{} for (uint g = 0u; g < {}u; ++g) {{", over_results_, shape_.lane_n / tile_.elements);
-  main_.line("uint item = {};", per_four == 1 ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, lanes_n)
-                                              : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + lane_n) * {1}u + g % {1}u", shape_.n / tile_.elements, per_four, lanes_n));
-  const std::string place = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns), columns == 1 ? "" : per_four == 1 ? " + g" : fmt::format(" + g / {}u", per_four));
+  main_.line("uint item = {};", per_four == 1
+                                    ? fmt::format("tile_n * {}u + g * {}u + lane_n", shape_.n / 4, lanes_n)
+                                    : fmt::format("tile_n * {0}u + (g / {1}u * {2}u + lane_n) * {1}u + g % {1}u",
+                                                  shape_.n / tile_.elements, per_four, lanes_n));
+  const std::string place = fmt::format("{}{}", columns == 1 ? "i" : fmt::format("i * {}u", columns),
+                                        columns == 1    ? ""
+                                        : per_four == 1 ? " + g"
+                                                        : fmt::format(" + g / {}u", per_four));
   const auto sum_of = [&](std::size_t s, int e) {
-    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four) : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
+    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four)
+                                                   : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
     return fmt::format("{}[{}]{}", sums_[s], place, per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within);
   };
-  VKF_CHECK_OK(store_one([&](ValueId id, int e) { return known_name(id, fmt::format("lane_m * {}u + i", shape_.lane_m), e, sum_of); }));
+  VKF_CHECK_OK(store_one(
+      [&](ValueId id, int e) { return known_name(id, fmt::format("lane_m * {}u + i", shape_.lane_m), e, sum_of); }));
   main_.close();
   main_.close();
   return {};
 }
 
-/// Which lane has which element of a fragment is the device's secret: rows of fragments go through shared memory, and every
-/// lane takes items from there.
+/// Which lane has which element of a fragment is the device's secret: rows of fragments go through shared memory, and
+/// every lane takes items from there.
 Result<void> Matrix::store_strips() {
   use_items_of(results_);
   const auto um = static_cast<int>(tile_.unit->m);
@@ -460,26 +535,33 @@ Result<void> Matrix::store_strips() {
   main_.line("uint own = subgroup * {}u;", um * strip_fours());
   // One loop, whose counter alone numbers the fragments: what a compiler does not unroll lives in memory.
   const int rounds = unit_rows() * strips;
-  // What results are computed from besides sums is on its way while fragments cross shared memory, a few items at a time, of the next
-  // round before this one's are stored: a result may be written over what it is computed from, and loads that wait for the stores
-  // before them leave memory idle.
+  // What results are computed from besides sums is on its way while fragments cross shared memory, a few items at a
+  // time, of the next round before this one's are stored: a result may be written over what it is computed from, and
+  // loads that wait for the stores before them leave memory idle.
   const int together = std::min(all / shape_.lanes, kMostItemsTogether);
-  const auto waits = [&](ValueId id) { return !loops_.values[id].data.empty(); };  // for another load, which says where it is
+  const auto waits = [&](ValueId id) {
+    return !loops_.values[id].data.empty();
+  };  // for another load, which says where it is
   const bool data = std::any_of(results_.vectors.begin(), results_.vectors.end(), waits);
-  const bool ahead = !leaves_parts() && tails_.empty() && !results_.vectors.empty() && !data && all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
+  const bool ahead = !leaves_parts() && tails_.empty() && !results_.vectors.empty() && !data &&
+                     all % shape_.lanes == 0 && together > 1 && all / shape_.lanes % together == 0;
   const auto locate = [&](bool stays_inside, const std::string& round = "i") {  // none: the first
     const std::string strip_row = strips > 1 ? fmt::format("{} / {}u", round, strips) : round;
     main_.line("uint row = g / {}u;", items);
     main_.line("uint column = g % {}u;", items);
-    main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m, unit_rows() > 1 && !round.empty() ? fmt::format("{} * {}u + ", strip_row, um) : "");
+    main_.line("uint in_tile = subgroup_m * {}u + {}row;", shape_.lane_m,
+               unit_rows() > 1 && !round.empty() ? fmt::format("{} * {}u + ", strip_row, um) : "");
     const std::string m = fmt::format("tile_m * {}u + in_tile", shape_.m);
-    const std::string item = fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / elements, shape_.lane_n / elements, strips > 1 && !round.empty() ? fmt::format("{} % {}u * {}u + ", round, strips, items) : "");
+    const std::string item =
+        fmt::format("tile_n * {}u + subgroup_n * {}u + {}column", shape_.n / elements, shape_.lane_n / elements,
+                    strips > 1 && !round.empty() ? fmt::format("{} % {}u * {}u + ", round, strips, items) : "");
     main_.line("uint m = {};", stays_inside ? limited(m, extent(tile_.m), shape_.m) : m);
     main_.line("uint item = {};", stays_inside ? limited(item, extent(tile_.n) / elements, shape_.n / elements) : item);
   };
   const auto declare_ahead = [&](int slots) {
     for (ValueId id : results_.vectors) {
-      for (const std::string& name : raw_names(id)) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, slots);
+      for (const std::string& name : raw_names(id))
+        main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, slots);
     }
   };
   const auto load_ahead = [&](const std::string& start, const std::string& slot, const std::string& round = "i") {
@@ -501,8 +583,10 @@ Result<void> Matrix::store_strips() {
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     for (int f = 0; f < per_strip; ++f) {
       std::string sums = fmt::format("{}[{}{}u]", sums_[s], rounds > 1 ? fmt::format("i * {}u + ", per_strip) : "", f);
-      if (tile_.unit->c == DType::f16) sums = fmt::format("{}({})", fragment(DType::f32, tile_.unit->m, tile_.unit->n, "Accumulator"), sums);
-      main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums, strips_[s], f * un / 4, strip_fours());
+      if (tile_.unit->c == DType::f16)
+        sums = fmt::format("{}({})", fragment(DType::f32, tile_.unit->m, tile_.unit->n, "Accumulator"), sums);
+      main_.line("coopMatStore({}, {}, own + {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", sums, strips_[s],
+                 f * un / 4, strip_fours());
     }
   }
   main_.line("{}", kSubgroupBarrier);
@@ -513,7 +597,8 @@ Result<void> Matrix::store_strips() {
     return {};
   }
   if (ahead && !at_once) {
-    main_.open("for (uint start = gl_SubgroupInvocationID; start < {}u; start += {}u) {{", all, together * shape_.lanes);
+    main_.open("for (uint start = gl_SubgroupInvocationID; start < {}u; start += {}u) {{", all,
+               together * shape_.lanes);
     declare_ahead(together);
     load_ahead("start", "[u]");
   }
@@ -534,14 +619,17 @@ Result<void> Matrix::store_strips() {
   std::vector<std::string> fours;
   for (std::size_t s = 0; s < sums_.size(); ++s) {
     fours.push_back(unique(value_names_[tile_.sums[s].fold] + "_four"));
-    main_.line("{} {} = {}[own + row * {}u + column{}];", sums_four(s), fours.back(), strips_[s], strip_fours(), per_four == 1 ? "" : fmt::format(" / {}u", per_four));
+    main_.line("{} {} = {}[own + row * {}u + column{}];", sums_four(s), fours.back(), strips_[s], strip_fours(),
+               per_four == 1 ? "" : fmt::format(" / {}u", per_four));
   }
   const auto sum_of = [&](std::size_t s, int e) {
     if (per_four == 1) return fmt::format("{}.{}", fours[s], "xyzw"[e]);
-    return fmt::format("{}[column % {}u{}]", fours[s], per_four, tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
+    return fmt::format("{}[column % {}u{}]", fours[s], per_four,
+                       tile_.elements == 1 ? "" : fmt::format(" * {}u + {}u", tile_.elements, e));
   };
   const auto known = [&](ValueId id, int e) { return known_name(id, "in_tile", e, sum_of); };
-  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; }) : store_one(known, ahead ? slot : ""));
+  VKF_CHECK_OK(leaves_parts() ? leave_partial([&](std::size_t s) { return fours[s]; })
+                              : store_one(known, ahead ? slot : ""));
   main_.close();
   if (ahead && !at_once) main_.close();
   main_.line("{}", kSubgroupBarrier);
@@ -549,9 +637,9 @@ Result<void> Matrix::store_strips() {
   return {};
 }
 
-Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                        const NodeNames& names) {
+Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment,
+                                       const segment::Loops& loops, const schedule::Schedule& schedule,
+                                       const Target& target, const EmitOptions& options, const NodeNames& names) {
   std::vector<Draft> kernels;
   for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {
     VKF_TRY(kernel, Matrix(graph, segment, loops, schedule, target, options, names, dispatch).run());

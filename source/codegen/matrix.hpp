@@ -14,8 +14,9 @@ namespace vkfuse::codegen {
 class Matrix : public Factors {
  public:
   /// `dispatch` 1 is there where several workgroups share a tile: it joins what they have left.
-  Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-         const Target& target, const EmitOptions& options, const NodeNames& names, int dispatch);
+  Matrix(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+         const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, const NodeNames& names,
+         int dispatch);
 
   Result<Draft> run();
 
@@ -27,7 +28,9 @@ class Matrix : public Factors {
     std::string partial;          ///< registers, one for each unit of the lane
     std::string slots, finished;  ///< shared memory: what each lane has found, and the rows
     std::string function;         ///< joins two partial results
-    [[nodiscard]] std::string join(const std::string& a, const std::string& b) const { return function + "(" + a + ", " + b + ")"; }
+    [[nodiscard]] std::string join(const std::string& a, const std::string& b) const {
+      return function + "(" + a + ", " + b + ")";
+    }
   };
 
   void join_functions();
@@ -35,7 +38,9 @@ class Matrix : public Factors {
   void declare();
   Result<void> main_function();
   Result<void> joining_main();
-  [[nodiscard]] std::int64_t results_in_items() const { return count(tile_.batch) * count(tile_.m) * (count(tile_.n) / tile_.elements); }
+  [[nodiscard]] std::int64_t results_in_items() const {
+    return count(tile_.batch) * count(tile_.m) * (count(tile_.n) / tile_.elements);
+  }
   /// Of a part of sum `sum`: where the four at (batch, m, item / `per_four`) is in device memory.
   std::string partial_at(const std::string& part, std::size_t sum, int per_four);
   Result<void> leave_partial(const std::function<std::string(std::size_t sum)>& four_of);
@@ -54,20 +59,24 @@ class Matrix : public Factors {
   struct Fold {
     ValueId id = 0;
     std::string type, function;
-    std::string array, slots;    ///< of a tail: registers, and shared memory
+    std::string array, slots;  ///< of a tail: registers, and shared memory
     Part operand;
     std::vector<ValueId> known;  ///< that main() passes to the operand's function
   };
   [[nodiscard]] Fold make_fold(ValueId id) const;
-  [[nodiscard]] bool is_mean(ValueId id) const { return graph_.node(loops_.values[id].node).op->fold.kind == ops::Fold::Kind::mean; }
+  [[nodiscard]] bool is_mean(ValueId id) const {
+    return graph_.node(loops_.values[id].node).op->fold.kind == ops::Fold::Kind::mean;
+  }
   [[nodiscard]] bool in_two_parts(ValueId id) const { return schedule::sums_in_two_parts(graph_, loops_, id); }
   void join_function(ValueId id, const std::string& type, const std::string& function);
   /// Of what is known before some values are computed, what they need.
-  [[nodiscard]] std::vector<ValueId> needed(const std::vector<ValueId>& values, const std::vector<ValueId>& wanted, const std::vector<ValueId>& known) const;
+  [[nodiscard]] std::vector<ValueId> needed(const std::vector<ValueId>& values, const std::vector<ValueId>& wanted,
+                                            const std::vector<ValueId>& known) const;
   void make_tails(const std::vector<ValueId>& known);
   Result<void> fold_functions();
   /// Calls the function of one element, which gives `result`.
-  void compute(const Part& part, const std::vector<ValueId>& known, int element, const std::function<std::string(ValueId)>& name_of, const std::string& result,
+  void compute(const Part& part, const std::vector<ValueId>& known, int element,
+               const std::function<std::string(ValueId)>& name_of, const std::string& result,
                const std::map<ValueId, std::string>& groups = {});
   Result<void> find_row_values();
   /// A tail of elements that lanes have in registers: `operand` is the name of one of the four.
@@ -89,16 +98,20 @@ class Matrix : public Factors {
   /// Stores what a block of results leaves, where `m`, `item` and `inside` are known.
   Result<void> store_block(const std::function<std::string(ValueId)>& name_of);
   /// Stores the item that `item` and `m` name; `sum_of` is element `e` of a sum, `row` the row in the tile.
-  Result<void> store_one(const std::function<std::string(ValueId known, int e)>& name_of, const std::string& loaded = {});
+  Result<void> store_one(const std::function<std::string(ValueId known, int e)>& name_of,
+                         const std::string& loaded = {});
   /// Of a value that is known of a row of the tile, or a sum.
-  std::string known_name(ValueId id, const std::string& row, int e, const std::function<std::string(std::size_t sum, int e)>& sum_of) const;
+  std::string known_name(ValueId id, const std::string& row, int e,
+                         const std::function<std::string(std::size_t sum, int e)>& sum_of) const;
   [[nodiscard]] std::string limits_of_results(int elements);
 
   // --- with matrix units: what lanes own otherwise, subgroups do ---
   [[nodiscard]] int unit_rows() const { return shape_.lane_m / static_cast<int>(tile_.unit->m); }
   [[nodiscard]] int unit_columns() const { return shape_.lane_n / static_cast<int>(tile_.unit->n); }
   [[nodiscard]] int strip_fours() const { return tile_.strip / 4 + 1; }  ///< between rows of a strip
-  [[nodiscard]] std::string sum_type() const { return fragment(tile_.unit->c, tile_.unit->m, tile_.unit->n, "Accumulator"); }
+  [[nodiscard]] std::string sum_type() const {
+    return fragment(tile_.unit->c, tile_.unit->m, tile_.unit->n, "Accumulator");
+  }
   /// Four of what a sum is while it is added up; the fold itself may be of another dtype.
   [[nodiscard]] std::string sums_four(std::size_t sum) const {
     return tile_.unit ? std::string(component_four(tile_.unit->c)) : tile_.dots ? "ivec4" : four(tile_.sums[sum].fold);
@@ -115,19 +128,19 @@ class Matrix : public Factors {
   const schedule::MatrixTile& tile_;
   const schedule::TileShape& shape_;
   std::vector<Factor> factors_;
-  std::vector<std::string> sums_;  ///< the accumulators
+  std::vector<std::string> sums_;            ///< the accumulators
   const char* over_results_ = "[[unroll]]";  ///< before loops over a lane's results
   std::vector<RowFold> row_folds_;
   std::vector<std::string> strips_;  ///< with matrix units: where rows of the results cross shared memory
   Part results_;
   std::vector<ValueId> results_known_;
-  std::vector<Fold> beforehand_;             ///< folds of which row values are made
+  std::vector<Fold> beforehand_;               ///< folds of which row values are made
   std::map<ValueId, std::string> row_arrays_;  ///< shared memory: what is known of each row of the tile
   Part kept_;
   std::string kept_array_;
   std::vector<ValueId> kept_known_;
   std::vector<Fold> tails_;
-  Part block_;                                 ///< what a block leaves, and its stores
+  Part block_;  ///< what a block leaves, and its stores
   std::vector<ValueId> block_known_;
   int dispatch_ = 0;
 };

@@ -1,5 +1,5 @@
-// The matrix template beside its sums: what is known of rows beforehand, as the statistics of a norm that others have left in
-// parts, and folds of results, as such parts for a norm that follows.
+// The matrix template beside its sums: what is known of rows beforehand, as the statistics of a norm that others have
+// left in parts, and folds of results, as such parts for a norm that follows.
 #include <algorithm>
 #include <bit>
 #include <set>
@@ -26,13 +26,15 @@ void Matrix::join_function(ValueId id, const std::string& type, const std::strin
   }
   const std::string operands[] = {"a", "b"};
   functions_.open("{0} {1}({0} a, {0} b) {{", type, function);
-  functions_.line("{}{} both = {};", type == "float" ? "precise " : "", type, ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native(), operands));
+  functions_.line("{}{} both = {};", type == "float" ? "precise " : "", type,
+                  ops::expression(ops::row(node.op->fold.join), node.type.dtype, dialect_.native(), operands));
   functions_.line("return both;");
   functions_.close();
   functions_.blank();
 }
 
-std::vector<ValueId> Matrix::needed(const std::vector<ValueId>& values, const std::vector<ValueId>& wanted, const std::vector<ValueId>& known) const {
+std::vector<ValueId> Matrix::needed(const std::vector<ValueId>& values, const std::vector<ValueId>& wanted,
+                                    const std::vector<ValueId>& known) const {
   std::set<ValueId> asked(wanted.begin(), wanted.end());
   for (ValueId id : values) {
     asked.insert(loops_.values[id].operands.begin(), loops_.values[id].operands.end());
@@ -62,7 +64,8 @@ void Matrix::make_tails(const std::vector<ValueId>& known) {
       const ValueId operand = loops_.values[id].operands[0];
       const std::vector<ValueId> cone = schedule::cone_of(loops_, operand);
       fold.known = needed(cone, {operand}, before);
-      fold.operand = make_part(unique(value_names_[id] + "_part"), kDepth, loops_.inner(), 1, cone, {operand}, fold.known);
+      fold.operand =
+          make_part(unique(value_names_[id] + "_part"), kDepth, loops_.inner(), 1, cone, {operand}, fold.known);
       beforehand_.push_back(std::move(fold));
     }
     before.push_back(id);
@@ -71,7 +74,8 @@ void Matrix::make_tails(const std::vector<ValueId>& known) {
   const segment::AxisSet along = segment::AxisSet{1} << tile_.n.back();
   const std::vector<ValueId> cone = schedule::cone_of(loops_, tile_.kept);
   kept_known_ = needed(cone, {tile_.kept}, known);
-  kept_ = make_part(unique(value_names_[tile_.kept] + "_kept"), kN, along, tile_.elements, cone, {tile_.kept}, kept_known_);
+  kept_ =
+      make_part(unique(value_names_[tile_.kept] + "_kept"), kN, along, tile_.elements, cone, {tile_.kept}, kept_known_);
   kept_array_ = unique(value_names_[tile_.kept] + "_of_lane");
   const ValueId stops[] = {tile_.kept};
   std::vector<ValueId> later = known;
@@ -84,7 +88,8 @@ void Matrix::make_tails(const std::vector<ValueId>& known) {
     const ValueId operand = loops_.values[id].operands[0];
     const std::vector<ValueId> values = schedule::cone_of(loops_, operand, stops);
     fold.known = needed(values, {operand}, later);
-    fold.operand = make_part(unique(value_names_[id] + "_folded"), kN, along, tile_.elements, values, {operand}, fold.known);
+    fold.operand =
+        make_part(unique(value_names_[id] + "_folded"), kN, along, tile_.elements, values, {operand}, fold.known);
     tails_.push_back(std::move(fold));
     later.push_back(id);
   }
@@ -105,18 +110,21 @@ Result<void> Matrix::fold_functions() {
     join_function(fold.id, fold.type, fold.function);
     functions_.line("// {}", what);
     return element_function(
-        fold.operand, [&](Scope& scope) { scope.out->line("folded = {};", use(scope, loops_.values[fold.id].operands[0])); },
+        fold.operand,
+        [&](Scope& scope) { scope.out->line("folded = {};", use(scope, loops_.values[fold.id].operands[0])); },
         {"out " + scalar_type(loops_.values[loops_.values[fold.id].operands[0]].node) + " folded"});
   };
   for (Fold& fold : beforehand_) VKF_CHECK_OK(add(fold, "One part of what is known of a row."));
   if (tails_.empty()) return {};
   functions_.line("// One element of what is folded and stored.");
-  VKF_CHECK_OK(element_function(kept_, [&](Scope& scope) { scope.out->line("kept = {};", use(scope, tile_.kept)); }, {"out " + scalar_type(loops_.values[tile_.kept].node) + " kept"}));
+  VKF_CHECK_OK(element_function(kept_, [&](Scope& scope) { scope.out->line("kept = {};", use(scope, tile_.kept)); },
+                                {"out " + scalar_type(loops_.values[tile_.kept].node) + " kept"}));
   for (Fold& fold : tails_) VKF_CHECK_OK(add(fold, "One element of a fold over the results of a block."));
   return result_function(block_, [&](std::size_t store) { return is_of_block(store); });
 }
 
-void Matrix::compute(const Part& part, const std::vector<ValueId>& known, int element, const std::function<std::string(ValueId)>& name_of, const std::string& result,
+void Matrix::compute(const Part& part, const std::vector<ValueId>& known, int element,
+                     const std::function<std::string(ValueId)>& name_of, const std::string& result,
                      const std::map<ValueId, std::string>& groups) {
   Scope scope = part_scope(part);
   for (ValueId id : part.per_item) scope.names[id] = value_names_[id];
@@ -129,7 +137,8 @@ void Matrix::compute(const Part& part, const std::vector<ValueId>& known, int el
 /// Each lane finds out about some rows of the tile.
 Result<void> Matrix::find_row_values() {
   if (row_arrays_.empty()) return {};
-  for (const auto& [id, array] : row_arrays_) shared_.line("shared {} {}[{}];", scalar_type(loops_.values[id].node), array, shape_.m);
+  for (const auto& [id, array] : row_arrays_)
+    shared_.line("shared {} {}[{}];", scalar_type(loops_.values[id].node), array, shape_.m);
   main_.open("for (uint row = lane; row < {}u; row += {}u) {{", shape_.m, schedule_.workgroup);
   main_.line("uint m = {};", limited(fmt::format("tile_m * {}u + row", shape_.m), extent(tile_.m), shape_.m));
   const auto name_of = [&](ValueId id) { return value_names_[id]; };
@@ -144,7 +153,8 @@ Result<void> Matrix::find_row_values() {
   rows.own = kDepth;
   Scope scope = part_scope(rows);
   for (ValueId id : asked) {
-    const auto fold = std::find_if(beforehand_.begin(), beforehand_.end(), [&](const Fold& one) { return one.id == id; });
+    const auto fold =
+        std::find_if(beforehand_.begin(), beforehand_.end(), [&](const Fold& one) { return one.id == id; });
     if (fold == beforehand_.end()) {
       VKF_CHECK_OK(emit_value(scope, id));
       continue;
@@ -160,11 +170,15 @@ Result<void> Matrix::find_row_values() {
     VKF_TRY(groups, load_item(inside, fold->operand));
     main_.line("{} folded;", scalar_type(loops_.values[loops_.values[id].operands[0]].node));
     compute(fold->operand, fold->known, 0, name_of, "folded", groups);
-    if (in_two_parts(id)) main_.line("f32_add_term({0}, {0}_low, folded);", value_names_[id]);
-    else main_.line("{0} = {1}({0}, folded);", value_names_[id], fold->function);
+    if (in_two_parts(id))
+      main_.line("f32_add_term({0}, {0}_low, folded);", value_names_[id]);
+    else
+      main_.line("{0} = {1}({0}, folded);", value_names_[id], fold->function);
     main_.close();
-    if (in_two_parts(id)) main_.line("{0} = f32_mean({0}, {0}_low, {1});", value_names_[id], numbers_.size(parts));
-    else if (is_mean(id)) main_.line("{0} = {0} / {1}({2});", value_names_[id], fold->type, numbers_.size(parts));
+    if (in_two_parts(id))
+      main_.line("{0} = f32_mean({0}, {0}_low, {1});", value_names_[id], numbers_.size(parts));
+    else if (is_mean(id))
+      main_.line("{0} = {0} / {1}({2});", value_names_[id], fold->type, numbers_.size(parts));
     scope.names[id] = value_names_[id];
   }
   for (const auto& [id, array] : row_arrays_) main_.line("{}[row] = {};", array, use(scope, id));
@@ -182,7 +196,8 @@ std::string Matrix::mean_of_block(const Fold& fold, const std::string& sum, cons
   // Products with a power of two are exact.
   const bool power = std::has_single_bit(static_cast<unsigned>(tile_.block));
   if (!in_two_parts(fold.id)) return fmt::format("{} / {}({})", sum, fold.type, tile_.block);
-  return power ? fmt::format("({} + {}) * {}", sum, low, 1.0 / tile_.block) : fmt::format("f32_mean({}, {}, {}u)", sum, low, tile_.block);
+  return power ? fmt::format("({} + {}) * {}", sum, low, 1.0 / tile_.block)
+               : fmt::format("f32_mean({}, {}, {}u)", sum, low, tile_.block);
 }
 
 Result<void> Matrix::store_block(const std::function<std::string(ValueId)>& name_of) {
@@ -201,13 +216,16 @@ Result<void> Matrix::fold_tails(const TailItems& items) {
   const auto name_of = [&](ValueId id, int e) -> std::string {
     if (id == tile_.kept && kept) return fmt::format("{}[{}].{}", kept_array_, items.slot, "xyzw"[e]);
     const auto tail = std::find_if(tails_.begin(), tails_.end(), [&](const Fold& one) { return one.id == id; });
-    return tail != tails_.end() ? fmt::format("{}[{}]", tail->array, items.slot) : known_name(id, items.row, e, items.sum_of);
+    return tail != tails_.end() ? fmt::format("{}[{}]", tail->array, items.slot)
+                                : known_name(id, items.row, e, items.sum_of);
   };
-  const auto compute_four = [&](const Part& part, const std::vector<ValueId>& known, const std::string& result) -> Result<void> {
+  const auto compute_four = [&](const Part& part, const std::vector<ValueId>& known,
+                                const std::string& result) -> Result<void> {
     Scope scope = part_scope(part);
     VKF_TRY(groups, load_item(scope, part));
     for (int e = 0; e < part.elements; ++e) {
-      compute(part, known, e, [&](ValueId id) { return name_of(id, e); }, element_of(result, e, group_), groups);
+      compute(
+          part, known, e, [&](ValueId id) { return name_of(id, e); }, element_of(result, e, group_), groups);
     }
     return {};
   };
@@ -275,9 +293,11 @@ Result<void> Matrix::store_tails() {
     main_.line("{} whole = {}[first];", tail.type, tail.slots);
     if (in_two_parts(tail.id)) {  // fours of equal elements are exact
       main_.line("float low = 0.0;");
-      main_.line("for (uint i = 1u; i < {}u; ++i) f32_add_term(whole, low, {}[first + i]);", tile_.block / 4, tail.slots);
+      main_.line("for (uint i = 1u; i < {}u; ++i) f32_add_term(whole, low, {}[first + i]);", tile_.block / 4,
+                 tail.slots);
     } else {
-      main_.line("for (uint i = 1u; i < {}u; ++i) whole = {}(whole, {}[first + i]);", tile_.block / 4, tail.function, tail.slots);
+      main_.line("for (uint i = 1u; i < {}u; ++i) whole = {}(whole, {}[first + i]);", tile_.block / 4, tail.function,
+                 tail.slots);
     }
     main_.line("{}[{}] = {};", tail.array, items.slot, mean_of_block(tail, "whole", "low"));
     items.close();
@@ -299,12 +319,14 @@ Result<void> Matrix::store_tails_of_strip(const std::function<void(bool stays_in
     main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", lane_items);
     main_.line("uint g = gl_SubgroupInvocationID + u * {}u;", shape_.lanes);
     locate(stays_inside);
-    for (std::size_t s = 0; s < fours.size(); ++s) main_.line("{} {} = {}[own + row * {}u + column];", sums_four(s), fours[s], strips_[s], strip_fours());
+    for (std::size_t s = 0; s < fours.size(); ++s)
+      main_.line("{} {} = {}[own + row * {}u + column];", sums_four(s), fours[s], strips_[s], strip_fours());
   };
   items.close = [&] { main_.close(); };
   items.leave = [&](const Fold& tail, const std::string& joined) {
     main_.line("{} whole = {};", tail.type, joined);
-    for (int mask = 1; mask < tile_.block / 4; mask *= 2) main_.line("whole = {}(whole, subgroupShuffleXor(whole, {}u));", tail.function, mask);
+    for (int mask = 1; mask < tile_.block / 4; mask *= 2)
+      main_.line("whole = {}(whole, subgroupShuffleXor(whole, {}u));", tail.function, mask);
     main_.line("{}[u] = {};", tail.array, mean_of_block(tail, "whole", "0.0"));
   };
   items.join = [](const Fold&) {};

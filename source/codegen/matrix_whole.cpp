@@ -1,12 +1,13 @@
-// Whole tiles (T5): the workgroup multiplies them as one. The device brings them from memory and takes results there, and how
-// its subgroups share the work is its own; results are computed element by element where they are.
+// Whole tiles (T5): the workgroup multiplies them as one. The device brings them from memory and takes results there,
+// and how its subgroups share the work is its own; results are computed element by element where they are.
 #include "codegen/matrix.hpp"
 #include "schedule/products.hpp"
 
 namespace vkfuse::codegen {
 
 Result<void> Matrix::result_of_whole() {
-  const std::string where = std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_n";
+  const std::string where =
+      std::string(tile_.batch.empty() ? "" : "const in uint batch, ") + "const in uint first_m, const in uint first_n";
   return of_element("result_at", "const in float product, " + where, [&]() -> Result<void> {
     main_.line("uint m = first_m + row;");
     main_.line("uint item = first_n + column;");
@@ -14,7 +15,8 @@ Result<void> Matrix::result_of_whole() {
     Scope scope = part_scope(results_);
     VKF_TRY(groups, load_item(scope, results_));
     std::vector<std::string> passed = arguments(scope, results_, 0, groups);
-    for (ValueId id : results_known_) passed.push_back(known_name(id, {}, 0, [](std::size_t, int) { return "product"; }));
+    for (ValueId id : results_known_)
+      passed.push_back(known_name(id, {}, 0, [](std::size_t, int) { return "product"; }));
     passed.emplace_back("whole");
     main_.line("float whole;");
     main_.line("result_element({});", fmt::join(passed, ", "));
@@ -51,7 +53,8 @@ Result<void> Matrix::whole_main() {
     const std::string name = unique(value_names_[id] + "_rows");
     const bool along_k = factor.along_depth();
     const std::vector<int>& own = second ? tile_.n : tile_.m;
-    const std::int64_t stride = *schedule::row_stride(loops_, load.offset, along_k ? own : tile_.k, along_k ? tile_.k : own, 16 / size_of(dtype(load.node)));
+    const std::int64_t stride = *schedule::row_stride(loops_, load.offset, along_k ? own : tile_.k,
+                                                      along_k ? tile_.k : own, 16 / size_of(dtype(load.node)));
     layout_of(name, along_k ? factor.extent : depth, along_k ? depth : factor.extent, stride);
     main_.line("uint {}_at;", name);
     main_.open("{{");
@@ -64,13 +67,16 @@ Result<void> Matrix::whole_main() {
     }
     use_items_of(factor.part);
     Scope scope = part_scope(factor.part);
-    main_.line("{}_at = {};", name, scoped(scope, item_vector(scope, load.offset, buffer_bytes(load.node) / size_of(dtype(load.node)))));
+    main_.line("{}_at = {};", name,
+               scoped(scope, item_vector(scope, load.offset, buffer_bytes(load.node) / size_of(dtype(load.node)))));
     main_.close();
     // A first factor is (m, k), a second one (k, n).
     const bool turned = along_k == second;
     turns = turns || turned;
-    const std::string slice = along_k ? fmt::format("0u, {}u, k, {}u", factor.extent, shape_.k) : fmt::format("k, {}u, 0u, {}u", shape_.k, factor.extent);
-    loads.push_back(fmt::format("coopMatLoadTensorNV({}, {}.w, {}_at, sliceTensorLayoutNV({}, {}){});", factor.part.name, buffer, name, name, slice, turned ? ", turned" : ""));
+    const std::string slice = along_k ? fmt::format("0u, {}u, k, {}u", factor.extent, shape_.k)
+                                      : fmt::format("k, {}u, 0u, {}u", shape_.k, factor.extent);
+    loads.push_back(fmt::format("coopMatLoadTensorNV({}, {}.w, {}_at, sliceTensorLayoutNV({}, {}){});",
+                                factor.part.name, buffer, name, name, slice, turned ? ", turned" : ""));
   }
   if (turns) main_.line("tensorViewNV<2, false, 1, 0> turned = createTensorViewNV(2, false, 1, 0);");
   const std::string sums = sums_[0];
@@ -81,7 +87,9 @@ Result<void> Matrix::whole_main() {
   for (std::size_t i = 0; i < factors_.size(); ++i) {
     const bool second = factors_[i].across == kN;
     names[second ? 1 : 0] = factors_[i].part.name;
-    main_.line("{} {};", second ? matrix(tile_.unit->a, shape_.k, shape_.n, "B") : matrix(tile_.unit->a, shape_.m, shape_.k, "A"), factors_[i].part.name);
+    main_.line("{} {};",
+               second ? matrix(tile_.unit->a, shape_.k, shape_.n, "B") : matrix(tile_.unit->a, shape_.m, shape_.k, "A"),
+               factors_[i].part.name);
     main_.line("{}", loads[i]);
   }
   main_.line("{0} = coopMatMulAdd({1}, {2}, {0});", sums, names[0], names[1]);
@@ -89,7 +97,8 @@ Result<void> Matrix::whole_main() {
   const segment::Store& store = loops_.stores[0];
   const DType stored = dtype(store.node);
   std::string results = sums;
-  main_.line("coopMatPerElementNV({0}, {0}, result_at, {1}first_m, first_n);", results, tile_.batch.empty() ? "" : "batch, ");
+  main_.line("coopMatPerElementNV({0}, {0}, result_at, {1}first_m, first_n);", results,
+             tile_.batch.empty() ? "" : "batch, ");
   if (stored != DType::f32) {
     const std::string rounded = unique("rounded");
     main_.line("{0} {1} = {0}({2});", matrix(stored, shape_.m, shape_.n, "Accumulator"), rounded, results);
@@ -97,12 +106,14 @@ Result<void> Matrix::whole_main() {
   }
   const std::string& buffer = node_names_.at(store.node);
   const std::string rows = unique(buffer + "_rows");
-  layout_of(rows, shape_.m, shape_.n, *schedule::row_stride(loops_, store.offset, tile_.m, tile_.n, 16 / size_of(stored)));
+  layout_of(rows, shape_.m, shape_.n,
+            *schedule::row_stride(loops_, store.offset, tile_.m, tile_.n, 16 / size_of(stored)));
   main_.line("uint m = first_m;");
   main_.line("uint item = first_n;");
   use_items_of(results_);
   Scope scope = part_scope(results_);
-  main_.line("coopMatStoreTensorNV({}, {}.w, {}, sliceTensorLayoutNV({}, 0u, {}u, 0u, {}u));", results, buffer, scoped(scope, item_vector(scope, store.offset, buffer_bytes(store.node) / size_of(stored))), rows,
+  main_.line("coopMatStoreTensorNV({}, {}.w, {}, sliceTensorLayoutNV({}, 0u, {}u, 0u, {}u));", results, buffer,
+             scoped(scope, item_vector(scope, store.offset, buffer_bytes(store.node) / size_of(stored))), rows,
              shape_.m, shape_.n);
   main_.close();
   return {};

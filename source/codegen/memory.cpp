@@ -12,9 +12,13 @@ using schedule::AccessKind;
 
 namespace {
 
-std::string parenthesised(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
+std::string parenthesised(const std::string& text) {
+  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+}
 
-std::string plus(const std::string& text, int number) { return number == 0 ? text : fmt::format("{} + {}u", text, number); }
+std::string plus(const std::string& text, int number) {
+  return number == 0 ? text : fmt::format("{} + {}u", text, number);
+}
 
 }  // namespace
 
@@ -25,11 +29,13 @@ int Emitter::buffer_bytes(ir::NodeId node) const {
     if (value.kind != Value::Kind::load || value.node != node) continue;
     const schedule::AccessPlan& plan = schedule_.loads[i];
     // Single words are taken out of an array of any type.
-    const bool transposed = plan.kind == AccessKind::transposed && plan.vector_bytes > std::max(4, size_of(dtype(node)));
+    const bool transposed =
+        plan.kind == AccessKind::transposed && plan.vector_bytes > std::max(4, size_of(dtype(node)));
     if (plan.kind == AccessKind::vector || transposed) bytes = plan.vector_bytes;
   }
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    if (loops_.stores[i].node == node && schedule_.stores[i].kind == AccessKind::vector) bytes = schedule_.stores[i].vector_bytes;
+    if (loops_.stores[i].node == node && schedule_.stores[i].kind == AccessKind::vector)
+      bytes = schedule_.stores[i].vector_bytes;
   }
   return bytes != 0 ? bytes : std::max(4, size_of(dtype(node)));
 }
@@ -82,8 +88,9 @@ Expr Emitter::item_vector(Scope& scope, const Expr& offset, int per_vector) cons
   return index::floor_div(in_scope(scope, offset), per_vector);
 }
 
-/// The words around a run of 16-bit elements, of which each or every second one is wanted. Guards are left out: no element for which
-/// they fail is in a word that has to be replaced, because the run leaves the buffer, for one for which they hold.
+/// The words around a run of 16-bit elements, of which each or every second one is wanted. Guards are left out: no
+/// element for which they fail is in a word that has to be replaced, because the run leaves the buffer, for one for
+/// which they hold.
 void Emitter::load_shifted(Scope& scope, ValueId id, const std::string& slot) {
   const Value& load = loops_.values[id];
   const std::string& block = node_names_.at(load.node);
@@ -122,7 +129,8 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
     if (!schedule_.exact && v > 0) {
       at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
     }
-    scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? type + " " : "", raw_name(id, v), slot == " " ? "" : slot, block, at);
+    scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? type + " " : "", raw_name(id, v), slot == " " ? "" : slot,
+                    block, at);
   }
 }
 
@@ -133,7 +141,8 @@ std::string Emitter::shifted_word(ValueId id, int word, const std::string& slot)
     return fmt::format("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, word + 1) + slot, low);
   }
   const std::string first = raw_name(id, 2 * word) + slot, second = raw_name(id, 2 * word + 1) + slot;
-  return fmt::format("({} != 0u ? ({} >> 16) | ({} & 0xffff0000u) : ({} & 0xffffu) | ({} << 16))", odd, first, second, first, second);
+  return fmt::format("({} != 0u ? ({} >> 16) | ({} & 0xffff0000u) : ({} & 0xffffu) | ({} << 16))", odd, first, second,
+                     first, second);
 }
 
 std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) const {
@@ -158,7 +167,8 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
     std::string places;
     for (int i = 0; i < group_; ++i) places += "xyzw"[(first + i / repeat) % own];
     const std::string values = unpack(type, own, words, dialect_, false);
-    return own == 1 ? fmt::format("{}({})", group_type_of(loops_.values[id].node), values) : fmt::format("{}.{}", values, places);
+    return own == 1 ? fmt::format("{}({})", group_type_of(loops_.values[id].node), values)
+                    : fmt::format("{}.{}", values, places);
   }
   if (group_words == vector_words && size_of(type) <= 4) {
     return unpack(type, group_, std::vector<std::string>{raw_name(id, group) + slot}, dialect_, true);
@@ -174,12 +184,16 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
 
 std::string Emitter::result_name(std::size_t store) const { return store_names_[store] + "_result"; }
 
-std::string Emitter::result_group(std::size_t store, int group) const { return fmt::format("{}_{}", store_names_[store], group); }
+std::string Emitter::result_group(std::size_t store, int group) const {
+  return fmt::format("{}_{}", store_names_[store], group);
+}
 
 namespace {
 
 /// A result of no elements beside results that have some: sizes of 0 are 1 in loops, and its buffer has not even that.
-bool has_no_elements(const ir::Node& node) { return std::find(node.type.shape.begin(), node.type.shape.end(), Dim(0)) != node.type.shape.end(); }
+bool has_no_elements(const ir::Node& node) {
+  return std::find(node.type.shape.begin(), node.type.shape.end(), Dim(0)) != node.type.shape.end();
+}
 
 }  // namespace
 
@@ -209,8 +223,10 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
   const std::string name = unique(block + "_i");
   const std::string mask = unique(block + "_mask");
   scope.out->line("uint {} = {};", name, at);
-  scope.out->line("uint {} = {} << (({} & {}u) * {}u);", mask, size == 2 ? "0xffffu" : "0xffu", name, (1 << shift) - 1, 8 * size);
-  scope.out->line("atomicAnd({}.w[{} >> {}], {}{});", block, name, shift, VKF_PLANT(bits_not_cleared, "~", "0xffffffffu | "), mask);
+  scope.out->line("uint {} = {} << (({} & {}u) * {}u);", mask, size == 2 ? "0xffffu" : "0xffu", name, (1 << shift) - 1,
+                  8 * size);
+  scope.out->line("atomicAnd({}.w[{} >> {}], {}{});", block, name, shift,
+                  VKF_PLANT(bits_not_cleared, "~", "0xffffffffu | "), mask);
   scope.out->line("atomicOr({}.w[{} >> {}], {} & {});", block, name, shift, parenthesised(bits), mask);
 }
 
@@ -249,7 +265,9 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
     scope.out->line("{} {} = {};", word_type(bytes), names.back(), write.text);
   }
   scope.out->open("if ({}) {{", whole);
-  for (int v = 0; v < count; ++v) scope.out->line("{}.w[{}] = {};", block, writes[static_cast<std::size_t>(v)].at, names[static_cast<std::size_t>(v)]);
+  for (int v = 0; v < count; ++v)
+    scope.out->line("{}.w[{}] = {};", block, writes[static_cast<std::size_t>(v)].at,
+                    names[static_cast<std::size_t>(v)]);
   scope.out->otherwise();
   const int size = size_of(type);
   const std::string words_left = size == 1   ? fmt::format("({} + 3u) / 4u", valid)
@@ -263,8 +281,8 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
       scope.out->line("if ({}u < {}) {}.w[{}] = {};", before, words_left, block, writes[i].at, names[i]);
       continue;
     }
-    scope.out->line("for (uint k = 0u; k < {}u && {}k < {}; ++k) {}.w[{}][k] = {}[k];", vector_words, before == 0 ? "" : fmt::format("{}u + ", before),
-                    words_left, block, writes[i].at, names[i]);
+    scope.out->line("for (uint k = 0u; k < {}u && {}k < {}; ++k) {}.w[{}][k] = {}[k];", vector_words,
+                    before == 0 ? "" : fmt::format("{}u + ", before), words_left, block, writes[i].at, names[i]);
   }
   scope.out->close();
 }

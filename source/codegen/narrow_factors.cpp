@@ -1,5 +1,5 @@
-// Factors of fewer bits than a register, for matrix units and dot products of bytes: as words of several elements, where bytes that lie across
-// in memory are turned on their way to shared memory.
+// Factors of fewer bits than a register, for matrix units and dot products of bytes: as words of several elements,
+// where bytes that lie across in memory are turned on their way to shared memory.
 #include <cstring>
 
 #include "codegen/factors.hpp"
@@ -19,22 +19,29 @@ void Factors::narrow_factor(Factor& factor, std::optional<DType> unit, bool dots
     factor.units /= factor.steps();
     factor.trips = schedule::ceil_div(factor.units, schedule_.workgroup);
     // Turning them wants as many registers again.
-    factor.ahead = factor.ahead && !schedule::has_few_registers(target_) && schedule::is_on_its_way(static_cast<int>(words), factor.trips);
+    factor.ahead = factor.ahead && !schedule::has_few_registers(target_) &&
+                   schedule::is_on_its_way(static_cast<int>(words), factor.trips);
     unroll_where_it_pays(factor);
   }
   // Only casts that lose nothing stand between the factor and the value that is narrow.
   const ValueId id = schedule::narrow_value(graph_, loops_, factor.value);
   const std::vector<ValueId>& vectors = factor.part.vectors;
-  const bool alone = vectors.size() == 1 && vectors.front() == id && loops_.values[id].kind == Value::Kind::load && !is_shifted(id) && factor.beside.empty();
-  if (alone && dtype_of(loops_.values[id]) == (dots ? DType::i8 : *unit) && factor.part.elements > 1) factor.as_read = id;
-  factor.moved = !factor.as_read && unit && size_of(*unit) == 2 && factor.part.elements % 2 == 0 && factor.beside.empty() && factor.of_rows.empty() && is_moved(id, *unit);
+  const bool alone = vectors.size() == 1 && vectors.front() == id && loops_.values[id].kind == Value::Kind::load &&
+                     !is_shifted(id) && factor.beside.empty();
+  if (alone && dtype_of(loops_.values[id]) == (dots ? DType::i8 : *unit) && factor.part.elements > 1)
+    factor.as_read = id;
+  factor.moved = !factor.as_read && unit && size_of(*unit) == 2 && factor.part.elements % 2 == 0 &&
+                 factor.beside.empty() && factor.of_rows.empty() && is_moved(id, *unit);
 }
 
 bool Factors::is_moved(ValueId id, DType unit) const {
   const Value& value = loops_.values[id];
   if (dtype_of(value) != unit || !value.data.empty()) return false;
-  if (is_literal(id)) return std::holds_alternative<ir::ConstantPayload>(graph_.node(value.node).payload);  // not a fold's identity
-  if (value.kind == Value::Kind::load) return schedule_.loads[id].repeat == 1 && (schedule_.loads[id].kind == schedule::AccessKind::vector || is_shifted(id));
+  if (is_literal(id))
+    return std::holds_alternative<ir::ConstantPayload>(graph_.node(value.node).payload);  // not a fold's identity
+  if (value.kind == Value::Kind::load)
+    return schedule_.loads[id].repeat == 1 &&
+           (schedule_.loads[id].kind == schedule::AccessKind::vector || is_shifted(id));
   return value.kind == Value::Kind::choose && is_moved(value.operands[0], unit) && is_moved(value.operands[1], unit);
 }
 
@@ -58,7 +65,8 @@ std::vector<std::string> Factors::moved_words(const Factor& factor, Scope& scope
   }
   if (value.kind == Value::Kind::load) return words;
 
-  const std::vector<std::string> yes = moved_words(factor, scope, value.operands[0]), no = moved_words(factor, scope, value.operands[1]);
+  const std::vector<std::string> yes = moved_words(factor, scope, value.operands[0]),
+                                 no = moved_words(factor, scope, value.operands[1]);
   // What is the same for all elements of an item is asked once, and what follows from the sizes never.
   std::map<index::AxisId, Expr> of_item = scope.axes;
   scope.axes.clear();
@@ -68,7 +76,9 @@ std::vector<std::string> Factors::moved_words(const Factor& factor, Scope& scope
     const Expr at = in_scope(scope, range.value);
     if (!index::depends_on(at, kElement)) return false;
     const std::int64_t elements = factor.part.elements;
-    const bool within = index::stride_of(at, kElement) == 1 && index::alignment_of(at - Expr::axis(kElement, elements), elements) >= elements && range.size % elements == 0;
+    const bool within = index::stride_of(at, kElement) == 1 &&
+                        index::alignment_of(at - Expr::axis(kElement, elements), elements) >= elements &&
+                        range.size % elements == 0;
     return !within;  // an item lies on one side, as where tensors of whole items are put side by side
   };
   for (const segment::Guard& guard : value.guards) {
@@ -83,7 +93,8 @@ std::vector<std::string> Factors::moved_words(const Factor& factor, Scope& scope
   }
   const std::map<index::AxisId, Expr> of_element = scope.axes;
   const auto go_to = [&](std::size_t element) {
-    for (auto& [axis, expr] : scope.axes) expr = index::substitute(of_element.at(axis), {{kElement, Expr(static_cast<std::int64_t>(element))}});
+    for (auto& [axis, expr] : scope.axes)
+      expr = index::substitute(of_element.at(axis), {{kElement, Expr(static_cast<std::int64_t>(element))}});
   };
   go_to(0);
   std::string inside = condition(scope, alike);
@@ -109,8 +120,11 @@ std::vector<std::string> Factors::moved_words(const Factor& factor, Scope& scope
       continue;
     }
     const auto half = [&](const std::string& condition, const char* mask) {
-      const auto masked = [&](const std::string& word) { return word == "0u" ? word : fmt::format("{} & {}", word, mask); };
-      return condition == "true" ? fmt::format("({})", masked(yes[w])) : fmt::format("({} ? {} : {})", condition, masked(yes[w]), masked(no[w]));
+      const auto masked = [&](const std::string& word) {
+        return word == "0u" ? word : fmt::format("{} & {}", word, mask);
+      };
+      return condition == "true" ? fmt::format("({})", masked(yes[w]))
+                                 : fmt::format("({} ? {} : {})", condition, masked(yes[w]), masked(no[w]));
     };
     main_.line("uint {} = {} | {};", words.back(), half(low, "0xffffu"), half(high, "0xffff0000u"));
   }
@@ -121,7 +135,8 @@ std::vector<std::string> Factors::moved_words(const Factor& factor, Scope& scope
 std::vector<std::string> Factors::narrow_words(const Factor& factor, Scope& scope, DType narrow) {
   std::vector<std::string> words;
   if (factor.as_read) {
-    for (int v = 0; v < vectors_of(*factor.as_read); ++v) words.push_back(raw_name(*factor.as_read, v) + (factor.ahead ? slot(factor) : ""));
+    for (int v = 0; v < vectors_of(*factor.as_read); ++v)
+      words.push_back(raw_name(*factor.as_read, v) + (factor.ahead ? slot(factor) : ""));
     return words;
   }
   if (factor.moved) return moved_words(factor, scope, schedule::narrow_value(graph_, loops_, factor.value));
@@ -158,17 +173,20 @@ void Factors::put_dots(const Factor& factor, Scope& scope, const std::string& in
   for (std::size_t g = 0; g < single.size(); ++g) {
     const std::string column = single.size() == 1 ? "column" : fmt::format("(column * {}u + {}u)", single.size(), g);
     const std::string word = fmt::format("int({})", single[g]);
-    main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", factor.tile, column, factor.stride(), inside.empty() ? word : fmt::format("{} ? {} : 0", inside, word));
+    main_.line("{}[{} * {}u + row / 4u][row % 4u] = {};", factor.tile, column, factor.stride(),
+               inside.empty() ? word : fmt::format("{} ? {} : 0", inside, word));
   }
 }
 
 void Factors::open_steps(const Factor& factor, const std::string& depth, std::string* inside) {
   const Counted& own_depth = counted(factor.depth);
   const Extent all = extent(own_depth.axes);
-  const std::string position = fmt::format("{}column * {}u + d", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, factor.deep), factor.steps());
+  const std::string position = fmt::format(
+      "{}column * {}u + d", depth.empty() ? "" : fmt::format("{} * {}u + ", depth, factor.deep), factor.steps());
   main_.open("[[unroll]] for (uint d = 0u; d < {}u; ++d) {{", factor.steps());
   main_.line("uint {} = {};", own_depth.name, limited(position, all, factor.deep));
-  if (inside != nullptr && !divides(factor.deep, all)) *inside = fmt::format("{} < {}", position, numbers_.size(all.count));
+  if (inside != nullptr && !divides(factor.deep, all))
+    *inside = fmt::format("{} < {}", position, numbers_.size(all.count));
 }
 
 /// Items that lie across, four neighbours in depth one after the other: a word for each position across.
@@ -201,11 +219,14 @@ Result<void> Factors::gather_steps(const Factor& factor, const std::string& dept
   const int elements = factor.part.elements;
   for (int g = 0; g < groups_; ++g) {
     if (factor.dots) {
-      main_.line("{}[column * {}u + row{}] = words_{};", factor.tile, factor.stride(), elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), g);
+      main_.line("{}[column * {}u + row{}] = words_{};", factor.tile, factor.stride(),
+                 elements == 4 ? std::string() : fmt::format(" * {}u + {}u", elements / 4, g), g);
       continue;
     }
     for (int e = 0; e < 4; ++e) {
-      main_.line("{}[{}(row * {}u + {}u) * {}u + column] = uint(words_{}.{});", factor.tile, factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", elements, 4 * g + e, factor.row_words(), g, "xyzw"[e]);
+      main_.line("{}[{}(row * {}u + {}u) * {}u + column] = uint(words_{}.{});", factor.tile,
+                 factor.begin > 0 ? fmt::format("{}u + ", factor.begin) : "", elements, 4 * g + e, factor.row_words(),
+                 g, "xyzw"[e]);
     }
   }
   return {};

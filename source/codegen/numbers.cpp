@@ -8,12 +8,15 @@ namespace vkfuse::codegen {
 
 namespace {
 
-constexpr char kMark = '\x01';                    // around the number of a place
+constexpr char kMark = '\x01';  // around the number of a place
 constexpr std::string_view kDeclarations = "\x02";
-constexpr char kBegin = '\x03', kOf = '\x04', kEnd = '\x05';  // around a division: what is divided, and the number of the place
-constexpr std::string_view kQuotient = "quotient(";          // the function that a division may call, so that the text has it
+constexpr char kBegin = '\x03', kOf = '\x04',
+               kEnd = '\x05';                        // around a division: what is divided, and the number of the place
+constexpr std::string_view kQuotient = "quotient(";  // the function that a division may call, so that the text has it
 
-std::string in_product(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
+std::string in_product(const std::string& text) {
+  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+}
 
 /// See quotient() in shaders/index.glsl.
 std::uint32_t log2_ceil(std::uint32_t d) {
@@ -41,11 +44,13 @@ std::size_t Numbers::place(std::int64_t of, char kind) {
 }
 
 std::string Numbers::size(std::int64_t value) {
-  return hoist_ ? fmt::format("{}{}{}", kMark, place(value, 's'), kMark) : fmt::format("{}u", static_cast<std::uint32_t>(value));
+  return hoist_ ? fmt::format("{}{}{}", kMark, place(value, 's'), kMark)
+                : fmt::format("{}u", static_cast<std::uint32_t>(value));
 }
 
 std::string Numbers::divided(const std::string& x, std::int64_t d, bool wide, char kind) {
-  if (!hoist_ || wide || kept_.count(d) != 0) return fmt::format("{} {} {}", in_product(x), kind == 'q' ? '/' : '%', size(d));
+  if (!hoist_ || wide || kept_.count(d) != 0)
+    return fmt::format("{} {} {}", in_product(x), kind == 'q' ? '/' : '%', size(d));
   return fmt::format("{}{}{}{}{}{}", kBegin, kQuotient, x, kOf, place(d, kind), kEnd);
 }
 
@@ -55,7 +60,13 @@ std::string Numbers::remainder(const std::string& x, std::int64_t d, bool wide) 
 
 std::size_t Filling::word(char kind, std::size_t number, std::size_t place) {
   const auto [known, is_new] = known_.emplace(std::pair(kind, number), words_.size());
-  if (is_new) words_.push_back({fmt::format("{}{}", kind == 's' ? "size" : kind == 'm' ? "magic" : "shift", number), kind, place});
+  if (is_new)
+    words_.push_back({fmt::format("{}{}",
+                                  kind == 's'   ? "size"
+                                  : kind == 'm' ? "magic"
+                                                : "shift",
+                                  number),
+                      kind, place});
   return known->second;
 }
 
@@ -86,12 +97,14 @@ Filling Filling::alone(const std::vector<Place>& places, std::size_t most_words)
       filling.places_words_.emplace_back();
       continue;
     }
-    filling.places_words_.push_back(filling.words_of(place, numbers.emplace(place.of, numbers.size()).first->second, i));
+    filling.places_words_.push_back(
+        filling.words_of(place, numbers.emplace(place.of, numbers.size()).first->second, i));
   }
   return filling;
 }
 
-std::optional<Filling> Filling::shared(const std::vector<Place>& one, const std::vector<Place>& other, std::size_t most_words) {
+std::optional<Filling> Filling::shared(const std::vector<Place>& one, const std::vector<Place>& other,
+                                       std::size_t most_words) {
   if (one.size() != other.size()) return std::nullopt;
   Filling filling;
   filling.places_ = one;
@@ -114,7 +127,8 @@ std::optional<std::vector<std::uint32_t>> Filling::words_for(const std::vector<P
   if (places.size() != places_.size()) return std::nullopt;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const std::int64_t same = places_words_[i].literal() ? places_[i].of : places[same_as_[i]].of;
-    if (places[i].kind != places_[i].kind || VKF_PLANT(number_of_other_sizes, places[i].of != same, false)) return std::nullopt;
+    if (places[i].kind != places_[i].kind || VKF_PLANT(number_of_other_sizes, places[i].of != same, false))
+      return std::nullopt;
   }
   std::vector<std::uint32_t> values;
   for (const Word& word : words_) {
@@ -127,8 +141,10 @@ std::optional<std::vector<std::uint32_t>> Filling::words_for(const std::vector<P
 std::string Filling::divided(const std::string& x, std::size_t place) const {
   const Words& words = places_words_[place];
   const bool whole = places_[place].kind == 'q';
-  if (words.literal()) return fmt::format("{} {} {}u", in_product(x), whole ? '/' : '%', static_cast<std::uint32_t>(places_[place].of));
-  const std::string quotient = fmt::format("quotient({}, p.{}, p.{})", x, words_[words.magic].name, words_[words.shift].name);
+  if (words.literal())
+    return fmt::format("{} {} {}u", in_product(x), whole ? '/' : '%', static_cast<std::uint32_t>(places_[place].of));
+  const std::string quotient =
+      fmt::format("quotient({}, p.{}, p.{})", x, words_[words.magic].name, words_[words.shift].name);
   return whole ? quotient : fmt::format("{} - {} * p.{}", x, quotient, words_[words.size].name);
 }
 
@@ -151,7 +167,8 @@ void Filling::fill(std::string_view text, std::size_t& at, std::string& filled) 
     } else if (text[next] == kMark) {
       const std::size_t place = number_up_to(kMark);
       const Words& words = places_words_[place];
-      filled += words.literal() ? fmt::format("{}u", static_cast<std::uint32_t>(places_[place].of)) : "p." + words_[words.size].name;
+      filled += words.literal() ? fmt::format("{}u", static_cast<std::uint32_t>(places_[place].of))
+                                : "p." + words_[words.size].name;
     } else {
       at += kQuotient.size();
       std::string x;

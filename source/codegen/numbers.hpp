@@ -1,5 +1,5 @@
-// Sizes in the text of a kernel: literals, or push constants that are filled in at launch. Which of both is not known while
-// the text is written, so a number that depends on sizes is a mark in it until then.
+// Sizes in the text of a kernel: literals, or push constants that are filled in at launch. Which of both is not known
+// while the text is written, so a number that depends on sizes is a mark in it until then.
 #pragma once
 
 #include <cstdint>
@@ -59,11 +59,13 @@ class Filling {
  public:
   /// For these sizes alone: what is 0 or 1, or finds no room in `most_words` push constants, is a literal.
   static Filling alone(const std::vector<Place>& places, std::size_t most_words);
-  /// For all sizes of a class, of which two are known: what both agree on is a literal. Nothing where the rest finds no room.
-  static std::optional<Filling> shared(const std::vector<Place>& one, const std::vector<Place>& other, std::size_t most_words);
+  /// For all sizes of a class, of which two are known: what both agree on is a literal. Nothing where the rest finds no
+  /// room.
+  static std::optional<Filling> shared(const std::vector<Place>& one, const std::vector<Place>& other,
+                                       std::size_t most_words);
 
-  /// The values of the push constants where a text with these places is this text at other sizes; nothing where it is not,
-  /// because a literal would differ, or two numbers that were one.
+  /// The values of the push constants where a text with these places is this text at other sizes; nothing where it is
+  /// not, because a literal would differ, or two numbers that were one.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> words_for(const std::vector<Place>& places) const;
   /// The text with its numbers, and with declarations of the push constants where declared_here() stands.
   [[nodiscard]] std::string fill(std::string_view text) const;

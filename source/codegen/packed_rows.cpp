@@ -1,5 +1,6 @@
-// The row template with matrix units: weights of four bits times one vector (schedule::PackedTile). Subgroups share the columns of a tile of rows;
-// the words of their strips are on their way while those before are multiplied, and no subgroup waits for another before the end.
+// The row template with matrix units: weights of four bits times one vector (schedule::PackedTile). Subgroups share the
+// columns of a tile of rows; the words of their strips are on their way while those before are multiplied, and no
+// subgroup waits for another before the end.
 #include <algorithm>
 
 #include "codegen/components.hpp"
@@ -17,8 +18,10 @@ constexpr int kColumnsOfItem = 32;  // columns in 16 bytes
 
 }  // namespace
 
-/// The element of the vector at `column` and `j`: the name of a function, or nothing where the element is what one load gives.
-Result<std::string> Rows::element_of_vector(const PackedTile& packed, const std::vector<ValueId>& vectors, std::vector<ValueId>& feeds, std::string& coordinates) {
+/// The element of the vector at `column` and `j`: the name of a function, or nothing where the element is what one load
+/// gives.
+Result<std::string> Rows::element_of_vector(const PackedTile& packed, const std::vector<ValueId>& vectors,
+                                            std::vector<ValueId>& feeds, std::string& coordinates) {
   if (is_vector(packed.vector)) {
     feeds = {packed.vector};
     return std::string();
@@ -48,7 +51,9 @@ Result<std::string> Rows::element_of_vector(const PackedTile& packed, const std:
     parameters += fmt::format("{}uint {}", parameters.empty() ? "" : ", ", name);
   }
   std::erase_if(feeds, [&](ValueId id) { return !mentions(text, value_names_[id]); });
-  for (ValueId id : feeds) parameters += fmt::format("{}{} {}", parameters.empty() ? "" : ", ", scalar_type(loops_.values[id].node), value_names_[id]);
+  for (ValueId id : feeds)
+    parameters +=
+        fmt::format("{}{} {}", parameters.empty() ? "" : ", ", scalar_type(loops_.values[id].node), value_names_[id]);
   const std::string function = unique("vector_element");
   functions_.line("// One element of the vector.");
   functions_.open("float {}({}) {{", function, parameters);
@@ -62,8 +67,10 @@ Result<void> Rows::keep_vector(const PackedTile& packed) {
   const std::vector<ValueId> cone = schedule::cone_of(loops_, packed.vector);
   std::vector<ValueId> vectors, per_item, feeds;
   for (ValueId id : cone) {
-    if (is_vector(id)) vectors.push_back(id);
-    else if (!varies(id) && !is_literal(id)) per_item.push_back(id);
+    if (is_vector(id))
+      vectors.push_back(id);
+    else if (!varies(id) && !is_literal(id))
+      per_item.push_back(id);
   }
   std::string coordinates;
   VKF_TRY(function, element_of_vector(packed, vectors, feeds, coordinates));
@@ -83,16 +90,20 @@ Result<void> Rows::keep_vector(const PackedTile& packed) {
     if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
   }
   // A unit's fragment is made of so many items; each has its place in all four parts of it.
-  main_.line("uint at = {};", items == 1 ? "column * 4u" : fmt::format("column / {0}u * {1}u + column % {0}u", items, 4 * items));
+  main_.line("uint at = {};",
+             items == 1 ? "column * 4u" : fmt::format("column / {0}u * {1}u + column % {0}u", items, 4 * items));
   for (int g = 0; g < groups_; ++g) {
     for (ValueId id : feeds) {
-      if (is_vector(id)) main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, ""));
+      if (is_vector(id))
+        main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), unpacked(id, g, ""));
     }
   }
   const auto element = [&](int e) {
     std::string arguments;
     const auto add = [&](const std::string& argument) { arguments += (arguments.empty() ? "" : ", ") + argument; };
-    const auto of = [&](ValueId id) { return is_vector(id) ? element_of(group_name(id, e / group_), e % group_, group_) : use(scope, id); };
+    const auto of = [&](ValueId id) {
+      return is_vector(id) ? element_of(group_name(id, e / group_), e % group_, group_) : use(scope, id);
+    };
     if (function.empty()) return of(packed.vector);
     for (const char name : coordinates) add(name == 'j' ? fmt::format("{}u", e) : "column");
     for (ValueId id : feeds) add(of(id));
@@ -100,7 +111,9 @@ Result<void> Rows::keep_vector(const PackedTile& packed) {
   };
   for (int part = 0; part < 4; ++part) {
     std::string halves;
-    for (int q = 0; q < kColumnsOfItem / 8; ++q) halves += fmt::format("{}packFloat2x16(f16vec2({}, {}))", q == 0 ? "" : ", ", element(8 * q + part), element(8 * q + 4 + part));
+    for (int q = 0; q < kColumnsOfItem / 8; ++q)
+      halves += fmt::format("{}packFloat2x16(f16vec2({}, {}))", q == 0 ? "" : ", ", element(8 * q + part),
+                            element(8 * q + 4 + part));
     main_.line("vector_halves[at{}] = uvec4({});", part == 0 ? "" : fmt::format(" + {}u", part * items), halves);
   }
   main_.close();
@@ -118,8 +131,11 @@ Result<void> Rows::scales_of_tile(const PackedTile& packed) {
   main_.line("uint own_scales = subgroup * {}u;", all);
   main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", all, schedule_.subgroup);
   main_.line("uint row = min(first_row + i % {}u, {} - 1u);", rows, rows_);
-  const std::string within = per_strip == 1 ? "" : fmt::format(" + i / {}u % {}u * {}u", rows, per_strip, packed.scale_columns / kColumnsOfItem);
-  const std::string column = fmt::format("(i / {}u * {}u + subgroup) * {}u{}", rows * per_strip, packed.subgroups, packed.strip, within);
+  const std::string within =
+      per_strip == 1 ? ""
+                     : fmt::format(" + i / {}u % {}u * {}u", rows, per_strip, packed.scale_columns / kColumnsOfItem);
+  const std::string column =
+      fmt::format("(i / {}u * {}u + subgroup) * {}u{}", rows * per_strip, packed.subgroups, packed.strip, within);
   const bool whole = schedule_.column_items % (std::int64_t{packed.subgroups} * packed.strip) == 0;
   main_.line("uint column = {};", whole ? column : fmt::format("min({}, {} - 1u)", column, column_items()));
   Scope scope;
@@ -159,13 +175,19 @@ void Rows::multiply_strip(const PackedTile& packed, const std::string& function)
   main_.open("[[unroll]] for (uint i = 0u; i < {}u; ++i) {{", per_scale);
   main_.line("uint fragment = part * {}u + i;", per_scale);
   main_.line("{} bits;", fragment(packed.unit.a, packed.unit.m, packed.unit.k, "A"));
-  main_.line("coopMatLoad(bits, words, own_words + fragment * {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);", depth / 8, pitch);
+  main_.line("coopMatLoad(bits, words, own_words + fragment * {}u, {}u, gl_CooperativeMatrixLayoutRowMajor);",
+             depth / 8, pitch);
   main_.line("uint at = (strip * {}u + fragment) * {}u;", fragments, depth / 2);
-  for (const std::string& line : fragment_products(packed.unit, function, "bits", "vector_halves", "at", "low", "high", packed.offset, packed.scale ? "part_sums" : "sums")) main_.line("{}", line);
+  for (const std::string& line : fragment_products(packed.unit, function, "bits", "vector_halves", "at", "low", "high",
+                                                   packed.offset, packed.scale ? "part_sums" : "sums"))
+    main_.line("{}", line);
   main_.close();
   if (packed.scale) {
     main_.line("{} scale;", sum_type);
-    main_.line("coopMatLoad(scale, scales, own_scales + (round * {}u + part) * {}u, 0u, gl_CooperativeMatrixLayoutColumnMajor);", fragments / per_scale, packed.unit.m);
+    main_.line(
+        "coopMatLoad(scale, scales, own_scales + (round * {}u + part) * {}u, 0u, "
+        "gl_CooperativeMatrixLayoutColumnMajor);",
+        fragments / per_scale, packed.unit.m);
     main_.line("sums = sums + part_sums * scale;");
   }
   main_.close();
@@ -191,25 +213,32 @@ Result<void> Rows::packed_main() {
   main_.line("uint low = 0x{:08x}u + {};", field_powers(packed.flip, 0), hidden_bit_);
   main_.line("uint high = 0x{:08x}u + {};", field_powers(packed.flip, 4), hidden_bit_);
   main_.line("uint first_row = workgroup * {}u;", packed.rows());
-  for (const std::string& name : raw_names(packed.load)) main_.line("uvec4 {}[{}];", name, rows * packed.strip / schedule_.subgroup);
+  for (const std::string& name : raw_names(packed.load))
+    main_.line("uvec4 {}[{}];", name, rows * packed.strip / schedule_.subgroup);
   load_strip(packed, "first_row", "subgroup");
   VKF_CHECK_OK(keep_vector(packed));
   main_.open("for (uint tile = 0u; tile < {}u; ++tile) {{", packed.tiles);
   VKF_CHECK_OK(scales_of_tile(packed));
   const std::string sum_type = fragment(packed.unit.c, packed.unit.m, packed.unit.n, "Accumulator");
   main_.line("{0} sums = {0}(0.0);", sum_type);
-  // All subgroups come round equally often, with a strip or without: a driver may have them all wait where one does (lavapipe).
+  // All subgroups come round equally often, with a strip or without: a driver may have them all wait where one does
+  // (lavapipe).
   const bool whole = strips % packed.subgroups == 0;
-  main_.open("for (uint round = 0u; round < {}; ++round) {{", numbers_.size(schedule::ceil_div(strips, packed.subgroups)));
+  main_.open("for (uint round = 0u; round < {}; ++round) {{",
+             numbers_.size(schedule::ceil_div(strips, packed.subgroups)));
   main_.line("uint strip = round * {}u + subgroup;", packed.subgroups);
   const std::string raw = raw_names(packed.load).front();
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", rows * packed.strip / schedule_.subgroup);
-  main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];", schedule_.subgroup / packed.strip, packed.strip, pitch, raw);
+  main_.line("words[own_words + (u * {0}u + own_lane / {1}u) * {2}u + own_lane % {1}u] = {3}[u];",
+             schedule_.subgroup / packed.strip, packed.strip, pitch, raw);
   main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.line("bool ends = round + 1u == {};", numbers_.size(schedule::ceil_div(strips, packed.subgroups)));
   // Behind the last tile its own words come once more, from a near cache.
-  main_.line("uint next_row = {};", packed.tiles == 1 ? "first_row" : fmt::format("ends && tile + 1u < {}u ? first_row + {}u : first_row", packed.tiles, rows));
+  main_.line("uint next_row = {};",
+             packed.tiles == 1
+                 ? "first_row"
+                 : fmt::format("ends && tile + 1u < {}u ? first_row + {}u : first_row", packed.tiles, rows));
   const std::string next = fmt::format("ends ? subgroup : strip + {}u", packed.subgroups);
   main_.line("uint next_strip = {};", whole ? next : fmt::format("min({}, {} - 1u)", next, numbers_.size(strips)));
   load_strip(packed, "next_row", "next_strip");
@@ -222,7 +251,8 @@ Result<void> Rows::packed_main() {
   main_.line("coopMatStore(sums, words, own_words, {}u, gl_CooperativeMatrixLayoutColumnMajor);", rows / 4);
   main_.line("{}", kSubgroupBarrier);
   main_.open("for (uint i = own_lane; i < {}u; i += {}u) {{", rows, schedule_.subgroup);
-  main_.line("row_parts[subgroup * {}u + tile * {}u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);", packed.rows(), rows);
+  main_.line("row_parts[subgroup * {}u + tile * {}u + i] = uintBitsToFloat(words[own_words + i / 4u][i % 4u]);",
+             packed.rows(), rows);
   main_.close();
   main_.line("{}", kSubgroupBarrier);
   main_.line("first_row += {}u;", rows);
@@ -234,7 +264,8 @@ Result<void> Rows::packed_main() {
   const std::string& sum = fold.fields[0].name;
   main_.line("float {} = 0.0;", sum);
   main_.open("if (lane < {}u) {{", packed.rows());
-  main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[i * {}u + lane];", packed.subgroups, sum, packed.rows());
+  main_.line("[[unroll]] for (uint i = 0u; i < {}u; ++i) {} += row_parts[i * {}u + lane];", packed.subgroups, sum,
+             packed.rows());
   main_.close();
   finish_folds(1);
   VKF_CHECK_OK(row_values(1));

@@ -16,7 +16,9 @@ namespace {
 
 using ops::Lane;
 
-std::string call(std::string_view function, const std::string& argument) { return fmt::format("{}({})", function, argument); }
+std::string call(std::string_view function, const std::string& argument) {
+  return fmt::format("{}({})", function, argument);
+}
 
 bool is_pair(Lane lane, const Dialect& dialect) {
   return (lane == Lane::i64 || lane == Lane::u64) && !dialect.native_int64;
@@ -78,7 +80,9 @@ std::string wide_bits(DType dtype, const std::string& value, const Dialect& dial
 
 }  // namespace
 
-Dialect dialect_of(const Target& target) { return {target.caps.int64, target.has(Rung::t2) && target.caps.float16, target.caps.exp_of_nan}; }
+Dialect dialect_of(const Target& target) {
+  return {target.caps.int64, target.has(Rung::t2) && target.caps.float16, target.caps.exp_of_nan};
+}
 
 std::string group_type(Lane lane, int count, const Dialect& dialect) {
   if (is_pair(lane, dialect)) return count == 1 ? "uvec2" : fmt::format("uvec2[{}]", count);
@@ -113,7 +117,8 @@ std::string unpack(DType dtype, int count, std::span<const std::string> words, c
     std::vector<std::string> parts;
     for (int i = 0; i < count / per_word; ++i) {
       const bool component = joined && count > per_word;
-      parts.push_back(call(split, component ? fmt::format("{}.{}", words[0], "xyzw"[i]) : words[static_cast<std::size_t>(joined ? 0 : i)]));
+      parts.push_back(call(split, component ? fmt::format("{}.{}", words[0], "xyzw"[i])
+                                            : words[static_cast<std::size_t>(joined ? 0 : i)]));
     }
     return parts.size() == 1 ? parts.front() : fmt::format("{}({})", type, fmt::join(parts, ", "));
   }
@@ -154,14 +159,17 @@ std::vector<std::string> pack(DType dtype, int count, const std::string& group, 
 
 namespace {
 
-std::string parenthesised(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
+std::string parenthesised(const std::string& text) {
+  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+}
 
 }  // namespace
 
 std::string load_word(const std::string& block, int block_bytes, const std::string& index) {
   if (block_bytes == 4) return fmt::format("{}.w[{}]", block, index);
   const std::string at = parenthesised(index);
-  return block_bytes == 8 ? fmt::format("{}.w[{} >> 1][{} & 1u]", block, at, at) : fmt::format("{}.w[{} >> 2][{} & 3u]", block, at, at);
+  return block_bytes == 8 ? fmt::format("{}.w[{} >> 1][{} & 1u]", block, at, at)
+                          : fmt::format("{}.w[{} >> 2][{} & 3u]", block, at, at);
 }
 
 std::string load_bits(DType dtype, const std::string& block, int block_bytes, const std::string& at) {
@@ -184,7 +192,8 @@ std::string lowest_element(DType dtype, const std::string& word, const Dialect& 
   }
 }
 
-std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at, const Dialect& dialect) {
+std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at,
+                         const Dialect& dialect) {
   const int size = size_of(dtype);
   if (size >= 4) return lowest_element(dtype, load_bits(dtype, block, block_bytes, at), dialect);
   if (at == "0u") return lowest_element(dtype, load_word(block, block_bytes, "0u"), dialect);

@@ -12,8 +12,8 @@ namespace vkfuse::codegen {
 /// What decides the spelling of registers: which 64-bit and 16-bit instructions may be used.
 struct Dialect {
   bool native_int64 = false;
-  bool native_f16 = false;  ///< T2: float16 conversion instructions
-  bool native_exp = false;  ///< exponentials of NaN are NaN
+  bool native_f16 = false;        ///< T2: float16 conversion instructions
+  bool native_exp = false;        ///< exponentials of NaN are NaN
   bool few_exponentials = false;  ///< see ops::Native
   [[nodiscard]] ops::Native native() const {
     ops::Native native(native_int64, native_exp);
@@ -44,7 +44,8 @@ std::string pack_group(DType dtype, int count, const std::string& group);
 
 /// One element at index `at` (a uint expression) of block `block`, an array of words of `block_bytes`: 4, 8
 /// or 16, at least the element's size.
-std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at, const Dialect& dialect);
+std::string load_element(DType dtype, const std::string& block, int block_bytes, const std::string& at,
+                         const Dialect& dialect);
 
 /// The 32-bit word at `index` of such a block.
 std::string load_word(const std::string& block, int block_bytes, const std::string& index);

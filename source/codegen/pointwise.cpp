@@ -18,20 +18,25 @@ class Pointwise : public Items {
     items_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.items), "in the iteration space");
     if (!schedule_.exact) {
       const std::int64_t last = schedule_.elements - (schedule_.items - 1) * elements_;
-      last_ = numbers_.named("last", static_cast<std::uint32_t>(std::max<std::int64_t>(last, 0)), "elements of the last item");
+      last_ = numbers_.named("last", static_cast<std::uint32_t>(std::max<std::int64_t>(last, 0)),
+                             "elements of the last item");
     }
-    groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+    groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)),
+                               "workgroups in one row of the dispatch");
     find_products();
     sort_values();
     VKF_CHECK_OK(element_function());
     VKF_CHECK_OK(main_function());
-    return finish_one(fmt::format("{} elements per item, {} item{} in flight per invocation{}{}", elements_, schedule_.items_in_flight,
-                                    schedule_.items_in_flight == 1 ? "" : "s", schedule_.exact ? "" : ", masked tail",
-                                    schedule_.straddles && loops_.axes.size() > 1 ? ", items run across rows" : ""));
+    return finish_one(fmt::format("{} elements per item, {} item{} in flight per invocation{}{}", elements_,
+                                  schedule_.items_in_flight, schedule_.items_in_flight == 1 ? "" : "s",
+                                  schedule_.exact ? "" : ", masked tail",
+                                  schedule_.straddles && loops_.axes.size() > 1 ? ", items run across rows" : ""));
   }
 
  private:
-  [[nodiscard]] AxisNames own_axes() const override { return {{kPosition, "position"}, {kItem, "item"}, {kElement, "j"}}; }
+  [[nodiscard]] AxisNames own_axes() const override {
+    return {{kPosition, "position"}, {kItem, "item"}, {kElement, "j"}};
+  }
 
   [[nodiscard]] std::string argument(const std::string& name, int element) const override {
     if (name == "j") return fmt::format("{}u", element);
@@ -52,8 +57,10 @@ class Pointwise : public Items {
     for (const segment::Axis& axis : loops_.axes) sizes.push_back(axis.size);
     if (sizes.empty()) return;
     if (schedule_.straddles) {
-      const Expr at = element ? Expr::axis(kPosition, std::max<std::int64_t>(loops_.count(), 2))
-                              : Expr::axis(kItem, std::max<std::int64_t>(schedule::ceil_div(loops_.count(), elements_), 2)) * elements_;
+      const Expr at =
+          element
+              ? Expr::axis(kPosition, std::max<std::int64_t>(loops_.count(), 2))
+              : Expr::axis(kItem, std::max<std::int64_t>(schedule::ceil_div(loops_.count(), elements_), 2)) * elements_;
       const std::vector<Expr> coordinates = index::delinearize(at, sizes);
       for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(static_cast<int>(i), coordinates[i]);
       return;
@@ -71,7 +78,8 @@ class Pointwise : public Items {
   Result<void> main_function() {
     const int in_flight = schedule_.items_in_flight;
     main_.open("void main() {{");
-    main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", VKF_PLANT(lost_row_of_workgroups, groups_x_, "0u"));
+    main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;",
+               VKF_PLANT(lost_row_of_workgroups, groups_x_, "0u"));
     Scope scope = item_scope();
     const bool by_position = takes("position") || takes_existence();
     if (by_position && !schedule_.exact) main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", items_, elements_, last_);
@@ -119,9 +127,9 @@ class Pointwise : public Items {
 
 }  // namespace
 
-Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                           const NodeNames& names) {
+Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment,
+                                          const segment::Loops& loops, const schedule::Schedule& schedule,
+                                          const Target& target, const EmitOptions& options, const NodeNames& names) {
   return Pointwise(graph, segment, loops, schedule, target, options, names).run();
 }
 

@@ -9,7 +9,9 @@ namespace vkfuse::codegen {
 using index::Atom;
 using index::Expr;
 
-index::Expr Emitter::in_scope(const Scope& scope, const Expr& expr) const { return index::substitute(expr, scope.axes); }
+index::Expr Emitter::in_scope(const Scope& scope, const Expr& expr) const {
+  return index::substitute(expr, scope.axes);
+}
 
 std::string Emitter::position(Scope& scope, const Expr& expr) { return scoped(scope, in_scope(scope, expr)); }
 
@@ -22,11 +24,18 @@ std::string Emitter::data_index(Scope& scope, int data, std::int64_t size) {
   std::string text;
   switch (ops::lane_of(dtype_of(loops_.values[id]))) {
     case ops::Lane::u32: text = fmt::format("min({}, {})", value, last); break;
-    case ops::Lane::i32: text = VKF_PLANT(unclamped_position, fmt::format("min(uint(max({}, 0)), {})", value, last), fmt::format("uint({})", value)); break;
-    case ops::Lane::i64:
-      text = dialect_.native_int64 ? fmt::format("i64_index({}, {})", value, last) : fmt::format("i64p_index({}, {})", value, last);
+    case ops::Lane::i32:
+      text = VKF_PLANT(unclamped_position, fmt::format("min(uint(max({}, 0)), {})", value, last),
+                       fmt::format("uint({})", value));
       break;
-    default: text = dialect_.native_int64 ? fmt::format("u64_index({}, {})", value, last) : fmt::format("u64p_index({}, {})", value, last); break;
+    case ops::Lane::i64:
+      text = dialect_.native_int64 ? fmt::format("i64_index({}, {})", value, last)
+                                   : fmt::format("i64p_index({}, {})", value, last);
+      break;
+    default:
+      text = dialect_.native_int64 ? fmt::format("u64_index({}, {})", value, last)
+                                   : fmt::format("u64p_index({}, {})", value, last);
+      break;
   }
   const std::string name = unique((is_literal(id) ? "picked" : value_names_[id]) + "_index");
   scope.out->line("uint {} = {};", name, text);
@@ -56,7 +65,8 @@ std::string Emitter::scoped(Scope& scope, const Expr& expr) {
     const std::int64_t low = index::interval_of(atom.operand).low;
     const std::int64_t lift = low < 0 ? schedule::ceil_div(-low, atom.divisor) : 0;
     const std::string operand = scoped(scope, atom.operand + Expr(lift * atom.divisor));
-    std::string value = divides ? numbers_.quotient(operand, atom.divisor, schedule_.wide) : numbers_.remainder(operand, atom.divisor, schedule_.wide);
+    std::string value = divides ? numbers_.quotient(operand, atom.divisor, schedule_.wide)
+                                : numbers_.remainder(operand, atom.divisor, schedule_.wide);
     if (lift > 0 && divides) value += fmt::format(" - {}", numbers_.size(lift));
     const std::string name = unique(divides ? "q" : "r");
     scope.out->line("uint {} = {};", name, value);

@@ -10,7 +10,9 @@ using schedule::AccessKind;
 /// Where a scan walks from the last column to the first, so does everything else in the kernel: what is kept
 /// in registers is in that order too.
 std::string Rows::column_of(const std::string& step) {
-  return loops_.backwards ? fmt::format("{} - {}", numbers_.size(schedule_.column_items - 1), step.find(' ') == std::string::npos ? step : "(" + step + ")") : step;
+  return loops_.backwards ? fmt::format("{} - {}", numbers_.size(schedule_.column_items - 1),
+                                        step.find(' ') == std::string::npos ? step : "(" + step + ")")
+                          : step;
 }
 
 void Rows::load_kept() {
@@ -32,11 +34,13 @@ void Rows::load_kept() {
     return;
   }
   for (ValueId id : loads) {
-    for (const std::string& name : raw_names(id)) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, schedule_.trips);
+    for (const std::string& name : raw_names(id))
+      main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, schedule_.trips);
   }
   main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
   const std::string step = fmt::format("t * {}u + column_lane", schedule_.column_lanes);
-  main_.line("uint column = {};", column_of(whole() ? step : fmt::format("min({}, {})", step, numbers_.size(schedule_.column_items - 1))));
+  main_.line("uint column = {};",
+             column_of(whole() ? step : fmt::format("min({}, {})", step, numbers_.size(schedule_.column_items - 1))));
   for (ValueId id : loads) load_vectors(scope, id, "[t]");
   main_.close();
 }
@@ -113,7 +117,8 @@ Result<void> Rows::columns_in_flight(Pass& pass, const std::string& begin, const
   for (ValueId id : pass.vectors) {
     if (resident_.count(id) != 0 || !loops_.values[id].data.empty()) continue;
     flying_.insert(id);
-    for (const std::string& name : raw_names(id)) main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, count);
+    for (const std::string& name : raw_names(id))
+      main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), name, count);
   }
   const std::string step = fmt::format("first + u * {}u", schedule_.column_lanes);
   main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", count);
@@ -148,7 +153,8 @@ Result<void> Rows::columns_together(Pass& pass) {
     main_.open("[[unroll]] for (uint t = 0u; t < {}u; ++t) {{", schedule_.trips);
     step = fmt::format("t * {}u + column_lane", schedule_.column_lanes);
   } else {
-    main_.open("for (uint first = {0}; first < {1}; first += {2}u) {{", split_ ? "part_begin" : "0u", end, schedule_.column_lanes);
+    main_.open("for (uint first = {0}; first < {1}; first += {2}u) {{", split_ ? "part_begin" : "0u", end,
+               schedule_.column_lanes);
     step = "first + column_lane";
   }
   if (idle) {
@@ -192,14 +198,16 @@ Result<void> Rows::item(Pass& pass) {
   set_column_axes(scope, false);
   scope.axis_names[kColumn] = "column";
   for (ValueId id : pass.vectors) {
-    if (resident_.count(id) == 0 && flying_.count(id) == 0 && loops_.values[id].data.empty()) load_vectors(scope, id, "");
+    if (resident_.count(id) == 0 && flying_.count(id) == 0 && loops_.values[id].data.empty())
+      load_vectors(scope, id, "");
   }
   VKF_CHECK_OK(emit_values(scope, pass.per_item));
   for (ValueId id : pass.vectors) {
     if (!loops_.values[id].data.empty()) load_vectors(scope, id, "");
   }
   if (is_ragged()) {
-    const std::string left = fmt::format("min({}u, {} - column * {}u)", elements_, numbers_.size(loops_.column_count()), elements_);
+    const std::string left =
+        fmt::format("min({}u, {} - column * {}u)", elements_, numbers_.size(loops_.column_count()), elements_);
     main_.line("uint valid = {};", may_be_idle(pass) ? fmt::format("live ? {} : 0u", left) : left);
   }
   Groups groups;
@@ -251,26 +259,31 @@ std::string Rows::group_name(ValueId id, int group) {
 /// In the order in which scans walk.
 void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& groups) {
   const bool reversed = loops_.backwards && !schedule_.vector_rows;
-  const auto for_scaled_items = [&](const std::function<void(const std::string& sum, const std::string& scale)>& visit) {
-    for (std::size_t k : body.folds) {
-      const auto found = scales_of_items_.find(folds_[k].id);
-      if (found != scales_of_items_.end()) visit(in_block(pass, folds_[k]).fields[0].name, use(scope, found->second.scale));
-    }
-  };
+  const auto for_scaled_items =
+      [&](const std::function<void(const std::string& sum, const std::string& scale)>& visit) {
+        for (std::size_t k : body.folds) {
+          const auto found = scales_of_items_.find(folds_[k].id);
+          if (found != scales_of_items_.end())
+            visit(in_block(pass, folds_[k]).fields[0].name, use(scope, found->second.scale));
+        }
+      };
   for_scaled_items([&](const std::string& sum, const std::string&) { main_.line("float {}_item = 0.0;", sum); });
   for (int turn = 0; turn < groups_; ++turn) {
     const int g = reversed ? groups_ - 1 - turn : turn;
     for (ValueId id : body.feeds) {
       if (!(is_vector(id) || is_field(id)) || !groups.insert({id, g}).second) continue;
-      const std::string values = is_field(id) ? field_group(id, g, slot_of(fields_.at(id).load)) : unpacked(id, g, slot_of(id));
+      const std::string values =
+          is_field(id) ? field_group(id, g, slot_of(fields_.at(id).load)) : unpacked(id, g, slot_of(id));
       main_.line("{} {} = {};", group_type_of(loops_.values[id].node), group_name(id, g), values);
     }
     for (std::size_t i : body.stores) {
-      if (schedule_.stores[i].kind == AccessKind::vector) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
+      if (schedule_.stores[i].kind == AccessKind::vector)
+        main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
     }
     for (std::size_t k : body.folds) {
       const char* lacking = folds_[k].kind == FoldText::Kind::mean ? "0.0" : "uintBitsToFloat(0xff800000u)";
-      if (folds_[k].fours) main_.line("vec4 {}_x_{}{};", folds_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
+      if (folds_[k].fours)
+        main_.line("vec4 {}_x_{}{};", folds_[k].name, g, is_ragged() ? fmt::format(" = vec4({})", lacking) : "");
     }
     for (int i = 0; i < group_; ++i) call(pass, body, scope, g * group_ + (reversed ? group_ - 1 - i : i));
     for (std::size_t k : body.folds) {
@@ -278,11 +291,14 @@ void Rows::call_each(const Pass& pass, const Body& body, Scope& scope, Groups& g
       std::string fields;
       for (const FoldField& field : in_block(pass, folds_[k]).fields) fields += field.name + ", ";
       std::string first;
-      if (folds_[k].kind == FoldText::Kind::arg) first = ", " + position(scope, loops_.values[folds_[k].id].offset + index::Expr(g * group_));
+      if (folds_[k].kind == FoldText::Kind::arg)
+        first = ", " + position(scope, loops_.values[folds_[k].id].offset + index::Expr(g * group_));
       main_.line("{}({}{}_x_{}{});", Combine::add_four(folds_[k]), fields, folds_[k].name, g, first);
     }
   }
-  for_scaled_items([&](const std::string& sum, const std::string& scale) { main_.line("{0} = fma({0}_item, {1}, {0});", sum, scale); });
+  for_scaled_items([&](const std::string& sum, const std::string& scale) {
+    main_.line("{0} = fma({0}_item, {1}, {0});", sum, scale);
+  });
 }
 
 void Rows::call(const Pass& pass, const Body& body, Scope& scope, int element) {

@@ -31,7 +31,8 @@ Rows::Pass Rows::make_pass(int number) {
   Body last;
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
     const segment::Store& store = loops_.stores[i];
-    if ((store.axes & loops_.columns()) != 0 && segment::pass_of_store(loops_, store) == number) last.stores.push_back(i);
+    if ((store.axes & loops_.columns()) != 0 && segment::pass_of_store(loops_, store) == number)
+      last.stores.push_back(i);
   }
   for (std::size_t i = 0; i < folds_.size(); ++i) {
     if (folds_[i].stage - 1 == number) last.folds.push_back(i);
@@ -66,7 +67,8 @@ void Rows::finish_body(const Pass& pass, Body& body, const std::vector<bool>& ne
     // A product that is part of a sum is computed where the sum is.
     inside[id] = !given;
     if (given && !is_contracted(id)) continue;
-    const auto scale = std::find_if(scales_of_items_.begin(), scales_of_items_.end(), [&](const auto& one) { return one.second.scaled == id; });
+    const auto scale = std::find_if(scales_of_items_.begin(), scales_of_items_.end(),
+                                    [&](const auto& one) { return one.second.scaled == id; });
     if (scale != scales_of_items_.end()) {
       used[scale->second.left] = true;
       continue;
@@ -81,8 +83,8 @@ void Rows::finish_body(const Pass& pass, Body& body, const std::vector<bool>& ne
   body.lows = subtracted_means(body);
 }
 
-/// A norm subtracts a mean, and where elements differ by little, what rounding the mean has lost is as much as they do: it is
-/// subtracted as well. Not in strict numerics, where a subtraction is of what is stored.
+/// A norm subtracts a mean, and where elements differ by little, what rounding the mean has lost is as much as they do:
+/// it is subtracted as well. Not in strict numerics, where a subtraction is of what is stored.
 std::vector<ValueId> Rows::subtracted_means(const Body& body) const {
   std::vector<ValueId> means;
   if (options_.numerics == Numerics::strict) return means;
@@ -106,7 +108,8 @@ std::string Rows::low_of(ValueId mean) const {
   return "";
 }
 
-/// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no dtype of its own.
+/// A product that a sum alone reads is added in one step, as in Emitter::find_products; that of a contraction has no
+/// dtype of its own.
 void Rows::find_folded_products() {
   if (options_.numerics == Numerics::strict) return;
   std::vector<int> readers(loops_.values.size(), 0);
@@ -116,27 +119,36 @@ void Rows::find_folded_products() {
   for (const segment::Store& store : loops_.stores) ++readers[store.value];
   for (const FoldText& fold : folds_) {
     const Value& value = loops_.values[fold.id];
-    if (value.kind != Value::Kind::fold || fold.kind != FoldText::Kind::plain || fold.node->op->fold.join != "add") continue;
+    if (value.kind != Value::Kind::fold || fold.kind != FoldText::Kind::plain || fold.node->op->fold.join != "add")
+      continue;
     const ValueId id = value.operands[0];
     const Value& product = loops_.values[id];
     const DType type = dtype_of(product);
-    if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product || readers[id] != 1 || !varies(id) || !loops_.per_element(product)) continue;
+    if (product.kind != Value::Kind::compute || !ops::element_row(*graph_.node(product.node).op).is_product ||
+        readers[id] != 1 || !varies(id) || !loops_.per_element(product))
+      continue;
     if (type != DType::f16 && type != DType::bf16 && !(type == DType::f32 && is_folded_product(id))) continue;
     contracted_[id] = fold.id;
     find_scale_of_items(fold.id, readers);
   }
 }
 
-/// Weights of few bits are multiplied with a scale that whole items share: so is the item's sum, then. What they are multiplied with is
-/// of 16 bits, or the products might overflow without their scale.
+/// Weights of few bits are multiplied with a scale that whole items share: so is the item's sum, then. What they are
+/// multiplied with is of 16 bits, or the products might overflow without their scale.
 void Rows::find_scale_of_items(ValueId fold, const std::vector<int>& readers) {
   constexpr std::int64_t kLargestWeight = 1 << 16;
   if (width() > 1) return;
   const Value& product = loops_.values[loops_.values[fold].operands[0]];
-  const auto op_of = [&](ValueId id) { return loops_.values[id].kind == Value::Kind::compute ? ops::element_row(*graph_.node(loops_.values[id].node).op).name : std::string_view(); };
+  const auto op_of = [&](ValueId id) {
+    return loops_.values[id].kind == Value::Kind::compute
+               ? ops::element_row(*graph_.node(loops_.values[id].node).op).name
+               : std::string_view();
+  };
   const auto is_whole_number = [&](ValueId id) {
     const Value& value = loops_.values[id];
-    const auto range = op_of(id) == "cast" && is_integer(dtype_of(loops_.values[value.operands[0]])) ? range_of(value.operands[0]) : std::nullopt;
+    const auto range = op_of(id) == "cast" && is_integer(dtype_of(loops_.values[value.operands[0]]))
+                           ? range_of(value.operands[0])
+                           : std::nullopt;
     return range && range->low >= -kLargestWeight && range->high <= kLargestWeight;
   };
   for (const int weight : {0, 1}) {
@@ -146,7 +158,8 @@ void Rows::find_scale_of_items(ValueId fold, const std::vector<int>& readers) {
     for (const int side : {0, 1}) {
       const ValueId left = loops_.values[scaled].operands[static_cast<std::size_t>(side)];
       const ValueId scale = loops_.values[scaled].operands[static_cast<std::size_t>(1 - side)];
-      const bool difference = op_of(left) == "sub" && is_whole_number(loops_.values[left].operands[0]) && is_whole_number(loops_.values[left].operands[1]);
+      const bool difference = op_of(left) == "sub" && is_whole_number(loops_.values[left].operands[0]) &&
+                              is_whole_number(loops_.values[left].operands[1]);
       if (varies(scale) || !varies(left) || is_literal(scale) || !(is_whole_number(left) || difference)) continue;
       scales_of_items_[fold] = {scaled, left, other, scale};
       contracted_[scaled] = fold;
@@ -155,8 +168,8 @@ void Rows::find_scale_of_items(ValueId fold, const std::vector<int>& readers) {
   }
 }
 
-/// What a fold is given. A whole number that is the same for all elements may be a constant, and SwiftShader's compiler takes the
-/// larger of one and the smallest number, which a fold starts from, for that: it is not to know it.
+/// What a fold is given. A whole number that is the same for all elements may be a constant, and SwiftShader's compiler
+/// takes the larger of one and the smallest number, which a fold starts from, for that: it is not to know it.
 std::string Rows::folded(Scope& scope, ValueId operand) const {
   const std::string text = use(scope, operand);
   const Value& value = loops_.values[operand];
@@ -187,11 +200,20 @@ void Rows::fold_element(Scope& scope, const FoldText& fold) {
   }
   switch (fold.kind) {
     case FoldText::Kind::plain: out.line("{}({}, {});", fold.join, fields[0].name, operand); break;
-    case FoldText::Kind::arg: out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand, position(scope, value.offset)); break;
-    case FoldText::Kind::mean: out.line("{}_add_term({}, {}, {});", fold.operand == DType::f64 ? "f64" : "f32", fields[0].name, fields[1].name, operand); break;
-    case FoldText::Kind::softmax: out.line("{}({}, {}, {});", Combine::add_element(fold), fields[0].name, fields[1].name, operand); break;
+    case FoldText::Kind::arg:
+      out.line("{}({}, {}, {}, {});", fold.join, fields[0].name, fields[1].name, operand,
+               position(scope, value.offset));
+      break;
+    case FoldText::Kind::mean:
+      out.line("{}_add_term({}, {}, {});", fold.operand == DType::f64 ? "f64" : "f32", fields[0].name, fields[1].name,
+               operand);
+      break;
+    case FoldText::Kind::softmax:
+      out.line("{}({}, {}, {});", Combine::add_element(fold), fields[0].name, fields[1].name, operand);
+      break;
     case FoldText::Kind::moments:
-      out.line("{}({}, {}, {}, {}, 1.0, {}, 0.0, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name, fields[3].name, operand);
+      out.line("{}({}, {}, {}, {}, 1.0, {}, 0.0, 0.0);", fold.join, fields[0].name, fields[1].name, fields[2].name,
+               fields[3].name, operand);
       break;
   }
 }
@@ -234,7 +256,8 @@ Result<void> Rows::element_function(Pass& pass, std::size_t number) {
       VKF_CHECK_OK(emit_value(scope, id));
       continue;
     }
-    const auto scan = std::find_if(scans_.begin(), scans_.end(), [&](const ScanText& text) { return text.fold.id == id; });
+    const auto scan =
+        std::find_if(scans_.begin(), scans_.end(), [&](const ScanText& text) { return text.fold.id == id; });
     scan_element(pass, body, *scan, scope);
   }
   if (body.totals) {
@@ -253,7 +276,8 @@ Result<void> Rows::element_function(Pass& pass, std::size_t number) {
     out.close();
   }
   write_function(pass, body, out.take(),
-                 last ? fmt::format("// One element of pass {}.", pass.number) : fmt::format("// What one element of pass {} adds to the running folds.", pass.number));
+                 last ? fmt::format("// One element of pass {}.", pass.number)
+                      : fmt::format("// What one element of pass {} adds to the running folds.", pass.number));
   return {};
 }
 
@@ -287,7 +311,8 @@ void Rows::write_function(const Pass& pass, Body& body, const std::string& text,
   }
   for (std::size_t i : body.folds) accumulators(folds_[i]);
   for (std::size_t i : body.stores) {
-    if (schedule_.stores[i].kind == AccessKind::vector) add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
+    if (schedule_.stores[i].kind == AccessKind::vector)
+      add("out " + scalar_type(loops_.stores[i].node) + " " + result_name(i));
   }
   body.function = unique(body.totals ? fmt::format("pass{}_scan", pass.number) : fmt::format("pass{}", pass.number));
   functions_.line("{}", comment);

@@ -20,7 +20,8 @@ bool Rows::is_partner(ValueId id) const {
 void Rows::find_varying() {
   for (ValueId id = 0; id < loops_.values.size(); ++id) {
     const Value& value = loops_.values[id];
-    bool varies = schedule::varies_in_item(loops_, schedule_, value) || (schedule_.vector_rows && elements_ > 1 && value.kind == Value::Kind::fold);
+    bool varies = schedule::varies_in_item(loops_, schedule_, value) ||
+                  (schedule_.vector_rows && elements_ > 1 && value.kind == Value::Kind::fold);
     int depth = 0;
     const auto depend = [&](ValueId other) {
       varies = varies || (schedule_.vector_rows && varies_[other]);
@@ -57,7 +58,8 @@ FoldText Rows::make_fold(ValueId id) {
   fold.join = unique(fold.name + "_join");
   const auto field = [&](const std::string& name, DType type, const std::string& identity) {
     const std::string text = std::string(ops::glsl_type(ops::lane_of(type), dialect_.native_int64));
-    fold.fields.push_back({name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
+    fold.fields.push_back(
+        {name, text, identity, unique(name + "_shared"), is_float(type) && type != DType::f64 ? DType::f32 : type});
   };
   fold.prefix = is_scan(id);
   const std::string identity = fold_identity(graph_, *fold.node, dialect_);
@@ -85,9 +87,11 @@ FoldText Rows::make_fold(ValueId id) {
   // Elements that a ragged row lacks may be -infinity for a maximum; a mean would count them.
   const bool floats = is_float(fold.operand) && fold.operand != DType::f64;
   const bool side_by_side = index::stride_of(value.offset, schedule_.vector_axis) == 1;
-  const bool in_fours = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::mean && floats) || (fold.kind == FoldText::Kind::moments && !is_ragged()) ||
+  const bool in_fours = fold.kind == FoldText::Kind::softmax || (fold.kind == FoldText::Kind::mean && floats) ||
+                        (fold.kind == FoldText::Kind::moments && !is_ragged()) ||
                         (fold.kind == FoldText::Kind::arg && floats && side_by_side && !is_ragged());
-  const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(), [](const Value& other) { return other.kind == Value::Kind::scan; });
+  const bool scans = std::any_of(loops_.values.begin(), loops_.values.end(),
+                                 [](const Value& other) { return other.kind == Value::Kind::scan; });
   fold.ragged = is_ragged();
   fold.fours = in_fours && width() == 1 && group_ == 4 && !scans;
   return fold;
@@ -121,26 +125,32 @@ void Rows::finish_folds(int stage) {
       const std::string result = at(fold.name, j);
       if (fold.kind == FoldText::Kind::softmax) {
         // An infinite or undefined maximum leaves no number: x - infinity is NaN where x is infinite.
-        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(fold.fields[0].name, j), result);
+        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);",
+                   at(fold.fields[0].name, j), result);
       }
       if (fold.kind == FoldText::Kind::moments) {
-        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);", at(fold.fields[1].name, j), result);
+        main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) {} = uintBitsToFloat(0x7fc00000u);",
+                   at(fold.fields[1].name, j), result);
       }
       if (fold.kind == FoldText::Kind::mean) {
         const std::string low = at(fold.fields[1].name, j);
-        if (fold.operand == DType::f64) main_.line("{0} = f64_mean({0}, {1}, {2});", result, low, count);
-        else main_.line("f32_mean_parts({}, {}, {});", result, low, count);
+        if (fold.operand == DType::f64)
+          main_.line("{0} = f64_mean({0}, {1}, {2});", result, low, count);
+        else
+          main_.line("f32_mean_parts({}, {}, {});", result, low, count);
       } else if (mean) {
         main_.line("{0} = {0} / {1}({2});", result, fold.type, count);
       }
       if (fold.kind == FoldText::Kind::arg) continue;
       round_result(fold.node->type.dtype, result);
-      if (value.online != Value::Online::no) round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
+      if (value.online != Value::Online::no)
+        round_result(dtype_of(loops_.values[value.partner]), at(value_names_[value.partner], j));
     }
     if (fold.kind == FoldText::Kind::arg) {
       const std::string position = fold.fields[1].name;
       if (width() > 1) main_.line("int {}[{}];", fold.name, width());
-      for (int j = 0; j < width(); ++j) main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(fold.name, j), at(position, j));
+      for (int j = 0; j < width(); ++j)
+        main_.line("{}{} = int({});", width() == 1 ? "int " : "", at(fold.name, j), at(position, j));
     }
     row_scope_.names[fold.id] = fold.name;
     if (value.online != Value::Online::no) row_scope_.names[value.partner] = value_names_[value.partner];
@@ -166,7 +176,8 @@ void Rows::set_row_axes(Scope& scope, bool element) const {
   }
   if (sizes.empty()) return;
   if (schedule_.vector_rows) sizes.back() /= elements_;
-  const std::vector<Expr> coordinates = index::delinearize(Expr::axis(kRow, std::max<std::int64_t>(schedule_.row_items, 2)), sizes);
+  const std::vector<Expr> coordinates =
+      index::delinearize(Expr::axis(kRow, std::max<std::int64_t>(schedule_.row_items, 2)), sizes);
   for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
   if (!schedule_.vector_rows) return;
   Expr& inner = scope.axes.at(ids.back());
@@ -184,7 +195,8 @@ void Rows::set_column_axes(Scope& scope, bool element) const {
   }
   const bool vectors = !schedule_.vector_rows;
   if (vectors) sizes.back() = schedule::ceil_div(sizes.back(), elements_);
-  const std::vector<Expr> coordinates = index::delinearize(Expr::axis(kColumn, std::max<std::int64_t>(schedule_.column_items, 2)), sizes);
+  const std::vector<Expr> coordinates =
+      index::delinearize(Expr::axis(kColumn, std::max<std::int64_t>(schedule_.column_items, 2)), sizes);
   for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
   if (!vectors) return;
   Expr& inner = scope.axes.at(ids.back());
@@ -260,7 +272,8 @@ Result<void> Rows::values_of_each_row(int stage, const std::vector<ValueId>& own
   }
   for (int j = 0; j < width(); ++j) {
     std::string arguments = fmt::format("row, {}u", j);
-    for (ValueId id : feeds) arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
+    for (ValueId id : feeds)
+      arguments += ", " + (varies(id) ? at(row_scope_.names.at(id), j) : row_scope_.names.at(id));
     for (ValueId id : own) arguments += ", " + at(value_names_[id], j);
     main_.line("{}({});", function, arguments);
   }

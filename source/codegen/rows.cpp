@@ -4,9 +4,12 @@
 
 namespace vkfuse::codegen {
 
-Rows::Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-           const Target& target, const EmitOptions& options, NodeNames names, int dispatch)
-    : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), dispatch_(dispatch), split_(schedule.parts > 1) {
+Rows::Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, NodeNames names,
+           int dispatch)
+    : Emitter(graph, segment, loops, schedule, target, options, std::move(names)),
+      dispatch_(dispatch),
+      split_(schedule.parts > 1) {
   find_varying();
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     if (loops.values[id].kind == Value::Kind::fold && !is_partner(id)) folds_.push_back(make_fold(id));
@@ -30,11 +33,14 @@ Rows::Rows(const ir::Graph& graph, const segment::Segment& segment, const segmen
 }
 
 Result<Draft> Rows::run() {
-  rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), schedule_.vector_rows ? "groups of rows" : "rows");
-  groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)), "workgroups in one row of the dispatch");
+  rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items),
+                         schedule_.vector_rows ? "groups of rows" : "rows");
+  groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(workgroups_x(), 1)),
+                             "workgroups in one row of the dispatch");
   find_products();
   find_folded_products();
-  if (!schedule_.packed && !schedule_.vector_rows && (!split_ || shares_rows())) {  // who only joins what others left loads no items
+  if (!schedule_.packed && !schedule_.vector_rows &&
+      (!split_ || shares_rows())) {  // who only joins what others left loads no items
     Scope element;
     set_row_axes(element, false);
     set_column_axes(element, true);
@@ -46,16 +52,21 @@ Result<Draft> Rows::run() {
   if (schedule_.packed) {
     const schedule::PackedTile& packed = *schedule_.packed;
     VKF_CHECK_OK(packed_main());
-    return finish(fmt::format("{} rows per workgroup, {} tile{} one after another; {} subgroups share the columns, {} at a time, in products of {} x {} x {}", packed.rows(), packed.tiles,
-                              packed.tiles == 1 ? "" : "s", packed.subgroups, packed.strip_columns(), packed.unit.m, packed.unit.n, packed.unit.k),
+    return finish(fmt::format("{} rows per workgroup, {} tile{} one after another; {} subgroups share the columns, {} "
+                              "at a time, in products of {} x {} x {}",
+                              packed.rows(), packed.tiles, packed.tiles == 1 ? "" : "s", packed.subgroups,
+                              packed.strip_columns(), packed.unit.m, packed.unit.n, packed.unit.k),
                   workgroups(), workgroups_x());
   }
   VKF_CHECK_OK(main_function());
-  std::string summary = fmt::format("{} lane{} per row, {} row{} per workgroup, {} elements per item, {} item{} per lane{}", schedule_.column_lanes,
-                                    schedule_.column_lanes == 1 ? "" : "s", schedule_.row_lanes * (schedule_.vector_rows ? elements_ : 1),
-                                    schedule_.row_lanes == 1 ? "" : "s", elements_, schedule_.trips, schedule_.trips == 1 ? "" : "s",
-                                    schedule_.persistent ? ", kept in registers" : "");
-  if (split_) summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.parts, dispatch_ + 1, schedule_.dispatches);
+  std::string summary = fmt::format(
+      "{} lane{} per row, {} row{} per workgroup, {} elements per item, {} item{} per lane{}", schedule_.column_lanes,
+      schedule_.column_lanes == 1 ? "" : "s", schedule_.row_lanes * (schedule_.vector_rows ? elements_ : 1),
+      schedule_.row_lanes == 1 ? "" : "s", elements_, schedule_.trips, schedule_.trips == 1 ? "" : "s",
+      schedule_.persistent ? ", kept in registers" : "");
+  if (split_)
+    summary += fmt::format(", {} workgroups share a row, dispatch {} of {}", schedule_.parts, dispatch_ + 1,
+                           schedule_.dispatches);
   return finish(summary, workgroups(), workgroups_x());
 }
 
@@ -68,7 +79,8 @@ void Rows::begin() {
     main_.line("workgroup /= {}u;", schedule_.parts);
   }
   const bool by_subgroup = schedule_.subgroup > 0 && lanes > 1;
-  main_.line("uint lane = {};", by_subgroup ? "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID" : "gl_LocalInvocationID.x");
+  main_.line("uint lane = {};",
+             by_subgroup ? "gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID" : "gl_LocalInvocationID.x");
   const int rows = schedule_.row_lanes;
   if (rows == 1) {
     main_.line("uint column_lane = lane;");
@@ -85,11 +97,14 @@ void Rows::begin() {
   main_.line("row = min(row, {} - 1u);", rows_);
   if (schedule_.trips == 1 && !split_) main_.line("uint column = {};", column_of("column_lane"));
   if (shares_rows()) {
-    const std::int64_t share = schedule::ceil_div(schedule::ceil_div(schedule_.column_items, schedule_.parts), lanes) * lanes;
+    const std::int64_t share =
+        schedule::ceil_div(schedule::ceil_div(schedule_.column_items, schedule_.parts), lanes) * lanes;
     main_.line("uint part_begin = part * {};", numbers_.size(share));
-    main_.line("uint part_end = min(part_begin + {}, {});", numbers_.size(share), numbers_.size(schedule_.column_items));
+    main_.line("uint part_end = min(part_begin + {}, {});", numbers_.size(share),
+               numbers_.size(schedule_.column_items));
   }
-  if (!scans_.empty() && schedule::scan_slots(schedule_) > 0) main_.line("uint half_begin = 0u;  // of the shared arrays, whose halves serve by turns");
+  if (!scans_.empty() && schedule::scan_slots(schedule_) > 0)
+    main_.line("uint half_begin = 0u;  // of the shared arrays, whose halves serve by turns");
 }
 
 Result<void> Rows::main_function() {
@@ -131,9 +146,9 @@ Result<void> Rows::main_function() {
   return {};
 }
 
-Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                      const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                      const NodeNames& names) {
+Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment,
+                                     const segment::Loops& loops, const schedule::Schedule& schedule,
+                                     const Target& target, const EmitOptions& options, const NodeNames& names) {
   const segment::Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;
   std::vector<Draft> kernels;
   for (int dispatch = 0; dispatch < schedule.dispatches; ++dispatch) {

@@ -11,8 +11,9 @@ namespace vkfuse::codegen {
 
 class Rows : public Emitter {
  public:
-  Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-       const Target& target, const EmitOptions& options, NodeNames names, int dispatch);
+  Rows(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, NodeNames names,
+       int dispatch);
 
   Result<Draft> run();
 
@@ -21,7 +22,9 @@ class Rows : public Emitter {
   /// Whether the workgroups of a row go over its columns together here; the last dispatch may only join what
   /// they have left.
   [[nodiscard]] bool shares_rows() const { return split_ && dispatch_ < loops_.passes; }
-  [[nodiscard]] std::int64_t workgroups() const { return schedule_.workgroups / (split_ && !shares_rows() ? schedule_.parts : 1); }
+  [[nodiscard]] std::int64_t workgroups() const {
+    return schedule_.workgroups / (split_ && !shares_rows() ? schedule_.parts : 1);
+  }
   [[nodiscard]] std::int64_t workgroups_x() const { return std::min(schedule_.workgroups_x, workgroups()); }
   void begin();
   Result<void> main_function();
@@ -33,7 +36,9 @@ class Rows : public Emitter {
   void find_varying();
   /// Lanes per row or row group: one accumulator, or one per row that the lane owns.
   [[nodiscard]] int width() const { return schedule_.vector_rows ? elements_ : 1; }
-  [[nodiscard]] std::string at(const std::string& name, int j) const { return width() == 1 ? name : fmt::format("{}[{}]", name, j); }
+  [[nodiscard]] std::string at(const std::string& name, int j) const {
+    return width() == 1 ? name : fmt::format("{}[{}]", name, j);
+  }
   void declare(const FoldText& fold);
   void declare_accumulators(int stage);
   /// The results of a stage's folds from their accumulators.
@@ -55,7 +60,8 @@ class Rows : public Emitter {
 
   // --- passes over the columns (row_passes.cpp) ----------------------------------------------------------
   [[nodiscard]] bool is_vector(ValueId id) const {
-    return loops_.values[id].kind == Value::Kind::load && (schedule_.loads[id].kind == schedule::AccessKind::vector || is_shifted(id)) &&
+    return loops_.values[id].kind == Value::Kind::load &&
+           (schedule_.loads[id].kind == schedule::AccessKind::vector || is_shifted(id)) &&
            loops_.per_element(loops_.values[id]);
   }
   [[nodiscard]] bool is_scan(ValueId id) const { return loops_.values[id].kind == Value::Kind::scan; }
@@ -78,8 +84,8 @@ class Rows : public Emitter {
   };
   struct Pass {
     int number = 0;
-    std::vector<ValueId> vectors;   ///< loaded as vectors for an item
-    std::vector<ValueId> per_item;  ///< one for the item
+    std::vector<ValueId> vectors;    ///< loaded as vectors for an item
+    std::vector<ValueId> per_item;   ///< one for the item
     std::vector<std::size_t> scans;  ///< in scans_: all that run
     bool waits = false;              ///< for other lanes, at every item
     bool blocks = false;             ///< folds and scans start anew every so many trips
@@ -113,7 +119,9 @@ class Rows : public Emitter {
   /// The last item of a row has fewer elements than the others.
   [[nodiscard]] bool is_ragged() const { return !schedule_.exact && !schedule_.vector_rows; }
   /// In the last round of a pass that waits some lanes have no item.
-  [[nodiscard]] bool may_be_idle(const Pass& pass) { return pass.waits && !divides(schedule_.column_lanes, column_extent()); }
+  [[nodiscard]] bool may_be_idle(const Pass& pass) {
+    return pass.waits && !divides(schedule_.column_lanes, column_extent());
+  }
 
   /// Loads everything that stays in registers, before anything waits for it.
   void load_kept();
@@ -139,7 +147,8 @@ class Rows : public Emitter {
   // --- weights of four bits, with matrix units (packed_rows.cpp) ---------------------------------------------
   /// The vector goes to shared memory once, in the order in which fragments meet it.
   Result<void> keep_vector(const schedule::PackedTile& packed);
-  Result<std::string> element_of_vector(const schedule::PackedTile& packed, const std::vector<ValueId>& vectors, std::vector<ValueId>& feeds, std::string& coordinates);
+  Result<std::string> element_of_vector(const schedule::PackedTile& packed, const std::vector<ValueId>& vectors,
+                                        std::vector<ValueId>& feeds, std::string& coordinates);
   Result<void> scales_of_tile(const schedule::PackedTile& packed);
   void load_strip(const schedule::PackedTile& packed, const std::string& first, const std::string& strip);
   void multiply_strip(const schedule::PackedTile& packed, const std::string& function);
@@ -165,7 +174,7 @@ class Rows : public Emitter {
   std::map<ValueId, ScaleOfItems> scales_of_items_;  ///< by fold
   std::vector<bool> varies_;
   std::vector<bool> for_columns_;  ///< what some element of the columns, or some fold, is computed from
-  std::set<ValueId> running_;  ///< scans that have run in a pass before
+  std::set<ValueId> running_;      ///< scans that have run in a pass before
 };
 
 }  // namespace vkfuse::codegen

@@ -32,8 +32,10 @@ void LaneScan::butterfly(std::span<const ScanText* const> scans, int lanes, Writ
   main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", lanes);
   for (const ScanText* scan : scans) {
     const std::string other = scan->fold.name + "_other";
-    main.line("{} {} = {};", scan->fold.type, other, combine_.shuffled(scan->fold.fields[0].dtype, scan->total, "mask"));
-    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->fold.join, scan->before, other);
+    main.line("{} {} = {};", scan->fold.type, other,
+              combine_.shuffled(scan->fold.fields[0].dtype, scan->total, "mask"));
+    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->fold.join,
+              scan->before, other);
     join(*scan, scan->total, other, main);
   }
   main.close();
@@ -63,7 +65,8 @@ void LaneScan::by_memory(std::span<const ScanText* const> scans, Writer& main) c
   for (const ScanText* scan : scans) {
     const std::string other = scan->fold.name + "_other";
     main.line("{} {} = {}[half_begin + (lane ^ mask)];", scan->fold.type, other, scan->lanes);
-    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->fold.join, scan->before, other);
+    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->fold.join,
+              scan->before, other);
     join(*scan, scan->total, other, main);
   }
   main.line("half_begin = {}u - half_begin;", schedule::scan_slots(schedule_) / 2);

@@ -10,10 +10,10 @@ namespace vkfuse::codegen {
 struct ScanText {
   FoldText fold;
   bool exclusive = false;
-  int depth = 1;        ///< 1 more than the scans that its operand is computed from
-  std::string total;    ///< of the lane's elements of this item, then of all lanes'
-  std::string before;   ///< of the elements of the lanes before this one
-  std::string lanes;    ///< shared memory
+  int depth = 1;       ///< 1 more than the scans that its operand is computed from
+  std::string total;   ///< of the lane's elements of this item, then of all lanes'
+  std::string before;  ///< of the elements of the lanes before this one
+  std::string lanes;   ///< shared memory
   [[nodiscard]] const std::string& carry() const { return fold.fields[0].name; }
   [[nodiscard]] const std::string& identity() const { return fold.fields[0].identity; }
 };

@@ -12,13 +12,18 @@ using schedule::SortRound;
 
 namespace {
 
-int power_of_two_at_least(std::int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 2)))); }
+int power_of_two_at_least(std::int64_t n) {
+  return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 2))));
+}
 
 }  // namespace
 
-Sort::Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-           const Target& target, const EmitOptions& options, NodeNames names, std::size_t round)
-    : Emitter(graph, segment, loops, schedule, target, options, std::move(names)), round_(round), after_sort_(loops.values.size(), false) {
+Sort::Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+           const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, NodeNames names,
+           std::size_t round)
+    : Emitter(graph, segment, loops, schedule, target, options, std::move(names)),
+      round_(round),
+      after_sort_(loops.values.size(), false) {
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
     if (value.kind == Value::Kind::sort) {
@@ -37,17 +42,20 @@ Sort::Sort(const ir::Graph& graph, const segment::Segment& segment, const segmen
 
 Result<Draft> Sort::run() {
   const bool stores_only = round().kind == SortRound::Kind::store;
-  const std::int64_t groups = stores_only ? round().groups : schedule::ceil_div(schedule_.row_items, schedule_.row_lanes) * round().groups;
+  const std::int64_t groups =
+      stores_only ? round().groups : schedule::ceil_div(schedule_.row_items, schedule_.row_lanes) * round().groups;
   const std::int64_t groups_x = std::min<std::int64_t>(groups, target_.caps.max_groups_per_axis);
   rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), "rows");
-  groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(groups_x, 1)), "workgroups in one row of the dispatch");
+  groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(groups_x, 1)),
+                             "workgroups in one row of the dispatch");
   find_products();
   std::string summary;
   switch (round().kind) {
     case SortRound::Kind::block:
       VKF_CHECK_OK(block_round());
-      summary = fmt::format("{} of {} elements in shared memory, {} row{} per workgroup", round().stores ? "rows" : "blocks", schedule_.block_keys,
-                            schedule_.row_lanes, schedule_.row_lanes == 1 ? "" : "s");
+      summary =
+          fmt::format("{} of {} elements in shared memory, {} row{} per workgroup", round().stores ? "rows" : "blocks",
+                      schedule_.block_keys, schedule_.row_lanes, schedule_.row_lanes == 1 ? "" : "s");
       break;
     case SortRound::Kind::merge:
       merge_round();
@@ -68,21 +76,27 @@ void Sort::order_function() {
     return ops::expression(ops::row(row), key_type_, dialect_.native(), operands);
   };
   std::string less = apply("lt", {"a", "b"});
-  if (is_float(key_type_)) less = fmt::format("{} || ({} && !{})", less, apply("is_nan", {"b"}), apply("is_nan", {"a"}));
+  if (is_float(key_type_))
+    less = fmt::format("{} || ({} && !{})", less, apply("is_nan", {"b"}), apply("is_nan", {"a"}));
   functions_.open("bool key_less({} a, {} b) {{", type_, type_);
   functions_.line("return {};", less);
   functions_.close();
   functions_.blank();
   functions_.line("// Whether the pair (a, i) belongs after (b, k).");
   functions_.open("bool belongs_after({} a, uint i, {} b, uint k) {{", type_, type_);
-  functions_.line("if ({}) return true;", VKF_PLANT(ascending_for_descending, descending_, false) ? "key_less(a, b)" : "key_less(b, a)");
-  functions_.line("return i {} k && !{};", VKF_PLANT(unstable_sort, ">", "<"), descending_ ? "key_less(b, a)" : "key_less(a, b)");
+  functions_.line("if ({}) return true;",
+                  VKF_PLANT(ascending_for_descending, descending_, false) ? "key_less(a, b)" : "key_less(b, a)");
+  functions_.line("return i {} k && !{};", VKF_PLANT(unstable_sort, ">", "<"),
+                  descending_ ? "key_less(b, a)" : "key_less(a, b)");
   functions_.close();
   functions_.blank();
 }
 
 std::string Sort::pair_key(const std::string& at) {
-  const auto word = [&](int n) { return fmt::format("pairs_in.w[{} + {}]", n == 1 ? all_slots() : numbers_.size(n * schedule_.row_items * schedule_.slots), at); };
+  const auto word = [&](int n) {
+    return fmt::format("pairs_in.w[{} + {}]",
+                       n == 1 ? all_slots() : numbers_.size(n * schedule_.row_items * schedule_.slots), at);
+  };
   switch (ops::lane_of(key_type_)) {
     case Lane::f32: return fmt::format("uintBitsToFloat({})", word(1));
     case Lane::i32: return fmt::format("int({})", word(1));
@@ -101,7 +115,8 @@ void Sort::write_pair(const std::string& at, const std::string& key, const std::
     default: words = pack(key_type_, 1, key, dialect_);
   }
   for (std::size_t n = 0; n < words.size(); ++n) {
-    main_.line("pairs_out.w[{} + {}] = {};", numbers_.size(static_cast<std::int64_t>(n + 1) * schedule_.row_items * schedule_.slots), at, words[n]);
+    main_.line("pairs_out.w[{} + {}] = {};",
+               numbers_.size(static_cast<std::int64_t>(n + 1) * schedule_.row_items * schedule_.slots), at, words[n]);
   }
 }
 
@@ -113,7 +128,8 @@ void Sort::begin_main(bool whole_rows) {
     main_.line("uint first_row = workgroup * {}u;", schedule_.row_lanes);
     return;
   }
-  const std::string groups = numbers_.named("groups", static_cast<std::uint32_t>(round().groups), "workgroups of a row");
+  const std::string groups =
+      numbers_.named("groups", static_cast<std::uint32_t>(round().groups), "workgroups of a row");
   main_.line("uint row = workgroup / {};", groups);
   // The last row of the dispatch may have idle workgroups; all lanes of one leave together.
   main_.line("if (row >= {}) return;", rows_);
@@ -201,10 +217,13 @@ void Sort::step_functions() {
   functions_.line("order[k] = at_a;");
   functions_.close();
   functions_.blank();
-  functions_.line("// One step: of {} pairs a row, the lower ones `half` at a time, the other one of each at its place with the bits of `flip` turned.",
-                  power_of_two_at_least(schedule_.block_keys) / 2);
+  functions_.line(
+      "// One step: of {} pairs a row, the lower ones `half` at a time, the other one of each at its place with the "
+      "bits of `flip` turned.",
+      power_of_two_at_least(schedule_.block_keys) / 2);
   functions_.open("void step(uint lane, uint pairs, uint half_run, uint flip, uint run, uint apart, uint count) {{");
-  functions_.open("for (uint i = lane; i < {}pairs; i += {}u) {{", several ? fmt::format("{}u * ", schedule_.row_lanes) : "", schedule_.workgroup);
+  functions_.open("for (uint i = lane; i < {}pairs; i += {}u) {{",
+                  several ? fmt::format("{}u * ", schedule_.row_lanes) : "", schedule_.workgroup);
   functions_.line("uint pair = {};", several ? "i % pairs" : "i");
   functions_.line("uint group = pair / run;");
   functions_.line("uint within = pair & (run - 1u);");
@@ -221,14 +240,18 @@ void Sort::sort_block() {
   const int kept = static_cast<int>(std::min<std::int64_t>(slots, power_of_two_at_least(schedule_.wanted)));
   main_.open("for (uint size = 2u; size <= {}u; size <<= 1) {{", kept);
   main_.line("step(lane, {}u, size >> 1, size - 1u, {}u, 0u, count);", slots / 2, slots / 2);
-  main_.line("for (uint reach = size >> 2; reach > 0u; reach >>= 1) step(lane, {0}u, reach, reach, {0}u, 0u, count);", slots / 2);
+  main_.line("for (uint reach = size >> 2; reach > 0u; reach >>= 1) step(lane, {0}u, reach, reach, {0}u, 0u, count);",
+             slots / 2);
   main_.close();
   if (kept == slots) return;
   main_.line("// Of two runs only the first {} are wanted: they come together in the lower one.", kept);
   main_.open("for (uint apart = {}u; apart < {}u; apart <<= 1) {{", kept, slots);
   main_.line("uint runs = {}u / apart;", slots / 2);
   main_.line("step(lane, runs * {0}u, {1}u, apart | {2}u, {0}u, apart << 1, count);", kept, slots, kept - 1);
-  main_.line("for (uint reach = {0}u; reach > 0u; reach >>= 1) step(lane, runs * {0}u, reach, reach, {0}u, apart << 1, count);", kept / 2);
+  main_.line(
+      "for (uint reach = {0}u; reach > 0u; reach >>= 1) step(lane, runs * {0}u, reach, reach, {0}u, apart << 1, "
+      "count);",
+      kept / 2);
   main_.close();
 }
 
@@ -253,7 +276,8 @@ void Sort::split_function() {
   functions_.open("while (low < high) {{");
   functions_.line("uint a = begin + ((low + high) >> 1);");
   functions_.line("uint b = middle + (taken - 1u - ((low + high) >> 1));");
-  functions_.line("if (belongs_after({}, {}, {}, {})) high = (low + high) >> 1;", pair_key("a"), pair_position("a"), pair_key("b"), pair_position("b"));
+  functions_.line("if (belongs_after({}, {}, {}, {})) high = (low + high) >> 1;", pair_key("a"), pair_position("a"),
+                  pair_key("b"), pair_position("b"));
   functions_.line("else low = ((low + high) >> 1) + 1u;");
   functions_.close();
   functions_.line("return low;");
@@ -336,7 +360,8 @@ Result<void> Sort::store_round() {
 void Sort::store_item() {
   const std::string items = numbers_.size(schedule_.column_items);
   const bool several = schedule_.row_lanes > 1;
-  main_.open("for (uint item = lane; item < {}{}; item += {}u) {{", several ? fmt::format("{}u * ", schedule_.row_lanes) : "", items, schedule_.workgroup);
+  main_.open("for (uint item = lane; item < {}{}; item += {}u) {{",
+             several ? fmt::format("{}u * ", schedule_.row_lanes) : "", items, schedule_.workgroup);
   if (!several) {
     main_.line("uint own = 0u;");
     main_.line("uint column = item;");
@@ -356,7 +381,8 @@ void Sort::store_item() {
 
 void Sort::store_elements() {
   for (std::size_t i = 0; i < loops_.stores.size(); ++i) {
-    for (int g = 0; g < groups_ && schedule_.stores[i].kind == schedule::AccessKind::vector; ++g) main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
+    for (int g = 0; g < groups_ && schedule_.stores[i].kind == schedule::AccessKind::vector; ++g)
+      main_.line("{} {};", group_type_of(loops_.stores[i].node), result_group(i, g));
   }
   for (int element = 0; element < elements_; ++element) {
     std::string arguments = "begin, row";
@@ -376,9 +402,9 @@ void Sort::store_elements() {
   }
 }
 
-Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                      const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                      const NodeNames& names) {
+Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment,
+                                     const segment::Loops& loops, const schedule::Schedule& schedule,
+                                     const Target& target, const EmitOptions& options, const NodeNames& names) {
   std::vector<Draft> kernels;
   for (std::size_t round = 0; round < schedule.rounds.size(); ++round) {
     VKF_TRY(kernel, Sort(graph, segment, loops, schedule, target, options, names, round).run());

@@ -8,8 +8,9 @@ namespace vkfuse::codegen {
 
 class Sort : public Emitter {
  public:
-  Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const schedule::Schedule& schedule,
-       const Target& target, const EmitOptions& options, NodeNames names, std::size_t round);
+  Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, NodeNames names,
+       std::size_t round);
 
   Result<Draft> run();
 
@@ -53,8 +54,8 @@ class Sort : public Emitter {
   DType key_type_;
   std::string type_;  ///< of a key in registers
   bool descending_ = false;
-  std::vector<bool> after_sort_;      ///< values that depend on the order
-  std::set<ValueId> sorted_keys_;     ///< those of them that are keys at hand
+  std::vector<bool> after_sort_;          ///< values that depend on the order
+  std::set<ValueId> sorted_keys_;         ///< those of them that are keys at hand
   std::vector<std::string> coordinates_;  ///< of the result function
   std::string rows_, groups_x_;
 };

@@ -10,7 +10,9 @@ using schedule::AccessKind;
 
 namespace {
 
-std::string parenthesised(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
+std::string parenthesised(const std::string& text) {
+  return text.find(' ') == std::string::npos ? text : "(" + text + ")";
+}
 
 }  // namespace
 
@@ -24,14 +26,17 @@ void Sort::bind_buffers() {
   };
   if (round().computes_keys) load(keys_cone());
   if (round().stores) load(results_cone());
-  std::erase_if(bindings_, [&](const Binding& binding) { return binding.store ? !round().stores : loaded.count(binding.value) == 0; });
+  std::erase_if(bindings_, [&](const Binding& binding) {
+    return binding.store ? !round().stores : loaded.count(binding.value) == 0;
+  });
   const int half = static_cast<int>(round_ % 2);  // that this round writes
   if (!round().computes_keys) bindings_.push_back({0, false, true, schedule_.rounds.size() > 2 ? 1 - half : 0});
   if (!round().stores) bindings_.push_back({0, true, true, half});
 }
 
 bool Sort::same_expr(const Expr& after, const Expr& key) const {
-  const auto first = std::find_if(loops_.axes.begin(), loops_.axes.end(), [](const segment::Axis& axis) { return axis.role == segment::Role::key; });
+  const auto first = std::find_if(loops_.axes.begin(), loops_.axes.end(),
+                                  [](const segment::Axis& axis) { return axis.role == segment::Role::key; });
   if (loops_.axes.end() - first != 1) return false;
   const auto axis = static_cast<index::AxisId>(first - loops_.axes.begin());
   for (index::DataId data : index::data_of(after)) {
@@ -44,10 +49,13 @@ bool Sort::is_sorted_key(ValueId id, ValueId key) {
   const Value& a = loops_.values[id];
   const Value& b = loops_.values[key];
   if (id == key) return (a.axes & loops_.keys()) == 0;
-  if (a.kind != b.kind || a.node != b.node || a.operands.size() != b.operands.size() || a.guards.size() != b.guards.size()) return false;
+  if (a.kind != b.kind || a.node != b.node || a.operands.size() != b.operands.size() ||
+      a.guards.size() != b.guards.size())
+    return false;
   if (a.kind == Value::Kind::sort || a.kind == Value::Kind::literal || !same_expr(a.offset, b.offset)) return false;
   for (std::size_t i = 0; i < a.guards.size(); ++i) {
-    if (a.guards[i].negated != b.guards[i].negated || a.guards[i].ranges.size() != b.guards[i].ranges.size()) return false;
+    if (a.guards[i].negated != b.guards[i].negated || a.guards[i].ranges.size() != b.guards[i].ranges.size())
+      return false;
     for (std::size_t k = 0; k < a.guards[i].ranges.size(); ++k) {
       const segment::Guard::Range& own = a.guards[i].ranges[k];
       const segment::Guard::Range& other = b.guards[i].ranges[k];
@@ -101,10 +109,14 @@ void Sort::set_axes(Scope& scope, bool of_keys) const {
   for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
     const segment::Axis& axis = loops_.axes[i];
     (axis.role == segment::Role::key ? keys : axis.role == segment::Role::column ? columns : rows).push_back(axis.size);
-    (axis.role == segment::Role::key ? key_ids : axis.role == segment::Role::column ? column_ids : row_ids).push_back(static_cast<int>(i));
+    (axis.role == segment::Role::key      ? key_ids
+     : axis.role == segment::Role::column ? column_ids
+                                          : row_ids)
+        .push_back(static_cast<int>(i));
   }
   const auto set = [&](const Sizes& sizes, const std::vector<int>& ids, index::AxisId counter, std::int64_t count) {
-    const std::vector<Expr> coordinates = index::delinearize(Expr::axis(counter, std::max<std::int64_t>(count, 2)), sizes);
+    const std::vector<Expr> coordinates =
+        index::delinearize(Expr::axis(counter, std::max<std::int64_t>(count, 2)), sizes);
     for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
   };
   if (!rows.empty()) set(rows, row_ids, kRow, schedule_.row_items);
@@ -140,7 +152,8 @@ Result<void> Sort::key_function() {
 void Sort::emit_order(Scope& scope, ValueId id) {
   const bool key = id != sort_;
   const std::string at = "begin + " + parenthesised(position(scope, loops_.values[sort_].offset));
-  const std::string text = from_memory() ? key ? pair_key(at) : pair_position(at) : fmt::format("{}[{}]", key ? "keys" : "order", at);
+  const std::string text =
+      from_memory() ? key ? pair_key(at) : pair_position(at) : fmt::format("{}[{}]", key ? "keys" : "order", at);
   scope.out->line("{} {} = {};", key ? type_ : "int", value_names_[id], key ? text : "int(" + text + ")");
   scope.names[id] = value_names_[id];
 }

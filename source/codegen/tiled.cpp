@@ -16,8 +16,9 @@ constexpr int kMostWordsInFlight = 32;  // of a lane's registers
 class Tiled : public Items {
  public:
   /// `merged` are the loops with the axes that items run across as one; `loops` have each of them.
-  Tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops, const segment::Loops& merged,
-        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, const NodeNames& names)
+  Tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+        const segment::Loops& merged, const schedule::Schedule& schedule, const Target& target,
+        const EmitOptions& options, const NodeNames& names)
       : Items(graph, segment, merged, schedule, target, options, names), box_(schedule::box_of(loops, schedule.tile)) {
     for (const schedule::TransposedLoad& load : schedule.tile.loads) {
       const std::string& name = value_names_[load.value];
@@ -34,7 +35,8 @@ class Tiled : public Items {
   Result<std::vector<Draft>> run() {
     keep_literals();
     tiles_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles");
-    groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)), "workgroups in one row of the dispatch");
+    groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)),
+                               "workgroups in one row of the dispatch");
     find_products();
     sort_values();
     VKF_CHECK_OK(element_function());
@@ -43,8 +45,8 @@ class Tiled : public Items {
     for (std::int64_t extent : box_.extents) {
       if (extent > 1) extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
     }
-    return finish_one(fmt::format("tiles of {}, {} elements per item, {} item{} per invocation", extents, elements_, schedule_.items_in_flight,
-                                  schedule_.items_in_flight == 1 ? "" : "s"));
+    return finish_one(fmt::format("tiles of {}, {} elements per item, {} item{} per invocation", extents, elements_,
+                                  schedule_.items_in_flight, schedule_.items_in_flight == 1 ? "" : "s"));
   }
 
  private:
@@ -60,7 +62,9 @@ class Tiled : public Items {
   // --- positions -------------------------------------------------------------------------------------
 
   [[nodiscard]] AxisNames own_axes() const override { return {{kTile, "tile"}, {kItem, "item"}, {kElement, "j"}}; }
-  [[nodiscard]] std::string argument(const std::string& name, int element) const override { return name == "j" ? fmt::format("{}u", element) : name; }
+  [[nodiscard]] std::string argument(const std::string& name, int element) const override {
+    return name == "j" ? fmt::format("{}u", element) : name;
+  }
 
   /// Makes every number of an expression a literal.
   void keep_numbers(const Expr& expr) {
@@ -104,9 +108,11 @@ class Tiled : public Items {
 
   /// The loop axes where `local` is the position in the tile.
   [[nodiscard]] std::map<index::AxisId, Expr> axes_at(std::span<const Expr> local) const {
-    const std::vector<Expr> block = index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.workgroups, 2)), box_.blocks);
+    const std::vector<Expr> block =
+        index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.workgroups, 2)), box_.blocks);
     std::map<index::AxisId, Expr> axes;
-    for (std::size_t i = 0; i < local.size(); ++i) axes.emplace(static_cast<int>(i), block[i] * box_.extents[i] + local[i]);
+    for (std::size_t i = 0; i < local.size(); ++i)
+      axes.emplace(static_cast<int>(i), block[i] * box_.extents[i] + local[i]);
     return axes;
   }
 
@@ -121,18 +127,22 @@ class Tiled : public Items {
   std::string exists(Scope& scope) {
     segment::Guard guard;
     for (std::size_t i = 0; i < box_.sizes.size(); ++i) {
-      if (box_.sizes[i] % box_.extents[i] != 0) guard.ranges.push_back({Expr::axis(static_cast<int>(i), box_.sizes[i]), box_.sizes[i]});
+      if (box_.sizes[i] % box_.extents[i] != 0)
+        guard.ranges.push_back({Expr::axis(static_cast<int>(i), box_.sizes[i]), box_.sizes[i]});
     }
     if (guard.ranges.empty()) return {};
     return condition(scope, std::span(&guard, 1));
   }
 
-  [[nodiscard]] static std::string both(const std::string& a, const std::string& b) { return a.empty() ? b : b.empty() ? a : a + " && " + b; }
+  [[nodiscard]] static std::string both(const std::string& a, const std::string& b) {
+    return a.empty() ? b : b.empty() ? a : a + " && " + b;
+  }
 
   // --- from memory to shared memory ------------------------------------------------------------------
 
   [[nodiscard]] int raw_bytes(const schedule::TransposedLoad& load) const {
-    return std::max(size_of(dtype_of(loops_.values[load.value])), load.elements == 1 ? 4 : schedule_.loads[load.value].vector_bytes);
+    return std::max(size_of(dtype_of(loops_.values[load.value])),
+                    load.elements == 1 ? 4 : schedule_.loads[load.value].vector_bytes);
   }
 
   /// Whether every trip of every lane has a unit.
@@ -192,15 +202,19 @@ class Tiled : public Items {
     for (int e = 0; e < load.elements; ++e) {
       const Expr entry = part.crossing.entry(unit_axis(part), e);
       const Expr further = entry - first;
-      std::string at = e == 0 ? to : further.is_constant() ? fmt::format("{} + {}u", to, further.constant()) : scoped(scope, entry);
-      main_.line("{}[{}] = {};", part.array, at, entry_bits(dtype_of(loops_.values[load.value]), raw, load.elements, e));
+      std::string at = e == 0                  ? to
+                       : further.is_constant() ? fmt::format("{} + {}u", to, further.constant())
+                                               : scoped(scope, entry);
+      main_.line("{}[{}] = {};", part.array, at,
+                 entry_bits(dtype_of(loops_.values[load.value]), raw, load.elements, e));
     }
     if (!guard.empty()) main_.close();
   }
 
   void declare_raw(const Part& part) {
     if (slot(part).empty()) return;
-    for (const std::string& name : part.raw) main_.line("{} {}[{}];", word_type(raw_bytes(part.crossing.load())), name, part.batch);
+    for (const std::string& name : part.raw)
+      main_.line("{} {}[{}];", word_type(raw_bytes(part.crossing.load())), name, part.batch);
   }
 
   /// A block for each unit of a batch that begins at unit number `begin` of the lane.
@@ -234,13 +248,18 @@ class Tiled : public Items {
 
   // --- items -----------------------------------------------------------------------------------------
 
-  [[nodiscard]] bool items_are_whole() const { return items_ == static_cast<std::int64_t>(schedule_.items_in_flight) * schedule_.workgroup; }
-  [[nodiscard]] std::string has_item() const { return items_are_whole() ? std::string() : fmt::format("item < {}u", items_); }
+  [[nodiscard]] bool items_are_whole() const {
+    return items_ == static_cast<std::int64_t>(schedule_.items_in_flight) * schedule_.workgroup;
+  }
+  [[nodiscard]] std::string has_item() const {
+    return items_are_whole() ? std::string() : fmt::format("item < {}u", items_);
+  }
 
   void open_items() {
     if (schedule_.items_in_flight > 1) {
       // Only registers have to be told apart by number.
-      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", item_slot().empty() ? "" : "[[unroll]] ", schedule_.items_in_flight);
+      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", item_slot().empty() ? "" : "[[unroll]] ",
+                 schedule_.items_in_flight);
       main_.line("uint item = u * gl_WorkGroupSize.x + lane;");
     }
   }
@@ -263,7 +282,8 @@ class Tiled : public Items {
     if (!item_slot().empty()) {
       for (ValueId id : vectors_) {
         for (int v = 0; v < vectors_of(id); ++v) {
-          main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v), schedule_.items_in_flight);
+          main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v),
+                     schedule_.items_in_flight);
         }
       }
     }
@@ -275,14 +295,16 @@ class Tiled : public Items {
   }
 
   [[nodiscard]] std::string loaded_group(ValueId id, int group, const std::string& slot) override {
-    const auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) { return one.crossing.load().value == id; });
+    const auto part =
+        std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) { return one.crossing.load().value == id; });
     if (part == parts_.end()) return unpacked(id, group, slot);
     const DType type = dtype_of(loops_.values[id]);
     const int packed = part->crossing.load().packed;
     std::vector<std::string> entries;
     for (int i = 0; i < group_ / packed; ++i) {
       const int entry = group * group_ / packed + i;
-      entries.push_back(entry == 0 ? fmt::format("{}[{}]", part->array, from_.at(id)) : fmt::format("{}[{} + {}u]", part->array, from_.at(id), entry));
+      entries.push_back(entry == 0 ? fmt::format("{}[{}]", part->array, from_.at(id))
+                                   : fmt::format("{}[{} + {}u]", part->array, from_.at(id), entry));
     }
     if (packed > 1 || (size_of(type) == 4 && group_ > 1)) return unpack(type, group_, entries, dialect_, false);
     std::string all;
@@ -324,7 +346,9 @@ class Tiled : public Items {
     if (schedule_.items_in_flight == 1) main_.line("uint item = lane;");
     Scope scope = item_scope();
     // What depends on the tile alone has one name for all that follows.
-    for (const Expr& block : index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.workgroups, 2)), box_.blocks)) scoped(scope, block);
+    for (const Expr& block :
+         index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.workgroups, 2)), box_.blocks))
+      scoped(scope, block);
 
     std::vector<Scope> single;  // of parts without a loop: what they have named stays known
     for (const Part& part : parts_) single.push_back(unit_scope(scope, part));
@@ -366,9 +390,9 @@ class Tiled : public Items {
 
 }  // namespace
 
-Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                       const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
-                                       const NodeNames& names) {
+Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment,
+                                      const segment::Loops& loops, const schedule::Schedule& schedule,
+                                      const Target& target, const EmitOptions& options, const NodeNames& names) {
   const segment::Loops merged = schedule::merge_inner(loops, schedule.tile.merged);
   return Tiled(graph, segment, loops, merged, schedule, target, options, names).run();
 }

@@ -36,7 +36,10 @@ std::string identity_text(DType type, double identity, const Dialect& dialect) {
 }  // namespace
 
 std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect) {
-  return identity_text(graph.node(node.operands[0]).type.dtype, VKF_PLANT(identity_of_max, node.op->fold.identity, std::isinf(node.op->fold.identity) ? 0.0 : node.op->fold.identity), dialect);
+  return identity_text(graph.node(node.operands[0]).type.dtype,
+                       VKF_PLANT(identity_of_max, node.op->fold.identity,
+                                 std::isinf(node.op->fold.identity) ? 0.0 : node.op->fold.identity),
+                       dialect);
 }
 
 std::string Emitter::literal_text(ValueId id) const {
@@ -53,8 +56,8 @@ std::string Emitter::literal_text(ValueId id) const {
   return zero ? hidden(dtype(node), text, hidden_bit_) : text;
 }
 
-/// What to multiply by in place of dividing by a literal that is a power of two, in f32; else empty. Other reciprocals are
-/// rounded: 41 * (1 / 41) is less than 1.
+/// What to multiply by in place of dividing by a literal that is a power of two, in f32; else empty. Other reciprocals
+/// are rounded: 41 * (1 / 41) is less than 1.
 std::string Emitter::reciprocal_of(ValueId divisor) const {
   const ir::Node& node = graph_.node(loops_.values[divisor].node);
   const auto* constant = is_literal(divisor) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
@@ -79,7 +82,8 @@ std::optional<std::string> Emitter::text_of_cap(ValueId id, const std::vector<st
   const std::string argument = cap_->scaled || id != cap_->tanh ? "" : fmt::format("{} * {}", operands[0], scale);
   if (id != cap_->capped) return argument;
   const std::size_t of = id == cap_->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
-  return fmt::format("f16_capped({}, {})", argument.empty() ? operands[of] : argument, number(cap_->outer * std::numbers::log2e));
+  return fmt::format("f16_capped({}, {})", argument.empty() ? operands[of] : argument,
+                     number(cap_->outer * std::numbers::log2e));
 }
 
 /// 2 or 3 where an exponent is that literal: products are nearer to the power than any logarithm. Else 0.
@@ -120,7 +124,8 @@ void Emitter::find_products() {
       const Value& product = loops_.values[operand];
       // Both in one scope: what does not vary with the element is computed elsewhere.
       if (product.kind != Value::Kind::compute || product.axes != value.axes || product.stage != value.stage) continue;
-      if (readers[operand] != 1 || !graph_.node(product.node).op->is_product || contracted_.count(operand) != 0) continue;
+      if (readers[operand] != 1 || !graph_.node(product.node).op->is_product || contracted_.count(operand) != 0)
+        continue;
       contracted_[operand] = id;
       break;  // one product per sum
     }
@@ -135,7 +140,9 @@ Result<void> Emitter::emit_values(Scope& scope, const std::vector<ValueId>& ids)
 namespace {
 
 /// The T of the op's signature.
-DType operand_dtype(const ir::Graph& graph, const ir::Node& node) { return graph.node(node.operands.back()).type.dtype; }
+DType operand_dtype(const ir::Graph& graph, const ir::Node& node) {
+  return graph.node(node.operands.back()).type.dtype;
+}
 
 }  // namespace
 
@@ -143,8 +150,11 @@ DType operand_dtype(const ir::Graph& graph, const ir::Node& node) { return graph
 bool Emitter::is_rounded_by_store(ValueId id) const {
   const DType type = dtype_of(loops_.values[id]);
   if (type != DType::f16 && type != DType::bf16) return false;
-  const auto reads = [id](const std::vector<ValueId>& ids) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
-  return std::none_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) { return reads(value.operands) || reads(value.data); });
+  const auto reads = [id](const std::vector<ValueId>& ids) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  return std::none_of(loops_.values.begin(), loops_.values.end(),
+                      [&](const Value& value) { return reads(value.operands) || reads(value.data); });
 }
 
 /// What a contraction folds is not rounded before it is.
@@ -168,18 +178,27 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         // The block's number as an expression of its own: four neighbours of an item are seen to share it.
         const std::string block = position(scope, index::floor_div(value.offset, 4));
         const std::string word = position(scope, index::floor_mod(value.offset, 4));
-        text = fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]", VKF_PLANT(seed_of_random, random->seed, random->seed + 1) & 0xffffffffu, random->seed >> 32, block, word);
+        text = fmt::format("philox4(uvec2({}u, {}u), uvec2({}, 0u))[{}]",
+                           VKF_PLANT(seed_of_random, random->seed, random->seed + 1) & 0xffffffffu, random->seed >> 32,
+                           block, word);
       } else {
         const std::string at = position(scope, value.offset);
         const DType type = node.type.dtype;
         const index::Interval all = index::interval_of(value.offset);
-        const bool fits = is_integer(type) && size_of(type) < 4 && all.low >= 0 && all.high < std::int64_t{1} << (8 * size_of(type) - 1);
-        text = ops::cast_expression(DType::u32, !fits ? type : is_signed_integer(type) ? DType::i32 : DType::u32, dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
+        const bool fits = is_integer(type) && size_of(type) < 4 && all.low >= 0 &&
+                          all.high < std::int64_t{1} << (8 * size_of(type) - 1);
+        text = ops::cast_expression(DType::u32,
+                                    !fits                     ? type
+                                    : is_signed_integer(type) ? DType::i32
+                                                              : DType::u32,
+                                    dialect_.native_int64, at.find(' ') == std::string::npos ? at : "(" + at + ")");
       }
       break;
     }
     case Value::Kind::choose:
-      text = fmt::format("{} ? {} : {}", condition(scope, value.guards), use(scope, value.operands[VKF_PLANT(swapped_choice, 0U, 1U)]), use(scope, value.operands[VKF_PLANT(swapped_choice, 1U, 0U)]));
+      text = fmt::format("{} ? {} : {}", condition(scope, value.guards),
+                         use(scope, value.operands[VKF_PLANT(swapped_choice, 0U, 1U)]),
+                         use(scope, value.operands[VKF_PLANT(swapped_choice, 1U, 0U)]));
       break;
     case Value::Kind::compute: {
       const ops::OpRow* op = &ops::element_row(*node.op);
@@ -210,11 +229,15 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         const DType from = dtype(node.operands[0]);
         const bool casts = node.op->name == "cast" && is_integer(from);
         // A byte with a sign that has become a word without one is a byte with a sign again to NVIDIA's compiler.
-        if (casts && from == DType::u32 && is_float(node.type.dtype) && loops_.values[value.operands[0]].kind != Value::Kind::load && !constant) operands[0] = fmt::format("({} | {})", operands[0], hidden_bit_);
+        if (casts && from == DType::u32 && is_float(node.type.dtype) &&
+            loops_.values[value.operands[0]].kind != Value::Kind::load && !constant)
+          operands[0] = fmt::format("({} | {})", operands[0], hidden_bit_);
         if (casts && holds_exactly(node.type.dtype, value.operands[0])) {
           text = fmt::format("float({})", operands[0]);
-        } else if (casts && is_integer(node.type.dtype) && size_of(node.type.dtype) < 4 && stays_inside(value.operands[0], node.type.dtype)) {
-          text = ops::cast_expression(from, is_signed_integer(node.type.dtype) ? DType::i32 : DType::u32, dialect_.native_int64, operands[0]);
+        } else if (casts && is_integer(node.type.dtype) && size_of(node.type.dtype) < 4 &&
+                   stays_inside(value.operands[0], node.type.dtype)) {
+          text = ops::cast_expression(from, is_signed_integer(node.type.dtype) ? DType::i32 : DType::u32,
+                                      dialect_.native_int64, operands[0]);
         } else if (node.op->name == "bitcast") {
           text = ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
         } else if (ops::lane_of(from) == ops::Lane::f32 && is_rounded_by_store(id)) {
@@ -223,7 +246,8 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
           text = ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
         }
         // Whole numbers are where constants hide: x ^ x, x != x.
-        if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty()) text = hidden(node.type.dtype, text, hidden_bit_);
+        if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty())
+          text = hidden(node.type.dtype, text, hidden_bit_);
       } else if (std::holds_alternative<ir::CustomPayload>(node.payload)) {
         VKF_TRY(call, custom_call(node, operands));
         text = std::move(call);
@@ -233,21 +257,26 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         const int power = op->name == "pow" ? whole_power(value.operands[1]) : 0;
         const auto low = op->name == "sub" && ids.size() == 2 ? scope.lows.find(ids[1]) : scope.lows.end();
         text = low != scope.lows.end() ? fmt::format("({} - {}) - {}", operands[0], operands[1], low->second)
-               : power == 2     ? fmt::format("{0} * {0}", operands[0])
-               : power == 3     ? fmt::format("{0} * {0} * {0}", operands[0])
-               : reciprocal.empty() ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands) : fmt::format("{} * {}", operands[0], reciprocal);
-        rounds = (!is_float(node.type.dtype) && wraps(value)) || (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_folded_product(id) && !is_rounded_by_store(id));
+               : power == 2            ? fmt::format("{0} * {0}", operands[0])
+               : power == 3            ? fmt::format("{0} * {0} * {0}", operands[0])
+               : reciprocal.empty()    ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands)
+                                       : fmt::format("{} * {}", operands[0], reciprocal);
+        rounds = (!is_float(node.type.dtype) && wraps(value)) ||
+                 (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_folded_product(id) &&
+                  !is_rounded_by_store(id));
       }
       if (text.empty()) {
-        return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.", node.op->name,
-                           name_of(operand_dtype(graph_, node)), name_of(operand_dtype(graph_, node)));
+        return unsupported("'{}' of {} is not offered on this device, which has no native {} arithmetic.",
+                           node.op->name, name_of(operand_dtype(graph_, node)), name_of(operand_dtype(graph_, node)));
       }
-      if (VKF_PLANT(no_rounding_in_strict, rounds, rounds && !is_float(node.type.dtype))) text = ops::narrow(node.type.dtype, text);
+      if (VKF_PLANT(no_rounding_in_strict, rounds, rounds && !is_float(node.type.dtype)))
+        text = ops::narrow(node.type.dtype, text);
       break;
     }
     default: return invalid("'{}' is not a value of one element.", node.op->name);
   }
-  scope.out->line("{}{} {} = {};", is_float(node.type.dtype) && value.kind == Value::Kind::compute ? "precise " : "", scalar_type(value.node), name, text);
+  scope.out->line("{}{} {} = {};", is_float(node.type.dtype) && value.kind == Value::Kind::compute ? "precise " : "",
+                  scalar_type(value.node), name, text);
   scope.names[id] = name;
   return {};
 }

@@ -45,7 +45,9 @@ class Writer {
 
 /// Whether a text uses an identifier.
 inline bool mentions(std::string_view text, std::string_view name) {
-  const auto in_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  const auto in_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
   for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
     const bool begins = at == 0 || !(in_word(text[at - 1]) || text[at - 1] == '.');
     const std::size_t end = at + name.size();

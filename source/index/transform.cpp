@@ -107,7 +107,8 @@ Expr rename_data(const Expr& expr, const std::map<DataId, DataId>& names) {
       sum.add(Expr::data(names.at(atom.id), atom.high + 1), term.coefficient);
     } else {
       const Expr operand = rename_data(atom.operand, names);
-      sum.add(atom.kind == Atom::Kind::div ? floor_div(operand, atom.divisor) : floor_mod(operand, atom.divisor), term.coefficient);
+      sum.add(atom.kind == Atom::Kind::div ? floor_div(operand, atom.divisor) : floor_mod(operand, atom.divisor),
+              term.coefficient);
     }
   }
   return {sum.constant, std::move(sum.terms)};

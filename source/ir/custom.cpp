@@ -23,15 +23,19 @@ bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 std::string shown(const std::string& text) {
   constexpr std::size_t kMostShown = 200;
   std::string part = text.substr(0, kMostShown);
-  std::replace_if(part.begin(), part.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
+  std::replace_if(
+      part.begin(), part.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   return part;
 }
 
 Result<void> check_name(const Call& call, const std::string& name) {
-  const bool word = !name.empty() && std::all_of(name.begin(), name.end(), in_word) && std::isdigit(static_cast<unsigned char>(name[0])) == 0;
+  const bool word = !name.empty() && std::all_of(name.begin(), name.end(), in_word) &&
+                    std::isdigit(static_cast<unsigned char>(name[0])) == 0;
   if (!word || name.size() > kLongestName || name.find("__") != std::string::npos) {
-    return invalid("'{}' has the name '{}', which is not a word of letters, digits and single underscores, {} at most, that begins with a letter.", call.op.name,
-                   shown(name.substr(0, kLongestName)), kLongestName);
+    return invalid(
+        "'{}' has the name '{}', which is not a word of letters, digits and single underscores, {} at most, that "
+        "begins with a letter.",
+        call.op.name, shown(name.substr(0, kLongestName)), kLongestName);
   }
   return {};
 }
@@ -103,18 +107,25 @@ Result<void> check_brackets(const CustomPayload& custom) {
     if (c == '(' || c == '[' || c == '{') open += c;
     if (c != ')' && c != ']' && c != '}') continue;
     const char wanted = c == ')' ? '(' : c == ']' ? '[' : '{';
-    if (open.empty() || open.back() != wanted) return invalid("The code of the custom op '{}' has a '{}' that closes nothing: '{}'.", custom.name, c, shown(custom.code));
+    if (open.empty() || open.back() != wanted)
+      return invalid("The code of the custom op '{}' has a '{}' that closes nothing: '{}'.", custom.name, c,
+                     shown(custom.code));
     open.pop_back();
   }
   if (open.empty()) return {};
-  return invalid("The code of the custom op '{}' has a '{}' that nothing closes: '{}'.", custom.name, open.back(), shown(custom.code));
+  return invalid("The code of the custom op '{}' has a '{}' that nothing closes: '{}'.", custom.name, open.back(),
+                 shown(custom.code));
 }
 
-/// An element is a function of its operands' elements: it does not ask which invocation computes it, nor wait for others.
+/// An element is a function of its operands' elements: it does not ask which invocation computes it, nor wait for
+/// others.
 Result<void> check_words(const CustomPayload& custom) {
   const std::string code = without_comments(custom.code);
-  if (code.find('#') != std::string::npos) return invalid("The code of the custom op '{}' has a '#': it is part of a shader, and no directive fits there.", custom.name);
-  if (code.find('\\') != std::string::npos || code.find('\0') != std::string::npos) return invalid("The code of the custom op '{}' has a backslash or a zero byte.", custom.name);
+  if (code.find('#') != std::string::npos)
+    return invalid("The code of the custom op '{}' has a '#': it is part of a shader, and no directive fits there.",
+                   custom.name);
+  if (code.find('\\') != std::string::npos || code.find('\0') != std::string::npos)
+    return invalid("The code of the custom op '{}' has a backslash or a zero byte.", custom.name);
   for (std::size_t i = 0; i < code.size();) {
     if (!in_word(code[i])) {
       ++i;
@@ -123,8 +134,11 @@ Result<void> check_words(const CustomPayload& custom) {
     std::size_t end = i;
     while (end < code.size() && in_word(code[end])) ++end;
     const std::string_view word = std::string_view(code).substr(i, end - i);
-    const bool elsewhere = word.starts_with("gl_") || word.starts_with("atomic") || word.starts_with("subgroup") || word.find("arrier") != std::string_view::npos;
-    if (elsewhere) return invalid("The code of the custom op '{}' names '{}', but an element is a function of its operands alone.", custom.name, word);
+    const bool elsewhere = word.starts_with("gl_") || word.starts_with("atomic") || word.starts_with("subgroup") ||
+                           word.find("arrier") != std::string_view::npos;
+    if (elsewhere)
+      return invalid("The code of the custom op '{}' names '{}', but an element is a function of its operands alone.",
+                     custom.name, word);
     i = end;
   }
   return {};
@@ -145,11 +159,17 @@ bool is_function_body(const std::string& code) {
 Result<Shape> custom_shape(const Call& call) {
   const auto& custom = call.attributes<CustomPayload>();
   VKF_CHECK_OK(check_name(call, custom.name));
-  if (custom.code.size() > kLongestCode) return invalid("The code of the custom op '{}' has {} bytes; it may have {}.", custom.name, custom.code.size(), kLongestCode);
+  if (custom.code.size() > kLongestCode)
+    return invalid("The code of the custom op '{}' has {} bytes; it may have {}.", custom.name, custom.code.size(),
+                   kLongestCode);
   const std::string plain = without_comments(custom.code);
-  if (std::all_of(plain.begin(), plain.end(), [](unsigned char c) { return std::isspace(c) != 0; })) return invalid("The custom op '{}' has no code.", custom.name);
-  if (custom.ulps < 0 || custom.ulps > 1 << 20) return invalid("The custom op '{}' is off by {} units in the last place; it may be 0 to {}.", custom.name, custom.ulps, 1 << 20);
-  if (custom.cost < 0 || custom.cost > 1 << 20) return invalid("The custom op '{}' costs {} multiply-adds; it may be 0 to {}.", custom.name, custom.cost, 1 << 20);
+  if (std::all_of(plain.begin(), plain.end(), [](unsigned char c) { return std::isspace(c) != 0; }))
+    return invalid("The custom op '{}' has no code.", custom.name);
+  if (custom.ulps < 0 || custom.ulps > 1 << 20)
+    return invalid("The custom op '{}' is off by {} units in the last place; it may be 0 to {}.", custom.name,
+                   custom.ulps, 1 << 20);
+  if (custom.cost < 0 || custom.cost > 1 << 20)
+    return invalid("The custom op '{}' costs {} multiply-adds; it may be 0 to {}.", custom.name, custom.cost, 1 << 20);
   VKF_CHECK_OK(check_brackets(custom));
   VKF_CHECK_OK(check_nesting(custom.name, custom.code));
   VKF_CHECK_OK(check_branches(custom));
@@ -157,7 +177,8 @@ Result<Shape> custom_shape(const Call& call) {
   Shape shape;
   for (const TensorType& type : call.operands) {
     auto joined = broadcast(shape, type.shape);
-    if (!joined) return std::move(joined).error().within(fmt::format("inferring the shape of the custom op '{}'", custom.name));
+    if (!joined)
+      return std::move(joined).error().within(fmt::format("inferring the shape of the custom op '{}'", custom.name));
     shape = *std::move(joined);
   }
   return shape;
@@ -171,12 +192,16 @@ Result<Shape> kernel_shape(const Call& call) {
                    kernel.name, kernel.code.size(), kLongestKernel);
   }
   VKF_CHECK_OK(check_nesting(kernel.name, kernel.code));
-  if (kernel.workgroup < 1 || kernel.workgroup > 1 << 16) return invalid("The custom kernel '{}' has workgroups of {} invocations.", kernel.name, kernel.workgroup);
+  if (kernel.workgroup < 1 || kernel.workgroup > 1 << 16)
+    return invalid("The custom kernel '{}' has workgroups of {} invocations.", kernel.name, kernel.workgroup);
   if (kernel.tile.size() != call.shape.size()) {
-    return invalid("The custom kernel '{}' has a tile of {} sizes, but its result {} has {} axes.", kernel.name, kernel.tile.size(), to_text(call.shape), call.shape.size());
+    return invalid("The custom kernel '{}' has a tile of {} sizes, but its result {} has {} axes.", kernel.name,
+                   kernel.tile.size(), to_text(call.shape), call.shape.size());
   }
   for (const std::int64_t size : kernel.tile) {
-    if (size < 1) return invalid("The custom kernel '{}' has a tile of [{}], but sizes are 1 or more.", kernel.name, fmt::join(kernel.tile, ", "));
+    if (size < 1)
+      return invalid("The custom kernel '{}' has a tile of [{}], but sizes are 1 or more.", kernel.name,
+                     fmt::join(kernel.tile, ", "));
   }
   return call.shape;
 }

@@ -33,14 +33,17 @@ NodeId Graph::append(Node node) {
 
 namespace {
 
-/// Sizes and steps between them stay far from the end of 64 bits, so that the planner may choose a few that keep the facts.
+/// Sizes and steps between them stay far from the end of 64 bits, so that the planner may choose a few that keep the
+/// facts.
 Result<void> check_symbol(std::string_view what, const Dim& dim) {
   constexpr std::int64_t kLargestMin = std::int64_t{1} << 62;
   constexpr std::int64_t kLargestMultiple = std::int64_t{1} << 30;
   const DimFacts facts = dim.facts();
-  const bool in_range = facts.min >= 0 && facts.min <= kLargestMin && facts.multiple_of >= 1 && facts.multiple_of <= kLargestMultiple;
+  const bool in_range =
+      facts.min >= 0 && facts.min <= kLargestMin && facts.multiple_of >= 1 && facts.multiple_of <= kLargestMultiple;
   if (in_range && facts.max >= facts.min && facts.max / facts.multiple_of * facts.multiple_of >= facts.min) return {};
-  return invalid("{} has a dimension '{}' with impossible facts: min {}, max {}, multiple of {}.", what, dim.name(), facts.min, facts.max, facts.multiple_of);
+  return invalid("{} has a dimension '{}' with impossible facts: min {}, max {}, multiple of {}.", what, dim.name(),
+                 facts.min, facts.max, facts.multiple_of);
 }
 
 }  // namespace
@@ -52,7 +55,8 @@ Result<void> check_dims(std::string_view what, const Shape& shape) {
       VKF_CHECK_OK(check_symbol(what, dim));
       continue;
     }
-    if (dim.size() < 0) return invalid("{} has a negative dimension {} in its shape {}.", what, dim.size(), to_text(shape));
+    if (dim.size() < 0)
+      return invalid("{} has a negative dimension {} in its shape {}.", what, dim.size(), to_text(shape));
     fixed.push_back(dim.size());
   }
   VKF_TRY(count, element_count(fixed));
@@ -117,7 +121,8 @@ Result<NodeId> Graph::add(const ops::OpRow& op, std::vector<NodeId> operands, st
 
 Result<NodeId> Graph::add_iota(TensorType type, int axis) {
   if (axis < 0 || axis >= static_cast<int>(type.shape.size())) {
-    return invalid("iota runs along axis {}, but its shape {} has {} axes.", axis, to_text(type.shape), type.shape.size());
+    return invalid("iota runs along axis {}, but its shape {} has {} axes.", axis, to_text(type.shape),
+                   type.shape.size());
   }
   VKF_CHECK_OK(check_dims("iota", type.shape));
   const ops::OpRow& op = ops::row("iota");
@@ -145,8 +150,8 @@ Result<void> verify(const Graph& graph) {
     auto added = append_copy(copy, graph.node(id), graph.node(id).operands);
     if (!added) return std::move(added).error().within(fmt::format("verifying %{}", id));
     if (!(copy.node(id).type == graph.node(id).type)) {
-      return invalid("%{} is declared {}, but '{}' gives {}.", id, to_text(graph.node(id).type), graph.node(id).op->name,
-                     to_text(copy.node(id).type));
+      return invalid("%{} is declared {}, but '{}' gives {}.", id, to_text(graph.node(id).type),
+                     graph.node(id).op->name, to_text(copy.node(id).type));
     }
   }
   for (const Output& output : graph.outputs()) VKF_CHECK_OK(copy.add_output(output.name, output.value));
@@ -156,7 +161,8 @@ Result<void> verify(const Graph& graph) {
 
 Result<NodeId> append_copy(Graph& graph, const Node& node, std::vector<NodeId> operands) {
   if (node.op->signature == ops::Signature::stated) {
-    return graph.add_structured(*node.op, std::move(operands), node.payload, node.op->shape_is_attribute ? node.type.shape : Shape{}, node.type.dtype);
+    return graph.add_structured(*node.op, std::move(operands), node.payload,
+                                node.op->shape_is_attribute ? node.type.shape : Shape{}, node.type.dtype);
   }
   switch (node.op->cls) {
     case ops::OpClass::input: return graph.add_input(std::get<InputPayload>(node.payload).name, node.type);
@@ -168,7 +174,8 @@ Result<NodeId> append_copy(Graph& graph, const Node& node, std::vector<NodeId> o
     case ops::OpClass::elementwise: return graph.add(*node.op, std::move(operands));
     default: break;
   }
-  return graph.add_structured(*node.op, std::move(operands), node.payload, node.op->shape_is_attribute ? node.type.shape : Shape{});
+  return graph.add_structured(*node.op, std::move(operands), node.payload,
+                              node.op->shape_is_attribute ? node.type.shape : Shape{});
 }
 
 namespace {

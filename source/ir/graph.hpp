@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -111,9 +111,9 @@ using HostFunction = std::function<double(std::span<const double> operands)>;
 /// `custom`: one element by the user's GLSL.
 struct CustomPayload {
   std::string name;
-  std::string code;  ///< an expression of x0, x1, ..., or the body of a function of them
-  int ulps = 16;     ///< of f32 (of f64 where the result is), that the code may be off
-  int cost = 8;      ///< in fused multiply-adds
+  std::string code;                              ///< an expression of x0, x1, ..., or the body of a function of them
+  int ulps = 16;                                 ///< of f32 (of f64 where the result is), that the code may be off
+  int cost = 8;                                  ///< in fused multiply-adds
   std::shared_ptr<const HostFunction> function;  ///< or none: the reference then cannot follow
   friend bool operator==(const CustomPayload&, const CustomPayload&) = default;
 };
@@ -125,9 +125,9 @@ struct KernelPayload {
   std::vector<std::int64_t> tile;  ///< elements of the result that a workgroup is for, along each axis
   friend bool operator==(const KernelPayload&, const KernelPayload&) = default;
 };
-using Payload = std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload, AxesPayload, AxisPayload,
-                             SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload, ScatterPayload, DotPayload,
-                             CustomPayload, KernelPayload>;
+using Payload = std::variant<NoPayload, InputPayload, ConstantPayload, IotaPayload, RandomPayload, AxesPayload,
+                             AxisPayload, SlicePayload, PadPayload, WindowPayload, ScanPayload, SortPayload,
+                             ScatterPayload, DotPayload, CustomPayload, KernelPayload>;
 
 struct Node {
   const ops::OpRow* op = nullptr;
@@ -166,7 +166,8 @@ class Graph {
   /// Any other op that computes: views, reductions, scans, gathers, sorts. `shape` is the result's shape
   /// where the op row says it is an attribute (reshape, broadcast, slice), else empty. docs/ops.md says
   /// what each takes; every rule is checked here. `dtype` is that of an op whose code the user gives.
-  Result<NodeId> add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape = {}, std::optional<DType> dtype = {});
+  Result<NodeId> add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape = {},
+                                std::optional<DType> dtype = {});
   /// `iota` along an axis: element (i0, i1, ...) is i_axis.
   Result<NodeId> add_iota(TensorType type, int axis);
   /// Counter-based random u32 words, one per element: philox(seed, flat index).

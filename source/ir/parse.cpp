@@ -71,7 +71,8 @@ class Line {
 
  private:
   void skip() {
-    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\t' || rest_.front() == '\r')) rest_.remove_prefix(1);
+    while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\t' || rest_.front() == '\r'))
+      rest_.remove_prefix(1);
   }
   std::string_view rest_;
 };
@@ -225,12 +226,14 @@ class Parser {
       VKF_TRY(operand, reference(line));
       operands.push_back(operand);
     }
-    if (op.arity == 0 && !operands.empty()) return fail("'{}' takes no operands, but %{} was given", op.name, operands[0]);
+    if (op.arity == 0 && !operands.empty())
+      return fail("'{}' takes no operands, but %{} was given", op.name, operands[0]);
     VKF_TRY(type, type_of(line));
     auto added = build({&op, std::move(operands), type, std::move(payload)}, literal);
     if (!added) return located(std::move(added).error());
     const TensorType& inferred = graph_.node(*added).type;
-    if (!(inferred == type)) return fail("'{}' gives {}, but {} is declared", op.name, to_text(inferred), to_text(type));
+    if (!(inferred == type))
+      return fail("'{}' gives {}, but {} is declared", op.name, to_text(inferred), to_text(type));
     return {};
   }
 
@@ -267,7 +270,8 @@ class Parser {
     while (!line.accept("]")) {
       VKF_TRY(number, whole<T>(line, key));
       list.push_back(number);
-      if (!line.accept(",") && line.peek() != ']') return fail("expected ',' or ']' in the list '{}', found '{}'", key, line.shown());
+      if (!line.accept(",") && line.peek() != ']')
+        return fail("expected ',' or ']' in the list '{}', found '{}'", key, line.shown());
     }
     return {};
   }
@@ -275,7 +279,8 @@ class Parser {
   Result<void> read_attribute(Line& line, std::string_view key, bool& value) {
     VKF_CHECK_OK(key_of(line, key));
     const std::string token = line.word();
-    if (token != "true" && token != "false") return fail("expected true or false for '{}', found '{}'", key, shown_part(token));
+    if (token != "true" && token != "false")
+      return fail("expected true or false for '{}', found '{}'", key, shown_part(token));
     value = token == "true";
     return {};
   }
@@ -316,7 +321,8 @@ class Parser {
     while (!line.accept("]")) {
       VKF_TRY(one, dimension(line));
       shape.push_back(one);
-      if (!line.accept(",") && line.peek() != ']') return fail("expected ',' or ']' in a shape, found '{}'", line.shown());
+      if (!line.accept(",") && line.peek() != ']')
+        return fail("expected ',' or ']' in a shape, found '{}'", line.shown());
     }
     return TensorType{*dtype, std::move(shape)};
   }
@@ -355,7 +361,8 @@ class Parser {
       }
       return Bytes(bytes);
     }
-    if (!literal.starts_with("{") || !literal.ends_with("}")) return invalid("expected '{{...}}' or 0x..., found '{}'.", shown_part(literal));
+    if (!literal.starts_with("{") || !literal.ends_with("}"))
+      return invalid("expected '{{...}}' or 0x..., found '{}'.", shown_part(literal));
     Line list(literal.substr(1, literal.size() - 2));
     while (!list.done()) {
       VKF_CHECK_OK(element(list.word(), dtype, *bytes));
@@ -375,7 +382,8 @@ class Parser {
       encode_int(dtype, static_cast<std::int64_t>(*value), bytes);
     } else {
       const auto value = number<std::int64_t>(token);
-      if (!value || ops::wrap(dtype, *value) != *value) return invalid("'{}' is not a value of {}.", shown_part(token), name_of(dtype));
+      if (!value || ops::wrap(dtype, *value) != *value)
+        return invalid("'{}' is not a value of {}.", shown_part(token), name_of(dtype));
       encode_int(dtype, *value, bytes);
     }
     return {};

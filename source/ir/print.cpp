@@ -29,7 +29,9 @@ std::string quoted(const std::string& text) {
 
 /// A symbol's name, quoted where it is not one word that starts like a name.
 std::string symbol(const std::string& name) {
-  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' || c == '+'; };
+  const auto in_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' || c == '+';
+  };
   const bool starts = !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
   return starts && std::all_of(name.begin(), name.end(), in_word) ? name : quoted(name);
 }
@@ -89,7 +91,9 @@ std::string attributes(const Node& node) {
   if (std::holds_alternative<ConstantPayload>(node.payload)) return " " + constant_text(node);
   std::string all;
   Payload payload = node.payload;
-  each_attribute(payload, [&all](std::string_view name, const auto& value) { all += fmt::format(" {}={}", name, value_text(value)); });
+  each_attribute(payload, [&all](std::string_view name, const auto& value) {
+    all += fmt::format(" {}={}", name, value_text(value));
+  });
   return all;
 }
 
@@ -99,7 +103,8 @@ void print_dims(const Graph& graph, std::string& all) {
     for (const Dim& dim : node.type.shape) {
       if (!dim.is_symbol() || dim.facts() == DimFacts{} || !seen.insert(dim.name()).second) continue;
       const DimFacts facts = dim.facts();
-      all += fmt::format("  dim {} min={} max={} multiple={}\n", symbol(dim.name()), facts.min, facts.max, facts.multiple_of);
+      all += fmt::format("  dim {} min={} max={} multiple={}\n", symbol(dim.name()), facts.min, facts.max,
+                         facts.multiple_of);
     }
   }
 }
@@ -115,7 +120,8 @@ std::string print(const Graph& graph) {
     for (NodeId operand : node.operands) all += fmt::format(" %{}", operand);
     all += " : " + type_text(node.type) + "\n";
   }
-  for (const Output& output : graph.outputs()) all += fmt::format("  output {} = %{}\n", quoted(output.name), output.value);
+  for (const Output& output : graph.outputs())
+    all += fmt::format("  output {} = %{}\n", quoted(output.name), output.value);
   return all + "}\n";
 }
 

@@ -142,7 +142,8 @@ Result<Shape> scatter_shape(const Call& call) {
 }
 
 /// The axes of one operand of `dot`: each exists and has one part to play.
-Result<void> check_dot_axes(const Call& call, std::span<const int> batch, std::span<const int> contract, const TensorType& type) {
+Result<void> check_dot_axes(const Call& call, std::span<const int> batch, std::span<const int> contract,
+                            const TensorType& type) {
   std::vector<int> all(batch.begin(), batch.end());
   all.insert(all.end(), contract.begin(), contract.end());
   return check_axes(call, all, type);
@@ -156,8 +157,8 @@ Result<void> check_dot_pairs(const Call& call, std::span<const int> a, std::span
     const Dim& one = call.operands[0].shape[static_cast<std::size_t>(a[i])];
     const Dim& other = call.operands[1].shape[static_cast<std::size_t>(b[i])];
     if (one == other) continue;
-    return invalid("'dot' {} axis {} of {} with axis {} of {}, but {} is not {}.", what, a[i], to_text(call.operands[0]), b[i],
-                   to_text(call.operands[1]), one.text(), other.text());
+    return invalid("'dot' {} axis {} of {} with axis {} of {}, but {} is not {}.", what, a[i],
+                   to_text(call.operands[0]), b[i], to_text(call.operands[1]), one.text(), other.text());
   }
   return {};
 }
@@ -172,7 +173,8 @@ Result<Shape> dot_shape(const Call& call) {
   for (int axis : dot.batch_a) shape.push_back(call.operands[0].shape[static_cast<std::size_t>(axis)]);
   for (const bool second : {false, true}) {
     const Shape& own = call.operands[second ? 1 : 0].shape;
-    for (int axis : free_axes(second ? dot.batch_b : dot.batch_a, second ? dot.contract_b : dot.contract_a, own.size())) {
+    for (int axis :
+         free_axes(second ? dot.batch_b : dot.batch_a, second ? dot.contract_b : dot.contract_a, own.size())) {
       shape.push_back(own[static_cast<std::size_t>(axis)]);
     }
   }
@@ -249,7 +251,8 @@ std::vector<int> free_axes(std::span<const int> batch, std::span<const int> cont
   std::vector<int> left;
   for (int axis = 0; axis < static_cast<int>(rank); ++axis) {
     const auto is = [axis](int other) { return other == axis; };
-    if (std::none_of(batch.begin(), batch.end(), is) && std::none_of(contract.begin(), contract.end(), is)) left.push_back(axis);
+    if (std::none_of(batch.begin(), batch.end(), is) && std::none_of(contract.begin(), contract.end(), is))
+      left.push_back(axis);
   }
   return left;
 }
@@ -264,15 +267,19 @@ Result<void> check_picks(const Graph& graph, NodeId id, const SymbolValues& symb
   if (node.op->cls != ops::OpClass::gather) return {};
   VKF_TRY(from, resolve(graph.node(node.operands[0]).type.shape, symbols));
   VKF_TRY(picked, resolve(node.type.shape, symbols));
-  const auto is_empty = [](const std::vector<std::int64_t>& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); };
+  const auto is_empty = [](const std::vector<std::int64_t>& sizes) {
+    return std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  };
   // Nothing picked out of nothing is no mistake.
   if (!is_empty(from) || is_empty(picked)) return {};
   return invalid("'{}' %{} picks elements of %{}, which is empty.", node.op->name, id, node.operands[0]);
 }
 
-Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape, std::optional<DType> stated) {
+Result<NodeId> Graph::add_structured(const ops::OpRow& op, std::vector<NodeId> operands, Payload payload, Shape shape,
+                                     std::optional<DType> stated) {
   const auto rule = rules().find(op.name);
-  if (rule == rules().end()) return invalid("'{}' is not a view, gather, reduction, contraction, scan, sort or scatter.", op.name);
+  if (rule == rules().end())
+    return invalid("'{}' is not a view, gather, reduction, contraction, scan, sort or scatter.", op.name);
   if (payload.index() != rule->second.form.index())
     return invalid("'{}' was given the attributes of another op.", op.name);
   if (!op.shape_is_attribute && !shape.empty()) {

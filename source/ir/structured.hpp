@@ -8,7 +8,8 @@ namespace vkfuse::ir {
 /// The payload that an op of add_structured carries, with its initial values; null for any other op.
 const Payload* payload_form(const ops::OpRow& op);
 
-/// Fails on negative dimensions, on symbols with facts that no size keeps, and on more elements than 64 bits can count; `what` begins the sentence.
+/// Fails on negative dimensions, on symbols with facts that no size keeps, and on more elements than 64 bits can count;
+/// `what` begins the sentence.
 Result<void> check_dims(std::string_view what, const Shape& shape);
 
 /// Fails where a gather, at these sizes, has elements to pick and none to pick from.

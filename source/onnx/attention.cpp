@@ -23,7 +23,8 @@ Result<Tensor> with_heads(const NodeContext& node, int operand, std::string_view
   VKF_TRY(heads, node.attributes().integer(attribute, 0));
   VKF_TRY(size, static_size(x.shape(), 2));
   if (heads < 1 || size % heads != 0) {
-    return invalid("Attribute '{}' is {}; it must divide the {} elements of the last axis of operand {}.", attribute, heads, size, operand);
+    return invalid("Attribute '{}' is {}; it must divide the {} elements of the last axis of operand {}.", attribute,
+                   heads, size, operand);
   }
   return x.reshape({x.shape()[0], x.shape()[1], heads, size / heads}).permute({0, 2, 1, 3});
 }
@@ -31,7 +32,8 @@ Result<Tensor> with_heads(const NodeContext& node, int operand, std::string_view
 Result<Tensor> with_past(const NodeContext& node, int operand, const Tensor& current) {
   if (!node.has(operand)) return current;
   const Tensor& past = node.tensor(operand);
-  if (past.shape().size() != 4) return invalid("Operand {} of operator 'Attention' has rank {}; it must be 4.", operand, past.shape().size());
+  if (past.shape().size() != 4)
+    return invalid("Operand {} of operator 'Attention' has rank {}; it must be 4.", operand, past.shape().size());
   return concat({past, current}, 2);
 }
 
@@ -48,7 +50,9 @@ Result<Tensor> mask_over(const NodeContext& node, const Dim& keys) {
 }
 
 /// Both conditions, where there are two.
-void also(std::optional<Tensor>& mask, const Tensor& condition) { mask = mask ? op("and", *mask, condition) : condition; }
+void also(std::optional<Tensor>& mask, const Tensor& condition) {
+  mask = mask ? op("and", *mask, condition) : condition;
+}
 
 /// Positions along one axis of [batch, heads, queries, keys], as i64.
 Tensor positions_along(int axis, const Dim& size) {
@@ -97,8 +101,8 @@ Result<AttentionOptions> options_of(const NodeContext& node, const Tensor& q, co
 }
 
 /// What attribute 'qk_matmul_output_mode' asks to see.
-Result<Tensor> seen_scores(const NodeContext& node, const Tensor& q, const Tensor& k, const Tensor& scores, const Tensor& weights,
-                           const AttentionOptions& options) {
+Result<Tensor> seen_scores(const NodeContext& node, const Tensor& q, const Tensor& k, const Tensor& scores,
+                           const Tensor& weights, const AttentionOptions& options) {
   VKF_TRY(mode, node.attributes().integer("qk_matmul_output_mode", 0));
   if (mode == 3) return weights.cast(q.dtype());
   if (mode == 2) return scores;

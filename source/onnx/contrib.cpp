@@ -11,13 +11,17 @@ namespace vkfuse::onnx {
 namespace {
 
 Tensor erf_gelu(const Tensor& x) { return 0.5 * x * (1.0 + op("erf", x * std::sqrt(0.5))); }
-Tensor tanh_gelu(const Tensor& x) { return 0.5 * x * (1.0 + op("tanh", (x + x * x * x * 0.044715) * 0.7978845608028654)); }
+Tensor tanh_gelu(const Tensor& x) {
+  return 0.5 * x * (1.0 + op("tanh", (x + x * x * x * 0.044715) * 0.7978845608028654));
+}
 
 /// Operand 0, and operand 1 added where it is given.
 Tensor with_bias(const NodeContext& node) { return node.has(1) ? node.tensor(0) + node.tensor(1) : node.tensor(0); }
 
 /// A vector, or nothing, added.
-Tensor plus(const NodeContext& node, const Tensor& x, int operand) { return node.has(operand) ? x + node.tensor(operand) : x; }
+Tensor plus(const NodeContext& node, const Tensor& x, int operand) {
+  return node.has(operand) ? x + node.tensor(operand) : x;
+}
 
 /// The sum that SkipLayerNormalization normalises, in its dtype and in the one for statistics.
 struct Skipped {
@@ -29,16 +33,21 @@ Result<Skipped> skipped(const NodeContext& node, int bias) {
   VKF_CHECK_OK(check_rank(node, 0, 1));
   VKF_TRY(epsilon, node.attributes().real("epsilon", 1e-12));
   const Tensor sum = plus(node, node.tensor(0) + node.tensor(1), bias);
-  return Skipped{sum, sum.cast(node.dtype() == DType::f64 ? DType::f64 : DType::f32), {static_cast<int>(node.tensor(0).shape().size()) - 1}, epsilon};
+  return Skipped{sum,
+                 sum.cast(node.dtype() == DType::f64 ? DType::f64 : DType::f32),
+                 {static_cast<int>(node.tensor(0).shape().size()) - 1},
+                 epsilon};
 }
 
 /// [batch, positions, heads * size] as [batch, heads, positions, size].
 Result<Tensor> split_heads(const NodeContext& node, const Tensor& x, std::int64_t heads, std::string_view attribute) {
   if (!x.valid()) return Error(x.error());
   if (x.shape().size() == 4) return x;
-  if (x.shape().size() != 3) return invalid("An operand of operator '{}' has rank {}; it must be 3 or 4.", node.row().name, x.shape().size());
+  if (x.shape().size() != 3)
+    return invalid("An operand of operator '{}' has rank {}; it must be 3 or 4.", node.row().name, x.shape().size());
   VKF_TRY(size, static_size(x.shape(), 2));
-  if (heads < 1 || size % heads != 0) return invalid("Attribute '{}' is {}; it must divide the {} elements of the last axis.", attribute, heads, size);
+  if (heads < 1 || size % heads != 0)
+    return invalid("Attribute '{}' is {}; it must divide the {} elements of the last axis.", attribute, heads, size);
   return x.reshape({x.shape()[0], x.shape()[1], heads, size / heads}).permute({0, 2, 1, 3});
 }
 
@@ -48,13 +57,15 @@ Result<Tensor> join_heads(const Tensor& x) {
   return x.permute({0, 2, 1, 3}).reshape({x.shape()[0], x.shape()[2], width});
 }
 
-/// Turns pairs of elements of x [batch, heads, positions, size] by the angles of `cosine` and `sine`, which broadcast to
-/// [batch, heads, positions, half]; pairs are neighbours, or an element of each half.
-Result<Tensor> rotated(const Tensor& x, const Tensor& cosine, const Tensor& sine, std::int64_t turned, bool interleaved) {
+/// Turns pairs of elements of x [batch, heads, positions, size] by the angles of `cosine` and `sine`, which broadcast
+/// to [batch, heads, positions, half]; pairs are neighbours, or an element of each half.
+Result<Tensor> rotated(const Tensor& x, const Tensor& cosine, const Tensor& sine, std::int64_t turned,
+                       bool interleaved) {
   if (!x.valid()) return Error(x.error());
   VKF_TRY(size, static_size(x.shape(), 3));
   if (turned == 0) turned = size;
-  if (turned < 2 || turned > size || turned % 2 != 0) return invalid("A rotary embedding of {} of {} elements is not possible.", turned, size);
+  if (turned < 2 || turned > size || turned % 2 != 0)
+    return invalid("A rotary embedding of {} of {} elements is not possible.", turned, size);
   const std::int64_t half = turned / 2;
   const Tensor head = turned < size ? x.slice(3, 0, turned) : x;
   Tensor joined = head;
@@ -76,10 +87,13 @@ Result<std::int64_t> angle_count(const Tensor& table) {
   return static_size(table.shape(), table.shape().size() - 1);
 }
 
-/// Rows of a table [positions, half] at positions [batch, length], one number each [1] counted up from it, as [batch, 1, length, half].
-Result<Tensor> angles_at(const Tensor& table, const std::optional<Tensor>& positions, const Dim& length, std::int64_t first) {
+/// Rows of a table [positions, half] at positions [batch, length], one number each [1] counted up from it, as [batch,
+/// 1, length, half].
+Result<Tensor> angles_at(const Tensor& table, const std::optional<Tensor>& positions, const Dim& length,
+                         std::int64_t first) {
   if (table.shape().size() == 3) return table.unsqueeze(1);  // stated for every position already
-  if (table.shape().size() != 2) return invalid("A table of angles has rank {}; it must be 2 or 3.", table.shape().size());
+  if (table.shape().size() != 2)
+    return invalid("A table of angles has rank {}; it must be 2 or 3.", table.shape().size());
   if (positions && positions->shape().size() == 2) return table.gather(*positions, 0).unsqueeze(1);
   Tensor counted = Tensor::iota(DType::i64, {length}, 0) + Tensor::scalar_int(DType::i64, first);
   if (positions) counted = counted + positions->cast(DType::i64);
@@ -100,7 +114,8 @@ Result<Outputs> rotary(const NodeContext& node, const Rotary& how) {
     // As many as the tables are narrower.
     VKF_TRY(width, static_size(how.x.shape(), 2));
     VKF_TRY(half, angle_count(how.cosine));
-    if (half < 1 || width % (2 * half) != 0) return invalid("Attribute 'num_heads' is missing, and {} elements are no multiple of {}.", width, 2 * half);
+    if (half < 1 || width % (2 * half) != 0)
+      return invalid("Attribute 'num_heads' is missing, and {} elements are no multiple of {}.", width, 2 * half);
     count = width / (2 * half);
   }
   VKF_TRY(x, split_heads(node, how.x, count, "num_heads"));
@@ -122,7 +137,9 @@ Result<std::optional<double>> stated_scale(const NodeContext& node) {
 Result<Tensor> with_past(const NodeContext& node, int operand, const Tensor& current) {
   if (!node.has(operand)) return current;
   const Tensor& past = node.tensor(operand);
-  if (past.shape().size() != 4) return invalid("Operand {} of operator '{}' has rank {}; it must be 4.", operand, node.row().name, past.shape().size());
+  if (past.shape().size() != 4)
+    return invalid("Operand {} of operator '{}' has rank {}; it must be 4.", operand, node.row().name,
+                   past.shape().size());
   return concat({past, current}, 2);
 }
 
@@ -132,7 +149,8 @@ Result<Outputs> import_fused_matmul(const NodeContext& node) {
   VKF_TRY(alpha, node.attributes().real("alpha", 1));
   VKF_TRY(transposes_a, node.attributes().integer("transA", 0));
   VKF_TRY(transposes_b, node.attributes().integer("transB", 0));
-  for (const int operand : {0, 1}) VKF_CHECK_OK(check_rank(node, operand, (operand == 0 ? transposes_a : transposes_b) != 0 ? 2 : 1));
+  for (const int operand : {0, 1})
+    VKF_CHECK_OK(check_rank(node, operand, (operand == 0 ? transposes_a : transposes_b) != 0 ? 2 : 1));
   const Tensor a = transposes_a != 0 ? node.tensor(0).transpose() : node.tensor(0);
   const Tensor b = transposes_b != 0 ? node.tensor(1).transpose() : node.tensor(1);
   const Tensor product = matmul(a, b);
@@ -162,13 +180,15 @@ Result<Outputs> import_skip_rms_normalization(const NodeContext& node) {
 }
 
 Result<Outputs> import_rotary_embedding(const NodeContext& node) {
-  return rotary(node, {node.tensor(0), node.tensor(1), node.tensor(2), node.has(3) ? std::optional(node.tensor(3)) : std::nullopt});
+  return rotary(node, {node.tensor(0), node.tensor(1), node.tensor(2),
+                       node.has(3) ? std::optional(node.tensor(3)) : std::nullopt});
 }
 
 Result<Outputs> import_contrib_rotary_embedding(const NodeContext& node) {
   VKF_TRY(scale, node.attributes().real("scale", 1));
   VKF_TRY(packed, node.attributes().integer("is_packed_batching", 0));
-  if (scale != 1 || packed != 0) return unsupported("Attributes 'scale' and 'is_packed_batching' of operator 'RotaryEmbedding' are not supported.");
+  if (scale != 1 || packed != 0)
+    return unsupported("Attributes 'scale' and 'is_packed_batching' of operator 'RotaryEmbedding' are not supported.");
   return rotary(node, {node.tensor(0), node.tensor(2), node.tensor(3), node.tensor(1)});
 }
 
@@ -177,7 +197,8 @@ Result<Outputs> import_multi_head_attention(const NodeContext& node) {
   VKF_TRY(heads, node.attributes().integer("num_heads", 0));
   VKF_TRY(unidirectional, node.attributes().integer("unidirectional", 0));
   VKF_TRY(scale, stated_scale(node));
-  if (!node.has(kKey) || !node.has(kValue)) return unsupported("Keys and values packed with the queries are not supported.");
+  if (!node.has(kKey) || !node.has(kValue))
+    return unsupported("Keys and values packed with the queries are not supported.");
   Tensor parts[3] = {node.tensor(kQuery), node.tensor(kKey), node.tensor(kValue)};
   if (node.has(kBias)) {
     std::int64_t first = 0;
@@ -204,7 +225,8 @@ Result<Outputs> import_multi_head_attention(const NodeContext& node) {
   if (node.has(kScores)) options.bias = node.tensor(kScores);
   if (node.has(kPadding)) {
     const Tensor& padding = node.tensor(kPadding);
-    if (padding.shape().size() != 2) return unsupported("A padding mask of rank {} is not supported; it must be 2.", padding.shape().size());
+    if (padding.shape().size() != 2)
+      return unsupported("A padding mask of rank {} is not supported; it must be 2.", padding.shape().size());
     options.mask = op("ne", padding, 0).unsqueeze(1).unsqueeze(1);
   }
   VKF_TRY(joined, join_heads(attention(q, k, v, options)));
@@ -222,7 +244,8 @@ Result<Outputs> import_group_query_attention(const NodeContext& node) {
   VKF_TRY(softcap, attributes.real("softcap", 0));
   VKF_TRY(smooth, attributes.integer("smooth_softmax", 0));
   VKF_TRY(scale, stated_scale(node));
-  if (!node.has(kKey) || !node.has(kValue)) return unsupported("Keys and values packed with the queries are not supported.");
+  if (!node.has(kKey) || !node.has(kValue))
+    return unsupported("Keys and values packed with the queries are not supported.");
   VKF_TRY(plain_q, split_heads(node, node.tensor(kQuery), heads, "num_heads"));
   VKF_TRY(plain_k, split_heads(node, node.tensor(kKey), key_heads, "kv_num_heads"));
   VKF_TRY(own_v, split_heads(node, node.tensor(kValue), key_heads, "kv_num_heads"));
@@ -234,7 +257,8 @@ Result<Outputs> import_group_query_attention(const NodeContext& node) {
   }
   Tensor q = plain_q, own_k = plain_k;
   if (turns != 0) {
-    if (!node.has(kCosine) || !node.has(kSine)) return invalid("Attribute 'do_rotary' is {}, but the tables of angles are left out.", turns);
+    if (!node.has(kCosine) || !node.has(kSine))
+      return invalid("Attribute 'do_rotary' is {}, but the tables of angles are left out.", turns);
     VKF_TRY(half, angle_count(node.tensor(kCosine)));
     VKF_TRY(cosine, angles_at(node.tensor(kCosine), std::nullopt, q.shape()[2], past));
     VKF_TRY(sine, angles_at(node.tensor(kSine), std::nullopt, q.shape()[2], past));
@@ -255,7 +279,8 @@ Result<Outputs> import_group_query_attention(const NodeContext& node) {
   if (window > 0) options.window_before = window - 1;
   if (past == 0) {
     // Sequences shorter than the longest are padded behind their end.
-    if (!node.has(kLastKey)) return invalid("Operand 5 of operator 'GroupQueryAttention' is left out, but is not optional.");
+    if (!node.has(kLastKey))
+      return invalid("Operand 5 of operator 'GroupQueryAttention' is left out, but is not optional.");
     VKF_CHECK_OK(check_rank(node, kLastKey, 1));
     const Tensor last = node.tensor(kLastKey).reshape({Dim(-1), 1, 1, 1});
     const Tensor key = Tensor::iota(last.dtype(), {1, 1, 1, k.shape()[2]}, 3);
@@ -279,15 +304,18 @@ Result<Outputs> import_matmul_n_bits(const NodeContext& node) {
   if (rows < 1 || rows > kMost || columns < 1 || columns > kMost || block < 2 || block > kMost || block % 2 != 0) {
     return invalid("The attributes say {} rows of {} weights in blocks of {}.", rows, columns, block);
   }
-  if (node.has(4)) return unsupported("Weights in another order (operand 4 of operator 'MatMulNBits') are not supported.");
+  if (node.has(4))
+    return unsupported("Weights in another order (operand 4 of operator 'MatMulNBits') are not supported.");
   const std::int64_t blocks = (columns + block - 1) / block;
   const auto unpacked = [&](const Tensor& bytes) { return bits == 4 ? unpack_int4(bytes, false) : bytes; };
   const Shape packed{rows, blocks, block * bits / 8};
   if (node.dtype(1) != DType::u8 || node.tensor(1).shape() != packed) {
-    return invalid("The weights are {}{}; they must be u8{}.", name_of(node.dtype(1)), to_text(node.tensor(1).shape()), to_text(packed));
+    return invalid("The weights are {}{}; they must be u8{}.", name_of(node.dtype(1)), to_text(node.tensor(1).shape()),
+                   to_text(packed));
   }
   VKF_TRY(scales, static_count(node.tensor(2).shape(), 0, node.tensor(2).shape().size()));
-  if (scales != rows * blocks) return invalid("There are {} scales; {} rows of {} blocks need {}.", scales, rows, blocks, rows * blocks);
+  if (scales != rows * blocks)
+    return invalid("There are {} scales; {} rows of {} blocks need {}.", scales, rows, blocks, rows * blocks);
   const DType dtype = node.dtype(2);
   const Tensor scale = node.tensor(2).reshape({rows, blocks, 1});
   Tensor zero = Tensor::scalar(dtype, bits == 4 ? 8 : 128);
@@ -295,8 +323,11 @@ Result<Outputs> import_matmul_n_bits(const NodeContext& node) {
     const std::int64_t in_row = (blocks * bits + 7) / 8;
     const bool is_packed = node.dtype(3) == DType::u8;
     VKF_TRY(stored, static_count(node.tensor(3).shape(), 0, node.tensor(3).shape().size()));
-    if (stored != rows * (is_packed ? in_row : blocks)) return invalid("Operand 3 has {} elements; {} rows of {} blocks need {}.", stored, rows, blocks, rows * (is_packed ? in_row : blocks));
-    const Tensor points = is_packed ? unpacked(node.tensor(3).reshape({rows, in_row})).slice(1, 0, blocks) : node.tensor(3);
+    if (stored != rows * (is_packed ? in_row : blocks))
+      return invalid("Operand 3 has {} elements; {} rows of {} blocks need {}.", stored, rows, blocks,
+                     rows * (is_packed ? in_row : blocks));
+    const Tensor points =
+        is_packed ? unpacked(node.tensor(3).reshape({rows, in_row})).slice(1, 0, blocks) : node.tensor(3);
     zero = points.cast(dtype).reshape({rows, blocks, 1});
   }
   Tensor weights = ((unpacked(node.tensor(1)).cast(dtype) - zero) * scale).reshape({rows, blocks * block});

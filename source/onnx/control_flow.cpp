@@ -20,7 +20,8 @@ constexpr std::size_t kMostUnrolledBytes = std::size_t{1} << 26;
 /// A graph among the attributes of a node.
 Result<const pb::GraphProto*> graph_attribute(const Attributes& attributes, std::string_view name) {
   const pb::AttributeProto* attribute = attributes.find(name);
-  if (attribute == nullptr || !attribute->has_g()) return invalid("Attribute {} is missing; it must be a graph.", in_quotes(name));
+  if (attribute == nullptr || !attribute->has_g())
+    return invalid("Attribute {} is missing; it must be a graph.", in_quotes(name));
   return &attribute->g();
 }
 
@@ -30,15 +31,19 @@ Result<const Value*> given(const std::vector<const Value*>& operands, std::size_
 }
 
 Result<void> check_body(const pb::GraphProto& body, std::size_t inputs, std::size_t outputs, std::string_view op) {
-  if (static_cast<std::size_t>(body.input_size()) == inputs && static_cast<std::size_t>(body.output_size()) >= outputs) return {};
-  return invalid("The body of operator {} has {} inputs and {} outputs; there must be {}, and at least {}.", in_quotes(op), body.input_size(), body.output_size(), inputs, outputs);
+  if (static_cast<std::size_t>(body.input_size()) == inputs && static_cast<std::size_t>(body.output_size()) >= outputs)
+    return {};
+  return invalid("The body of operator {} has {} inputs and {} outputs; there must be {}, and at least {}.",
+                 in_quotes(op), body.input_size(), body.output_size(), inputs, outputs);
 }
 
 /// Where the elements of `list` for each of `count` tensors are: 0 where nothing is stated.
-Result<std::vector<std::int64_t>> stated_or_zero(const Attributes& attributes, std::string_view name, std::size_t count) {
+Result<std::vector<std::int64_t>> stated_or_zero(const Attributes& attributes, std::string_view name,
+                                                 std::size_t count) {
   VKF_TRY(list, attributes.integers(name));
   if (list.empty()) list.resize(count);
-  if (list.size() != count) return invalid("Attribute {} has {} entries; it takes {}.", in_quotes(name), list.size(), count);
+  if (list.size() != count)
+    return invalid("Attribute {} has {} entries; it takes {}.", in_quotes(name), list.size(), count);
   return list;
 }
 
@@ -66,7 +71,8 @@ Result<void> NodeImport::enter(const OperatorRow& row, const Step& step, std::ve
   const Attributes attributes(*step.node, frames_[static_cast<std::size_t>(step.frame)].attributes.get());
   VKF_CHECK_OK(check_node(row, attributes, operands));
   if (row.control == Control::branch) return branch(step, attributes, operands);
-  Result<Iterations> loop = row.control == Control::loop ? loop_of(attributes, operands) : scan_of(row, attributes, operands);
+  Result<Iterations> loop =
+      row.control == Control::loop ? loop_of(attributes, operands) : scan_of(row, attributes, operands);
   if (!loop) return std::move(loop).error();
   Step iterating = step;
   iterating.kind = Step::Kind::iterate;
@@ -75,7 +81,8 @@ Result<void> NodeImport::enter(const OperatorRow& row, const Step& step, std::ve
 }
 
 Result<std::vector<std::pair<std::string, Value>>> NodeImport::initialisers_of(const pb::GraphProto& graph) const {
-  if (graph.sparse_initializer_size() > 0) return unsupported("Graph {} has sparse initialisers, which are not supported.", in_quotes(graph.name()));
+  if (graph.sparse_initializer_size() > 0)
+    return unsupported("Graph {} has sparse initialisers, which are not supported.", in_quotes(graph.name()));
   std::vector<std::pair<std::string, Value>> result;
   for (const pb::TensorProto& initialiser : graph.initializer()) {
     VKF_TRY(value, value_from(initialiser, {}));
@@ -88,7 +95,8 @@ Result<int> NodeImport::open_graph(const Step& step, const pb::GraphProto& graph
   library_.unrolled_nodes += static_cast<std::size_t>(graph.node_size()) + 1;
   library_.inlined_bytes += graph.ByteSizeLong();
   if (library_.unrolled_nodes > kMostUnrolledNodes || library_.inlined_bytes > kMostUnrolledBytes) {
-    return unsupported("Graph {} and others in it make more than {} nodes, or {} bytes of them.", in_quotes(graph.name()), kMostUnrolledNodes, kMostUnrolledBytes);
+    return unsupported("Graph {} and others in it make more than {} nodes, or {} bytes of them.",
+                       in_quotes(graph.name()), kMostUnrolledNodes, kMostUnrolledBytes);
   }
   const Frame& around = frames_[static_cast<std::size_t>(step.frame)];
   Frame frame;
@@ -101,10 +109,12 @@ Result<int> NodeImport::open_graph(const Step& step, const pb::GraphProto& graph
   return open(std::move(frame));
 }
 
-Result<void> NodeImport::branch(const Step& step, const Attributes& attributes, const std::vector<const Value*>& operands) {
+Result<void> NodeImport::branch(const Step& step, const Attributes& attributes,
+                                const std::vector<const Value*>& operands) {
   VKF_TRY(condition, deciding_integer(*operands[0], "condition of operator 'If'"));
   VKF_TRY(graph, graph_attribute(attributes, condition != 0 ? "then_branch" : "else_branch"));
-  if (graph->input_size() > 0) return invalid("A branch of operator 'If' has {} inputs; it has none.", graph->input_size());
+  if (graph->input_size() > 0)
+    return invalid("A branch of operator 'If' has {} inputs; it has none.", graph->input_size());
   VKF_TRY(frame, open_graph(step, *graph));
   VKF_TRY(initialisers, initialisers_of(*graph));
   for (auto& [name, value] : initialisers) VKF_CHECK_OK(define(frame, name, std::move(value)));
@@ -149,7 +159,8 @@ Result<Iterations> NodeImport::scan_of(const OperatorRow& row, const Attributes&
   scan.body = body;
   VKF_TRY(stated, attributes.integer("num_scan_inputs", 0));
   const std::size_t count = operands.size() - first;
-  if (stated < 1 || stated > static_cast<std::int64_t>(count)) return invalid("Attribute 'num_scan_inputs' is {}; the Scan has {} inputs.", stated, count);
+  if (stated < 1 || stated > static_cast<std::int64_t>(count))
+    return invalid("Attribute 'num_scan_inputs' is {}; the Scan has {} inputs.", stated, count);
   const auto scanned = static_cast<std::size_t>(stated), states = count - scanned;
   for (std::size_t i = first; i < operands.size(); ++i) {
     VKF_TRY(value, given(operands, i, "Scan"));
@@ -163,15 +174,19 @@ Result<Iterations> NodeImport::scan_of(const OperatorRow& row, const Attributes&
   VKF_TRY(output_axes, stated_or_zero(attributes, "scan_output_axes", scan.collected.size()));
   VKF_TRY(output_directions, stated_or_zero(attributes, "scan_output_directions", scan.collected.size()));
   for (std::size_t i = 0; i < scan.collected.size(); ++i) {
-    if (output_axes[i] < -64 || output_axes[i] > 64) return invalid("Attribute 'scan_output_axes' holds {}.", output_axes[i]);
+    if (output_axes[i] < -64 || output_axes[i] > 64)
+      return invalid("Attribute 'scan_output_axes' holds {}.", output_axes[i]);
     scan.outputs.push_back({static_cast<int>(output_axes[i]), output_directions[i] != 0});
   }
   for (std::size_t i = 0; i < scanned; ++i) {
     const Shape& shape = scan.scanned[i].tensor.shape();
-    if (is_batched && shape.size() < 2) return invalid("A scanned input of a batch has rank {}; it must be at least 2.", shape.size());
+    if (is_batched && shape.size() < 2)
+      return invalid("A scanned input of a batch has rank {}; it must be at least 2.", shape.size());
     VKF_TRY(axis, checked_axis(is_batched ? 1 : axes[i], shape.size(), "Attribute 'scan_input_axes'"));
     VKF_TRY(size, static_size(shape, static_cast<std::size_t>(axis)));
-    if (i > 0 && size != scan.count) return invalid("The scanned inputs have {} and {} elements along their axes; they must be equal.", scan.count, size);
+    if (i > 0 && size != scan.count)
+      return invalid("The scanned inputs have {} and {} elements along their axes; they must be equal.", scan.count,
+                     size);
     scan.count = size;
     scan.inputs.push_back({axis, directions[i] != 0});
   }
@@ -181,19 +196,24 @@ Result<Iterations> NodeImport::scan_of(const OperatorRow& row, const Attributes&
     if (operands[0] != nullptr) {
       const Value& lengths = *operands[0];
       ask(lengths);
-      if (!lengths.known) return unsupported("The sequence lengths of operator 'Scan' are only known when the program runs.");
+      if (!lengths.known)
+        return unsupported("The sequence lengths of operator 'Scan' are only known when the program runs.");
       for (std::size_t i = 0; i < element_count(*lengths.known); ++i) {
-        if (element_int(*lengths.known, i) != scan.count) return unsupported("A Scan over sequences of different lengths is not supported.");
+        if (element_int(*lengths.known, i) != scan.count)
+          return unsupported("A Scan over sequences of different lengths is not supported.");
       }
     }
     for (const auto* values : {&scan.state, &scan.scanned}) {
       for (const Value& value : *values) {
         const Shape& shape = value.tensor.shape();
-        if (shape.empty() || !(shape[0] == Dim(batch))) return invalid("An input of operator 'Scan' is {}; its first dimension must be the batch of {}.", to_text(shape), batch);
+        if (shape.empty() || !(shape[0] == Dim(batch)))
+          return invalid("An input of operator 'Scan' is {}; its first dimension must be the batch of {}.",
+                         to_text(shape), batch);
       }
     }
     scan.batch = batch;
-    if (scan.count == 0 || scan.count > kMostIterations) return unsupported("A Scan over {} elements is not supported.", scan.count);
+    if (scan.count == 0 || scan.count > kMostIterations)
+      return unsupported("A Scan over {} elements is not supported.", scan.count);
     scan.count *= batch;
     scan.first_state = scan.state;
     scan.last_states.resize(states);
@@ -220,7 +240,8 @@ Result<Value> NodeImport::computed(Tensor tensor, const std::vector<Value>& from
 Result<std::vector<Value>> NodeImport::inputs_of(const Iterations& loop) const {
   if (loop.is_loop) {
     const std::byte yes{1};
-    std::vector<Value> inputs{constant_value(int64_data({}, {loop.done})), constant_value({{}, DType::boolean, {}, {yes}})};
+    std::vector<Value> inputs{constant_value(int64_data({}, {loop.done})),
+                              constant_value({{}, DType::boolean, {}, {yes}})};
     inputs.insert(inputs.end(), loop.state.begin(), loop.state.end());
     return inputs;
   }
@@ -240,7 +261,8 @@ Result<std::vector<Value>> NodeImport::inputs_of(const Iterations& loop) const {
     const Value all = here(loop.scanned[i]);
     const Iterations::Along& how = loop.inputs[i];
     const std::int64_t index = how.reversed ? length - 1 - at : at;
-    const Tensor one = loop.batch > 0 ? all.tensor.select(0, sequence).select(0, index) : all.tensor.select(how.axis, index);
+    const Tensor one =
+        loop.batch > 0 ? all.tensor.select(0, sequence).select(0, index) : all.tensor.select(how.axis, index);
     VKF_TRY(element, computed(one, {all}));
     inputs.push_back(std::move(element));
   }
@@ -266,7 +288,8 @@ Result<void> NodeImport::begin_iteration(Step step) {
   VKF_TRY(frame, open_graph(step, *loop.body));
   for (const auto& [name, value] : loop.initialisers) VKF_CHECK_OK(define(frame, name, value));
   VKF_TRY(inputs, inputs_of(loop));
-  for (std::size_t i = 0; i < inputs.size(); ++i) VKF_CHECK_OK(define(frame, loop.body->input(static_cast<int>(i)).name(), std::move(inputs[i])));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    VKF_CHECK_OK(define(frame, loop.body->input(static_cast<int>(i)).name(), std::move(inputs[i])));
   step.body = frame;
   step.results.clear();
   for (const pb::ValueInfoProto& output : loop.body->output()) step.results.push_back(output.name());
@@ -279,7 +302,9 @@ Result<void> NodeImport::begin_iteration(Step step) {
 Result<void> NodeImport::iterate(Step step) {
   for (const std::string& name : step.results) {
     VKF_TRY(value, find(step.body, name, fmt::format("The body of operator {}", in_quotes(step.node->op_type()))));
-    if (value == nullptr) return invalid("The body of operator {} returns {}, which its caller left out.", in_quotes(step.node->op_type()), in_quotes(name));
+    if (value == nullptr)
+      return invalid("The body of operator {} returns {}, which its caller left out.", in_quotes(step.node->op_type()),
+                     in_quotes(name));
     if (value->pending) return put_off(std::move(step));
   }
   VKF_CHECK_OK(take_results(step, *step.iterations));
@@ -297,7 +322,9 @@ Result<void> NodeImport::take_results(const Step& step, Iterations& loop) {
   if (loop.is_loop) loop.condition = results[next++];
   for (Value& state : loop.state) state = std::move(results[next++]);
   for (auto& values : loop.collected) {
-    if (results[next].sequence) return invalid("Output {} of the body is a sequence; what is put together from all iterations are tensors.", next);
+    if (results[next].sequence)
+      return invalid("Output {} of the body is a sequence; what is put together from all iterations are tensors.",
+                     next);
     values.push_back(std::move(results[next++]));
   }
   ++loop.done;
@@ -308,7 +335,8 @@ Result<void> NodeImport::take_results(const Step& step, Iterations& loop) {
 }
 
 /// One tensor with an axis that counts the values.
-Result<Value> NodeImport::joined(const std::vector<Value>& values, const Iterations::Along& how, const pb::ValueInfoProto& output) const {
+Result<Value> NodeImport::joined(const std::vector<Value>& values, const Iterations::Along& how,
+                                 const pb::ValueInfoProto& output) const {
   if (values.empty()) {
     VKF_TRY(type, input_type(output, {}));
     VKF_TRY(sizes, static_sizes(type.shape));

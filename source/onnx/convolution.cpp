@@ -15,8 +15,9 @@ namespace {
 Result<std::vector<std::int64_t>> kernel_sizes(const NodeContext& node, int kernel) {
   const Shape& shape = node.tensor(kernel).shape();
   if (shape.size() != node.tensor(0).shape().size() || shape.size() < 3) {
-    return invalid("The kernel (operand {}) has the shape {} and the input {}; both must have as many axes, and at least 3.", kernel,
-                   to_text(shape), to_text(node.tensor(0).shape()));
+    return invalid(
+        "The kernel (operand {}) has the shape {} and the input {}; both must have as many axes, and at least 3.",
+        kernel, to_text(shape), to_text(node.tensor(0).shape()));
   }
   VKF_TRY(sizes, static_sizes(shape));
   const std::int64_t largest = *std::ranges::max_element(sizes);
@@ -62,11 +63,14 @@ Ends shared(std::int64_t all, bool more_behind) {
   return more_behind ? Ends{all / 2, all - all / 2} : Ends{all - all / 2, all / 2};
 }
 
-Result<std::vector<std::int64_t>> list_of(const NodeContext& node, std::string_view name, std::size_t count, std::int64_t otherwise) {
+Result<std::vector<std::int64_t>> list_of(const NodeContext& node, std::string_view name, std::size_t count,
+                                          std::int64_t otherwise) {
   VKF_TRY(list, node.attributes().integers(name));
   if (list.empty()) return std::vector<std::int64_t>(count, otherwise);
-  if (list.size() == count && std::ranges::all_of(list, [](std::int64_t n) { return n >= 0 && n <= kFarthest; })) return list;
-  return invalid("Attribute '{}' is [{}]; it must hold {} numbers from 0 to {}.", name, fmt::join(list, ", "), count, kFarthest);
+  if (list.size() == count && std::ranges::all_of(list, [](std::int64_t n) { return n >= 0 && n <= kFarthest; }))
+    return list;
+  return invalid("Attribute '{}' is [{}]; it must hold {} numbers from 0 to {}.", name, fmt::join(list, ", "), count,
+                 kFarthest);
 }
 
 Result<ConvOptions> transposed_options_of(const NodeContext& node) {
@@ -92,9 +96,11 @@ Result<ConvOptions> transposed_options_of(const NodeContext& node) {
   options.dilations = dilations;
   for (std::size_t i = 0; i < count; ++i) {
     VKF_TRY(input, static_size(node.tensor(0).shape(), i + 2));
-    const std::int64_t whole = strides[i] * (std::min(input, kFarthest) - 1) + more[i] + (sizes[i] - 1) * dilations[i] + 1;
+    const std::int64_t whole =
+        strides[i] * (std::min(input, kFarthest) - 1) + more[i] + (sizes[i] - 1) * dilations[i] + 1;
     Ends ends{automatic == "VALID" ? 0 : pads[i], automatic == "VALID" ? 0 : pads[i + count]};
-    if (!wanted.empty() || is_same) ends = shared(whole - (wanted.empty() ? input * strides[i] : wanted[i]), automatic == "SAME_UPPER");
+    if (!wanted.empty() || is_same)
+      ends = shared(whole - (wanted.empty() ? input * strides[i] : wanted[i]), automatic == "SAME_UPPER");
     options.low.push_back(ends.low);
     options.high.push_back(ends.high - more[i]);
   }
@@ -128,7 +134,8 @@ Result<Outputs> import_qlinear_conv(const NodeContext& node) {
   VKF_TRY(x, steps_above_zero(node, 0, 2, 1));
   VKF_TRY(w, steps_above_zero(node, 3, 5, 0));
   const DType dtype = node.dtype(7);
-  if (!is_integer(dtype) || size_of(dtype) > 2) return unsupported("Quantisation to {} is not supported.", name_of(dtype));
+  if (!is_integer(dtype) || size_of(dtype) > 2)
+    return unsupported("Quantisation to {} is not supported.", name_of(dtype));
   VKF_TRY(sum, with_bias(node, 8, conv(x, w, options)));
   VKF_TRY(scale_x, by_channel(node, 1, sum));
   VKF_TRY(scale_w, by_channel(node, 4, sum));

@@ -30,7 +30,8 @@ std::vector<std::int64_t> counted_from_start(const TensorData& indices, std::int
 Tensor positions_along_symbol(const Value& indices, const Dim& size) {
   const Tensor& index = indices.tensor;
   bool may_be_negative = !indices.known;
-  for (std::size_t i = 0; indices.known && i < element_count(*indices.known); ++i) may_be_negative |= element_int(*indices.known, i) < 0;
+  for (std::size_t i = 0; indices.known && i < element_count(*indices.known); ++i)
+    may_be_negative |= element_int(*indices.known, i) < 0;
   const Tensor narrow = index.dtype() == DType::i64 || index.dtype() == DType::u32 ? index : index.cast(DType::i32);
   if (!may_be_negative || !is_signed_integer(narrow.dtype())) return narrow;
   return select(op("lt", narrow, 0), narrow + size_tensor(size).cast(narrow.dtype()), narrow);
@@ -49,7 +50,8 @@ Result<Outputs> import_gather(const NodeContext& node) {
   VKF_CHECK_OK(check_integers(node, 1));
   VKF_TRY(axis, axis_attribute(node, 0));
   const Tensor& x = node.tensor(0);
-  if (x.shape()[static_cast<std::size_t>(axis)].is_symbol()) return Outputs{x.gather(positions_along_symbol(node.value(1), x.shape()[static_cast<std::size_t>(axis)]), axis)};
+  if (x.shape()[static_cast<std::size_t>(axis)].is_symbol())
+    return Outputs{x.gather(positions_along_symbol(node.value(1), x.shape()[static_cast<std::size_t>(axis)]), axis)};
   VKF_TRY(size, static_size(x.shape(), static_cast<std::size_t>(axis)));
   VKF_TRY(indices, positions(node.value(1), size));
   if (!node.value(1).known || node.value(1).known->sizes.size() > 1) return Outputs{x.gather(indices, axis)};

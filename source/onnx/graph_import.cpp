@@ -92,7 +92,10 @@ Result<void> ModelImport::begin(const std::map<std::string, std::vector<std::int
   // What operators promise of symbols is said of the inputs that have them, so that a run which breaks it is refused.
   constexpr int kMostPasses = 4;
   for (int pass = 1; nodes_.largest() != largest_; ++pass) {
-    if (pass == kMostPasses) return unsupported("What the operators of the model promise of its symbolic dimensions does not settle; give them sizes when importing.");
+    if (pass == kMostPasses)
+      return unsupported(
+          "What the operators of the model promise of its symbolic dimensions does not settle; give them sizes when "
+          "importing.");
     auto largest = nodes_.largest();
     *this = before;
     largest_ = std::move(largest);
@@ -134,7 +137,8 @@ Result<void> ModelImport::resume(const std::vector<HostTypes>& results) {
     values.emplace_back();
     for (std::size_t k = 0; k < results[i].size(); ++k) {
       const auto& [dtype, sizes] = results[i][k];
-      Value value(Tensor::input(result_name(static_cast<int>(i), static_cast<int>(k)), dtype, Shape(sizes.begin(), sizes.end())));
+      Value value(Tensor::input(result_name(static_cast<int>(i), static_cast<int>(k)), dtype,
+                                Shape(sizes.begin(), sizes.end())));
       if (!value.tensor.valid()) return Error(value.tensor.error());
       value.part = nodes_.part() + 1;
       values.back().push_back(std::move(value));
@@ -146,7 +150,9 @@ Result<void> ModelImport::resume(const std::vector<HostTypes>& results) {
   return advance();
 }
 
-std::string ModelImport::result_name(int step, int output) const { return fmt::format("{}{}.host{}.{}", prefix_, nodes_.part() + 1, step, output); }
+std::string ModelImport::result_name(int step, int output) const {
+  return fmt::format("{}{}.host{}.{}", prefix_, nodes_.part() + 1, step, output);
+}
 
 /// The name under which a run finds the elements of a tensor that this part computes, or has.
 std::string ModelImport::place(const Tensor& tensor, int part) {
@@ -189,7 +195,8 @@ Result<void> ModelImport::check_given_names(const OnnxOptions& options) {
 }
 
 /// A weight in what f32 becomes: rounded here, so that the program holds it in half the bytes.
-Result<Value> ModelImport::converted_from(const pb::TensorProto& initialiser, const std::filesystem::path& folder) const {
+Result<Value> ModelImport::converted_from(const pb::TensorProto& initialiser,
+                                          const std::filesystem::path& folder) const {
   if (!sized_.floats || initialiser.data_type() != pb::TensorProto::FLOAT) return value_from(initialiser, folder);
   VKF_TRY(data, decode_tensor(initialiser, folder));
   Value value = constant_value(converted(data, *sized_.floats));
@@ -219,7 +226,8 @@ Result<std::vector<Port>> ModelImport::stated_inputs() const {
     VKF_TRY(type, input_type(info, sized_));
     if (sized_.floats && type.dtype == DType::f32) type.dtype = *sized_.floats;
     for (Dim& dim : type.shape) {
-      if (const auto largest = largest_.find(dim.name()); dim.is_symbol() && largest != largest_.end()) dim = Dim::any(dim.name(), {.max = largest->second});
+      if (const auto largest = largest_.find(dim.name()); dim.is_symbol() && largest != largest_.end())
+        dim = Dim::any(dim.name(), {.max = largest->second});
     }
     ports.push_back({info.name(), type.dtype, std::move(type.shape)});
   }

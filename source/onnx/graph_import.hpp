@@ -23,11 +23,12 @@ struct PlacedStep {
 struct PartPlan {
   std::vector<std::pair<std::string, Tensor>> outputs;  ///< by the names of later parts' inputs
   std::vector<PlacedStep> steps;                        ///< none in the last part
-  std::vector<std::pair<std::string, std::string>> results;  ///< in the last part: the model's outputs, and where they are
+  std::vector<std::pair<std::string, std::string>>
+      results;  ///< in the last part: the model's outputs, and where they are
 };
 
-/// The import of a model, which may stop where the host must compute the sizes of what follows. A copy goes on from there
-/// by itself, as often as there are other sizes. The model must outlive all of them.
+/// The import of a model, which may stop where the host must compute the sizes of what follows. A copy goes on from
+/// there by itself, as often as there are other sizes. The model must outlive all of them.
 ///
 ///     VKF_TRY(import, ModelImport::load(model, folder, {}, true));
 ///     VKF_CHECK_OK(import.begin());
@@ -73,7 +74,8 @@ class ModelImport {
   [[nodiscard]] Result<void> check_given_names(const OnnxOptions& options);
   void note(const std::vector<std::string>& sentences);
   Result<void> import_initialisers(const std::filesystem::path& folder);
-  [[nodiscard]] Result<Value> converted_from(const pb::TensorProto& initialiser, const std::filesystem::path& folder) const;
+  [[nodiscard]] Result<Value> converted_from(const pb::TensorProto& initialiser,
+                                             const std::filesystem::path& folder) const;
   Result<void> import_inputs();
   Result<void> define_known_input(const pb::ValueInfoProto& info, const TensorType& type, const TensorData& data);
   Result<void> begin_once();

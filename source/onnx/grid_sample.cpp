@@ -76,14 +76,15 @@ class AxisSampler {
     return ((grid + 1.0) * (last_ + 1) - 1.0) * 0.5;
   }
 
-  /// A position that is no number, or beyond all numbers, is 0, as ONNX Runtime's is: the image has none of its own there.
+  /// A position that is no number, or beyond all numbers, is 0, as ONNX Runtime's is: the image has none of its own
+  /// there.
   [[nodiscard]] Tensor finite(const Tensor& x) const {
     if (sampling_.beyond == Beyond::zeros) return x;
     return select(op("le", op("abs", x), std::numeric_limits<float>::max()), x, Tensor::scalar(x.dtype(), 0));
   }
 
-  /// The border goes on for ever: every position further out than the kernel reaches reads the same. Taps are clamped one by
-  /// one, so a cubic kernel still sees the second element from a position just outside.
+  /// The border goes on for ever: every position further out than the kernel reaches reads the same. Taps are clamped
+  /// one by one, so a cubic kernel still sees the second element from a position just outside.
   [[nodiscard]] Tensor near_the_image(const Tensor& x) const {
     const double reach = sampling_.mode == Mode::cubic ? 2 : 1;
     return op("min", op("max", x, -reach), last_ + reach);

@@ -27,10 +27,12 @@ struct Detections {
 };
 
 Result<Detections> detections_of(const Sizes& boxes, const Sizes& scores) {
-  const bool fits = boxes.size() == 3 && scores.size() == 3 && boxes[2] == 4 && boxes[0] == scores[0] && boxes[1] == scores[2];
+  const bool fits =
+      boxes.size() == 3 && scores.size() == 3 && boxes[2] == 4 && boxes[0] == scores[0] && boxes[1] == scores[2];
   if (fits) return Detections{boxes[0], scores[1], boxes[1]};
-  return invalid("Boxes [{}] and scores [{}] do not go together: they must be [batch, boxes, 4] and [batch, classes, boxes].", fmt::join(boxes, ", "),
-                 fmt::join(scores, ", "));
+  return invalid(
+      "Boxes [{}] and scores [{}] do not go together: they must be [batch, boxes, 4] and [batch, classes, boxes].",
+      fmt::join(boxes, ", "), fmt::join(scores, ", "));
 }
 
 Box box_at(const TensorData& boxes, std::size_t index, bool has_centers) {
@@ -56,7 +58,9 @@ Result<Thresholds> thresholds_of(const NodeContext& node) {
   for (int i = 2; i < node.inputs(); ++i) {
     if (!node.has(i)) continue;
     const TensorData& data = node.data(i);
-    if (element_count(data) != 1) return invalid("Operand {} of operator 'NonMaxSuppression' has {} elements; it must be one number.", i, element_count(data));
+    if (element_count(data) != 1)
+      return invalid("Operand {} of operator 'NonMaxSuppression' has {} elements; it must be one number.", i,
+                     element_count(data));
     if (i == 2) result.most = element_int(data, 0);
     if (i == 3) result.overlap = static_cast<float>(element_real(data, 0));
     if (i == 4) result.score = static_cast<float>(element_real(data, 0));
@@ -65,7 +69,8 @@ Result<Thresholds> thresholds_of(const NodeContext& node) {
 }
 
 /// The boxes of one class, best first, without those that a better one covers.
-std::vector<std::int64_t> best_boxes(const std::vector<Box>& boxes, const std::vector<float>& scores, const Thresholds& limits) {
+std::vector<std::int64_t> best_boxes(const std::vector<Box>& boxes, const std::vector<float>& scores,
+                                     const Thresholds& limits) {
   std::vector<std::int64_t> order;
   const auto score = [&](std::int64_t i) { return scores[static_cast<std::size_t>(i)]; };
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(boxes.size()); ++i) {
@@ -76,7 +81,9 @@ std::vector<std::int64_t> best_boxes(const std::vector<Box>& boxes, const std::v
   for (const std::int64_t candidate : order) {
     if (static_cast<std::int64_t>(kept.size()) >= limits.most) break;
     const Box& box = boxes[static_cast<std::size_t>(candidate)];
-    const bool covered = std::ranges::any_of(kept, [&](std::int64_t other) { return overlap(boxes[static_cast<std::size_t>(other)], box) > limits.overlap; });
+    const bool covered = std::ranges::any_of(kept, [&](std::int64_t other) {
+      return overlap(boxes[static_cast<std::size_t>(other)], box) > limits.overlap;
+    });
     if (!covered) kept.push_back(candidate);
   }
   return kept;
@@ -87,20 +94,24 @@ std::vector<std::int64_t> best_boxes(const std::vector<Box>& boxes, const std::v
 Result<HostResults> non_max_suppression(const NodeContext& node) {
   const TensorData& boxes = node.data(0);
   const TensorData& scores = node.data(1);
-  if (!is_float(scores.dtype)) return invalid("The scores (operand 1) are {}; they must be floats.", name_of(scores.dtype));
+  if (!is_float(scores.dtype))
+    return invalid("The scores (operand 1) are {}; they must be floats.", name_of(scores.dtype));
   VKF_TRY(shape, detections_of(boxes.sizes, scores.sizes));
   VKF_TRY(has_centers, node.attributes().integer("center_point_box", 0));
   VKF_TRY(limits, thresholds_of(node));
   std::vector<std::int64_t> selected;
   for (std::int64_t batch = 0; batch < shape.batches; ++batch) {
     std::vector<Box> all;
-    for (std::int64_t i = 0; i < shape.boxes; ++i) all.push_back(box_at(boxes, static_cast<std::size_t>(batch * shape.boxes + i), has_centers != 0));
+    for (std::int64_t i = 0; i < shape.boxes; ++i)
+      all.push_back(box_at(boxes, static_cast<std::size_t>(batch * shape.boxes + i), has_centers != 0));
     for (std::int64_t one = 0; one < shape.classes; ++one) {
       std::vector<float> of_class;
       for (std::int64_t i = 0; i < shape.boxes; ++i) {
-        of_class.push_back(static_cast<float>(element_real(scores, static_cast<std::size_t>((batch * shape.classes + one) * shape.boxes + i))));
+        of_class.push_back(static_cast<float>(
+            element_real(scores, static_cast<std::size_t>((batch * shape.classes + one) * shape.boxes + i))));
       }
-      for (const std::int64_t box : best_boxes(all, of_class, limits)) selected.insert(selected.end(), {batch, one, box});
+      for (const std::int64_t box : best_boxes(all, of_class, limits))
+        selected.insert(selected.end(), {batch, one, box});
     }
   }
   return HostResults{int64_data({static_cast<std::int64_t>(selected.size()) / 3, 3}, selected)};

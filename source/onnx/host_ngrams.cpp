@@ -16,11 +16,11 @@ using List = std::vector<std::int64_t>;
 
 struct Grams {
   std::int64_t shortest = 1, longest = 1, most_skipped = 0;
-  bool counts = true, weighs = false;      ///< TF, IDF or both
-  std::map<List, std::size_t> entries;     ///< which entry of the pool a run of words is
-  List places;                             ///< where the result has the number of an entry
-  std::vector<double> weights;             ///< of entries
-  std::int64_t size = 0;                   ///< of the result
+  bool counts = true, weighs = false;   ///< TF, IDF or both
+  std::map<List, std::size_t> entries;  ///< which entry of the pool a run of words is
+  List places;                          ///< where the result has the number of an entry
+  std::vector<double> weights;          ///< of entries
+  std::int64_t size = 0;                ///< of the result
 };
 
 /// The pool has all runs of one word, then those of two, and so on; `begins` says where each length begins.
@@ -30,7 +30,9 @@ Result<void> add_entries(Grams& grams, const List& pool, const List& begins) {
     const std::int64_t from = begins[i], to = i + 1 < begins.size() ? begins[i + 1] : end;
     const auto length = static_cast<std::int64_t>(i) + 1;
     if (from < 0 || to < from || to > end || (to - from) % length != 0) {
-      return invalid("Attribute 'ngram_counts' is [{}]; it must cut the {} words of the pool into runs of 1, 2 and more.", fmt::join(begins, ", "), end);
+      return invalid(
+          "Attribute 'ngram_counts' is [{}]; it must cut the {} words of the pool into runs of 1, 2 and more.",
+          fmt::join(begins, ", "), end);
     }
     for (std::int64_t at = from; at < to; at += length) {
       const std::size_t next = grams.entries.size();
@@ -46,7 +48,8 @@ Result<Grams> grams_of(const NodeContext& node) {
   const Attributes& attributes = node.attributes();
   Grams grams;
   if (attributes.has("pool_strings")) return unsupported("A TfIdfVectorizer of strings is not supported.");
-  for (const char* name : {"max_gram_length", "max_skip_count", "min_gram_length", "mode", "ngram_counts", "ngram_indexes", "pool_int64s"}) {
+  for (const char* name : {"max_gram_length", "max_skip_count", "min_gram_length", "mode", "ngram_counts",
+                           "ngram_indexes", "pool_int64s"}) {
     if (!attributes.has(name)) return invalid("Attribute '{}' is missing.", name);
   }
   VKF_TRY(shortest, attributes.integer("min_gram_length", 1));
@@ -58,19 +61,25 @@ Result<Grams> grams_of(const NodeContext& node) {
   VKF_TRY(places, attributes.integers("ngram_indexes"));
   VKF_TRY(weights, attributes.reals("weights"));
   if (shortest < 1 || longest < shortest || skipped < 0) {
-    return invalid("Runs of {} to {} words with up to {} skipped between them do not exist.", shortest, longest, skipped);
+    return invalid("Runs of {} to {} words with up to {} skipped between them do not exist.", shortest, longest,
+                   skipped);
   }
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") return invalid("Attribute 'mode' is {}; it must be 'TF', 'IDF' or 'TFIDF'.", in_quotes(mode));
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF")
+    return invalid("Attribute 'mode' is {}; it must be 'TF', 'IDF' or 'TFIDF'.", in_quotes(mode));
   grams.shortest = shortest;
   grams.longest = std::min(longest, static_cast<std::int64_t>(begins.size()));  // there are no longer ones
   grams.most_skipped = skipped;
   grams.counts = mode != "IDF";
   grams.weighs = mode != "TF";
   VKF_CHECK_OK(add_entries(grams, pool, begins));
-  if (places.size() != grams.entries.size()) return invalid("Attribute 'ngram_indexes' has {} entries; the pool has {} runs.", places.size(), grams.entries.size());
-  if (!weights.empty() && weights.size() != places.size()) return invalid("Attribute 'weights' has {} entries; the pool has {} runs.", weights.size(), places.size());
+  if (places.size() != grams.entries.size())
+    return invalid("Attribute 'ngram_indexes' has {} entries; the pool has {} runs.", places.size(),
+                   grams.entries.size());
+  if (!weights.empty() && weights.size() != places.size())
+    return invalid("Attribute 'weights' has {} entries; the pool has {} runs.", weights.size(), places.size());
   for (const std::int64_t place : places) {
-    if (place < 0 || place >= kMostPositions) return invalid("Attribute 'ngram_indexes' holds {}; it must be 0 to {}.", place, kMostPositions - 1);
+    if (place < 0 || place >= kMostPositions)
+      return invalid("Attribute 'ngram_indexes' holds {}; it must be 0 to {}.", place, kMostPositions - 1);
     grams.size = std::max(grams.size, place + 1);
   }
   grams.places = std::move(places);
@@ -99,7 +108,8 @@ void count_runs(const Grams& grams, std::span<const std::int64_t> words, std::ve
 }
 
 Result<Sizes> result_sizes(const Sizes& words, const Grams& grams) {
-  if (words.size() != 1 && words.size() != 2) return invalid("The words have rank {}; they must be a list, or one per row.", words.size());
+  if (words.size() != 1 && words.size() != 2)
+    return invalid("The words have rank {}; they must be a list, or one per row.", words.size());
   if (words.size() == 1) return Sizes{grams.size};
   return Sizes{words[0], grams.size};
 }

@@ -83,9 +83,11 @@ std::uint64_t order_of(const TensorData& x, std::size_t i) {
 Result<const TensorData*> condition_of(const NodeContext& node, const Slices& slices) {
   const TensorData& condition = node.data(1);
   if (condition.dtype != DType::boolean || condition.sizes.size() != 1) {
-    return invalid("The condition (operand 1) is {} of rank {}; it must be a list of bool.", name_of(condition.dtype), condition.sizes.size());
+    return invalid("The condition (operand 1) is {} of rank {}; it must be a list of bool.", name_of(condition.dtype),
+                   condition.sizes.size());
   }
-  if (condition.sizes[0] > slices.count) return invalid("The condition has {} elements; the axis has {}.", condition.sizes[0], slices.count);
+  if (condition.sizes[0] > slices.count)
+    return invalid("The condition has {} elements; the axis has {}.", condition.sizes[0], slices.count);
   return &condition;
 }
 
@@ -104,7 +106,8 @@ Result<HostResults> non_zero(const NodeContext& node) {
     const std::int64_t inner = product(x.sizes, axis + 1, x.sizes.size());
     for (const std::size_t i : found) positions.push_back(static_cast<std::int64_t>(i) / inner % x.sizes[axis]);
   }
-  return HostResults{int64_data({static_cast<std::int64_t>(x.sizes.size()), static_cast<std::int64_t>(found.size())}, positions)};
+  return HostResults{
+      int64_data({static_cast<std::int64_t>(x.sizes.size()), static_cast<std::int64_t>(found.size())}, positions)};
 }
 
 Result<HostTypes> most_of_non_zero(const NodeContext& node) {
@@ -145,7 +148,9 @@ Result<HostResults> unique(const NodeContext& node) {
     keys[at * length + outer * inner + i % inner] = order_of(x, i);
   }
   const auto key = [&](std::size_t slice) { return std::span(keys).subspan(slice * length, length); };
-  const auto before = [&](std::size_t a, std::size_t b) { return std::ranges::lexicographical_compare(key(a), key(b)); };
+  const auto before = [&](std::size_t a, std::size_t b) {
+    return std::ranges::lexicographical_compare(key(a), key(b));
+  };
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), before);
@@ -175,7 +180,8 @@ Result<HostResults> unique(const NodeContext& node) {
     counts = std::move(counts_seen);
   }
   const auto found = static_cast<std::int64_t>(first.size());
-  return HostResults{picked(x, slices, first), int64_data({found}, first), int64_data({slices.count}, inverse), int64_data({found}, counts)};
+  return HostResults{picked(x, slices, first), int64_data({found}, first), int64_data({slices.count}, inverse),
+                     int64_data({found}, counts)};
 }
 
 Result<HostTypes> most_of_unique(const NodeContext& node) {

@@ -27,8 +27,9 @@ struct AxisResize {
   double begin = 0, end = 1;  ///< the part that is cropped, of the axis's length (tf_crop_and_resize)
   Interpolation mode = Interpolation::nearest;
   Coordinates coordinates = Coordinates::half_pixel;
-  /// With pytorch_half_pixel: one element of output stands for position 0, as the standard's text and ONNX Runtime say. False: for -0.5
-  /// where the scale makes exactly one, and for the middle where it makes a little more, as ONNX's reference says.
+  /// With pytorch_half_pixel: one element of output stands for position 0, as the standard's text and ONNX Runtime say.
+  /// False: for -0.5 where the scale makes exactly one, and for the middle where it makes a little more, as ONNX's
+  /// reference says.
   bool single_at_zero = true;
   Rounding rounding = Rounding::prefer_floor;
   double cubic = -0.75;          ///< the free coefficient of the cubic kernel

@@ -27,7 +27,8 @@ Result<Tensor> side_operand(const NodeContext& node, int operand, int matrix, st
 
 /// A matrix less its zero point, in i32.
 Result<Tensor> side_of(const NodeContext& node, int matrix, int zero_point, std::int64_t axis) {
-  if (!node.has(zero_point) || node.tensor(zero_point).shape().size() <= 1) return steps_above_zero(node, matrix, zero_point, axis);
+  if (!node.has(zero_point) || node.tensor(zero_point).shape().size() <= 1)
+    return steps_above_zero(node, matrix, zero_point, axis);
   VKF_TRY(wide, steps_above_zero(node, matrix, node.inputs(), axis));
   return wide - node.tensor(zero_point).cast(DType::i32);
 }
@@ -46,7 +47,8 @@ Result<Outputs> import_gemm(const NodeContext& node) {
   VKF_TRY(transposes_b, node.attributes().integer("transB", 0));
   for (const int operand : {0, 1}) {
     if (node.tensor(operand).shape().size() == 2) continue;
-    return invalid("Operand {} of operator 'Gemm' is {}; it must be a matrix.", operand, to_text(node.tensor(operand).shape()));
+    return invalid("Operand {} of operator 'Gemm' is {}; it must be a matrix.", operand,
+                   to_text(node.tensor(operand).shape()));
   }
   const DotAxes axes{.contract_a = {transposes_a != 0 ? 0 : 1}, .contract_b = {transposes_b != 0 ? 1 : 0}};
   const Tensor product = dot_general(node.tensor(0), node.tensor(1), axes);
@@ -68,7 +70,8 @@ Result<Outputs> import_qlinear_matmul(const NodeContext& node) {
   VKF_TRY(scale_a, side_operand(node, 1, 0, kRows));
   VKF_TRY(scale_b, side_operand(node, 4, 3, kColumns));
   const DType dtype = node.dtype(7);
-  if (!is_integer(dtype) || size_of(dtype) > 2) return unsupported("Quantisation to {} is not supported.", name_of(dtype));
+  if (!is_integer(dtype) || size_of(dtype) > 2)
+    return unsupported("Quantisation to {} is not supported.", name_of(dtype));
   const Tensor product = matmul(a, b);
   VKF_TRY(scale, quantisation_operand(node, 6, product.shape(), kRows));
   VKF_TRY(zero_point, quantisation_operand(node, 7, product.shape(), kRows));

@@ -73,7 +73,8 @@ Result<void> check_operands(const OperatorRow& row, std::span<const Value* const
     return invalid("Operand {} of operator {} is a {}; it must be a {}.", i, in_quotes(row.name),
                    wanted ? "tensor" : "sequence", wanted ? "sequence" : "tensor");
   }
-  if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype())) return {};
+  if (row.operands.least == 0 || row.takes == Takes::sequences || takes(row.takes, operands[0]->tensor.dtype()))
+    return {};
   return invalid("The first operand of operator {} is {}; it takes {}.", in_quotes(row.name),
                  name_of(operands[0]->tensor.dtype()), name_of(row.takes));
 }
@@ -234,13 +235,15 @@ Result<Library> index_functions(const pb::ModelProto& model) {
 }
 
 Value in_dtype(Value value, const std::optional<DType>& floats) {
-  if (floats && !value.sequence && value.tensor.valid() && value.tensor.dtype() == DType::f32) value.tensor = value.tensor.cast(*floats);
+  if (floats && !value.sequence && value.tensor.valid() && value.tensor.dtype() == DType::f32)
+    value.tensor = value.tensor.cast(*floats);
   return value;
 }
 
 Result<int> NodeImport::open(Frame frame) {
   if (frame.depth > kMaxCallDepth) {
-    return invalid("Operator {} is {} levels deep: it calls itself, or nests too deeply.", in_quotes(frame.node->op_type()), kMaxCallDepth);
+    return invalid("Operator {} is {} levels deep: it calls itself, or nests too deeply.",
+                   in_quotes(frame.node->op_type()), kMaxCallDepth);
   }
   frames_.push_back(std::move(frame));
   return static_cast<int>(frames_.size()) - 1;
@@ -265,8 +268,8 @@ Result<const Value*> NodeImport::find(int frame, const std::string& name, const 
   for (int at = frame; at >= 0; at = frames_[static_cast<std::size_t>(at)].parent) {
     const Nodes* nodes = frames_[static_cast<std::size_t>(at)].nodes;
     const bool computed_later = nodes != nullptr && std::ranges::any_of(*nodes, [&](const pb::NodeProto& node) {
-      return std::ranges::find(node.output(), name) != node.output().end();
-    });
+                                  return std::ranges::find(node.output(), name) != node.output().end();
+                                });
     if (!computed_later) continue;
     return invalid("{} reads {} before the node that computes it: the nodes are not sorted, or form a cycle.", reader,
                    in_quotes(name));
@@ -392,10 +395,12 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
     node.note_asked(row.host != nullptr && library_.host != HostUse::never ? nullptr : &asked_);
     outputs = row.import(node);
   }
-  const bool waits = row.host != nullptr && (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported));
+  const bool waits =
+      row.host != nullptr && (row.import == nullptr || (!outputs && outputs.error().code == ErrorCode::unsupported));
   if (waits) outputs = on_host(row, step, std::move(attributes), operands);
   if (!outputs) return outputs;
-  const bool is_fixed = std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
+  const bool is_fixed =
+      std::ranges::none_of(operands, [](const Value* operand) { return operand != nullptr && varies(*operand); });
   for (Value& output : *outputs) {
     if (output.pending) continue;
     output = in_dtype(folded(std::move(output), operands), library_.floats);
@@ -404,24 +409,33 @@ Result<Outputs> NodeImport::apply(const OperatorRow& row, const Step& step, cons
   return outputs;
 }
 
-Result<Outputs> NodeImport::on_host(const OperatorRow& row, const Step& step, Attributes attributes, const std::vector<const Value*>& operands) {
-  const auto is_small = [](const Value* operand) { return operand == nullptr || (operand->known && element_count(*operand->known) <= kMostFoldedOnHost); };
+Result<Outputs> NodeImport::on_host(const OperatorRow& row, const Step& step, Attributes attributes,
+                                    const std::vector<const Value*>& operands) {
+  const auto is_small = [](const Value* operand) {
+    return operand == nullptr || (operand->known && element_count(*operand->known) <= kMostFoldedOnHost);
+  };
   if (std::ranges::all_of(operands, is_small)) {
-    VKF_TRY(results, row.host(NodeContext(row, opset_of(step), step.node->output_size(), std::move(attributes), operands)));
+    VKF_TRY(results,
+            row.host(NodeContext(row, opset_of(step), step.node->output_size(), std::move(attributes), operands)));
     Outputs outputs;
     for (TensorData& result : results) outputs.push_back(constant_value(std::move(result)));
     return outputs;
   }
   if (library_.host != HostUse::allowed) {
-    return unsupported("The shape that operator {} computes depends on data, so that it runs on the host between kernels, which is not allowed here.", in_quotes(row.name));
+    return unsupported(
+        "The shape that operator {} computes depends on data, so that it runs on the host between kernels, which is "
+        "not allowed here.",
+        in_quotes(row.name));
   }
   HostStep waiting{&row, opset_of(step), std::move(attributes), describe(*step.node), {}, step.node, step.frame};
-  for (const Value* operand : operands) waiting.operands.push_back(operand != nullptr ? std::optional(*operand) : std::nullopt);
+  for (const Value* operand : operands)
+    waiting.operands.push_back(operand != nullptr ? std::optional(*operand) : std::nullopt);
   host_steps_.push_back(std::move(waiting));
   return Outputs(static_cast<std::size_t>(step.node->output_size()), pending_value());
 }
 
-Result<void> NodeImport::call(const pb::FunctionProto& function, const Step& step, const std::vector<const Value*>& operands) {
+Result<void> NodeImport::call(const pb::FunctionProto& function, const Step& step,
+                              const std::vector<const Value*>& operands) {
   library_.inlined_bytes += function.ByteSizeLong();
   if (library_.inlined_bytes > kMaxInlinedBytes) {
     return unsupported("Inlining function {} makes the model larger than {} bytes.", in_quotes(function.name()),
@@ -457,9 +471,12 @@ Result<void> NodeImport::leave(Step step) {
   Outputs outputs;
   for (const std::string& name : step.results) {
     const bool is_call = frames_[static_cast<std::size_t>(step.body)].parent < 0;
-    VKF_TRY(value, find(step.body, name, fmt::format("The end of {} {}", is_call ? "function" : "a branch of operator", in_quotes(step.node->op_type()))));
+    VKF_TRY(value, find(step.body, name,
+                        fmt::format("The end of {} {}", is_call ? "function" : "a branch of operator",
+                                    in_quotes(step.node->op_type()))));
     if (value == nullptr) {
-      return invalid("Function {} returns {}, which its caller left out.", in_quotes(step.node->op_type()), in_quotes(name));
+      return invalid("Function {} returns {}, which its caller left out.", in_quotes(step.node->op_type()),
+                     in_quotes(name));
     }
     if (value->pending) return put_off(std::move(step));
     outputs.push_back(*value);
@@ -504,7 +521,9 @@ void NodeImport::begin_next_part() {
   put_off_.clear();
 }
 
-void NodeImport::bring(const Value& value, const Tensor& as) { brought_.insert_or_assign(value.tensor.node().get(), Brought{value.tensor, as}); }
+void NodeImport::bring(const Value& value, const Tensor& as) {
+  brought_.insert_or_assign(value.tensor.node().get(), Brought{value.tensor, as});
+}
 
 Value NodeImport::here(const Value& value) const {
   if (value.sequence) {
@@ -514,7 +533,8 @@ Value NodeImport::here(const Value& value) const {
     result.sequence = std::make_shared<const std::vector<Value>>(std::move(elements));
     return result;
   }
-  if (!varies(value) || value.part == part_ || std::holds_alternative<ir::InputPayload>(value.tensor.node()->payload)) return value;
+  if (!varies(value) || value.part == part_ || std::holds_alternative<ir::InputPayload>(value.tensor.node()->payload))
+    return value;
   const auto found = brought_.find(value.tensor.node().get());
   check(found != brought_.end(), "a value of an earlier part was not kept");
   Value result = value;

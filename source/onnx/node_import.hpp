@@ -1,5 +1,5 @@
-// Nodes in order: calls of functions, branches and iterations are imported in the place of their node, and what waits for
-// the host is put off.
+// Nodes in order: calls of functions, branches and iterations are imported in the place of their node, and what waits
+// for the host is put off.
 #pragma once
 
 #include <deque>
@@ -52,7 +52,8 @@ struct Library {
 
 Result<Library> index_functions(const pb::ModelProto& model);
 
-/// What can be said of a node before its operator looks at it: attributes that are known, operands that are there and of the right kind.
+/// What can be said of a node before its operator looks at it: attributes that are known, operands that are there and
+/// of the right kind.
 Result<void> check_node(const OperatorRow& row, const Attributes& attributes, std::span<const Value* const> operands);
 
 /// A value in what f32 becomes. Its elements, where they are known, stay exact: sizes are computed from them.
@@ -172,12 +173,14 @@ class NodeImport {
   Result<std::vector<Value>> inputs_of(const Iterations& loop) const;
   Result<void> take_results(const Step& step, Iterations& loop);
   Result<Outputs> results_of(const Iterations& loop) const;
-  Result<Value> joined(const std::vector<Value>& values, const Iterations::Along& how, const pb::ValueInfoProto& output) const;
+  Result<Value> joined(const std::vector<Value>& values, const Iterations::Along& how,
+                       const pb::ValueInfoProto& output) const;
   Result<Value> computed(Tensor tensor, const std::vector<Value>& from) const;
   Result<int> open_graph(const Step& step, const pb::GraphProto& graph);
   Result<std::vector<std::pair<std::string, Value>>> initialisers_of(const pb::GraphProto& graph) const;
   Result<Outputs> apply(const OperatorRow& row, const Step& step, const std::vector<const Value*>& operands);
-  Result<Outputs> on_host(const OperatorRow& row, const Step& step, Attributes attributes, const std::vector<const Value*>& operands);
+  Result<Outputs> on_host(const OperatorRow& row, const Step& step, Attributes attributes,
+                          const std::vector<const Value*>& operands);
   Result<void> check_outputs(const Outputs& outputs);
   void note_promises(const Tensor& tensor);
   Result<void> bind(const Step& step, Outputs outputs);

@@ -93,16 +93,19 @@ Result<void> Run::give(const Port& port, const Inputs& inputs) {
   Held held{port.dtype, found->second.sizes, {}, found->second.bytes, {}};
   if (held.sizes.empty() && !port.shape.empty()) {
     for (const Dim& dim : port.shape) {
-      if (dim.is_symbol()) return invalid("Input {} is {}{}: its sizes must be given with its elements.", in_quotes(port.name), name_of(port.dtype), to_text(port.shape));
+      if (dim.is_symbol())
+        return invalid("Input {} is {}{}: its sizes must be given with its elements.", in_quotes(port.name),
+                       name_of(port.dtype), to_text(port.shape));
       held.sizes.push_back(dim.size());
     }
   }
   bool agrees = held.sizes.size() == port.shape.size();
-  for (std::size_t i = 0; agrees && i < port.shape.size(); ++i) agrees = port.shape[i].is_symbol() || port.shape[i].size() == held.sizes[i];
+  for (std::size_t i = 0; agrees && i < port.shape.size(); ++i)
+    agrees = port.shape[i].is_symbol() || port.shape[i].size() == held.sizes[i];
   const Result<std::int64_t> bytes = byte_count(port.dtype, held.sizes);
   if (!agrees || !bytes || *bytes != static_cast<std::int64_t>(found->second.bytes.size())) {
-    return invalid("Input {} is [{}] in {} bytes; the model takes {}{}.", in_quotes(port.name), fmt::join(held.sizes, ", "), found->second.bytes.size(), name_of(port.dtype),
-                   to_text(port.shape));
+    return invalid("Input {} is [{}] in {} bytes; the model takes {}{}.", in_quotes(port.name),
+                   fmt::join(held.sizes, ", "), found->second.bytes.size(), name_of(port.dtype), to_text(port.shape));
   }
   held_.insert_or_assign(port.name, std::move(held));
   return {};
@@ -138,8 +141,10 @@ Result<void> Run::run_kernels(const ProgramPart& part) {
     bindings.inputs.emplace(port.name, buffer);
     const Sizes& sizes = held_.at(port.name).sizes;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (port.shape[i].is_symbol() && bindings.symbols.emplace(port.shape[i].name(), sizes[i]).first->second != sizes[i]) {
-        return invalid("Input {} is [{}], but {} is {} of another input.", in_quotes(port.name), fmt::join(sizes, ", "), port.shape[i].name(), bindings.symbols.at(port.shape[i].name()));
+      if (port.shape[i].is_symbol() &&
+          bindings.symbols.emplace(port.shape[i].name(), sizes[i]).first->second != sizes[i]) {
+        return invalid("Input {} is [{}], but {} is {} of another input.", in_quotes(port.name), fmt::join(sizes, ", "),
+                       port.shape[i].name(), bindings.symbols.at(port.shape[i].name()));
       }
     }
   }
@@ -187,13 +192,16 @@ Result<std::vector<HostTypes>> Run::run_host(const ProgramPart& part) {
       if (!value.known) {
         VKF_TRY(tensor, on_host(steps[i].operands[k]));
         time.bytes += tensor.bytes.size();
-        value.known = std::make_shared<const TensorData>(TensorData{{}, tensor.dtype, std::move(tensor.sizes), std::move(tensor.bytes)});
+        value.known = std::make_shared<const TensorData>(
+            TensorData{{}, tensor.dtype, std::move(tensor.sizes), std::move(tensor.bytes)});
       }
       values.push_back(std::move(value));
       operands.back() = &values.back();
     }
-    auto results = step.row->host(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands));
-    if (!results) return std::move(results).error().within(fmt::format("running {} ({}) on the host", step.label, step.row->name));
+    auto results =
+        step.row->host(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands));
+    if (!results)
+      return std::move(results).error().within(fmt::format("running {} ({}) on the host", step.label, step.row->name));
     types.emplace_back();
     for (std::size_t k = 0; k < results->size(); ++k) {
       TensorData& result = (*results)[k];
@@ -290,7 +298,8 @@ Result<Part> first_part(const OnnxProgram::State& state, const GivenInputs& give
   return part;
 }
 
-Result<Part> next_part(const OnnxProgram::State& state, const ProgramPart& before, const std::vector<HostTypes>& results) {
+Result<Part> next_part(const OnnxProgram::State& state, const ProgramPart& before,
+                       const std::vector<HostTypes>& results) {
   auto part = std::make_shared<ProgramPart>(before.import);
   VKF_CHECK_OK(part->import.resume(results));
   VKF_CHECK_OK(make_graph(state, *part));
@@ -386,7 +395,8 @@ Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb
   VKF_TRY(inputs, state->weights.stated_inputs());
   state->inputs = std::move(inputs);
   for (const pb::ValueInfoProto& output : state->model->graph().output()) state->output_names.push_back(output.name());
-  const bool has_symbols = std::ranges::any_of(state->inputs, [](const Port& port) { return std::ranges::any_of(port.shape, &Dim::is_symbol); });
+  const bool has_symbols = std::ranges::any_of(
+      state->inputs, [](const Port& port) { return std::ranges::any_of(port.shape, &Dim::is_symbol); });
   std::vector<std::string> deciding;
   Result<Part> whole = first_part(*state, {}, &deciding);
   if (!whole) {

@@ -16,7 +16,7 @@ namespace vkfuse::onnx {
 struct ProgramPart {
   explicit ProgramPart(ModelImport made) : import(std::move(made)) {}
 
-  ModelImport import;  ///< as it stopped
+  ModelImport import;                 ///< as it stopped
   std::optional<ir::Graph> graph;     ///< nothing where no kernel has to run
   std::optional<Executable> program;  ///< of the graph, once it is compiled
   /// What follows, by the sizes of the host's results; what was used last comes last.
@@ -41,8 +41,8 @@ struct OnnxProgram::State {
       true;  ///< elements that a run is given may decide what is computed; else only those of the options
   std::vector<Port> inputs;
   std::vector<std::string> output_names;
-  std::shared_ptr<ProgramPart> whole;  ///< set: one program serves all sizes
-  std::mutex mutex;                    ///< over what is kept, here and in parts
+  std::shared_ptr<ProgramPart> whole;           ///< set: one program serves all sizes
+  std::mutex mutex;                             ///< over what is kept, here and in parts
   std::set<std::string, std::less<>> deciding;  ///< inputs whose elements have decided what some run computes
   std::vector<std::string> notes;
   /// First parts, by the sizes of all inputs and the elements of the deciding ones.
@@ -59,11 +59,14 @@ Result<OnnxProgram> compile_model(const Device& device, std::unique_ptr<const pb
 /// results of these types; not yet compiled. Where there is none, `deciding` (may be null) gets what was not given.
 Result<std::shared_ptr<ProgramPart>> first_part(const OnnxProgram::State& state, const GivenInputs& given,
                                                 std::vector<std::string>* deciding = nullptr);
-Result<std::shared_ptr<ProgramPart>> next_part(const OnnxProgram::State& state, const ProgramPart& before, const std::vector<HostTypes>& results);
+Result<std::shared_ptr<ProgramPart>> next_part(const OnnxProgram::State& state, const ProgramPart& before,
+                                               const std::vector<HostTypes>& results);
 
 /// The parts of a run with inputs of these sizes, up to the last; results of the host are as large as they can be.
-Result<std::vector<std::shared_ptr<ProgramPart>>> largest_parts(const OnnxProgram& program, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
+Result<std::vector<std::shared_ptr<ProgramPart>>> largest_parts(
+    const OnnxProgram& program, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
 
-Result<std::string> explain_program(const OnnxProgram& program, Stage stage, const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
+Result<std::string> explain_program(const OnnxProgram& program, Stage stage,
+                                    const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes);
 
 }  // namespace vkfuse::onnx

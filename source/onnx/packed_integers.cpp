@@ -26,7 +26,8 @@ Result<std::int64_t> count_of(const pb::TensorProto& tensor) {
 }
 
 /// The bytes as they are stored, `needed` of them.
-Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const std::filesystem::path& folder, std::int64_t needed) {
+Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const std::filesystem::path& folder,
+                                            std::int64_t needed) {
   if (tensor.data_location() == pb::TensorProto::EXTERNAL) {
     if (!folder.empty()) return read_external_data(tensor, folder, needed);
     return unsupported("{} keeps its elements in another file, which is only supported beside a model.", label(tensor));
@@ -39,7 +40,8 @@ Result<std::vector<std::byte>> stored_bytes(const pb::TensorProto& tensor, const
     for (const std::int32_t two : tensor.int32_data()) bytes.push_back(static_cast<std::byte>(two));
   }
   if (static_cast<std::int64_t>(bytes.size()) == needed) return bytes;
-  return invalid("{} holds integers of 4 bits, for which {} bytes are needed, but {} bytes are stored.", label(tensor), needed, bytes.size());
+  return invalid("{} holds integers of 4 bits, for which {} bytes are needed, but {} bytes are stored.", label(tensor),
+                 needed, bytes.size());
 }
 
 }  // namespace

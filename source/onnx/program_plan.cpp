@@ -10,14 +10,16 @@
 namespace vkfuse::onnx {
 namespace {
 
-// What a step is taken to cost besides the operator's own work: the host waits for the kernels and starts the next, and bytes
-// cross at the pace of a PCIe 4.0 slot, or of memory where the device is the host's processor.
+// What a step is taken to cost besides the operator's own work: the host waits for the kernels and starts the next, and
+// bytes cross at the pace of a PCIe 4.0 slot, or of memory where the device is the host's processor.
 constexpr double kRoundTripUs = 40;
 constexpr double kBytesPerUs = 12e3;
 
 struct StepCost {
   std::uint64_t read = 0, written_at_most = 0;
-  [[nodiscard]] double microseconds() const { return kRoundTripUs + static_cast<double>(read + written_at_most) / kBytesPerUs; }
+  [[nodiscard]] double microseconds() const {
+    return kRoundTripUs + static_cast<double>(read + written_at_most) / kBytesPerUs;
+  }
 };
 
 Result<std::uint64_t> bytes_of(DType dtype, const Sizes& sizes) {
@@ -32,7 +34,8 @@ std::vector<const Value*> operands_of(const HostStep& step) {
 }
 
 Result<HostTypes> largest_results(const HostStep& step) {
-  return step.row->most(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands_of(step)));
+  return step.row->most(
+      NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands_of(step)));
 }
 
 Result<StepCost> cost_of(const HostStep& step) {
@@ -55,7 +58,8 @@ std::string operand_text(const HostStep& step) {
   std::string text;
   for (const Value* operand : operands_of(step)) {
     if (operand == nullptr || operand->known) continue;
-    text += (text.empty() ? "" : ", ") + std::string(name_of(operand->tensor.dtype())) + to_text(operand->tensor.shape());
+    text +=
+        (text.empty() ? "" : ", ") + std::string(name_of(operand->tensor.dtype())) + to_text(operand->tensor.shape());
   }
   return text;
 }
@@ -84,9 +88,13 @@ Result<std::string> text_of(const OnnxProgram& program, const Parts& parts) {
       VKF_TRY(cost, cost_of(placed.step));
       VKF_TRY(results, largest_results(placed.step));
       std::string made;
-      for (const auto& [dtype, sizes] : results) made += fmt::format("{}{}[{}]", made.empty() ? "" : ", ", name_of(dtype), fmt::join(sizes, ", "));
-      text += fmt::format("\nhost {} ({}): reads {}, makes at most {}; {} bytes read back, {} written at most, {:.1f} us without its own work\n", placed.step.row->name,
-                          placed.step.label, operand_text(placed.step), made, cost.read, cost.written_at_most, cost.microseconds());
+      for (const auto& [dtype, sizes] : results)
+        made += fmt::format("{}{}[{}]", made.empty() ? "" : ", ", name_of(dtype), fmt::join(sizes, ", "));
+      text += fmt::format(
+          "\nhost {} ({}): reads {}, makes at most {}; {} bytes read back, {} written at most, {:.1f} us without its "
+          "own work\n",
+          placed.step.row->name, placed.step.label, operand_text(placed.step), made, cost.read, cost.written_at_most,
+          cost.microseconds());
     }
     if (i + 1 < parts.size()) text += "\n";
   }
@@ -106,11 +114,17 @@ Result<std::string> json_of(const OnnxProgram& program, const Parts& parts) {
     all.push_back(std::move(one));
     for (const PlacedStep& placed : part->import.part().steps) {
       VKF_TRY(cost, cost_of(placed.step));
-      all.push_back({{"kind", "host"}, {"op", placed.step.row->name}, {"node", placed.step.label}, {"bytes_read", cost.read},
-                     {"bytes_written_at_most", cost.written_at_most}, {"modelled_us", cost.microseconds()}});
+      all.push_back({{"kind", "host"},
+                     {"op", placed.step.row->name},
+                     {"node", placed.step.label},
+                     {"bytes_read", cost.read},
+                     {"bytes_written_at_most", cost.written_at_most},
+                     {"modelled_us", cost.microseconds()}});
     }
   }
-  return nlohmann::ordered_json{{"parts", std::move(all)}}.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return nlohmann::ordered_json{{"parts", std::move(all)}}.dump(2, ' ', false,
+                                                                nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
 }
 
 }  // namespace
@@ -134,13 +148,16 @@ Result<Parts> largest_parts(const OnnxProgram& program, const std::map<std::stri
   return parts;
 }
 
-Result<std::string> explain_program(const OnnxProgram& program, Stage stage, const std::map<std::string, Sizes, std::less<>>& sizes) {
-  if (stage != Stage::plan && stage != Stage::json) return unsupported("Of a program in parts there are plans as text and as JSON.");
+Result<std::string> explain_program(const OnnxProgram& program, Stage stage,
+                                    const std::map<std::string, Sizes, std::less<>>& sizes) {
+  if (stage != Stage::plan && stage != Stage::json)
+    return unsupported("Of a program in parts there are plans as text and as JSON.");
   for (const Port& port : program.state()->inputs) {
     const bool has_symbols = std::ranges::any_of(port.shape, &Dim::is_symbol);
     if (has_symbols && !program.state()->whole && !sizes.contains(port.name) &&
         !program.state()->given.sizes().contains(port.name)) {
-      return invalid("The plan depends on the sizes of input {}, which is {}{}.", in_quotes(port.name), name_of(port.dtype), to_text(port.shape));
+      return invalid("The plan depends on the sizes of input {}, which is {}{}.", in_quotes(port.name),
+                     name_of(port.dtype), to_text(port.shape));
     }
   }
   VKF_TRY(parts, largest_parts(program, sizes));

@@ -23,7 +23,8 @@ struct Watcher {
   bool times = false;                                ///< kernels and steps of the host are timed
   std::vector<KernelTime> measured;
   int kernels = 0, host_steps = 0;
-  /// After the run: the model's outputs by name, and what each is called among the outputs of parts, if a part has stored it.
+  /// After the run: the model's outputs by name, and what each is called among the outputs of parts, if a part has
+  /// stored it.
   std::vector<std::pair<std::string, std::string>> results;
 };
 

@@ -20,8 +20,8 @@ Result<Tensor> in_blocks(const NodeContext& node, int operand, const Shape& shap
   wanted[at] = Dim((size + block - 1) / block);
   const Tensor& numbers = node.tensor(operand);
   if (numbers.shape() != wanted) {
-    return invalid("Operand {} has the shape {}; blocks of {} along axis {} of {} ask for {}.", operand, to_text(numbers.shape()), block, axis,
-                   to_text(shape), to_text(wanted));
+    return invalid("Operand {} has the shape {}; blocks of {} along axis {} of {} ask for {}.", operand,
+                   to_text(numbers.shape()), block, axis, to_text(shape), to_text(wanted));
   }
   Shape stretched = wanted;
   stretched.insert(stretched.begin() + axis + 1, Dim(block));
@@ -44,21 +44,23 @@ struct Granularity {
 Result<Granularity> granularity_of(const NodeContext& node) {
   VKF_TRY(axis, node.attributes().integer("axis", 1));
   VKF_TRY(block, node.attributes().integer("block_size", 0));
-  if (block < 0 || block > kMostBlock) return invalid("Attribute 'block_size' is {}; it must be 0 to {}.", block, kMostBlock);
+  if (block < 0 || block > kMostBlock)
+    return invalid("Attribute 'block_size' is {}; it must be 0 to {}.", block, kMostBlock);
   return Granularity{axis, block};
 }
 
 }  // namespace
 
-Result<Tensor> quantisation_operand(const NodeContext& node, int operand, const Shape& shape, std::int64_t axis, std::int64_t block) {
+Result<Tensor> quantisation_operand(const NodeContext& node, int operand, const Shape& shape, std::int64_t axis,
+                                    std::int64_t block) {
   const Tensor& numbers = node.tensor(operand);
   if (block == 0 && is_one_number(numbers.shape())) return numbers.reshape({});
   VKF_TRY(at, checked_axis(axis, shape.size(), "Attribute 'axis'"));
   if (block > 0) return in_blocks(node, operand, shape, at, block);
   const Dim& size = shape[static_cast<std::size_t>(at)];
   if (numbers.shape() != Shape{size}) {
-    return invalid("Operand {} has the shape {}, but axis {} of {} asks for [{}].", operand, to_text(numbers.shape()), at, to_text(shape),
-                   size.text());
+    return invalid("Operand {} has the shape {}, but axis {} of {} asks for [{}].", operand, to_text(numbers.shape()),
+                   at, to_text(shape), size.text());
   }
   Shape lined_up(shape.size() - static_cast<std::size_t>(at), Dim(1));
   lined_up[0] = size;

@@ -31,8 +31,12 @@ struct KnownActivation {
   double alpha, beta;
 };
 constexpr KnownActivation kActivations[] = {
-    {"Relu", 0, 0},        {"Tanh", 0, 0},        {"Sigmoid", 0, 0},  {"Affine", 1, 0}, {"LeakyRelu", 0.01, 0}, {"ThresholdedRelu", 1, 0},
-    {"ScaledTanh", 1, 1},  {"HardSigmoid", 0.2, 0.5}, {"Elu", 1, 0},  {"Softsign", 0, 0}, {"Softplus", 0, 0},
+    {"Relu", 0, 0},         {"Tanh", 0, 0},
+    {"Sigmoid", 0, 0},      {"Affine", 1, 0},
+    {"LeakyRelu", 0.01, 0}, {"ThresholdedRelu", 1, 0},
+    {"ScaledTanh", 1, 1},   {"HardSigmoid", 0.2, 0.5},
+    {"Elu", 1, 0},          {"Softsign", 0, 0},
+    {"Softplus", 0, 0},
 };
 
 Tensor Activation::operator()(const Tensor& x) const {
@@ -58,17 +62,19 @@ struct Cell {
 };
 struct Direction {
   std::vector<Activation> act;
-  Tensor w, r;                            ///< [gates * hidden, inputs], [gates * hidden, hidden]
-  std::optional<Tensor> bias_w, bias_r;   ///< [gates * hidden]
-  std::optional<Tensor> peepholes;        ///< [3 * hidden]
-  Tensor h, c;                            ///< [batch, hidden]; c of LSTM alone
-  bool is_at_rest = false;                ///< h is 0: the first step has no product with it
+  Tensor w, r;                           ///< [gates * hidden, inputs], [gates * hidden, hidden]
+  std::optional<Tensor> bias_w, bias_r;  ///< [gates * hidden]
+  std::optional<Tensor> peepholes;       ///< [3 * hidden]
+  Tensor h, c;                           ///< [batch, hidden]; c of LSTM alone
+  bool is_at_rest = false;               ///< h is 0: the first step has no product with it
 };
 
 /// The state after one step: `product` is x W^T + the bias of W, [batch, gates * hidden].
 using Step = void (*)(const Cell& cell, Direction& direction, const Tensor& product);
 
-Tensor clipped(const Cell& cell, const Tensor& x) { return cell.clip > 0 ? op("min", op("max", x, -cell.clip), cell.clip) : x; }
+Tensor clipped(const Cell& cell, const Tensor& x) {
+  return cell.clip > 0 ? op("min", op("max", x, -cell.clip), cell.clip) : x;
+}
 
 /// Columns of one gate.
 Tensor gate(const Cell& cell, const Tensor& all, std::int64_t number) {
@@ -77,8 +83,9 @@ Tensor gate(const Cell& cell, const Tensor& all, std::int64_t number) {
 
 /// h R^T and the bias of R, for the rows of R from `first` up to `last`; `h` is the direction's, or made of it.
 Tensor recurrence(const Cell& cell, const Direction& d, const Tensor& h, std::int64_t first, std::int64_t last) {
-  const Tensor product = d.is_at_rest ? filled({cell.batch, last - first}, Tensor::scalar(h.dtype(), 0))
-                                      : dot_general(h, d.r.slice(0, first, last), {.contract_a = {1}, .contract_b = {1}});
+  const Tensor product = d.is_at_rest
+                             ? filled({cell.batch, last - first}, Tensor::scalar(h.dtype(), 0))
+                             : dot_general(h, d.r.slice(0, first, last), {.contract_a = {1}, .contract_b = {1}});
   return d.bias_r ? product + d.bias_r->slice(0, first, last) : product;
 }
 
@@ -91,7 +98,8 @@ void gru_step(const Cell& cell, Direction& d, const Tensor& product) {
   const Tensor sum = product.slice(1, 0, z_and_r) + recurrence(cell, d, d.h, 0, z_and_r);
   const Tensor z = d.act[0](clipped(cell, gate(cell, sum, 0)));
   const Tensor reset = d.act[0](clipped(cell, gate(cell, sum, 1)));
-  const Tensor recurrent = cell.linear_before_reset ? reset * recurrence(cell, d, d.h, z_and_r, all) : recurrence(cell, d, reset * d.h, z_and_r, all);
+  const Tensor recurrent = cell.linear_before_reset ? reset * recurrence(cell, d, d.h, z_and_r, all)
+                                                    : recurrence(cell, d, reset * d.h, z_and_r, all);
   const Tensor candidate = d.act[1](clipped(cell, gate(cell, product, 2) + recurrent));
   d.h = (1.0 - z) * candidate + z * d.h;
 }
@@ -113,7 +121,9 @@ void lstm_step(const Cell& cell, Direction& d, const Tensor& product) {
 }
 
 /// The activations of every direction, each with its numbers.
-Result<std::vector<Activation>> activations_of(const NodeContext& node, std::initializer_list<std::string_view> defaults, std::size_t directions) {
+Result<std::vector<Activation>> activations_of(const NodeContext& node,
+                                               std::initializer_list<std::string_view> defaults,
+                                               std::size_t directions) {
   VKF_TRY(stated, node.attributes().texts("activations"));
   VKF_TRY(alphas, node.attributes().reals("activation_alpha"));
   VKF_TRY(betas, node.attributes().reals("activation_beta"));
@@ -121,7 +131,8 @@ Result<std::vector<Activation>> activations_of(const NodeContext& node, std::ini
     for (std::size_t i = 0; i < directions; ++i) stated.insert(stated.end(), defaults.begin(), defaults.end());
   }
   if (stated.size() != defaults.size() * directions) {
-    return invalid("Attribute 'activations' names {} functions; {} are needed.", stated.size(), defaults.size() * directions);
+    return invalid("Attribute 'activations' names {} functions; {} are needed.", stated.size(),
+                   defaults.size() * directions);
   }
   std::vector<Activation> result;
   std::size_t next_alpha = 0, next_beta = 0;  // functions without a number take none from the lists
@@ -130,7 +141,8 @@ Result<std::vector<Activation>> activations_of(const NodeContext& node, std::ini
       return std::ranges::equal(known.name, name, [](char a, char b) { return std::tolower(a) == std::tolower(b); });
     };
     const auto* known = std::ranges::find_if(kActivations, same);
-    if (known == std::end(kActivations)) return invalid("Attribute 'activations' names {}, which is none of ONNX's.", in_quotes(name));
+    if (known == std::end(kActivations))
+      return invalid("Attribute 'activations' names {}, which is none of ONNX's.", in_quotes(name));
     Activation made{known->name, known->alpha, known->beta};
     const bool takes_alpha = known->alpha != 0;
     const bool takes_beta = known->beta != 0 || known->name == "Affine";
@@ -149,8 +161,8 @@ std::optional<Tensor> part_of(const NodeContext& node, int operand, int directio
 
 Result<void> check_shape(const NodeContext& node, int operand, const Shape& wanted) {
   if (!node.has(operand) || node.tensor(operand).shape() == wanted) return {};
-  return invalid("Operand {} of operator '{}' has the shape {}; it must have {}.", operand, node.row().name, to_text(node.tensor(operand).shape()),
-                 to_text(wanted));
+  return invalid("Operand {} of operator '{}' has the shape {}; it must have {}.", operand, node.row().name,
+                 to_text(node.tensor(operand).shape()), to_text(wanted));
 }
 
 /// One operator on one node.
@@ -203,7 +215,8 @@ Result<void> Recurrent::read(bool is_lstm) {
   VKF_TRY(input_forget, attributes.integer("input_forget", 0));
   VKF_TRY(linear, attributes.integer("linear_before_reset", 0));
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
-    return invalid("Attribute 'direction' is {}; it must be 'forward', 'reverse' or 'bidirectional'.", in_quotes(direction));
+    return invalid("Attribute 'direction' is {}; it must be 'forward', 'reverse' or 'bidirectional'.",
+                   in_quotes(direction));
   }
   directions_ = direction == "bidirectional" ? 2 : 1;
   is_reverse_ = direction == "reverse";
@@ -217,13 +230,15 @@ Result<void> Recurrent::read(bool is_lstm) {
 Result<void> Recurrent::check_operands() {
   for (const int operand : {kInput, kWeights, kRecurrence}) {
     const std::size_t rank = node_.tensor(operand).shape().size();
-    if (rank != 3) return invalid("Operand {} of operator '{}' has rank {}; it must be 3.", operand, node_.row().name, rank);
+    if (rank != 3)
+      return invalid("Operand {} of operator '{}' has rank {}; it must be 3.", operand, node_.row().name, rank);
   }
   const Shape& x = node_.tensor(kInput).shape();
   VKF_TRY(steps, static_size(x, batch_first_ ? 1 : 0));
   VKF_TRY(hidden, static_size(node_.tensor(kRecurrence).shape(), 2));
   VKF_TRY(stated, node_.attributes().integer("hidden_size", hidden));
-  if (stated != hidden) return invalid("Attribute 'hidden_size' is {}; the recurrence weights have {}.", stated, hidden);
+  if (stated != hidden)
+    return invalid("Attribute 'hidden_size' is {}; the recurrence weights have {}.", stated, hidden);
   if (steps < 1 || steps > kMostSteps) {
     return unsupported("A sequence of {} steps is not supported; it may have 1 to {}.", steps, kMostSteps);
   }
@@ -245,8 +260,15 @@ Result<void> Recurrent::check_operands() {
 Direction Recurrent::direction_of(int number) const {
   const std::int64_t rows = cell_.gates * cell_.hidden;
   const auto bias = part_of(node_, kBias, number);
-  Direction made{{}, *part_of(node_, kWeights, number), *part_of(node_, kRecurrence, number), {}, {}, {}, initial(kHidden, number),
-                 initial(is_lstm_ ? kCell : kHidden, number), !node_.has(kHidden)};
+  Direction made{{},
+                 *part_of(node_, kWeights, number),
+                 *part_of(node_, kRecurrence, number),
+                 {},
+                 {},
+                 {},
+                 initial(kHidden, number),
+                 initial(is_lstm_ ? kCell : kHidden, number),
+                 !node_.has(kHidden)};
   if (bias) {
     made.bias_w = bias->slice(0, 0, rows);
     made.bias_r = bias->slice(0, rows, 2 * rows);
@@ -287,6 +309,8 @@ Tensor Recurrent::sequence_of(Direction& d, bool is_reverse) const {
 
 Result<Outputs> import_rnn(const NodeContext& node) { return Recurrent(node, 1, rnn_step).run({"Tanh"}); }
 Result<Outputs> import_gru(const NodeContext& node) { return Recurrent(node, 3, gru_step).run({"Sigmoid", "Tanh"}); }
-Result<Outputs> import_lstm(const NodeContext& node) { return Recurrent(node, 4, lstm_step).run({"Sigmoid", "Tanh", "Tanh"}); }
+Result<Outputs> import_lstm(const NodeContext& node) {
+  return Recurrent(node, 4, lstm_step).run({"Sigmoid", "Tanh", "Tanh"});
+}
 
 }  // namespace vkfuse::onnx

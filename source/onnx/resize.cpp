@@ -57,7 +57,8 @@ Result<AxisResize> method_of(const NodeContext& node) {
   VKF_TRY(antialias, node.attributes().integer("antialias", 0));
   method.mode = mode;
   method.coordinates = coordinates;
-  // Of cubic kernels ONNX Runtime has those of two axes, of images by themselves or in a batch: what others do is known from ONNX's reference.
+  // Of cubic kernels ONNX Runtime has those of two axes, of images by themselves or in a batch: what others do is known
+  // from ONNX's reference.
   const std::size_t rank = node.tensor(0).shape().size();
   method.single_at_zero = mode != Interpolation::cubic || rank == 2 || rank == 4;
   method.rounding = rounding;
@@ -203,8 +204,7 @@ Result<Outputs> resized(const NodeContext& node, const std::vector<int>& axes, c
                          resizes[i].input, kMostPositions);
     }
     const Taps taps = taps_of(resizes[i]);
-    result = is_nearest ? take(result, axes[i], taps.positions[0])
-                                                  : interpolated(result, axes[i], rank, taps);
+    result = is_nearest ? take(result, axes[i], taps.positions[0]) : interpolated(result, axes[i], rank, taps);
     result = extrapolated(result, axes[i], rank, taps, extrapolation);
   }
   return Outputs{result.cast(dtype)};

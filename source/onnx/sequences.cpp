@@ -38,7 +38,8 @@ Result<Sizes> split_sizes(const NodeContext& node, std::int64_t size) {
       std::int64_t left = size;
       for (const std::int64_t part : stated) left = part < 0 || part > left ? -1 : left - part;
       if (left == 0) return stated;
-      return invalid("The parts are [{}]; they must add up to the {} elements of the axis.", fmt::join(stated, ", "), size);
+      return invalid("The parts are [{}]; they must add up to the {} elements of the axis.", fmt::join(stated, ", "),
+                     size);
     }
     each = stated.front();
   }
@@ -79,7 +80,8 @@ Result<Outputs> import_sequence_construct(const NodeContext& node) {
   for (int i = 0; i < node.inputs(); ++i) {
     sequence.push_back(node.value(i));
     if (node.dtype(i) != node.dtype(0)) {
-      return invalid("Operand {} of operator 'SequenceConstruct' is {}; the first is {}.", i, name_of(node.dtype(i)), name_of(node.dtype(0)));
+      return invalid("Operand {} of operator 'SequenceConstruct' is {}; the first is {}.", i, name_of(node.dtype(i)),
+                     name_of(node.dtype(0)));
     }
   }
   return one(std::move(sequence));
@@ -144,7 +146,8 @@ Result<Outputs> import_concat_from_sequence(const NodeContext& node) {
   const std::size_t rank = sequence[0].tensor.shape().size() + (new_axis != 0 ? 1 : 0);
   VKF_TRY(axis, checked_axis(stated, rank, "Attribute 'axis'"));
   std::vector<Tensor> parts;
-  for (const Value& element : sequence) parts.push_back(new_axis != 0 ? element.tensor.unsqueeze(axis) : element.tensor);
+  for (const Value& element : sequence)
+    parts.push_back(new_axis != 0 ? element.tensor.unsqueeze(axis) : element.tensor);
   return Outputs{parts.size() == 1 ? parts[0] : concat(parts, axis)};
 }
 

@@ -11,8 +11,8 @@
 namespace vkfuse::onnx {
 namespace {
 
-/// One entry of Reshape's operand: 0 copies the input's dimension, -1 takes what remains. So does what is neither a number nor a
-/// symbol: the model is sound only if it comes to that.
+/// One entry of Reshape's operand: 0 copies the input's dimension, -1 takes what remains. So does what is neither a
+/// number nor a symbol: the model is sound only if it comes to that.
 Result<Dim> reshaped_dim(const Shape& input, std::size_t axis, const std::optional<Dim>& stated, bool zero_is_size) {
   if (!stated) return Dim(-1);
   if (stated->is_symbol()) return *stated;
@@ -54,7 +54,8 @@ Result<Outputs> import_reshape(const NodeContext& node) {
     shape.push_back(std::move(dim));
   }
   if (std::ranges::count(shape, Dim(-1)) > 1) {
-    if (std::ranges::any_of(sizes, [](const std::optional<Dim>& dim) { return !dim; })) return unsupported("The shape operand is only known when the program runs, but for {}.", to_text(shape));
+    if (std::ranges::any_of(sizes, [](const std::optional<Dim>& dim) { return !dim; }))
+      return unsupported("The shape operand is only known when the program runs, but for {}.", to_text(shape));
     return invalid("The shape operand is {}; only one entry may be -1.", to_text(shape));
   }
   return Outputs{node.tensor(0).reshape(std::move(shape))};

@@ -36,11 +36,14 @@ Result<std::optional<std::vector<std::optional<Dim>>>> slice_ends(const NodeCont
   return ends ? Ends(std::vector<std::optional<Dim>>(ends->begin(), ends->end())) : Ends();
 }
 
-/// The first elements of an axis, as many as a symbol says: no more than there are, which becomes a promise of the symbol.
+/// The first elements of an axis, as many as a symbol says: no more than there are, which becomes a promise of the
+/// symbol.
 Tensor begin_of(const Tensor& x, int axis, const Dim& count) {
   const Dim& size = x.shape()[static_cast<std::size_t>(axis)];
   if (size == count) return x;
-  if (size.is_symbol()) return Tensor::failed(unsupported("A slice of {} elements of {} is only known when the program runs.", count.text(), size.text()));
+  if (size.is_symbol())
+    return Tensor::failed(
+        unsupported("A slice of {} elements of {} is only known when the program runs.", count.text(), size.text()));
   DimFacts facts = count.facts();
   facts.max = std::min(facts.max, size.size());
   return x.gather(Tensor::iota(DType::i32, {Dim::any(count.name(), facts)}, 0), axis);

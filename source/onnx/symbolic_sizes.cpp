@@ -52,7 +52,8 @@ Element plus(const Element& a, const Element& b, std::int64_t sign) {
 
 /// Where nothing remains: then truncation and rounding down are the same. A size of 0 has no quotient in a sound model.
 Element over(const Element& a, const Element& b) {
-  if (!a || !b || b->factor == 0 || (a->factor == INT64_MIN && b->factor == -1) || a->factor % b->factor != 0) return std::nullopt;
+  if (!a || !b || b->factor == 0 || (a->factor == INT64_MIN && b->factor == -1) || a->factor % b->factor != 0)
+    return std::nullopt;
   Product result{a->factor / b->factor, a->symbols};
   for (const Dim& symbol : b->symbols) {
     const auto found = std::ranges::find(result.symbols, symbol);
@@ -67,7 +68,8 @@ std::optional<bool> are_equal(const Element& a, const Element& b) {
   if (!a || !b) return std::nullopt;
   if (*a == *b) return true;
   if (a->is_number() && b->is_number()) return false;
-  const bool apart = (a->is_number() && a->factor < 0 && b->factor > 0) || (b->is_number() && b->factor < 0 && a->factor > 0);
+  const bool apart =
+      (a->is_number() && a->factor < 0 && b->factor > 0) || (b->is_number() && b->factor < 0 && a->factor > 0);
   return apart ? std::optional(false) : std::nullopt;
 }
 
@@ -92,7 +94,9 @@ class Walk {
   int visits_ = 0;
 };
 
-bool is_list(const Tensor& tensor) { return tensor.shape().size() <= 1 && (tensor.shape().empty() || !tensor.shape()[0].is_symbol()); }
+bool is_list(const Tensor& tensor) {
+  return tensor.shape().size() <= 1 && (tensor.shape().empty() || !tensor.shape()[0].is_symbol());
+}
 
 Element Walk::constant(const Tensor::Node& node, std::int64_t index) const {
   const ir::Bytes& bytes = std::get<ir::ConstantPayload>(node.payload).bytes;
@@ -104,7 +108,8 @@ Element Walk::constant(const Tensor::Node& node, std::int64_t index) const {
 /// What size_tensor writes: the sum of as many ones.
 Element Walk::counted(const Tensor::Node& node) const {
   const Tensor::Node& ones = *node.operands[0].node();
-  if (ones.op->name != "broadcast" || ones.type.shape.size() != 1 || !ones.type.shape[0].is_symbol()) return std::nullopt;
+  if (ones.op->name != "broadcast" || ones.type.shape.size() != 1 || !ones.type.shape[0].is_symbol())
+    return std::nullopt;
   const Tensor::Node& one = *ones.operands[0].node();
   if (one.op->name != "constant" || constant(one, 0) != number(1)) return std::nullopt;
   return Product{1, {ones.type.shape[0]}};
@@ -138,7 +143,8 @@ Element Walk::look(const Tensor& tensor, std::int64_t index, int depth) {
   if (op == "reshape" || op == "broadcast" || op == "cast") return operand(0);
   if (op == "slice") {
     const auto& slice = std::get<ir::SlicePayload>(node.payload);
-    return slice.starts.size() == 1 ? at(node.operands[0], slice.starts[0] + index * slice.steps[0], depth) : operand(0);
+    return slice.starts.size() == 1 ? at(node.operands[0], slice.starts[0] + index * slice.steps[0], depth)
+                                    : operand(0);
   }
   if (op == "concat") return joined(node, index, depth);
   if (op == "add") return plus(operand(0), operand(1), 1);
@@ -157,13 +163,15 @@ Element Walk::look(const Tensor& tensor, std::int64_t index, int depth) {
   if (op == "reduce_prod") {
     const Shape& shape = node.operands[0].shape();
     Element product = Product{1, {}};
-    for (std::int64_t i = 0; i < (shape.empty() ? 1 : std::min(shape[0].size(), kMostElements + 1)); ++i) product = times(product, at(node.operands[0], i, depth));
+    for (std::int64_t i = 0; i < (shape.empty() ? 1 : std::min(shape[0].size(), kMostElements + 1)); ++i)
+      product = times(product, at(node.operands[0], i, depth));
     return !shape.empty() && shape[0].size() > kMostElements ? std::nullopt : product;
   }
   if (op == "gather") {
     const Element position = at(node.operands[1], index, depth);
     if (!position || !position->is_number() || node.operands[0].shape().empty()) return std::nullopt;
-    return at(node.operands[0], std::clamp<std::int64_t>(position->factor, 0, node.operands[0].shape()[0].size() - 1), depth);
+    return at(node.operands[0], std::clamp<std::int64_t>(position->factor, 0, node.operands[0].shape()[0].size() - 1),
+              depth);
   }
   return std::nullopt;
 }

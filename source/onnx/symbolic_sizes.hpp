@@ -8,7 +8,8 @@
 
 namespace vkfuse::onnx {
 
-/// A dimension as a scalar of i64. Of a symbol it is a program that counts, which runs only where somebody reads the number.
+/// A dimension as a scalar of i64. Of a symbol it is a program that counts, which runs only where somebody reads the
+/// number.
 Tensor size_tensor(const Dim& dim);
 
 /// The elements of an integer tensor of rank 0 or 1 as dimensions: numbers, which may be negative, and symbols. Nothing

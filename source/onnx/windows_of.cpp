@@ -68,7 +68,8 @@ Result<std::vector<AxisWindows>> windows_over(const NodeContext& node, const std
   const std::size_t rank = sizes.size();
   VKF_TRY(stated, node.attributes().integers("kernel_shape"));
   if (!stated.empty() && stated != sizes) {
-    return invalid("Attribute 'kernel_shape' is [{}]; the kernel is [{}].", fmt::join(stated, ", "), fmt::join(sizes, ", "));
+    return invalid("Attribute 'kernel_shape' is [{}]; the kernel is [{}].", fmt::join(stated, ", "),
+                   fmt::join(sizes, ", "));
   }
   VKF_TRY(strides, spatial_list(node, "strides", rank, 1, 1));
   VKF_TRY(dilations, spatial_list(node, "dilations", rank, 1, 1));

@@ -95,10 +95,12 @@ std::string table_markdown() {
                           signature_text(row), row.doc);
     }
   }
-  text += "\n## Of the user's own\n\nTheir GLSL is given with them; include/vkfuse/custom.hpp says what it may be.\n\n"
-          "| op | operands | T | types | meaning |\n| --- | --- | --- | --- | --- |\n";
+  text +=
+      "\n## Of the user's own\n\nTheir GLSL is given with them; include/vkfuse/custom.hpp says what it may be.\n\n"
+      "| op | operands | T | types | meaning |\n| --- | --- | --- | --- | --- |\n";
   for (const OpRow& row : custom_rows()) {
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, arity_text(row.arity), types_text(row.types), signature_text(row), row.doc);
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", row.name, arity_text(row.arity), types_text(row.types),
+                        signature_text(row), row.doc);
   }
   return text;
 }

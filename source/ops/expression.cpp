@@ -1,7 +1,7 @@
 // From rows to GLSL expressions: substitution, conversion between registers, narrowing.
 #include <algorithm>
-#include <cmath>
 #include <array>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "ops/op.hpp"
@@ -171,7 +171,9 @@ std::string_view glsl_type(Lane lane, bool native_int64) {
 std::string expression(const OpRow& row, DType dtype, Native native, std::span<const std::string> operands) {
   const bool half = (dtype == DType::f16 || dtype == DType::bf16) && !row.glsl.half.empty();
   std::string_view pattern = half ? row.glsl.half : text_for(row.glsl, register_of(dtype, native.int64));
-  const std::string_view plain = half ? row.glsl.native_half : lane_of(dtype) == Lane::f32 ? row.glsl.native_f32 : std::string_view();
+  const std::string_view plain = half                          ? row.glsl.native_half
+                                 : lane_of(dtype) == Lane::f32 ? row.glsl.native_f32
+                                                               : std::string_view();
   if (native.exp_of_nan && !plain.empty()) pattern = plain;
   if (half && native.few_exponentials && !row.glsl.arithmetic_half.empty()) pattern = row.glsl.arithmetic_half;
   return substitute(pattern, lane_name(lane_of(dtype)), 8 * size_of(dtype), operands);

@@ -75,7 +75,8 @@ Result<DType> infer_convert(const OpRow& row, DType from, DType to) {
 
 Result<DType> infer_dtype(const OpRow& row, std::span<const DType> operands, std::optional<DType> attribute) {
   VKF_CHECK_OK(check_count(row, operands.size()));
-  const bool needs_attribute = row.signature == Signature::convert || row.signature == Signature::generate || row.signature == Signature::stated;
+  const bool needs_attribute =
+      row.signature == Signature::convert || row.signature == Signature::generate || row.signature == Signature::stated;
   if (needs_attribute && !attribute) return invalid("'{}' needs a dtype attribute.", row.name);
   if (!needs_attribute && attribute) {
     return invalid("'{}' takes its dtype from its operands, but the attribute {} was given.", row.name,

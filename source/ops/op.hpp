@@ -86,14 +86,14 @@ inline constexpr TypeSet kAll = kNumbers | kBool;
 
 /// How operand dtypes relate to the result's.
 enum class Signature : std::uint8_t {
-  same,     ///< (T, ...) -> T
-  compare,  ///< (T, ...) -> bool
-  select,   ///< (bool, T, T) -> T
-  convert,  ///< T -> the dtype attribute
-  generate, ///< () -> the dtype attribute
-  indexed,  ///< (T, positions) -> T and (T, positions, T) -> T; positions are i32, u32 or i64
-  position, ///< T -> i32
-  stated,   ///< (any, ...) -> the dtype that is stated: of ops whose code the user gives
+  same,      ///< (T, ...) -> T
+  compare,   ///< (T, ...) -> bool
+  select,    ///< (bool, T, T) -> T
+  convert,   ///< T -> the dtype attribute
+  generate,  ///< () -> the dtype attribute
+  indexed,   ///< (T, positions) -> T and (T, positions, T) -> T; positions are i32, u32 or i64
+  position,  ///< T -> i32
+  stated,    ///< (any, ...) -> the dtype that is stated: of ops whose code the user gives
 };
 
 /// The dtypes that positions in data may have.
@@ -108,18 +108,20 @@ inline constexpr int kVariadic = -1;
 /// `i64` and `u64` are for native 64-bit ints.
 /// `half` serves f16 and bf16, which are held as f32, where something cheaper than `f32` is exact
 /// enough: within kHalfError of the result. Where it is empty, `f32` does.
-/// `native_f32` and `native_half` are for devices whose exponentials keep NaN: what takes no care of it. `arithmetic_half` is made of
-/// multiply-adds alone, for kernels that would wait for exponentials.
+/// `native_f32` and `native_half` are for devices whose exponentials keep NaN: what takes no care of it.
+/// `arithmetic_half` is made of multiply-adds alone, for kernels that would wait for exponentials.
 struct Glsl {
   std::string_view f32, i32, u32, boolean, i64, u64, pair64, f64, half, native_f32, native_half, arithmetic_half;
 };
 
 /// What a device does by itself that expressions would otherwise spell out.
 struct Native {
-  bool int64 = false;     ///< 64-bit integers in one register, else pairs of words
+  bool int64 = false;       ///< 64-bit integers in one register, else pairs of words
   bool exp_of_nan = false;  ///< NaN and infinities go through exp and exp2 as IEEE has it
-  bool few_exponentials = false;  ///< not of the device but of the kernel: multiply-adds cost it less than exponentials do
-  Native(bool native_int64 = false, bool native_exp = false) : int64(native_int64), exp_of_nan(native_exp) {}  // NOLINT(google-explicit-constructor)
+  bool few_exponentials =
+      false;  ///< not of the device but of the kernel: multiply-adds cost it less than exponentials do
+  Native(bool native_int64 = false, bool native_exp = false)
+      : int64(native_int64), exp_of_nan(native_exp) {}  // NOLINT(google-explicit-constructor)
 };
 
 /// What a `half` expression may be off, relative to the result: half of f16's own rounding.
@@ -134,11 +136,11 @@ struct Approx {
 /// How far the result may move when operand i moves by at most its bound e_i (before the op's own
 /// rounding is added).
 enum class Spread : std::uint8_t {
-  exact,     ///< not at all: bitwise and integer ops
-  monotone,  ///< monotone in each operand by itself: the corners x +- e bound it (most ops)
-  lipschitz, ///< at most the sum of the e_i (sin, cos)
-  jump,      ///< a step function: exact unless a corner differs, then undecided (compare, floor)
-  custom,    ///< the row's `spread` function says
+  exact,      ///< not at all: bitwise and integer ops
+  monotone,   ///< monotone in each operand by itself: the corners x +- e bound it (most ops)
+  lipschitz,  ///< at most the sum of the e_i (sin, cos)
+  jump,       ///< a step function: exact unless a corner differs, then undecided (compare, floor)
+  custom,     ///< the row's `spread` function says
 };
 
 /// A float op's own error in f32 (or f64), beyond what its operands bring: absolute, for result
@@ -171,7 +173,7 @@ struct OpRow {
   bool commutative = false;
   Fold fold;                        ///< of reductions and scans
   bool shape_is_attribute = false;  ///< the result's shape is stated, not inferred
-  bool is_product = false;  ///< of its two operands
+  bool is_product = false;          ///< of its two operands
   /// The row that computes this(a * b, c) in one step, e.g. "fma" for add, whose bound is that of the
   /// two steps; empty if there is none. Standard numerics use it inside a kernel.
   std::string_view of_product;
@@ -229,8 +231,8 @@ std::string narrow(DType dtype, const std::string& operand);
 /// dependency order; empty if it calls none.
 std::string prelude_for(std::string_view text);
 
-/// Statements of GLSL that a driver's compiler sees for `text` where every function of the prelude stands in place of its call, as drivers have it. A
-/// condition counts as several: it splits what is optimised together.
+/// Statements of GLSL that a driver's compiler sees for `text` where every function of the prelude stands in place of
+/// its call, as drivers have it. A condition counts as several: it splits what is optimised together.
 int inlined_statements(std::string_view text);
 
 // Scalar conversions shared by the reference, constants and tests. ------------------------------

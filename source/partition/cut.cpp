@@ -1,6 +1,7 @@
-// What a kernel reads and what it computes again, as a minimum cut: all kernels stay what they are for, and of everything that this
-// one could read instead of computing it, those values are read that together have the fewest bytes, stored ones once, others
-// twice. One value at a time does not come there: two that are computed from one may both have to go before it pays to store that.
+// What a kernel reads and what it computes again, as a minimum cut: all kernels stay what they are for, and of
+// everything that this one could read instead of computing it, those values are read that together have the fewest
+// bytes, stored ones once, others twice. One value at a time does not come there: two that are computed from one may
+// both have to go before it pays to store that.
 #include <algorithm>
 #include <limits>
 
@@ -44,7 +45,8 @@ class Network {
         return reached;
       }
       std::int64_t most = kEndless;
-      for (std::size_t at = sink; at != source; at = came[at].first) most = std::min(most, edges_[came[at].first][came[at].second].left);
+      for (std::size_t at = sink; at != source; at = came[at].first)
+        most = std::min(most, edges_[came[at].first][came[at].second].left);
       if (most >= kEndless) return std::nullopt;
       for (std::size_t at = sink; at != source; at = came[at].first) {
         Edge& edge = edges_[came[at].first][came[at].second];
@@ -68,7 +70,8 @@ class Network {
 /// What the kernel has to compute in any case: what it stores, and what no kernel computes twice.
 std::vector<NodeId> Search::fixed_members(const Group& group) const {
   std::vector<NodeId> fixed = group.price.segment.stores;
-  std::copy_if(group.members.begin(), group.members.end(), std::back_inserter(fixed), [&](NodeId id) { return !facts_.is_pointwise(id); });
+  std::copy_if(group.members.begin(), group.members.end(), std::back_inserter(fixed),
+               [&](NodeId id) { return !facts_.is_pointwise(id); });
   sort_unique(fixed);
   return fixed;
 }
@@ -90,10 +93,13 @@ std::optional<std::vector<NodeId>> Search::cheapest_reads(GroupId group) const {
   }
   sort_unique(values);
   std::erase_if(values, [&](NodeId id) { return contains(fixed, id) || segment::is_literal(facts_.graph, id); });
-  // Two places a value: in front of it what it is computed from, behind it who needs it; between the two what reading it costs.
+  // Two places a value: in front of it what it is computed from, behind it who needs it; between the two what reading
+  // it costs.
   const std::size_t source = 2 * values.size(), sink = source + 1;
   Network network(sink + 1);
-  const auto place_of = [&](NodeId id) { return static_cast<std::size_t>(std::lower_bound(values.begin(), values.end(), id) - values.begin()); };
+  const auto place_of = [&](NodeId id) {
+    return static_cast<std::size_t>(std::lower_bound(values.begin(), values.end(), id) - values.begin());
+  };
   for (std::size_t i = 0; i < values.size(); ++i) {
     network.connect(2 * i, 2 * i + 1, cost_of_reading(values[i], group));
     if (!may_compute(values[i])) {
@@ -109,7 +115,8 @@ std::optional<std::vector<NodeId>> Search::cheapest_reads(GroupId group) const {
   }
   for (NodeId id : fixed) {
     for (NodeId operand : facts_.operands[id]) {
-      if (!contains(fixed, operand) && !segment::is_literal(facts_.graph, operand)) network.connect(2 * place_of(operand) + 1, sink, Network::kEndless);
+      if (!contains(fixed, operand) && !segment::is_literal(facts_.graph, operand))
+        network.connect(2 * place_of(operand) + 1, sink, Network::kEndless);
     }
   }
   const auto reached = network.cut(source, sink);
@@ -121,8 +128,8 @@ std::optional<std::vector<NodeId>> Search::cheapest_reads(GroupId group) const {
   return reads;
 }
 
-/// Bytes that are moved so that a kernel has a value without computing it: once if it is stored for others, too, twice if not. No
-/// number is large enough for what nobody else computes.
+/// Bytes that are moved so that a kernel has a value without computing it: once if it is stored for others, too, twice
+/// if not. No number is large enough for what nobody else computes.
 std::int64_t Search::cost_of_reading(NodeId id, GroupId reader) const {
   const std::int64_t bytes = pricer_.bytes_of(id);
   if (!facts_.is_computed[id]) return bytes;
@@ -160,7 +167,8 @@ Result<void> Search::try_cut(GroupId group) {
   const auto add_home = [&](NodeId id) {
     if (!facts_.is_computed[id]) return;
     GroupId home = owner_[id];
-    const auto elsewhere = std::find_if(computing_[id].begin(), computing_[id].end(), [&](GroupId one) { return one != group; });
+    const auto elsewhere =
+        std::find_if(computing_[id].begin(), computing_[id].end(), [&](GroupId one) { return one != group; });
     if (home == kNoGroup || home == group) home = elsewhere == computing_[id].end() ? kNoGroup : *elsewhere;
     if (home != kNoGroup && !is_among(groups, home)) groups.push_back(home);
   };
@@ -172,7 +180,8 @@ Result<void> Search::try_cut(GroupId group) {
   std::vector<std::pair<NodeId, GroupId>> owned;
   for (NodeId id : *reads) {
     if (!facts_.is_computed[id] || (owner_[id] != kNoGroup && owner_[id] != group)) continue;
-    const auto home = std::find_if(groups.begin() + 1, groups.end(), [&](GroupId one) { return contains(groups_[one].members, id); });
+    const auto home =
+        std::find_if(groups.begin() + 1, groups.end(), [&](GroupId one) { return contains(groups_[one].members, id); });
     if (home == groups.end()) return unsupported("Nobody stores %{}.", id);
     owned.emplace_back(id, owner_[id]);
     owner_[id] = *home;
@@ -183,10 +192,12 @@ Result<void> Search::try_cut(GroupId group) {
   };
   auto change = priced(std::move(groups), std::move(made));
   if (!change.ok()) return give_up(std::move(change).error());
-  if (change->bytes >= change->bytes_before) return give_up(unsupported("It would move {} bytes instead of {}.", change->bytes, change->bytes_before));
+  if (change->bytes >= change->bytes_before)
+    return give_up(unsupported("It would move {} bytes instead of {}.", change->bytes, change->bytes_before));
   constexpr double kRounding = 1.001;  // what may take longer has been tried value by value
   if (change->microseconds > change->microseconds_before * kRounding) {
-    return give_up(unsupported("It is modelled at {:.1f} us instead of {:.1f} us.", change->microseconds, change->microseconds_before));
+    return give_up(unsupported("It is modelled at {:.1f} us instead of {:.1f} us.", change->microseconds,
+                               change->microseconds_before));
   }
   if (!is_acyclic(*change)) return give_up(unsupported("A kernel would wait for itself."));
   apply(*std::move(change));

@@ -1,5 +1,6 @@
-// Few ops: the best of all partitions. A partition is put together kernel by kernel, producers first: what is done is closed under
-// operands, and so is what is done with one more kernel. Graphs of few ops are searched whole, others window by window.
+// Few ops: the best of all partitions. A partition is put together kernel by kernel, producers first: what is done is
+// closed under operands, and so is what is done with one more kernel. Graphs of few ops are searched whole, others
+// window by window.
 #include <algorithm>
 #include <limits>
 
@@ -23,8 +24,8 @@ struct Best {
 
 }  // namespace
 
-/// The fastest partition of these nodes that takes less than `limit`; no kernels where there is none. What other nodes read of
-/// them is stored.
+/// The fastest partition of these nodes that takes less than `limit`; no kernels where there is none. What other nodes
+/// read of them is stored.
 Search::Redivided Search::best_of_all(const std::vector<NodeId>& nodes, double limit) {
   const auto bit_of = [&](NodeId id) {
     const auto at = std::lower_bound(nodes.begin(), nodes.end(), id);
@@ -78,7 +79,8 @@ Search::Redivided Search::best_of_all(const std::vector<NodeId>& nodes, double l
         prices[next] = price.ok() ? std::pair(price->microseconds, price->bytes) : std::pair(kNever, std::int64_t{0});
       }
       const double microseconds = best[done].microseconds + prices[next]->first;
-      if (microseconds < other.microseconds && microseconds < limit) other = {microseconds, best[done].bytes + prices[next]->second, next};
+      if (microseconds < other.microseconds && microseconds < limit)
+        other = {microseconds, best[done].bytes + prices[next]->second, next};
     }
   }
   Redivided found;
@@ -90,7 +92,7 @@ Search::Redivided Search::best_of_all(const std::vector<NodeId>& nodes, double l
 }
 
 bool Search::search_all() {
-  constexpr std::size_t kMostNodes = 8;  // some milliseconds
+  constexpr std::size_t kMostNodes = 8;           // some milliseconds
   constexpr double kNoMore = 0.97, kMore = 0.87;  // of the time of what was found, for as many bytes, and for more
   std::vector<NodeId> nodes;
   for (NodeId id = 0; id < facts_.graph.size(); ++id) {
@@ -124,7 +126,8 @@ bool Search::redivide(std::vector<GroupId> groups, std::vector<std::vector<NodeI
   // Where kernels computed something twice, one of them owns it now.
   std::vector<NodeId> owned;
   for (const std::vector<NodeId>& kernel : kernels) {
-    std::copy_if(kernel.begin(), kernel.end(), std::back_inserter(owned), [&](NodeId id) { return owner_[id] == kNoGroup; });
+    std::copy_if(kernel.begin(), kernel.end(), std::back_inserter(owned),
+                 [&](NodeId id) { return owner_[id] == kNoGroup; });
   }
   for (NodeId id : owned) owner_[id] = groups[0];
   auto change = priced(std::move(groups), std::move(kernels));

@@ -29,7 +29,14 @@ bool Facts::lies_elsewhere(NodeId id, std::vector<bool>& escapes, Marks& marks) 
 }
 
 Facts::Facts(const ir::Graph& of, SymbolValues sizes, std::vector<bool> kept)
-    : graph(of), symbols(std::move(sizes)), is_kept(std::move(kept)), is_output(of.size(), false), is_alias(of.size(), false), is_computed(of.size(), false), users(of.size()), operands(of.size()),
+    : graph(of),
+      symbols(std::move(sizes)),
+      is_kept(std::move(kept)),
+      is_output(of.size(), false),
+      is_alias(of.size(), false),
+      is_computed(of.size(), false),
+      users(of.size()),
+      operands(of.size()),
       between(of.size()) {
   for (const ir::Output& output : graph.outputs()) is_output[output.value] = true;
   // Each node copies what is between it and what is computed: of long chains of views, one now and then is stored.

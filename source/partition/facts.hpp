@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "segment/segment.hpp"
 #include "schedule/schedule.hpp"
+#include "segment/segment.hpp"
 
 namespace vkfuse::partition {
 

@@ -42,8 +42,8 @@ bool Search::connected_outside(std::span<const GroupId> groups) {
   return back;
 }
 
-/// Whether it is seen at once that no path leads through a third group: none of the groups reads what a third one stores, or one alone does
-/// that all others read from, so that such a path would be a circle.
+/// Whether it is seen at once that no path leads through a third group: none of the groups reads what a third one
+/// stores, or one alone does that all others read from, so that such a path would be a circle.
 bool Search::has_no_way_in(std::span<const GroupId> groups) const {
   std::optional<GroupId> entrance;
   for (GroupId group : groups) {
@@ -55,7 +55,8 @@ bool Search::has_no_way_in(std::span<const GroupId> groups) const {
   }
   const auto reads_from_entrance = [&](GroupId group) {
     const std::vector<NodeId>& reads = groups_[group].price.segment.reads;
-    return group == *entrance || std::any_of(reads.begin(), reads.end(), [&](NodeId id) { return owner_[id] == *entrance; });
+    return group == *entrance ||
+           std::any_of(reads.begin(), reads.end(), [&](NodeId id) { return owner_[id] == *entrance; });
   };
   return !entrance || std::all_of(groups.begin(), groups.end(), reads_from_entrance);
 }
@@ -76,12 +77,15 @@ Result<void> Search::try_merge(std::vector<GroupId> groups) {
   if (outside_) return unsupported("Another kernel must run between the two.");
   const std::size_t count = groups.size();
   std::vector<std::vector<NodeId>> members(count);
-  for (GroupId group : groups) members[0].insert(members[0].end(), groups_[group].members.begin(), groups_[group].members.end());
+  for (GroupId group : groups)
+    members[0].insert(members[0].end(), groups_[group].members.begin(), groups_[group].members.end());
   VKF_TRY(change, priced(std::move(groups), std::move(members)));
-  if (change.bytes > change.bytes_before) return unsupported("One kernel would move {} bytes instead of {}.", change.bytes, change.bytes_before);
+  if (change.bytes > change.bytes_before)
+    return unsupported("One kernel would move {} bytes instead of {}.", change.bytes, change.bytes_before);
   const bool slow = change.microseconds > change.microseconds_before * slack(change.bytes, change.bytes_before);
   if (slow && options_.policy != Policy::greedy_io) {
-    return unsupported("One kernel is modelled at {:.1f} us and the {} at {:.1f} us.", change.microseconds, count == 2 ? "two" : "three", change.microseconds_before);
+    return unsupported("One kernel is modelled at {:.1f} us and the {} at {:.1f} us.", change.microseconds,
+                       count == 2 ? "two" : "three", change.microseconds_before);
   }
   apply(std::move(change));
   return {};
@@ -91,7 +95,8 @@ Result<void> Search::try_merge(std::vector<GroupId> groups) {
 /// before a product gains only if its scores need not be stored.
 Result<void> Search::try_with_producer(GroupId from, GroupId to) {
   Result<void> outcome = try_merge({from, to});
-  if (outcome.ok() || outside_ || !options_.has(Mechanism::triples) || options_.policy == Policy::greedy_io) return outcome;
+  if (outcome.ok() || outside_ || !options_.has(Mechanism::triples) || options_.policy == Policy::greedy_io)
+    return outcome;
   std::set<GroupId> producers;
   for (NodeId value : groups_[from].price.segment.reads) {
     if (owner_[value] != kNoGroup && owner_[value] != to) producers.insert(owner_[value]);
@@ -117,7 +122,8 @@ bool Search::merge_producer(NodeId value, GroupId to) {
   const GroupId both[] = {from, to};
   if (are_settled(both)) return false;
   const auto refused = refused_.find({from, to});
-  if (refused != refused_.end() && refused->second == std::pair(groups_[from].version, groups_[to].version)) return false;
+  if (refused != refused_.end() && refused->second == std::pair(groups_[from].version, groups_[to].version))
+    return false;
   const Result<void> outcome = try_with_producer(from, to);
   if (outcome.ok()) {
     reasons_.erase(value);
@@ -194,7 +200,8 @@ std::int64_t Search::positions_of(const Group& group) const {
   for (NodeId id : group.members) {
     const ir::Node& node = facts_.graph.node(id);
     most = std::max(most, count(id));
-    if (node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan) most = std::max(most, count(node.operands[0]));
+    if (node.op->cls == ops::OpClass::reduce || node.op->cls == ops::OpClass::scan)
+      most = std::max(most, count(node.operands[0]));
     if (node.op->cls != ops::OpClass::contraction) continue;
     std::int64_t contracted = 1;
     for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) {
@@ -213,7 +220,9 @@ bool Search::merge_unrelated() {
   bool changed = false;
   std::map<std::int64_t, std::vector<GroupId>> tried;
   for (GroupId group = 0; group < groups_.size(); ++group) {
-    if (groups_[group].members.empty() || groups_[group].price.microseconds == 0 || groups_[group].price.microseconds * kLaunchBound > launch) continue;
+    if (groups_[group].members.empty() || groups_[group].price.microseconds == 0 ||
+        groups_[group].price.microseconds * kLaunchBound > launch)
+      continue;
     std::vector<GroupId>& others = tried[positions_of(groups_[group])];
     bool merged = false;
     for (std::size_t i = 0; i < others.size() && !merged; ++i) {

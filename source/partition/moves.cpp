@@ -29,8 +29,8 @@ std::vector<GroupId> Search::neighbours_of(const Group& group, GroupId own) cons
   return all;
 }
 
-/// For each member, what of the group is computed from it, the same with what is computed for that alone, and what it is
-/// computed from; itself included.
+/// For each member, what of the group is computed from it, the same with what is computed for that alone, and what it
+/// is computed from; itself included.
 std::vector<std::vector<NodeId>> Search::parts_of(const Group& group) const {
   constexpr std::size_t kMost = 24;  // members of a group that is taken apart
   std::set<std::vector<NodeId>> parts;
@@ -39,7 +39,9 @@ std::vector<std::vector<NodeId>> Search::parts_of(const Group& group) const {
     std::vector<NodeId> above{root};
     for (NodeId id : group.members) {
       const auto& operands = facts_.operands[id];
-      if (id > root && std::any_of(operands.begin(), operands.end(), [&](NodeId operand) { return contains(above, operand); })) above.push_back(id);
+      if (id > root &&
+          std::any_of(operands.begin(), operands.end(), [&](NodeId operand) { return contains(above, operand); }))
+        above.push_back(id);
     }
     std::vector<NodeId> below = closure_of({root}, group.members);
     sort_unique(below);
@@ -47,7 +49,9 @@ std::vector<std::vector<NodeId>> Search::parts_of(const Group& group) const {
     for (auto id = group.members.rbegin(); id != group.members.rend(); ++id) {
       const auto& users = facts_.users[*id];
       const auto inside = [&](NodeId user) { return contains(whole, user); };
-      if (contains(whole, *id) || contains(below, *id) || contains(group.price.segment.stores, *id) || !std::all_of(users.begin(), users.end(), inside)) continue;
+      if (contains(whole, *id) || contains(below, *id) || contains(group.price.segment.stores, *id) ||
+          !std::all_of(users.begin(), users.end(), inside))
+        continue;
       whole.insert(std::upper_bound(whole.begin(), whole.end(), *id), *id);
     }
     parts.insert(std::move(whole));
@@ -61,7 +65,8 @@ std::vector<std::vector<NodeId>> Search::parts_of(const Group& group) const {
 
 bool Search::try_move(GroupId from, GroupId to, const std::vector<NodeId>& part) {
   std::vector<NodeId> left;
-  std::set_difference(groups_[from].members.begin(), groups_[from].members.end(), part.begin(), part.end(), std::back_inserter(left));
+  std::set_difference(groups_[from].members.begin(), groups_[from].members.end(), part.begin(), part.end(),
+                      std::back_inserter(left));
   std::vector<NodeId> larger = groups_[to].members;
   larger.insert(larger.end(), part.begin(), part.end());
   Change change = begun({from, to}, {std::move(left), std::move(larger)});
@@ -89,7 +94,10 @@ bool Search::try_move(GroupId from, GroupId to, const std::vector<NodeId>& part)
 /// Whether a kernel reads, stores or computes what the part reads, or reads what the part computes.
 bool Search::shares(const std::vector<NodeId>& part, GroupId to) const {
   const segment::Segment& segment = groups_[to].price.segment;
-  const auto known = [&](NodeId id) { return contains(groups_[to].members, id) || std::find(segment.reads.begin(), segment.reads.end(), id) != segment.reads.end(); };
+  const auto known = [&](NodeId id) {
+    return contains(groups_[to].members, id) ||
+           std::find(segment.reads.begin(), segment.reads.end(), id) != segment.reads.end();
+  };
   return std::any_of(part.begin(), part.end(), [&](NodeId id) {
     const auto& operands = facts_.operands[id];
     return known(id) || std::any_of(operands.begin(), operands.end(), known);
@@ -110,7 +118,8 @@ bool Search::move_parts_of(GroupId from) {
     }
     // A kernel that takes longer than its bytes do may be two.
     const double launch = schedule::costs_of(target_).launch_us;
-    const double copied = static_cast<double>(groups_[from].price.bytes) / (schedule::costs_of(target_).copy_gb_per_s * 1e3);
+    const double copied =
+        static_cast<double>(groups_[from].price.bytes) / (schedule::costs_of(target_).copy_gb_per_s * 1e3);
     if (groups_[from].price.microseconds < 2 * launch + copied) continue;
     groups_.emplace_back();
     if (try_move(from, static_cast<GroupId>(groups_.size() - 1), part)) return true;
@@ -128,7 +137,8 @@ bool Search::move_parts() {
   bool changed = false;
   for (GroupId group = 0; group < groups_.size(); ++group) {
     if (groups_[group].members.size() < 2) continue;
-    for (int moves = 0; moves < 8 && groups_[group].members.size() > 1 && !enough() && move_parts_of(group); ++moves) changed = true;
+    for (int moves = 0; moves < 8 && groups_[group].members.size() > 1 && !enough() && move_parts_of(group); ++moves)
+      changed = true;
   }
   return changed;
 }
@@ -137,7 +147,8 @@ bool Search::move_parts() {
 Result<std::vector<NodeId>> Search::cone_of(NodeId value, const Group& group) const {
   std::vector<NodeId> cone{value};
   for (std::size_t i = 0; i < cone.size(); ++i) {
-    if (!facts_.is_pointwise(cone[i])) return unsupported("It is a result of '{}', which is never computed twice.", facts_.graph.node(cone[i]).op->name);
+    if (!facts_.is_pointwise(cone[i]))
+      return unsupported("It is a result of '{}', which is never computed twice.", facts_.graph.node(cone[i]).op->name);
     for (NodeId operand : facts_.operands[cone[i]]) {
       const bool computed = contains(group.members, operand) && !contains(group.price.segment.stores, operand);
       if (computed && std::find(cone.begin(), cone.end(), operand) == cone.end()) cone.push_back(operand);
@@ -150,7 +161,8 @@ Result<std::vector<NodeId>> Search::cone_of(NodeId value, const Group& group) co
 std::vector<NodeId> Search::closure_of(std::vector<NodeId> roots, const std::vector<NodeId>& members) const {
   for (std::size_t i = 0; i < roots.size(); ++i) {
     for (NodeId operand : facts_.operands[roots[i]]) {
-      if (contains(members, operand) && std::find(roots.begin(), roots.end(), operand) == roots.end()) roots.push_back(operand);
+      if (contains(members, operand) && std::find(roots.begin(), roots.end(), operand) == roots.end())
+        roots.push_back(operand);
     }
   }
   return roots;
@@ -172,7 +184,8 @@ Result<void> Search::try_recompute(NodeId value, bool always) {
     sort_unique(left);
     if (groups.size() > 2 || contains(left, value)) return std::move(cone).error();
     moved.clear();
-    std::set_difference(producer.members.begin(), producer.members.end(), left.begin(), left.end(), std::back_inserter(moved));
+    std::set_difference(producer.members.begin(), producer.members.end(), left.begin(), left.end(),
+                        std::back_inserter(moved));
   }
   std::vector<std::vector<NodeId>> members{left};
   for (std::size_t i = 1; i < groups.size(); ++i) {
@@ -182,11 +195,12 @@ Result<void> Search::try_recompute(NodeId value, bool always) {
   const std::size_t readers = groups.size() - 1;
   VKF_TRY(change, priced(std::move(groups), std::move(members)));
   if (!always && change.bytes >= change.bytes_before) {
-    return unsupported("Computing it again in {} kernel{} would move {} bytes instead of {}.", readers, readers == 1 ? "" : "s", change.bytes, change.bytes_before);
+    return unsupported("Computing it again in {} kernel{} would move {} bytes instead of {}.", readers,
+                       readers == 1 ? "" : "s", change.bytes, change.bytes_before);
   }
   if (!always && change.microseconds > change.microseconds_before * slack(change.bytes, change.bytes_before)) {
-    return unsupported("Computing it again in {} kernel{} is modelled at {:.1f} us instead of {:.1f} us.", readers, readers == 1 ? "" : "s", change.microseconds,
-                       change.microseconds_before);
+    return unsupported("Computing it again in {} kernel{} is modelled at {:.1f} us instead of {:.1f} us.", readers,
+                       readers == 1 ? "" : "s", change.microseconds, change.microseconds_before);
   }
   apply(std::move(change));
   return {};
@@ -196,7 +210,9 @@ bool Search::recompute_values(bool always) {
   bool changed = false;
   for (NodeId id = static_cast<NodeId>(facts_.graph.size()); id-- > 0;) {
     const GroupId from = owner_[id];
-    if (from == kNoGroup || facts_.is_output[id] || readers_[id].empty() || !contains(groups_[from].price.segment.stores, id)) continue;
+    if (from == kNoGroup || facts_.is_output[id] || readers_[id].empty() ||
+        !contains(groups_[from].price.segment.stores, id))
+      continue;
     if (groups_[from].settled && are_settled(readers_[id])) continue;
     std::vector<int> versions{groups_[from].version};
     for (GroupId reader : readers_[id]) versions.push_back(groups_[reader].version);

@@ -21,8 +21,8 @@ void join_producers(Search& search, const Options& options) {
   if (options.has(Mechanism::vertical)) search.merge_producers();
 }
 
-/// What is stored and what is computed again, until nothing changes any more. Cuts look at all values of a kernel together, and
-/// come when kernels are what they will be.
+/// What is stored and what is computed again, until nothing changes any more. Cuts look at all values of a kernel
+/// together, and come when kernels are what they will be.
 void settle(Search& search, const Options& options, bool cuts) {
   for (int round = 0; round < kMostRounds; ++round) {
     bool changed = options.has(Mechanism::recompute) && search.recompute_values(false);
@@ -61,7 +61,8 @@ Result<Partition> partition(const ir::Graph& graph, const Target& target, const 
   return std::move(priced.partition);
 }
 
-Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices, const Seed* seed) {
+Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices,
+                         const Seed* seed) {
   SymbolValues sizes = options.sizes;
   sizes.merge(schedule::nominal_symbols(graph));
   std::vector<bool> kept(graph.size(), false);
@@ -83,7 +84,8 @@ Result<Priced> partition(const ir::Graph& graph, const Target& target, const Opt
   if (seed != nullptr) search.begin_with(*seed);
   if (options.fusion && options.policy == Policy::bytes) by_bytes(search, options);
   if (options.fusion && options.policy != Policy::bytes) search.merge_producers();
-  if (options.fusion && options.policy == Policy::recompute_all && search.recompute_values(true)) search.merge_producers();
+  if (options.fusion && options.policy == Policy::recompute_all && search.recompute_values(true))
+    search.merge_producers();
   VKF_CHECK_OK(search.check_sizes());
   return search.finish();
 }

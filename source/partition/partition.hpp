@@ -15,24 +15,26 @@ namespace vkfuse::partition {
 
 /// What the search can do; each can be switched off.
 enum class Mechanism : std::uint8_t {
-  vertical,   ///< a producer and a reader become one kernel
-  triples,    ///< where two do not pay as one, they are tried with a producer of the first
-  siblings,   ///< kernels that read the same become one
-  horizontal, ///< kernels that have nothing in common do, where their launches cost much of their time
-  moves,      ///< parts of a kernel go to another one, or become one
-  windows,    ///< neighbouring kernels of few ops are divided anew, in the best of all ways
-  exact,      ///< graphs of few ops: all partitions are looked at
-  cut,        ///< what a kernel reads, and what it computes again, is the cheapest of all ways
-  joined,     ///< products of one value with several others are one where that is modelled faster
-  statistics, ///< norms after contractions leave no kernel of their own where statistics in parts are modelled faster
-  recompute,  ///< a value is computed where it is read instead of being stored
-  memo,       ///< kernels of equal structure are priced once; plans are the same without
+  vertical,    ///< a producer and a reader become one kernel
+  triples,     ///< where two do not pay as one, they are tried with a producer of the first
+  siblings,    ///< kernels that read the same become one
+  horizontal,  ///< kernels that have nothing in common do, where their launches cost much of their time
+  moves,       ///< parts of a kernel go to another one, or become one
+  windows,     ///< neighbouring kernels of few ops are divided anew, in the best of all ways
+  exact,       ///< graphs of few ops: all partitions are looked at
+  cut,         ///< what a kernel reads, and what it computes again, is the cheapest of all ways
+  joined,      ///< products of one value with several others are one where that is modelled faster
+  statistics,  ///< norms after contractions leave no kernel of their own where statistics in parts are modelled faster
+  recompute,   ///< a value is computed where it is read instead of being stored
+  memo,        ///< kernels of equal structure are priced once; plans are the same without
 };
-inline constexpr std::array<Mechanism, 12> kMechanisms = {Mechanism::vertical, Mechanism::triples, Mechanism::siblings,  Mechanism::horizontal,
-                                                     Mechanism::moves,    Mechanism::windows, Mechanism::exact,   Mechanism::cut,       Mechanism::joined,  Mechanism::statistics,
-                                                     Mechanism::recompute, Mechanism::memo};
+inline constexpr std::array<Mechanism, 12> kMechanisms = {
+    Mechanism::vertical, Mechanism::triples,    Mechanism::siblings,  Mechanism::horizontal,
+    Mechanism::moves,    Mechanism::windows,    Mechanism::exact,     Mechanism::cut,
+    Mechanism::joined,   Mechanism::statistics, Mechanism::recompute, Mechanism::memo};
 constexpr std::string_view name_of(Mechanism mechanism) {
-  constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves", "windows", "exact", "cut", "joined", "statistics", "recompute", "memo"};
+  constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves",     "windows",
+                                        "exact",    "cut",     "joined",   "statistics", "recompute", "memo"};
   return names[static_cast<int>(mechanism)];
 }
 std::optional<Mechanism> mechanism_named(std::string_view name);
@@ -44,7 +46,8 @@ enum class Policy : std::uint8_t {
   recompute_all,  ///< what is computed element by element is stored only as a result
   greedy_io,      ///< producers into readers in graph order while that moves no more bytes, whatever it costs
 };
-inline constexpr std::array<Policy, 4> kPolicies = {Policy::bytes, Policy::store_all, Policy::recompute_all, Policy::greedy_io};
+inline constexpr std::array<Policy, 4> kPolicies = {Policy::bytes, Policy::store_all, Policy::recompute_all,
+                                                    Policy::greedy_io};
 constexpr std::string_view name_of(Policy policy) {
   constexpr std::string_view names[] = {"bytes", "store-all", "recompute-all", "greedy-io"};
   return names[static_cast<int>(policy)];
@@ -55,7 +58,8 @@ struct Options {
   bool fusion = true;  ///< off: one kernel per op
   Policy policy = Policy::bytes;
   std::set<Mechanism> without;
-  std::set<ir::NodeId> alone;  ///< ops that share a kernel with no other: a compiler has refused a kernel that had more of them
+  std::set<ir::NodeId>
+      alone;           ///< ops that share a kernel with no other: a compiler has refused a kernel that had more of them
   SymbolValues sizes;  ///< that stand for symbols; of one that is missing, the nominal one
   [[nodiscard]] bool has(Mechanism mechanism) const { return without.count(mechanism) == 0; }
 };

@@ -1,9 +1,9 @@
 #include "partition/price.hpp"
 
 #include <algorithm>
-#include <set>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "base/mutations.hpp"
 #include "ir/structured.hpp"
@@ -39,7 +39,8 @@ SymbolValues sizes_apart(const ir::Graph& graph) {
 }
 
 Result<Price> within_budget(Price price, std::size_t members) {
-  if (VKF_PLANT(unbounded_kernels, members > 1, false) && !price.over_budget.empty()) return Error{ErrorCode::unsupported, std::move(price.over_budget), {}};
+  if (VKF_PLANT(unbounded_kernels, members > 1, false) && !price.over_budget.empty())
+    return Error{ErrorCode::unsupported, std::move(price.over_budget), {}};
   return price;
 }
 
@@ -48,7 +49,8 @@ std::string description(const ir::Graph& graph, NodeId id) {
   const ir::Node& node = graph.node(id);
   std::string text = fmt::format("{} {}", node.op->name, to_text(node.type));
   if (segment::is_literal(graph, id)) {
-    for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes) text += fmt::format(" {:02x}", std::to_integer<int>(byte));
+    for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes)
+      text += fmt::format(" {:02x}", std::to_integer<int>(byte));
     return text;
   }
   ir::Payload payload = node.payload;
@@ -71,7 +73,8 @@ std::string with_numbers(const std::string& text, const std::function<NodeId(Nod
     all += text[i];
     if (text[i] != '%' || i + 1 >= text.size() || text[i + 1] < '0' || text[i + 1] > '9') continue;
     NodeId id = 0;
-    while (i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9') id = id * 10 + static_cast<NodeId>(text[++i] - '0');
+    while (i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9')
+      id = id * 10 + static_cast<NodeId>(text[++i] - '0');
     all += std::to_string(number(id));
   }
   return all;
@@ -94,7 +97,9 @@ Pricer::Pricer(const Facts& facts, const Target& target, bool memo, const std::s
       search_(++prices_.searches) {
   constexpr std::int64_t kUnknown = std::int64_t{1} << 50;
   std::map<std::string, std::uint32_t>& numbers = prices_.numbers;
-  const auto number = [&](std::string text) { return numbers.emplace(std::move(text), static_cast<std::uint32_t>(numbers.size())).first->second; };
+  const auto number = [&](std::string text) {
+    return numbers.emplace(std::move(text), static_cast<std::uint32_t>(numbers.size())).first->second;
+  };
   for (NodeId id = 0; id < facts.graph.size(); ++id) {
     const bool literal = segment::is_literal(facts.graph, id);
     kinds_.push_back(number(description(facts.graph, id)));
@@ -170,11 +175,13 @@ Pricer::Outcome Pricer::outcome_of(const segment::Segment& segment) const {
   };
   for (NodeId id : segment.stores) {
     if (may_vanish(id) == may_vanish(segment.stores.front())) continue;
-    outcome.error = Error{ErrorCode::unsupported, "Some of its results have no elements at sizes at which others have.", {}};
+    outcome.error =
+        Error{ErrorCode::unsupported, "Some of its results have no elements at sizes at which others have.", {}};
     return outcome;
   }
   // A plan is for all sizes: those at which it is priced may be equal by chance.
-  const auto elsewhere = apart_.empty() ? Result<segment::Loops>(segment::Loops{}) : segment::build_loops(facts_.graph, segment, apart_);
+  const auto elsewhere =
+      apart_.empty() ? Result<segment::Loops>(segment::Loops{}) : segment::build_loops(facts_.graph, segment, apart_);
   if (!elsewhere) {
     outcome.error = elsewhere.error();
     return outcome;
@@ -201,7 +208,8 @@ segment::Segment Pricer::segment_of(const std::vector<NodeId>& members, const st
   marks_.clear();
   for (NodeId id : members) marks_.insert(id);
   for (NodeId id : members) {
-    std::copy_if(facts_.between[id].begin(), facts_.between[id].end(), std::back_inserter(all), [&](NodeId one) { return marks_.insert(one); });
+    std::copy_if(facts_.between[id].begin(), facts_.between[id].end(), std::back_inserter(all),
+                 [&](NodeId one) { return marks_.insert(one); });
     stored_[id] = stored(id);
   }
   return segment::build_segment(facts_.graph, std::move(all), stored_, marks_);
@@ -220,17 +228,23 @@ std::string Pricer::too_many(const std::vector<NodeId>& members) const {
   if (members.size() < 2) return {};
   const auto ops = static_cast<std::int64_t>(members.size());
   const KernelBudget& budget = target_.budget;
-  if (ops > budget.members) return fmt::format("One kernel would have {} ops, and {} are the most that drivers compile in seconds.", ops, budget.members);
+  if (ops > budget.members)
+    return fmt::format("One kernel would have {} ops, and {} are the most that drivers compile in seconds.", ops,
+                       budget.members);
   std::int64_t statements = 0;
   for (NodeId id : members) statements += statements_[id];
   if (statements <= budget.statements) return {};
-  return fmt::format("One kernel would be about {} statements for a driver's compiler, and {} are the most that compile in seconds.", statements, budget.statements);
+  return fmt::format(
+      "One kernel would be about {} statements for a driver's compiler, and {} are the most that compile in seconds.",
+      statements, budget.statements);
 }
 
 Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::function<bool(NodeId)>& stored) {
   const auto refused = std::find_if(members.begin(), members.end(), [&](NodeId id) { return alone_.count(id) != 0; });
-  if (members.size() > 1 && refused != members.end()) return unsupported("The compiler refused a kernel of %{} and other ops.", *refused);
-  if (std::string reason = too_many(members); !reason.empty()) return Error{ErrorCode::unsupported, std::move(reason), {}};
+  if (members.size() > 1 && refused != members.end())
+    return unsupported("The compiler refused a kernel of %{} and other ops.", *refused);
+  if (std::string reason = too_many(members); !reason.empty())
+    return Error{ErrorCode::unsupported, std::move(reason), {}};
   Price price;
   price.segment = segment_of(members, stored);
   std::vector<NodeId> nodes;
@@ -240,7 +254,8 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
 
   const auto known = prices_.outcomes.find(key);
   const bool is_known = known != prices_.outcomes.end();
-  if (!is_known || known->second.search != search_) ++priced_;  // without a memory, too: searches end where they do with it
+  if (!is_known || known->second.search != search_)
+    ++priced_;  // without a memory, too: searches end where they do with it
   if (is_known) known->second.search = search_;
   if (is_known && memo_) {
     if (known->second.error) {
@@ -260,10 +275,13 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
   price.over_budget = outcome.over_budget;
   const std::optional<Error> error = outcome.error;
   if (outcome.error) {
-    outcome.error->message = with_numbers(outcome.error->message, [&](NodeId id) { return static_cast<NodeId>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin()); });
+    outcome.error->message = with_numbers(outcome.error->message, [&](NodeId id) {
+      return static_cast<NodeId>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin());
+    });
   }
   // A sentence about a node that is not of the kernel is no sentence about another one.
-  const bool apart = outcome.error && outcome.error->message.find(fmt::format("%{}", nodes.size())) != std::string::npos;
+  const bool apart =
+      outcome.error && outcome.error->message.find(fmt::format("%{}", nodes.size())) != std::string::npos;
   if (!apart) prices_.outcomes.emplace(std::move(key), std::move(outcome));
   if (error) return *error;
   return within_budget(std::move(price), members.size());
@@ -272,7 +290,9 @@ Result<Price> Pricer::operator()(const std::vector<NodeId>& members, const std::
 Result<void> Pricer::check_size(const segment::Segment& segment) const {
   const std::uint64_t most = std::min(target_.caps.storage_buffer_range, target_.caps.max_allocation);
   const auto is_large = [&](NodeId id) { return static_cast<std::uint64_t>(bytes_[id]) > most; };
-  if (!std::any_of(segment.reads.begin(), segment.reads.end(), is_large) && !std::any_of(segment.stores.begin(), segment.stores.end(), is_large)) return {};
+  if (!std::any_of(segment.reads.begin(), segment.reads.end(), is_large) &&
+      !std::any_of(segment.stores.begin(), segment.stores.end(), is_large))
+    return {};
   VKF_TRY(loops, segment::build_loops(facts_.graph, segment, facts_.symbols));
   VKF_TRY(pieces, schedule::cut_into_pieces(facts_.graph, loops, facts_.symbols, target_));
   if (!pieces.empty()) loops = std::move(pieces.front().loops);

@@ -1,4 +1,5 @@
-// What a kernel of some members would move and take, or why there cannot be one. Kernels of equal structure are priced once.
+// What a kernel of some members would move and take, or why there cannot be one. Kernels of equal structure are priced
+// once.
 #pragma once
 
 #include <functional>
@@ -43,8 +44,8 @@ class Pricer {
   /// `alone`: see Options::alone.
   Pricer(const Facts& facts, const Target& target, bool memo, const std::set<ir::NodeId>& alone, Prices& prices);
 
-  /// The kernel of these members, which are sorted, and what of it is stored. Several members are refused over the target's budget; a member by
-  /// itself is not, as there is no other kernel for it.
+  /// The kernel of these members, which are sorted, and what of it is stored. Several members are refused over the
+  /// target's budget; a member by itself is not, as there is no other kernel for it.
   Result<Price> operator()(const std::vector<ir::NodeId>& members, const std::function<bool(ir::NodeId)>& stored);
 
   /// Bytes of all that the kernel would read and store, whole: what it moves at least where nothing is sliced.
@@ -56,7 +57,8 @@ class Pricer {
   /// Whether a node of another graph computes what this one does, but for the operands.
   [[nodiscard]] bool is_alike(const ir::Graph& other, ir::NodeId there, ir::NodeId here) const;
 
-  /// Kernels priced so far that this search has not asked for before: searches end where there are too many, whatever others have asked.
+  /// Kernels priced so far that this search has not asked for before: searches end where there are too many, whatever
+  /// others have asked.
   [[nodiscard]] int priced() const { return priced_; }
 
   /// Whether what a kernel reads and stores fits the buffers of the device. Prices do not ask: a value that no buffer
@@ -77,14 +79,14 @@ class Pricer {
   const Target roomy_;
   const bool memo_;
   const std::set<ir::NodeId>& alone_;
-  const SymbolValues apart_;  ///< sizes at which no two symbols have the same
+  const SymbolValues apart_;          ///< sizes at which no two symbols have the same
   std::vector<std::uint32_t> kinds_;  ///< equal for nodes of equal op, type and payload
   std::vector<std::uint32_t> types_;  ///< equal for values that kernels read alike
   std::vector<bool> stored_;
   Marks marks_;                        ///< of nodes
   std::vector<std::uint32_t> places_;  ///< in a key, of nodes that are marked
-  std::vector<std::int64_t> bytes_;  ///< of each value
-  std::vector<int> statements_;      ///< of one element of each value
+  std::vector<std::int64_t> bytes_;    ///< of each value
+  std::vector<int> statements_;        ///< of one element of each value
   Prices::Known& prices_;
   const int search_;
   int priced_ = 0;

@@ -30,15 +30,17 @@ struct Priced {
   double microseconds = 0;  ///< modelled
 };
 
-/// The partition of another form of a graph, from which that of this one begins: kernels whose nodes are here as they were there are kernels, and
-/// are looked at again where a neighbour is none of them.
+/// The partition of another form of a graph, from which that of this one begins: kernels whose nodes are here as they
+/// were there are kernels, and are looked at again where a neighbour is none of them.
 struct Seed {
   const ir::Graph& graph;
   const Partition& partition;
   const std::vector<std::optional<ir::NodeId>>& places;  ///< of its nodes, here
 };
 
-/// As without `prices`, which has been given to searches for this target at these sizes alone. The partition is the same, but for one that begins with a seed.
-Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices, const Seed* seed = nullptr);
+/// As without `prices`, which has been given to searches for this target at these sizes alone. The partition is the
+/// same, but for one that begins with a seed.
+Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices,
+                         const Seed* seed = nullptr);
 
 }  // namespace vkfuse::partition

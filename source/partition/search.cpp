@@ -24,7 +24,8 @@ Result<void> Search::start() {
     auto price = pricer_({id}, [&](NodeId) { return facts_.is_output[id] || !facts_.users[id].empty(); });
     if (!price) {
       impossible_.push_back(id);
-      if (!error) error = std::move(price).error().within(fmt::format("planning %{} = {}", id, facts_.graph.node(id).op->name));
+      if (!error)
+        error = std::move(price).error().within(fmt::format("planning %{} = {}", id, facts_.graph.node(id).op->name));
       groups_.emplace_back();
       continue;
     }
@@ -98,13 +99,16 @@ Result<void> Search::check_sizes() const {
   for (const Group& group : groups_) {
     if (group.members.empty()) continue;
     auto checked = pricer_.check_size(group.price.segment);
-    if (!checked) return std::move(checked).error().within(fmt::format("planning %{} = {}", group.members.back(), facts_.graph.node(group.members.back()).op->name));
+    if (!checked)
+      return std::move(checked).error().within(
+          fmt::format("planning %{} = {}", group.members.back(), facts_.graph.node(group.members.back()).op->name));
   }
   return {};
 }
 
 Search::Change Search::begun(std::vector<GroupId> groups, std::vector<std::vector<NodeId>> members) {
-  check(std::set<GroupId>(groups.begin(), groups.end()).size() == groups.size(), "the kernels of a change are told apart");
+  check(std::set<GroupId>(groups.begin(), groups.end()).size() == groups.size(),
+        "the kernels of a change are told apart");
   Change change;
   for (GroupId group : groups) {
     change.bytes_before += groups_[group].price.bytes;
@@ -116,7 +120,8 @@ Search::Change Search::begun(std::vector<GroupId> groups, std::vector<std::vecto
   }
   change.groups = std::move(groups);
   // A copy that nothing in its kernel needs any more goes.
-  const auto kernels = std::count_if(change.made.begin(), change.made.end(), [](const Group& made) { return !made.members.empty(); });
+  const auto kernels =
+      std::count_if(change.made.begin(), change.made.end(), [](const Group& made) { return !made.members.empty(); });
   for (bool again = kernels > 1; again;) {
     again = false;
     static_cast<void>(each_made(change, [&](Group& group, const auto& stored) -> Result<void> {
@@ -143,7 +148,8 @@ Result<void> Search::each_made(Change& change, const Visit& visit) {
     const auto stored = [&](NodeId id) {
       if (homes_[id] != i || owner_[id] == kNoGroup || !changed_.contains(owner_[id])) return false;
       const auto outside = [&](GroupId reader) { return !changed_.contains(reader); };
-      return facts_.is_output[id] || read_.contains(id) || std::any_of(readers_[id].begin(), readers_[id].end(), outside);
+      return facts_.is_output[id] || read_.contains(id) ||
+             std::any_of(readers_[id].begin(), readers_[id].end(), outside);
     };
     const std::size_t before = made.members.size();
     VKF_CHECK_OK(visit(made, stored));
@@ -249,7 +255,8 @@ void Search::note_backwards(GroupId group) {
 /// Numbers of values grow along a path through kernels, so that one can stop where all that matter are passed; but for
 /// kernels that lead back.
 bool Search::leads_back_below(NodeId last) const {
-  return std::any_of(backwards_.begin(), backwards_.end(), [&](const auto& group) { return group.second.first < last && group.second.second >= last; });
+  return std::any_of(backwards_.begin(), backwards_.end(),
+                     [&](const auto& group) { return group.second.first < last && group.second.second >= last; });
 }
 
 /// Whether no kernel waits for itself after a change: no path leads from one that is made back to it.
@@ -290,8 +297,10 @@ std::string Search::reason_of(NodeId value) const {
   if (looked_at_all_) return "Of all partitions of these few ops this one is modelled fastest.";
   const auto merging = reasons_.find(value);
   const auto again = recompute_reasons_.find(value);
-  std::string text = merging == reasons_.end() ? "It is read by a kernel that was not merged with its producer." : merging->second;
-  if (again != recompute_reasons_.end() && facts_.is_pointwise(value) && again->second != text) text += " " + again->second;
+  std::string text =
+      merging == reasons_.end() ? "It is read by a kernel that was not merged with its producer." : merging->second;
+  if (again != recompute_reasons_.end() && facts_.is_pointwise(value) && again->second != text)
+    text += " " + again->second;
   return text;
 }
 
@@ -308,7 +317,8 @@ Priced Search::finish() const {
   std::set<NodeId> stored;
   for (const segment::Segment& segment : result.segments) stored.insert(segment.stores.begin(), segment.stores.end());
   const auto is_there = [&](NodeId id) { return !facts_.is_computed[id] || stored.count(id) != 0; };
-  for (NodeId id = 0; id < facts_.graph.size(); ++id) check(!facts_.is_output[id] || is_there(id), "some kernel stores every result");
+  for (NodeId id = 0; id < facts_.graph.size(); ++id)
+    check(!facts_.is_output[id] || is_there(id), "some kernel stores every result");
   for (const segment::Segment& segment : result.segments) {
     check(std::all_of(segment.reads.begin(), segment.reads.end(), is_there), "some kernel stores what another reads");
   }

@@ -18,14 +18,18 @@ inline void sort_unique(std::vector<ir::NodeId>& nodes) {
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
 }
 
-inline bool contains(const std::vector<ir::NodeId>& sorted, ir::NodeId id) { return std::binary_search(sorted.begin(), sorted.end(), id); }
+inline bool contains(const std::vector<ir::NodeId>& sorted, ir::NodeId id) {
+  return std::binary_search(sorted.begin(), sorted.end(), id);
+}
 
-inline bool is_among(std::span<const GroupId> groups, GroupId group) { return std::find(groups.begin(), groups.end(), group) != groups.end(); }
+inline bool is_among(std::span<const GroupId> groups, GroupId group) {
+  return std::find(groups.begin(), groups.end(), group) != groups.end();
+}
 
 struct Group {
   std::vector<ir::NodeId> members;  ///< sorted; empty where the group is no more
   Price price;
-  int version = 0;  ///< of its members
+  int version = 0;       ///< of its members
   bool settled = false;  ///< by the search that this one began with, unless something beside it changes
 };
 
@@ -44,12 +48,12 @@ class Search {
 
   /// One kernel for each node that is computed.
   Result<void> start();
-  /// After a start that failed: a view in front of the op that no kernel can compute, which a kernel can, and which the op would read
-  /// instead of more than one value.
+  /// After a start that failed: a view in front of the op that no kernel can compute, which a kernel can, and which the
+  /// op would read instead of more than one value.
   [[nodiscard]] std::vector<ir::NodeId> views_to_keep();
 
-  /// After a start: of ops that are over the budget with the views in front of them, the last of these that chooses. Stored, it is a kernel within
-  /// the budget, and the op reads it.
+  /// After a start: of ops that are over the budget with the views in front of them, the last of these that chooses.
+  /// Stored, it is a kernel within the budget, and the op reads it.
   [[nodiscard]] std::vector<ir::NodeId> views_over_budget();
 
   /// After a start: kernels of another form's partition, as far as their nodes are here. They are settled.
@@ -74,7 +78,8 @@ class Search {
   [[nodiscard]] Priced finish() const;
 
  private:
-  static constexpr double kLaunchBound = 0.05;  ///< of the time of kernels that a launch takes, where saving one is worth a try
+  static constexpr double kLaunchBound =
+      0.05;  ///< of the time of kernels that a launch takes, where saving one is worth a try
   /// What groups become: some are replaced by as many others, of which some may be empty.
   struct Change {
     std::vector<GroupId> groups;
@@ -125,7 +130,8 @@ class Search {
   [[nodiscard]] std::int64_t cost_of_reading(ir::NodeId id, GroupId reader) const;
   Result<void> try_cut(GroupId group);
   [[nodiscard]] Result<std::vector<ir::NodeId>> cone_of(ir::NodeId value, const Group& group) const;
-  [[nodiscard]] std::vector<ir::NodeId> closure_of(std::vector<ir::NodeId> roots, const std::vector<ir::NodeId>& members) const;
+  [[nodiscard]] std::vector<ir::NodeId> closure_of(std::vector<ir::NodeId> roots,
+                                                   const std::vector<ir::NodeId>& members) const;
   [[nodiscard]] std::int64_t positions_of(const Group& group) const;
   enum class Emitted : std::uint8_t { no, waiting, yes };  ///< waiting: for what it reads
   void emit(GroupId root, std::vector<Emitted>& emitted, Partition& result) const;
@@ -139,14 +145,14 @@ class Search {
   // Of a change that is looked at, by node.
   std::vector<std::size_t> homes_;  ///< which of the kernels that are made it belongs to, where it is in `homed_`
   Marks homed_, computed_, read_;
-  Marks changed_;  ///< of groups
-  std::vector<GroupId> owner_;                  ///< of each node: the group that stores it if any does
+  Marks changed_;                                ///< of groups
+  std::vector<GroupId> owner_;                   ///< of each node: the group that stores it if any does
   std::vector<std::vector<GroupId>> computing_;  ///< the groups that have it as a member
   std::vector<std::vector<GroupId>> readers_;    ///< of each value, the groups that load it
   std::map<ir::NodeId, std::string> reasons_;    ///< why a value is not computed in the kernel that reads it
   std::map<ir::NodeId, std::string> recompute_reasons_;
   std::map<std::pair<GroupId, GroupId>, std::pair<int, int>> refused_;  ///< at these versions
-  std::map<ir::NodeId, std::vector<int>> refused_recompute_;           ///< at these versions of producer and readers
+  std::map<ir::NodeId, std::vector<int>> refused_recompute_;            ///< at these versions of producer and readers
   /// Groups that store a value of a lower number than one they read: they compute several things. The lowest that is
   /// stored and the highest that is read.
   std::map<GroupId, std::pair<ir::NodeId, ir::NodeId>> backwards_;
@@ -160,8 +166,8 @@ class Search {
   int moves_estimated_ = 0;
   int moves_priced_ = 0;
   int version_ = 0;
-  std::vector<ir::NodeId> impossible_;    ///< ops at which the start failed
-  std::vector<ir::NodeId> over_budget_;   ///< ops that are over the target's budget with the views in front of them
+  std::vector<ir::NodeId> impossible_;   ///< ops at which the start failed
+  std::vector<ir::NodeId> over_budget_;  ///< ops that are over the target's budget with the views in front of them
   bool looked_at_all_ = false;
   bool outside_ = false;  ///< the last refusal was for a kernel between the two
 };

@@ -14,8 +14,8 @@ struct Kept {
   std::vector<NodeId> members, reads, stores;  ///< that are computed; sorted
 };
 
-/// Of kernels and nodes beside them: those that are in a circle, or between two. Forms differ in what needs what, and what computes several things
-/// may then wait for itself.
+/// Of kernels and nodes beside them: those that are in a circle, or between two. Forms differ in what needs what, and
+/// what computes several things may then wait for itself.
 class Circles {
  public:
   Circles(const Facts& facts, const std::vector<Kept>& kernels, const std::vector<bool>& is_single)
@@ -32,7 +32,9 @@ class Circles {
   [[nodiscard]] bool has(std::size_t kernel) const { return in_[kernel]; }
 
  private:
-  [[nodiscard]] const std::vector<NodeId>& needs(std::size_t unit) const { return unit < kernels_.size() ? kernels_[unit].reads : facts_.operands[unit - kernels_.size()]; }
+  [[nodiscard]] const std::vector<NodeId>& needs(std::size_t unit) const {
+    return unit < kernels_.size() ? kernels_[unit].reads : facts_.operands[unit - kernels_.size()];
+  }
 
   /// What needs nothing that is left, or what nothing that is left needs, is in no circle.
   void peel(bool from_the_end) {
@@ -63,12 +65,12 @@ class Circles {
 
   const Facts& facts_;
   const std::vector<Kept>& kernels_;
-  std::vector<bool> in_;               ///< of kernels, then of nodes: what is left
+  std::vector<bool> in_;              ///< of kernels, then of nodes: what is left
   std::vector<std::size_t> unit_of_;  ///< of each node
 };
 
-/// Of the nodes: those that are kernels of their own beside these, as one of these, another such node or a result needs them, and none of these stores
-/// them.
+/// Of the nodes: those that are kernels of their own beside these, as one of these, another such node or a result needs
+/// them, and none of these stores them.
 std::vector<bool> single_nodes(const Facts& facts, const std::vector<Kept>& kernels) {
   std::vector<bool> is_stored(facts.graph.size(), false), is_single(facts.graph.size(), false);
   std::vector<NodeId> needed;
@@ -100,7 +102,8 @@ void Search::begin_with(const Seed& seed) {
     if (!place || !pricer_.is_alike(other, id, *place)) continue;
     const std::vector<NodeId>& there = other.node(id).operands;
     const std::vector<NodeId>& here = facts_.graph.node(*place).operands;
-    same[id] = std::equal(there.begin(), there.end(), here.begin(), here.end(), [&](NodeId a, NodeId b) { return seed.places[a] == b; });
+    same[id] = std::equal(there.begin(), there.end(), here.begin(), here.end(),
+                          [&](NodeId a, NodeId b) { return seed.places[a] == b; });
   }
   const auto is_same = [&](NodeId id) { return same[id]; };
   const auto computed_of = [&](const std::vector<NodeId>& nodes) {
@@ -117,10 +120,13 @@ void Search::begin_with(const Seed& seed) {
   const auto is_there = [&](NodeId id) { return is_computed(id) || segment::is_resident(other, id); };
   std::vector<Kept> kernels;
   for (const segment::Segment& segment : seed.partition.segments) {
-    const bool same_nodes = std::all_of(segment.members.begin(), segment.members.end(), is_same) && std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
-    const bool stays = same_nodes && std::none_of(segment.members.begin(), segment.members.end(), is_kept_view) && std::all_of(segment.reads.begin(), segment.reads.end(), is_there) &&
+    const bool same_nodes = std::all_of(segment.members.begin(), segment.members.end(), is_same) &&
+                            std::all_of(segment.reads.begin(), segment.reads.end(), is_same);
+    const bool stays = same_nodes && std::none_of(segment.members.begin(), segment.members.end(), is_kept_view) &&
+                       std::all_of(segment.reads.begin(), segment.reads.end(), is_there) &&
                        std::all_of(segment.stores.begin(), segment.stores.end(), is_computed);
-    if (stays) kernels.push_back({computed_of(segment.members), computed_of(segment.reads), computed_of(segment.stores)});
+    if (stays)
+      kernels.push_back({computed_of(segment.members), computed_of(segment.reads), computed_of(segment.stores)});
   }
   std::vector<bool> is_single;
   for (;;) {
@@ -153,7 +159,8 @@ void Search::begin_with(const Seed& seed) {
     owner_ = singles;  // and the search begins with them
     return;
   }
-  const std::vector<GroupId> made(change->groups.begin(), change->groups.begin() + static_cast<std::ptrdiff_t>(kernels.size()));
+  const std::vector<GroupId> made(change->groups.begin(),
+                                  change->groups.begin() + static_cast<std::ptrdiff_t>(kernels.size()));
   apply(*std::move(change));
   for (GroupId group : made) groups_[group].settled = true;
   for (const Boundary& boundary : seed.partition.boundaries) {

@@ -1,5 +1,5 @@
-// Neighbouring kernels of few ops are divided anew, in the best of all ways: what no merge and no move of one part comes to,
-// because it would get worse first.
+// Neighbouring kernels of few ops are divided anew, in the best of all ways: what no merge and no move of one part
+// comes to, because it would get worse first.
 #include <algorithm>
 
 #include "partition/search.hpp"
@@ -14,15 +14,17 @@ Search::Unrelated Search::launch_bound() const {
   const double launch = schedule::costs_of(target_).launch_us;
   Unrelated all;
   for (GroupId group = 0; group < groups_.size(); ++group) {
-    if (groups_[group].members.empty() || groups_[group].price.microseconds == 0 || groups_[group].price.microseconds * kLaunchBound > launch) continue;
+    if (groups_[group].members.empty() || groups_[group].price.microseconds == 0 ||
+        groups_[group].price.microseconds * kLaunchBound > launch)
+      continue;
     std::vector<GroupId>& listed = all[positions_of(groups_[group])];
     if (listed.size() < kMostListed) listed.push_back(group);
   }
   return all;
 }
 
-/// A group and neighbours of it, of their neighbours and so on, `second` first, as long as they have few nodes together; then those
-/// that might share a launch with one of them.
+/// A group and neighbours of it, of their neighbours and so on, `second` first, as long as they have few nodes
+/// together; then those that might share a launch with one of them.
 std::vector<GroupId> Search::window_around(GroupId first, GroupId second, const Unrelated& unrelated) const {
   constexpr std::size_t kMostNodes = 7;
   std::vector<GroupId> window;
@@ -62,7 +64,9 @@ bool Search::redivide_window(const std::vector<GroupId>& window) {
   }
   sort_unique(nodes);
   for (NodeId id : nodes) {
-    if (!std::all_of(computing_[id].begin(), computing_[id].end(), [&](GroupId group) { return is_among(window, group); })) return false;
+    if (!std::all_of(computing_[id].begin(), computing_[id].end(),
+                     [&](GroupId group) { return is_among(window, group); }))
+      return false;
   }
   const int known = pricer_.priced();
   Redivided best = best_of_all(nodes, microseconds * kNoMore);
@@ -72,7 +76,7 @@ bool Search::redivide_window(const std::vector<GroupId>& window) {
 }
 
 bool Search::redivide_windows() {
-  constexpr int kMostPriced = 300;  // so that large graphs are not searched for long
+  constexpr int kMostPriced = 300;              // so that large graphs are not searched for long
   constexpr std::size_t kMostWindows = 20'000;  // also where prices are known
   const Unrelated unrelated = launch_bound();
   bool changed = false;

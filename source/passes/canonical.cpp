@@ -34,14 +34,21 @@ std::vector<std::uint64_t> words_of(ir::Payload payload) {
 /// Ranks of nodes: deeper ones are larger, and equal computations have the same.
 class Ranks {
  public:
-  explicit Ranks(const ir::Graph& graph) : graph_(graph), rank_(graph.size(), 0), first_(graph.size()), operands_(graph.size()), words_(graph.size()), shapes_(graph.size()) {
+  explicit Ranks(const ir::Graph& graph)
+      : graph_(graph),
+        rank_(graph.size(), 0),
+        first_(graph.size()),
+        operands_(graph.size()),
+        words_(graph.size()),
+        shapes_(graph.size()) {
     std::vector<std::vector<NodeId>> levels;
     std::vector<std::size_t> level(graph.size(), 0);
     for (NodeId id = 0; id < graph.size(); ++id) {
       for (NodeId operand : graph.node(id).operands) level[id] = std::max(level[id], level[operand] + 1);
       if (levels.size() <= level[id]) levels.resize(level[id] + 1);
       levels[level[id]].push_back(id);
-      const bool plain = graph.node(id).op->cls != ops::OpClass::input && graph.node(id).op->cls != ops::OpClass::constant;
+      const bool plain =
+          graph.node(id).op->cls != ops::OpClass::input && graph.node(id).op->cls != ops::OpClass::constant;
       if (VKF_PLANT(equal_payloads, plain, false)) words_[id] = words_of(graph.node(id).payload);
       shapes_[id] = to_text(graph.node(id).type.shape);
     }
@@ -81,7 +88,8 @@ class Ranks {
     if (const int shapes = order(shapes_[a], shapes_[b])) return shapes;
     if (const int words = order(words_[a], words_[b])) return words;
     // The last name first, so that of two inputs the one that comes first in the alphabet is the first operand.
-    if (const auto* input = std::get_if<ir::InputPayload>(&x.payload)) return order(std::get<ir::InputPayload>(y.payload).name, input->name);
+    if (const auto* input = std::get_if<ir::InputPayload>(&x.payload))
+      return order(std::get<ir::InputPayload>(y.payload).name, input->name);
     if (const auto* constant = std::get_if<ir::ConstantPayload>(&x.payload)) {
       const auto& bytes = *constant->bytes;
       const auto& other = *std::get<ir::ConstantPayload>(y.payload).bytes;

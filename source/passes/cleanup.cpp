@@ -51,7 +51,8 @@ Result<ir::Graph> store_operands(const ir::Graph& graph) {
     for (ir::NodeId operand : node.operands) {
       const ir::Node& read = graph.node(operand);
       const auto* constant = std::get_if<ir::ConstantPayload>(&read.payload);
-      const bool literal = constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(read.type.dtype));
+      const bool literal =
+          constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(read.type.dtype));
       const bool free = read.op->cls == ops::OpClass::view || read.op->cls == ops::OpClass::generate || literal;
       if (free && copies.count(operand) == 0) {
         VKF_TRY(copy, rewriter.graph().add(ops::row("copy"), {rewriter.at(operand)}));
@@ -67,16 +68,19 @@ Result<ir::Graph> store_operands(const ir::Graph& graph) {
 
 namespace {
 
-/// However few values they are, a kernel chooses between operands: it computes each operand and each choice at a position (Builder::run bounds them).
+/// However few values they are, a kernel chooses between operands: it computes each operand and each choice at a
+/// position (Builder::run bounds them).
 constexpr std::size_t kMostOperands = static_cast<std::size_t>(KernelBudget{}.choices) / 2;
 
 bool is_concat_of_more(const ir::Node& node, std::size_t most) {
   if (node.op->name != "concat") return false;
-  return node.operands.size() > kMostOperands || std::set<ir::NodeId>(node.operands.begin(), node.operands.end()).size() > most;
+  return node.operands.size() > kMostOperands ||
+         std::set<ir::NodeId>(node.operands.begin(), node.operands.end()).size() > most;
 }
 
 /// The values in runs of which each has `most` different ones at most, as concatenations.
-Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node& like, const std::vector<ir::NodeId>& values, std::size_t most) {
+Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node& like,
+                                                const std::vector<ir::NodeId>& values, std::size_t most) {
   std::vector<ir::NodeId> made;
   for (std::size_t first = 0, end = 0; first < values.size(); first = end) {
     std::set<ir::NodeId> different;
@@ -84,7 +88,8 @@ Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node
       if (end - first == kMostOperands || (different.size() == most && different.count(values[end]) == 0)) break;
       different.insert(values[end]);
     }
-    const std::vector<ir::NodeId> run(values.begin() + static_cast<std::ptrdiff_t>(first), values.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::vector<ir::NodeId> run(values.begin() + static_cast<std::ptrdiff_t>(first),
+                                      values.begin() + static_cast<std::ptrdiff_t>(end));
     if (run.size() == 1) {
       made.push_back(run.front());
       continue;
@@ -95,18 +100,21 @@ Result<std::vector<ir::NodeId>> concats_of_runs(ir::Graph& graph, const ir::Node
   return made;
 }
 
-/// Whether a concatenation is of one value, so often that choosing between copies would be all its kernel does; also where each doubles the one before.
+/// Whether a concatenation is of one value, so often that choosing between copies would be all its kernel does; also
+/// where each doubles the one before.
 bool repeats_one(const ir::Graph& graph, const ir::Node& node) {
   constexpr std::size_t kFew = 4;
   if (node.op->name != "concat" || node.operands.size() < 2) return false;
   const ir::NodeId one = node.operands.front();
-  if (std::any_of(node.operands.begin(), node.operands.end(), [&](ir::NodeId operand) { return operand != one; })) return false;
+  if (std::any_of(node.operands.begin(), node.operands.end(), [&](ir::NodeId operand) { return operand != one; }))
+    return false;
   const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(node.payload).axis);
   return !node.type.shape[axis].is_symbol() && (node.operands.size() > kFew || graph.node(one).op->name == "concat");
 }
 
 /// [n] as [1, n], stretched to [times, n], is [times * n]: no condition on positions.
-Result<ir::NodeId> repeated(Rewriter& rewriter, ir::NodeId value, std::size_t axis, std::size_t times, const Shape& made) {
+Result<ir::NodeId> repeated(Rewriter& rewriter, ir::NodeId value, std::size_t axis, std::size_t times,
+                            const Shape& made) {
   Shape apart = rewriter.graph().node(value).type.shape;
   apart.insert(apart.begin() + static_cast<std::ptrdiff_t>(axis), Dim(1));
   Shape stretched = apart;
@@ -128,7 +136,8 @@ Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uin
     const ir::Node& node = graph.node(id);
     if (repeats_one(graph, node)) {
       const auto axis = static_cast<std::size_t>(std::get<ir::AxisPayload>(node.payload).axis);
-      VKF_TRY(made, repeated(rewriter, rewriter.at(node.operands.front()), axis, node.operands.size(), node.type.shape));
+      VKF_TRY(made,
+              repeated(rewriter, rewriter.at(node.operands.front()), axis, node.operands.size(), node.type.shape));
       rewriter.alias(id, made);
       continue;
     }
@@ -163,12 +172,14 @@ Result<ir::Graph> separate_outputs(const ir::Graph& graph) {
     const bool computed = cls != ops::OpClass::input && cls != ops::OpClass::constant;
     ir::NodeId value = rewriter.at(output.value);
     if (!computed || !written.insert(output.value).second) {
-      VKF_TRY(view, rewriter.graph().add_structured(ops::row("reshape"), {value}, ir::NoPayload{}, graph.node(output.value).type.shape));
+      VKF_TRY(view, rewriter.graph().add_structured(ops::row("reshape"), {value}, ir::NoPayload{},
+                                                    graph.node(output.value).type.shape));
       value = view;
     }
     values.push_back(value);
   }
-  for (std::size_t i = 0; i < values.size(); ++i) VKF_CHECK_OK(rewriter.graph().add_output(graph.outputs()[i].name, values[i]));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    VKF_CHECK_OK(rewriter.graph().add_output(graph.outputs()[i].name, values[i]));
   return std::move(rewriter.graph());
 }
 

@@ -13,17 +13,23 @@ class Writer {
  public:
   explicit Writer(ir::Graph& graph) : graph_(graph) {}
 
-  NodeId op(std::string_view name, std::vector<NodeId> operands) { return keep(graph_.add(ops::row(name), std::move(operands))); }
+  NodeId op(std::string_view name, std::vector<NodeId> operands) {
+    return keep(graph_.add(ops::row(name), std::move(operands)));
+  }
   NodeId cast(NodeId value, DType dtype) {
     return type(value).dtype == dtype ? value : keep(graph_.add(ops::row("cast"), {value}, dtype));
   }
   NodeId reshape(NodeId value, Shape shape) {
-    return type(value).shape == shape ? value : keep(graph_.add_structured(ops::row("reshape"), {value}, ir::NoPayload{}, std::move(shape)));
+    return type(value).shape == shape
+               ? value
+               : keep(graph_.add_structured(ops::row("reshape"), {value}, ir::NoPayload{}, std::move(shape)));
   }
   NodeId reduce(std::string_view name, NodeId value, std::vector<int> axes) {
     return keep(graph_.add_structured(ops::row(name), {value}, ir::AxesPayload{std::move(axes)}));
   }
-  NodeId gather(NodeId data, NodeId indices) { return keep(graph_.add_structured(ops::row("gather"), {data, indices}, ir::AxisPayload{0})); }
+  NodeId gather(NodeId data, NodeId indices) {
+    return keep(graph_.add_structured(ops::row("gather"), {data, indices}, ir::AxisPayload{0}));
+  }
   NodeId iota(Shape shape, int axis) { return keep(graph_.add_iota({DType::i32, std::move(shape)}, axis)); }
   NodeId scalar(DType dtype, double value) { return graph_.add_scalar(dtype, value); }
   [[nodiscard]] const TensorType& type(NodeId id) const { return graph_.node(id).type; }

@@ -23,7 +23,8 @@ bool is_identity(const ir::Graph& graph, const ir::Node& node, std::span<const N
   if (op == "concat") return operands.size() == 1;
   if (const auto* pad = std::get_if<ir::PadPayload>(&node.payload)) return all_zero(pad->low) && all_zero(pad->high);
   if (const auto* slice = std::get_if<ir::SlicePayload>(&node.payload); slice != nullptr && op == "slice") {
-    return all_zero(slice->starts) && std::all_of(slice->steps.begin(), slice->steps.end(), [](std::int64_t step) { return step == 1; });
+    return all_zero(slice->starts) &&
+           std::all_of(slice->steps.begin(), slice->steps.end(), [](std::int64_t step) { return step == 1; });
   }
   const auto* axes = std::get_if<ir::AxesPayload>(&node.payload);
   if (axes == nullptr) return false;

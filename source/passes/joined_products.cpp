@@ -1,5 +1,5 @@
-// Products of one value with several others, as the projections to queries, keys and values are: one product with all of these side
-// by side, of which each reader takes its part.
+// Products of one value with several others, as the projections to queries, keys and values are: one product with all
+// of these side by side, of which each reader takes its part.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -24,10 +24,13 @@ struct Group {
   std::vector<NodeId> products;
 };
 
-/// The only axis of an operand that the result has and the other operand does not; nothing where there is none, or several.
+/// The only axis of an operand that the result has and the other operand does not; nothing where there is none, or
+/// several.
 std::optional<int> own_axis(const Node& operand, const std::vector<int>& batch, const std::vector<int>& contracted) {
   std::optional<int> own;
-  const auto is_in = [](const std::vector<int>& axes, int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
+  const auto is_in = [](const std::vector<int>& axes, int axis) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
   for (int axis = 0; axis < static_cast<int>(operand.type.shape.size()); ++axis) {
     if (is_in(batch, axis) || is_in(contracted, axis)) continue;
     const Dim& size = operand.type.shape[static_cast<std::size_t>(axis)];
@@ -43,7 +46,8 @@ class Finder {
 
   std::vector<Group> groups() const {
     // What products have in common but for the other operand's own axis.
-    using Key = std::tuple<std::size_t, NodeId, std::vector<int>, std::vector<int>, std::vector<int>, std::vector<int>, DType, DType, int, std::string>;
+    using Key = std::tuple<std::size_t, NodeId, std::vector<int>, std::vector<int>, std::vector<int>, std::vector<int>,
+                           DType, DType, int, std::string>;
     std::map<Key, Group> all;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
@@ -51,21 +55,26 @@ class Finder {
       if (dot == nullptr || node.op->name != "dot" || node.operands[0] == node.operands[1]) continue;
       for (const std::size_t shared : {std::size_t{0}, std::size_t{1}}) {
         const Node& other = graph_.node(node.operands[1 - shared]);
-        const auto axis = shared == 0 ? own_axis(other, dot->batch_b, dot->contract_b) : own_axis(other, dot->batch_a, dot->contract_a);
+        const auto axis = shared == 0 ? own_axis(other, dot->batch_b, dot->contract_b)
+                                      : own_axis(other, dot->batch_a, dot->contract_a);
         if (!axis) continue;
         Shape rest = other.type.shape;
         rest[static_cast<std::size_t>(*axis)] = Dim(1);
-        Group& group = all[{shared, node.operands[shared], dot->batch_a, dot->batch_b, dot->contract_a, dot->contract_b, other.type.dtype, node.type.dtype, *axis, to_text(rest)}];
+        Group& group = all[{shared, node.operands[shared], dot->batch_a, dot->batch_b, dot->contract_a, dot->contract_b,
+                            other.type.dtype, node.type.dtype, *axis, to_text(rest)}];
         group.shared = shared;
         group.axis = *axis;
-        group.result_axis = shared == 0 ? static_cast<int>(node.type.shape.size()) - 1 : static_cast<int>(dot->batch_a.size());
+        group.result_axis =
+            shared == 0 ? static_cast<int>(node.type.shape.size()) - 1 : static_cast<int>(dot->batch_a.size());
         group.products.push_back(id);
       }
     }
     std::vector<Group> found;
     std::set<NodeId> taken;
     for (auto& [key, group] : all) {
-      group.products.erase(std::remove_if(group.products.begin(), group.products.end(), [&](NodeId id) { return taken.count(id) != 0; }), group.products.end());
+      group.products.erase(
+          std::remove_if(group.products.begin(), group.products.end(), [&](NodeId id) { return taken.count(id) != 0; }),
+          group.products.end());
       if (group.products.size() < 2 || !are_apart(group)) continue;
       taken.insert(group.products.begin(), group.products.end());
       found.push_back(std::move(group));
@@ -74,8 +83,8 @@ class Finder {
   }
 
  private:
-  /// Whether what they are multiplied by can be made before the first of them, without another product, and none meets another one
-  /// element by element, as the halves of a gated pair do: one tile has both of these.
+  /// Whether what they are multiplied by can be made before the first of them, without another product, and none meets
+  /// another one element by element, as the halves of a gated pair do: one tile has both of these.
   bool are_apart(const Group& group) const {
     std::set<NodeId> met;
     for (NodeId product : group.products) {
@@ -114,7 +123,8 @@ class Finder {
 
 class Joiner {
  public:
-  Joiner(const Graph& graph, const std::vector<Group>& groups) : graph_(graph), rewriter_(graph), done_(graph.size(), false), group_of_(graph.size(), nullptr) {
+  Joiner(const Graph& graph, const std::vector<Group>& groups)
+      : graph_(graph), rewriter_(graph), done_(graph.size(), false), group_of_(graph.size(), nullptr) {
     for (const Group& group : groups) {
       for (NodeId product : group.products) group_of_[product] = &group;
     }
@@ -138,7 +148,8 @@ class Joiner {
       return rewriter_.keep(id);
     }
     std::vector<NodeId> others;
-    for (NodeId product : group->products) others.push_back(rewriter_.at(graph_.node(product).operands[1 - group->shared]));
+    for (NodeId product : group->products)
+      others.push_back(rewriter_.at(graph_.node(product).operands[1 - group->shared]));
     ir::Graph& to = rewriter_.graph();
     VKF_TRY(side_by_side, to.add_structured(ops::row("concat"), std::move(others), ir::AxisPayload{group->axis}));
     const Node& first = graph_.node(group->products.front());

@@ -21,22 +21,24 @@ Result<ir::Graph> decompose(const ir::Graph& graph);
 /// fold them too, more exactly than the device computes, and then fused and unfused runs differ.
 Result<ir::Graph> fold_literals(const ir::Graph& graph);
 
-/// Drops copies and views that change nothing, unless a copy is a result; makes one of two reshapes, or permutes, in a row.
+/// Drops copies and views that change nothing, unless a copy is a result; makes one of two reshapes, or permutes, in a
+/// row.
 Result<ir::Graph> drop_identities(const ir::Graph& graph);
 
 /// Sums of f32 and f64 that are divided by the number of their elements become reduce_mean, which rounds less.
 Result<ir::Graph> name_means(const ir::Graph& graph);
 
-/// One node for equal computations, and one order of nodes and of operands of commutative ops for all graphs that compute
-/// the same from inputs of the same names. Inputs are moved too. Without `reorder` everything stays where it is, and equal nodes are still one.
+/// One node for equal computations, and one order of nodes and of operands of commutative ops for all graphs that
+/// compute the same from inputs of the same names. Inputs are moved too. Without `reorder` everything stays where it
+/// is, and equal nodes are still one.
 Result<ir::Graph> canonicalize(const ir::Graph& graph, bool reorder = true);
 
 /// Operands of kernels that the user wrote are buffers: a view, a position or a literal among them is copied into one.
 Result<ir::Graph> store_operands(const ir::Graph& graph);
 
-/// A concatenation of more values than a kernel with one result and so many buffers can read, or of more operands than kernels choose between
-/// (KernelBudget), becomes concatenations of fewer; one of a single value, again and again, a broadcast. Nothing where there is none. Not of
-/// run_pipeline(), which knows no device.
+/// A concatenation of more values than a kernel with one result and so many buffers can read, or of more operands than
+/// kernels choose between (KernelBudget), becomes concatenations of fewer; one of a single value, again and again, a
+/// broadcast. Nothing where there is none. Not of run_pipeline(), which knows no device.
 Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers);
 /// The same of a form of a graph, if there is one.
 Result<std::optional<Rewritten>> narrow_form(Result<std::optional<Rewritten>> form, std::uint32_t buffers);
@@ -45,23 +47,24 @@ Result<std::optional<Rewritten>> narrow_form(Result<std::optional<Rewritten>> fo
 /// node of its own, and the plan decides whether a kernel writes it.
 Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 
-/// Norms after contractions whose readers are contractions, or join the results of others: with statistics in parts, one for each
-/// block of a row, which readers join. Nothing where there are none. Not of run_pipeline(): the plan tries it.
+/// Norms after contractions whose readers are contractions, or join the results of others: with statistics in parts,
+/// one for each block of a row, which readers join. Nothing where there are none. Not of run_pipeline(): the plan tries
+/// it.
 Result<std::optional<Rewritten>> split_statistics(const ir::Graph& graph);
 
-/// The same of the maxima and sums of exponentials of a contraction's rows of which nothing else is made but elements at positions
-/// that a tensor has, as of a cross-entropy.
+/// The same of the maxima and sums of exponentials of a contraction's rows of which nothing else is made but elements
+/// at positions that a tensor has, as of a cross-entropy.
 Result<std::optional<Rewritten>> split_softmax(const ir::Graph& graph);
 
-/// Products of one value with several others, which do not meet element by element, as one product with all of these side by side. Nothing
-/// where there are none. Not of run_pipeline(): the plan tries it.
+/// Products of one value with several others, which do not meet element by element, as one product with all of these
+/// side by side. Nothing where there are none. Not of run_pipeline(): the plan tries it.
 Result<std::optional<Rewritten>> join_products(const ir::Graph& graph);
 
 /// split_statistics and split_softmax.
 Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 
-/// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with products joined, with rows split, with
-/// both. What cannot be made is left out, as the plan leaves it.
+/// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with products
+/// joined, with rows split, with both. What cannot be made is left out, as the plan leaves it.
 std::vector<ir::Graph> other_forms(const ir::Graph& graph, std::uint32_t buffers);
 
 struct Options {

@@ -12,11 +12,14 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
     Pass pass;
   };
   const Step steps[] = {
-      {"remove_dead", remove_dead},            // first: the others then look at less
-      {"decompose", decompose},                // before folding and merging: it makes literals and equal parts
-      {"drop_identities", [&](const ir::Graph& one) { return options.identities ? drop_identities(one) : one; }},  // before folding: literals come through
-      {"fold_literals", fold_literals},        // before merging: it makes equal literals
-      {"name_means", name_means},              // after folding: the number of elements may have been computed
+      {"remove_dead", remove_dead},  // first: the others then look at less
+      {"decompose", decompose},      // before folding and merging: it makes literals and equal parts
+      {"drop_identities",
+       [&](const ir::Graph& one) {
+         return options.identities ? drop_identities(one) : one;
+       }},                               // before folding: literals come through
+      {"fold_literals", fold_literals},  // before merging: it makes equal literals
+      {"name_means", name_means},        // after folding: the number of elements may have been computed
       {"canonicalize", [&](const ir::Graph& one) { return canonicalize(one, options.reorder); }},
       {"store_operands", store_operands},      // after the last pass that drops copies
       {"separate_outputs", separate_outputs},  // last: the views must not be merged away

@@ -10,12 +10,16 @@
 namespace vkfuse::passes {
 
 /// Casts among them.
-inline bool is_elementwise(const ir::Node& node) { return node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert; }
+inline bool is_elementwise(const ir::Node& node) {
+  return node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert;
+}
 
 /// Copies a graph node by node; `map` takes old ids to new ones.
 class Rewriter {
  public:
-  explicit Rewriter(const ir::Graph& from) : from_(from), map_(from.size(), 0), placed_(from.size(), false) { to_.name = from.name; }
+  explicit Rewriter(const ir::Graph& from) : from_(from), map_(from.size(), 0), placed_(from.size(), false) {
+    to_.name = from.name;
+  }
 
   Result<void> keep(ir::NodeId id) {
     VKF_TRY(made, ir::append_copy(to_, from_.node(id), mapped(id)));
@@ -35,12 +39,19 @@ class Rewriter {
   ir::Graph& graph() { return to_; }
 
   // --- new nodes, of nodes of the copy ---
-  Result<ir::NodeId> op(std::string_view name, std::vector<ir::NodeId> operands) { return to_.add(ops::row(name), std::move(operands)); }
-  Result<ir::NodeId> reshape(ir::NodeId value, Shape shape) { return to_.add_structured(ops::row("reshape"), {value}, ir::NoPayload{}, std::move(shape)); }
-  Result<ir::NodeId> cast(ir::NodeId value, DType dtype) { return to_.node(value).type.dtype == dtype ? value : to_.add(ops::row("cast"), {value}, dtype); }
+  Result<ir::NodeId> op(std::string_view name, std::vector<ir::NodeId> operands) {
+    return to_.add(ops::row(name), std::move(operands));
+  }
+  Result<ir::NodeId> reshape(ir::NodeId value, Shape shape) {
+    return to_.add_structured(ops::row("reshape"), {value}, ir::NoPayload{}, std::move(shape));
+  }
+  Result<ir::NodeId> cast(ir::NodeId value, DType dtype) {
+    return to_.node(value).type.dtype == dtype ? value : to_.add(ops::row("cast"), {value}, dtype);
+  }
   /// A reduction along the last axis.
   Result<ir::NodeId> fold_rows(std::string_view name, ir::NodeId value) {
-    return to_.add_structured(ops::row(name), {value}, ir::AxesPayload{{static_cast<int>(to_.node(value).type.shape.size()) - 1}});
+    return to_.add_structured(ops::row(name), {value},
+                              ir::AxesPayload{{static_cast<int>(to_.node(value).type.shape.size()) - 1}});
   }
 
   Result<ir::Graph> finish() {
@@ -50,7 +61,8 @@ class Rewriter {
   /// With where each node went.
   Result<Rewritten> finish_with_places() {
     Rewritten made;
-    for (ir::NodeId id = 0; id < from_.size(); ++id) made.places.push_back(placed_[id] ? std::optional(map_[id]) : std::nullopt);
+    for (ir::NodeId id = 0; id < from_.size(); ++id)
+      made.places.push_back(placed_[id] ? std::optional(map_[id]) : std::nullopt);
     VKF_TRY(graph, finish());
     made.graph = std::move(graph);
     return made;
@@ -69,7 +81,8 @@ Result<Rewritten> without_dead(Rewritten made);
 /// What was made of what was made.
 inline Rewritten behind(const Rewritten& first, Rewritten second) {
   std::vector<std::optional<ir::NodeId>> places;
-  for (const std::optional<ir::NodeId>& place : first.places) places.push_back(place ? second.places[*place] : std::nullopt);
+  for (const std::optional<ir::NodeId>& place : first.places)
+    places.push_back(place ? second.places[*place] : std::nullopt);
   second.places = std::move(places);
   return second;
 }

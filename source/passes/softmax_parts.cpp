@@ -1,6 +1,6 @@
-// Softmax statistics of a contraction's rows that come in parts: every block of a row leaves its largest element, the sum of
-// exponentials below it, and what is asked of it at a position, as a cross-entropy asks for the logit of its label. A kernel that computes
-// blocks of rows leaves these beside nothing else: the rows are never stored.
+// Softmax statistics of a contraction's rows that come in parts: every block of a row leaves its largest element, the
+// sum of exponentials below it, and what is asked of it at a position, as a cross-entropy asks for the logit of its
+// label. A kernel that computes blocks of rows leaves these beside nothing else: the rows are never stored.
 //   Milakov, Gimelshein: Online normalizer calculation for softmax (2018), with equal parts.
 #include <algorithm>
 #include <limits>
@@ -59,8 +59,11 @@ class Finder {
     const Node& rows = graph_.node(all.of);
     const Dim columns = rows.type.shape.back();
     const Shape& one = view.type.shape;
-    const bool per_row = one.size() == rows.type.shape.size() && one.back() == Dim(1) && std::equal(one.begin(), one.end() - 1, rows.type.shape.begin());
-    if (graph_.node(all.most).operands[0] != all.of || !per_row || columns.is_symbol() || !is_float(rows.type.dtype) || rows.type.dtype == DType::f64) return std::nullopt;
+    const bool per_row = one.size() == rows.type.shape.size() && one.back() == Dim(1) &&
+                         std::equal(one.begin(), one.end() - 1, rows.type.shape.begin());
+    if (graph_.node(all.most).operands[0] != all.of || !per_row || columns.is_symbol() || !is_float(rows.type.dtype) ||
+        rows.type.dtype == DType::f64)
+      return std::nullopt;
     for (const std::int64_t block : kBlocks) {
       if (all.block == 0 && columns.size() % block == 0 && columns.size() > block) all.block = block;
     }
@@ -98,7 +101,9 @@ class Finder {
         if (user == all.most || user == all.total) continue;
         if (node.op->name == "take_along" && node.operands[0] == id && node.operands[1] != id) {
           const auto axis = std::get<ir::AxisPayload>(node.payload).axis;
-          if (axis != static_cast<int>(shape.size()) - 1 || node.type.shape.back() != Dim(1) || graph_.node(node.operands[1]).type.shape != node.type.shape) return false;
+          if (axis != static_cast<int>(shape.size()) - 1 || node.type.shape.back() != Dim(1) ||
+              graph_.node(node.operands[1]).type.shape != node.type.shape)
+            return false;
           if (std::find(all.taken.begin(), all.taken.end(), user) == all.taken.end()) all.taken.push_back(user);
           continue;
         }

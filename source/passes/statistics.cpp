@@ -1,7 +1,8 @@
-// Norms after contractions whose statistics come in parts: every block of a row leaves its mean and its mean square around that,
-// and who needs the norm joins the parts. A kernel that computes blocks of rows, as a tile of a matrix product is, can then leave
-// them beside its results, and the norm needs no kernel of its own.
-//   Chan, Golub, LeVeque: Updating Formulae and a Pairwise Algorithm for Computing Sample Variances (1979), for equal parts.
+// Norms after contractions whose statistics come in parts: every block of a row leaves its mean and its mean square
+// around that, and who needs the norm joins the parts. A kernel that computes blocks of rows, as a tile of a matrix
+// product is, can then leave them beside its results, and the norm needs no kernel of its own.
+//   Chan, Golub, LeVeque: Updating Formulae and a Pairwise Algorithm for Computing Sample Variances (1979), for equal
+//   parts.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +22,10 @@ using ir::NodeId;
 constexpr std::int64_t kBlocks[] = {64, 32};
 constexpr std::size_t kMostSteps = 256;  ///< of a search
 
-bool moves_elements(const Node& node) { return node.op->name == "reshape" || node.op->name == "permute" || node.op->name == "slice" || node.op->name == "broadcast"; }
+bool moves_elements(const Node& node) {
+  return node.op->name == "reshape" || node.op->name == "permute" || node.op->name == "slice" ||
+         node.op->name == "broadcast";
+}
 
 /// The length of the rows that a mean is of; 0 for anything else.
 std::int64_t row_of_mean(const Graph& graph, NodeId id) {
@@ -56,12 +60,14 @@ class Finder {
     for (const std::int64_t block : kBlocks) {
       if (norm.block == 0 && row > 0 && row % block == 0) norm.block = block;
     }
-    if (norm.block == 0 || !comes_from_contraction(norm.of, norm.of, true) || !find_spread(norm) || !find_sinks(norm)) return std::nullopt;
+    if (norm.block == 0 || !comes_from_contraction(norm.of, norm.of, true) || !find_spread(norm) || !find_sinks(norm))
+      return std::nullopt;
     return norm;
   }
 
  private:
-  /// Whether a value is computed, element by element, from the result of a contraction that `except` does not stand before.
+  /// Whether a value is computed, element by element, from the result of a contraction that `except` does not stand
+  /// before.
   bool comes_from_contraction(NodeId from, NodeId except, bool itself) const {
     std::vector<NodeId> open{from};
     std::set<NodeId> seen;
@@ -71,7 +77,8 @@ class Finder {
       if ((id == except && !itself) || !seen.insert(id).second) continue;
       const Node& node = graph_.node(id);
       if (node.op->cls == ops::OpClass::contraction) return true;
-      if (is_elementwise(node) || moves_elements(node)) open.insert(open.end(), node.operands.begin(), node.operands.end());
+      if (is_elementwise(node) || moves_elements(node))
+        open.insert(open.end(), node.operands.begin(), node.operands.end());
     }
     return false;
   }
@@ -82,7 +89,8 @@ class Finder {
       if (graph_.node(view).op->name != "reshape") continue;
       for (NodeId rest : users_[view]) {
         const Node& difference = graph_.node(rest);
-        if (difference.op->name != "sub" || difference.operands[0] != norm.of || difference.operands[1] != view) continue;
+        if (difference.op->name != "sub" || difference.operands[0] != norm.of || difference.operands[1] != view)
+          continue;
         for (NodeId square : users_[rest]) {
           const Node& product = graph_.node(square);
           if (product.op->name != "mul" || product.operands[0] != rest || product.operands[1] != rest) continue;
@@ -175,7 +183,7 @@ class Splitter {
 
  private:
   struct Parts {
-    NodeId means = 0, spreads = 0;                             ///< [rows.., blocks]
+    NodeId means = 0, spreads = 0;                     ///< [rows.., blocks]
     std::map<std::pair<NodeId, NodeId>, NodeId> made;  ///< of sinks
   };
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/mutations.hpp"
-#include "passes/passes.hpp"
 #include "ir/structured.hpp"
+#include "passes/passes.hpp"
 
 namespace vkfuse::plan {
 
@@ -37,11 +37,13 @@ std::string digest_of(const ir::Graph& graph) {
     const ir::Node& node = graph.node(id);
     all += fmt::format("%{} {} {} [{}]", id, node.op->name, vkfuse::to_text(node.type), fmt::join(node.operands, ","));
     for (const Dim& dim : node.type.shape) {
-      if (dim.is_symbol()) all += fmt::format(" {}..{} by {}", dim.facts().min, dim.facts().max, dim.facts().multiple_of);
+      if (dim.is_symbol())
+        all += fmt::format(" {}..{} by {}", dim.facts().min, dim.facts().max, dim.facts().multiple_of);
     }
     if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) all += " \"" + input->name + "\"";
     if (segment::is_literal(graph, id)) {
-      for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes) all += fmt::format(" {:02x}", std::to_integer<int>(byte));
+      for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes)
+        all += fmt::format(" {:02x}", std::to_integer<int>(byte));
     }
     ir::Payload payload = node.payload;
     ir::each_attribute(payload, [&](const char* name, auto& member) {
@@ -61,23 +63,48 @@ std::string digest_of(const ir::Graph& graph) {
 /// All of a device that schedules and kernels depend on, but for what work costs there.
 std::string digest_of(const Target& target) {
   const Caps& caps = target.caps;
-  std::string all = fmt::format("{} {} {} ", name_of(target.type), target.quirks.folds_nan_away, target.quirks.leaves_loops_after);
+  std::string all =
+      fmt::format("{} {} {} ", name_of(target.type), target.quirks.folds_nan_away, target.quirks.leaves_loops_after);
   for (const bool rung : target.rungs) all += rung ? '1' : '0';
-  all += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {}", caps.max_invocations, caps.max_workgroup_x, caps.max_groups_per_axis, caps.shared_memory_bytes,
-                     caps.storage_buffers, caps.push_constant_bytes, caps.storage_buffer_range, caps.max_allocation, caps.offset_alignment, caps.subgroup_size,
+  all += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {}", caps.max_invocations, caps.max_workgroup_x,
+                     caps.max_groups_per_axis, caps.shared_memory_bytes, caps.storage_buffers, caps.push_constant_bytes,
+                     caps.storage_buffer_range, caps.max_allocation, caps.offset_alignment, caps.subgroup_size,
                      caps.subgroup_size_min, caps.subgroup_size_max);
   const Caps unknown;
-  if (caps.lane_registers != unknown.lane_registers || caps.workgroup_registers != unknown.workgroup_registers) all += fmt::format(" registers {} {}", caps.lane_registers, caps.workgroup_registers);
-  for (const bool feature : {caps.subgroup_shuffle, caps.subgroup_size_control, caps.full_subgroups, caps.subgroup_16bit, caps.storage_16bit,
-                             caps.storage_8bit, caps.float16, caps.round_to_even_f16, caps.keep_nan_f32, caps.keep_nan_f64, caps.exp_of_nan, caps.keep_denorms_f16,
-                             caps.dot_product_i8, caps.dot_product_i8_accelerated, caps.matrix_bf16, caps.matrix2_reductions, caps.matrix2_conversions,
-                             caps.matrix2_per_element, caps.matrix2_tensor_addressing, caps.matrix2_workgroup_scope, caps.matrix2_flexible, caps.int64, caps.float64,
-                             caps.int8, caps.int16}) {
+  if (caps.lane_registers != unknown.lane_registers || caps.workgroup_registers != unknown.workgroup_registers)
+    all += fmt::format(" registers {} {}", caps.lane_registers, caps.workgroup_registers);
+  for (const bool feature : {caps.subgroup_shuffle,
+                             caps.subgroup_size_control,
+                             caps.full_subgroups,
+                             caps.subgroup_16bit,
+                             caps.storage_16bit,
+                             caps.storage_8bit,
+                             caps.float16,
+                             caps.round_to_even_f16,
+                             caps.keep_nan_f32,
+                             caps.keep_nan_f64,
+                             caps.exp_of_nan,
+                             caps.keep_denorms_f16,
+                             caps.dot_product_i8,
+                             caps.dot_product_i8_accelerated,
+                             caps.matrix_bf16,
+                             caps.matrix2_reductions,
+                             caps.matrix2_conversions,
+                             caps.matrix2_per_element,
+                             caps.matrix2_tensor_addressing,
+                             caps.matrix2_workgroup_scope,
+                             caps.matrix2_flexible,
+                             caps.int64,
+                             caps.float64,
+                             caps.int8,
+                             caps.int16}) {
     all += feature ? '1' : '0';
   }
-  for (const MatrixShape& shape : caps.matrix_fields ? std::vector{*caps.matrix_fields} : std::vector<MatrixShape>()) all += fmt::format(" fields {}x{}x{}", shape.m, shape.n, shape.k);
+  for (const MatrixShape& shape : caps.matrix_fields ? std::vector{*caps.matrix_fields} : std::vector<MatrixShape>())
+    all += fmt::format(" fields {}x{}x{}", shape.m, shape.n, shape.k);
   for (const MatrixShape& shape : caps.matrix_shapes) {
-    all += fmt::format(" {}x{}x{} {} {} {} {}", shape.m, shape.n, shape.k, name_of(shape.a), name_of(shape.b), name_of(shape.c), name_of(shape.result));
+    all += fmt::format(" {}x{}x{} {} {} {} {}", shape.m, shape.n, shape.k, name_of(shape.a), name_of(shape.b),
+                       name_of(shape.c), name_of(shape.result));
   }
   return digest_of(all);
 }
@@ -99,7 +126,8 @@ Json chosen(const Scheduled& step) {
   json["column_lanes"] = schedule.column_lanes;
   json["row_lanes"] = schedule.row_lanes;
   json["parts"] = schedule.parts;
-  if (const auto& packed = schedule.packed) json["packed"] = {packed->unit.m, packed->unit.n, packed->unit.k, packed->subgroups, packed->tiles, packed->strip};
+  if (const auto& packed = schedule.packed)
+    json["packed"] = {packed->unit.m, packed->unit.n, packed->unit.k, packed->subgroups, packed->tiles, packed->strip};
   json["rows_together"] = {schedule.axis_together, schedule.rows_together};
   json["passes"] = schedule.passes;
   json["persistent"] = schedule.persistent;
@@ -108,13 +136,18 @@ Json chosen(const Scheduled& step) {
   json["tile"] = schedule.tile.extents;
   const schedule::TileShape& shape = schedule.matrix.shape;
   json["matrix"] = {shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n, shape.lanes};
-  json["attention"] = {schedule.attention.tile_m(), schedule.attention.tile_k(), schedule.attention.unit.has_value() ? 1 : 0};
+  json["attention"] = {schedule.attention.tile_m(), schedule.attention.tile_k(),
+                       schedule.attention.unit.has_value() ? 1 : 0};
   json["loads"] = Json::array();
   for (std::size_t i = 0; i < schedule.loads.size(); ++i) {
-    if (step.loops.values[i].kind == segment::Value::Kind::load) json["loads"].push_back(fmt::format("{} {} {} {}", name_of(schedule.loads[i].kind), schedule.loads[i].vector_bytes, schedule.loads[i].repeat, schedule.loads[i].step));
+    if (step.loops.values[i].kind == segment::Value::Kind::load)
+      json["loads"].push_back(fmt::format("{} {} {} {}", name_of(schedule.loads[i].kind),
+                                          schedule.loads[i].vector_bytes, schedule.loads[i].repeat,
+                                          schedule.loads[i].step));
   }
   json["stores"] = Json::array();
-  for (const schedule::AccessPlan& store : schedule.stores) json["stores"].push_back(fmt::format("{} {}", name_of(store.kind), store.vector_bytes));
+  for (const schedule::AccessPlan& store : schedule.stores)
+    json["stores"].push_back(fmt::format("{} {}", name_of(store.kind), store.vector_bytes));
   return json;
 }
 
@@ -130,14 +163,17 @@ Result<T> member(const Json& object, const char* name) {
   } else if constexpr (std::is_same_v<T, double>) {
     if (value.is_number()) return value.template get<double>();
   } else {
-    if (value.is_number_integer() && value >= 0 && value <= (1 << 30)) return static_cast<T>(value.template get<std::int64_t>());
+    if (value.is_number_integer() && value >= 0 && value <= (1 << 30))
+      return static_cast<T>(value.template get<std::int64_t>());
   }
-  return broken(fmt::format("its '{}' is {}", name, value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
+  return broken(
+      fmt::format("its '{}' is {}", name, value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
 }
 
 /// Nodes of the graph in ascending order.
 Result<std::vector<ir::NodeId>> nodes_in(const Json& object, const char* name, const ir::Graph& graph) {
-  if (!object.is_object() || !object.contains(name) || !object[name].is_array()) return broken(fmt::format("a segment has no list '{}'", name));
+  if (!object.is_object() || !object.contains(name) || !object[name].is_array())
+    return broken(fmt::format("a segment has no list '{}'", name));
   std::vector<ir::NodeId> ids;
   for (const Json& one : object[name]) {
     const bool is_node = one.is_number_integer() && one >= 0 && one < static_cast<std::int64_t>(graph.size());
@@ -154,11 +190,13 @@ Result<segment::Segment> segment_in(const Json& object, const ir::Graph& graph) 
   VKF_TRY(stores, nodes_in(object, "stores", graph));
   std::vector<bool> escapes(graph.size(), false);
   for (ir::NodeId id : stores) {
-    if (!std::binary_search(members.begin(), members.end(), id)) return broken(fmt::format("a segment stores %{} and does not compute it", id));
+    if (!std::binary_search(members.begin(), members.end(), id))
+      return broken(fmt::format("a segment stores %{} and does not compute it", id));
     escapes[id] = true;
   }
   for (ir::NodeId id : members) {
-    if (segment::is_resident(graph, id) || segment::is_literal(graph, id)) return broken(fmt::format("a segment computes %{}, which is an input or a constant", id));
+    if (segment::is_resident(graph, id) || segment::is_literal(graph, id))
+      return broken(fmt::format("a segment computes %{}, which is an input or a constant", id));
   }
   if (stores.empty()) return broken("a segment stores nothing");
   return segment::build_segment(graph, std::move(members), escapes);
@@ -169,7 +207,8 @@ Result<void> check_order(const ir::Graph& graph, const std::vector<Step>& steps)
   std::set<ir::NodeId> stored;
   for (const Step& step : steps) {
     for (ir::NodeId id : step.segment.reads) {
-      if (!segment::is_resident(graph, id) && stored.count(id) == 0) return broken(fmt::format("a segment reads %{}, which none before it stores", id));
+      if (!segment::is_resident(graph, id) && stored.count(id) == 0)
+        return broken(fmt::format("a segment reads %{}, which none before it stores", id));
     }
     for (ir::NodeId id : step.segment.stores) {
       if (!stored.insert(id).second) return broken(fmt::format("two segments store %{}", id));
@@ -185,8 +224,12 @@ Result<void> check_order(const ir::Graph& graph, const std::vector<Step>& steps)
 Result<void> check_schedule(const Json& stated, const Json& here, std::size_t at) {
   if (VKF_PLANT(unchecked_plan_schedule, stated == here, true)) return {};
   for (const auto& [name, value] : here.items()) {
-    const std::string old = stated.is_object() && stated.contains(name) ? stated[name].dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60) : "nothing";
-    if (old != value.dump().substr(0, 60)) return invalid("The plan is stale: its segment {} has {} for '{}', where this version of vkfuse chooses {}.", at, old, name, value.dump().substr(0, 60));
+    const std::string old = stated.is_object() && stated.contains(name)
+                                ? stated[name].dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)
+                                : "nothing";
+    if (old != value.dump().substr(0, 60))
+      return invalid("The plan is stale: its segment {} has {} for '{}', where this version of vkfuse chooses {}.", at,
+                     old, name, value.dump().substr(0, 60));
   }
   return invalid("The plan is stale: its segment {} is scheduled otherwise by this version of vkfuse.", at);
 }
@@ -197,7 +240,8 @@ Result<Cost> cost_in(const Json& object, const char* name) {
   if (!object.is_object() || !object.contains(name)) return broken(fmt::format("a form has no '{}'", name));
   VKF_TRY(bytes, member<double>(object[name], "bytes"));
   VKF_TRY(microseconds, member<double>(object[name], "us"));
-  if (!(bytes >= 0 && bytes < 1e18 && microseconds >= 0 && microseconds < 1e18)) return broken(fmt::format("a form costs {} bytes and {} us", bytes, microseconds));
+  if (!(bytes >= 0 && bytes < 1e18 && microseconds >= 0 && microseconds < 1e18))
+    return broken(fmt::format("a form costs {} bytes and {} us", bytes, microseconds));
   return Cost{static_cast<std::int64_t>(bytes), microseconds};
 }
 
@@ -213,12 +257,14 @@ Json form_json(const Form& form) {
 Result<Form> form_in(const Json& object) {
   VKF_TRY(name, member<std::string>(object, "mechanism"));
   const auto mechanism = partition::mechanism_named(name);
-  if (!mechanism || form_text(*mechanism).empty()) return broken(fmt::format("'{}' is no form of a graph", name.substr(0, 60)));
+  if (!mechanism || form_text(*mechanism).empty())
+    return broken(fmt::format("'{}' is no form of a graph", name.substr(0, 60)));
   Form form;
   form.mechanism = *mechanism;
   VKF_TRY(before, cost_in(object, "without"));
   form.before = before;
-  if (!object.contains("taken") || !object["taken"].is_boolean()) return broken(fmt::format("of the form '{}' it does not say whether it was taken", name));
+  if (!object.contains("taken") || !object["taken"].is_boolean())
+    return broken(fmt::format("of the form '{}' it does not say whether it was taken", name));
   form.taken = object["taken"].get<bool>();
   if (object.contains("with")) {
     VKF_TRY(with, cost_in(object, "with"));
@@ -234,11 +280,16 @@ Result<Form> form_in(const Json& object) {
 
 std::string file_key(const ir::Graph& graph, const Target& target, const partition::Options& options) {
   for (const ir::Node& node : graph.nodes()) {
-    if (std::holds_alternative<ir::CustomPayload>(node.payload) || std::holds_alternative<ir::KernelPayload>(node.payload)) return "";
+    if (std::holds_alternative<ir::CustomPayload>(node.payload) ||
+        std::holds_alternative<ir::KernelPayload>(node.payload))
+      return "";
   }
-  std::string key = fmt::format("plan by {} of {} on {} fusion {} by {} without", planner_id(), digest_of(graph), digest_of(target), options.fusion, partition::name_of(options.policy));
+  std::string key = fmt::format("plan by {} of {} on {} fusion {} by {} without", planner_id(), digest_of(graph),
+                                digest_of(target), options.fusion, partition::name_of(options.policy));
   for (const partition::Mechanism mechanism : options.without) key += fmt::format(" {}", partition::name_of(mechanism));
-  if (target.costs) key += fmt::format(" costs {} {} {} {}", target.costs->copy_gb_per_s, target.costs->launch_us, target.costs->gflops, target.costs->accesses_per_us);
+  if (target.costs)
+    key += fmt::format(" costs {} {} {} {}", target.costs->copy_gb_per_s, target.costs->launch_us, target.costs->gflops,
+                       target.costs->accesses_per_us);
   return key;
 }
 
@@ -257,7 +308,10 @@ Result<std::string> to_file(const Plan& plan) {
   json["device_digest"] = digest_of(plan.target);
   if (plan.target.costs) {
     const CostModel& costs = *plan.target.costs;
-    json["costs"] = {{"copy_gb_per_s", costs.copy_gb_per_s}, {"launch_us", costs.launch_us}, {"gflops", costs.gflops}, {"accesses_per_us", costs.accesses_per_us}};
+    json["costs"] = {{"copy_gb_per_s", costs.copy_gb_per_s},
+                     {"launch_us", costs.launch_us},
+                     {"gflops", costs.gflops},
+                     {"accesses_per_us", costs.accesses_per_us}};
   }
   json["symbols"] = Json::object();
   for (const auto& symbol : symbols) json["symbols"][symbol.first] = symbol.second;
@@ -270,7 +324,8 @@ Result<std::string> to_file(const Plan& plan) {
     json["segments"].push_back(std::move(one));
   }
   json["boundaries"] = Json::array();
-  for (const partition::Boundary& boundary : plan.boundaries) json["boundaries"].push_back({{"value", boundary.value}, {"reason", boundary.reason}});
+  for (const partition::Boundary& boundary : plan.boundaries)
+    json["boundaries"].push_back({{"value", boundary.value}, {"reason", boundary.reason}});
   json["forms"] = Json::array();
   for (const Form& form : plan.forms) json["forms"].push_back(form_json(form));
   // Names come from users and files and may not be UTF-8: the digest is of what is written.
@@ -284,11 +339,14 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   if (json.is_discarded()) return broken("it is not JSON");
   if (!json.is_object() || !json.contains("vkfuse_plan")) return broken("it has no 'vkfuse_plan'");
   VKF_TRY(format, member<int>(json, "vkfuse_plan"));
-  if (format != kFormat) return unsupported("The plan has the format {}; this version of vkfuse reads {}.", format, kFormat);
+  if (format != kFormat)
+    return unsupported("The plan has the format {}; this version of vkfuse reads {}.", format, kFormat);
   VKF_TRY(digest, member<std::string>(json, "digest"));
   json.erase("digest");
-  if (VKF_PLANT(unchecked_plan_digest, digest, digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace))) != digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace))) {
-    return invalid("The plan was changed after it was saved: its digest is {}, and that of its content is not.", digest.substr(0, 32));
+  if (VKF_PLANT(unchecked_plan_digest, digest, digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace))) !=
+      digest_of(json.dump(-1, ' ', false, Json::error_handler_t::replace))) {
+    return invalid("The plan was changed after it was saved: its digest is {}, and that of its content is not.",
+                   digest.substr(0, 32));
   }
   VKF_TRY(name, member<std::string>(json, "graph"));
   VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
@@ -298,21 +356,31 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   // The plan may be of another form of the graph.
   if (graph_digest != digest_of(graph)) {
     std::vector<ir::Graph> forms = passes::other_forms(graph, target.caps.storage_buffers);
-    const auto same = std::find_if(forms.begin(), forms.end(), [&](const ir::Graph& form) { return graph_digest == digest_of(form); });
+    const auto same = std::find_if(forms.begin(), forms.end(),
+                                   [&](const ir::Graph& form) { return graph_digest == digest_of(form); });
     if (same != forms.end()) graph = std::move(*same);
   }
   if (graph_digest != digest_of(graph)) {
-    return invalid("The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two differ.", name, nodes, graph.name, graph.size());
+    return invalid(
+        "The plan is of the graph '{}' with {} nodes, and not of '{}' with {} nodes as the passes leave it: the two "
+        "differ.",
+        name, nodes, graph.name, graph.size());
   }
   VKF_TRY(device, member<std::string>(json, "device"));
   VKF_TRY(device_digest, member<std::string>(json, "device_digest"));
-  if (device_digest != digest_of(target)) return invalid("The plan is for the device '{}', whose limits and features are not those of '{}' as it is used here.", device, target.name);
+  if (device_digest != digest_of(target))
+    return invalid(
+        "The plan is for the device '{}', whose limits and features are not those of '{}' as it is used here.", device,
+        target.name);
   Plan plan;
   plan.target = target;
   plan.target.costs.reset();
   if (json.contains("costs")) {
     CostModel costs;
-    for (const auto& [what, value] : {std::pair("copy_gb_per_s", &costs.copy_gb_per_s), {"launch_us", &costs.launch_us}, {"gflops", &costs.gflops}, {"accesses_per_us", &costs.accesses_per_us}}) {
+    for (const auto& [what, value] : {std::pair("copy_gb_per_s", &costs.copy_gb_per_s),
+                                      {"launch_us", &costs.launch_us},
+                                      {"gflops", &costs.gflops},
+                                      {"accesses_per_us", &costs.accesses_per_us}}) {
       VKF_TRY(cost, member<double>(json["costs"], what));
       if (!(cost > 0 && cost < 1e12)) return broken(fmt::format("its cost '{}' is {}", what, cost));
       *value = cost;

@@ -32,7 +32,10 @@ nlohmann::ordered_json values_json(const Plan& plan, const SymbolValues& symbols
   for (ir::NodeId id = 0; id < plan.graph.size(); ++id) {
     if (!shown[id]) continue;
     const ir::Node& node = plan.graph.node(id);
-    nlohmann::ordered_json value{{"op", op_text(node)}, {"type", vkfuse::to_text(node.type)}, {"bytes", bytes_of(plan, id, symbols)}, {"operands", node.operands}};
+    nlohmann::ordered_json value{{"op", op_text(node)},
+                                 {"type", vkfuse::to_text(node.type)},
+                                 {"bytes", bytes_of(plan, id, symbols)},
+                                 {"operands", node.operands}};
     if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) value["input"] = input->name;
     if (outputs.count(id) != 0) value["output"] = outputs.at(id);
     if (node.op->cls == ops::OpClass::view || node.op->cls == ops::OpClass::generate) value["free"] = true;
@@ -43,8 +46,9 @@ nlohmann::ordered_json values_json(const Plan& plan, const SymbolValues& symbols
 
 }  // namespace
 
-Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures,
-                            const std::vector<std::string>& code, const Measured& measured) {
+Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+                            const std::vector<KernelFigures>& figures, const std::vector<std::string>& code,
+                            const Measured& measured) {
   VKF_TRY(text, to_json(plan, unfused, symbols, figures, measured));
   auto json = nlohmann::ordered_json::parse(text);
   json["values"] = values_json(plan, symbols);

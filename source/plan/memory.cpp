@@ -11,15 +11,17 @@ bool reads_own_place(const Steps& steps, std::size_t number, ir::NodeId read_her
   const Scheduled& step = steps[number];
   const ir::NodeId read = steps.in_loops(number, read_here), stored = steps.in_loops(number, stored_here);
   if (step.schedule.kind == schedule::Template::rows || step.loops.opaque) return false;
-  // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the other, and
-  // NVIDIA's does so whatever the module says of aliases.
+  // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the
+  // other, and NVIDIA's does so whatever the module says of aliases.
   const segment::Loops& loops = step.loops;
-  const bool alone = std::all_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) { return store.node == stored; });
+  const bool alone = std::all_of(loops.stores.begin(), loops.stores.end(),
+                                 [&](const segment::Store& store) { return store.node == stored; });
   std::vector<bool> reaches(alone ? 0 : loops.values.size(), false);
   for (segment::ValueId id = 0; id < reaches.size(); ++id) {
     const segment::Value& value = loops.values[id];
     const auto reached = [&](segment::ValueId other) { return reaches[other]; };
-    reaches[id] = (value.kind == segment::Value::Kind::load && value.node == read) || std::any_of(value.operands.begin(), value.operands.end(), reached) ||
+    reaches[id] = (value.kind == segment::Value::Kind::load && value.node == read) ||
+                  std::any_of(value.operands.begin(), value.operands.end(), reached) ||
                   std::any_of(value.data.begin(), value.data.end(), reached);
   }
   for (const segment::Store& store : loops.stores) {
@@ -27,7 +29,9 @@ bool reads_own_place(const Steps& steps, std::size_t number, ir::NodeId read_her
   }
   return std::all_of(step.loops.values.begin(), step.loops.values.end(), [&](const segment::Value& value) {
     if (value.kind != segment::Value::Kind::load || value.node != read) return true;
-    return std::any_of(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& store) { return store.node == stored && store.offset == value.offset; });
+    return std::any_of(step.loops.stores.begin(), step.loops.stores.end(), [&](const segment::Store& store) {
+      return store.node == stored && store.offset == value.offset;
+    });
   });
 }
 
@@ -38,8 +42,9 @@ struct Lifetime {
   std::size_t first = 0;  // the step that writes it
   std::size_t last = 0;   // the last step that reads it
   std::int64_t bytes = 0;
-  std::vector<ir::NodeId> then = {};  // values that lie in the same bytes one after the other, each written over the one before
-  std::size_t last_written = 0;       // the step that writes the last of them
+  std::vector<ir::NodeId> then =
+      {};  // values that lie in the same bytes one after the other, each written over the one before
+  std::size_t last_written = 0;  // the step that writes the last of them
 };
 
 constexpr std::size_t kForever = ~std::size_t{0};
@@ -53,7 +58,8 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
   std::vector<std::size_t> at(plan.graph.size(), kNone);
   for (std::size_t step = 0; step < plan.steps.size(); ++step) {
     for (ir::NodeId value : plan.steps[step].segment.reads) {
-      if (at[value] != kNone) all[at[value]].last = VKF_PLANT(short_lifetime, std::max(all[at[value]].last, step), all[at[value]].first);
+      if (at[value] != kNone)
+        all[at[value]].last = VKF_PLANT(short_lifetime, std::max(all[at[value]].last, step), all[at[value]].first);
     }
     for (ir::NodeId value : plan.steps[step].segment.stores) {
       const bool wanted = is_output[value] && std::find(outputs.begin(), outputs.end(), value) != outputs.end();
@@ -67,24 +73,29 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
 
 /// Whether the step that writes a value may write it over what it reads.
 bool replaces(const Plan& plan, const Steps& steps, std::size_t step, ir::NodeId value, ir::NodeId read) {
-  return size_of(plan.graph.node(value).type.dtype) == size_of(plan.graph.node(read).type.dtype) && reads_own_place(steps, step, read, value);
+  return size_of(plan.graph.node(value).type.dtype) == size_of(plan.graph.node(read).type.dtype) &&
+         reads_own_place(steps, step, read, value);
 }
 
 /// Steps that need no barrier between them and would need one if the later wrote over what both read.
 class Waits {
  public:
-  explicit Waits(const Plan& plan) : plan_(plan), writer_(plan.graph.size(), kNone), readers_(plan.graph.size(), {kNone, kNone}) {
+  explicit Waits(const Plan& plan)
+      : plan_(plan), writer_(plan.graph.size(), kNone), readers_(plan.graph.size(), {kNone, kNone}) {
     for (std::size_t step = 0; step < plan.steps.size(); ++step) {
-      for (ir::NodeId value : plan.steps[step].segment.reads) readers_[value] = {readers_[value].second, static_cast<std::ptrdiff_t>(step)};
+      for (ir::NodeId value : plan.steps[step].segment.reads)
+        readers_[value] = {readers_[value].second, static_cast<std::ptrdiff_t>(step)};
       for (ir::NodeId value : plan.steps[step].segment.stores) writer_[value] = static_cast<std::ptrdiff_t>(step);
     }
   }
 
-  /// Whether the last reader of a value waits for its other readers anyway: it reads what a step wrote that comes after them.
+  /// Whether the last reader of a value waits for its other readers anyway: it reads what a step wrote that comes after
+  /// them.
   [[nodiscard]] bool anyway(ir::NodeId value) const {
     const auto [other, last] = readers_[value];
     const std::vector<ir::NodeId>& reads = plan_.steps[static_cast<std::size_t>(last)].segment.reads;
-    return std::any_of(reads.begin(), reads.end(), [&, before = other](ir::NodeId read) { return writer_[read] >= before; });
+    return std::any_of(reads.begin(), reads.end(),
+                       [&, before = other](ir::NodeId read) { return writer_[read] >= before; });
   }
 
  private:
@@ -97,19 +108,22 @@ class Waits {
 /// The same values, those that are written over what their step reads for the last time being one with it.
 std::vector<Lifetime> joined_in_place(const Plan& plan, const Steps& steps, std::vector<Lifetime> values) {
   const Waits waits(plan);
-  std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
+  std::stable_sort(values.begin(), values.end(),
+                   [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
   std::vector<Lifetime> joined;
   std::map<std::size_t, std::vector<std::size_t>> ending;  // of `joined`, by the step that reads them for the last time
   for (Lifetime& value : values) {
     const std::vector<ir::NodeId>& reads = plan.steps[value.first].segment.reads;
     const auto fits = [&](const Lifetime& other) {
       const ir::NodeId end = other.then.empty() ? other.value : other.then.back();
-      return other.last == value.first && other.first < value.first && other.bytes == value.bytes && std::find(reads.begin(), reads.end(), end) != reads.end() && waits.anyway(end) &&
+      return other.last == value.first && other.first < value.first && other.bytes == value.bytes &&
+             std::find(reads.begin(), reads.end(), end) != reads.end() && waits.anyway(end) &&
              replaces(plan, steps, value.first, value.value, end);
     };
     const auto taken = [&](const Lifetime& other) { return !other.then.empty() && other.last_written == value.first; };
     std::vector<std::size_t>& here = ending[value.first];
-    const auto at = std::find_if(here.begin(), here.end(), [&](std::size_t i) { return !taken(joined[i]) && fits(joined[i]); });
+    const auto at =
+        std::find_if(here.begin(), here.end(), [&](std::size_t i) { return !taken(joined[i]) && fits(joined[i]); });
     if (at == here.end()) {
       ending[value.last].push_back(joined.size());
       joined.push_back(std::move(value));
@@ -127,7 +141,9 @@ std::vector<Lifetime> joined_in_place(const Plan& plan, const Steps& steps, std:
   return joined;
 }
 
-std::int64_t ceil_to(std::int64_t bytes, std::int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+std::int64_t ceil_to(std::int64_t bytes, std::int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 /// Buffers of donated inputs, each with what is in it from step to step.
 class Given {
@@ -135,8 +151,11 @@ class Given {
   Given(const Plan& plan, const Steps& steps, const Donations& donations) : plan_(plan), steps_(steps) {
     for (const auto& [input, bytes] : donations.inputs) {
       if (static_cast<std::uint64_t>(bytes) > plan.target.caps.max_allocation) continue;  // it lies in pieces
-      const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(), [&, id = input](const ir::Output& one) { return one.value == id; }) ||
-                        std::any_of(steps.begin(), steps.end(), [&, id = input](const Scheduled& step) { return step.alias && step.alias->of == id; });
+      const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(),
+                                    [&, id = input](const ir::Output& one) { return one.value == id; }) ||
+                        std::any_of(steps.begin(), steps.end(), [&, id = input](const Scheduled& step) {
+                          return step.alias && step.alias->of == id;
+                        });
       if (kept) continue;  // a result is read there
       Buffer buffer{input, bytes, {}, std::nullopt};
       for (std::size_t step = 0; step < plan.steps.size(); ++step) {
@@ -146,7 +165,8 @@ class Given {
       buffers_.push_back(std::move(buffer));
     }
     // A small value takes a small buffer.
-    std::stable_sort(buffers_.begin(), buffers_.end(), [](const Buffer& a, const Buffer& b) { return a.bytes < b.bytes; });
+    std::stable_sort(buffers_.begin(), buffers_.end(),
+                     [](const Buffer& a, const Buffer& b) { return a.bytes < b.bytes; });
   }
 
   /// The input in whose buffer the value lies from now on, if there is one.
@@ -168,8 +188,12 @@ class Given {
   };
 
   [[nodiscard]] bool is_free(const Buffer& buffer, const Lifetime& value) const {
-    const auto apart = [&](const Lifetime& a, const Lifetime& b) { return a.last < b.first || (a.last == b.first && replaces(plan_, steps_, b.first, b.value, a.value)); };
-    const bool among_values = std::all_of(buffer.values.begin(), buffer.values.end(), [&](const Lifetime& other) { return apart(other, value) || apart(value, other); });
+    const auto apart = [&](const Lifetime& a, const Lifetime& b) {
+      return a.last < b.first || (a.last == b.first && replaces(plan_, steps_, b.first, b.value, a.value));
+    };
+    const bool among_values = std::all_of(buffer.values.begin(), buffer.values.end(), [&](const Lifetime& other) {
+      return apart(other, value) || apart(value, other);
+    });
     const Lifetime input{buffer.input, 0, buffer.last_read.value_or(0), buffer.bytes};
     return among_values && (!buffer.last_read || apart(input, value));
   }
@@ -249,7 +273,9 @@ std::optional<Packing> best_packing(const std::vector<Lifetime>& values, std::in
   const auto steps = [](const Lifetime& value) { return static_cast<double>(value.last - value.first + 1); };
   const auto area = [&](const Lifetime& value) { return static_cast<double>(value.bytes) * steps(value); };
   const Before orders[] = {
-      [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; },  // what is hard to place is placed while there is room
+      [](const Lifetime& a, const Lifetime& b) {
+        return a.bytes > b.bytes;
+      },  // what is hard to place is placed while there is room
       [&](const Lifetime& a, const Lifetime& b) { return area(a) > area(b); },
       [&](const Lifetime& a, const Lifetime& b) { return steps(a) > steps(b); },
       [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; },
@@ -259,7 +285,8 @@ std::optional<Packing> best_packing(const std::vector<Lifetime>& values, std::in
     std::vector<Lifetime> sorted = values;
     std::stable_sort(sorted.begin(), sorted.end(), before);  // ties keep running order
     Packing packing(piece);
-    if (!std::all_of(sorted.begin(), sorted.end(), [&](const Lifetime& value) { return packing.place(value); })) continue;
+    if (!std::all_of(sorted.begin(), sorted.end(), [&](const Lifetime& value) { return packing.place(value); }))
+      continue;
     if (!best || packing.top() < best->top()) best = std::move(packing);
     if (best->top() == bound) break;
   }
@@ -274,7 +301,9 @@ class LargeValues {
   Result<void> place(const Lifetime& value, std::int64_t bytes, std::int64_t each) {
     const auto apart = [&](const Lifetime& other) { return other.last < value.first || value.last < other.first; };
     std::size_t at = 0;
-    while (at < memory_.large.size() && !(memory_.large[at].bytes == bytes && memory_.large[at].each == each && std::all_of(values_[at].begin(), values_[at].end(), apart))) ++at;
+    while (at < memory_.large.size() && !(memory_.large[at].bytes == bytes && memory_.large[at].each == each &&
+                                          std::all_of(values_[at].begin(), values_[at].end(), apart)))
+      ++at;
     if (at == memory_.large.size()) {
       const auto sum = checked_add(memory_.arena_bytes, bytes);
       if (!sum) return invalid("The intermediate values of the graph need more than 2^63 bytes.");
@@ -304,14 +333,16 @@ void cut_into_pieces(Memory& memory) {
 
 }  // namespace
 
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const Steps& steps, const Donations& donations) {
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const Steps& steps,
+                           const Donations& donations) {
   const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.offset_alignment);
   Memory memory;
   const std::uint64_t most = std::min<std::uint64_t>(plan.target.caps.max_allocation, std::uint64_t{1} << 62);
   memory.piece_bytes = std::max(static_cast<std::int64_t>(most) / alignment, std::int64_t{1}) * alignment;
 
   std::vector<Lifetime> values = lifetimes(plan, donations.outputs);
-  std::stable_sort(values.begin(), values.end(), [](const Lifetime& a, const Lifetime& b) { return (a.last == kForever) > (b.last == kForever); });
+  std::stable_sort(values.begin(), values.end(),
+                   [](const Lifetime& a, const Lifetime& b) { return (a.last == kForever) > (b.last == kForever); });
   Given given(plan, steps, donations);
   std::vector<Lifetime> rest, large;
   LargeValues buffers(memory);
@@ -324,7 +355,9 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
     value.bytes = *padded / alignment * alignment;
     if (static_cast<std::uint64_t>(value.bytes) > plan.target.caps.max_allocation) {
       if (value.last == kForever) continue;
-      VKF_CHECK_OK(buffers.place(value, ceil_to(bytes, 16), schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan.target.caps.max_allocation)));
+      VKF_CHECK_OK(
+          buffers.place(value, ceil_to(bytes, 16),
+                        schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan.target.caps.max_allocation)));
       large.push_back(value);
     } else if (const auto input = given.take(value, bytes)) {
       memory.in_inputs[value.value] = *input;

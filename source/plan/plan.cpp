@@ -19,7 +19,8 @@ struct PricedPlan {
   double microseconds = 0;
 };
 
-Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options, partition::Prices& prices, const partition::Seed* seed = nullptr) {
+Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options,
+                                   partition::Prices& prices, const partition::Seed* seed = nullptr) {
   auto parts = partition::partition(graph, target, options, prices, seed);
   if (!parts && parts.error().code == ErrorCode::out_of_memory && options.fusion) {
     // A value is over a limit of the device, and what reads it cannot be cut into pieces: ops by themselves may be.
@@ -48,10 +49,11 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
   partition::Prices prices;
   VKF_TRY(made, make_plan_as_is(std::move(graph), target, sized, prices));
   if (!options.fusion || options.policy != partition::Policy::bytes) return std::move(made.plan);
-  // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be brought into
-  // another form is planned as it is.
+  // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be
+  // brought into another form is planned as it is.
   std::vector<Form> forms;
-  const auto consider = [&](partition::Mechanism mechanism, Result<std::optional<passes::Rewritten>> (*form)(const ir::Graph&)) {
+  const auto consider = [&](partition::Mechanism mechanism,
+                            Result<std::optional<passes::Rewritten>> (*form)(const ir::Graph&)) {
     if (!options.has(mechanism)) return;
     auto rewritten = passes::narrow_form(form(made.plan.graph), target.caps.storage_buffers);
     if (rewritten && !*rewritten) return;
@@ -85,7 +87,8 @@ namespace {
 /// Outputs that views of inputs, constants and other outputs make are read where those are.
 class Aliases {
  public:
-  explicit Aliases(const Plan& plan) : plan_(plan), is_output_(plan.graph.size(), false), is_read_(plan.graph.size(), false) {
+  explicit Aliases(const Plan& plan)
+      : plan_(plan), is_output_(plan.graph.size(), false), is_read_(plan.graph.size(), false) {
     for (const ir::Output& output : plan.graph.outputs()) is_output_[output.value] = true;
     for (const Step& step : plan.steps) {
       for (ir::NodeId value : step.segment.reads) is_read_[value] = true;
@@ -98,11 +101,15 @@ class Aliases {
     if (!window) return std::nullopt;
     const ir::NodeId value = loops.stores[0].node;
     const auto in_one_buffer = [&](ir::NodeId node, std::int64_t elements) {
-      return static_cast<std::uint64_t>(elements) <= plan_.target.caps.max_allocation / static_cast<std::uint64_t>(size_of(plan_.graph.node(node).type.dtype));
+      return static_cast<std::uint64_t>(elements) <=
+             plan_.target.caps.max_allocation / static_cast<std::uint64_t>(size_of(plan_.graph.node(node).type.dtype));
     };
-    const bool at_hand = std::all_of(loops.values.begin(), loops.values.end(), [&](const segment::Value& one) { return one.kind != segment::Value::Kind::load || in_one_buffer(one.node, one.buffer_elements); });
+    const bool at_hand = std::all_of(loops.values.begin(), loops.values.end(), [&](const segment::Value& one) {
+      return one.kind != segment::Value::Kind::load || in_one_buffer(one.node, one.buffer_elements);
+    });
     if (!at_hand) return std::nullopt;
-    if (!is_output_[value] || !(segment::is_resident(plan_.graph, window->of) || is_output_[window->of])) return std::nullopt;
+    if (!is_output_[value] || !(segment::is_resident(plan_.graph, window->of) || is_output_[window->of]))
+      return std::nullopt;
     Alias alias{window->of, VKF_PLANT(alias_offset, window->first, 0) * size_of(plan_.graph.node(value).type.dtype)};
     const auto behind = known_.find(window->of);
     if (behind != known_.end()) alias = {behind->second.of, alias.offset + behind->second.offset};
@@ -121,7 +128,8 @@ class Aliases {
 };
 
 /// The loops as pieces, each with the schedule that is best for it.
-Result<Scheduled> schedule_pieces(const Plan& plan, const segment::Loops& loops, std::vector<schedule::Piece> pieces, const schedule::Tuning& tuning) {
+Result<Scheduled> schedule_pieces(const Plan& plan, const segment::Loops& loops, std::vector<schedule::Piece> pieces,
+                                  const schedule::Tuning& tuning) {
   Scheduled all;
   for (schedule::Piece& piece : pieces) {
     VKF_TRY(own, schedule::best(plan.graph, piece.loops, plan.target, tuning));
@@ -133,9 +141,11 @@ Result<Scheduled> schedule_pieces(const Plan& plan, const segment::Loops& loops,
     } else {
       sum.scratch_bytes = std::max(sum.scratch_bytes, own.scratch_bytes);  // one piece after the other
       sum.dispatches += own.dispatches;
-      for (const auto count : {&schedule::Schedule::elements, &schedule::Schedule::items, &schedule::Schedule::row_items, &schedule::Schedule::workgroups,
-                               &schedule::Schedule::bytes_read, &schedule::Schedule::bytes_written, &schedule::Schedule::bytes_read_again,
-                               &schedule::Schedule::loads_executed, &schedule::Schedule::stores_executed, &schedule::Schedule::transactions}) {
+      for (const auto count :
+           {&schedule::Schedule::elements, &schedule::Schedule::items, &schedule::Schedule::row_items,
+            &schedule::Schedule::workgroups, &schedule::Schedule::bytes_read, &schedule::Schedule::bytes_written,
+            &schedule::Schedule::bytes_read_again, &schedule::Schedule::loads_executed,
+            &schedule::Schedule::stores_executed, &schedule::Schedule::transactions}) {
         sum.*count += own.*count;
       }
       sum.modelled_us += own.modelled_us;
@@ -151,7 +161,8 @@ namespace {
 
 /// Hands each step to `add`, in order, and asks `skip` before it is made.
 template <typename Skip, typename Add>
-Result<void> schedule_each(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, const Skip& skip, const Add& add) {
+Result<void> schedule_each(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
+                           const Choose& choose, const Skip& skip, const Add& add) {
   Aliases aliases(plan);
   // First of all: which kernel would be refused for it, and with which sentence, is chance.
   for (const Step& step : plan.steps) {
@@ -178,15 +189,18 @@ Result<void> schedule_each(const Plan& plan, const SymbolValues& symbols, const 
 
 }  // namespace
 
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose) {
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols,
+                                            const schedule::Tuning& tuning, const Choose& choose) {
   std::vector<Scheduled> all;
   all.reserve(plan.steps.size());
-  VKF_CHECK_OK(schedule_each(plan, symbols, tuning, choose, [](std::size_t) { return false; }, [&](Scheduled step) { all.push_back(std::move(step)); }));
+  VKF_CHECK_OK(schedule_each(
+      plan, symbols, tuning, choose, [](std::size_t) { return false; },
+      [&](Scheduled step) { all.push_back(std::move(step)); }));
   return all;
 }
 
-Result<Steps> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, std::shared_ptr<const Twins> twins,
-                             const Reuse& reuse) {
+Result<Steps> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
+                             const Choose& choose, std::shared_ptr<const Twins> twins, const Reuse& reuse) {
   Steps all(twins);
   all.reserve(plan.steps.size());
   const auto skip = [&](std::size_t step) {
@@ -212,8 +226,10 @@ void Steps::add(Scheduled step) {
 void Steps::add_twin() { at_.push_back(at_[(*twins_)[at_.size()]->of]); }
 
 ir::NodeId Twin::here(ir::NodeId there) const {
-  const auto found = std::lower_bound(values.begin(), values.end(), there, [](const auto& pair, ir::NodeId id) { return pair.first < id; });
-  if (found == values.end() || found->first != there) throw InternalError(fmt::format("the value %{} is none of a repeated step", there));
+  const auto found = std::lower_bound(values.begin(), values.end(), there,
+                                      [](const auto& pair, ir::NodeId id) { return pair.first < id; });
+  if (found == values.end() || found->first != there)
+    throw InternalError(fmt::format("the value %{} is none of a repeated step", there));
   return found->second;
 }
 

@@ -42,10 +42,12 @@ struct Plan {
   Target target;
   std::vector<Step> steps;
   std::vector<partition::Boundary> boundaries;
-  std::vector<Form> forms;  ///< in the order in which they were weighed; those that do not apply to the graph are not there
+  std::vector<Form>
+      forms;  ///< in the order in which they were weighed; those that do not apply to the graph are not there
 };
 
-/// How much faster a form has to be that moves more bytes: what part of the time there was it may take. As where windows are divided anew.
+/// How much faster a form has to be that moves more bytes: what part of the time there was it may take. As where
+/// windows are divided anew.
 inline constexpr double kTimeForMoreBytes = 0.87;
 
 /// Partitions a graph that the pass pipeline has prepared.
@@ -70,8 +72,8 @@ struct Scheduled {
   schedule::Schedule schedule;
   /// Set: nothing has to run. The kernel is there for runs that bind the output to a buffer of its own.
   std::optional<Alias> alias;
-  /// Where a value is over a limit of the device: what runs instead of `loops`. `schedule` is then the first one's, with the launch
-  /// and the costs of all.
+  /// Where a value is over a limit of the device: what runs instead of `loops`. `schedule` is then the first one's,
+  /// with the launch and the costs of all.
   std::vector<ScheduledPiece> pieces;
 };
 
@@ -148,10 +150,11 @@ using Choose = std::function<std::optional<Scheduled>(std::size_t step, const se
 using Reuse = std::function<bool(std::size_t step)>;
 
 /// Every step at these sizes, in order.
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning = {}, const Choose& choose = {});
+Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols,
+                                            const schedule::Tuning& tuning = {}, const Choose& choose = {});
 /// The same where steps have twins.
-Result<Steps> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning, const Choose& choose, std::shared_ptr<const Twins> twins,
-                             const Reuse& reuse);
+Result<Steps> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
+                             const Choose& choose, std::shared_ptr<const Twins> twins, const Reuse& reuse);
 
 /// Where each intermediate value lives in the arena.
 struct Slot {
@@ -161,7 +164,9 @@ struct Slot {
 };
 
 /// Stands for the partial results of a step where a value's id is asked for.
-inline ir::NodeId scratch_id(const Plan& plan, std::size_t step) { return static_cast<ir::NodeId>(plan.graph.size() + step); }
+inline ir::NodeId scratch_id(const Plan& plan, std::size_t step) {
+  return static_cast<ir::NodeId>(plan.graph.size() + step);
+}
 
 /// What a run may write over, and what it has to find room for beside intermediate values.
 struct Donations {
@@ -170,12 +175,12 @@ struct Donations {
 };
 
 struct Memory {
-  /// Values written by one step and read by a later one, not outputs; scratch of steps. A value whose every element takes the place
-  /// of the one that the same invocation read for the last time lies in the same bytes.
+  /// Values written by one step and read by a later one, not outputs; scratch of steps. A value whose every element
+  /// takes the place of the one that the same invocation read for the last time lies in the same bytes.
   std::vector<Slot> slots;
   std::int64_t arena_bytes = 0;  ///< of all pieces
-  /// The arena is one buffer, or several where the device allocates no more at once: the slot at `offset` is in the piece
-  /// offset / piece_bytes.
+  /// The arena is one buffer, or several where the device allocates no more at once: the slot at `offset` is in the
+  /// piece offset / piece_bytes.
   std::int64_t piece_bytes = 0;
   std::vector<std::int64_t> pieces;
   /// What is larger than the device allocates at once: buffers of their own, for one value after the other. `each`: see
@@ -187,18 +192,21 @@ struct Memory {
   };
   std::vector<Large> large;
   std::map<ir::NodeId, std::size_t> in_large;  ///< the values that lie in them
-  /// Bytes of the slots that are alive during the step with most of them, those in the same bytes counted once: no arena can be smaller.
+  /// Bytes of the slots that are alive during the step with most of them, those in the same bytes counted once: no
+  /// arena can be smaller.
   std::int64_t largest_live = 0;
   /// Values that lie at the start of the buffer of a donated input instead.
   std::map<ir::NodeId, ir::NodeId> in_inputs;
 };
 
-/// Packs intermediate values by lifetime: a slot is free again after the last step that reads it, a donated input's buffer
-/// after the last step that reads the input, or during it where each element is replaced by the invocation that read it.
-/// Offsets are multiples of max(256, the device's offset alignment).
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const Steps& steps, const Donations& donations = {});
+/// Packs intermediate values by lifetime: a slot is free again after the last step that reads it, a donated input's
+/// buffer after the last step that reads the input, or during it where each element is replaced by the invocation that
+/// read it. Offsets are multiples of max(256, the device's offset alignment).
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const Steps& steps,
+                           const Donations& donations = {});
 
-/// Whether every load of `read` is of an element that the same invocation stores to `stored`, after it has loaded all of its own.
+/// Whether every load of `read` is of an element that the same invocation stores to `stored`, after it has loaded all
+/// of its own.
 bool reads_own_place(const Steps& steps, std::size_t step, ir::NodeId read, ir::NodeId stored);
 
 /// What one run does, all kernels together.
@@ -231,12 +239,14 @@ struct Measured {
 
 /// The plan as a person reads it, and as JSON with the fields of docs/command-line.md. `unfused` is the
 /// plan of the same graph with one kernel per op; `figures` has one entry per step, or is empty.
-Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const Measured& measured = {});
+Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+                            const Measured& measured = {});
 Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
                             const std::vector<KernelFigures>& figures, const Measured& measured = {});
-/// The same as one page for a browser, which needs nothing else: the graph as a drawing with a box for each kernel. `code`
-/// has the shaders of each step, or is empty.
-Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures,
-                            const std::vector<std::string>& code, const Measured& measured = {});
+/// The same as one page for a browser, which needs nothing else: the graph as a drawing with a box for each kernel.
+/// `code` has the shaders of each step, or is empty.
+Result<std::string> to_html(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+                            const std::vector<KernelFigures>& figures, const std::vector<std::string>& code,
+                            const Measured& measured = {});
 
 }  // namespace vkfuse::plan

@@ -17,7 +17,8 @@ std::string ops_of(const Plan& plan, const segment::Segment& segment) {
 /// "%3 mul", or the input's name.
 std::string label(const Plan& plan, ir::NodeId id) {
   const ir::Node& node = plan.graph.node(id);
-  if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) return fmt::format("%{} \"{}\"", id, input->name);
+  if (const auto* input = std::get_if<ir::InputPayload>(&node.payload))
+    return fmt::format("%{} \"{}\"", id, input->name);
   return fmt::format("%{} {}", id, op_text(node));
 }
 
@@ -25,7 +26,10 @@ std::string label(const Plan& plan, ir::NodeId id) {
 std::string wrapped(std::string_view head, const std::string& text) { return vkfuse::wrapped(head, text, head.size()); }
 
 nlohmann::ordered_json access_json(const Plan& plan, ir::NodeId id, std::string_view kind, int bytes) {
-  return {{"value", fmt::format("%{}", id)}, {"type", vkfuse::to_text(plan.graph.node(id).type)}, {"kind", kind}, {"vector_bytes", bytes}};
+  return {{"value", fmt::format("%{}", id)},
+          {"type", vkfuse::to_text(plan.graph.node(id).type)},
+          {"kind", kind},
+          {"vector_bytes", bytes}};
 }
 
 /// One line per load: the value, how it is reached, and how wide.
@@ -46,7 +50,8 @@ std::vector<Read> reads_of(const Scheduled& step) {
 /// How a value is stored, all parts of it.
 const schedule::AccessPlan& store_of(const Scheduled& step, ir::NodeId stored) {
   const auto& stores = step.loops.stores;
-  const auto at = std::find_if(stores.begin(), stores.end(), [&](const segment::Store& store) { return store.node == stored; });
+  const auto at =
+      std::find_if(stores.begin(), stores.end(), [&](const segment::Store& store) { return store.node == stored; });
   check(at != stores.end(), "the loops store what the segment stores");
   return step.schedule.stores[static_cast<std::size_t>(at - stores.begin())];
 }
@@ -55,35 +60,42 @@ const schedule::AccessPlan& store_of(const Scheduled& step, ir::NodeId stored) {
 std::string space_of(const segment::Loops& loops) {
   std::string rows, columns, keys, inner;
   for (const segment::Axis& axis : loops.axes) {
-    std::string& text = axis.role == segment::Role::inner ? inner : axis.role == segment::Role::key ? keys : axis.role == segment::Role::column ? columns : rows;
+    std::string& text = axis.role == segment::Role::inner    ? inner
+                        : axis.role == segment::Role::key    ? keys
+                        : axis.role == segment::Role::column ? columns
+                                                             : rows;
     text += (text.empty() ? "" : ", ") + std::to_string(axis.size);
   }
-  return "[" + rows + "]" + (columns.empty() ? "" : " x [" + columns + "]") + (keys.empty() ? "" : " of [" + keys + "] sorted") +
-         (inner.empty() ? "" : " x [" + inner + "]");
+  return "[" + rows + "]" + (columns.empty() ? "" : " x [" + columns + "]") +
+         (keys.empty() ? "" : " of [" + keys + "] sorted") + (inner.empty() ? "" : " x [" + inner + "]");
 }
 
 /// What is where, and when it does move.
 std::string alias_text(const Plan& plan, const Scheduled& step) {
   const ir::NodeId value = step.loops.stores[0].node;
-  return fmt::format("  alias:  {} : {} is the bytes of {} from {} on\n", label(plan, value), vkfuse::to_text(plan.graph.node(value).type),
-                     label(plan, step.alias->of), step.alias->offset) +
+  return fmt::format("  alias:  {} : {} is the bytes of {} from {} on\n", label(plan, value),
+                     vkfuse::to_text(plan.graph.node(value).type), label(plan, step.alias->of), step.alias->offset) +
          "          (a run that binds it to a buffer of its own copies it with one kernel)\n";
 }
 
 /// What work is taken to cost.
 std::string costs_text(const Target& target) {
-  return target.costs ? "costs measured on the device" : fmt::format("defaults of the device type {}", name_of(target.type));
+  return target.costs ? "costs measured on the device"
+                      : fmt::format("defaults of the device type {}", name_of(target.type));
 }
 
 /// Why a form was taken or not, in one sentence.
 std::string verdict(const Form& form) {
   if (!form.with) return form.refusal;
-  const auto percent = [](double part) { return part < 0.001 ? "less than 0.1 %" : fmt::format("{:.{}f} %", 100 * part, part < 0.0995 ? 1 : 0); };
+  const auto percent = [](double part) {
+    return part < 0.001 ? "less than 0.1 %" : fmt::format("{:.{}f} %", 100 * part, part < 0.0995 ? 1 : 0);
+  };
   const double faster = 1 - form.with->microseconds / std::max(form.before.microseconds, 1e-9);
   if (faster == 0) return "It is modelled to take as long.";
   if (faster < 0) return fmt::format("It is modelled to take {} longer.", percent(-faster));
   if (form.with->bytes <= form.before.bytes) return fmt::format("It is modelled {} faster.", percent(faster));
-  return fmt::format("It moves more bytes and is modelled {} faster; {} is asked for then.", percent(faster), percent(1 - kTimeForMoreBytes));
+  return fmt::format("It moves more bytes and is modelled {} faster; {} is asked for then.", percent(faster),
+                     percent(1 - kTimeForMoreBytes));
 }
 
 /// What was weighed, as the totals are printed.
@@ -93,12 +105,16 @@ std::string form_block(const Form& form) {
   if (!form.with) return all + wrapped("    not planned: ", verdict(form));
   all += fmt::format("  {:<22}{:>16}{:>16}\n", "", "without", "with it");
   all += fmt::format("    {:<20}{:>16}{:>16}\n", "bytes moved", form.before.bytes, form.with->bytes);
-  all += fmt::format("    {:<20}{:>16.1f}{:>16.1f}\n", "modelled us", form.before.microseconds, form.with->microseconds);
+  all +=
+      fmt::format("    {:<20}{:>16.1f}{:>16.1f}\n", "modelled us", form.before.microseconds, form.with->microseconds);
   return all + wrapped(form.taken ? "    taken: " : "    not taken: ", verdict(form));
 }
 
 nlohmann::ordered_json form_json(const Form& form) {
-  nlohmann::ordered_json json{{"mechanism", name_of(form.mechanism)}, {"form", form_text(form.mechanism)}, {"planned", form.with.has_value()}, {"taken", form.taken}};
+  nlohmann::ordered_json json{{"mechanism", name_of(form.mechanism)},
+                              {"form", form_text(form.mechanism)},
+                              {"planned", form.with.has_value()},
+                              {"taken", form.taken}};
   json["bytes_without"] = form.before.bytes;
   if (form.with) json["bytes_with"] = form.with->bytes;
   json["modelled_us_without"] = form.before.microseconds;
@@ -137,7 +153,8 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
   if (schedule.kind == schedule::Template::tiled) json["tile"] = schedule.tile.extents;
   if (schedule.kind == schedule::Template::rows) {
     json["column_lanes"] = schedule.column_lanes;
-    json["rows_per_workgroup"] = schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together);
+    json["rows_per_workgroup"] =
+        schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together);
     json["parts"] = schedule.parts;
     json["passes"] = schedule.passes;
     json["persistent"] = schedule.persistent;
@@ -167,8 +184,10 @@ std::string_view form_text(partition::Mechanism mechanism) {
 }
 
 std::string op_text(const ir::Node& node) {
-  if (const auto* custom = std::get_if<ir::CustomPayload>(&node.payload)) return fmt::format("{} '{}'", node.op->name, custom->name);
-  if (const auto* kernel = std::get_if<ir::KernelPayload>(&node.payload)) return fmt::format("{} '{}'", node.op->name, kernel->name);
+  if (const auto* custom = std::get_if<ir::CustomPayload>(&node.payload))
+    return fmt::format("{} '{}'", node.op->name, custom->name);
+  if (const auto* kernel = std::get_if<ir::KernelPayload>(&node.payload))
+    return fmt::format("{} '{}'", node.op->name, kernel->name);
   return std::string(node.op->name);
 }
 
@@ -177,7 +196,8 @@ std::optional<double> Measured::fused_us() const {
   return std::accumulate(steps_us.begin(), steps_us.end(), 0.0);
 }
 
-Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const Measured& measured) {
+Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+                            const Measured& measured) {
   VKF_TRY(schedules, schedule_all(plan, symbols));
   VKF_TRY(fused_totals, totals(plan, symbols));
   VKF_TRY(unfused_totals, totals(unfused, symbols));
@@ -185,18 +205,23 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   for (const auto& symbol : symbols) all += fmt::format("  with {} = {}\n", symbol.first, symbol.second);
   all += fmt::format("  modelled with {}\n", costs_text(plan.target));
   all += fmt::format("\n  {:<22}{:>16}{:>16}\n", "", "fused", "one per op");
-  const auto row = [&](std::string_view name, std::int64_t a, std::int64_t b) { all += fmt::format("  {:<22}{:>16}{:>16}\n", name, a, b); };
+  const auto row = [&](std::string_view name, std::int64_t a, std::int64_t b) {
+    all += fmt::format("  {:<22}{:>16}{:>16}\n", name, a, b);
+  };
   row("kernels", fused_totals.launches, unfused_totals.launches);
   row("bytes moved", fused_totals.bytes, unfused_totals.bytes);
   row("loads", fused_totals.loads, unfused_totals.loads);
   row("stores", fused_totals.stores, unfused_totals.stores);
   row("128-byte transactions", fused_totals.transactions, unfused_totals.transactions);
   row("arena bytes", fused_totals.arena_bytes, unfused_totals.arena_bytes);
-  all += fmt::format("  {:<22}{:>16.1f}{:>16.1f}\n", "modelled us", fused_totals.modelled_us, unfused_totals.modelled_us);
+  all +=
+      fmt::format("  {:<22}{:>16.1f}{:>16.1f}\n", "modelled us", fused_totals.modelled_us, unfused_totals.modelled_us);
   if (measured.fused_us()) {
-    all += fmt::format("  {:<22}{:>16.1f}{:>16}\n", "measured us", *measured.fused_us(), measured.unfused_us ? fmt::format("{:.1f}", *measured.unfused_us) : "");
+    all += fmt::format("  {:<22}{:>16.1f}{:>16}\n", "measured us", *measured.fused_us(),
+                       measured.unfused_us ? fmt::format("{:.1f}", *measured.unfused_us) : "");
   }
-  all += fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven", fused_totals.proof.proven, fused_totals.proof.accesses);
+  all += fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven",
+                     fused_totals.proof.proven, fused_totals.proof.accesses);
   if (!plan.forms.empty()) all += "\nother forms of the graph\n";
   for (const Form& form : plan.forms) all += form_block(form);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
@@ -209,34 +234,49 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
     }
     all += fmt::format("\nsegment {}: {} over {}\n", i, name_of(schedule.kind), space_of(schedules[i].loops));
     all += wrapped("  ops:    ", ops_of(plan, segment));
-    if (i < measured.steps_us.size()) all += fmt::format("  time:   {:.1f} us measured, {:.1f} us modelled\n", measured.steps_us[i], schedule.modelled_us);
+    if (i < measured.steps_us.size())
+      all +=
+          fmt::format("  time:   {:.1f} us measured, {:.1f} us modelled\n", measured.steps_us[i], schedule.modelled_us);
     for (const Read& read : reads_of(schedules[i])) {
-      all += wrapped("  reads:  ", fmt::format("{} : {}, {}, {} bytes per load", label(plan, read.value), vkfuse::to_text(plan.graph.node(read.value).type),
+      all += wrapped("  reads:  ", fmt::format("{} : {}, {}, {} bytes per load", label(plan, read.value),
+                                               vkfuse::to_text(plan.graph.node(read.value).type),
                                                name_of(read.plan.kind), read.plan.vector_bytes));
     }
     for (ir::NodeId stored : segment.stores) {
       const schedule::AccessPlan& store = store_of(schedules[i], stored);
-      all += wrapped("  writes: ", fmt::format("{} : {}, {}, {} bytes per store", label(plan, stored), vkfuse::to_text(plan.graph.node(stored).type),
-                                               name_of(store.kind), store.vector_bytes));
+      all += wrapped("  writes: ", fmt::format("{} : {}, {}, {} bytes per store", label(plan, stored),
+                                               vkfuse::to_text(plan.graph.node(stored).type), name_of(store.kind),
+                                               store.vector_bytes));
     }
     if (schedule.packed) {
       const schedule::PackedTile& packed = *schedule.packed;
-      all += fmt::format("  launch: {} workgroups of {}, {} rows each, {} at a time; {} subgroups share the\n          columns, in products of {} x {} x {}\n", schedule.workgroups, schedule.workgroup,
-                         packed.rows(), packed.unit.m, packed.subgroups, packed.unit.m, packed.unit.n, packed.unit.k);
+      all += fmt::format(
+          "  launch: {} workgroups of {}, {} rows each, {} at a time; {} subgroups share the\n          columns, in "
+          "products of {} x {} x {}\n",
+          schedule.workgroups, schedule.workgroup, packed.rows(), packed.unit.m, packed.subgroups, packed.unit.m,
+          packed.unit.n, packed.unit.k);
       continue;
     }
     if (schedule.kind == schedule::Template::rows) {
-      all += wrapped("  launch: ", fmt::format("{} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}", schedule.workgroups, schedule.column_lanes,
-                                               schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together), schedule.passes,
-                                               schedule.passes == 1 ? "" : "es", schedule.persistent ? ", rows kept in registers" : ""));
-      if (schedule.parts > 1) all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
+      all += wrapped(
+          "  launch: ",
+          fmt::format("{} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}", schedule.workgroups,
+                      schedule.column_lanes,
+                      schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together),
+                      schedule.passes, schedule.passes == 1 ? "" : "es",
+                      schedule.persistent ? ", rows kept in registers" : ""));
+      if (schedule.parts > 1)
+        all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
       continue;
     }
-    all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n", schedule.workgroups * schedule.parts, schedule.workgroup,
-                       schedule.elements_per_item, schedule.items_in_flight);
-    if (schedule.kind == schedule::Template::matrix && schedule.parts > 1) all += fmt::format("          {} of them share a tile: {} dispatches\n", schedule.parts, schedule.dispatches);
+    all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n",
+                       schedule.workgroups * schedule.parts, schedule.workgroup, schedule.elements_per_item,
+                       schedule.items_in_flight);
+    if (schedule.kind == schedule::Template::matrix && schedule.parts > 1)
+      all += fmt::format("          {} of them share a tile: {} dispatches\n", schedule.parts, schedule.dispatches);
     if (schedule.kind != schedule::Template::tiled) continue;
-    all += fmt::format("          tiles of [{}], {} bytes of shared memory\n", fmt::join(schedule.tile.extents, ", "), schedule.shared_bytes);
+    all += fmt::format("          tiles of [{}], {} bytes of shared memory\n", fmt::join(schedule.tile.extents, ", "),
+                       schedule.shared_bytes);
   }
   if (!plan.boundaries.empty()) all += "\nboundaries\n";
   for (const partition::Boundary& boundary : plan.boundaries) {
@@ -245,7 +285,8 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   return all;
 }
 
-Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols, const std::vector<KernelFigures>& figures, const Measured& measured) {
+Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolValues& symbols,
+                            const std::vector<KernelFigures>& figures, const Measured& measured) {
   VKF_TRY(schedules, schedule_all(plan, symbols));
   VKF_TRY(fused_totals, totals(plan, symbols));
   VKF_TRY(unfused_totals, totals(unfused, symbols));

@@ -23,7 +23,9 @@ double float_ratio(DType dtype, double got, double want, double bound, double& e
 double float_error(DType dtype, double got, double want, double allowed) {
   if (got == want || (std::isnan(got) && std::isnan(want))) return 0;
   const double overflow = dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 0x1.fep127 : 3.4028234663852886e38;
-  if (std::isinf(got) && std::signbit(got) == std::signbit(want) && std::abs(want) + allowed >= overflow && dtype != DType::f64) return 0;
+  if (std::isinf(got) && std::signbit(got) == std::signbit(want) && std::abs(want) + allowed >= overflow &&
+      dtype != DType::f64)
+    return 0;
   const double error = std::abs(got - want);
   return std::isnan(error) ? kInfinity : error;
 }
@@ -49,7 +51,8 @@ double Histogram::quantile(double q) const {
   return 0;
 }
 
-Comparison compare(DType dtype, std::span<const std::byte> got, const Column& want, std::span<const std::int64_t> offsets) {
+Comparison compare(DType dtype, std::span<const std::byte> got, const Column& want,
+                   std::span<const std::int64_t> offsets) {
   Comparison result;
   const auto width = static_cast<std::size_t>(size_of(dtype));
   result.elements = static_cast<std::int64_t>(want.bound.size());
@@ -70,8 +73,10 @@ Comparison compare(DType dtype, std::span<const std::byte> got, const Column& wa
     if (ratio == kInfinity) {
       ++result.wrong;
       if (result.first_wrong.empty()) {
-        result.first_wrong = is_float(dtype) ? fmt::format("Element {} is {}, but {} +- {} is right.", offset, ir::decode(dtype, at), want.value[i], want.bound[i])
-                                             : fmt::format("Element {} is {}, but {} is right.", offset, ir::decode_int(dtype, at), want.integer[i]);
+        result.first_wrong = is_float(dtype) ? fmt::format("Element {} is {}, but {} +- {} is right.", offset,
+                                                           ir::decode(dtype, at), want.value[i], want.bound[i])
+                                             : fmt::format("Element {} is {}, but {} is right.", offset,
+                                                           ir::decode_int(dtype, at), want.integer[i]);
         result.worst = static_cast<std::int64_t>(i);
       }
       continue;

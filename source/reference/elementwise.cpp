@@ -120,10 +120,13 @@ Element cast(DType from, DType to, const Element& x) {
     return finish_float(to, value, error);
   }
   if (is_float(from)) {
-    const auto convert = [to](double v) { return to == DType::boolean ? static_cast<std::int64_t>(v != 0) : ops::saturate(to, v); };
+    const auto convert = [to](double v) {
+      return to == DType::boolean ? static_cast<std::int64_t>(v != 0) : ops::saturate(to, v);
+    };
     const std::int64_t y = convert(x.real);
-    const bool decided = x.bound == 0 || (std::isfinite(x.bound) && convert(x.real - x.bound) == y && convert(x.real + x.bound) == y &&
-                                          !(to == DType::boolean && std::abs(x.real) <= x.bound));
+    const bool decided =
+        x.bound == 0 || (std::isfinite(x.bound) && convert(x.real - x.bound) == y && convert(x.real + x.bound) == y &&
+                         !(to == DType::boolean && std::abs(x.real) <= x.bound));
     return {0, y, decided ? 0 : kInfinity};
   }
   return {0, ops::wrap(to, x.integer), x.bound};
@@ -181,8 +184,8 @@ void settle(DType dtype, double& value, double& bound) {
 
 namespace {
 
-/// The user's function. How far its result moves with errors of the operands is tried out at both ends of each, and doubled: what
-/// lies between may be further off.
+/// The user's function. How far its result moves with errors of the operands is tried out at both ends of each, and
+/// doubled: what lies between may be further off.
 Element apply_custom(const ir::Node& node, std::span<const DType> dtypes, std::span<const Element> operands) {
   const auto& custom = std::get<ir::CustomPayload>(node.payload);
   check(custom.function != nullptr, "the reference does not come to a custom op without a host function");
@@ -207,10 +210,15 @@ Element apply_custom(const ir::Node& node, std::span<const DType> dtypes, std::s
     spread += 2 * moved;
   }
   if (undecided) spread = kInfinity;
-  if (is_float(node.type.dtype)) return finish_float(node.type.dtype, y, spread + custom.ulps * unit(node.type.dtype) * std::abs(std::isfinite(y) ? y : 0) + (custom.ulps > 0 ? kTiny : 0));
+  if (is_float(node.type.dtype))
+    return finish_float(node.type.dtype, y,
+                        spread + custom.ulps * unit(node.type.dtype) * std::abs(std::isfinite(y) ? y : 0) +
+                            (custom.ulps > 0 ? kTiny : 0));
   if (node.type.dtype == DType::boolean) return {0, y != 0 ? 1 : 0, spread == 0 ? 0 : kInfinity};
   const bool large = node.type.dtype == DType::u64 && y >= 0x1p63;
-  const std::int64_t whole = large ? static_cast<std::int64_t>(static_cast<std::uint64_t>(std::min(y, 0x1.fffffffffffffp63))) : ops::saturate(DType::i64, y);
+  const std::int64_t whole =
+      large ? static_cast<std::int64_t>(static_cast<std::uint64_t>(std::min(y, 0x1.fffffffffffffp63)))
+            : ops::saturate(DType::i64, y);
   return {0, ops::wrap(node.type.dtype, whole), spread == 0 ? 0 : kInfinity};
 }
 
@@ -220,7 +228,8 @@ Element apply(const ir::Node& node, std::span<const DType> operand_dtypes, std::
   if (std::holds_alternative<ir::CustomPayload>(node.payload)) return apply_custom(node, operand_dtypes, operands);
   const DType dtype = operand_dtypes.back();  // the T of every signature
   if (node.op->cls == ops::OpClass::convert) {
-    return node.op->name == "bitcast" ? bitcast(dtype, node.type.dtype, operands[0]) : cast(dtype, node.type.dtype, operands[0]);
+    return node.op->name == "bitcast" ? bitcast(dtype, node.type.dtype, operands[0])
+                                      : cast(dtype, node.type.dtype, operands[0]);
   }
   if (node.op->signature == ops::Signature::select) return apply_select(node, operands);
   return is_float(dtype) ? apply_float(node, dtype, operands) : apply_integer(node, dtype, operands);

@@ -96,9 +96,11 @@ void Folder::take(partial::Sum& state, const Element& x) const {
   state.negative = state.negative || x.real - x.bound < 0;
 }
 
-/// Devices give the mean of equal elements exactly, so that a norm of them is its bias; but for what is too small to be corrected.
+/// Devices give the mean of equal elements exactly, so that a norm of them is its bias; but for what is too small to be
+/// corrected.
 bool Folder::has_exact_mean(const partial::Sum& state) const {
-  return state.equal && count_ > 0 && (state.first == 0 || std::abs(state.first) >= smallest_of(dtype_) / (unit(dtype_) * unit(dtype_)));
+  return state.equal && count_ > 0 &&
+         (state.first == 0 || std::abs(state.first) >= smallest_of(dtype_) / (unit(dtype_) * unit(dtype_)));
 }
 
 Element Folder::finish(const partial::Sum& state) const {

@@ -13,7 +13,7 @@ namespace vkfuse::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kTimes = 4;         // what fusion may add to the errors of one kernel per op
+constexpr double kTimes = 4;          // what fusion may add to the errors of one kernel per op
 constexpr std::int64_t kEnough = 16;  // of fewer elements the largest error is chance
 
 std::int64_t element_of(const Expected& expected, std::size_t row) {
@@ -41,7 +41,7 @@ double last_bit(DType dtype) {
 enum class Bound {
   tight,  ///< no wider than what one kernel per op is always granted
   loose,
-  none,   ///< wider than the largest element, or infinite
+  none,  ///< wider than the largest element, or infinite
 };
 
 class Bounds {
@@ -136,8 +136,8 @@ Unfused errors_of_unfused(DType dtype, const Expected& expected, const Bounds& b
   return found;
 }
 
-/// How far elements without a bound may be from their file because the graph rounds. The measure is one kernel per op; where it
-/// has not run, as with outputs of another program, the reference itself.
+/// How far elements without a bound may be from their file because the graph rounds. The measure is one kernel per op;
+/// where it has not run, as with outputs of another program, the reference itself.
 double rounding_slack(DType dtype, std::span<const std::byte> got, const Expected& expected) {
   if (!expected.rounds || expected.file.empty()) return 0;
   std::int64_t count = 0;
@@ -163,9 +163,11 @@ double rounding_slack(DType dtype, std::span<const std::byte> got, const Expecte
     from_reference = from_file;
     squares_from_reference = squares_from_file;
   }
-  // A quantised sentence encoder whose weights are moved by 1e-7 is off by a seventh in ONNX Runtime; garbage is off by the whole.
+  // A quantised sentence encoder whose weights are moved by 1e-7 is off by a seventh in ONNX Runtime; garbage is off by
+  // the whole.
   constexpr double kPart = 0.25;
-  const double most = std::min(kPart * kPart * size, kTimes * kTimes * std::min(squares_from_reference, squares_from_file));
+  const double most =
+      std::min(kPart * kPart * size, kTimes * kTimes * std::min(squares_from_reference, squares_from_file));
   if (count < kEnough || errors > most) return 0;
   return kTimes * std::min(from_reference, from_file);
 }
@@ -178,11 +180,16 @@ struct Allowed {
 
 std::string sentence(std::int64_t element, double got, double want, double error, const Allowed& allowed) {
   switch (allowed.by) {
-    case Allowed::By::bound: return fmt::format("Element {} is {}, but {} +- {} is right.", element, got, want, allowed.error);
-    case Allowed::By::tolerance: return fmt::format("Element {} is {}, but {} by the reference, without a bound.", element, got, want);
+    case Allowed::By::bound:
+      return fmt::format("Element {} is {}, but {} +- {} is right.", element, got, want, allowed.error);
+    case Allowed::By::tolerance:
+      return fmt::format("Element {} is {}, but {} by the reference, without a bound.", element, got, want);
     case Allowed::By::unfused: break;
   }
-  return fmt::format("Element {} is {}, which is off by {:.3g}; {:.3g} is allowed, {} times what one kernel per op, or the last bit of the largest element, is off by.", element, got, error, allowed.error, kTimes);
+  return fmt::format(
+      "Element {} is {}, which is off by {:.3g}; {:.3g} is allowed, {} times what one kernel per op, or the last bit "
+      "of the largest element, is off by.",
+      element, got, error, allowed.error, kTimes);
 }
 
 void judge_floats(DType dtype, std::span<const std::byte> got, const Expected& expected, Judgement& judgement) {
@@ -212,17 +219,21 @@ void judge_floats(DType dtype, std::span<const std::byte> got, const Expected& e
     if (unfused && !is_alone && kind != Bound::tight &&
         (kind == Bound::loose ? unfused->loose : unfused->none) >= kEnough) {
       judgement.beside_unfused = true;
-      const double error = kTimes * std::max(kind == Bound::loose ? unfused->in_bounds * column.bound[row] : unfused->in_numbers, unfused->last_bit);
+      const double error =
+          kTimes * std::max(kind == Bound::loose ? unfused->in_bounds * column.bound[row] : unfused->in_numbers,
+                            unfused->last_bit);
       if (error < allowed.error) allowed = {Allowed::By::unfused, error};
     }
     if (std::isinf(allowed.error)) continue;
     const std::int64_t element = element_of(expected, row);
     const double value = number_at(dtype, got, element);
-    if (std::isinf(column.bound[row]) && std::isinf(column.value[row]) && !std::isnan(value)) continue;  // it may overflow
+    if (std::isinf(column.bound[row]) && std::isinf(column.value[row]) && !std::isnan(value))
+      continue;  // it may overflow
     const double error = float_error(dtype, value, column.value[row], allowed.error);
     if (judgement.by_reference.add(static_cast<std::int64_t>(row), error, allowed.error)) continue;
     judgement.wrong[row] = true;
-    if (judgement.by_reference.first_wrong.empty()) judgement.by_reference.first_wrong = sentence(element, value, column.value[row], error, allowed);
+    if (judgement.by_reference.first_wrong.empty())
+      judgement.by_reference.first_wrong = sentence(element, value, column.value[row], error, allowed);
   }
 }
 
@@ -230,7 +241,9 @@ void judge_floats(DType dtype, std::span<const std::byte> got, const Expected& e
 std::vector<std::size_t> decided_otherwise(DType dtype, std::span<const std::byte> got, const Expected& expected) {
   std::vector<std::size_t> rows;
   for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
-    if (std::isinf(expected.column.bound[row]) && integer_at(dtype, got, element_of(expected, row)) != expected.column.integer[row]) rows.push_back(row);
+    if (std::isinf(expected.column.bound[row]) &&
+        integer_at(dtype, got, element_of(expected, row)) != expected.column.integer[row])
+      rows.push_back(row);
   }
   return rows;
 }
@@ -240,7 +253,9 @@ void judge_integers(DType dtype, std::span<const std::byte> got, const Expected&
   const auto differ = [&](std::size_t row, std::string_view why) {
     judgement.wrong[row] = true;
     const std::int64_t element = element_of(expected, row);
-    if (found.first_wrong.empty()) found.first_wrong = fmt::format("Element {} is {}, but {} {}.", element, integer_at(dtype, got, element), expected.column.integer[row], why);
+    if (found.first_wrong.empty())
+      found.first_wrong = fmt::format("Element {} is {}, but {} {}.", element, integer_at(dtype, got, element),
+                                      expected.column.integer[row], why);
   };
   for (std::size_t row = 0; row < expected.column.bound.size(); ++row) {
     ++judgement.referenced;
@@ -249,7 +264,8 @@ void judge_integers(DType dtype, std::span<const std::byte> got, const Expected&
       continue;
     }
     const std::int64_t value = integer_at(dtype, got, element_of(expected, row)), want = expected.column.integer[row];
-    const double error = value == want ? 0 : std::max(1.0, std::abs(static_cast<double>(value) - static_cast<double>(want)));
+    const double error =
+        value == want ? 0 : std::max(1.0, std::abs(static_cast<double>(value) - static_cast<double>(want)));
     if (!found.add(static_cast<std::int64_t>(row), error, 0)) differ(row, "is right");
   }
   if (expected.has_file) return;
@@ -257,12 +273,15 @@ void judge_integers(DType dtype, std::span<const std::byte> got, const Expected&
   std::size_t most = expected.column.bound.size() / 100;
   if (expected.unfused && others.size() > most) {
     judgement.beside_unfused = true;
-    most = std::max(most, static_cast<std::size_t>(kTimes) * decided_otherwise(dtype, *expected.unfused, expected).size());
+    most =
+        std::max(most, static_cast<std::size_t>(kTimes) * decided_otherwise(dtype, *expected.unfused, expected).size());
   }
   if (others.size() <= most) return;
   found.wrong += static_cast<std::int64_t>(others.size());
   if (found.worst < 0) found.worst = static_cast<std::int64_t>(others[0]);
-  for (const std::size_t row : others) differ(row, fmt::format("by the reference; a rounding decides, but of {} such elements {} may differ", judgement.undecided, most));
+  for (const std::size_t row : others)
+    differ(row, fmt::format("by the reference; a rounding decides, but of {} such elements {} may differ",
+                            judgement.undecided, most));
 }
 
 }  // namespace
@@ -305,7 +324,8 @@ bool rounds_computed_numbers(const ir::Graph& graph, ir::NodeId value) {
 
 bool asks_for_unfused(DType dtype, std::span<const std::byte> got, const Expected& expected) {
   const Column& column = expected.column;
-  if (!is_float(dtype)) return !expected.has_file && decided_otherwise(dtype, got, expected).size() > column.bound.size() / 100;
+  if (!is_float(dtype))
+    return !expected.has_file && decided_otherwise(dtype, got, expected).size() > column.bound.size() / 100;
   const Bounds bounds(dtype, column);
   const std::vector<bool> by_file = decided_by_file(dtype, expected);
   std::int64_t loose = 0, none = 0;
@@ -408,7 +428,8 @@ void judge_by_file(DType dtype, std::span<const std::byte> got, std::span<const 
   }
 }
 
-TileMap map_of_wrong(std::span<const std::int64_t> sizes, std::span<const std::int64_t> elements, const std::vector<bool>& wrong) {
+TileMap map_of_wrong(std::span<const std::int64_t> sizes, std::span<const std::int64_t> elements,
+                     const std::vector<bool>& wrong) {
   const std::int64_t across = sizes.empty() ? 1 : sizes.back();
   std::int64_t down = 1;
   for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) down *= sizes[axis];
@@ -433,7 +454,10 @@ std::string to_text(const TileMap& map) {
     for (std::int64_t column = 0; column < map.columns; ++column) {
       const auto at = static_cast<std::size_t>(row * map.columns + column);
       const std::int64_t all = map.compared[at], wrong = map.wrong[at];
-      text += all == 0 ? ' ' : wrong == 0 ? '.' : wrong == all ? '#' : static_cast<char>('0' + std::min<std::int64_t>(9, (10 * wrong + all - 1) / all));
+      text += all == 0       ? ' '
+              : wrong == 0   ? '.'
+              : wrong == all ? '#'
+                             : static_cast<char>('0' + std::min<std::int64_t>(9, (10 * wrong + all - 1) / all));
     }
     text += '\n';
   }

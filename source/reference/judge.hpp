@@ -15,8 +15,8 @@
 // Where the graph rounds computed numbers, as dynamic quantisation does, one last bit may move every output. Elements
 // without a bound may then be off from their file by four times what one kernel per op is off by, from the file or from
 // the reference, whichever is less, as long as the same is true of the root mean squares and the output as a whole is
-// off by no more than a quarter. Where one kernel per op has not run, as for outputs of another program, it is four times
-// the distance between the reference and the file.
+// off by no more than a quarter. Where one kernel per op has not run, as for outputs of another program, it is four
+// times the distance between the reference and the file.
 //
 // Whole numbers are right or wrong, unless a rounding decides: of those, no more may differ from the reference than one
 // in a hundred of all elements, and four times as many as do with one kernel per op.
@@ -31,17 +31,18 @@
 
 namespace vkfuse::reference {
 
-/// The difference of two floats: 0 where both are NaN, or one is an infinity that the other may round to within `allowed`; infinite where
-/// one is no number.
+/// The difference of two floats: 0 where both are NaN, or one is an infinity that the other may round to within
+/// `allowed`; infinite where one is no number.
 double float_error(DType dtype, double got, double want, double allowed);
 
 /// How far an output is from one thing that it is compared with.
 struct Deviation {
-  std::int64_t compared = 0;  ///< elements for which it is known how far they may be off; of none, no number below says anything
+  std::int64_t compared =
+      0;  ///< elements for which it is known how far they may be off; of none, no number below says anything
   std::int64_t wrong = 0;
-  double max_error = 0;  ///< absolute, right and wrong elements alike; infinite where one of both is no number
-  double max_ratio = 0;  ///< of an error over what is allowed; infinite where nothing is
-  Histogram ratios;      ///< of the right elements that have an error
+  double max_error = 0;     ///< absolute, right and wrong elements alike; infinite where one of both is no number
+  double max_ratio = 0;     ///< of an error over what is allowed; infinite where nothing is
+  Histogram ratios;         ///< of the right elements that have an error
   std::int64_t worst = -1;  ///< row of the largest ratio; -1 without an error
   std::string first_wrong;  ///< one sentence; empty if nothing is wrong
 
@@ -52,9 +53,9 @@ struct Deviation {
 /// What an output is worth. A row is an element that was looked at.
 struct Judgement {
   std::int64_t elements = 0;
-  std::int64_t undecided = 0;  ///< elements without any bound: of whole numbers, a rounding decides
-  std::int64_t unbounded = 0;  ///< of floats, those whose bound says nothing
-  std::int64_t loose = 0;      ///< of floats, those whose bound is wider than four last bits of the largest element
+  std::int64_t undecided = 0;      ///< elements without any bound: of whole numbers, a rounding decides
+  std::int64_t unbounded = 0;      ///< of floats, those whose bound says nothing
+  std::int64_t loose = 0;          ///< of floats, those whose bound is wider than four last bits of the largest element
   std::int64_t by_file_alone = 0;  ///< elements that the file decides
   std::int64_t referenced = 0;     ///< elements of which the reference says something, by_file_alone left out
   double rounding_slack = 0;    ///< by which elements without a bound may be off from a file because the graph rounds
@@ -70,11 +71,11 @@ struct Judgement {
 /// What an output is judged by.
 struct Expected {
   const Column& column;
-  std::span<const std::int64_t> elements;          ///< which element of the output each row is; empty: 0, 1, 2, ...
+  std::span<const std::int64_t> elements;             ///< which element of the output each row is; empty: 0, 1, 2, ...
   std::optional<std::span<const std::byte>> unfused;  ///< the whole output with one kernel per op, where that is known
-  bool has_file = false;  ///< elements without a bound are left to judge_by_file
-  std::span<const std::byte> file = {};  ///< the whole output by its file, as many bytes; empty: not known
-  bool rounds = false;                   ///< the graph rounds numbers that it has computed, see rounds_computed_numbers
+  bool has_file = false;                              ///< elements without a bound are left to judge_by_file
+  std::span<const std::byte> file = {};               ///< the whole output by its file, as many bytes; empty: not known
+  bool rounds = false;  ///< the graph rounds numbers that it has computed, see rounds_computed_numbers
 };
 
 /// Whether a value depends on a rounding of floats that are computed: to whole numbers, or to integers.
@@ -99,9 +100,11 @@ struct TileMap {
   std::vector<std::int64_t> compared;  ///< elements of each tile, row by row
   std::vector<std::int64_t> wrong;     ///< how many of them are wrong
 };
-TileMap map_of_wrong(std::span<const std::int64_t> sizes, std::span<const std::int64_t> elements, const std::vector<bool>& wrong);
+TileMap map_of_wrong(std::span<const std::int64_t> sizes, std::span<const std::int64_t> elements,
+                     const std::vector<bool>& wrong);
 
-/// A line per row of tiles: '.' is right, '1' to '9' are tenths that are wrong, rounded up, '#' is wrong as a whole, ' ' was not looked at.
+/// A line per row of tiles: '.' is right, '1' to '9' are tenths that are wrong, rounded up, '#' is wrong as a whole, '
+/// ' was not looked at.
 std::string to_text(const TileMap& map);
 
 /// An element's place along each axis.

@@ -57,7 +57,8 @@ Result<double> modelled_seconds(const ir::Graph& graph, std::span<const Request>
 bool has_timed_out(const Error& error);
 
 /// The elements of a value at these flat row-major indices.
-Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices, const Feeds& feeds);
+Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices,
+                           const Feeds& feeds);
 
 /// Every element of a value.
 Result<Column> evaluate(const ir::Graph& graph, ir::NodeId value, const Feeds& feeds);
@@ -81,17 +82,18 @@ struct Comparison {
   std::int64_t elements = 0;
   std::int64_t undecided = 0;
   std::int64_t wrong = 0;
-  double max_ratio = 0;         ///< of error / bound over decided elements; 0 where both are 0
-  double max_error = 0;         ///< absolute
-  Histogram ratios;             ///< of error / bound, where there is an error
-  std::int64_t worst = -1;      ///< position in the column of the largest ratio, or of a wrong element
-  std::string first_wrong;      ///< one sentence, empty if nothing is wrong
+  double max_ratio = 0;     ///< of error / bound over decided elements; 0 where both are 0
+  double max_error = 0;     ///< absolute
+  Histogram ratios;         ///< of error / bound, where there is an error
+  std::int64_t worst = -1;  ///< position in the column of the largest ratio, or of a wrong element
+  std::string first_wrong;  ///< one sentence, empty if nothing is wrong
   [[nodiscard]] bool ok() const { return wrong == 0 && undecided * 100 <= elements; }
 };
 
 /// Compares device bytes with a column. `offsets[i]` is the element of `got` that belongs to row i of
 /// the column; empty means 0, 1, 2, ...
-Comparison compare(DType dtype, std::span<const std::byte> got, const Column& want, std::span<const std::int64_t> offsets = {});
+Comparison compare(DType dtype, std::span<const std::byte> got, const Column& want,
+                   std::span<const std::int64_t> offsets = {});
 
 /// Folds a float result with its bound into the dtype's range: what is surely too large is infinity,
 /// what may be is undecided. `register_dtype` limits are those of f32 for 16-bit floats too.

@@ -11,7 +11,8 @@ Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const pl
     arena.push_back(std::move(piece));
   }
   for (const plan::Memory::Large& one : memory.large) {
-    VKF_TRY(buffer, vulkan::Buffer::create(device, static_cast<std::uint64_t>(one.bytes), vulkan::BufferKind::device, static_cast<std::uint64_t>(one.each)));
+    VKF_TRY(buffer, vulkan::Buffer::create(device, static_cast<std::uint64_t>(one.bytes), vulkan::BufferKind::device,
+                                           static_cast<std::uint64_t>(one.each)));
     arena.push_back(std::move(buffer));
   }
   return arena;
@@ -20,7 +21,8 @@ Result<Arena> make_arena(const std::shared_ptr<vulkan::Device>& device, const pl
 void add_arena(const plan::Memory& memory, const Arena& arena, Ranges& ranges) {
   for (const plan::Slot& slot : memory.slots) {
     const vulkan::Buffer& piece = arena[static_cast<std::size_t>(slot.offset / memory.piece_bytes)];
-    ranges[slot.value] = {&piece, static_cast<std::uint64_t>(slot.offset % memory.piece_bytes), static_cast<std::uint64_t>(slot.bytes)};
+    ranges[slot.value] = {&piece, static_cast<std::uint64_t>(slot.offset % memory.piece_bytes),
+                          static_cast<std::uint64_t>(slot.bytes)};
   }
   for (const auto& [value, at] : memory.in_large) {
     const vulkan::Buffer& buffer = arena[memory.pieces.size() + at];
@@ -39,10 +41,13 @@ void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uin
 
 std::optional<SpentRun> SpentRuns::take(const Variant& variant, const std::vector<std::shared_ptr<const void>>& bound) {
   // By owner: a buffer that is gone is none of those that are there, wherever they lie.
-  const auto same = [](const std::weak_ptr<const void>& a, const std::shared_ptr<const void>& b) { return !a.owner_before(b) && !b.owner_before(a); };
+  const auto same = [](const std::weak_ptr<const void>& a, const std::shared_ptr<const void>& b) {
+    return !a.owner_before(b) && !b.owner_before(a);
+  };
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const SpentRun& one) {
-    return one.commands && one.variant.get() == &variant && std::equal(one.bound.begin(), one.bound.end(), bound.begin(), bound.end(), same);
+    return one.commands && one.variant.get() == &variant &&
+           std::equal(one.bound.begin(), one.bound.end(), bound.begin(), bound.end(), same);
   });
   if (found == idle_.end()) return std::nullopt;
   SpentRun run = std::move(*found);
@@ -54,7 +59,8 @@ bool SpentRuns::may_give_arena(const SpentRun& run) const {
   if (run.arena.empty()) return false;
   std::uint64_t bytes = 0;
   for (const vulkan::Buffer& piece : run.arena) bytes += piece.size();
-  const bool again = run.commands && std::none_of(run.bound.begin(), run.bound.end(), [](const auto& buffer) { return buffer.expired(); });
+  const bool again = run.commands && std::none_of(run.bound.begin(), run.bound.end(),
+                                                  [](const auto& buffer) { return buffer.expired(); });
   return !again || bytes > kSmallBytes || idle_.size() >= kMostIdle;
 }
 
@@ -62,7 +68,8 @@ std::optional<Arena> SpentRuns::take_arena(const plan::Memory& memory) {
   std::optional<SpentRun> run;  // its commands are freed after the lock is
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const SpentRun& one) {
-    return one.variant->memory.pieces == memory.pieces && one.variant->memory.large == memory.large && may_give_arena(one);
+    return one.variant->memory.pieces == memory.pieces && one.variant->memory.large == memory.large &&
+           may_give_arena(one);
   });
   if (found == idle_.rend()) return std::nullopt;
   run = std::move(*found);

@@ -23,27 +23,27 @@ void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uin
 struct SpentRun {
   Arena arena;
   std::shared_ptr<const Variant> variant;
-  /// Where the commands can be submitted again: the buffers that they are recorded on, in the order of the program's ports. Nobody
-  /// keeps these; commands on buffers that are gone are never asked for.
+  /// Where the commands can be submitted again: the buffers that they are recorded on, in the order of the program's
+  /// ports. Nobody keeps these; commands on buffers that are gone are never asked for.
   std::vector<std::weak_ptr<const void>> bound;
   std::optional<vulkan::CommandBuffer> commands;
 };
 
-/// What runs that have ended leave for the next ones: to allocate takes longer than to run, and to record longer than to submit.
-/// Four are kept. Thread-safe.
+/// What runs that have ended leave for the next ones: to allocate takes longer than to run, and to record longer than
+/// to submit. Four are kept. Thread-safe.
 class SpentRuns {
  public:
   /// The run that was recorded for this variant on these buffers, the most recent one.
   std::optional<SpentRun> take(const Variant& variant, const std::vector<std::shared_ptr<const void>>& bound);
-  /// An arena for such memory, of a run that cannot be submitted again. A small one that can keeps its arena until there are many;
-  /// large ones are shared by all runs, and the commands of the oldest are forgotten.
+  /// An arena for such memory, of a run that cannot be submitted again. A small one that can keeps its arena until
+  /// there are many; large ones are shared by all runs, and the commands of the oldest are forgotten.
   std::optional<Arena> take_arena(const plan::Memory& memory);
   void give_back(SpentRun run);
   /// Frees them; false if there were no arenas.
   bool forget();
 
  private:
-  static constexpr std::size_t kMostIdle = 4;                           // each holds device memory
+  static constexpr std::size_t kMostIdle = 4;                            // each holds device memory
   static constexpr std::uint64_t kSmallBytes = std::uint64_t{64} << 20;  // of an arena that a run keeps to itself
   [[nodiscard]] bool may_give_arena(const SpentRun& run) const;
 

@@ -47,7 +47,8 @@ void main() {
   uint i = gl_GlobalInvocationID.x;
   uvec4 all = uvec4(0u);
   for (uint k = 0u; k < 256u; k += 4u) {
-    uvec4 a = x.w[(i + k) & 255u], b = x.w[(i + k + 1u) & 255u], c = x.w[(i + k + 2u) & 255u], d = x.w[(i + k + 3u) & 255u];
+    uvec4 a = x.w[(i + k) & 255u], b = x.w[(i + k + 1u) & 255u];
+    uvec4 c = x.w[(i + k + 2u) & 255u], d = x.w[(i + k + 3u) & 255u];
     all ^= (a + b) ^ (c + d);
   }
   y.w[i] = all;
@@ -65,10 +66,13 @@ class Calibration {
   Result<CostModel> run() {
     // Beyond what caches hold, where the device has room for it and may bind it.
     const vulkan::DeviceInfo& info = context_.device()->info();
-    const std::uint64_t room = std::min({info.device_memory() / 16, info.caps.storage_buffer_range, info.caps.max_allocation});
+    const std::uint64_t room =
+        std::min({info.device_memory() / 16, info.caps.storage_buffer_range, info.caps.max_allocation});
     const std::uint64_t bytes = std::bit_floor(std::clamp<std::uint64_t>(room, 16u << 20, 256u << 20));
     VKF_TRY(timer, KernelTimer::create(context_, bytes));
-    const auto time = [&](const char* glsl, std::uint32_t workgroups, int times) { return timer.time({glsl, "calibration", workgroup_, workgroups, times}); };
+    const auto time = [&](const char* glsl, std::uint32_t workgroups, int times) {
+      return timer.time({glsl, "calibration", workgroup_, workgroups, times});
+    };
     constexpr std::uint32_t kGroups = 1024;
     const double lanes = double{kGroups} * workgroup_;
     const auto copy_groups = static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes / 16 / workgroup_, 65535));
@@ -94,7 +98,8 @@ class Calibration {
 /// Numbers that a planner can use, whatever a file or a clock said.
 bool is_sane(const CostModel& costs) {
   const auto within = [](double value, double low, double high) { return value >= low && value <= high; };
-  return within(costs.copy_gb_per_s, 0.1, 1e5) && within(costs.launch_us, 0.01, 1e4) && within(costs.gflops, 1, 1e7) && within(costs.accesses_per_us, 10, 1e9);
+  return within(costs.copy_gb_per_s, 0.1, 1e5) && within(costs.launch_us, 0.01, 1e4) && within(costs.gflops, 1, 1e7) &&
+         within(costs.accesses_per_us, 10, 1e9);
 }
 
 }  // namespace

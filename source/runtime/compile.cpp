@@ -17,11 +17,13 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 std::string key_of(const codegen::Kernel& kernel) {
-  return fmt::format("{} {}\n{}", kernel.workgroup, kernel.subgroup,
-                     VKF_PLANT(stale_kernel, kernel.key.empty() ? kernel.glsl : kernel.key, std::to_string(kernel.bindings.size())));
+  return fmt::format(
+      "{} {}\n{}", kernel.workgroup, kernel.subgroup,
+      VKF_PLANT(stale_kernel, kernel.key.empty() ? kernel.glsl : kernel.key, std::to_string(kernel.bindings.size())));
 }
 
-vulkan::PipelineInfo pipeline_info(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv, const Caps& caps) {
+vulkan::PipelineInfo pipeline_info(const codegen::Kernel& kernel, std::span<const std::uint32_t> spirv,
+                                   const Caps& caps) {
   vulkan::PipelineInfo info;
   info.name = kernel.name;
   info.spirv = spirv;
@@ -92,7 +94,8 @@ void work_side_by_side(std::size_t items, const Work& work) {
 
 std::string Context::driver_key() const {
   const vulkan::DeviceInfo& info = device_->info();
-  return fmt::format("{} {} {} {} {} {:x}", info.vendor_id, info.device_id, info.driver_version, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid),
+  return fmt::format("{} {} {} {} {} {:x}", info.vendor_id, info.device_id, info.driver_version,
+                     vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid),
                      fmt::join(info.pipeline_cache_uuid, ""));
 }
 
@@ -101,7 +104,8 @@ std::string Context::pipeline_key(const codegen::Kernel& kernel) const {
 }
 
 Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
-  if (refuses_ && refuses_(kernel)) return make_error(ErrorCode::internal, "The shader '{}' does not compile: a test refuses it.", kernel.name);
+  if (refuses_ && refuses_(kernel))
+    return make_error(ErrorCode::internal, "The shader '{}' does not compile: a test refuses it.", kernel.name);
   const auto start = std::chrono::steady_clock::now();
   auto words = [&] {
     if (kernel.user.empty()) return shaders_->compile(kernel);
@@ -109,11 +113,13 @@ Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
     try {
       return shaders_->compile(kernel);
     } catch (const InternalError& other) {
-      return Result<spirv::Module>(invalid("The custom kernel '{}' has not the interface that its operands ask for: {}.", kernel.user, other.what()));
+      return Result<spirv::Module>(invalid(
+          "The custom kernel '{}' has not the interface that its operands ask for: {}.", kernel.user, other.what()));
     }
   }();
   if (!words && !kernel.user.empty() && words.error().code == ErrorCode::internal) {
-    return error_in_user_code(fmt::format("The custom kernel '{}'", kernel.user), kernel.name, kernel.glsl, 1, words.error());
+    return error_in_user_code(fmt::format("The custom kernel '{}'", kernel.user), kernel.name, kernel.glsl, 1,
+                              words.error());
   }
   if (!words) return std::move(words).error().within("compiling " + kernel.name);
   const double compile_ms = milliseconds_since(start);
@@ -126,7 +132,8 @@ Result<CompiledKernel> Context::make_kernel(const codegen::Kernel& kernel) {
   if (!pipeline) return std::move(pipeline).error().within("creating the pipeline of " + kernel.name);
   if (!pipeline->cache_data().empty()) store_->save(store::Kind::pipeline, key, pipeline->cache_data());
   const double pipeline_ms = std::chrono::duration<double, std::milli>(pipeline->creation_time()).count();
-  log(LogLevel::debug, fmt::format("{}: {:.1f} ms to SPIR-V, {:.1f} ms in the driver.", kernel.name, compile_ms, pipeline_ms));
+  log(LogLevel::debug,
+      fmt::format("{}: {:.1f} ms to SPIR-V, {:.1f} ms in the driver.", kernel.name, compile_ms, pipeline_ms));
   return CompiledKernel{*std::move(words), *std::move(pipeline), compile_ms, pipeline_ms};
 }
 
@@ -143,7 +150,8 @@ Result<std::shared_ptr<const CompiledKernel>> Context::compile(const codegen::Ke
   return kernels_.emplace(key, std::move(compiled)).first->second;
 }
 
-Result<std::vector<std::shared_ptr<const CompiledKernel>>> Context::compile_all(const std::vector<const codegen::Kernel*>& kernels) {
+Result<std::vector<std::shared_ptr<const CompiledKernel>>> Context::compile_all(
+    const std::vector<const codegen::Kernel*>& kernels) {
   if (kernels.empty()) return std::vector<std::shared_ptr<const CompiledKernel>>();
   // Each text once: two threads would otherwise compile the same.
   std::vector<const codegen::Kernel*> distinct;

@@ -8,13 +8,14 @@ namespace vkfuse::runtime {
 
 namespace {
 
-/// FNV-1a over the size and at most some hundred bytes: weights of gigabytes are not read to find that they are new, and
-/// candidates are compared whole anyway.
+/// FNV-1a over the size and at most some hundred bytes: weights of gigabytes are not read to find that they are new,
+/// and candidates are compared whole anyway.
 std::uint64_t key_of(const std::vector<std::byte>& bytes) {
   constexpr std::size_t kSamples = 256;
   std::uint64_t hash = 14695981039346656037ull ^ bytes.size();
   const std::size_t stride = std::max<std::size_t>(1, bytes.size() / kSamples);
-  for (std::size_t i = 0; i < bytes.size(); i += stride) hash = (hash ^ std::to_integer<std::uint64_t>(bytes[i])) * 1099511628211ull;
+  for (std::size_t i = 0; i < bytes.size(); i += stride)
+    hash = (hash ^ std::to_integer<std::uint64_t>(bytes[i])) * 1099511628211ull;
   return hash;
 }
 

@@ -26,7 +26,8 @@ int preference(DeviceType type) {
 }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -43,7 +44,9 @@ Result<std::size_t> choose(const std::vector<vulkan::DeviceInfo>& devices, const
   if (number && wanted.size() < 6 && std::stoul(wanted) < devices.size()) return std::size_t{std::stoul(wanted)};
   std::string names;
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    if (lower(wanted) == vulkan::to_text(devices[i].device_uuid) || lower(devices[i].name).find(lower(wanted)) != std::string::npos) return i;
+    if (lower(wanted) == vulkan::to_text(devices[i].device_uuid) ||
+        lower(devices[i].name).find(lower(wanted)) != std::string::npos)
+      return i;
     names += (i == 0 ? "" : ", ") + std::to_string(i) + ": " + devices[i].name;
   }
   return make_error(ErrorCode::not_found, "No Vulkan device matches '{}'; there are {}.", wanted, names);
@@ -67,7 +70,8 @@ Quirks quirks_of(const vulkan::DeviceInfo& info) {
   Quirks quirks;
   if (info.driver_name != "llvmpipe") return quirks;
   quirks.folds_nan_away = true;
-  quirks.leaves_loops_after = VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max());  // of 65,535, some of which count twice
+  // Of 65,535, some of which count twice.
+  quirks.leaves_loops_after = VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max());
   return quirks;
 }
 
@@ -90,7 +94,8 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, con
   return over(std::move(device), index, caps, options);
 }
 
-Result<std::shared_ptr<Context>> Context::adopt(std::shared_ptr<const vulkan::Instance> instance, const vulkan::LentDevice& lent, const DeviceOptions& options) {
+Result<std::shared_ptr<Context>> Context::adopt(std::shared_ptr<const vulkan::Instance> instance,
+                                                const vulkan::LentDevice& lent, const DeviceOptions& options) {
   VKF_TRY(index, instance->index_of(lent.physical_device));
   VKF_TRY(device, vulkan::Device::adopt(std::move(instance), lent));
   Caps caps = device->caps();
@@ -98,7 +103,8 @@ Result<std::shared_ptr<Context>> Context::adopt(std::shared_ptr<const vulkan::In
   return over(std::move(device), index, caps, options);
 }
 
-Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options) {
+Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> device, std::size_t index,
+                                               const Caps& caps, const DeviceOptions& options) {
   auto context = std::shared_ptr<Context>(new Context());
   context->index_ = static_cast<int>(index);
   context->disabled_ = options.disable;
@@ -118,8 +124,10 @@ Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> d
   context->base_.caps.keep_nan_f32 = caps.keep_nan_f32 && controls;
   context->base_.caps.keep_nan_f64 = caps.keep_nan_f64 && controls;
   context->base_.caps.int64 = caps.int64 && context->shaders_->can_compile(spirv::GlslExtension::arithmetic_int64);
-  context->log(LogLevel::info, fmt::format("The device '{}' is open ({}, Vulkan {}).", device->info().name, device->info().driver_info, device->info().api_version));
-  if (options.store.enabled && !context->store_->off().empty()) context->log(LogLevel::warning, "Compiled kernels are not kept: " + context->store_->off());
+  context->log(LogLevel::info, fmt::format("The device '{}' is open ({}, Vulkan {}).", device->info().name,
+                                           device->info().driver_info, device->info().api_version));
+  if (options.store.enabled && !context->store_->off().empty())
+    context->log(LogLevel::warning, "Compiled kernels are not kept: " + context->store_->off());
   return context;
 }
 
@@ -184,7 +192,9 @@ Result<Context::MissingMatrices> Context::missing_matrices() {
         VKF_TRY(slow, compare_matrices(*this, *shape));
         missing[i] = slow;
       }
-      if (!missing[i].empty()) log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}", name_of(kind.factors), base_.name, missing[i]));
+      if (!missing[i].empty())
+        log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}",
+                                           name_of(kind.factors), base_.name, missing[i]));
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -204,19 +214,23 @@ Result<std::vector<MatrixShape>> Context::tested_matrices() {
 
 /// Whether a workgroup multiplies tiles of that dtype, as a test has shown.
 Result<bool> Context::whole_tiles(DType dtype) {
-  if (!base_.caps.matrix2_whole_tiles() || base_.caps.subgroup_size != 32 || base_.type == DeviceType::cpu) return false;
+  if (!base_.caps.matrix2_whole_tiles() || base_.caps.subgroup_size != 32 || base_.type == DeviceType::cpu)
+    return false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (const auto tested = whole_tiles_.find(dtype); tested != whole_tiles_.end()) return tested->second;
   }
   VKF_TRY(shapes, tested_matrices());
-  const bool offered = std::any_of(shapes.begin(), shapes.end(), [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; });
+  const bool offered = std::any_of(shapes.begin(), shapes.end(),
+                                   [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; });
   std::string wrong;
   if (offered) {
     VKF_TRY(found, self_test_whole_tiles(*this, dtype));
     wrong = found;
   }
-  if (!wrong.empty()) log(LogLevel::warning, fmt::format("Tiles of {} are not multiplied by workgroups on '{}': {}", name_of(dtype), base_.name, wrong));
+  if (!wrong.empty())
+    log(LogLevel::warning,
+        fmt::format("Tiles of {} are not multiplied by workgroups on '{}': {}", name_of(dtype), base_.name, wrong));
   const std::lock_guard<std::mutex> lock(mutex_);
   return whole_tiles_[dtype] = offered && wrong.empty();
 }
@@ -231,7 +245,8 @@ Result<std::optional<MatrixShape>> Context::matrix_fields() {
   if (unit) {
     VKF_TRY(wrong, self_test_fields(*this, *unit));
     if (!wrong.empty()) {
-      log(LogLevel::warning, fmt::format("Weights of four bits are not multiplied by matrix units on '{}': {}", base_.name, wrong));
+      log(LogLevel::warning,
+          fmt::format("Weights of four bits are not multiplied by matrix units on '{}': {}", base_.name, wrong));
       unit.reset();
     }
   }
@@ -247,7 +262,8 @@ Result<std::string> Context::matrices() {
     const MatrixKind& kind = kMatrixKinds[i];
     const auto shape = matrix_of(base_.caps, kind.factors, kind.sums);
     const std::string size = shape ? fmt::format("{} x {} x {}", shape->m, shape->n, shape->k) : "";
-    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.factors), name_of(kind.sums), missing[i].empty() ? size : missing[i]);
+    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.factors), name_of(kind.sums),
+                        missing[i].empty() ? size : missing[i]);
   }
   return text;
 }
@@ -323,11 +339,13 @@ Result<std::string> Context::missing(Rung rung) {
     VKF_TRY(wrong, self_test(*this, rung));
     reason = VKF_PLANT(wrong_rung_in_use, wrong, std::string());
     if (reason.empty() && (rung == Rung::t3 || rung == Rung::t4)) {
-      auto slow = rung == Rung::t3 ? compare_dots(*this) : compare_matrices(*this, *matrix_of(caps, DType::f16, DType::f32));
+      auto slow =
+          rung == Rung::t3 ? compare_dots(*this) : compare_matrices(*this, *matrix_of(caps, DType::f16, DType::f32));
       if (!slow) return slow.error();
       reason = *slow;
     }
-    if (!reason.empty()) log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(rung), base_.name, reason));
+    if (!reason.empty())
+      log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(rung), base_.name, reason));
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   missing_[rung] = reason;
@@ -379,7 +397,8 @@ Result<void> Context::download(const vulkan::Buffer& from, std::uint64_t offset,
   return {};
 }
 
-Result<vulkan::ComputePipeline> Context::words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup, std::uint32_t subgroup) {
+Result<vulkan::ComputePipeline> Context::words_pipeline(const std::string& glsl, const std::string& name,
+                                                        std::uint32_t workgroup, std::uint32_t subgroup) {
   VKF_TRY(words, shaders_->compile(glsl, name, 2));
   vulkan::PipelineInfo info;
   info.name = name;
@@ -391,10 +410,12 @@ Result<vulkan::ComputePipeline> Context::words_pipeline(const std::string& glsl,
   return vulkan::ComputePipeline::create(device_, info);
 }
 
-Result<std::string> Context::known_answer(const KnownAnswer& test, const std::function<std::string(const std::vector<std::uint32_t>& results)>& wrong) {
+Result<std::string> Context::known_answer(
+    const KnownAnswer& test, const std::function<std::string(const std::vector<std::uint32_t>& results)>& wrong) {
   std::uint64_t input = 14695981039346656037u;  // FNV-1a by words
   for (const std::uint32_t word : test.input) input = (input ^ word) * 1099511628211u;
-  const std::string key = fmt::format("{} {} {} {} {:x}\n{}", driver_key(), test.workgroups, test.workgroup, test.subgroup, input, shader_key(test.glsl));
+  const std::string key = fmt::format("{} {} {} {} {:x}\n{}", driver_key(), test.workgroups, test.workgroup,
+                                      test.subgroup, input, shader_key(test.glsl));
   if (store_->load(store::Kind::passed, key)) return std::string();
   VKF_TRY(results, run_words(test));
   std::string sentence = wrong(results);

@@ -24,7 +24,8 @@
 
 namespace vkfuse::runtime {
 
-/// What memory is filled with before one run and before the next (DeviceOptions::self_check): no bit is the same in both.
+/// What memory is filled with before one run and before the next (DeviceOptions::self_check): no bit is the same in
+/// both.
 inline constexpr std::array<std::uint32_t, 2> kPoison = {0xA5A5A5A5u, 0x5A5A5A5Au};
 
 /// A kernel on a device. Immutable; shared between executables.
@@ -36,7 +37,8 @@ struct CompiledKernel {
 };
 
 /// What the compiler says about the first line that is wrong, counted from where the user's code begins in the file.
-Error error_in_user_code(const std::string& what, const std::string& file, const std::string& code, int code_begins, const Error& error);
+Error error_in_user_code(const std::string& what, const std::string& file, const std::string& code, int code_begins,
+                         const Error& error);
 
 class Context {
  public:
@@ -44,7 +46,8 @@ class Context {
   static Result<std::shared_ptr<Context>> open(const DeviceOptions& options, const vulkan::DeviceOptions& without = {});
 
   /// On the device of a host program; `options.name` says nothing.
-  static Result<std::shared_ptr<Context>> adopt(std::shared_ptr<const vulkan::Instance> instance, const vulkan::LentDevice& lent, const DeviceOptions& options);
+  static Result<std::shared_ptr<Context>> adopt(std::shared_ptr<const vulkan::Instance> instance,
+                                                const vulkan::LentDevice& lent, const DeviceOptions& options);
 
   /// Every device of this machine, in the order of their indices.
   static Result<std::vector<vulkan::DeviceInfo>> devices();
@@ -54,7 +57,8 @@ class Context {
 
   /// The device as kernels may use it. A rung is in it only if it is wanted, so that nobody else waits for
   /// its self-test.
-  /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one; with `fields`, so are weights of four bits.
+  /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one; with `fields`, so are weights
+  /// of four bits.
   Result<Target> target(std::span<const Rung> wanted, std::span<const DType> whole = {}, bool fields = false);
 
   /// See Caps::exp_of_nan: tested once, on first demand.
@@ -69,9 +73,10 @@ class Context {
   /// compiled at all. Thread-safe.
   Result<std::shared_ptr<const CompiledKernel>> compile(const codegen::Kernel& kernel);
   /// The same for several, on as many threads as the machine has; the first kernel's error where there are more.
-  Result<std::vector<std::shared_ptr<const CompiledKernel>>> compile_all(const std::vector<const codegen::Kernel*>& kernels);
-  /// An error that names the op and its line unless the code of every `custom` node of the graph is a function by itself; what
-  /// compiled once is not compiled again.
+  Result<std::vector<std::shared_ptr<const CompiledKernel>>> compile_all(
+      const std::vector<const codegen::Kernel*>& kernels);
+  /// An error that names the op and its line unless the code of every `custom` node of the graph is a function by
+  /// itself; what compiled once is not compiled again.
   Result<void> check_custom_code(const ir::Graph& graph);
   /// What the driver says of a kernel: it is made once more, because drivers that keep what they need for this do not
   /// take pipelines from a cache.
@@ -89,8 +94,8 @@ class Context {
   [[nodiscard]] bool self_checks() const { return self_checks_; }
   /// The word for the next run on the caller's buffers.
   [[nodiscard]] std::uint32_t next_poison();
-  /// Bytes that buffers of a kind may still take: what the heap has, or the limit "memory_bytes", less the buffers that are
-  /// alive. What other programs hold is not known.
+  /// Bytes that buffers of a kind may still take: what the heap has, or the limit "memory_bytes", less the buffers that
+  /// are alive. What other programs hold is not known.
   [[nodiscard]] std::uint64_t memory_left(vulkan::BufferKind kind) const;
   /// What buffers on the device may take in all.
   [[nodiscard]] std::uint64_t memory_limit() const { return memory_limit_; }
@@ -102,20 +107,22 @@ class Context {
   /// The next compile() of any kernel starts from the store, as in a new process: for measuring that.
   void forget_kernels();
 
-  /// A self-test: a hand-written kernel whose results are known. Buffer 0 is `input`, 1 the results; with `subgroup` the workgroup consists of full
-  /// subgroups of that size.
+  /// A self-test: a hand-written kernel whose results are known. Buffer 0 is `input`, 1 the results; with `subgroup`
+  /// the workgroup consists of full subgroups of that size.
   struct KnownAnswer {
     std::string glsl, name;
     std::vector<std::uint32_t> input;
     std::size_t output_words = 0;
     std::uint32_t workgroups = 1, workgroup = 1, subgroup = 0;
   };
-  /// What `wrong` says of the results: one sentence, or nothing, which is kept in the store for the next process with this driver. What is wrong is
-  /// looked at again each time.
-  Result<std::string> known_answer(const KnownAnswer& test, const std::function<std::string(const std::vector<std::uint32_t>& results)>& wrong);
+  /// What `wrong` says of the results: one sentence, or nothing, which is kept in the store for the next process with
+  /// this driver. What is wrong is looked at again each time.
+  Result<std::string> known_answer(const KnownAnswer& test,
+                                   const std::function<std::string(const std::vector<std::uint32_t>& results)>& wrong);
 
   /// A pipeline of such a kernel.
-  Result<vulkan::ComputePipeline> words_pipeline(const std::string& glsl, const std::string& name, std::uint32_t workgroup, std::uint32_t subgroup = 0);
+  Result<vulkan::ComputePipeline> words_pipeline(const std::string& glsl, const std::string& name,
+                                                 std::uint32_t workgroup, std::uint32_t subgroup = 0);
 
   Result<std::vector<MatrixShape>> tested_matrices();
   Result<bool> whole_tiles(DType dtype);
@@ -130,7 +137,8 @@ class Context {
  private:
   Context() = default;
   /// What open() and adopt() have in common.
-  static Result<std::shared_ptr<Context>> over(std::shared_ptr<vulkan::Device> device, std::size_t index, const Caps& caps, const DeviceOptions& options);
+  static Result<std::shared_ptr<Context>> over(std::shared_ptr<vulkan::Device> device, std::size_t index,
+                                               const Caps& caps, const DeviceOptions& options);
   /// Of each of kMatrixKinds, why it is not used; empty if it is.
   using MissingMatrices = std::array<std::string, std::size(kMatrixKinds)>;
   Result<MissingMatrices> missing_matrices();
@@ -154,12 +162,12 @@ class Context {
   Constants constants_;
   Turns searches_;
   std::mutex mutex_;
-  std::optional<MissingMatrices> missing_matrices_;  ///< as tested on first demand
-  std::map<DType, bool> whole_tiles_;  ///< as tested on first demand
+  std::optional<MissingMatrices> missing_matrices_;          ///< as tested on first demand
+  std::map<DType, bool> whole_tiles_;                        ///< as tested on first demand
   std::optional<std::optional<MatrixShape>> matrix_fields_;  ///< the same
   std::map<Rung, std::string> missing_;
-  std::optional<bool> exp_of_nan_;  ///< as tested on first demand
-  std::optional<std::optional<CostModel>> costs_;  ///< likewise
+  std::optional<bool> exp_of_nan_;                                        ///< as tested on first demand
+  std::optional<std::optional<CostModel>> costs_;                         ///< likewise
   std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by workgroup size and key
 };
 
@@ -189,8 +197,8 @@ Result<std::string> self_test_whole_tiles(Context& context, DType dtype);
 /// The same of fragments of bits that become weights of four bits (Caps::matrix_fields).
 Result<std::string> self_test_fields(Context& context, const MatrixShape& shape);
 
-/// What is wrong with a rung's speed, measured once a device and driver: empty where it multiplies at least as fast as lanes do without it, or
-/// where nothing can be measured.
+/// What is wrong with a rung's speed, measured once a device and driver: empty where it multiplies at least as fast as
+/// lanes do without it, or where nothing can be measured.
 Result<std::string> compare_dots(Context& context);
 Result<std::string> compare_matrices(Context& context, const MatrixShape& shape);
 /// 10^9 multiply-adds of bytes in a second; nothing where they cannot be measured.

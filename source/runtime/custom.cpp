@@ -21,7 +21,8 @@ std::string_view line_of(std::string_view text, int number) {
 
 }  // namespace
 
-Error error_in_user_code(const std::string& what, const std::string& file, const std::string& code, int code_begins, const Error& error) {
+Error error_in_user_code(const std::string& what, const std::string& file, const std::string& code, int code_begins,
+                         const Error& error) {
   // "FILE:LINE: error: TEXT", the first of possibly several.
   std::string_view message = error.message;
   for (std::size_t at = message.find(file + ":"); at != std::string_view::npos; at = message.find(file + ":", at + 1)) {
@@ -49,7 +50,8 @@ Result<void> Context::check_custom_code(const ir::Graph& graph) {
     VKF_TRY(function, codegen::custom_function(graph, node, device_->caps().int64));
     if (!checked.insert(function.name).second) continue;
     if (function.text.find("double") != std::string::npos && !device_->caps().float64) {
-      return unsupported("The code of the custom op '{}' has a double, and the device has no 64-bit floats.", custom->name);
+      return unsupported("The code of the custom op '{}' has a double, and the device has no 64-bit floats.",
+                         custom->name);
     }
     if (function.text.find("int64_t") != std::string::npos && !device_->caps().int64) {
       return unsupported("The code of the custom op '{}' has a 64-bit integer, and the device has none.", custom->name);
@@ -57,7 +59,8 @@ Result<void> Context::check_custom_code(const ir::Graph& graph) {
     const codegen::Kernel kernel = codegen::custom_check(function);
     auto compiled = shaders_->compile(kernel);
     if (compiled) continue;
-    return error_in_user_code(fmt::format("The code of the custom op '{}'", custom->name), kernel.name, custom->code, codegen::custom_check_line(function), compiled.error());
+    return error_in_user_code(fmt::format("The code of the custom op '{}'", custom->name), kernel.name, custom->code,
+                              codegen::custom_check_line(function), compiled.error());
   }
   return {};
 }

@@ -40,12 +40,14 @@ std::map<std::string, DimFacts> facts_of(const ir::Graph& graph) {
   return facts;
 }
 
-/// A size that shares nothing with others by chance: `step` times a prime, not below `least` if the facts allow, else the largest
-/// that they do; `skip` such sizes are left out.
-std::optional<std::int64_t> typical_size(std::int64_t step, std::int64_t least, const DimFacts& facts, std::int64_t unlike, int skip) {
+/// A size that shares nothing with others by chance: `step` times a prime, not below `least` if the facts allow, else
+/// the largest that they do; `skip` such sizes are left out.
+std::optional<std::int64_t> typical_size(std::int64_t step, std::int64_t least, const DimFacts& facts,
+                                         std::int64_t unlike, int skip) {
   const auto suits = [&](std::int64_t times) {
     const std::int64_t size = times * step;
-    return is_prime(times) && times > 2 && size >= facts.min && size <= facts.max && (unlike == 0 || size % unlike != 0);
+    return is_prime(times) && times > 2 && size >= facts.min && size <= facts.max &&
+           (unlike == 0 || size % unlike != 0);
   };
   const std::int64_t first = (least + step - 1) / step;
   int left = skip;
@@ -64,7 +66,8 @@ std::string description(const ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
   std::string text = fmt::format("{} {}", node.op->name, to_text(node.type));
   if (segment::is_literal(graph, id)) {
-    for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes) text += fmt::format(" {:02x}", std::to_integer<int>(byte));
+    for (std::byte byte : *std::get<ir::ConstantPayload>(node.payload).bytes)
+      text += fmt::format(" {:02x}", std::to_integer<int>(byte));
     return text;
   }
   ir::Payload payload = node.payload;
@@ -85,20 +88,25 @@ Launches relocated(const Launches& first, const plan::Twin& duplicate) {
   for (Launch& launch : launches) {
     auto kernel = std::make_shared<codegen::Kernel>(*launch.kernel);
     for (codegen::Binding& binding : kernel->bindings) {
-      if (!binding.scratch) binding.value = VKF_PLANT(bindings_of_duplicates, VKF_PLANT(unchecked_duplicates, duplicate.here(binding.value), binding.value), binding.value);
+      if (!binding.scratch)
+        binding.value =
+            VKF_PLANT(bindings_of_duplicates,
+                      VKF_PLANT(unchecked_duplicates, duplicate.here(binding.value), binding.value), binding.value);
     }
     launch.kernel = std::move(kernel);
   }
   return launches;
 }
 
-/// Members in their order with what they read, each value from outside by its place among all that are touched, so that every order
-/// of values by number is the same in steps of one key. Empty for code of the user's.
+/// Members in their order with what they read, each value from outside by its place among all that are touched, so that
+/// every order of values by number is the same in steps of one key. Empty for code of the user's.
 std::string key_of(const ir::Graph& graph, const segment::Segment& segment, std::vector<ir::NodeId>& values) {
   values = segment.members;
   for (ir::NodeId id : segment.members) {
     const ir::Node& node = graph.node(id);
-    if (std::holds_alternative<ir::CustomPayload>(node.payload) || std::holds_alternative<ir::KernelPayload>(node.payload)) return {};
+    if (std::holds_alternative<ir::CustomPayload>(node.payload) ||
+        std::holds_alternative<ir::KernelPayload>(node.payload))
+      return {};
     values.insert(values.end(), node.operands.begin(), node.operands.end());
   }
   std::sort(values.begin(), values.end());
@@ -109,8 +117,13 @@ std::string key_of(const ir::Graph& graph, const segment::Segment& segment, std:
     const bool member = std::binary_search(segment.members.begin(), segment.members.end(), id);
     const bool stored = std::find(segment.stores.begin(), segment.stores.end(), id) != segment.stores.end();
     const bool inside = member || segment::is_literal(graph, id);
-    key += fmt::format("{} {}:", stored ? "store" : member ? "member" : "read", inside ? description(graph, id) : to_text(graph.node(id).type));
-    for (ir::NodeId operand : member ? graph.node(id).operands : std::vector<ir::NodeId>()) key += fmt::format(" {}", place(operand));
+    key += fmt::format("{} {}:",
+                       stored   ? "store"
+                       : member ? "member"
+                                : "read",
+                       inside ? description(graph, id) : to_text(graph.node(id).type));
+    for (ir::NodeId operand : member ? graph.node(id).operands : std::vector<ir::NodeId>())
+      key += fmt::format(" {}", place(operand));
     key += '\n';
   }
   return key;
@@ -158,7 +171,11 @@ plan::Twins twins_of(const plan::Plan& plan) {
 }
 
 Forms::Forms(const plan::Plan& plan, schedule::Tuning tuning, codegen::EmitOptions options)
-    : plan_(plan), twins_(std::make_shared<const plan::Twins>(twins_of(plan))), tuning_(std::move(tuning)), options_(std::move(options)), tuned_(plan.steps.size()) {
+    : plan_(plan),
+      twins_(std::make_shared<const plan::Twins>(twins_of(plan))),
+      tuning_(std::move(tuning)),
+      options_(std::move(options)),
+      tuned_(plan.steps.size()) {
   for (std::size_t i = 0; i < plan.steps.size(); ++i) runs_.push_back(widest_run(plan, i));
 }
 
@@ -184,16 +201,19 @@ Forms::Classes Forms::classes_of(std::size_t step, const SymbolValues& symbols) 
   return classes;
 }
 
-Result<std::vector<codegen::Draft>> Forms::draft(std::size_t step, const plan::Scheduled& scheduled, const plan::Scheduled* like) const {
+Result<std::vector<codegen::Draft>> Forms::draft(std::size_t step, const plan::Scheduled& scheduled,
+                                                 const plan::Scheduled* like) const {
   codegen::EmitOptions options = options_;
   options.hoist_sizes = true;
   options.name = fmt::format("segment {}", step);
   options.only_essence = like != nullptr;
   if (like != nullptr) options.like = {&like->loops, &like->schedule};
-  return codegen::draft(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target, options);
+  return codegen::draft(plan_.graph, plan_.steps[step].segment, scheduled.loops, scheduled.schedule, plan_.target,
+                        options);
 }
 
-std::optional<Forms::Form> Forms::form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other, const schedule::Tuning& tuning) const {
+std::optional<Forms::Form> Forms::form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other,
+                                          const schedule::Tuning& tuning) const {
   const segment::Segment& segment = plan_.steps[step].segment;
   auto loops = segment::build_loops(plan_.graph, segment, one);
   auto other_loops = segment::build_loops(plan_.graph, segment, other);
@@ -232,7 +252,8 @@ std::optional<plan::Scheduled> Forms::schedule_like(const Form& form, const segm
 }
 
 bool Forms::varies(const Classes& classes) {
-  return std::any_of(classes.begin(), classes.end(), [](const auto& one) { return one.second.kind != SizeClass::Kind::one; });
+  return std::any_of(classes.begin(), classes.end(),
+                     [](const auto& one) { return one.second.kind != SizeClass::Kind::one; });
 }
 
 schedule::Tuning Forms::tuning_of(std::size_t step, const Classes& classes) {
@@ -251,7 +272,8 @@ void Forms::tune(std::size_t step, const SymbolValues& symbols, const schedule::
   }
 }
 
-std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const {
+std::optional<Forms::Form> Forms::make_form(std::size_t step, const Classes& classes,
+                                            const schedule::Tuning& tuning) const {
   const std::int64_t run = runs_[step];
   const std::map<std::string, DimFacts> facts = facts_of(plan_.graph);
   // A tensor at the end of a class may be larger than a buffer can be, and smaller ones of the class not.
@@ -328,7 +350,8 @@ std::optional<Launches> Forms::fill(std::size_t step, const Form& form, const pl
     launch.groups_x = own.kernel.groups_x;
     launch.groups_y = own.kernel.groups_y;
     launch.constants = std::make_shared<const std::vector<std::uint32_t>>(std::move(own.kernel.constants));
-    const bool all_shared = own.kernel.workgroup == like.workgroup && own.kernel.subgroup == like.subgroup && own.kernel.bindings == like.bindings;
+    const bool all_shared = own.kernel.workgroup == like.workgroup && own.kernel.subgroup == like.subgroup &&
+                            own.kernel.bindings == like.bindings;
     if (all_shared) {
       launch.kernel = form.kernels[i];
       continue;
@@ -340,10 +363,12 @@ std::optional<Launches> Forms::fill(std::size_t step, const Form& form, const pl
   return launches;
 }
 
-Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step, const plan::Scheduled& scheduled, codegen::EmitOptions options) {
+Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step,
+                                                   const plan::Scheduled& scheduled, codegen::EmitOptions options) {
   options.name = fmt::format("segment {}", step);
   const segment::Segment& segment = plan.steps[step].segment;
-  if (scheduled.pieces.empty()) return codegen::emit(plan.graph, segment, scheduled.loops, scheduled.schedule, plan.target, options);
+  if (scheduled.pieces.empty())
+    return codegen::emit(plan.graph, segment, scheduled.loops, scheduled.schedule, plan.target, options);
   std::vector<codegen::Kernel> all;
   for (const plan::ScheduledPiece& piece : scheduled.pieces) {
     VKF_TRY(kernels, codegen::emit(plan.graph, segment, piece.loops, piece.schedule, plan.target, options));
@@ -414,7 +439,8 @@ Result<plan::Steps> Forms::schedule(const SymbolValues& symbols) {
   return schedule(symbols, used);
 }
 
-Result<Forms::WrittenStep> Forms::write_step(std::size_t step, const SymbolValues& symbols, const schedule::Tuning& tuning) const {
+Result<Forms::WrittenStep> Forms::write_step(std::size_t step, const SymbolValues& symbols,
+                                             const schedule::Tuning& tuning) const {
   VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, symbols));
   WrittenStep written;
   const Classes classes = classes_of(step, symbols);
@@ -449,11 +475,14 @@ Result<Forms::Written> Forms::write(const SymbolValues& symbols) {
       // The loops name the values of the step that is repeated, so no text is written from them for this one.
       const plan::Twin& duplicate = *(*twins_)[i];
       const bool shares_text = written.compiled[duplicate.of] != nullptr;
-      Launches launches = shares_text ? written.kernels[duplicate.of] : relocated(written.kernels[duplicate.of], duplicate);
+      Launches launches =
+          shares_text ? written.kernels[duplicate.of] : relocated(written.kernels[duplicate.of], duplicate);
       for (std::size_t k = 0; k < launches.size() && shares_text; ++k) {
         // What differs from size to size are the launch and the numbers, and these are those of the repeated step.
         launches[k].kernel = used[i]->kernels[k];
-        launches[k].constants = VKF_PLANT(model_numbers_of_twins, launches[k].constants, std::make_shared<const std::vector<std::uint32_t>>(launches[k].kernel->constants));
+        launches[k].constants =
+            VKF_PLANT(model_numbers_of_twins, launches[k].constants,
+                      std::make_shared<const std::vector<std::uint32_t>>(launches[k].kernel->constants));
       }
       if (!shares_text) written.compiled.back() = nullptr;
       written.kernels.push_back(std::move(launches));
@@ -464,7 +493,10 @@ Result<Forms::Written> Forms::write(const SymbolValues& symbols) {
       VKF_TRY(own, own_text(i, steps[i]));
       filled = launches_of(std::move(own));
       written.compiled.back() = nullptr;
-    } else if (!std::equal(filled->begin(), filled->end(), used[i]->kernels.begin(), [](const Launch& a, const auto& b) { return a.kernel->workgroup == b->workgroup && a.kernel->subgroup == b->subgroup; })) {
+    } else if (!std::equal(filled->begin(), filled->end(), used[i]->kernels.begin(),
+                           [](const Launch& a, const auto& b) {
+                             return a.kernel->workgroup == b->workgroup && a.kernel->subgroup == b->subgroup;
+                           })) {
       written.compiled.back() = nullptr;
     }
     written.kernels.push_back(*std::move(filled));

@@ -10,8 +10,8 @@
 
 namespace vkfuse::runtime {
 
-/// A symbol's sizes that share texts: 1; else those up to `end`, a power of two times 512 that is the least of its kind, and of
-/// them those that the widest accesses divide, or all others.
+/// A symbol's sizes that share texts: 1; else those up to `end`, a power of two times 512 that is the least of its
+/// kind, and of them those that the widest accesses divide, or all others.
 struct SizeClass {
   enum class Kind : std::uint8_t { one, multiple, other };
   Kind kind = Kind::one;
@@ -20,7 +20,8 @@ struct SizeClass {
 };
 
 /// The kernels of a step as it is scheduled, piece by piece where it runs in pieces.
-Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step, const plan::Scheduled& scheduled, codegen::EmitOptions options);
+Result<std::vector<codegen::Kernel>> write_kernels(const plan::Plan& plan, std::size_t step,
+                                                   const plan::Scheduled& scheduled, codegen::EmitOptions options);
 
 /// Steps that compute the same as an earlier one.
 plan::Twins twins_of(const plan::Plan& plan);
@@ -43,9 +44,9 @@ Launches launches_of(std::vector<codegen::Kernel> kernels);
 
 struct CompiledKernel;
 
-/// The kernels of a plan's steps at given sizes. A step's text is chosen and written at sizes that stand for all of their class, two of
-/// them, which agree on every number that is none of the sizes'. The loops are those of the actual sizes, and so is every number:
-/// where they would give another text, that one is used. Thread-safe.
+/// The kernels of a plan's steps at given sizes. A step's text is chosen and written at sizes that stand for all of
+/// their class, two of them, which agree on every number that is none of the sizes'. The loops are those of the actual
+/// sizes, and so is every number: where they would give another text, that one is used. Thread-safe.
 class Forms {
  public:
   /// `plan` outlives it.
@@ -93,10 +94,10 @@ class Forms {
   struct Form {
     plan::Scheduled model;
     std::vector<codegen::Draft> drafts;
-    std::vector<codegen::Filling> fillings;  ///< of each
+    std::vector<codegen::Filling> fillings;                       ///< of each
     std::vector<std::shared_ptr<const codegen::Kernel>> kernels;  ///< at the model's sizes
     std::shared_ptr<Compiled> compiled = std::make_shared<Compiled>();
-    std::shared_ptr<const Form> twin;        ///< the form of the step's twin, if the texts are the same
+    std::shared_ptr<const Form> twin;  ///< the form of the step's twin, if the texts are the same
     /// Whether the texts are those of another step.
     [[nodiscard]] bool is_like(const Form& other) const;
   };
@@ -112,12 +113,16 @@ class Forms {
   [[nodiscard]] Classes classes_of(std::size_t step, const SymbolValues& symbols) const;
   [[nodiscard]] schedule::Tuning tuning_of(std::size_t step, const Classes& classes);
   [[nodiscard]] static bool varies(const Classes& classes);
-  [[nodiscard]] std::optional<Form> make_form(std::size_t step, const Classes& classes, const schedule::Tuning& tuning) const;
-  [[nodiscard]] std::optional<Form> form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other, const schedule::Tuning& tuning) const;
+  [[nodiscard]] std::optional<Form> make_form(std::size_t step, const Classes& classes,
+                                              const schedule::Tuning& tuning) const;
+  [[nodiscard]] std::optional<Form> form_at(std::size_t step, const SymbolValues& one, const SymbolValues& other,
+                                            const schedule::Tuning& tuning) const;
   [[nodiscard]] std::optional<plan::Scheduled> schedule_like(const Form& form, const segment::Loops& loops) const;
-  [[nodiscard]] Result<std::vector<codegen::Draft>> draft(std::size_t step, const plan::Scheduled& scheduled, const plan::Scheduled* like) const;
+  [[nodiscard]] Result<std::vector<codegen::Draft>> draft(std::size_t step, const plan::Scheduled& scheduled,
+                                                          const plan::Scheduled* like) const;
   /// The form's kernels with the numbers of a step at other sizes, if that is what its text would be.
-  [[nodiscard]] std::optional<Launches> fill(std::size_t step, const Form& form, const plan::Scheduled& scheduled) const;
+  [[nodiscard]] std::optional<Launches> fill(std::size_t step, const Form& form,
+                                             const plan::Scheduled& scheduled) const;
   [[nodiscard]] Result<std::vector<codegen::Kernel>> own_text(std::size_t step, const plan::Scheduled& scheduled) const;
 
   const plan::Plan& plan_;

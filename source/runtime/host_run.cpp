@@ -32,7 +32,8 @@ Result<void> HostRun::add_port(ir::NodeId value, vulkan::BufferKind staging, std
   return {};
 }
 
-Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> program, std::shared_ptr<const Variant> variant) {
+Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> program,
+                                                 std::shared_ptr<const Variant> variant) {
   auto run = std::unique_ptr<HostRun>(new HostRun());
   run->program_ = std::move(program);
   run->variant_ = std::move(variant);
@@ -43,7 +44,8 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   std::set<ir::NodeId> seen;
   for (const Window& window : run->windows_) seen.insert(window.value);
   for (const ir::Output& output : graph.outputs()) {
-    if (seen.insert(output.value).second) VKF_CHECK_OK(run->add_port(output.value, vulkan::BufferKind::readback, run->outputs_));
+    if (seen.insert(output.value).second)
+      VKF_CHECK_OK(run->add_port(output.value, vulkan::BufferKind::readback, run->outputs_));
   }
   VKF_TRY(constants, run->program_->constant_ranges());
   run->ranges_ = std::move(constants);
@@ -55,7 +57,8 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   for (const Window& window : run->windows_) {
     vulkan::BufferRange range = run->ranges_.at(window.alias.of);
     range.offset += static_cast<std::uint64_t>(window.alias.offset);
-    range.bytes = std::min<std::uint64_t>(range.bytes - static_cast<std::uint64_t>(window.alias.offset), static_cast<std::uint64_t>(window.bytes + 15) / 16 * 16);
+    range.bytes = std::min<std::uint64_t>(range.bytes - static_cast<std::uint64_t>(window.alias.offset),
+                                          static_cast<std::uint64_t>(window.bytes + 15) / 16 * 16);
     run->ranges_[window.value] = range;
   }
   VKF_CHECK_OK(run->record());
@@ -138,9 +141,11 @@ Result<HostRun::Bytes> HostRun::run(const std::map<ir::NodeId, std::span<const s
     const auto [at, there] = std::mismatch(one.begin(), one.end(), other.begin(), other.end());
     if (at == one.end()) continue;
     return Error{ErrorCode::internal,
-                 fmt::format("A defect in vkfuse: output '{}' of '{}' depends on memory that no kernel wrote. Its byte {} is 0x{:02x} after memory was filled with 0xa5, "
+                 fmt::format("A defect in vkfuse: output '{}' of '{}' depends on memory that no kernel wrote. Its byte "
+                             "{} is 0x{:02x} after memory was filled with 0xa5, "
                              "and 0x{:02x} after 0x5a.",
-                             output.name, program_->plan().graph.name, at - one.begin(), std::to_integer<int>(*at), std::to_integer<int>(*there)),
+                             output.name, program_->plan().graph.name, at - one.begin(), std::to_integer<int>(*at),
+                             std::to_integer<int>(*there)),
                  {}};
   }
   return first;
@@ -163,13 +168,15 @@ Result<HostRun::Bytes> HostRun::run_once(const std::map<ir::NodeId, std::span<co
   VKF_CHECK_OK(ticket.wait());
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   const bool first = !std::exchange(ran_, true) && variant_->pace.shortest_us == 0;
-  if (tells_pace(us, first, variant_->modelled_us(), program_->options().longest_submission_us)) variant_->pace.note(us);
+  if (tells_pace(us, first, variant_->modelled_us(), program_->options().longest_submission_us))
+    variant_->pace.note(us);
   Bytes results;
   for (const Port& port : outputs_) {
     const vulkan::Buffer& from = port.staging ? *port.staging : port.buffer;
     std::vector<std::byte>& bytes = results[port.value];
     for (std::int64_t left = port.bytes; const vulkan::Buffer& piece : from.pieces()) {
-      const std::int64_t own = from.piece_bytes() > 0 ? std::min(left, static_cast<std::int64_t>(from.piece_bytes())) : left;
+      const std::int64_t own =
+          from.piece_bytes() > 0 ? std::min(left, static_cast<std::int64_t>(from.piece_bytes())) : left;
       bytes.insert(bytes.end(), piece.mapped(), piece.mapped() + own);  // nothing is set to zero first
       left -= own;
     }
@@ -178,8 +185,9 @@ Result<HostRun::Bytes> HostRun::run_once(const std::map<ir::NodeId, std::span<co
     const auto given = inputs.find(window.alias.of);
     const auto* constant = std::get_if<ir::ConstantPayload>(&program_->plan().graph.node(window.alias.of).payload);
     const std::span<const std::byte> behind = given != inputs.end() ? given->second
-                                              : constant != nullptr ? std::span<const std::byte>(*constant->bytes)
-                                                                    : std::span<const std::byte>(results.at(window.alias.of));
+                                              : constant != nullptr
+                                                  ? std::span<const std::byte>(*constant->bytes)
+                                                  : std::span<const std::byte>(results.at(window.alias.of));
     const auto from = behind.begin() + window.alias.offset;
     results[window.value].assign(from, from + window.bytes);
   }

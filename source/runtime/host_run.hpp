@@ -9,14 +9,15 @@ namespace vkfuse::runtime {
 /// A run's submissions, one after the other; the last one's ticket.
 Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulkan::CommandBuffer>& parts);
 
-/// Device time of each kernel of runs on these buffers: medians of up to 99 runs or 2 s, the queue kept full. What the runs leave
-/// in the buffers is what so many runs leave there.
+/// Device time of each kernel of runs on these buffers: medians of up to 99 runs or 2 s, the queue kept full. What the
+/// runs leave in the buffers is what so many runs leave there.
 Result<std::vector<StepTime>> profile_runs(const Program& program, const Variant& variant, const Ranges& ranges);
 
 class HostRun {
  public:
   /// Allocates everything and records it once.
-  static Result<std::unique_ptr<HostRun>> create(std::shared_ptr<Program> program, std::shared_ptr<const Variant> variant);
+  static Result<std::unique_ptr<HostRun>> create(std::shared_ptr<Program> program,
+                                                 std::shared_ptr<const Variant> variant);
 
   /// Bytes of every input by node; the outputs' bytes by node come back. One run at a time: see RunPool.
   using Bytes = std::map<ir::NodeId, std::vector<std::byte>>;
@@ -64,9 +65,9 @@ class HostRun {
   bool ran_ = false;
 };
 
-/// Whether the time of a run says what the next one takes. Many drivers compile while they run a kernel for the first time: a first run
-/// that is a few times over the limit, where the model expects one below it, or a thousand times over what the model expects, may be that, and
-/// cutting the next one into parts would only make them compile more.
+/// Whether the time of a run says what the next one takes. Many drivers compile while they run a kernel for the first
+/// time: a first run that is a few times over the limit, where the model expects one below it, or a thousand times over
+/// what the model expects, may be that, and cutting the next one into parts would only make them compile more.
 [[nodiscard]] bool tells_pace(double us, bool first, double modelled_us, double limit_us);
 
 }  // namespace vkfuse::runtime

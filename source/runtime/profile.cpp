@@ -6,7 +6,8 @@
 namespace vkfuse::runtime {
 
 Result<std::vector<StepTime>> profile_runs(const Program& program, const Variant& variant, const Ranges& ranges) {
-  // A device that waits lowers its clocks: one recording is queued while the other runs, for 0.3 s before samples count.
+  // A device that waits lowers its clocks: one recording is queued while the other runs, for 0.3 s before samples
+  // count.
   constexpr std::size_t fewest = 9, most = 99;
   constexpr double settle_us = 0.3e6, patience_us = 2e6;
   struct Recording {

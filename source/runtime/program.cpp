@@ -15,9 +15,11 @@ namespace vkfuse::runtime {
 namespace {
 
 constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgotten
-constexpr std::size_t kMaxPlans = 8;      // beside the first; the last has one kernel per op, which is possible at all sizes
+constexpr std::size_t kMaxPlans =
+    8;  // beside the first; the last has one kernel per op, which is possible at all sizes
 
-/// What the graph has a use for: 16-bit floats, lanes that fold across each other, and what multiplies many narrow numbers at once.
+/// What the graph has a use for: 16-bit floats, lanes that fold across each other, and what multiplies many narrow
+/// numbers at once.
 std::vector<Rung> rungs_for(const ir::Graph& graph) {
   bool half = false;
   bool bytes = false;
@@ -30,8 +32,10 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
     bytes = bytes || dtype == DType::i8;
     narrow = narrow || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::u8;
     const ops::OpClass cls = node.op->cls;
-    folds = folds || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction || cls == ops::OpClass::scan || cls == ops::OpClass::sort;
-    const bool of_product = cls == ops::OpClass::reduce && ops::element_row(*graph.node(node.operands[0]).op).is_product;
+    folds = folds || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction || cls == ops::OpClass::scan ||
+            cls == ops::OpClass::sort;
+    const bool of_product =
+        cls == ops::OpClass::reduce && ops::element_row(*graph.node(node.operands[0]).op).is_product;
     products = products || cls == ops::OpClass::contraction || of_product;
   }
   std::vector<Rung> rungs;
@@ -44,11 +48,14 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
 
 /// Whether some bits of bytes are taken for numbers.
 bool has_fields(const ir::Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) { return node.op->name == "bit_and" && size_of(node.type.dtype) == 1 && node.type.dtype != DType::boolean; });
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
+    return node.op->name == "bit_and" && size_of(node.type.dtype) == 1 && node.type.dtype != DType::boolean;
+  });
 }
 
-/// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes a compilation): where there is a
-/// product of whole tiles and of known sizes that is large enough, or any is wanted (`forced`).
+/// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes
+/// a compilation): where there is a product of whole tiles and of known sizes that is large enough, or any is wanted
+/// (`forced`).
 std::vector<DType> dtypes_of_whole_tiles(const ir::Graph& graph, bool forced) {
   const auto is_large = [&](const ir::Node& node) {
     const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
@@ -65,17 +72,22 @@ std::vector<DType> dtypes_of_whole_tiles(const ir::Graph& graph, bool forced) {
     const auto whole = [](double size, int tile) { return std::fmod(size, tile) == 0; };
     const schedule::TileShape& tile = schedule::kWholeTile;
     // A symbol has size 0, and what is divided by it is no number.
-    return whole(m, tile.m) && whole(n, tile.n) && whole(k, tile.k) && (forced || shared * m * n * k >= schedule::kFewestProductsOfWholeTiles);
+    return whole(m, tile.m) && whole(n, tile.n) && whole(k, tile.k) &&
+           (forced || shared * m * n * k >= schedule::kFewestProductsOfWholeTiles);
   };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_large)) return {};
   std::vector<DType> all;
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    if (std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) { return node.type.dtype == dtype; })) all.push_back(dtype);
+    if (std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                    [&](const ir::Node& node) { return node.type.dtype == dtype; }))
+      all.push_back(dtype);
   }
   return all;
 }
 
-const std::string& input_name(const ir::Graph& graph, ir::NodeId id) { return std::get<ir::InputPayload>(graph.node(id).payload).name; }
+const std::string& input_name(const ir::Graph& graph, ir::NodeId id) {
+  return std::get<ir::InputPayload>(graph.node(id).payload).name;
+}
 
 /// The inputs of `prepared` in the order of `graph`: passes keep every input, and not their order.
 std::vector<ir::NodeId> inputs_as_written(const ir::Graph& graph, const ir::Graph& prepared) {
@@ -90,13 +102,16 @@ std::vector<ir::NodeId> inputs_as_written(const ir::Graph& graph, const ir::Grap
 Result<void> check_dtypes(const ir::Graph& graph, const Target& target) {
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     if (graph.node(id).type.dtype != DType::f64 || target.caps.float64) continue;
-    return unsupported("%{} = {} is f64, and the device '{}' has no 64-bit floats.", id, graph.node(id).op->name, target.name);
+    return unsupported("%{} = {} is f64, and the device '{}' has no 64-bit floats.", id, graph.node(id).op->name,
+                       target.name);
   }
   return {};
 }
 
-/// The plan that an earlier process has kept, or a new one, kept for the next. What is read is checked as any plan of a file is.
-Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Target& target, const partition::Options& planning) {
+/// The plan that an earlier process has kept, or a new one, kept for the next. What is read is checked as any plan of a
+/// file is.
+Result<plan::Plan> kept_or_made(Context& context, ir::Graph prepared, const Target& target,
+                                const partition::Options& planning) {
   store::Store& store = context.store();
   const std::string key = store.off().empty() ? plan::file_key(prepared, target, planning) : "";
   if (key.empty()) return plan::make_plan(std::move(prepared), target, planning);
@@ -130,7 +145,8 @@ Result<std::int64_t> bytes_of_all(const ir::Graph& graph, const std::set<ir::Nod
   return all;
 }
 
-/// Bytes that the arena of a plan without symbols takes, and those that the device has for it beside inputs, outputs and constants.
+/// Bytes that the arena of a plan without symbols takes, and those that the device has for it beside inputs, outputs
+/// and constants.
 struct ArenaBytes {
   std::int64_t wanted, room;
 };
@@ -148,14 +164,17 @@ Result<ArenaBytes> arena_bytes(const plan::Plan& plan, std::uint64_t limit, cons
   VKF_TRY(taken, bytes_of_all(plan.graph, given));
   const std::int64_t room = std::max<std::int64_t>(0, static_cast<std::int64_t>(limit) - taken);
   VKF_TRY(most, bytes_of_all(plan.graph, stored));
-  if (most < room / 2) return ArenaBytes{most, room};  // that fits, whatever is padded: nothing has to be scheduled to know it
+  if (most < room / 2)
+    return ArenaBytes{most, room};  // that fits, whatever is padded: nothing has to be scheduled to know it
   VKF_TRY(steps, plan::schedule_all(plan, {}, tuning));
   VKF_TRY(memory, plan::plan_memory(plan, {}, steps));
   return ArenaBytes{memory.arena_bytes, room};
 }
 
-/// Of a graph without symbols: the plan, or, if its intermediate values do not fit the device's memory and those of a plan of fewer bytes do, that one.
-plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& prepared, const partition::Options& planning, const schedule::Tuning& tuning) {
+/// Of a graph without symbols: the plan, or, if its intermediate values do not fit the device's memory and those of a
+/// plan of fewer bytes do, that one.
+plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& prepared,
+                         const partition::Options& planning, const schedule::Tuning& tuning) {
   const auto fast = arena_bytes(plan, context.memory_limit(), tuning);
   if (!fast || fast->wanted <= fast->room || fast->room == 0) return plan;
   auto other = kept_or_made(context, prepared, where_bytes_are_dear(plan.target), planning);
@@ -163,7 +182,8 @@ plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& pre
   other->target = plan.target;
   const auto small = arena_bytes(*other, context.memory_limit(), tuning);
   if (!small || small->wanted > small->room) return plan;
-  context.log(LogLevel::info, fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate values, and the device has {}: another one is used, which stores {}.",
+  context.log(LogLevel::info, fmt::format("The plan of '{}' that would be the fastest stores {} bytes of intermediate "
+                                          "values, and the device has {}: another one is used, which stores {}.",
                                           plan.graph.name, fast->wanted, fast->room, small->wanted));
   return *std::move(other);
 }
@@ -172,21 +192,25 @@ plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& pre
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
-  VKF_TRY(target, context.target(rungs_for(prepared), dtypes_of_whole_tiles(prepared, options.tuning.matrix_units.value_or(false)),
-                                 options.numerics != codegen::Numerics::strict && has_fields(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
+  VKF_TRY(target, context.target(
+                      rungs_for(prepared), dtypes_of_whole_tiles(prepared, options.tuning.matrix_units.value_or(false)),
+                      options.numerics != codegen::Numerics::strict &&
+                          has_fields(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
   if (options.costs) target.costs = options.costs;
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;
   partition::Options planning = options.planning;
   planning.fusion = options.fusion;
   prepared_ = prepared;
-  VKF_TRY(plan, options.plan.empty() ? kept_or_made(context, std::move(prepared), target, planning) : plan::from_file(options.plan, std::move(prepared), target));
+  VKF_TRY(plan, options.plan.empty() ? kept_or_made(context, std::move(prepared), target, planning)
+                                     : plan::from_file(options.plan, std::move(prepared), target));
   for (const ir::Node& node : graph.nodes()) {
     for (const Dim& dim : node.type.shape) {
       if (dim.is_symbol()) symbols_.insert(dim.name());
     }
   }
-  if (options.plan.empty() && options.fusion && symbols_.empty()) plan = within_memory(context, std::move(plan), prepared_, planning, options.tuning);
+  if (options.plan.empty() && options.fusion && symbols_.empty())
+    plan = within_memory(context, std::move(plan), prepared_, planning, options.tuning);
   plan_ = std::move(plan);
   inputs_ = inputs_as_written(graph, plan_.graph);
   note_constants(plan_);
@@ -196,7 +220,8 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   return {};
 }
 
-Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options) {
+Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> context, const ir::Graph& graph,
+                                                 const ProgramOptions& options) {
   auto program = std::shared_ptr<Program>(new Program());
   VKF_CHECK_OK(program->prepare(*context, graph, options));
   program->context_ = std::move(context);
@@ -302,7 +327,8 @@ std::shared_ptr<const Variant> Program::known_variant(const SymbolValues& symbol
 }
 
 /// All at once, so that they are compiled side by side.
-Result<void> Program::compile_kernels(Variant& variant, const std::vector<std::shared_ptr<Forms::Compiled>>& known) const {
+Result<void> Program::compile_kernels(Variant& variant,
+                                      const std::vector<std::shared_ptr<Forms::Compiled>>& known) const {
   variant.compiled.resize(variant.kernels.size());
   std::vector<const codegen::Kernel*> wanted;
   std::vector<std::size_t> steps;  // that the device does not have yet
@@ -349,7 +375,8 @@ Result<void> Program::write_fixed(Variant& variant) const {
   return {};
 }
 
-Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known) {
+Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols,
+                                                        std::vector<std::shared_ptr<Forms::Compiled>>& known) {
   auto variant = std::make_shared<Variant>();
   variant->symbols = symbols;
   if (symbols.empty() && !is_refused(plan_)) {
@@ -396,15 +423,18 @@ bool Program::set_apart(const Variant& variant, const Error& error) {
     alone_.insert(members.begin(), members.end());
     if (alone_.size() == before) return false;
     refused_plans_.insert(&plan);
-    context_->log(LogLevel::warning, fmt::format("A defect in vkfuse: the compiler refuses the kernel of segment {} of '{}', so its {} ops are planned as kernels of their own: {}", i, plan.graph.name,
-                                                 members.size(), error.message));
+    context_->log(LogLevel::warning, fmt::format("A defect in vkfuse: the compiler refuses the kernel of segment {} of "
+                                                 "'{}', so its {} ops are planned as kernels of their own: {}",
+                                                 i, plan.graph.name, members.size(), error.message));
     return true;
   }
   return false;
 }
 
-Result<Forms::WrittenStep> Program::write_step(const Variant& variant, std::size_t step, const schedule::Tuning& tuning) const {
-  if (variant.other || !variant.symbols.empty()) return (variant.other ? variant.other->forms : *forms_).write_step(step, variant.symbols, tuning);
+Result<Forms::WrittenStep> Program::write_step(const Variant& variant, std::size_t step,
+                                               const schedule::Tuning& tuning) const {
+  if (variant.other || !variant.symbols.empty())
+    return (variant.other ? variant.other->forms : *forms_).write_step(step, variant.symbols, tuning);
   VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, {}));
   VKF_TRY(schedule, schedule::best(plan_.graph, loops, plan_.target, tuning));
   Forms::WrittenStep written;
@@ -431,7 +461,8 @@ void Program::adopt(const Variant& variant, const std::map<std::size_t, schedule
   ++adoptions_;
 }
 
-Result<SymbolValues> Program::symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const {
+Result<SymbolValues> Program::symbols_for(
+    const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const {
   SymbolValues symbols;
   for (ir::NodeId id : inputs_) {
     const ir::Node& node = plan_.graph.node(id);
@@ -439,13 +470,15 @@ Result<SymbolValues> Program::symbols_for(const std::map<std::string, std::vecto
     const auto given = sizes.find(name);
     if (given == sizes.end()) continue;
     if (given->second.size() != node.type.shape.size()) {
-      return invalid("Input '{}' has shape [{}], but the program declares {}.", name, fmt::join(given->second, ", "), to_text(node.type.shape));
+      return invalid("Input '{}' has shape [{}], but the program declares {}.", name, fmt::join(given->second, ", "),
+                     to_text(node.type.shape));
     }
     for (std::size_t i = 0; i < given->second.size(); ++i) {
       const Dim& dim = node.type.shape[i];
       const std::int64_t size = given->second[i];
       const std::int64_t want = dim.is_symbol() ? symbols.emplace(dim.name(), size).first->second : dim.size();
-      if (want != size) return invalid("Input '{}' has size {} in dimension {}, where {} is {}.", name, size, i, dim.text(), want);
+      if (want != size)
+        return invalid("Input '{}' has size {} in dimension {}, where {} is {}.", name, size, i, dim.text(), want);
     }
   }
   return symbols;
@@ -453,7 +486,8 @@ Result<SymbolValues> Program::symbols_for(const std::map<std::string, std::vecto
 
 Result<void> Program::check_symbols(const SymbolValues& symbols) const {
   for (const auto& symbol : symbols) {
-    if (symbols_.count(symbol.first) == 0) return invalid("The program '{}' has no symbol '{}'.", plan_.graph.name, symbol.first);
+    if (symbols_.count(symbol.first) == 0)
+      return invalid("The program '{}' has no symbol '{}'.", plan_.graph.name, symbol.first);
   }
   return {};
 }
@@ -467,10 +501,12 @@ Result<std::int64_t> Program::bytes_of(ir::NodeId value, const SymbolValues& sym
 Result<std::uint64_t> Program::piece_bytes(ir::NodeId value, const SymbolValues& symbols) const {
   const TensorType& type = plan_.graph.node(value).type;
   VKF_TRY(sizes, resolve(type.shape, symbols));
-  return static_cast<std::uint64_t>(schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan_.target.caps.max_allocation));
+  return static_cast<std::uint64_t>(
+      schedule::bytes_of_each_buffer(size_of(type.dtype), sizes, plan_.target.caps.max_allocation));
 }
 
-Result<vulkan::Buffer> Program::make_buffer(ir::NodeId value, const SymbolValues& symbols, vulkan::BufferKind kind) const {
+Result<vulkan::Buffer> Program::make_buffer(ir::NodeId value, const SymbolValues& symbols,
+                                            vulkan::BufferKind kind) const {
   VKF_TRY(bytes, bytes_of(value, symbols));
   VKF_TRY(each, piece_bytes(value, symbols));
   return vulkan::Buffer::create(context_->device(), static_cast<std::uint64_t>(bytes), kind, each);
@@ -512,17 +548,20 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
         const segment::Segment& segment = steps[k].segment;
         for (std::size_t r = 0; r < segment.reads.size(); ++r) {
           if (k < i || !overlap(stored, segment.reads[r])) continue;
-          const bool produced = std::find(steps[i].segment.stores.begin(), steps[i].segment.stores.end(), segment.reads[r]) !=
-                                steps[i].segment.stores.end();
-          const bool same_place = k == i && plan::reads_own_place(variant.steps, k, segment.reads[r], stored) &&
-                                  ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
-                                  size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
+          const bool produced = std::find(steps[i].segment.stores.begin(), steps[i].segment.stores.end(),
+                                          segment.reads[r]) != steps[i].segment.stores.end();
+          const bool same_place =
+              k == i && plan::reads_own_place(variant.steps, k, segment.reads[r], stored) &&
+              ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
+              size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
           if (VKF_PLANT(shared_output, same_place, true) || (k > i && produced)) continue;
-          return invalid("Output '{}' shares memory with %{}, which is still read when the output is written.", output, segment.reads[r]);
+          return invalid("Output '{}' shares memory with %{}, which is still read when the output is written.", output,
+                         segment.reads[r]);
         }
       }
       for (const ir::Output& other : plan_.graph.outputs()) {
-        if (other.value != stored && overlap(stored, other.value)) return invalid("Outputs '{}' and '{}' share memory.", output, other.name);
+        if (other.value != stored && overlap(stored, other.value))
+          return invalid("Outputs '{}' and '{}' share memory.", output, other.name);
       }
     }
   }

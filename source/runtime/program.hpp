@@ -21,8 +21,8 @@ struct ProgramOptions {
   bool fusion = true;
   partition::Options planning;  ///< but for `fusion`
   passes::Options passes;
-  std::string plan;         ///< of a file: nothing is planned, and `planning` is not looked at
-  schedule::Tuning tuning;  ///< for sweeps and tests
+  std::string plan;                ///< of a file: nothing is planned, and `planning` is not looked at
+  schedule::Tuning tuning;         ///< for sweeps and tests
   std::optional<CostModel> costs;  ///< that planning counts with instead of the device's own: for tests
   /// What one submission may take: drivers reset a device after some seconds, and others wait meanwhile.
   double longest_submission_us = 250e3;
@@ -36,7 +36,8 @@ struct Pace {
 
 /// A plan of the program's graph, and the texts of its kernels.
 struct Planned {
-  Planned(plan::Plan made, schedule::Tuning tuning, codegen::EmitOptions emitting) : plan(std::move(made)), forms(plan, std::move(tuning), std::move(emitting)) {}
+  Planned(plan::Plan made, schedule::Tuning tuning, codegen::EmitOptions emitting)
+      : plan(std::move(made)), forms(plan, std::move(tuning), std::move(emitting)) {}
   plan::Plan plan;
   Forms forms;
 };
@@ -56,7 +57,9 @@ struct Variant {
   /// That a step's kernels read and write.
   [[nodiscard]] std::uint64_t bytes_moved(std::size_t step) const {
     const schedule::Schedule& schedule = steps[step].schedule;
-    return steps[step].alias ? 0 : static_cast<std::uint64_t>(schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written);
+    return steps[step].alias
+               ? 0
+               : static_cast<std::uint64_t>(schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written);
   }
 
   /// Of a whole run.
@@ -84,8 +87,10 @@ using Part = std::vector<Unit>;
 /// Where each value of a run lives.
 using Ranges = std::map<ir::NodeId, vulkan::BufferRange>;
 
-/// The scratch memory of a step as a binding has it: that of a sort has two halves where one is read while the other is written.
-vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule, const codegen::Binding& binding);
+/// The scratch memory of a step as a binding has it: that of a sort has two halves where one is read while the other is
+/// written.
+vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule,
+                                  const codegen::Binding& binding);
 
 /// Times of one run.
 struct StepTime {
@@ -98,14 +103,17 @@ class Program {
  public:
   /// Plans a graph (after the pass pipeline) and compiles its kernels for the sizes it declares, or
   /// for nominal ones where they are symbolic.
-  static Result<std::shared_ptr<Program>> create(std::shared_ptr<Context> context, const ir::Graph& graph, const ProgramOptions& options);
+  static Result<std::shared_ptr<Program>> create(std::shared_ptr<Context> context, const ir::Graph& graph,
+                                                 const ProgramOptions& options);
 
   /// Whether create() would succeed, as far as can be told without a compiler.
   static Result<void> check(Context& context, const ir::Graph& graph, const ProgramOptions& options);
 
   [[nodiscard]] const plan::Plan& plan() const { return plan_; }
   /// The plan that a variant runs: of the same graph, as a rule plan().
-  [[nodiscard]] const plan::Plan& plan_of(const Variant& variant) const { return variant.other ? variant.other->plan : plan_; }
+  [[nodiscard]] const plan::Plan& plan_of(const Variant& variant) const {
+    return variant.other ? variant.other->plan : plan_;
+  }
   [[nodiscard]] const std::shared_ptr<Context>& context() const { return context_; }
   [[nodiscard]] const ProgramOptions& options() const { return options_; }
   /// Input nodes of the plan's graph in the order in which the program has them.
@@ -114,14 +122,16 @@ class Program {
   /// The variant for these sizes, compiled on first use. Thread-safe.
   Result<std::shared_ptr<const Variant>> variant(const SymbolValues& symbols);
   /// A kernel of the variant; that of an alias is compiled now.
-  [[nodiscard]] Result<std::shared_ptr<const CompiledKernel>> compiled(const Variant& variant, std::size_t step, std::size_t dispatch) const;
+  [[nodiscard]] Result<std::shared_ptr<const CompiledKernel>> compiled(const Variant& variant, std::size_t step,
+                                                                       std::size_t dispatch) const;
   /// Sizes that stand for the symbols where none are given.
   [[nodiscard]] SymbolValues nominal() const { return schedule::nominal_symbols(plan_.graph); }
 
   /// Checks sizes of inputs against the graph and each other.
   Result<SymbolValues> symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const;
 
-  /// Fails on a symbol that the program has not, as it was written down: the passes may have left nothing of one that it has.
+  /// Fails on a symbol that the program has not, as it was written down: the passes may have left nothing of one that
+  /// it has.
   [[nodiscard]] Result<void> check_symbols(const SymbolValues& symbols) const;
 
   /// Bytes of each named input and output at these sizes.
@@ -132,21 +142,22 @@ class Program {
   /// Bytes of each of those pieces; 0: one buffer has them all.
   Result<std::uint64_t> piece_bytes(ir::NodeId value, const SymbolValues& symbols) const;
 
-  /// Records all steps but aliases that lie where they should: barriers for real hazards only. Timestamps, if a pool is given, around each
-  /// step. `ranges` has every input, output, constant and arena value.
+  /// Records all steps but aliases that lie where they should: barriers for real hazards only. Timestamps, if a pool is
+  /// given, around each step. `ranges` has every input, output, constant and arena value.
   Result<void> record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
                       const vulkan::TimestampPool* timestamps = nullptr) const;
 
   /// A run as submissions that are expected to take no longer than the options say: one, as a rule.
   [[nodiscard]] std::vector<Part> parts(const Variant& variant) const;
   /// Records one of them. What the parts before wrote must be visible to its kernels.
-  Result<void> record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges, const Part& part,
-                           const vulkan::TimestampPool* timestamps = nullptr) const;
+  Result<void> record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
+                           const Part& part, const vulkan::TimestampPool* timestamps = nullptr) const;
 
   /// A step as it would run with another tuning.
-  [[nodiscard]] Result<Forms::WrittenStep> write_step(const Variant& variant, std::size_t step, const schedule::Tuning& tuning) const;
-  /// Steps run with these tunings from now on, at the variant's sizes and those that share texts with them. Runs that have begun end
-  /// as they began.
+  [[nodiscard]] Result<Forms::WrittenStep> write_step(const Variant& variant, std::size_t step,
+                                                      const schedule::Tuning& tuning) const;
+  /// Steps run with these tunings from now on, at the variant's sizes and those that share texts with them. Runs that
+  /// have begun end as they began.
   void adopt(const Variant& variant, const std::map<std::size_t, schedule::Tuning>& tunings);
   /// How often something was adopted.
   [[nodiscard]] std::uint64_t adoptions() const { return adoptions_; }
@@ -156,8 +167,8 @@ class Program {
 
   /// Bytes of one run at these sizes. Nothing is compiled or allocated.
   Result<MemoryUse> memory(const SymbolValues& symbols);
-  /// One sentence with the bytes that are needed and those that there are, unless the run can get its memory: the arena and
-  /// the constants that are not on the device yet, and where `ports` all its inputs and outputs.
+  /// One sentence with the bytes that are needed and those that there are, unless the run can get its memory: the arena
+  /// and the constants that are not on the device yet, and where `ports` all its inputs and outputs.
   Result<void> check_memory(const Variant& variant, const plan::Memory& memory, bool ports);
 
   /// An output may share an input's buffer only if that is harmless: the same bytes, read at the same
@@ -176,16 +187,18 @@ class Program {
   /// Plans; nothing is compiled.
   Result<void> prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options);
   /// Schedules and kernel texts for these sizes; nothing is compiled.
-  Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols, std::vector<std::shared_ptr<Forms::Compiled>>& known);
+  Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols,
+                                                 std::vector<std::shared_ptr<Forms::Compiled>>& known);
   /// Of a graph without symbols.
   Result<void> write_fixed(Variant& variant) const;
   using Attempt = std::function<Result<void>(Forms&, const std::shared_ptr<Planned>&)>;
-  /// Tries what a plan is needed for with the program's own, then with those that other sizes have needed, then with one that is made
-  /// for these sizes. If that fails too, the first error.
+  /// Tries what a plan is needed for with the program's own, then with those that other sizes have needed, then with
+  /// one that is made for these sizes. If that fails too, the first error.
   Result<void> with_plan_for(const SymbolValues& symbols, const Attempt& attempt);
   Result<std::shared_ptr<Planned>> plan_again(const SymbolValues& symbols) const;
-  /// After `error` of the compiler: the ops of the kernel that it refuses have a kernel each in the next plan, and the variant's plan is
-  /// used no more. False where that is of no use, or where defects are to show (DeviceOptions::self_check).
+  /// After `error` of the compiler: the ops of the kernel that it refuses have a kernel each in the next plan, and the
+  /// variant's plan is used no more. False where that is of no use, or where defects are to show
+  /// (DeviceOptions::self_check).
   bool set_apart(const Variant& variant, const Error& error);
   [[nodiscard]] bool is_refused(const plan::Plan& plan) const;
   void note_constants(const plan::Plan& plan);
@@ -202,8 +215,8 @@ class Program {
   mutable std::mutex mutex_;
   std::map<ir::NodeId, ir::Bytes> constants_read_;  ///< by some step of some plan
   std::vector<std::shared_ptr<Planned>> others_;    ///< plans for sizes at which the first one is impossible
-  std::set<ir::NodeId> alone_;                ///< partition::Options::alone of plans that are made from now on
-  std::set<const plan::Plan*> refused_plans_;  ///< that have a kernel which the compiler refuses
+  std::set<ir::NodeId> alone_;                      ///< partition::Options::alone of plans that are made from now on
+  std::set<const plan::Plan*> refused_plans_;       ///< that have a kernel which the compiler refuses
   std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
   std::map<std::size_t, schedule::Tuning> tuned_;  ///< where the graph has no symbols
   std::atomic<std::uint64_t> adoptions_ = 0;

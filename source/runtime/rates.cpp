@@ -1,5 +1,5 @@
-// How fast the open device multiplies bytes and matrices, measured once and kept in the store: what is slower than the multiply-adds of
-// lanes is not used.
+// How fast the open device multiplies bytes and matrices, measured once and kept in the store: what is slower than the
+// multiply-adds of lanes is not used.
 #include <algorithm>
 #include <cmath>
 
@@ -19,7 +19,8 @@ bool is_sane(const double& rate) { return std::isfinite(rate) && rate > 1e-3 && 
 
 /// Multiply-adds in a nanosecond. The best of a few: what else the device does may only take from it.
 Result<double> measure(Context& context, const Products& products, double launch_us) {
-  VKF_TRY(timer, KernelTimer::create(context, std::uint64_t{products.kernel.workgroups} * products.kernel.workgroup * 4));
+  VKF_TRY(timer,
+          KernelTimer::create(context, std::uint64_t{products.kernel.workgroups} * products.kernel.workgroup * 4));
   VKF_TRY(least, timer.time(products.kernel));
   constexpr int kMore = 2;
   for (int i = 0; i < kMore; ++i) {
@@ -31,7 +32,8 @@ Result<double> measure(Context& context, const Products& products, double launch
 
 Result<std::optional<double>> rate(Context& context, const Products& products) {
   VKF_TRY(costs, context.costs());
-  return measured_once<double>(context, products.kernel.name, is_sane, [&] { return measure(context, products, costs ? costs->launch_us : 0); });
+  return measured_once<double>(context, products.kernel.name, is_sane,
+                               [&] { return measure(context, products, costs ? costs->launch_us : 0); });
 }
 
 Products dots(const Caps& caps) {
@@ -66,7 +68,8 @@ void main() {{
 Products matrices(const MatrixShape& shape, std::uint32_t subgroup) {
   constexpr int kSteps = 128, kChains = 4;
   const bool floats = is_float(shape.c);
-  return {{fmt::format(R"(#version 450
+  return {{fmt::format(
+               R"(#version 450
 #extension {extension} : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
@@ -77,10 +80,13 @@ layout(set = 0, binding = 1) writeonly buffer Out {{ uint w[]; }} y;
 shared {four} sums[{fours}];
 void main() {{
   {number} one = {number}(x.w[gl_WorkGroupID.x] & 3u);
-  coopmat<{factor}, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> a = coopmat<{factor}, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA>({factor}(one));
-  coopmat<{factor}, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB> b = coopmat<{factor}, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB>({factor}(one));
+  coopmat<{factor}, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA> a =
+      coopmat<{factor}, gl_ScopeSubgroup, {m}, {k}, gl_MatrixUseA>({factor}(one));
+  coopmat<{factor}, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB> b =
+      coopmat<{factor}, gl_ScopeSubgroup, {k}, {n}, gl_MatrixUseB>({factor}(one));
   coopmat<{total}, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator> sum[{chains}];
-  [[unroll]] for (int i = 0; i < {chains}; ++i) sum[i] = coopmat<{total}, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>({total}(i));
+  [[unroll]] for (int i = 0; i < {chains}; ++i)
+    sum[i] = coopmat<{total}, gl_ScopeSubgroup, {m}, {n}, gl_MatrixUseAccumulator>({total}(i));
   for (int k = 0; k < {steps}; ++k) {{
     [[unroll]] for (int i = 0; i < {chains}; ++i) sum[i] = coopMatMulAdd(a, b, sum[i]);
   }}
@@ -91,12 +97,21 @@ void main() {{
   y.w[gl_WorkGroupID.x * {lanes}u + lane] = {bits}(sums[lane % {fours}u].x);
 }}
 )",
-                       fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k), fmt::arg("steps", kSteps), fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
-                       fmt::arg("extension", codegen::component_extension(shape.a)), fmt::arg("factor", codegen::component(shape.a)),
-                       fmt::arg("total", codegen::component(shape.c)), fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("fours", shape.m * shape.n / 4),
-                       fmt::arg("number", is_float(shape.a) ? "float" : "int"), fmt::arg("bits", floats ? "floatBitsToUint" : "uint"),
-                       fmt::arg("stored", shape.c == DType::f16 ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum[0])", shape.m, shape.n) : "sum[0]")),
-           fmt::format("rate of T4, {} and {}, {} x {} x {} by {}", name_of(shape.a), name_of(shape.c), shape.m, shape.n, shape.k, subgroup), subgroup, 1024, 1, subgroup},
+               fmt::arg("m", shape.m), fmt::arg("n", shape.n), fmt::arg("k", shape.k), fmt::arg("steps", kSteps),
+               fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
+               fmt::arg("extension", codegen::component_extension(shape.a)),
+               fmt::arg("factor", codegen::component(shape.a)), fmt::arg("total", codegen::component(shape.c)),
+               fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("fours", shape.m * shape.n / 4),
+               fmt::arg("number", is_float(shape.a) ? "float" : "int"),
+               fmt::arg("bits", floats ? "floatBitsToUint" : "uint"),
+               fmt::arg("stored",
+                        shape.c == DType::f16
+                            ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum[0])",
+                                          shape.m, shape.n)
+                            : "sum[0]")),
+           fmt::format("rate of T4, {} and {}, {} x {} x {} by {}", name_of(shape.a), name_of(shape.c), shape.m,
+                       shape.n, shape.k, subgroup),
+           subgroup, 1024, 1, subgroup},
           double{kSteps} * kChains * shape.m * shape.n * shape.k};
 }
 
@@ -110,13 +125,17 @@ Result<std::string> compare(Context& context, const Products& products) {
 }  // namespace
 
 std::string slower_than_lanes(double rate, double lanes) {
-  return rate < lanes ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} of lanes.", rate, lanes) : "";
+  return rate < lanes
+             ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} of lanes.", rate, lanes)
+             : "";
 }
 
 Result<std::optional<double>> rate_of_dots(Context& context) { return rate(context, dots(context.caps())); }
 
 Result<std::string> compare_dots(Context& context) { return compare(context, dots(context.caps())); }
 
-Result<std::string> compare_matrices(Context& context, const MatrixShape& shape) { return compare(context, matrices(shape, context.caps().subgroup_size)); }
+Result<std::string> compare_matrices(Context& context, const MatrixShape& shape) {
+  return compare(context, matrices(shape, context.caps().subgroup_size));
+}
 
 }  // namespace vkfuse::runtime

@@ -13,9 +13,11 @@ class Hazards {
  public:
   [[nodiscard]] bool conflict(const vulkan::BufferRange& range, bool write) const {
     const auto overlaps = [&](const vulkan::BufferRange& other) {
-      return other.buffer->number() == range.buffer->number() && other.offset < range.offset + range.bytes && range.offset < other.offset + other.bytes;
+      return other.buffer->number() == range.buffer->number() && other.offset < range.offset + range.bytes &&
+             range.offset < other.offset + other.bytes;
     };
-    return std::any_of(written_.begin(), written_.end(), overlaps) || (write && std::any_of(read_.begin(), read_.end(), overlaps));
+    return std::any_of(written_.begin(), written_.end(), overlaps) ||
+           (write && std::any_of(read_.begin(), read_.end(), overlaps));
   }
   void add(const vulkan::BufferRange& range, bool write) { (write ? written_ : read_).push_back(range); }
   void clear() {
@@ -31,7 +33,9 @@ class Hazards {
 /// What a piece of a step binds of a value.
 Result<void> narrow(vulkan::BufferRange& range, const codegen::Binding& binding) {
   const auto begin = static_cast<std::uint64_t>(binding.offset), bytes = static_cast<std::uint64_t>(binding.bytes);
-  if (begin > range.bytes || bytes > range.bytes - begin) return invalid("A kernel binds {} bytes at offset {} of the value %{}, whose buffer has {}.", bytes, begin, binding.value, range.bytes);
+  if (begin > range.bytes || bytes > range.bytes - begin)
+    return invalid("A kernel binds {} bytes at offset {} of the value %{}, whose buffer has {}.", bytes, begin,
+                   binding.value, range.bytes);
   range.offset += begin;
   range.bytes = bytes;
   return {};
@@ -40,19 +44,29 @@ Result<void> narrow(vulkan::BufferRange& range, const codegen::Binding& binding)
 /// One sentence unless the kernels of a step store each of its results, and nothing else, and read what the step reads.
 Result<void> check_bindings(const plan::Plan& plan, std::size_t step, const Launches& launches) {
   const segment::Segment& segment = plan.steps[step].segment;
-  const auto has = [](const std::vector<ir::NodeId>& ids, ir::NodeId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  const auto has = [](const std::vector<ir::NodeId>& ids, ir::NodeId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
   std::vector<ir::NodeId> stored;
   for (const Launch& launch : launches) {
     for (const codegen::Binding& binding : launch.kernel->bindings) {
       if (binding.scratch) continue;
       if (!has(segment.stores, binding.value) && (binding.store || !has(segment.reads, binding.value))) {
-        return Error{ErrorCode::internal, fmt::format("A defect in vkfuse: a kernel of segment {} of '{}' {} %{}, which is none of its values.", step, plan.graph.name, binding.store ? "stores" : "reads", binding.value), {}};
+        return Error{
+            ErrorCode::internal,
+            fmt::format("A defect in vkfuse: a kernel of segment {} of '{}' {} %{}, which is none of its values.", step,
+                        plan.graph.name, binding.store ? "stores" : "reads", binding.value),
+            {}};
       }
       if (binding.store) stored.push_back(binding.value);
     }
   }
   for (ir::NodeId id : segment.stores) {
-    if (!has(stored, id)) return Error{ErrorCode::internal, fmt::format("A defect in vkfuse: no kernel of segment {} of '{}' stores its result %{}.", step, plan.graph.name, id), {}};
+    if (!has(stored, id))
+      return Error{ErrorCode::internal,
+                   fmt::format("A defect in vkfuse: no kernel of segment {} of '{}' stores its result %{}.", step,
+                               plan.graph.name, id),
+                   {}};
   }
   return {};
 }
@@ -74,14 +88,16 @@ std::vector<Unit> cut(const Unit& all, std::uint32_t pieces) {
   const std::uint32_t rows = std::min(pieces, all.groups_y);
   const std::uint32_t columns = std::min((pieces + rows - 1) / rows, all.groups_x);
   for (const auto& [y, height] : ranges(all.groups_y, rows)) {
-    for (const auto& [x, width] : ranges(all.groups_x, columns)) made.push_back({all.step, all.dispatch, x, y, width, height});
+    for (const auto& [x, width] : ranges(all.groups_x, columns))
+      made.push_back({all.step, all.dispatch, x, y, width, height});
   }
   return made;
 }
 
 }  // namespace
 
-vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule, const codegen::Binding& binding) {
+vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule,
+                                  const codegen::Binding& binding) {
   if (!binding.half) return all;
   const std::uint64_t bytes = static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.rounds.size() > 2 ? 2 : 1);
   all.offset += bytes * static_cast<std::uint64_t>(*binding.half);
@@ -127,13 +143,16 @@ std::vector<Part> Program::parts(const Variant& variant) const {
       // Joining the parts of sums takes next to nothing beside them.
       constexpr double kOfSums = 0.95;
       const schedule::Schedule& schedule = variant.steps[step].schedule;
-      const bool joined = schedule.kind == schedule::Template::matrix && dispatches == 2 && variant.steps[step].pieces.empty();
+      const bool joined =
+          schedule.kind == schedule::Template::matrix && dispatches == 2 && variant.steps[step].pieces.empty();
       const double share = joined ? (k == 0 ? kOfSums : 1 - kOfSums) : 1 / static_cast<double>(dispatches);
       const double us = schedule.modelled_us * scale * share;
       const double groups = static_cast<double>(all.groups_x) * all.groups_y;
       const bool stays_whole = !codegen::has_parts(*variant.kernels[step][k].kernel, plan_.target);
-      const double pieces = stays_whole ? 1.0 : std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
-      const std::vector<Unit> units = pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));
+      const double pieces =
+          stays_whole ? 1.0 : std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
+      const std::vector<Unit> units =
+          pieces <= 1 ? std::vector<Unit>{all} : cut(all, static_cast<std::uint32_t>(pieces));
       for (const Unit& unit : units) {
         const double own = us / static_cast<double>(units.size());
         if (filled > 0 && filled + own > room) {
@@ -148,7 +167,8 @@ std::vector<Part> Program::parts(const Variant& variant) const {
   return parts;
 }
 
-Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Variant& variant, std::size_t step, std::size_t dispatch) const {
+Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Variant& variant, std::size_t step,
+                                                                std::size_t dispatch) const {
   // The context keeps what it has compiled.
   if (variant.compiled[step].empty()) return context_->compile(*variant.kernels[step][dispatch].kernel);
   return variant.compiled[step][dispatch];
@@ -160,7 +180,8 @@ bool Program::is_in_place(const Variant& variant, const Ranges& ranges, std::siz
   if (!alias) return false;
   const vulkan::BufferRange& own = ranges.at(plan_of(variant).steps[step].segment.stores[0]);
   const vulkan::BufferRange& behind = ranges.at(alias->of);
-  return own.buffer->number() == behind.buffer->number() && own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
+  return own.buffer->number() == behind.buffer->number() &&
+         own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
 }
 
 Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
@@ -172,13 +193,14 @@ Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& var
   return record_part(commands, variant, ranges, all, timestamps);
 }
 
-Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges, const Part& part,
-                                  const vulkan::TimestampPool* timestamps) const {
+Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
+                                  const Part& part, const vulkan::TimestampPool* timestamps) const {
   Hazards hazards;
   std::size_t stamped = 0;  // steps whose end has a timestamp
   bool alone = false;       // the next dispatch waits for all before: steps are timed one by one
   const auto stamp_up_to = [&](std::size_t step) {
-    for (; timestamps != nullptr && stamped < step; alone = true) commands.write_timestamp(*timestamps, static_cast<std::uint32_t>(++stamped));
+    for (; timestamps != nullptr && stamped < step; alone = true)
+      commands.write_timestamp(*timestamps, static_cast<std::uint32_t>(++stamped));
   };
   if (timestamps != nullptr) {
     commands.reset_timestamps(*timestamps);
@@ -190,20 +212,24 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
     if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == variant.kernels.size())) continue;
     if (step.schedule.items == 0 || is_in_place(variant, ranges, unit.step)) continue;
     const bool is_checked = &unit != part.data() && (&unit)[-1].step == unit.step;
-    if (VKF_PLANT(unchecked_duplicates, !is_checked, false)) VKF_CHECK_OK(check_bindings(plan_of(variant), unit.step, variant.kernels[unit.step]));
+    if (VKF_PLANT(unchecked_duplicates, !is_checked, false))
+      VKF_CHECK_OK(check_bindings(plan_of(variant), unit.step, variant.kernels[unit.step]));
     const Launch& launch = variant.kernels[unit.step][unit.dispatch];
     const codegen::Kernel& kernel = *launch.kernel;
     // Pieces of a dispatch are as independent as its workgroups.
-    const bool continued = &unit != part.data() && (&unit)[-1].step == unit.step && (&unit)[-1].dispatch == unit.dispatch;
+    const bool continued =
+        &unit != part.data() && (&unit)[-1].step == unit.step && (&unit)[-1].dispatch == unit.dispatch;
     std::vector<vulkan::BufferRange> bound;
     bool conflict = std::exchange(alone, false);
     for (const codegen::Binding& binding : kernel.bindings) {
-      const vulkan::BufferRange& range = ranges.at(binding.scratch ? plan::scratch_id(plan_, unit.step) : binding.value);
+      const vulkan::BufferRange& range =
+          ranges.at(binding.scratch ? plan::scratch_id(plan_, unit.step) : binding.value);
       bound.push_back(binding.scratch ? scratch_range(range, step.schedule, binding) : range);
       if (binding.bytes > 0) VKF_CHECK_OK(narrow(bound.back(), binding));
       if (bound.back().bytes / 16 > plan_.target.caps.storage_buffer_range / 16 + 1) {
-        return unsupported("A kernel binds {} bytes of the value %{}, and one storage buffer of this device holds {} (storage_range).", bound.back().bytes, binding.value,
-                           plan_.target.caps.storage_buffer_range);
+        return unsupported(
+            "A kernel binds {} bytes of the value %{}, and one storage buffer of this device holds {} (storage_range).",
+            bound.back().bytes, binding.value, plan_.target.caps.storage_buffer_range);
       }
       conflict = conflict || (!continued && hazards.conflict(bound.back(), binding.store));
     }
@@ -213,7 +239,9 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
     }
     for (std::size_t b = 0; b < bound.size(); ++b) hazards.add(bound[b], kernel.bindings[b].store);
     const bool complete = unit.groups_x == launch.groups_x && unit.groups_y == launch.groups_y;
-    const codegen::Kernel of_part = complete ? codegen::Kernel() : codegen::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
+    const codegen::Kernel of_part =
+        complete ? codegen::Kernel()
+                 : codegen::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
     VKF_TRY(kept, complete ? compiled(variant, unit.step, unit.dispatch) : context_->compile(of_part));
     commands.bind(kept->pipeline);
     commands.bind_buffers(bound);

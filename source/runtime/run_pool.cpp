@@ -14,7 +14,9 @@ Result<RunPool::Lease> RunPool::take(const SymbolValues& symbols) {
   VKF_TRY(variant, program_->variant(symbols));
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    const auto known = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& one) { return one.symbols == symbols && one.run->variant() == variant; });
+    const auto known = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& one) {
+      return one.symbols == symbols && one.run->variant() == variant;
+    });
     if (known != idle_.end()) {
       std::unique_ptr<HostRun> run = std::move(known->run);
       idle_.erase(known);

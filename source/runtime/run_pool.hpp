@@ -16,7 +16,8 @@ class RunPool {
   /// A run that nobody else uses meanwhile; it goes back when the lease ends.
   class Lease {
    public:
-    Lease(RunPool& pool, const SymbolValues& symbols, std::unique_ptr<HostRun> run) : pool_(&pool), symbols_(symbols), run_(std::move(run)) {}
+    Lease(RunPool& pool, const SymbolValues& symbols, std::unique_ptr<HostRun> run)
+        : pool_(&pool), symbols_(symbols), run_(std::move(run)) {}
     Lease(Lease&&) = default;
     Lease& operator=(Lease&&) = delete;
     ~Lease() {
@@ -30,7 +31,8 @@ class RunPool {
     std::unique_ptr<HostRun> run_;
   };
 
-  /// Waits while as many runs as the pool holds are in use, or while those in use have the memory that one more would need.
+  /// Waits while as many runs as the pool holds are in use, or while those in use have the memory that one more would
+  /// need.
   Result<Lease> take(const SymbolValues& symbols);
 
  private:

@@ -21,12 +21,17 @@ namespace {
 template <typename Wanted>
 Result<std::string> difference(const Wanted& wanted, std::span<const std::uint32_t> spirv) {
   auto found = spirv::reflect(spirv);
-  if (!found) return found.error().code == ErrorCode::unsupported ? Result<std::string>(std::string()) : Result<std::string>(std::move(found).error());
-  if (found->push_constant_bytes != wanted.push_constant_bytes) return std::string("the shader's push constants are those codegen recorded");
-  if (found->bindings.size() != wanted.stores.size()) return std::string("the shader's buffers are those codegen recorded");
+  if (!found)
+    return found.error().code == ErrorCode::unsupported ? Result<std::string>(std::string())
+                                                        : Result<std::string>(std::move(found).error());
+  if (found->push_constant_bytes != wanted.push_constant_bytes)
+    return std::string("the shader's push constants are those codegen recorded");
+  if (found->bindings.size() != wanted.stores.size())
+    return std::string("the shader's buffers are those codegen recorded");
   for (std::size_t i = 0; i < wanted.stores.size(); ++i) {
     const spirv::Binding& binding = found->bindings[i];
-    if (binding.binding != i || binding.set != 0 || binding.is_uniform) return std::string("buffers are bound in the order codegen recorded");
+    if (binding.binding != i || binding.set != 0 || binding.is_uniform)
+      return std::string("buffers are bound in the order codegen recorded");
     if (wanted.stores[i] == binding.readonly) return std::string("reads are readonly, stores are not");
   }
   if (found->workgroup_ids[0] != 0) return std::string("the workgroup size is specialisation constant 0");
@@ -43,10 +48,13 @@ std::optional<spirv::Module> to_words(std::span<const std::byte> bytes) {
 }  // namespace
 
 std::string shader_key(const std::string& text) {
-  return fmt::format("vkfuse {}\n{}\n{}", VKFUSE_VERSION, spirv::compiler_identity(), VKF_PLANT(stale_store_key, text, text.substr(0, text.find("void "))));
+  return fmt::format("vkfuse {}\n{}\n{}", VKFUSE_VERSION, spirv::compiler_identity(),
+                     VKF_PLANT(stale_store_key, text, text.substr(0, text.find("void "))));
 }
 
-std::string shader_key(const codegen::Kernel& kernel) { return shader_key(kernel.key.empty() ? kernel.glsl : kernel.key); }
+std::string shader_key(const codegen::Kernel& kernel) {
+  return shader_key(kernel.key.empty() ? kernel.glsl : kernel.key);
+}
 
 Result<spirv::Module> Shaders::compile(const codegen::Kernel& kernel) {
   Wanted wanted;
@@ -62,7 +70,8 @@ Result<spirv::Module> Shaders::compile(const std::string& glsl, const std::strin
   return compile(shader_key(glsl), glsl, name, wanted);
 }
 
-Result<spirv::Module> Shaders::compile(const std::string& key, const std::string& glsl, const std::string& name, const Wanted& wanted) {
+Result<spirv::Module> Shaders::compile(const std::string& key, const std::string& glsl, const std::string& name,
+                                       const Wanted& wanted) {
   if (const auto kept = store_.load(store::Kind::spirv, key)) {
     auto words = to_words(*kept);
     if (words && spirv::validate(*words)) {
@@ -79,7 +88,8 @@ Result<spirv::Module> Shaders::compile(const std::string& key, const std::string
 
 bool Shaders::can_compile(spirv::GlslExtension extension) {
   const std::string key = shader_key(std::string(name_of(extension)));
-  if (const auto kept = store_.load(store::Kind::probe, key); kept && kept->size() == 1) return kept->front() == std::byte{1};
+  if (const auto kept = store_.load(store::Kind::probe, key); kept && kept->size() == 1)
+    return kept->front() == std::byte{1};
   const std::byte answer{spirv::can_compile(extension)};
   store_.save(store::Kind::probe, key, {&answer, 1});
   return answer == std::byte{1};

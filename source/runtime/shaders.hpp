@@ -24,7 +24,8 @@ class Shaders {
 
  private:
   struct Wanted;
-  Result<spirv::Module> compile(const std::string& key, const std::string& glsl, const std::string& name, const Wanted& wanted);
+  Result<spirv::Module> compile(const std::string& key, const std::string& glsl, const std::string& name,
+                                const Wanted& wanted);
   store::Store& store_;
 };
 

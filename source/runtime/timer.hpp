@@ -19,7 +19,8 @@ struct Timed {
 
 class KernelTimer {
  public:
-  /// With two buffers of so many bytes, whose contents are not defined. An error where the device has no timestamps or memory.
+  /// With two buffers of so many bytes, whose contents are not defined. An error where the device has no timestamps or
+  /// memory.
   static Result<KernelTimer> create(Context& context, std::uint64_t bytes);
   /// Microseconds by the device's clock: the median of a few runs.
   Result<double> time(const Timed& kernel);
@@ -33,12 +34,14 @@ class KernelTimer {
   vulkan::Buffer from_, to_;
 };
 
-/// What the store has of the open device under that name, else what `measure()` gives, which is kept: nothing where that is impossible, or no number that
-/// can be used, whatever a file or a clock said.
+/// What the store has of the open device under that name, else what `measure()` gives, which is kept: nothing where
+/// that is impossible, or no number that can be used, whatever a file or a clock said.
 template <typename T>
-Result<std::optional<T>> measured_once(Context& context, const std::string& name, bool (*is_sane)(const T&), const std::function<Result<T>()>& measure) {
+Result<std::optional<T>> measured_once(Context& context, const std::string& name, bool (*is_sane)(const T&),
+                                       const std::function<Result<T>()>& measure) {
   const vulkan::DeviceInfo& info = context.device()->info();
-  const std::string key = fmt::format("{} {} {}", name, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
+  const std::string key =
+      fmt::format("{} {} {}", name, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
   T value{};
   if (const auto kept = context.store().load(store::Kind::costs, key); kept && kept->size() == sizeof value) {
     std::memcpy(&value, kept->data(), sizeof value);

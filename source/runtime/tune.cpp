@@ -72,7 +72,10 @@ double number_at(DType dtype, std::span<const std::byte> bytes, std::size_t inde
 class Bench {
  public:
   Bench(Program& program, const Variant& variant, std::size_t step)
-      : program_(program), context_(*program.context()), symbols_(variant.symbols), segment_(program.plan_of(variant).steps[step].segment) {}
+      : program_(program),
+        context_(*program.context()),
+        symbols_(variant.symbols),
+        segment_(program.plan_of(variant).steps[step].segment) {}
 
   /// False: there is no room.
   Result<bool> prepare() {
@@ -86,11 +89,13 @@ class Bench {
     }
     if (needed > context_.memory_left(vulkan::BufferKind::device) / 2) return false;
     for (const auto& [id, bytes] : bytes_) {
-      VKF_TRY(buffer, vulkan::Buffer::create(context_.device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
+      VKF_TRY(buffer,
+              vulkan::Buffer::create(context_.device(), static_cast<std::uint64_t>(bytes), vulkan::BufferKind::device));
       buffers_.emplace(id, std::move(buffer));
     }
     for (ir::NodeId id : segment_.reads) {
-      VKF_CHECK_OK(context_.upload(buffers_.at(id), 0, pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
+      VKF_CHECK_OK(context_.upload(buffers_.at(id), 0,
+                                   pattern(program_.plan().graph.node(id).type.dtype, bytes_.at(id), id + 1)));
     }
     return true;
   }
@@ -101,7 +106,9 @@ class Bench {
     VKF_TRY(compiled, context_.compile_all(wanted));
     candidate.compiled = std::move(compiled);
     if (candidate.scheduled.schedule.scratch_bytes > 0) {
-      VKF_TRY(scratch, vulkan::Buffer::create(context_.device(), static_cast<std::uint64_t>(candidate.scheduled.schedule.scratch_bytes), vulkan::BufferKind::device));
+      VKF_TRY(scratch, vulkan::Buffer::create(context_.device(),
+                                              static_cast<std::uint64_t>(candidate.scheduled.schedule.scratch_bytes),
+                                              vulkan::BufferKind::device));
       candidate.scratch = std::move(scratch);
     }
     return {};
@@ -155,7 +162,8 @@ class Bench {
     return {};
   }
 
-  /// Measures the standard alone, which finds cold clocks, and so decides how often a kernel runs in one measurement. What it takes.
+  /// Measures the standard alone, which finds cold clocks, and so decides how often a kernel runs in one measurement.
+  /// What it takes.
   Result<double> warm_up(Candidate& standard) {
     for (int i = 0; i < 2; ++i) VKF_CHECK_OK(measure(standard));
     const double us = standard.times_us.back();
@@ -195,7 +203,9 @@ class Bench {
 
 std::string text_of(const Launches& launches) {
   std::string all;
-  for (const Launch& launch : launches) all += fmt::format("{} {} {}\n{}\n", launch.kernel->workgroup, launch.kernel->subgroup, fmt::join(*launch.constants, ","), launch.kernel->key);
+  for (const Launch& launch : launches)
+    all += fmt::format("{} {} {}\n{}\n", launch.kernel->workgroup, launch.kernel->subgroup,
+                       fmt::join(*launch.constants, ","), launch.kernel->key);
   return all;
 }
 
@@ -203,7 +213,9 @@ std::string text_of(const Launches& launches) {
 struct ByText {
   bool operator()(const Launches& a, const Launches& b) const {
     return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](const Launch& x, const Launch& y) {
-      const auto parts = [](const Launch& launch) { return std::tie(launch.kernel->workgroup, launch.kernel->subgroup, *launch.constants, launch.kernel->key); };
+      const auto parts = [](const Launch& launch) {
+        return std::tie(launch.kernel->workgroup, launch.kernel->subgroup, *launch.constants, launch.kernel->key);
+      };
       return parts(x) < parts(y);
     });
   }
@@ -211,7 +223,8 @@ struct ByText {
 
 class Tuner {
  public:
-  Tuner(Program& program, const SymbolValues& symbols, const TuneOptions& options) : program_(program), symbols_(symbols), options_(options), start_(Clock::now()) {
+  Tuner(Program& program, const SymbolValues& symbols, const TuneOptions& options)
+      : program_(program), symbols_(symbols), options_(options), start_(Clock::now()) {
     progress_.budget_ms = options.budget_ms;
   }
 
@@ -221,12 +234,16 @@ class Tuner {
     std::map<Launches, std::vector<std::size_t>, ByText> groups;
     for (std::size_t i = 0; i < variant->steps.size(); ++i) {
       const plan::Scheduled& step = variant->steps[i];
-      const bool can = !step.alias && step.pieces.empty() && step.schedule.items > 0 && step.schedule.modelled_us < program_.options().longest_submission_us / 4 && !schedule::tunings_near(step.schedule, program_.plan().target.caps).empty();
+      const bool can = !step.alias && step.pieces.empty() && step.schedule.items > 0 &&
+                       step.schedule.modelled_us < program_.options().longest_submission_us / 4 &&
+                       !schedule::tunings_near(step.schedule, program_.plan().target.caps).empty();
       if (can) groups[variant->kernels[i]].push_back(i);
     }
     std::vector<const decltype(groups)::value_type*> order;
     for (const auto& group : groups) order.push_back(&group);
-    const auto weight = [&](const auto* group) { return static_cast<double>(group->second.size()) * variant->steps[group->second.front()].schedule.modelled_us; };
+    const auto weight = [&](const auto* group) {
+      return static_cast<double>(group->second.size()) * variant->steps[group->second.front()].schedule.modelled_us;
+    };
     std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return weight(a) > weight(b); });
     progress_.segments = static_cast<int>(order.size());
     std::map<std::size_t, schedule::Tuning> found;
@@ -250,7 +267,9 @@ class Tuner {
   }
 
  private:
-  [[nodiscard]] double spent_ms() const { return std::chrono::duration<double, std::milli>(Clock::now() - start_).count(); }
+  [[nodiscard]] double spent_ms() const {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+  }
   [[nodiscard]] bool is_over() const { return spent_ms() >= options_.budget_ms || (options_.stop && options_.stop()); }
   void tell() {
     progress_.spent_ms = spent_ms();
@@ -259,11 +278,14 @@ class Tuner {
 
   /// Nothing: the kernel stays as it is.
   Result<std::optional<schedule::Tuning>> best_of(const Variant& variant, std::size_t step) {
-    std::vector<schedule::Tuning> tunings = schedule::tunings_near(variant.steps[step].schedule, program_.plan().target.caps);
+    std::vector<schedule::Tuning> tunings =
+        schedule::tunings_near(variant.steps[step].schedule, program_.plan().target.caps);
     for (schedule::Tuning& tuning : tunings) tuning.half_sums = program_.options().tuning.half_sums;
     Context& context = *program_.context();
     const vulkan::DeviceInfo& info = context.device()->info();
-    const std::string key = fmt::format("schedule on {} {} {:x}\n{}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid), info.driver_version, text_of(variant.kernels[step]));
+    const std::string key =
+        fmt::format("schedule on {} {} {:x}\n{}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid),
+                    info.driver_version, text_of(variant.kernels[step]));
     if (const auto kept = context.store().load(store::Kind::schedule, key)) {
       const std::string known(reinterpret_cast<const char*>(kept->data()), kept->size());
       if (known.empty()) return std::optional<schedule::Tuning>();
@@ -279,7 +301,8 @@ class Tuner {
   }
 
   /// Other schedules of the step, the best by the model first.
-  std::vector<Candidate> candidates(const Variant& variant, std::size_t step, const std::vector<schedule::Tuning>& tunings) {
+  std::vector<Candidate> candidates(const Variant& variant, std::size_t step,
+                                    const std::vector<schedule::Tuning>& tunings) {
     std::vector<Candidate> all;
     std::set<Launches, ByText> known = {variant.kernels[step]};
     for (const schedule::Tuning& tuning : tunings) {
@@ -293,7 +316,9 @@ class Tuner {
       one.kernels = std::move(written->kernels);
       all.push_back(std::move(one));
     }
-    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.scheduled.schedule.modelled_us < b.scheduled.schedule.modelled_us; });
+    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+      return a.scheduled.schedule.modelled_us < b.scheduled.schedule.modelled_us;
+    });
     if (all.size() > kMostCandidates) all.erase(all.begin() + kMostCandidates, all.end());
     return all;
   }
@@ -301,7 +326,8 @@ class Tuner {
   using Found = std::optional<schedule::Tuning>;
 
   /// Nothing at all: the budget was over before there was an answer.
-  Result<std::optional<Found>> measure(const Variant& variant, std::size_t step, const std::vector<schedule::Tuning>& tunings) {
+  Result<std::optional<Found>> measure(const Variant& variant, std::size_t step,
+                                       const std::vector<schedule::Tuning>& tunings) {
     Bench bench(program_, variant, step);
     VKF_TRY(fits, bench.prepare());
     if (!fits) return std::optional<Found>(Found());
@@ -329,7 +355,9 @@ class Tuner {
         VKF_CHECK_OK(bench.measure(one));
       }
       // What is far behind is not looked at any longer.
-      const auto least = [](const Candidate& one) { return *std::min_element(one.times_us.begin(), one.times_us.end()); };
+      const auto least = [](const Candidate& one) {
+        return *std::min_element(one.times_us.begin(), one.times_us.end());
+      };
       if (round >= 1) std::erase_if(all, [&](const Candidate& one) { return least(one) > 1.2 * least(standard); });
     }
     const Candidate* best = nullptr;
@@ -347,7 +375,8 @@ class Tuner {
   /// A kernel that this driver does not take, or of other results, is no candidate; a lost device is an error.
   Result<bool> is_right(Bench& bench, Candidate& one, const std::map<ir::NodeId, std::vector<std::byte>>& expected) {
     const Result<void> compiled = bench.compile(one);
-    if (!compiled.ok()) return compiled.error().code == ErrorCode::device_lost ? Result<bool>(compiled.error()) : Result<bool>(false);
+    if (!compiled.ok())
+      return compiled.error().code == ErrorCode::device_lost ? Result<bool>(compiled.error()) : Result<bool>(false);
     VKF_TRY(results, bench.results(one));
     return std::all_of(expected.begin(), expected.end(), [&](const auto& entry) {
       return agree(program_.plan().graph.node(entry.first).type.dtype, entry.second, results.at(entry.first));
@@ -369,7 +398,8 @@ bool beyond_noise(std::span<const double> standard, std::span<const double> cand
   for (std::size_t i = 0; i < standard.size(); ++i) ratios.push_back(candidate[i] / standard[i]);
   std::sort(ratios.begin(), ratios.end());
   // Half of the pairs gain 3 % or more, and at most one in eight loses.
-  return VKF_PLANT(noise_adopted, ratios[ratios.size() / 2] < 0.97 && ratios[ratios.size() - 1 - ratios.size() / 8] < 1, ratios[0] < 1);
+  return VKF_PLANT(noise_adopted, ratios[ratios.size() / 2] < 0.97 && ratios[ratios.size() - 1 - ratios.size() / 8] < 1,
+                   ratios[0] < 1);
 }
 
 bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -389,11 +419,14 @@ bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte>
     const double x = number_at(dtype, a, i);
     const double y = number_at(dtype, b, i);
     if ((std::isnan(x) && std::isnan(y)) || x == y) continue;
-    if (!(std::abs(x - y) <= share * (std::max(std::abs(x), std::abs(y)) + usual))) return VKF_PLANT(wrong_candidate, false, true);
+    if (!(std::abs(x - y) <= share * (std::max(std::abs(x), std::abs(y)) + usual)))
+      return VKF_PLANT(wrong_candidate, false, true);
   }
   return true;
 }
 
-Result<TuneProgress> tune(Program& program, const SymbolValues& symbols, const TuneOptions& options) { return Tuner(program, symbols, options).run(); }
+Result<TuneProgress> tune(Program& program, const SymbolValues& symbols, const TuneOptions& options) {
+  return Tuner(program, symbols, options).run();
+}
 
 }  // namespace vkfuse::runtime

@@ -58,31 +58,35 @@ bool uniform_guard(const Loops& loops, const Schedule& schedule, const segment::
 }
 
 /// A load of which each element serves `repeat` neighbours of the item, as a byte serves the two integers in it.
-std::optional<AccessPlan> plan_repeated(const Loops& loops, const Tuning& tuning, const Schedule& schedule, const Expr& offset, int element_bytes) {
+std::optional<AccessPlan> plan_repeated(const Loops& loops, const Tuning& tuning, const Schedule& schedule,
+                                        const Expr& offset, int element_bytes) {
   constexpr index::AxisId kOuter = 1 << 25, kElement = kOuter + 1, kWithin = kOuter + 2;
   for (const int repeat : {2, 4, 8}) {
     const int elements = schedule.elements_per_item / repeat;
     if (schedule.elements_per_item % repeat != 0 || elements * element_bytes < std::max(4, element_bytes)) break;
     const std::int64_t items = padded_size(loops, schedule) / schedule.elements_per_item;
     const Expr element = Expr::axis(kElement, elements);
-    const Expr along = index::substitute(
-        offset, {{schedule.vector_axis, Expr::axis(kOuter, items) * schedule.elements_per_item + element * repeat + Expr::axis(kWithin, repeat)}});
+    const Expr along =
+        index::substitute(offset, {{schedule.vector_axis, Expr::axis(kOuter, items) * schedule.elements_per_item +
+                                                              element * repeat + Expr::axis(kWithin, repeat)}});
     if (index::depends_on(along, kWithin) || index::stride_of(along, kElement) != 1) continue;
     const std::int64_t alignment = std::min<std::int64_t>(index::alignment_of(along - element, 16), elements);
-    const int bytes = std::min({tuning.vector_bytes.value_or(16), elements * element_bytes, static_cast<int>(alignment) * element_bytes});
+    const int bytes = std::min(
+        {tuning.vector_bytes.value_or(16), elements * element_bytes, static_cast<int>(alignment) * element_bytes});
     if (bytes >= std::max(4, element_bytes)) return AccessPlan{AccessKind::vector, bytes, repeat};
   }
   return std::nullopt;
 }
 
-AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule& schedule, const Expr& offset, int element_bytes,
-                       std::span<const segment::Guard> guards, segment::AxisSet axes, bool repeats) {
+AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule& schedule, const Expr& offset,
+                       int element_bytes, std::span<const segment::Guard> guards, segment::AxisSet axes, bool repeats) {
   const int count = schedule.elements_per_item;
   const int word = std::max(4, element_bytes);
   if (axes == 0) return {AccessKind::uniform, word};
   if (schedule.vector_axis < 0) return {AccessKind::element, word};
   // Items of one element that is a word of its own: wherever it is, it is a vector of one.
-  if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0) return {AccessKind::vector, element_bytes};
+  if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0)
+    return {AccessKind::vector, element_bytes};
   // However narrow accesses are asked for, an element is loaded in one.
   const int widest = std::min(std::max(tuning.vector_bytes.value_or(16), element_bytes), count * element_bytes);
   if (schedule.straddles) {
@@ -91,13 +95,17 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
     if (!guards.empty() || !rest.is_constant()) return {AccessKind::element, word};
     const std::int64_t alignment = index::alignment_of(rest, count);
     // Items of less than a word begin inside of one.
-    return alignment >= count && widest >= word ? AccessPlan{AccessKind::vector, widest} : AccessPlan{AccessKind::element, word};
+    return alignment >= count && widest >= word ? AccessPlan{AccessKind::vector, widest}
+                                                : AccessPlan{AccessKind::element, word};
   }
   for (const segment::Guard& guard : guards) {
     if (!uniform_guard(loops, schedule, guard)) return {AccessKind::element, word};
   }
   const auto run = index::run_along(offset, schedule.vector_axis, padded_size(loops, schedule), count, 16);
-  if (!run) return repeats ? plan_repeated(loops, tuning, schedule, offset, element_bytes).value_or(AccessPlan{AccessKind::element, word}) : AccessPlan{AccessKind::element, word};
+  if (!run)
+    return repeats ? plan_repeated(loops, tuning, schedule, offset, element_bytes)
+                         .value_or(AccessPlan{AccessKind::element, word})
+                   : AccessPlan{AccessKind::element, word};
   if (run->stride == 0) return {AccessKind::scalar, word};
   if (run->stride != 1) return {AccessKind::element, word};
   const int aligned = static_cast<int>(std::min<std::int64_t>(run->alignment, count)) * element_bytes;
@@ -108,13 +116,17 @@ AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule&
 
 }  // namespace
 
-AccessPlan plan_load(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, const Schedule& schedule, segment::ValueId id) {
+AccessPlan plan_load(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, const Schedule& schedule,
+                     segment::ValueId id) {
   const Value& value = loops.values[id];
   const int bytes = size_of(graph.node(value.node).type.dtype);
   // Data that differs within the item moves every element elsewhere.
-  const bool scattered = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId data) { return varies_in_item(loops, schedule, loops.values[data]); });
+  const bool scattered = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId data) {
+    return varies_in_item(loops, schedule, loops.values[data]);
+  });
   if (scattered) return {AccessKind::element, std::max(4, bytes)};
-  return plan_access(loops, tuning, schedule, value.offset, bytes, value.guards, value.axes, schedule.merged_columns > 1);
+  return plan_access(loops, tuning, schedule, value.offset, bytes, value.guards, value.axes,
+                     schedule.merged_columns > 1);
 }
 
 void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
@@ -164,7 +176,8 @@ void share_word_types(const ir::Graph& graph, const Loops& loops, Schedule& sche
 
 bool serve(const Schedule& planned, const Schedule& model) {
   const auto serves = [](const AccessPlan& here, const AccessPlan& wanted) {
-    if (here.kind == wanted.kind) return here.repeat == wanted.repeat && here.step == wanted.step && here.vector_bytes >= wanted.vector_bytes;
+    if (here.kind == wanted.kind)
+      return here.repeat == wanted.repeat && here.step == wanted.step && here.vector_bytes >= wanted.vector_bytes;
     switch (wanted.kind) {
       case AccessKind::element: return true;
       case AccessKind::scalar: return here.kind == AccessKind::uniform;
@@ -180,12 +193,14 @@ int words_around(const AccessPlan& plan, int elements) { return plan.step == 1 ?
 
 int registers_of_item(const AccessPlan& plan, int element_bytes, int elements) {
   // Of a shifted one where its run begins, too.
-  return plan.kind == AccessKind::shifted ? words_around(plan, elements) + 1 : std::max(1, elements * element_bytes / 4);
+  return plan.kind == AccessKind::shifted ? words_around(plan, elements) + 1
+                                          : std::max(1, elements * element_bytes / 4);
 }
 
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements) {
   switch (plan.kind) {
-    case AccessKind::vector: return ceil_div(static_cast<std::int64_t>(elements / plan.repeat) * element_bytes, plan.vector_bytes);
+    case AccessKind::vector:
+      return ceil_div(static_cast<std::int64_t>(elements / plan.repeat) * element_bytes, plan.vector_bytes);
     case AccessKind::element: return elements;
     case AccessKind::shifted: return words_around(plan, elements);
     default: return 1;
@@ -247,14 +262,16 @@ std::vector<int> memory_order(const Loops& loops, const Expr& offset) {
 double sector_overhead(std::int64_t run_bytes) {
   constexpr std::int64_t kSector = 32;
   if (run_bytes % kSector == 0) return 1;
-  if (kSector % run_bytes == 0) return static_cast<double>(kSector) / static_cast<double>(run_bytes);  // aligned, as powers of two are
+  if (kSector % run_bytes == 0)
+    return static_cast<double>(kSector) / static_cast<double>(run_bytes);  // aligned, as powers of two are
   return static_cast<double>(run_bytes + kSector - 1) / static_cast<double>(run_bytes);
 }
 
 namespace {
 
 /// The same of one access of all items.
-double access_overhead(const Loops& loops, const Schedule& schedule, const Expr& offset, const AccessPlan& plan, int element_bytes) {
+double access_overhead(const Loops& loops, const Schedule& schedule, const Expr& offset, const AccessPlan& plan,
+                       int element_bytes) {
   if (plan.kind == AccessKind::uniform || plan.kind == AccessKind::scalar || schedule.vector_axis < 0) return 1;
   const auto stride = index::stride_of(offset, schedule.vector_axis);
   if (!stride) return sector_overhead(element_bytes);
@@ -291,16 +308,18 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& ta
     const int bytes = size_of(graph.node(load.node).type.dtype);
     const AccessPlan& plan = schedule.loads[i];
     // Where data decides, neighbours may be anywhere: taken to be near.
-    const double overhead = !load.data.empty()                      ? 1.0
-                            : plan.kind == AccessKind::transposed ? run_overhead(schedule.tile, i, bytes)
-                                                                  : access_overhead(loops, schedule, load.offset, plan, bytes);
+    const double overhead = !load.data.empty() ? 1.0
+                            : plan.kind == AccessKind::transposed
+                                ? run_overhead(schedule.tile, i, bytes)
+                                : access_overhead(loops, schedule, load.offset, plan, bytes);
     all += static_cast<double>(segment::elements_touched(loops, load)) * bytes * overhead;
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const segment::Store& store = loops.stores[i];
     const int bytes = size_of(graph.node(store.node).type.dtype);
     double overhead = access_overhead(loops, schedule, store.offset, schedule.stores[i], bytes);
-    const bool shares_words = schedule.stores[i].kind == AccessKind::element && bytes < 4 && !stores_narrow(graph, loops, target, schedule, store.node);
+    const bool shares_words = schedule.stores[i].kind == AccessKind::element && bytes < 4 &&
+                              !stores_narrow(graph, loops, target, schedule, store.node);
     if (shares_words) overhead = std::max(overhead, kSharedWordOverhead);
     all += static_cast<double>(element_count_of(loops, store.offset)) * bytes * overhead;
   }
@@ -314,12 +333,15 @@ double traffic(const ir::Graph& graph, const Loops& loops, const Target& target,
   // by one, wherever they are.
   constexpr double kSectorSpeed = 1.5;
   const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
-  return target.type == DeviceType::cpu ? moved : std::max(moved, cached_bytes(graph, loops, target, schedule) / kSectorSpeed);
+  return target.type == DeviceType::cpu ? moved
+                                        : std::max(moved, cached_bytes(graph, loops, target, schedule) / kSectorSpeed);
 }
 
-bool stores_narrow(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule, ir::NodeId node) {
+bool stores_narrow(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule,
+                   ir::NodeId node) {
   const int bytes = size_of(graph.node(node).type.dtype);
-  const bool offered = target.has(Rung::t2) && (bytes == 2 ? target.caps.storage_16bit : bytes == 1 && target.caps.storage_8bit);
+  const bool offered =
+      target.has(Rung::t2) && (bytes == 2 ? target.caps.storage_16bit : bytes == 1 && target.caps.storage_8bit);
   const auto reads = [&](const Value& value) { return value.kind == Value::Kind::load && value.node == node; };
   if (!offered || std::any_of(loops.values.begin(), loops.values.end(), reads)) return false;
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
@@ -331,14 +353,18 @@ bool stores_narrow(const ir::Graph& graph, const Loops& loops, const Target& tar
 std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   std::vector<ir::NodeId> all;
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::load && std::find(all.begin(), all.end(), value.node) == all.end()) all.push_back(value.node);
+    if (value.kind == Value::Kind::load && std::find(all.begin(), all.end(), value.node) == all.end())
+      all.push_back(value.node);
   }
   return all;
 }
 
 std::int64_t iterations_of_step(const MatrixTile& tile, const TileShape& shape) {
   std::int64_t all = shape.k + 20;
-  for (const Factor& factor : tile.factors) all += ceil_div(std::int64_t{factor.second ? shape.n : shape.m} * shape.k / elements_in_tile(factor, shape), shape.workgroup()) + 1;
+  for (const Factor& factor : tile.factors)
+    all += ceil_div(std::int64_t{factor.second ? shape.n : shape.m} * shape.k / elements_in_tile(factor, shape),
+                    shape.workgroup()) +
+           1;
   return all;
 }
 
@@ -354,16 +380,20 @@ namespace {
 std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   const std::int64_t parts = std::max(schedule.parts, 1);
   switch (schedule.kind) {
-    case Template::rows: return ceil_div(schedule.trips, parts) * (parts > 1 ? 1 : std::max(loops.passes, 1));  // with parts, a pass is a dispatch
+    case Template::rows:
+      return ceil_div(schedule.trips, parts) *
+             (parts > 1 ? 1 : std::max(loops.passes, 1));  // with parts, a pass is a dispatch
     case Template::matrix: {
       const TileShape& shape = schedule.matrix.shape;
-      return ceil_div(ceil_div(count_along(loops, schedule.matrix.k), shape.k), parts) * iterations_of_step(schedule.matrix, shape);
+      return ceil_div(ceil_div(count_along(loops, schedule.matrix.k), shape.k), parts) *
+             iterations_of_step(schedule.matrix, shape);
     }
     case Template::attention: {
       const AttentionTile& tile = schedule.attention;
       const std::int64_t steps = ceil_div(count_along(loops, tile.k), tile.tile_k());
       const std::int64_t depth = tile.contract ? tile.extent_d(loops) : 0;
-      const std::int64_t fills = ceil_div(tile.tile_k() * (depth + tile.extent_n(loops)), std::max(1, schedule.workgroup));
+      const std::int64_t fills =
+          ceil_div(tile.tile_k() * (depth + tile.extent_n(loops)), std::max(1, schedule.workgroup));
       return steps * (2 * (depth + tile.tile_k()) + tile.extent_n(loops) + fills + 64);
     }
     default: return 0;
@@ -378,40 +408,57 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
   for (const segment::Store& store : loops.stores) written.insert(store.node);
   const std::size_t buffers = reads.size() + written.size() + (schedule.scratch_bytes > 0 ? 1 : 0);
   if (buffers > target.caps.storage_buffers) {
-    return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers, target.caps.storage_buffers);
+    return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", buffers,
+                       target.caps.storage_buffers);
   }
-  if (schedule.scratch_bytes > 0 && static_cast<std::uint64_t>(schedule.scratch_bytes) > target.caps.storage_buffer_range) {
-    return unsupported("The segment leaves {} bytes of partial results, and one storage buffer of this device holds {} (storage_range).", schedule.scratch_bytes,
-                       target.caps.storage_buffer_range);
+  if (schedule.scratch_bytes > 0 &&
+      static_cast<std::uint64_t>(schedule.scratch_bytes) > target.caps.storage_buffer_range) {
+    return unsupported(
+        "The segment leaves {} bytes of partial results, and one storage buffer of this device holds {} "
+        "(storage_range).",
+        schedule.scratch_bytes, target.caps.storage_buffer_range);
   }
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
     // Loops know no zeros: of nothing they count the other dimensions.
     const Shape& shape = graph.node(id).type.shape;
     if (std::find(shape.begin(), shape.end(), Dim(0)) != shape.end()) return {};
     // A load whose guards never hold may name positions before the buffer alone.
-    const std::int64_t bytes = index::saturating_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
+    const std::int64_t bytes =
+        index::saturating_mul(std::max<std::int64_t>(elements, 0), size_of(graph.node(id).type.dtype));
     if (static_cast<std::uint64_t>(bytes) <= target.caps.storage_buffer_range) return {};
-    return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
-                      to_text(graph.node(id).type), bytes, target.caps.storage_buffer_range);
+    return make_error(
+        ErrorCode::out_of_memory,
+        "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
+        to_text(graph.node(id).type), bytes, target.caps.storage_buffer_range);
   };
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::load) VKF_CHECK_OK(fits(value.node, std::min(index::saturating_add(index::interval_of(value.offset).high, 1), value.buffer_elements)));  // beyond is behind a guard
+    if (value.kind == Value::Kind::load)
+      VKF_CHECK_OK(fits(value.node, std::min(index::saturating_add(index::interval_of(value.offset).high, 1),
+                                             value.buffer_elements)));  // beyond is behind a guard
   }
-  for (const segment::Store& store : loops.stores) VKF_CHECK_OK(fits(store.node, index::saturating_add(index::interval_of(store.offset).high, 1)));
+  for (const segment::Store& store : loops.stores)
+    VKF_CHECK_OK(fits(store.node, index::saturating_add(index::interval_of(store.offset).high, 1)));
   const std::uint32_t largest = std::min(target.caps.max_invocations, target.caps.max_workgroup_x);
   if (schedule.workgroup > static_cast<std::int64_t>(largest)) {
-    return unsupported("The segment needs workgroups of {} invocations, and this device has {} (max_invocations, max_workgroup_x).", schedule.workgroup, largest);
+    return unsupported(
+        "The segment needs workgroups of {} invocations, and this device has {} (max_invocations, max_workgroup_x).",
+        schedule.workgroup, largest);
   }
   if (schedule.shared_bytes > static_cast<std::int64_t>(target.caps.shared_memory_bytes)) {
-    return unsupported("The segment needs {} bytes of shared memory, and a workgroup of this device has {} (shared_memory_bytes).", schedule.shared_bytes,
-                       target.caps.shared_memory_bytes);
+    return unsupported(
+        "The segment needs {} bytes of shared memory, and a workgroup of this device has {} (shared_memory_bytes).",
+        schedule.shared_bytes, target.caps.shared_memory_bytes);
   }
-  const std::int64_t groups_limit = static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
+  const std::int64_t groups_limit =
+      static_cast<std::int64_t>(target.caps.max_groups_per_axis) * target.caps.max_groups_per_axis;
   if (schedule.workgroups > groups_limit) {
-    return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups, groups_limit);
+    return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups,
+                       groups_limit);
   }
   if (const std::int64_t iterations = iterations_of(loops, schedule); iterations > target.quirks.leaves_loops_after) {
-    return unsupported("An invocation of the segment goes through {} iterations of loops, and '{}' leaves loops after about {}.", iterations, target.name, target.quirks.leaves_loops_after);
+    return unsupported(
+        "An invocation of the segment goes through {} iterations of loops, and '{}' leaves loops after about {}.",
+        iterations, target.name, target.quirks.leaves_loops_after);
   }
   return {};
 }
@@ -427,7 +474,8 @@ AxisCounts count_axes(const Loops& loops) {
 
 std::int64_t element_count_of(const Loops& loops, const Expr& offset) {
   std::int64_t count = 1;
-  for (index::AxisId axis : index::axes_of(offset)) count = index::saturating_mul(count, loops.axes[static_cast<std::size_t>(axis)].size);
+  for (index::AxisId axis : index::axes_of(offset))
+    count = index::saturating_mul(count, loops.axes[static_cast<std::size_t>(axis)].size);
   return count;
 }
 
@@ -444,9 +492,12 @@ void count_bytes(const ir::Graph& graph, const Loops& loops, Schedule& schedule)
   }
   schedule.bytes_read = 0;
   schedule.bytes_written = 0;
-  for (const auto& [node, elements] : touched) schedule.bytes_read = index::saturating_add(schedule.bytes_read, index::saturating_mul(elements, size_of(graph.node(node).type.dtype)));
+  for (const auto& [node, elements] : touched)
+    schedule.bytes_read = index::saturating_add(schedule.bytes_read,
+                                                index::saturating_mul(elements, size_of(graph.node(node).type.dtype)));
   for (const segment::Store& store : loops.stores) {
-    const std::int64_t bytes = index::saturating_mul(element_count_of(loops, store.offset), size_of(graph.node(store.node).type.dtype));
+    const std::int64_t bytes =
+        index::saturating_mul(element_count_of(loops, store.offset), size_of(graph.node(store.node).type.dtype));
     schedule.bytes_written = index::saturating_add(schedule.bytes_written, bytes);
   }
   schedule.bytes_read = std::min(schedule.bytes_read, kMostBytes);
@@ -461,11 +512,16 @@ double cost_of(const ir::Node& node) {
 double compute_cost(const ir::Graph& graph, const Loops& loops) {
   double cost = 0;
   for (const Value& value : loops.values) {
-    const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::fold || value.kind == Value::Kind::contract || value.kind == Value::Kind::scan || value.kind == Value::Kind::position;
+    const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::fold ||
+                          value.kind == Value::Kind::contract || value.kind == Value::Kind::scan ||
+                          value.kind == Value::Kind::position;
     if (!computes) continue;
     double evaluations = 1;
-    const segment::AxisSet axes = value.kind == Value::Kind::fold ? ~loops.inner() : value.kind == Value::Kind::contract ? value.axes | value.over : value.axes;
-    for (std::size_t i = 0; i < loops.axes.size(); ++i) evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
+    const segment::AxisSet axes = value.kind == Value::Kind::fold       ? ~loops.inner()
+                                  : value.kind == Value::Kind::contract ? value.axes | value.over
+                                                                        : value.axes;
+    for (std::size_t i = 0; i < loops.axes.size(); ++i)
+      evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
     const ops::OpRow& op = *graph.node(value.node).op;
     // A product and its sum are one multiply-add.
     if (value.kind == Value::Kind::compute && !op.fold.of.empty()) continue;

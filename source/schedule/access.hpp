@@ -10,7 +10,8 @@ namespace vkfuse::schedule {
 /// straddles).
 void plan_accesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
 /// Of one load, before buffers are looked at as a whole; and of all stores.
-AccessPlan plan_load(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, const Schedule& schedule, segment::ValueId id);
+AccessPlan plan_load(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning,
+                     const Schedule& schedule, segment::ValueId id);
 void plan_stores(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
 
 /// A buffer is one array of one word type: narrows the vectors of every buffer to those of its narrowest load.
@@ -49,11 +50,13 @@ int elements_in_tile(const Factor& factor, const TileShape& shape);
 std::int64_t iterations_of_step(const MatrixTile& tile, const TileShape& shape);
 
 /// Limits that every template has: buffers, their sizes, axes, iterations.
-Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule);
+Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                          const Schedule& schedule);
 
-/// Whether elements of a buffer, of fewer than 4 bytes and not stored as vectors, are written by stores of their own size: the
-/// device has them, and the kernel does not read the buffer too. Otherwise two atomic operations write each.
-bool stores_narrow(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule, ir::NodeId node);
+/// Whether elements of a buffer, of fewer than 4 bytes and not stored as vectors, are written by stores of their own
+/// size: the device has them, and the kernel does not read the buffer too. Otherwise two atomic operations write each.
+bool stores_narrow(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule,
+                   ir::NodeId node);
 
 /// Bytes of loads and stores, each element once per load.
 void count_bytes(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
@@ -83,33 +86,45 @@ double compute_cost(const ir::Graph& graph, const segment::Loops& loops);
 /// loads and stores; a twentieth of the faster does not overlap.
 double modelled_us(const CostModel& costs, int dispatches, double traffic, double compute, std::int64_t accesses);
 
-Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
-Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+Result<Schedule> best_pointwise(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                const Tuning& tuning);
+Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                           const Tuning& tuning);
 /// Whether accesses that have been planned for these loops allow those of a schedule for other sizes.
 bool serve(const Schedule& planned, const Schedule& model);
 
 /// schedule::like() of each template.
-std::optional<Schedule> pointwise_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> rows_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> matrix_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> attention_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> pointwise_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                       const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> rows_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                  const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> matrix_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                    const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> attention_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                       const Tuning& tuning, const Schedule& model);
 
 /// The innermost `count` column axes of loops without keys counted as one.
 segment::Loops merge_columns(const segment::Loops& loops, int count);
-/// The same rows with matrix units; nothing where they are no weights of four bits times a vector, or that is not faster.
-std::optional<Schedule> best_packed(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& rows);
-Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
-/// Nothing where nothing is a sum of products of two factors with axes of their own. With `factors_after_sums` the loops have
-/// been through segment::with_factors_after_sums.
-std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums);
+/// The same rows with matrix units; nothing where they are no weights of four bits times a vector, or that is not
+/// faster.
+std::optional<Schedule> best_packed(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                    const Tuning& tuning, const Schedule& rows);
+Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                           const Tuning& tuning);
+/// Nothing where nothing is a sum of products of two factors with axes of their own. With `factors_after_sums` the
+/// loops have been through segment::with_factors_after_sums.
+std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                    const Tuning& tuning, bool factors_after_sums);
 /// Nothing where there is no softmax whose weights are multiplied and added up. The loops have been through
 /// with_factors_after_sums and with_online_folds.
-std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums);
+std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                       const Tuning& tuning, bool factors_after_sums);
 /// The tiles of attention that matrix units may fill.
 std::vector<AttentionForm> unit_attention_forms();
 /// A kernel of the user's.
 Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops, const Target& target);
 /// Nothing where no load runs along another axis than the stores.
-std::optional<Schedule> best_tiled(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning);
+std::optional<Schedule> best_tiled(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                   const Tuning& tuning);
 
 }  // namespace vkfuse::schedule

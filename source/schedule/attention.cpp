@@ -15,10 +15,10 @@ using segment::ValueId;
 namespace {
 
 constexpr std::int64_t kMostElements = 256;  // of d and of n: a lane has its share of n in registers
-constexpr int kRoomyRegisters = 128;   // of a lane; with many more AMD's compiler spills
-constexpr double kCrowding = 0.01;     // what each one more costs
-constexpr double kLanesWanted = 128;  // of a processor
-constexpr double kExponential = 20;  // of a score: with what rescales, in fused multiply-adds
+constexpr int kRoomyRegisters = 128;         // of a lane; with many more AMD's compiler spills
+constexpr double kCrowding = 0.01;           // what each one more costs
+constexpr double kLanesWanted = 128;         // of a processor
+constexpr double kExponential = 20;          // of a score: with what rescales, in fused multiply-adds
 
 struct Lanes {
   int m, k;
@@ -48,7 +48,8 @@ bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
     } else if (sums_own_products(graph, loops, value)) {
       tile.sum = id;
       ++sums;
-    } else if (graph.node(value.node).op->fold.join == "max" && graph.node(value.node).op->fold.kind == ops::Fold::Kind::plain) {
+    } else if (graph.node(value.node).op->fold.join == "max" &&
+               graph.node(value.node).op->fold.kind == ops::Fold::Kind::plain) {
       tile.most = id;
       ++most;
     } else {
@@ -58,7 +59,9 @@ bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
   return most == 1 && total == 1 && sums == 1 && loops.values[tile.total].partner == tile.most;
 }
 
-bool contains(const std::vector<ValueId>& cone, ValueId id) { return std::find(cone.begin(), cone.end(), id) != cone.end(); }
+bool contains(const std::vector<ValueId>& cone, ValueId id) {
+  return std::find(cone.begin(), cone.end(), id) != cone.end();
+}
 
 /// Whether a value is the exponential times something that is not made of it: what has been added up of such weights is
 /// rescaled with the exponential's own factor.
@@ -103,7 +106,8 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile
   const ValueId stops[] = {tile.exponential};
   const auto waits = [&](ValueId id) {
     const Value& value = loops.values[id];
-    return std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::fold; });
+    return std::any_of(value.operands.begin(), value.operands.end(),
+                       [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::fold; });
   };
   const auto contracts = [&](ValueId id) { return loops.values[id].kind == Value::Kind::contract; };
   for (ValueId root : {tile.weight, tile.third.value}) {
@@ -136,18 +140,22 @@ bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) 
   if (!tile.contract) return inner == 0;
   const Value& product = loops.values[loops.values[*tile.contract].operands[0]];
   const auto folded = [&](std::size_t side) { return (loops.values[product.operands[side]].axes & columns) != 0; };
-  if (folded(0) == folded(1) || !has_vectors(graph.node(product.node).type.dtype) || !is_float(graph.node(product.node).type.dtype)) return false;
+  if (folded(0) == folded(1) || !has_vectors(graph.node(product.node).type.dtype) ||
+      !is_float(graph.node(product.node).type.dtype))
+    return false;
   tile.first.value = product.operands[folded(0) ? 1 : 0];
   tile.second.value = product.operands[folded(0) ? 0 : 1];
   const std::vector<ValueId> cone = cone_of(loops, tile.score);
-  return std::find(cone.begin(), cone.end(), *tile.contract) != cone.end() && (loops.values[tile.first.value].axes & n) == 0 &&
-         (loops.values[tile.second.value].axes & (n | m)) == 0;
+  return std::find(cone.begin(), cone.end(), *tile.contract) != cone.end() &&
+         (loops.values[tile.first.value].axes & n) == 0 && (loops.values[tile.second.value].axes & (n | m)) == 0;
 }
 
 void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, AttentionTile& tile) {
   const auto choose = [&](AttentionTile::Side& side, const std::vector<int>& depth, const std::vector<int>& across) {
     const std::vector<ValueId> cone = cone_of(loops, side.value);
-    const auto wide = [&](const std::vector<int>& axes) { return axes.empty() ? Along() : along(graph, loops, cone, axes.back(), tuning); };
+    const auto wide = [&](const std::vector<int>& axes) {
+      return axes.empty() ? Along() : along(graph, loops, cone, axes.back(), tuning);
+    };
     const Along deep = wide(depth);
     const Along wise = wide(across);
     side.along_depth = deep.bytes >= wise.bytes;
@@ -175,8 +183,10 @@ std::int64_t unit_words(const Loops& loops, const AttentionTile& tile) {
   const int d = tile.contract ? tile.extent_d(loops) : 0;
   const auto um = static_cast<int>(tile.unit->m);
   const std::int64_t first = tile.contract ? words_of(tile.first, tile.tile_m(), d) : 0;
-  const std::int64_t others = (tile.contract ? words_of(tile.second, tile.tile_k(), d) : 0) + words_of(tile.third, tile.extent_n(loops), tile.tile_k());
-  const std::int64_t results = std::int64_t{tile.subgroups} * um * (tile.strip / 4 + 1 + static_cast<int>(tile.unit->n) / 2);
+  const std::int64_t others = (tile.contract ? words_of(tile.second, tile.tile_k(), d) : 0) +
+                              words_of(tile.third, tile.extent_n(loops), tile.tile_k());
+  const std::int64_t results =
+      std::int64_t{tile.subgroups} * um * (tile.strip / 4 + 1 + static_cast<int>(tile.unit->n) / 2);
   return std::max({first, others, results});
 }
 
@@ -242,7 +252,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   std::vector<ValueId> stops;
   if (tile.contract) stops.push_back(*tile.contract);
   const double score = cost_of(graph, loops, cone_of(loops, tile.score, stops));
-  const double compute = batch * m * k * ((d + n) / (tile.unit ? kUnitSpeedup : 1) + kExponential + score) + batch * m * n * cost_of(graph, loops, cone_of_results(loops));
+  const double compute = batch * m * k * ((d + n) / (tile.unit ? kUnitSpeedup : 1) + kExponential + score) +
+                         batch * m * n * cost_of(graph, loops, cone_of_results(loops));
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   double loads = 0;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
@@ -250,7 +261,8 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     if (value.kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(value.node).type.dtype);
     // Every tile of m walks along all of k.
-    const bool own = std::any_of(tile.m.begin(), tile.m.end(), [&](int axis) { return ((value.axes >> axis) & 1u) != 0; });
+    const bool own =
+        std::any_of(tile.m.begin(), tile.m.end(), [&](int axis) { return ((value.axes >> axis) & 1u) != 0; });
     const double times = (value.axes & loops.columns()) != 0 && !own ? std::max(1.0, tiles_m * visited) : 1;
     const auto elements = static_cast<double>(segment::elements_touched(loops, value));
     traffic += elements * bytes * (times - 1) / kCacheSpeed;
@@ -259,34 +271,46 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   schedule.loads_executed = static_cast<std::int64_t>(loads);
   schedule.stores_executed = static_cast<std::int64_t>(batch * m * n / tile.elements);
   schedule.transactions = static_cast<std::int64_t>(traffic / 128);
-  // Of shared memory, four elements at a time: two for 4 x 4 products of scores, one and the share of n for those of weights.
+  // Of shared memory, four elements at a time: two for 4 x 4 products of scores, one and the share of n for those of
+  // weights.
   const double fours = n / 4 / tile.lanes_k;
-  const double shared = tile.unit ? batch * m * k * (d + n) / tile.unit->m / 8 * 4 : batch * m * k * (d / 8 + n * (1 + fours) / (16 * fours));
-  // Lanes wait for shared memory as for any other: on an H200 a kernel of 4,096 keys takes twice what storing the scores does. Fragments are loaded ahead.
+  const double shared = tile.unit ? batch * m * k * (d + n) / tile.unit->m / 8 * 4
+                                  : batch * m * k * (d / 8 + n * (1 + fours) / (16 * fours));
+  // Lanes wait for shared memory as for any other: on an H200 a kernel of 4,096 keys takes twice what storing the
+  // scores does. Fragments are loaded ahead.
   const double accesses = loads + static_cast<double>(schedule.stores_executed) + shared / (tile.unit && !cpu ? 4 : 1);
   // Workgroups of few lanes leave processors idle.
   const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups));  // 0 of no elements
   const double lanes = workgroups * schedule.workgroup;
   const double share = cpu ? 1 : std::min({1.0, workgroups / kProcessors, lanes / (kProcessors * kLanesWanted)});
   const int per_lane = tile.unit ? schedule.workgroup / tile.subgroups : 1;
-  schedule.registers = tile.unit ? 64 + (tile.tile_k() * (tile.scores_ahead ? 2 : 1) + static_cast<int>(n + d / 2)) * static_cast<int>(tile.unit->m) / per_lane : (tile.lean ? 44 : 48) + static_cast<int>(n) / tile.lanes_k * 4;
+  schedule.registers = tile.unit ? 64 + (tile.tile_k() * (tile.scores_ahead ? 2 : 1) + static_cast<int>(n + d / 2)) *
+                                            static_cast<int>(tile.unit->m) / per_lane
+                                 : (tile.lean ? 44 : 48) + static_cast<int>(n) / tile.lanes_k * 4;
   const double crowding = cpu || tile.unit ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
   const double spilling = tile.unit ? 1 : cost_of_spilling(target, schedule.registers);
-  schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding * spilling / share, static_cast<std::int64_t>(accesses / share));
+  schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding * spilling / share,
+                                     static_cast<std::int64_t>(accesses / share));
 }
 
 /// The launch and the cost of a tile; nothing where the device's limits forbid it.
-std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, int workgroup) {
+std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                  const Tuning& tuning, AttentionTile tile, int workgroup) {
   // A tile of rows that lies in several runs of positions sees what any of them sees.
   if (tile.m.size() > 1 && loops.axes[static_cast<std::size_t>(tile.m.back())].size % tile.tile_m() != 0) {
     tile.last.clear();
     tile.first_position.clear();
   }
   const auto limit = static_cast<int>(usable_invocations(target.caps));
-  const auto fits = [](const AttentionTile::Side& side, int across, int deep) { return (side.along_depth ? deep : across) % side.elements == 0; };
+  const auto fits = [](const AttentionTile::Side& side, int across, int deep) {
+    return (side.along_depth ? deep : across) % side.elements == 0;
+  };
   const int d = tile.contract ? tile.extent_d(loops) : 0;
-  if (tile.contract && (!fits(tile.first, tile.tile_m(), d) || !fits(tile.second, tile.tile_k(), d))) return std::nullopt;
-  if (!fits(tile.third, tile.extent_n(loops), tile.tile_k()) || workgroup > limit || shared_bytes(loops, tile) > target.caps.shared_memory_bytes) return std::nullopt;
+  if (tile.contract && (!fits(tile.first, tile.tile_m(), d) || !fits(tile.second, tile.tile_k(), d)))
+    return std::nullopt;
+  if (!fits(tile.third, tile.extent_n(loops), tile.tile_k()) || workgroup > limit ||
+      shared_bytes(loops, tile) > target.caps.shared_memory_bytes)
+    return std::nullopt;
   Schedule schedule;
   schedule.kind = Template::attention;
   schedule.elements = loops.empty ? 0 : loops.row_count();
@@ -296,7 +320,8 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
   if (tile.unit) schedule.subgroup = workgroup / tile.subgroups;
   schedule.vector_axis = tile.n.back();
   schedule.elements_per_item = tile.elements;
-  schedule.workgroups = loops.empty ? 0 : ceil_div(count_along(loops, tile.m), tile.tile_m()) * count_along(loops, tile.batch);
+  schedule.workgroups =
+      loops.empty ? 0 : ceil_div(count_along(loops, tile.m), tile.tile_m()) * count_along(loops, tile.batch);
   schedule.items = schedule.workgroups;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   schedule.shared_bytes = shared_bytes(loops, tile);
@@ -307,14 +332,15 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
   return schedule;
 }
 
-std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, Lanes lanes) {
+std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                   const Tuning& tuning, AttentionTile tile, Lanes lanes) {
   tile.lanes_m = lanes.m;
   tile.lanes_k = lanes.k;
   return with_tile(graph, loops, target, tuning, std::move(tile), lanes.m * lanes.k);
 }
 
-/// Whether a weight is the exponential itself, or 0 in its place, or its negative: others might be too large for an f16 before
-/// they are divided by their total.
+/// Whether a weight is the exponential itself, or 0 in its place, or its negative: others might be too large for an f16
+/// before they are divided by their total.
 bool is_at_most_one(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId exponential) {
   if (id == exponential) return true;
   const Value& value = loops.values[id];
@@ -327,13 +353,19 @@ bool is_at_most_one(const ir::Graph& graph, const Loops& loops, ValueId id, Valu
   return (is_zero(2) && through(1)) || (is_zero(1) && through(2));
 }
 
-/// What all factors are as 16-bit numbers in vectors of 16 bytes, if they are. An f16 that was scaled (`unscaled`) may be too large.
-std::optional<DType> dtype_for_units(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile, bool unscaled) {
+/// What all factors are as 16-bit numbers in vectors of 16 bytes, if they are. An f16 that was scaled (`unscaled`) may
+/// be too large.
+std::optional<DType> dtype_for_units(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile,
+                                     bool unscaled) {
   const auto dtype = narrow_dtype(graph, loops, tile.third.value, unscaled);
   const auto is_same = [&](ValueId id) { return narrow_dtype(graph, loops, id, false) == dtype; };
   const auto whole = [](const AttentionTile::Side& side) { return side.elements == 8; };
-  if (!dtype || !is_float(*dtype) || !whole(tile.third) || !is_same(tile.weight) || !is_at_most_one(graph, loops, tile.weight, tile.exponential)) return std::nullopt;
-  if (tile.contract && (!whole(tile.first) || !whole(tile.second) || !is_same(tile.first.value) || !is_same(tile.second.value))) return std::nullopt;
+  if (!dtype || !is_float(*dtype) || !whole(tile.third) || !is_same(tile.weight) ||
+      !is_at_most_one(graph, loops, tile.weight, tile.exponential))
+    return std::nullopt;
+  if (tile.contract &&
+      (!whole(tile.first) || !whole(tile.second) || !is_same(tile.first.value) || !is_same(tile.second.value)))
+    return std::nullopt;
   return dtype;
 }
 
@@ -342,20 +374,26 @@ constexpr int kUnitKeys[] = {4, 2};
 constexpr int kMostUnitRegisters = 240;  // of a lane
 
 /// The form of a tile that units fill; nothing where limits forbid it.
-std::optional<Schedule> with_unit_form(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, AttentionTile tile, const AttentionForm& form) {
+std::optional<Schedule> with_unit_form(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                       const Tuning& tuning, AttentionTile tile, const AttentionForm& form) {
   if (form.scores_ahead && !tile.contract) return std::nullopt;
   tile.subgroups = form.subgroups;
   tile.unit_keys = form.unit_keys;
   tile.scores_ahead = form.scores_ahead;
   const int n = tile.extent_n(loops);
   const auto un = static_cast<int>(tile.unit->n);
-  for (tile.strip = un * std::max(1, std::min(n, 64) / un); tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes); tile.strip -= un) {}
-  auto one = with_tile(graph, loops, target, tuning, tile, form.subgroups * static_cast<int>(target.caps.subgroup_size));
+  for (tile.strip = un * std::max(1, std::min(n, 64) / un);
+       tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes);
+       tile.strip -= un) {
+  }
+  auto one =
+      with_tile(graph, loops, target, tuning, tile, form.subgroups * static_cast<int>(target.caps.subgroup_size));
   if (one && target.type != DeviceType::cpu && one->registers > kMostUnitRegisters) return std::nullopt;
   return one;
 }
 
-std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const AttentionTile& tile) {
+std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                   const Tuning& tuning, const AttentionTile& tile) {
   std::optional<Schedule> best;
   for (const AttentionForm& form : unit_attention_forms()) {
     auto one = with_unit_form(graph, loops, target, tuning, tile, form);
@@ -376,34 +414,50 @@ std::vector<AttentionForm> unit_attention_forms() {
   return all;
 }
 
-int AttentionTile::extent_n(const Loops& loops) const { return round_up(count_along(loops, n), unit ? static_cast<int>(unit->n) : 4 * lanes_k); }
+int AttentionTile::extent_n(const Loops& loops) const {
+  return round_up(count_along(loops, n), unit ? static_cast<int>(unit->n) : 4 * lanes_k);
+}
 
-int AttentionTile::extent_d(const Loops& loops) const { return round_up(count_along(loops, d), unit ? static_cast<int>(unit->k) : 1); }
+int AttentionTile::extent_d(const Loops& loops) const {
+  return round_up(count_along(loops, d), unit ? static_cast<int>(unit->k) : 1);
+}
 
-std::optional<Schedule> attention_like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& wanted) {
+std::optional<Schedule> attention_like(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                       const Tuning& tuning, const Schedule& wanted) {
   AttentionTile tile;
-  if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile)) return std::nullopt;
+  if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
+    return std::nullopt;
   const AttentionTile& model_tile = wanted.attention;
   const auto same = [](const AttentionTile::Side& a, const AttentionTile::Side& b) { return a.value == b.value; };
-  if (tile.batch != model_tile.batch || tile.m != model_tile.m || tile.n != model_tile.n || tile.k != model_tile.k || tile.d != model_tile.d ||
-      tile.score != model_tile.score || tile.contract != model_tile.contract || !same(tile.first, model_tile.first) || !same(tile.second, model_tile.second) ||
+  if (tile.batch != model_tile.batch || tile.m != model_tile.m || tile.n != model_tile.n || tile.k != model_tile.k ||
+      tile.d != model_tile.d || tile.score != model_tile.score || tile.contract != model_tile.contract ||
+      !same(tile.first, model_tile.first) || !same(tile.second, model_tile.second) ||
       !same(tile.third, model_tile.third)) {
     return std::nullopt;
   }
-  const auto fits = [&](const AttentionTile::Side& side, const std::vector<int>& depth, const std::vector<int>& across) {
+  const auto fits = [&](const AttentionTile::Side& side, const std::vector<int>& depth,
+                        const std::vector<int>& across) {
     const std::vector<int>& axes = side.along_depth ? depth : across;
-    return side.elements == 1 || (!axes.empty() && loops.axes[static_cast<std::size_t>(axes.back())].size % side.elements == 0);
+    return side.elements == 1 ||
+           (!axes.empty() && loops.axes[static_cast<std::size_t>(axes.back())].size % side.elements == 0);
   };
-  if (tile.contract && (!fits(model_tile.first, tile.d, tile.m) || !fits(model_tile.second, tile.d, tile.k))) return std::nullopt;
-  if (!fits(model_tile.third, tile.k, tile.n) || loops.axes[static_cast<std::size_t>(tile.n.back())].size % model_tile.elements != 0) return std::nullopt;
+  if (tile.contract && (!fits(model_tile.first, tile.d, tile.m) || !fits(model_tile.second, tile.d, tile.k)))
+    return std::nullopt;
+  if (!fits(model_tile.third, tile.k, tile.n) ||
+      loops.axes[static_cast<std::size_t>(tile.n.back())].size % model_tile.elements != 0)
+    return std::nullopt;
   find_reach(graph, loops, tile);
   const auto equal = [](const std::vector<AttentionTile::Reach>& a, const std::vector<AttentionTile::Reach>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) { return x.slope == y.slope && x.constant == y.constant; });
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const auto& x, const auto& y) { return x.slope == y.slope && x.constant == y.constant; });
   };
   const bool reaches = !model_tile.last.empty() || !model_tile.first_position.empty();
-  if (reaches && (!equal(tile.last, model_tile.last) || !equal(tile.first_position, model_tile.first_position))) return std::nullopt;
+  if (reaches && (!equal(tile.last, model_tile.last) || !equal(tile.first_position, model_tile.first_position)))
+    return std::nullopt;
   auto schedule = with_tile(graph, loops, target, tuning, model_tile, wanted.workgroup);
-  if (!schedule || !serve(*schedule, wanted) || schedule->attention.last.size() != model_tile.last.size() || schedule->shared_bytes != wanted.shared_bytes) return std::nullopt;
+  if (!schedule || !serve(*schedule, wanted) || schedule->attention.last.size() != model_tile.last.size() ||
+      schedule->shared_bytes != wanted.shared_bytes)
+    return std::nullopt;
   schedule->loads = wanted.loads;
   schedule->stores = wanted.stores;
   schedule->factors_after_sums = wanted.factors_after_sums;
@@ -411,9 +465,11 @@ std::optional<Schedule> attention_like(const ir::Graph& graph, const Loops& loop
   return schedule;
 }
 
-std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, bool factors_after_sums) {
+std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                       const Tuning& tuning, bool factors_after_sums) {
   AttentionTile tile;
-  if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile)) return std::nullopt;
+  if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
+    return std::nullopt;
   choose_vectors(graph, loops, tuning, tile);
   find_reach(graph, loops, tile);
   std::optional<Schedule> best;
@@ -431,12 +487,17 @@ std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loop
   }
   tile.lean = has_few_registers(target);
   if (tuning.attention && tuning.attention->subgroups == 0) {
-    if (auto wanted = with_lanes(graph, loops, target, tuning, tile, {tuning.attention->lanes_m, tuning.attention->lanes_k})) return wanted;
+    if (auto wanted =
+            with_lanes(graph, loops, target, tuning, tile, {tuning.attention->lanes_m, tuning.attention->lanes_k}))
+      return wanted;
   }
-  const auto over = [&](const Schedule& schedule) { return schedule.attention.unit ? 0 : registers_over(target, schedule.registers); };
+  const auto over = [&](const Schedule& schedule) {
+    return schedule.attention.unit ? 0 : registers_over(target, schedule.registers);
+  };
   const auto consider = [&](const Lanes& lanes) {
     auto one = with_lanes(graph, loops, target, tuning, tile, lanes);
-    if (one && (!best || std::pair(over(*one), one->modelled_us) < std::pair(over(*best), best->modelled_us))) best = std::move(one);
+    if (one && (!best || std::pair(over(*one), one->modelled_us) < std::pair(over(*best), best->modelled_us)))
+      best = std::move(one);
   };
   for (const Lanes& lanes : kLanes) consider(lanes);
   for (const Lanes& lanes : kLeanLanes) {

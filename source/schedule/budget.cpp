@@ -11,7 +11,8 @@ int statements_of(const ir::Graph& graph, ir::NodeId id) {
   if (const auto* custom = std::get_if<ir::CustomPayload>(&node.payload)) return ops::inlined_statements(custom->code);
   if (node.operands.empty()) return 1;
   const DType dtype = graph.node(node.operands.back()).type.dtype;  // the first of a select is a condition
-  if (node.op->signature == ops::Signature::convert) return ops::inlined_statements(ops::cast_expression(dtype, node.type.dtype, false, "x"));
+  if (node.op->signature == ops::Signature::convert)
+    return ops::inlined_statements(ops::cast_expression(dtype, node.type.dtype, false, "x"));
   const ops::OpRow& row = ops::element_row(*node.op);
   if (row.cls != ops::OpClass::elementwise || row.arity <= 0) return 1;
   const std::vector<std::string> operands(static_cast<std::size_t>(row.arity), "x");
@@ -31,7 +32,8 @@ std::int64_t statements_of_element(const segment::Loops& loops, const OfNode& of
   std::int64_t count = 0;
   for (std::size_t i = 0; i < times.size(); ++i) {
     const segment::Value& value = loops.values[i];
-    count += std::max<std::int64_t>(1, times[i]) * (value.kind == segment::Value::Kind::compute ? of_node(value.node) : 1);
+    count +=
+        std::max<std::int64_t>(1, times[i]) * (value.kind == segment::Value::Kind::compute ? of_node(value.node) : 1);
   }
   return count;
 }
@@ -39,25 +41,35 @@ std::int64_t statements_of_element(const segment::Loops& loops, const OfNode& of
 }  // namespace
 
 std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements) {
-  return statements_of_element(loops, [&](ir::NodeId id) { return statements[id]; }) * std::max(1, schedule.elements_per_item);
+  return statements_of_element(loops, [&](ir::NodeId id) { return statements[id]; }) *
+         std::max(1, schedule.elements_per_item);
 }
 
 bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule, const Target& target) {
   const std::int64_t elements = schedule.trips * std::max(1, schedule.elements_per_item);
   // Drivers of CPUs have no registers to keep a row in, and nothing to gain.
-  const std::int64_t most = target.type == DeviceType::cpu ? target.budget.statements : target.budget.unrolled_statements;
+  const std::int64_t most =
+      target.type == DeviceType::cpu ? target.budget.statements : target.budget.unrolled_statements;
   return statements_of_element(loops, [&](ir::NodeId id) { return statements_of(graph, id); }) * elements <= most;
 }
 
-std::string over_budget(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements, const KernelBudget& budget) {
+std::string over_budget(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements,
+                        const KernelBudget& budget) {
   const std::int64_t count = statements_of(loops, schedule, statements);
   if (count > budget.statements) {
-    return fmt::format("One kernel would be about {} statements for a driver's compiler, and {} are the most that compile in seconds.", count, budget.statements);
+    return fmt::format(
+        "One kernel would be about {} statements for a driver's compiler, and {} are the most that compile in seconds.",
+        count, budget.statements);
   }
   const auto chooses = [](const segment::Value& value) { return value.kind == segment::Value::Kind::choose; };
   const std::int64_t choices = std::count_if(loops.values.begin(), loops.values.end(), chooses);
-  const std::int64_t most = schedule.kind == Template::pointwise || schedule.kind == Template::tiled ? budget.choices : budget.choices_in_loops;
-  if (choices > most) return fmt::format("One kernel would choose between values {} times, and {} are the most that drivers compile in seconds.", choices, most);
+  const std::int64_t most = schedule.kind == Template::pointwise || schedule.kind == Template::tiled
+                                ? budget.choices
+                                : budget.choices_in_loops;
+  if (choices > most)
+    return fmt::format(
+        "One kernel would choose between values {} times, and {} are the most that drivers compile in seconds.",
+        choices, most);
   return {};
 }
 

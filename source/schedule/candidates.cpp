@@ -26,8 +26,8 @@ std::vector<Tuning> pointwise_tunings(const Caps& caps) {
   return all;
 }
 
-/// Around the lanes of the default: lanes and workgroups with rows kept or read again, at the two wider accesses; loads in
-/// flight, with folds in one pass and without; then parts.
+/// Around the lanes of the default: lanes and workgroups with rows kept or read again, at the two wider accesses; loads
+/// in flight, with folds in one pass and without; then parts.
 std::vector<Tuning> row_tunings(const Caps& caps, int standard) {
   std::vector<Tuning> all;
   const int largest = largest_workgroup(caps);
@@ -35,12 +35,14 @@ std::vector<Tuning> row_tunings(const Caps& caps, int standard) {
     for (int workgroup = std::max(64, lanes); workgroup <= std::min(largest, std::max(512, lanes)); workgroup *= 2) {
       for (int vector_bytes : {8, 16}) {
         for (bool persistent : {true, false}) {
-          all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .column_lanes = lanes, .persistent = persistent});
+          all.push_back(
+              {.workgroup = workgroup, .vector_bytes = vector_bytes, .column_lanes = lanes, .persistent = persistent});
         }
       }
     }
     for (bool online : {true, false}) {
-      for (int items : {1, 2, 4}) all.push_back({.items_in_flight = items, .column_lanes = lanes, .online = online, .persistent = false});
+      for (int items : {1, 2, 4})
+        all.push_back({.items_in_flight = items, .column_lanes = lanes, .online = online, .persistent = false});
       all.push_back({.column_lanes = lanes, .online = online, .persistent = true});
     }
   }
@@ -57,7 +59,8 @@ std::vector<Tuning> matrix_tunings(const Caps& caps) {
         for (int n : {16, 32, 64, 128, 256}) {
           for (int k : {16, 32}) {
             const TileShape shape{m, n, k, lane_m, lane_n};
-            if (shape.workgroup() >= 8 && shape.workgroup() <= largest_workgroup(caps)) all.push_back({.matrix = true, .tile = shape});
+            if (shape.workgroup() >= 8 && shape.workgroup() <= largest_workgroup(caps))
+              all.push_back({.matrix = true, .tile = shape});
           }
         }
       }
@@ -76,7 +79,8 @@ std::vector<Tuning> unit_tunings(const Caps& caps, int lanes) {
           for (int k : {32, 64}) {
             const TileShape shape{m, n, k, own_m, own_n, lanes};
             const bool whole = m % own_m == 0 && n % own_n == 0 && own_m * own_n <= 8192;
-            if (whole && shape.owners() >= 4 && shape.owners() <= 8 && shape.workgroup() <= largest_workgroup(caps)) all.push_back({.matrix = true, .tile = shape, .matrix_units = true});
+            if (whole && shape.owners() >= 4 && shape.owners() <= 8 && shape.workgroup() <= largest_workgroup(caps))
+              all.push_back({.matrix = true, .tile = shape, .matrix_units = true});
           }
         }
       }
@@ -90,7 +94,8 @@ std::vector<Tuning> attention_tunings(const Caps& caps, bool units) {
   std::vector<Tuning> all;
   for (int lanes_m = 1; lanes_m <= 16; lanes_m *= 2) {
     for (int lanes_k = 2; lanes_k <= 16; lanes_k *= 2) {
-      if (lanes_m * lanes_k <= largest_workgroup(caps)) all.push_back({.attention = AttentionForm{.lanes_m = lanes_m, .lanes_k = lanes_k}, .matrix_units = false});
+      if (lanes_m * lanes_k <= largest_workgroup(caps))
+        all.push_back({.attention = AttentionForm{.lanes_m = lanes_m, .lanes_k = lanes_k}, .matrix_units = false});
     }
   }
   if (!units) return all;
@@ -111,7 +116,8 @@ std::vector<Tuning> sort_tunings(const Caps& caps, std::int64_t keys) {
   std::vector<Tuning> all;
   for (int workgroup = 32; workgroup <= largest_workgroup(caps); workgroup *= 2) {
     all.push_back({.workgroup = workgroup});
-    for (int block = 256; block < std::min<std::int64_t>(keys, 8192); block *= 2) all.push_back({.workgroup = workgroup, .block = block});
+    for (int block = 256; block < std::min<std::int64_t>(keys, 8192); block *= 2)
+      all.push_back({.workgroup = workgroup, .block = block});
   }
   return all;
 }
@@ -120,7 +126,8 @@ std::vector<Tuning> sort_tunings(const Caps& caps, std::int64_t keys) {
 
 std::vector<Tuning> tunings_near(const Schedule& standard, const Caps& caps) {
   switch (standard.kind) {
-    case Template::matrix: return standard.matrix.unit ? unit_tunings(caps, standard.matrix.shape.lanes) : matrix_tunings(caps);
+    case Template::matrix:
+      return standard.matrix.unit ? unit_tunings(caps, standard.matrix.shape.lanes) : matrix_tunings(caps);
     case Template::rows: return standard.packed ? packed_tunings(caps) : row_tunings(caps, standard.column_lanes);
     case Template::sort: return sort_tunings(caps, standard.keys);
     case Template::attention: return attention_tunings(caps, standard.attention.unit.has_value());
@@ -153,8 +160,12 @@ std::string to_text(const Tuning& tuning) {
   add("matrix_units", tuning.matrix_units);
   add("dots", tuning.dots);
   add("tiled", tuning.tiled);
-  if (tuning.tile) text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k, tuning.tile->lane_m, tuning.tile->lane_n, tuning.tile->lanes);
-  if (const auto& form = tuning.attention) text += fmt::format("attention={},{},{},{},{} ", form->lanes_m, form->lanes_k, form->subgroups, form->unit_keys, static_cast<int>(form->scores_ahead));
+  if (tuning.tile)
+    text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k, tuning.tile->lane_m,
+                        tuning.tile->lane_n, tuning.tile->lanes);
+  if (const auto& form = tuning.attention)
+    text += fmt::format("attention={},{},{},{},{} ", form->lanes_m, form->lanes_k, form->subgroups, form->unit_keys,
+                        static_cast<int>(form->scores_ahead));
   return text;
 }
 

@@ -1,4 +1,5 @@
-// Kernels that the user wrote: nothing is chosen, and what they move is taken to be their operands and their result, once.
+// Kernels that the user wrote: nothing is chosen, and what they move is taken to be their operands and their result,
+// once.
 #include "schedule/access.hpp"
 
 namespace vkfuse::schedule {
@@ -8,21 +9,27 @@ Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops
   const auto& kernel = std::get<ir::KernelPayload>(graph.node(node).payload);
   const std::size_t buffers = graph.node(node).operands.size() + 1;
   if (buffers > target.caps.storage_buffers) {
-    return unsupported("The custom kernel '{}' needs {} storage buffers, and the device allows {} per shader.", kernel.name, buffers, target.caps.storage_buffers);
+    return unsupported("The custom kernel '{}' needs {} storage buffers, and the device allows {} per shader.",
+                       kernel.name, buffers, target.caps.storage_buffers);
   }
   const auto most = std::min(target.caps.max_invocations, target.caps.max_workgroup_x);
   if (static_cast<std::uint32_t>(kernel.workgroup) > most) {
-    return unsupported("The custom kernel '{}' has workgroups of {} invocations, and the device allows {}.", kernel.name, kernel.workgroup, most);
+    return unsupported("The custom kernel '{}' has workgroups of {} invocations, and the device allows {}.",
+                       kernel.name, kernel.workgroup, most);
   }
   Schedule schedule;
   schedule.kind = Template::custom;
   schedule.workgroup = kernel.workgroup;
   schedule.loads.resize(loops.values.size());
-  const auto bytes_of = [&](ir::NodeId id, std::int64_t elements) { return elements * size_of(graph.node(id).type.dtype); };
+  const auto bytes_of = [&](ir::NodeId id, std::int64_t elements) {
+    return elements * size_of(graph.node(id).type.dtype);
+  };
   const auto fits = [&](ir::NodeId id, std::int64_t elements) -> Result<void> {
     if (static_cast<std::uint64_t>(bytes_of(id, elements)) <= target.caps.storage_buffer_range) return {};
-    return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
-                      to_text(graph.node(id).type), bytes_of(id, elements), target.caps.storage_buffer_range);
+    return make_error(
+        ErrorCode::out_of_memory,
+        "The value %{} of type {} takes {} bytes, and one storage buffer of this device holds {} (storage_range).", id,
+        to_text(graph.node(id).type), bytes_of(id, elements), target.caps.storage_buffer_range);
   };
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const segment::Value& value = loops.values[i];
@@ -44,13 +51,17 @@ Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops
     std::int64_t& groups = i + 1 == kernel.tile.size() ? across : down;
     groups *= ceil_div(loops.axes[i].size, kernel.tile[i]);
     if (groups > static_cast<std::int64_t>(target.caps.max_groups_per_axis)) {
-      return unsupported("The custom kernel '{}' takes {} workgroups along an axis of its launch, and the device allows {}.", kernel.name, groups, target.caps.max_groups_per_axis);
+      return unsupported(
+          "The custom kernel '{}' takes {} workgroups along an axis of its launch, and the device allows {}.",
+          kernel.name, groups, target.caps.max_groups_per_axis);
     }
   }
   schedule.workgroups_x = elements == 0 ? 0 : across;
   schedule.workgroups = schedule.workgroups_x * down;
   const double computing = static_cast<double>(elements) * static_cast<double>(graph.node(node).op->cost);
-  schedule.modelled_us = modelled_us(costs_of(target), 1, static_cast<double>(schedule.bytes_read + schedule.bytes_written), computing, schedule.loads_executed + elements);
+  schedule.modelled_us =
+      modelled_us(costs_of(target), 1, static_cast<double>(schedule.bytes_read + schedule.bytes_written), computing,
+                  schedule.loads_executed + elements);
   return schedule;
 }
 

@@ -15,7 +15,8 @@ bool is_small_integer(DType type) { return is_integer(type) && size_of(type) <= 
 bool holds(DType type, std::int64_t low, std::int64_t high) {
   const int bits = 8 * size_of(type);
   const bool negative = type == DType::i8 || type == DType::i16 || type == DType::i32;
-  return negative ? low >= -(std::int64_t{1} << (bits - 1)) && high < (std::int64_t{1} << (bits - 1)) : low >= 0 && high < (std::int64_t{1} << bits);
+  return negative ? low >= -(std::int64_t{1} << (bits - 1)) && high < (std::int64_t{1} << (bits - 1))
+                  : low >= 0 && high < (std::int64_t{1} << bits);
 }
 
 std::optional<std::int64_t> constant_of(const ir::Graph& graph, const Value& value) {
@@ -33,14 +34,16 @@ std::optional<BitField> bit_field_of(const ir::Graph& graph, const Loops& loops,
   if (!is_small_integer(type)) return std::nullopt;
   BitField field;
   field.load = id;
-  if (value.kind == Value::Kind::load) return type == DType::u8 && value.data.empty() ? std::optional(field) : std::nullopt;
+  if (value.kind == Value::Kind::load)
+    return type == DType::u8 && value.data.empty() ? std::optional(field) : std::nullopt;
   if (value.kind != Value::Kind::compute) return std::nullopt;
   const std::string_view op = ops::element_row(*graph.node(value.node).op).name;
   const auto below = bit_field_of(graph, loops, value.operands[0]);
   if (!below) return std::nullopt;
   field = *below;
   const bool raw = field.offset == 0, plain = raw && field.flip == 0;
-  const std::optional<std::int64_t> second = value.operands.size() == 2 ? constant_of(graph, loops.values[value.operands[1]]) : std::nullopt;
+  const std::optional<std::int64_t> second =
+      value.operands.size() == 2 ? constant_of(graph, loops.values[value.operands[1]]) : std::nullopt;
   const bool known = second.has_value();
   const std::int64_t number = second.value_or(0);
   if (op == "shift_right" && plain && field.mask == 0xff && !field.shift) {
@@ -54,16 +57,20 @@ std::optional<BitField> bit_field_of(const ir::Graph& graph, const Loops& loops,
   } else if (op != "cast") {
     return std::nullopt;
   }
-  const bool fits = std::abs(field.offset) < kMostOffset && holds(type, field.offset, field.offset + (field.mask | field.flip));
+  const bool fits =
+      std::abs(field.offset) < kMostOffset && holds(type, field.offset, field.offset + (field.mask | field.flip));
   return fits ? std::optional(field) : std::nullopt;
 }
 
-std::optional<std::int64_t> number_at(const ir::Graph& graph, const Loops& loops, ValueId id, const std::function<std::optional<std::int64_t>(const index::Expr& offset)>& position) {
+std::optional<std::int64_t> number_at(
+    const ir::Graph& graph, const Loops& loops, ValueId id,
+    const std::function<std::optional<std::int64_t>(const index::Expr& offset)>& position) {
   const Value& value = loops.values[id];
   const DType type = graph.node(value.node).type.dtype;
   if (!is_small_integer(type)) return std::nullopt;
   std::optional<std::int64_t> number = constant_of(graph, value);
-  if (value.kind == Value::Kind::position && !std::holds_alternative<ir::RandomPayload>(graph.node(value.node).payload)) number = position(value.offset);
+  if (value.kind == Value::Kind::position && !std::holds_alternative<ir::RandomPayload>(graph.node(value.node).payload))
+    number = position(value.offset);
   if (value.kind == Value::Kind::compute) {
     std::vector<std::int64_t> operands;
     for (ValueId operand : value.operands) {

@@ -18,8 +18,10 @@ struct BitField {
 /// What an integer of at most 32 bits is so; nothing where it is not, or may wrap on the way.
 std::optional<BitField> bit_field_of(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id);
 
-/// What an integer is where positions are what `position` makes of them; nothing where that, or anything else it depends on, is not known.
-std::optional<std::int64_t> number_at(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id,
-                                      const std::function<std::optional<std::int64_t>(const index::Expr& offset)>& position);
+/// What an integer is where positions are what `position` makes of them; nothing where that, or anything else it
+/// depends on, is not known.
+std::optional<std::int64_t> number_at(
+    const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id,
+    const std::function<std::optional<std::int64_t>(const index::Expr& offset)>& position);
 
 }  // namespace vkfuse::schedule

@@ -11,20 +11,22 @@ using segment::ValueId;
 
 namespace {
 
-/// What is left of the arithmetic of results while other workgroups multiply: on an H200 a GELU behind a product costs nothing, and
-/// neither do the softmax statistics of 128256 columns.
+/// What is left of the arithmetic of results while other workgroups multiply: on an H200 a GELU behind a product costs
+/// nothing, and neither do the softmax statistics of 128256 columns.
 constexpr double kHiddenByUnits = 0.1;
-/// Folds of results behind a product are hidden as other arithmetic is behind sums as long as this, and the less of them the shorter sums are: behind sums of
-/// 256 a cross-entropy of 128256 columns took 4.2 ms, and 2.9 where results were stored (h200-full.json).
+/// Folds of results behind a product are hidden as other arithmetic is behind sums as long as this, and the less of
+/// them the shorter sums are: behind sums of 256 a cross-entropy of 128256 columns took 4.2 ms, and 2.9 where results
+/// were stored (h200-full.json).
 constexpr double kSumsThatHideFolds = 2048;
-/// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200 (h200-by-hand.txt).
+/// Of tiles that a workgroup multiplies as one, beside the same in parts of its subgroups: measured at 8192 on an H200
+/// (h200-by-hand.txt).
 constexpr double kGainOfWholeTiles = 1.08;
-/// What products of one value take longer in one kernel, beside kernels of their own: the pair of a gated MLP at 8192 took 6584 us for 6038 on an H200. Tiles of
-/// several sums were not among those that the model of units is fitted to.
+/// What products of one value take longer in one kernel, beside kernels of their own: the pair of a gated MLP at 8192
+/// took 6584 us for 6038 on an H200. Tiles of several sums were not among those that the model of units is fitted to.
 constexpr double kCostOfProjections = 1.09;
 
-/// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what NVIDIA's
-/// compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
+/// Registers of a lane that leave room for 24 subgroups on a processor, and what each one more costs: from what
+/// NVIDIA's compiler reports, and times, of tiles with 32 to 64 accumulators, of two factors and of three.
 constexpr int kRoomyRegisters = 80;
 constexpr double kCrowding = 0.01;
 constexpr int kPadding = 16;  ///< bytes between rows of a tile in shared memory
@@ -34,7 +36,9 @@ bool has_projections(const Loops& loops, const MatrixTile& tile) {
   if (tile.sums.size() < 2 || loops.stores.size() < tile.sums.size()) return false;
   return std::none_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
     const std::vector<ValueId> cone = cone_of(loops, store.value);
-    const auto is_in = [&](const MatrixTile::Sum& sum) { return std::find(cone.begin(), cone.end(), sum.fold) != cone.end(); };
+    const auto is_in = [&](const MatrixTile::Sum& sum) {
+      return std::find(cone.begin(), cone.end(), sum.fold) != cone.end();
+    };
     return std::count_if(tile.sums.begin(), tile.sums.end(), is_in) > 1;
   });
 }
@@ -44,15 +48,18 @@ std::int64_t row_fold_slots(const MatrixTile& tile, const MatrixTile::RowFold& f
   return std::int64_t{tile.shape.m} * tile.shape.k / tile.factors[static_cast<std::size_t>(fold.factor)].elements;
 }
 
-/// Live 32-bit values of a lane while it multiplies: accumulators, a piece of each factor, what is on its way from memory,
-/// and addresses.
+/// Live 32-bit values of a lane while it multiplies: accumulators, a piece of each factor, what is on its way from
+/// memory, and addresses.
 int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   constexpr int kOwn = 14, kOfBuffer = 7;
   const MatrixTile& tile = schedule.matrix;
   const TileShape& shape = tile.shape;
   const int per_register = tile.unit && tile.unit->c == DType::f16 ? 2 : 1;
-  int registers = kOwn + shape.lane_m * shape.lane_n / shape.lanes / per_register * static_cast<int>(tile.sums.size()) + 5 * static_cast<int>(tile.row_folds.size());
-  if (tile.unit) registers += static_cast<int>(tile.unit->k) * (shape.lane_m + static_cast<int>(tile.unit->n)) * size_of(tile.unit->a) / 4 / shape.lanes;
+  int registers = kOwn + shape.lane_m * shape.lane_n / shape.lanes / per_register * static_cast<int>(tile.sums.size()) +
+                  5 * static_cast<int>(tile.row_folds.size());
+  if (tile.unit)
+    registers += static_cast<int>(tile.unit->k) * (shape.lane_m + static_cast<int>(tile.unit->n)) *
+                 size_of(tile.unit->a) / 4 / shape.lanes;
   if (tile.whole) return registers;  // factors are on their way as the device has it
   for (const Factor& factor : tile.factors) {
     if (!tile.unit) registers += factor.second ? shape.lane_n : shape.lane_m;
@@ -60,8 +67,12 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
     const auto items = static_cast<int>(ceil_div(std::int64_t{extent} * shape.k / factor.elements, shape.workgroup()));
     for (ValueId id : cone_of(loops, factor.value)) {
       if (loops.values[id].kind != Value::Kind::load) continue;
-      const bool vector = schedule.loads[id].kind == AccessKind::vector || schedule.loads[id].kind == AccessKind::shifted;
-      registers += kOfBuffer + (vector ? items * std::max(1, factor.elements * size_of(graph.node(loops.values[id].node).type.dtype) / 4) : 0);
+      const bool vector =
+          schedule.loads[id].kind == AccessKind::vector || schedule.loads[id].kind == AccessKind::shifted;
+      registers +=
+          kOfBuffer +
+          (vector ? items * std::max(1, factor.elements * size_of(graph.node(loops.values[id].node).type.dtype) / 4)
+                  : 0);
     }
   }
   return registers;
@@ -72,10 +83,12 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
 std::int64_t matrix_shared_bytes(const MatrixTile& tile) {
   if (tile.whole) return 0;  // the device's own
   std::int64_t bytes = 0;
-  for (const MatrixTile::RowFold& fold : tile.row_folds) bytes += 4 * (fold.parts * row_fold_slots(tile, fold) + tile.shape.m);
+  for (const MatrixTile::RowFold& fold : tile.row_folds)
+    bytes += 4 * (fold.parts * row_fold_slots(tile, fold) + tile.shape.m);
   bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.row_values.size()) * tile.shape.m;
   // Of tails a four each, unless subgroups fold them among themselves.
-  if (!tile.unit) bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.tails.size()) * tile.shape.m * (tile.shape.n / 4);
+  if (!tile.unit)
+    bytes += std::int64_t{4} * static_cast<std::int64_t>(tile.tails.size()) * tile.shape.m * (tile.shape.n / 4);
   if (tile.unit) {
     for (const Factor& factor : tile.factors) {
       const std::int64_t extent = factor.second ? tile.shape.n : tile.shape.m;
@@ -83,10 +96,12 @@ std::int64_t matrix_shared_bytes(const MatrixTile& tile) {
       const std::int64_t rows = along_k ? extent : tile.shape.k;
       bytes += rows * ((along_k ? tile.shape.k : extent) * size_of(tile.unit->a) + kBytesBetweenRows);
     }
-    return bytes + std::int64_t{4} * static_cast<std::int64_t>(tile.sums.size()) * tile.shape.owners() * tile.unit->m * (tile.strip + 4);
+    return bytes + std::int64_t{4} * static_cast<std::int64_t>(tile.sums.size()) * tile.shape.owners() * tile.unit->m *
+                       (tile.strip + 4);
   }
   const int deep = tile.dots ? tile.shape.k / 4 : tile.shape.k;
-  for (const Factor& factor : tile.factors) bytes += std::int64_t{4 * (factor.second ? tile.shape.n : tile.shape.m) + kPadding} * deep;
+  for (const Factor& factor : tile.factors)
+    bytes += std::int64_t{4 * (factor.second ? tile.shape.n : tile.shape.m) + kPadding} * deep;
   return bytes;
 }
 
@@ -106,14 +121,16 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   double compute = products / (tile.dots ? 4 : 1);  // products in the time of one
   double accesses = 0;
   for (const Factor& factor : tile.factors) {
-    const double elements = batch * k * (factor.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));
+    const double elements =
+        batch * k * (factor.second ? n * static_cast<double>(tile.tiles_m) : m * static_cast<double>(tile.tiles_n));
     const std::vector<ValueId> cone = cone_of(loops, factor.value);
     compute += elements * cost_of(graph, loops, cone);
     for (ValueId id : cone) {
       const Value& load = loops.values[id];
       if (load.kind != Value::Kind::load) continue;
       const int bytes = size_of(graph.node(load.node).type.dtype);
-      const auto instructions_executed = elements / factor.elements * static_cast<double>(instructions(schedule.loads[id], bytes, factor.elements));
+      const auto instructions_executed =
+          elements / factor.elements * static_cast<double>(instructions(schedule.loads[id], bytes, factor.elements));
       schedule.loads_executed += static_cast<std::int64_t>(instructions_executed);
       schedule.transactions += static_cast<std::int64_t>(elements * bytes / 128);
       traffic += elements * bytes / kCacheSpeed;
@@ -130,7 +147,8 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
       continue;
     }
     const int elements = tile.whole ? 16 / bytes : tile.elements;  // of an item
-    schedule.stores_executed += static_cast<std::int64_t>(batch * m * n / elements) * instructions(schedule.stores[i], bytes, elements);
+    schedule.stores_executed +=
+        static_cast<std::int64_t>(batch * m * n / elements) * instructions(schedule.stores[i], bytes, elements);
     schedule.transactions += static_cast<std::int64_t>(batch * m * n * bytes / 128);
   }
   const std::vector<ValueId> results = cone_of_results(loops);
@@ -138,7 +156,8 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
     if (loops.values[id].kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(loops.values[id].node).type.dtype);
     const double hidden = tile.whole ? kHiddenByUnits : 1;  // one by one, but near and beside products
-    schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) * instructions(schedule.loads[id], bytes, tile.elements);
+    schedule.loads_executed += static_cast<std::int64_t>(batch * m * n / tile.elements * hidden) *
+                               instructions(schedule.loads[id], bytes, tile.elements);
   }
   schedule.registers = estimated_registers(graph, loops, schedule);
   // Parts of sums are written and read once, from near caches where these hold them.
@@ -151,9 +170,11 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
     const double hidden = tile.tails.empty() ? kHiddenByUnits : std::max(kHiddenByUnits, 1 - k / kSumsThatHideFolds);
     const UnitCost cost = unit_cost(graph, loops, schedule, hidden);
     if (!tile.whole) schedule.registers = cost.registers;
-    const double cycles = cost.cycles * (has_projections(loops, tile) ? kCostOfProjections : 1) / (tile.whole ? kGainOfWholeTiles : 1);
+    const double cycles =
+        cost.cycles * (has_projections(loops, tile) ? kCostOfProjections : 1) / (tile.whole ? kGainOfWholeTiles : 1);
     const auto moved = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
-    schedule.modelled_us = modelled_us(costs, launches, moved + partial_traffic, cycles * kProcessors * kProcessorLanes, static_cast<std::int64_t>(partial_bytes / 8));
+    schedule.modelled_us = modelled_us(costs, launches, moved + partial_traffic, cycles * kProcessors * kProcessorLanes,
+                                       static_cast<std::int64_t>(partial_bytes / 8));
     return;
   }
   compute += batch * m * n * cost_of(graph, loops, results);
@@ -161,11 +182,13 @@ void model_matrix(const ir::Graph& graph, const Loops& loops, const Target& targ
   // registers per lane leave each waiting for its operands.
   if (!cpu && schedule.registers > kRoomyRegisters) compute *= 1 + kCrowding * (schedule.registers - kRoomyRegisters);
   compute *= cost_of_spilling(target, schedule.registers);
-  const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups * schedule.parts));  // 0 of no elements
+  const auto workgroups =
+      static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups * schedule.parts));  // 0 of no elements
   double share = cpu ? 1 : std::min(1.0, workgroups / kProcessors);
   if (has_projections(loops, tile)) share /= kCostOfProjections;
   accesses += static_cast<double>(schedule.loads_executed + schedule.stores_executed) + partial_bytes / 8;
-  schedule.modelled_us = modelled_us(costs, launches, traffic + partial_traffic, compute / share, static_cast<std::int64_t>(accesses / share));
+  schedule.modelled_us = modelled_us(costs, launches, traffic + partial_traffic, compute / share,
+                                     static_cast<std::int64_t>(accesses / share));
 }
 
 }  // namespace vkfuse::schedule

@@ -1,5 +1,6 @@
-// Weights of four bits times a vector with matrix units (T4): lanes take a bitwise instruction (two additions long), a difference and a multiply-add for each weight;
-// where two share a register it is half of the first two, and the products are the unit's.
+// Weights of four bits times a vector with matrix units (T4): lanes take a bitwise instruction (two additions long), a
+// difference and a multiply-add for each weight; where two share a register it is half of the first two, and the
+// products are the unit's.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +15,7 @@ using segment::Loops;
 using segment::Value;
 using segment::ValueId;
 
-constexpr int kColumnsOfItem = 32;  // 16 bytes
+constexpr int kColumnsOfItem = 32;        // 16 bytes
 constexpr std::int64_t kMostOffset = 64;  // sums with the powers of 2 stay exact in f16
 constexpr int kMostTiles = 16;
 constexpr int kLanesAtOnce = 512;  // of a processor: they have some 110 registers
@@ -23,21 +24,26 @@ constexpr int kLanesAtOnce = 512;  // of a processor: they have some 110 registe
 constexpr double kShareOfCopy = 0.82;  // a kilobyte of every row side by side
 constexpr double kBytesPerUs = 2300;   // of a subgroup that waits for memory
 constexpr double kFirstUs = 3;         // until a workgroup has the vector where it wants it
-constexpr int kSubgroups = 8;          // half as many take half as much of a row side by side, and 1.3 to 1.6 times as long
+constexpr int kSubgroups = 8;  // half as many take half as much of a row side by side, and 1.3 to 1.6 times as long
 
 /// Whether it asks for something that only kernels of lanes have.
 bool is_of_lanes(const Tuning& tuning) {
-  return tuning.column_lanes || tuning.rows_together || tuning.parts || tuning.workgroup || tuning.vector_bytes || tuning.items_in_flight || tuning.persistent || tuning.online;
+  return tuning.column_lanes || tuning.rows_together || tuning.parts || tuning.workgroup || tuning.vector_bytes ||
+         tuning.items_in_flight || tuning.persistent || tuning.online;
 }
 
 /// Of a sum of products: the weights of four bits, the scale of several, and the vector.
 std::optional<PackedTile> pose(const ir::Graph& graph, const Loops& loops, const Schedule& rows) {
-  if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.vector_rows || !rows.exact || rows.elements_per_item != kColumnsOfItem) return std::nullopt;
+  if (loops.passes != 1 || loops.keys() != 0 || loops.inner() != 0 || rows.vector_rows || !rows.exact ||
+      rows.elements_per_item != kColumnsOfItem)
+    return std::nullopt;
   PackedTile tile;
   int folds = 0;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value::Kind kind = loops.values[id].kind;
-    if (kind == Value::Kind::scan || kind == Value::Kind::sort || kind == Value::Kind::contract || kind == Value::Kind::tail) return std::nullopt;
+    if (kind == Value::Kind::scan || kind == Value::Kind::sort || kind == Value::Kind::contract ||
+        kind == Value::Kind::tail)
+      return std::nullopt;
     if (kind != Value::Kind::fold) continue;
     tile.fold = id;
     ++folds;
@@ -49,17 +55,23 @@ std::optional<PackedTile> pose(const ir::Graph& graph, const Loops& loops, const
   const int axis = rows.vector_axis;
   const segment::AxisSet inner = segment::AxisSet{1} << axis;
   const Value& product = loops.values[loops.values[tile.fold].operands[0]];
-  const auto op_of = [&](ValueId id) { return loops.values[id].kind == Value::Kind::compute ? ops::element_row(*graph.node(loops.values[id].node).op).name : std::string_view(); };
+  const auto op_of = [&](ValueId id) {
+    return loops.values[id].kind == Value::Kind::compute ? ops::element_row(*graph.node(loops.values[id].node).op).name
+                                                         : std::string_view();
+  };
   const auto weights_of = [&](ValueId id) -> std::optional<BitField> {
     if (op_of(id) != "cast" || !is_float(graph.node(loops.values[id].node).type.dtype)) return std::nullopt;
     const auto bits = bit_field_of(graph, loops, loops.values[id].operands[0]);
-    if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift || !loops.values[bits->load].guards.empty()) return std::nullopt;
+    if (!bits || bits->mask != 15 || bits->flip > 15 || std::abs(bits->offset) > kMostOffset || !bits->shift ||
+        !loops.values[bits->load].guards.empty())
+      return std::nullopt;
     const AccessPlan& load = rows.loads[bits->load];
     if (load.kind != AccessKind::vector || load.repeat != 2 || load.vector_bytes != 16) return std::nullopt;
     for (int e = 0; e < kColumnsOfItem; ++e) {
       const auto in_item = [&](const index::Expr& offset) -> std::optional<std::int64_t> {  // column e of every item
         const std::int64_t items = loops.axes[static_cast<std::size_t>(axis)].size / kColumnsOfItem;
-        const index::Expr at = index::substitute(offset, {{axis, index::Expr::axis(axis, items) * kColumnsOfItem + index::Expr(e)}});
+        const index::Expr at =
+            index::substitute(offset, {{axis, index::Expr::axis(axis, items) * kColumnsOfItem + index::Expr(e)}});
         return at.is_constant() ? std::optional(at.constant()) : std::nullopt;
       };
       if (number_at(graph, loops, *bits->shift, in_item) != e % 2 * 4) return std::nullopt;
@@ -69,12 +81,16 @@ std::optional<PackedTile> pose(const ir::Graph& graph, const Loops& loops, const
   for (const int weight : {0, 1}) {
     const ValueId scaled = product.operands[static_cast<std::size_t>(weight)];
     tile.vector = product.operands[static_cast<std::size_t>(1 - weight)];
-    if (graph.node(loops.values[tile.vector].node).type.dtype != DType::f16 || (loops.values[tile.vector].axes & ~loops.columns()) != 0) continue;
+    if (graph.node(loops.values[tile.vector].node).type.dtype != DType::f16 ||
+        (loops.values[tile.vector].axes & ~loops.columns()) != 0)
+      continue;
     std::optional<BitField> bits = weights_of(scaled);
     if (!bits && op_of(scaled) == "mul") {
       for (const int side : {0, 1}) {
         const ValueId scale = loops.values[scaled].operands[static_cast<std::size_t>(1 - side)];
-        bits = (loops.values[scale].axes & inner) == 0 ? weights_of(loops.values[scaled].operands[static_cast<std::size_t>(side)]) : std::nullopt;
+        bits = (loops.values[scale].axes & inner) == 0
+                   ? weights_of(loops.values[scaled].operands[static_cast<std::size_t>(side)])
+                   : std::nullopt;
         if (!bits) continue;
         tile.scale = scale;
         break;
@@ -98,8 +114,11 @@ std::int64_t shared_bytes(const PackedTile& tile, std::int64_t columns) {
 
 }  // namespace
 
-std::optional<Schedule> best_packed(const ir::Graph& graph, const Loops& counted, const Target& target, const Tuning& tuning, const Schedule& rows) {
-  if (!target.has(Rung::t4) || !target.caps.matrix_fields || rows.elements == 0 || rows.wide || !tuning.matrix_units.value_or(target.type != DeviceType::cpu) || is_of_lanes(tuning)) return std::nullopt;
+std::optional<Schedule> best_packed(const ir::Graph& graph, const Loops& counted, const Target& target,
+                                    const Tuning& tuning, const Schedule& rows) {
+  if (!target.has(Rung::t4) || !target.caps.matrix_fields || rows.elements == 0 || rows.wide ||
+      !tuning.matrix_units.value_or(target.type != DeviceType::cpu) || is_of_lanes(tuning))
+    return std::nullopt;
   const Loops loops = rows.merged_columns > 1 ? merge_columns(counted, rows.merged_columns) : counted;
   std::optional<PackedTile> posed = pose(graph, loops, rows);
   if (!posed) return std::nullopt;
@@ -119,20 +138,24 @@ std::optional<Schedule> best_packed(const ir::Graph& graph, const Loops& counted
     tile.strip = lanes >= 8 ? 8 : 4;
     while (tile.strip > fragment / kColumnsOfItem && columns % tile.strip_columns() != 0) tile.strip /= 2;
     const int workgroup = tile.subgroups * lanes;
-    if (columns % tile.strip_columns() != 0 || tile.strip_columns() % fragment != 0 || lanes % tile.strip != 0 || static_cast<int>(tile.unit.m) % (lanes / tile.strip) != 0 ||
-        columns / tile.strip_columns() < tile.subgroups || tile.rows() > workgroup || workgroup > static_cast<int>(usable_invocations(target.caps))) {
+    if (columns % tile.strip_columns() != 0 || tile.strip_columns() % fragment != 0 || lanes % tile.strip != 0 ||
+        static_cast<int>(tile.unit.m) % (lanes / tile.strip) != 0 || columns / tile.strip_columns() < tile.subgroups ||
+        tile.rows() > workgroup || workgroup > static_cast<int>(usable_invocations(target.caps))) {
       continue;
     }
-    if (tile.unit.n > 4 * (static_cast<std::uint32_t>(tile.strip) + 1)) continue;  // sums cross shared memory where words did
+    if (tile.unit.n > 4 * (static_cast<std::uint32_t>(tile.strip) + 1))
+      continue;  // sums cross shared memory where words did
     tile.scale_columns = tile.strip_columns();
     while (tile.scale && tile.scale_columns > fragment && innermost % tile.scale_columns != 0) tile.scale_columns /= 2;
-    if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0) continue;
+    if (tile.scale && (loops.values[*tile.scale].axes & loops.columns()) != 0 && innermost % tile.scale_columns != 0)
+      continue;
     if (shared_bytes(tile, columns) > target.caps.shared_memory_bytes) continue;
     const double slots = kProcessors * std::max(1, kLanesAtOnce / workgroup);
     const double tile_bytes = static_cast<double>(rows.bytes_read) / tiles;
     double us = costs.launch_us;
     for (double left = std::ceil(tiles / count); left > 0; left -= slots) {
-      us += kFirstUs + count * std::max(std::min(left, slots) * tile_bytes / (kShareOfCopy * costs.copy_gb_per_s * 1e3), tile_bytes / (tile.subgroups * kBytesPerUs));
+      us += kFirstUs + count * std::max(std::min(left, slots) * tile_bytes / (kShareOfCopy * costs.copy_gb_per_s * 1e3),
+                                        tile_bytes / (tile.subgroups * kBytesPerUs));
     }
     if (best && us >= least) continue;
     best = tile;

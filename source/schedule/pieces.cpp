@@ -26,7 +26,9 @@ std::int64_t word() { return VKF_PLANT(pieces_share_words, 4, 1); }
 
 std::int64_t floor_to(std::int64_t bytes, std::int64_t multiple) { return bytes / multiple * multiple; }
 std::int64_t ceil_to(std::int64_t bytes, std::int64_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
-std::int64_t at_most_63_bits(std::uint64_t bytes) { return static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, std::uint64_t{1} << 62)); }
+std::int64_t at_most_63_bits(std::uint64_t bytes) {
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(bytes, std::uint64_t{1} << 62));
+}
 
 /// What is known of a value that the loops touch.
 struct Tensor {
@@ -38,7 +40,12 @@ struct Tensor {
 class Cutter {
  public:
   Cutter(const ir::Graph& graph, const Loops& loops, const SymbolValues& symbols, const Target& target)
-      : graph_(graph), loops_(loops), symbols_(symbols), caps_(target.caps), alignment_(std::max<std::int64_t>(kGranule, target.caps.offset_alignment)), range_(floor_to(at_most_63_bits(target.caps.storage_buffer_range), kGranule)) {}
+      : graph_(graph),
+        loops_(loops),
+        symbols_(symbols),
+        caps_(target.caps),
+        alignment_(std::max<std::int64_t>(kGranule, target.caps.offset_alignment)),
+        range_(floor_to(at_most_63_bits(target.caps.storage_buffer_range), kGranule)) {}
 
   Result<std::vector<Piece>> cut() {
     each_access(loops_, [&](ir::NodeId node, const Expr&, std::int64_t elements) { note(node, elements); });
@@ -50,11 +57,15 @@ class Cutter {
     if (large == tensors_.end()) return std::vector<Piece>();
     for (const auto& [node, tensor] : tensors_) {
       const auto bytes = checked_mul(tensor.elements, tensor.element_bytes);
-      if (!bytes || *bytes / range_ >= static_cast<std::int64_t>(kMostPieces)) return refusal(node, fmt::format("that would be more than {} pieces", kMostPieces));
+      if (!bytes || *bytes / range_ >= static_cast<std::int64_t>(kMostPieces))
+        return refusal(node, fmt::format("that would be more than {} pieces", kMostPieces));
     }
     if (loops_.opaque) return refusal(large->first, "a kernel of the user's is not cut");
     if (auto pieces = cut(loops_)) return *std::move(pieces);
-    return refusal(large->first, loops_.row_count() > 1 ? "at one position of each axis of the segment some access reaches farther than that" : "the segment has no axis to cut: it folds all of them");
+    return refusal(large->first,
+                   loops_.row_count() > 1
+                       ? "at one position of each axis of the segment some access reaches farther than that"
+                       : "the segment has no axis to cut: it folds all of them");
   }
 
  private:
@@ -81,20 +92,23 @@ class Cutter {
     const TensorType& type = graph_.node(node).type;
     tensor.element_bytes = size_of(type.dtype);
     tensor.elements = elements;
-    if (const auto sizes = resolve(type.shape, symbols_)) tensor.buffer_bytes = bytes_of_each_buffer(tensor.element_bytes, *sizes, caps_.max_allocation);
+    if (const auto sizes = resolve(type.shape, symbols_))
+      tensor.buffer_bytes = bytes_of_each_buffer(tensor.element_bytes, *sizes, caps_.max_allocation);
   }
 
   Error refusal(ir::NodeId node, const std::string& why) const {
     const Tensor& tensor = tensors_.at(node);
     const std::int64_t bytes = checked_mul(tensor.elements, tensor.element_bytes).value_or(-1);
     const bool of_range = tensor.elements > range_ / tensor.element_bytes;
-    return make_error(ErrorCode::out_of_memory, "The value %{} of type {} takes {} bytes, and one {} of this device holds {} ({}); {}.", node,
-                      to_text(graph_.node(node).type), bytes, of_range ? "storage buffer" : "allocation", of_range ? caps_.storage_buffer_range : caps_.max_allocation,
+    return make_error(ErrorCode::out_of_memory,
+                      "The value %{} of type {} takes {} bytes, and one {} of this device holds {} ({}); {}.", node,
+                      to_text(graph_.node(node).type), bytes, of_range ? "storage buffer" : "allocation",
+                      of_range ? caps_.storage_buffer_range : caps_.max_allocation,
                       of_range ? "storage_range" : "max_allocation", why);
   }
 
-  /// Positions of the axis that a piece's count is a multiple of, so that pieces share no word that they store; with `all`, so that
-  /// every window begins where bindings may, and all pieces have one text. 0: there is none.
+  /// Positions of the axis that a piece's count is a multiple of, so that pieces share no word that they store; with
+  /// `all`, so that every window begins where bindings may, and all pieces have one text. 0: there is none.
   [[nodiscard]] std::int64_t granule(const Loops& loops, index::AxisId axis, bool all) const {
     std::int64_t positions = 1;
     bool known = true;
@@ -143,8 +157,8 @@ class Cutter {
     return Window{begin, bytes};
   }
 
-  /// The values of which elements are farther apart along the axis than along any other that may be cut: to cut it is what brings
-  /// their windows down.
+  /// The values of which elements are farther apart along the axis than along any other that may be cut: to cut it is
+  /// what brings their windows down.
   [[nodiscard]] static std::set<ir::NodeId> led_by(const Loops& loops, index::AxisId axis) {
     std::set<ir::NodeId> led;
     each_access(loops, [&](ir::NodeId node, const Expr& offset, std::int64_t) {
@@ -163,7 +177,9 @@ class Cutter {
   /// Whether the device can bind what the loops touch of some values.
   [[nodiscard]] bool can_bind(const Loops& loops, const std::set<ir::NodeId>& values) const {
     const auto all = touched(loops);
-    return std::all_of(all.begin(), all.end(), [&](const auto& one) { return values.count(one.first) == 0 || window_of(one.first, one.second); });
+    return std::all_of(all.begin(), all.end(), [&](const auto& one) {
+      return values.count(one.first) == 0 || window_of(one.first, one.second);
+    });
   }
 
   /// The elements of each value from the first to the last that is touched.
@@ -177,8 +193,10 @@ class Cutter {
     for (const Value& value : loops.values) {
       if (value.kind != Value::Kind::load) continue;
       // What is outside is behind a guard that does not hold, and then element 0 of the window is read.
-      const index::Interval all_of_it = index::interval_of(value.offset), kept = index::interval_of(segment::narrowed(value.offset, value));
-      add(value.node, {std::max({all_of_it.low, kept.low, std::int64_t{0}}), std::min({all_of_it.high, kept.high, value.buffer_elements - 1})});
+      const index::Interval all_of_it = index::interval_of(value.offset),
+                            kept = index::interval_of(segment::narrowed(value.offset, value));
+      add(value.node, {std::max({all_of_it.low, kept.low, std::int64_t{0}}),
+                       std::min({all_of_it.high, kept.high, value.buffer_elements - 1})});
     }
     for (const segment::Store& store : loops.stores) add(store.node, index::interval_of(store.offset));
     for (const Value& value : loops.values) {
@@ -207,7 +225,8 @@ class Cutter {
   }
 
   /// The most positions from `first` on of which the device can bind what is touched of some values; 0: not of one.
-  [[nodiscard]] std::int64_t most_at(const Loops& loops, index::AxisId axis, std::int64_t first, std::int64_t most, const std::set<ir::NodeId>& values) const {
+  [[nodiscard]] std::int64_t most_at(const Loops& loops, index::AxisId axis, std::int64_t first, std::int64_t most,
+                                     const std::set<ir::NodeId>& values) const {
     const auto fits = [&](std::int64_t count) { return can_bind(restricted(loops, axis, first, count), values); };
     if (fits(most)) return most;
     std::int64_t count = 0, beyond = most;
@@ -219,12 +238,15 @@ class Cutter {
   }
 
   /// Whether what is touched at a position of the axis begins at such a multiple in its buffer.
-  [[nodiscard]] bool begins_at_multiple(const Loops& loops, index::AxisId axis, std::int64_t position, std::int64_t multiple, bool stores_alone) const {
+  [[nodiscard]] bool begins_at_multiple(const Loops& loops, index::AxisId axis, std::int64_t position,
+                                        std::int64_t multiple, bool stores_alone) const {
     const std::map<index::AxisId, Expr> places{{axis, Expr(position)}};
     bool all = true;
     const auto look = [&](ir::NodeId node, const Expr& offset) {
       const Tensor& tensor = tensors_.at(node);
-      const std::int64_t low = std::clamp<std::int64_t>(index::interval_of(index::substitute(offset, places)).low, 0, tensor.elements - 1) * tensor.element_bytes;
+      const std::int64_t low =
+          std::clamp<std::int64_t>(index::interval_of(index::substitute(offset, places)).low, 0, tensor.elements - 1) *
+          tensor.element_bytes;
       all = all && (tensor.buffer_bytes > 0 ? low % tensor.buffer_bytes : low) % multiple == 0;
     };
     for (const segment::Store& store : loops.stores) look(store.node, store.offset);
@@ -247,7 +269,8 @@ class Cutter {
       if (first + count < positions && !begins_at_multiple(loops, axis, first + count, alignment_, false)) {
         // The next piece would begin where bindings may not, or in a word that this one stores.
         for (const std::int64_t multiple : {coarse, fine}) {
-          if (multiple > count || !begins_at_multiple(loops, axis, first + floor_to(count, multiple), word(), true)) continue;
+          if (multiple > count || !begins_at_multiple(loops, axis, first + floor_to(count, multiple), word(), true))
+            continue;
           count = floor_to(count, multiple);
           break;
         }
@@ -273,7 +296,8 @@ class Cutter {
 
 }  // namespace
 
-std::int64_t bytes_of_each_buffer(std::int64_t element_bytes, std::span<const std::int64_t> sizes, std::uint64_t max_allocation) {
+std::int64_t bytes_of_each_buffer(std::int64_t element_bytes, std::span<const std::int64_t> sizes,
+                                  std::uint64_t max_allocation) {
   constexpr std::int64_t kUnit = 256;  // bindings begin at multiples of it on any device
   std::int64_t bytes = element_bytes;
   for (std::int64_t size : sizes) {
@@ -295,11 +319,20 @@ std::int64_t bytes_of_each_buffer(std::int64_t element_bytes, std::span<const st
   return floor_to(most, unit <= most ? unit : row);
 }
 
-Result<std::vector<Piece>> cut_into_pieces(const ir::Graph& graph, const Loops& loops, const SymbolValues& symbols, const Target& target) {
-  const std::int64_t most = floor_to(at_most_63_bits(std::min(target.caps.storage_buffer_range, target.caps.max_allocation)), kGranule);
-  const auto fits = [&](ir::NodeId node, std::int64_t elements) { return elements <= most / size_of(graph.node(node).type.dtype); };
-  const bool all_fit = std::all_of(loops.values.begin(), loops.values.end(), [&](const Value& value) { return value.kind != Value::Kind::load || fits(value.node, value.buffer_elements); }) &&
-                       std::all_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) { return fits(store.node, store.buffer_elements); });
+Result<std::vector<Piece>> cut_into_pieces(const ir::Graph& graph, const Loops& loops, const SymbolValues& symbols,
+                                           const Target& target) {
+  const std::int64_t most =
+      floor_to(at_most_63_bits(std::min(target.caps.storage_buffer_range, target.caps.max_allocation)), kGranule);
+  const auto fits = [&](ir::NodeId node, std::int64_t elements) {
+    return elements <= most / size_of(graph.node(node).type.dtype);
+  };
+  const bool all_fit = std::all_of(loops.values.begin(), loops.values.end(),
+                                   [&](const Value& value) {
+                                     return value.kind != Value::Kind::load || fits(value.node, value.buffer_elements);
+                                   }) &&
+                       std::all_of(loops.stores.begin(), loops.stores.end(), [&](const segment::Store& store) {
+                         return fits(store.node, store.buffer_elements);
+                       });
   if (loops.empty || all_fit) return std::vector<Piece>();
   return Cutter(graph, loops, symbols, target).cut();
 }

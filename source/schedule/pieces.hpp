@@ -1,4 +1,5 @@
-// Tensors over a limit of the device: how they lie in memory, and segments as dispatches over a part of the positions each.
+// Tensors over a limit of the device: how they lie in memory, and segments as dispatches over a part of the positions
+// each.
 #pragma once
 
 #include <map>
@@ -18,15 +19,19 @@ struct Window {
 /// A segment at a part of the positions of one of its axes.
 struct Piece {
   segment::Loops loops;  ///< offsets count from the windows
-  std::map<ir::NodeId, Window> windows;  ///< of every value that is read or stored; none crosses from one buffer into the next
+  std::map<ir::NodeId, Window>
+      windows;  ///< of every value that is read or stored; none crosses from one buffer into the next
 };
 
-/// A value larger than the device allocates at once lies in buffers of so many bytes each, the last one excepted: whole rows of its
-/// outermost axes, a multiple of 256 bytes where that is possible. 0: in one buffer.
-std::int64_t bytes_of_each_buffer(std::int64_t element_bytes, std::span<const std::int64_t> sizes, std::uint64_t max_allocation);
+/// A value larger than the device allocates at once lies in buffers of so many bytes each, the last one excepted: whole
+/// rows of its outermost axes, a multiple of 256 bytes where that is possible. 0: in one buffer.
+std::int64_t bytes_of_each_buffer(std::int64_t element_bytes, std::span<const std::int64_t> sizes,
+                                  std::uint64_t max_allocation);
 
-/// The pieces as which loops run that touch a value over storage_range or max_allocation: each binds windows that the device has.
-/// Nothing where no value is that large. One error that names the value and the limit where the loops cannot be cut.
-Result<std::vector<Piece>> cut_into_pieces(const ir::Graph& graph, const segment::Loops& loops, const SymbolValues& symbols, const Target& target);
+/// The pieces as which loops run that touch a value over storage_range or max_allocation: each binds windows that the
+/// device has. Nothing where no value is that large. One error that names the value and the limit where the loops
+/// cannot be cut.
+Result<std::vector<Piece>> cut_into_pieces(const ir::Graph& graph, const segment::Loops& loops,
+                                           const SymbolValues& symbols, const Target& target);
 
 }  // namespace vkfuse::schedule

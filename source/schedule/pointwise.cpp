@@ -22,7 +22,8 @@ int preferred_workgroup(const Target& target, double cost, const Schedule& sched
   return size;
 }
 
-void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
+void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
+                   Schedule& schedule) {
   const int limit = static_cast<int>(usable_invocations(target.caps));
   int read_bytes = 0;
   bool by_element = schedule.straddles;
@@ -32,7 +33,8 @@ void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& tar
     by_element = by_element || schedule.loads[i].kind == AccessKind::element || !value.data.empty();
     // Rows that are broadcast come from cache: they need no traffic in flight.
     const bool streams = segment::elements_touched(loops, value) > schedule.elements / 2;
-    if (schedule.loads[i].kind == AccessKind::vector && streams) read_bytes += schedule.elements_per_item * size_of(graph.node(value.node).type.dtype);
+    if (schedule.loads[i].kind == AccessKind::vector && streams)
+      read_bytes += schedule.elements_per_item * size_of(graph.node(value.node).type.dtype);
   }
   // A memory-bound kernel needs latency x bandwidth bytes in flight. On a GPU 32 bytes of loads per
   // invocation cover that at full occupancy, and more only costs registers; a CPU gains nothing.
@@ -45,7 +47,8 @@ void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& tar
   schedule.items_in_flight = by_element ? 1 : tuning.items_in_flight.value_or(flight);
   const double cost = schedule.elements > 0 ? compute_cost(graph, loops) / static_cast<double>(schedule.elements) : 0;
   schedule.workgroup = std::min(tuning.workgroup.value_or(preferred_workgroup(target, cost, schedule)), limit);
-  schedule.workgroups = ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
+  schedule.workgroups =
+      ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
 }
 
@@ -55,9 +58,11 @@ int estimate_registers(const ir::Graph& graph, const Loops& loops, const Schedul
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     if (loops.values[i].kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(loops.values[i].node).type.dtype);
-    words += schedule.items_in_flight * (schedule.loads[i].kind == AccessKind::vector ? schedule.elements_per_item * bytes / 4 : 1);
+    words += schedule.items_in_flight *
+             (schedule.loads[i].kind == AccessKind::vector ? schedule.elements_per_item * bytes / 4 : 1);
   }
-  for (const segment::Store& store : loops.stores) words += schedule.elements_per_item * size_of(graph.node(store.node).type.dtype) / 4;
+  for (const segment::Store& store : loops.stores)
+    words += schedule.elements_per_item * size_of(graph.node(store.node).type.dtype) / 4;
   return words;
 }
 
@@ -77,13 +82,13 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     schedule.transactions += groups * lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
   }
   schedule.registers = estimate_registers(graph, loops, schedule);
-  schedule.modelled_us = modelled_us(costs_of(target), 1, traffic(graph, loops, target, schedule), compute_cost(graph, loops),
-                                     schedule.loads_executed + schedule.stores_executed);
+  schedule.modelled_us = modelled_us(costs_of(target), 1, traffic(graph, loops, target, schedule),
+                                     compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed);
 }
 
 /// The schedule with items of that many elements.
-Result<Schedule> with_items_of(int elements_per_item, bool straddles, const ir::Graph& graph, const Loops& loops, const Target& target,
-                               const Tuning& tuning) {
+Result<Schedule> with_items_of(int elements_per_item, bool straddles, const ir::Graph& graph, const Loops& loops,
+                               const Target& target, const Tuning& tuning) {
   Schedule schedule;
   schedule.elements = loops.empty ? 0 : loops.count();
   schedule.vector_axis = static_cast<int>(loops.axes.size()) - 1;
@@ -101,10 +106,12 @@ Result<Schedule> with_items_of(int elements_per_item, bool straddles, const ir::
 
 }  // namespace
 
-std::optional<Schedule> pointwise_like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model_schedule) {
+std::optional<Schedule> pointwise_like(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                       const Tuning& tuning, const Schedule& model_schedule) {
   const Schedule& wanted = model_schedule;
   if (wanted.vector_axis != static_cast<int>(loops.axes.size()) - 1) return std::nullopt;
-  if (!wanted.straddles && !loops.axes.empty() && loops.axes.back().size % wanted.elements_per_item != 0) return std::nullopt;
+  if (!wanted.straddles && !loops.axes.empty() && loops.axes.back().size % wanted.elements_per_item != 0)
+    return std::nullopt;
   Schedule schedule;
   schedule.elements = loops.count();
   schedule.vector_axis = wanted.vector_axis;
@@ -120,14 +127,16 @@ std::optional<Schedule> pointwise_like(const ir::Graph& graph, const Loops& loop
   schedule.stores = wanted.stores;
   schedule.items_in_flight = wanted.items_in_flight;
   schedule.workgroup = wanted.workgroup;
-  schedule.workgroups = ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
+  schedule.workgroups =
+      ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   model(graph, loops, target, schedule);
   return schedule;
 }
 
-Result<Schedule> best_pointwise(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+Result<Schedule> best_pointwise(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                const Tuning& tuning) {
   const int axis = static_cast<int>(loops.axes.size()) - 1;
   if (axis < 0) return with_items_of(1, false, graph, loops, target, tuning);
   const Widths widths = moved_widths(graph, loops, segment::AxisSet{1} << axis);
@@ -140,7 +149,8 @@ Result<Schedule> best_pointwise(const ir::Graph& graph, const Loops& loops, cons
   for (int narrower = widest / 2; narrower >= std::max(1, 4 / widths.smallest_store); narrower /= 2) {
     if (inner % narrower != 0) continue;
     VKF_TRY(other, with_items_of(narrower, false, graph, loops, target, tuning));
-    if (other.loads_executed + other.stores_executed <= chosen.loads_executed + chosen.stores_executed) chosen = std::move(other);
+    if (other.loads_executed + other.stores_executed <= chosen.loads_executed + chosen.stores_executed)
+      chosen = std::move(other);
     break;
   }
   return chosen;

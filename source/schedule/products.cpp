@@ -26,9 +26,11 @@ bool sums_own_products(const ir::Graph& graph, const Loops& loops, const Value& 
   if (!segment::sums_products(graph, loops, fold)) return false;
   const Value& product = loops.values[fold.operands[0]];
   int readers = 0;
-  for (const Value& value : loops.values) readers += static_cast<int>(std::count(value.operands.begin(), value.operands.end(), fold.operands[0]));
+  for (const Value& value : loops.values)
+    readers += static_cast<int>(std::count(value.operands.begin(), value.operands.end(), fold.operands[0]));
   for (const segment::Store& store : loops.stores) readers += store.value == fold.operands[0] ? 1 : 0;
-  return readers == 1 && has_vectors(graph.node(product.node).type.dtype) && size_of(graph.node(product.node).type.dtype) <= 4;
+  return readers == 1 && has_vectors(graph.node(product.node).type.dtype) &&
+         size_of(graph.node(product.node).type.dtype) <= 4;
 }
 
 std::optional<double> number_of(const ir::Graph& graph, const Value& value) {
@@ -37,16 +39,21 @@ std::optional<double> number_of(const ir::Graph& graph, const Value& value) {
   return constant == nullptr ? std::nullopt : std::optional(ir::decode(node.type.dtype, constant->bytes->data()));
 }
 
-std::optional<AccessPlan> shifted_access(const ir::Graph& graph, const Loops& loops, const Value& load, int axis, int elements) {
+std::optional<AccessPlan> shifted_access(const ir::Graph& graph, const Loops& loops, const Value& load, int axis,
+                                         int elements) {
   const std::int64_t size = loops.axes[static_cast<std::size_t>(axis)].size;
-  if (size_of(graph.node(load.node).type.dtype) != 2 || elements < 2 || size % elements != 0 || load.buffer_elements >= (std::int64_t{1} << 31)) return std::nullopt;
-  const bool scattered = std::any_of(load.data.begin(), load.data.end(), [&](ValueId id) { return ((loops.values[id].axes >> axis) & 1u) != 0; });
+  if (size_of(graph.node(load.node).type.dtype) != 2 || elements < 2 || size % elements != 0 ||
+      load.buffer_elements >= (std::int64_t{1} << 31))
+    return std::nullopt;
+  const bool scattered = std::any_of(load.data.begin(), load.data.end(),
+                                     [&](ValueId id) { return ((loops.values[id].axes >> axis) & 1u) != 0; });
   const auto run = index::run_along(load.offset, axis, size, elements, elements);
   if (scattered || !run || (run->stride != 1 && run->stride != 2)) return std::nullopt;
   return AccessPlan{AccessKind::shifted, 4, 1, static_cast<int>(run->stride)};
 }
 
-Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> cone, int axis, const Tuning& tuning, bool shifts) {
+Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId> cone, int axis, const Tuning& tuning,
+            bool shifts) {
   Along result;
   int smallest = 16;
   std::int64_t alignment = 16;
@@ -59,14 +66,16 @@ Along along(const ir::Graph& graph, const Loops& loops, std::span<const ValueId>
     smallest = std::min(smallest, bytes);
     for (int count = 16; count >= 1; count /= 2) {
       const auto run = size % count == 0 ? index::run_along(load.offset, axis, size, count, 16) : std::nullopt;
-      const bool begins_well = run && (run->alignment >= count || (shifts && shifted_access(graph, loops, load, axis, count)));
+      const bool begins_well =
+          run && (run->alignment >= count || (shifts && shifted_access(graph, loops, load, axis, count)));
       if (!run || (count > 1 && (run->stride != 1 || !begins_well))) continue;
       alignment = std::min<std::int64_t>(alignment, count);
       break;
     }
   }
   if (result.bytes == 0) return result;
-  result.elements = static_cast<int>(std::min<std::int64_t>(std::min(tuning.vector_bytes.value_or(16) / smallest, 8), alignment));
+  result.elements =
+      static_cast<int>(std::min<std::int64_t>(std::min(tuning.vector_bytes.value_or(16) / smallest, 8), alignment));
   return result;
 }
 
@@ -76,13 +85,16 @@ void PartAccesses::plan(const Loops& loops, std::span<const ValueId> values, int
   for (ValueId id : values) {
     if (loops_.values[id].kind != Value::Kind::load) continue;
     // Two parts that read one value each have it element by element.
-    const AccessPlan alone = {AccessKind::element, std::max(4, size_of(graph_.node(loops_.values[id].node).type.dtype))};
+    const AccessPlan alone = {AccessKind::element,
+                              std::max(4, size_of(graph_.node(loops_.values[id].node).type.dtype))};
     loads_[id] = planned_[id] ? alone : plan_load(graph_, loops, tuning_, part_, id);
     planned_[id] = true;
   }
 }
 
-void PartAccesses::add(std::span<const ValueId> values, int axis, int elements) { plan(loops_, values, axis, elements); }
+void PartAccesses::add(std::span<const ValueId> values, int axis, int elements) {
+  plan(loops_, values, axis, elements);
+}
 
 void PartAccesses::add_results(std::span<const ValueId> values, int axis, int elements) {
   plan(loops_, values, axis, elements);
@@ -97,7 +109,9 @@ void PartAccesses::add_factor(std::span<const ValueId> values, std::span<const i
   }
   plan(merged, values, axes.back(), factor.elements);
   for (ValueId id : alone) {
-    const auto shifted = loads_[id].kind == AccessKind::element ? shifted_access(graph_, merged, merged.values[id], axes.back(), factor.elements) : std::nullopt;
+    const auto shifted = loads_[id].kind == AccessKind::element
+                             ? shifted_access(graph_, merged, merged.values[id], axes.back(), factor.elements)
+                             : std::nullopt;
     if (shifted) loads_[id] = *shifted;
   }
 }
@@ -149,7 +163,9 @@ void mark_cone(const Loops& loops, ValueId value, std::span<const ValueId> stops
     const ValueId id = open.back();
     open.pop_back();
     const Value& one = loops.values[id];
-    if (in[id] || one.kind == Value::Kind::fold || one.kind == Value::Kind::tail || one.beforehand || std::find(stops.begin(), stops.end(), id) != stops.end()) continue;
+    if (in[id] || one.kind == Value::Kind::fold || one.kind == Value::Kind::tail || one.beforehand ||
+        std::find(stops.begin(), stops.end(), id) != stops.end())
+      continue;
     in[id] = true;
     open.insert(open.end(), one.operands.begin(), one.operands.end());
     open.insert(open.end(), one.data.begin(), one.data.end());
@@ -186,9 +202,12 @@ segment::ValueId narrow_value(const ir::Graph& graph, const Loops& loops, ValueI
     const Value& value = loops.values[id];
     const ir::Node& node = graph.node(value.node);
     const DType dtype = node.type.dtype;
-    if (value.kind != Value::Kind::compute || ops::element_row(*node.op).name != "cast" || (dtype != DType::f32 && dtype != DType::i32)) return id;
+    if (value.kind != Value::Kind::compute || ops::element_row(*node.op).name != "cast" ||
+        (dtype != DType::f32 && dtype != DType::i32))
+      return id;
     const DType from = graph.node(loops.values[value.operands[0]].node).type.dtype;
-    const bool kept = dtype == DType::i32 ? is_integer(from) && size_of(from) < 4 : size_of(from) < 4 && from != DType::boolean;
+    const bool kept =
+        dtype == DType::i32 ? is_integer(from) && size_of(from) < 4 : size_of(from) < 4 && from != DType::boolean;
     if (!kept) return id;
     id = value.operands[0];
   }
@@ -198,7 +217,8 @@ std::optional<DType> narrow_dtype(const ir::Graph& graph, const Loops& loops, Va
   const Value& value = loops.values[narrow_value(graph, loops, id)];
   const DType dtype = graph.node(value.node).type.dtype;
   if (dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::u8) return dtype;
-  const bool suits = dtype == DType::f16 && (!unscaled || value.kind == Value::Kind::load || value.kind == Value::Kind::literal);
+  const bool suits =
+      dtype == DType::f16 && (!unscaled || value.kind == Value::Kind::load || value.kind == Value::Kind::literal);
   return suits ? std::optional(dtype) : std::nullopt;
 }
 

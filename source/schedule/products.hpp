@@ -22,26 +22,34 @@ bool sums_own_products(const ir::Graph& graph, const segment::Loops& loops, cons
 /// The number that a literal is; nothing for any other value.
 std::optional<double> number_of(const ir::Graph& graph, const segment::Value& value);
 
-/// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item. `shifts`: runs may begin anywhere.
+/// What lies side by side along an axis, of the loads of a cone: bytes, and the widest item. `shifts`: runs may begin
+/// anywhere.
 struct Along {
   double bytes = 0;
   int elements = 1;
 };
-Along along(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> cone, int axis, const Tuning& tuning, bool shifts = false);
+Along along(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> cone, int axis,
+            const Tuning& tuning, bool shifts = false);
 
-/// Where the elements that a load moves for an item have 16 bits and are consecutive, or every second is one of them, wherever the
-/// first is: such runs are read as words and shifted.
-std::optional<AccessPlan> shifted_access(const ir::Graph& graph, const segment::Loops& loops, const segment::Value& load, int axis, int elements);
+/// Where the elements that a load moves for an item have 16 bits and are consecutive, or every second is one of them,
+/// wherever the first is: such runs are read as words and shifted.
+std::optional<AccessPlan> shifted_access(const ir::Graph& graph, const segment::Loops& loops,
+                                         const segment::Value& load, int axis, int elements);
 
 /// The accesses of a schedule whose parts have items along axes of their own.
 class PartAccesses {
  public:
   PartAccesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning)
-      : graph_(graph), loops_(loops), tuning_(tuning), loads_(loops.values.size()), planned_(loops.values.size(), false) {}
+      : graph_(graph),
+        loops_(loops),
+        tuning_(tuning),
+        loads_(loops.values.size()),
+        planned_(loops.values.size(), false) {}
 
   /// The loads among `values`, for items of `elements` neighbours along `axis`; -1: there is none.
   void add(std::span<const segment::ValueId> values, int axis, int elements);
-  /// The same for items along axes that are counted as one, or along the innermost of them, read as shifted words where that helps.
+  /// The same for items along axes that are counted as one, or along the innermost of them, read as shifted words where
+  /// that helps.
   void add_factor(std::span<const segment::ValueId> values, std::span<const int> axes, const Factor& factor);
   /// The same of the part that stores.
   void add_results(std::span<const segment::ValueId> values, int axis, int elements);
@@ -58,8 +66,8 @@ class PartAccesses {
   std::vector<bool> planned_;
 };
 
-/// Whether what a lane loads of a factor's next tile, so many words for each of its items, is on its way while it multiplies, in registers
-/// of its own.
+/// Whether what a lane loads of a factor's next tile, so many words for each of its items, is on its way while it
+/// multiplies, in registers of its own.
 bool is_on_its_way(int words, std::int64_t items);
 /// Items whose loads a lane has in flight at a time where it is not.
 int loads_together(int items);
@@ -69,24 +77,28 @@ bool has_few_registers(const Target& target);
 /// What computing these values once costs, in fused multiply-adds.
 double cost_of(const ir::Graph& graph, const segment::Loops& loops, std::span<const segment::ValueId> values);
 
-/// What hardware that multiplies many elements at once can take those of a factor as, casts aside: f16, bf16, i8 or u8 numbers.
-/// An f16 number that is scaled after the sum (`unscaled`) might overflow unless it is what was loaded.
-/// The value behind casts that lose nothing.
+/// What hardware that multiplies many elements at once can take those of a factor as, casts aside: f16, bf16, i8 or u8
+/// numbers. An f16 number that is scaled after the sum (`unscaled`) might overflow unless it is what was loaded. The
+/// value behind casts that lose nothing.
 segment::ValueId narrow_value(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id);
-std::optional<DType> narrow_dtype(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id, bool unscaled);
+std::optional<DType> narrow_dtype(const ir::Graph& graph, const segment::Loops& loops, segment::ValueId id,
+                                  bool unscaled);
 
-/// Between neighbours in memory along `across`, in elements, where those along `along` lie side by side and rows begin at
-/// multiples of 16 bytes (`per_vector` elements); nothing where that is not so. Axes are counted as one, outermost first.
-std::optional<std::int64_t> row_stride(const segment::Loops& loops, const index::Expr& offset, std::span<const int> across, std::span<const int> along, int per_vector);
+/// Between neighbours in memory along `across`, in elements, where those along `along` lie side by side and rows begin
+/// at multiples of 16 bytes (`per_vector` elements); nothing where that is not so. Axes are counted as one, outermost
+/// first.
+std::optional<std::int64_t> row_stride(const segment::Loops& loops, const index::Expr& offset,
+                                       std::span<const int> across, std::span<const int> along, int per_vector);
 
-/// What a workgroup multiplies as one (T5), and from how many multiply-adds on: NVIDIA's compiler (580) takes 0.7 s for such a kernel, which a
-/// tenth of a short product does not bring back.
+/// What a workgroup multiplies as one (T5), and from how many multiply-adds on: NVIDIA's compiler (580) takes 0.7 s for
+/// such a kernel, which a tenth of a short product does not bring back.
 inline constexpr TileShape kWholeTile = {128, 128, 64, 64, 64, 32};
 inline constexpr double kFewestProductsOfWholeTiles = 3e10;
 
-/// Whether a workgroup can multiply the tile's shape as one: factors are as they lie in memory, all tiles are whole, there is one
-/// result, nothing is folded beside the sum, and there are products enough unless it is `forced`.
-bool has_whole_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const MatrixTile& tile, bool forced);
+/// Whether a workgroup can multiply the tile's shape as one: factors are as they lie in memory, all tiles are whole,
+/// there is one result, nothing is folded beside the sum, and there are products enough unless it is `forced`.
+bool has_whole_tiles(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const MatrixTile& tile,
+                     bool forced);
 
 /// Scales that a subgroup has of each row, of weights of four bits.
 inline std::int64_t scales_of_subgroup(const PackedTile& tile, std::int64_t columns) {

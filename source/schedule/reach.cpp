@@ -61,7 +61,8 @@ void find_reach(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
   std::vector<Expr> not_above;
   for (ValueId id = tile.score;;) {
     const Value& value = loops.values[id];
-    const bool masks = value.kind == Value::Kind::compute && graph.node(value.node).op->name == "select" && number_of(graph, loops.values[value.operands[2]]) == -std::numeric_limits<double>::infinity();
+    const bool masks = value.kind == Value::Kind::compute && graph.node(value.node).op->name == "select" &&
+                       number_of(graph, loops.values[value.operands[2]]) == -std::numeric_limits<double>::infinity();
     if (!masks) break;
     add_conditions(graph, loops, value.operands[0], not_above);
     id = value.operands[1];
@@ -72,7 +73,8 @@ void find_reach(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
     const auto along_k = index::stride_of(expr, k);
     const auto along_m = index::stride_of(expr, m);
     if (!along_k || !along_m || std::abs(*along_k) != 1) continue;
-    const Expr rest = expr - Expr::axis(k, loops.axes[static_cast<std::size_t>(k)].size) * *along_k - Expr::axis(m, loops.axes[static_cast<std::size_t>(m)].size) * *along_m;
+    const Expr rest = expr - Expr::axis(k, loops.axes[static_cast<std::size_t>(k)].size) * *along_k -
+                      Expr::axis(m, loops.axes[static_cast<std::size_t>(m)].size) * *along_m;
     if (!rest.is_constant()) continue;
     if (*along_k == 1) {
       tile.last.push_back({-*along_m, -rest.constant()});
@@ -88,8 +90,10 @@ Blocks blocks_of(const Loops& loops, const AttentionTile& tile, std::int64_t til
   const std::int64_t highest = std::min(lowest + tile.tile_m(), rows) - 1;
   std::int64_t last = count_along(loops, tile.k) - 1;
   std::int64_t first = 0;
-  for (const AttentionTile::Reach& reach : tile.last) last = std::min(last, reach.slope * (reach.slope > 0 ? highest : lowest) + reach.constant);
-  for (const AttentionTile::Reach& reach : tile.first_position) first = std::max(first, reach.slope * (reach.slope > 0 ? lowest : highest) + reach.constant);
+  for (const AttentionTile::Reach& reach : tile.last)
+    last = std::min(last, reach.slope * (reach.slope > 0 ? highest : lowest) + reach.constant);
+  for (const AttentionTile::Reach& reach : tile.first_position)
+    first = std::max(first, reach.slope * (reach.slope > 0 ? lowest : highest) + reach.constant);
   return {first / tile.tile_k(), (std::max<std::int64_t>(last, -1) + tile.tile_k()) / tile.tile_k()};
 }
 

@@ -17,21 +17,24 @@ using segment::Value;
 
 namespace {
 
-constexpr int kMostTrips = 16;           // unrolled
-constexpr int kMostScanTrips = 8;        // where every trip folds across lanes
-constexpr int kMostScanLanes = 256;      // more would wait for each other longer than they help
-constexpr int kMostScanParts = 128;      // that one lane joins one after the other
-constexpr int kBlock = 256;              // elements that are joined one after the other in a long chain
-constexpr int kMostResidentWords = 40;   // per lane, of what is kept between passes
-constexpr std::int64_t kMostRowWords = 1 << 14;  // of a longer row no two workgroups have room at a time: it is read again, from near caches
-constexpr std::int64_t kRowsToOverlap = 2112;  // 16 for each processor of a large device
-constexpr int kWordsBesideRow = 24;      // of a lane
+constexpr int kMostTrips = 16;          // unrolled
+constexpr int kMostScanTrips = 8;       // where every trip folds across lanes
+constexpr int kMostScanLanes = 256;     // more would wait for each other longer than they help
+constexpr int kMostScanParts = 128;     // that one lane joins one after the other
+constexpr int kBlock = 256;             // elements that are joined one after the other in a long chain
+constexpr int kMostResidentWords = 40;  // per lane, of what is kept between passes
+constexpr std::int64_t kMostRowWords =
+    1 << 14;  // of a longer row no two workgroups have room at a time: it is read again, from near caches
+constexpr std::int64_t kRowsToOverlap = 2112;         // 16 for each processor of a large device
+constexpr int kWordsBesideRow = 24;                   // of a lane
 constexpr std::int64_t kCachedTileBytes = 128 << 10;  // per workgroup: a few hundred of them fit a large cache
-constexpr std::int64_t kWindow = 32;             // columns
-constexpr std::int64_t kRowsToFill = 132 * 2048;  // groups of rows: every lane of a large device has one
-constexpr std::int64_t kWorkgroupsWanted = 528;  // fills a large device a few times
+constexpr std::int64_t kWindow = 32;                  // columns
+constexpr std::int64_t kRowsToFill = 132 * 2048;      // groups of rows: every lane of a large device has one
+constexpr std::int64_t kWorkgroupsWanted = 528;       // fills a large device a few times
 
-int power_of_two_at_least(std::int64_t n) { return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))); }
+int power_of_two_at_least(std::int64_t n) {
+  return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+}
 
 /// Bytes that neighbouring lanes move side by side along an axis, less where they are further apart: the axis
 /// with more of them wins.
@@ -42,15 +45,19 @@ double bytes_along(const ir::Graph& graph, const Loops& loops, int axis) {
   const auto add = [&](const index::Expr& offset, std::int64_t elements, ir::NodeId node, bool by_data) {
     std::int64_t stride = by_data ? kFarApart : index::stride_of(offset, axis).value_or(kFarApart);
     // Lanes that share an element meet its neighbour along the next axis of the row: two integers in a byte, say.
-    for (int outer = axis - 1; stride == 0 && outer >= 0 && loops.axes[static_cast<std::size_t>(outer)].role == segment::Role::column; --outer) {
+    for (int outer = axis - 1;
+         stride == 0 && outer >= 0 && loops.axes[static_cast<std::size_t>(outer)].role == segment::Role::column;
+         --outer) {
       stride = index::stride_of(offset, outer).value_or(kFarApart);
     }
     if (stride == 0) return;
-    bytes += static_cast<double>(elements * size_of(graph.node(node).type.dtype)) / static_cast<double>(std::min(std::abs(stride), kFarApart));
+    bytes += static_cast<double>(elements * size_of(graph.node(node).type.dtype)) /
+             static_cast<double>(std::min(std::abs(stride), kFarApart));
   };
   for (const Value& value : loops.values) {
     if (value.kind != Value::Kind::load) continue;
-    const bool by_data = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId id) { return ((loops.values[id].axes >> axis) & 1u) != 0; });
+    const bool by_data = std::any_of(value.data.begin(), value.data.end(),
+                                     [&](segment::ValueId id) { return ((loops.values[id].axes >> axis) & 1u) != 0; });
     add(value.offset, segment::elements_touched(loops, value), value.node, by_data);
   }
   for (const segment::Store& store : loops.stores) add(store.offset, store.buffer_elements, store.node, false);
@@ -71,13 +78,15 @@ int fold_words(const ir::Graph& graph, const Loops& loops, segment::ValueId id) 
 int all_fold_words(const ir::Graph& graph, const Loops& loops) {
   int words = 0;
   for (segment::ValueId id = 0; id < loops.values.size(); ++id) {
-    if (loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::scan) words += fold_words(graph, loops, id);
+    if (loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::scan)
+      words += fold_words(graph, loops, id);
   }
   return words;
 }
 
 bool has_scans(const Loops& loops) {
-  return std::any_of(loops.values.begin(), loops.values.end(), [](const Value& value) { return value.kind == Value::Kind::scan; });
+  return std::any_of(loops.values.begin(), loops.values.end(),
+                     [](const Value& value) { return value.kind == Value::Kind::scan; });
 }
 
 /// The widest item that stays inside a row and that the alignment of what is moved makes use of.
@@ -97,8 +106,11 @@ int item_elements(const ir::Graph& graph, const Loops& loops, int axis, bool rag
     if (run && run->stride == 1) alignment = std::max(alignment, run->alignment);
   };
   std::int64_t most = 0;
-  const auto runs = [&](const Value& value) { return value.kind == Value::Kind::load && index::stride_of(value.offset, axis) == 1; };
-  for (const Value& value : loops.values) most = std::max(most, runs(value) ? segment::elements_touched(loops, value) : 0);
+  const auto runs = [&](const Value& value) {
+    return value.kind == Value::Kind::load && index::stride_of(value.offset, axis) == 1;
+  };
+  for (const Value& value : loops.values)
+    most = std::max(most, runs(value) ? segment::elements_touched(loops, value) : 0);
   for (const Value& value : loops.values) {
     if (runs(value) && segment::elements_touched(loops, value) * 2 > most) consider(value.offset);
   }
@@ -120,14 +132,15 @@ int passes_using(const Loops& loops, std::size_t value) {
 int largest_load(const ir::Graph& graph, const Loops& loops) {
   int bytes = 1;
   for (const Value& value : loops.values) {
-    if (value.kind == Value::Kind::load && loops.per_element(value)) bytes = std::max(bytes, size_of(graph.node(value.node).type.dtype));
+    if (value.kind == Value::Kind::load && loops.per_element(value))
+      bytes = std::max(bytes, size_of(graph.node(value.node).type.dtype));
   }
   return bytes;
 }
 
 struct Resident {
-  int words = 0;        ///< per trip, of loads that more than one pass uses
-  bool repeats = false; ///< some load is needed again
+  int words = 0;         ///< per trip, of loads that more than one pass uses
+  bool repeats = false;  ///< some load is needed again
 };
 
 Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
@@ -136,20 +149,26 @@ Resident resident_words(const ir::Graph& graph, const Loops& loops, const Schedu
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load || !loops.per_element(value) || passes_using(loops, i) < 2) continue;
     resident.repeats = true;
-    if (schedule.loads[i].kind != AccessKind::vector && schedule.loads[i].kind != AccessKind::shifted) continue;  // read again where it is needed
-    resident.words += registers_of_item(schedule.loads[i], size_of(graph.node(value.node).type.dtype), schedule.elements_per_item);
+    if (schedule.loads[i].kind != AccessKind::vector && schedule.loads[i].kind != AccessKind::shifted)
+      continue;  // read again where it is needed
+    resident.words +=
+        registers_of_item(schedule.loads[i], size_of(graph.node(value.node).type.dtype), schedule.elements_per_item);
   }
   return resident;
 }
 
-/// Words that a trip takes of the budget of a lane: beside what is kept, where registers are few, what only one pass loads, and where that is.
+/// Words that a trip takes of the budget of a lane: beside what is kept, where registers are few, what only one pass
+/// loads, and where that is.
 int words_of_trip(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   int words = resident_words(graph, loops, schedule).words;
   if (!has_few_registers(target) || words == 0) return words;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load || !loops.per_element(value) || passes_using(loops, i) > 1) continue;
-    words += schedule.loads[i].kind == AccessKind::vector ? registers_of_item(schedule.loads[i], size_of(graph.node(value.node).type.dtype), schedule.elements_per_item) : 1;
+    words += schedule.loads[i].kind == AccessKind::vector
+                 ? registers_of_item(schedule.loads[i], size_of(graph.node(value.node).type.dtype),
+                                     schedule.elements_per_item)
+                 : 1;
   }
   return words + 1;
 }
@@ -160,11 +179,15 @@ int estimated_registers(const ir::Graph& graph, const Loops& loops, const Schedu
          static_cast<int>(schedule.persistent ? schedule.trips * resident_words(graph, loops, schedule).words : 8);
 }
 
-/// The same, where the device's budget is known: of rows side by side, Mali's and Adreno's compilers want an item's results beside what was loaded.
+/// The same, where the device's budget is known: of rows side by side, Mali's and Adreno's compilers want an item's
+/// results beside what was loaded.
 int wanted_registers(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule) {
   const bool known = target.caps.lane_registers != kUnknownLaneRegisters;
-  const auto beside = schedule.persistent ? schedule.trips * (words_of_trip(graph, loops, target, schedule) - resident_words(graph, loops, schedule).words) : 0;
-  return estimated_registers(graph, loops, schedule) + static_cast<int>(beside) + (known && schedule.vector_rows ? schedule.elements_per_item : 0);
+  const auto beside = schedule.persistent ? schedule.trips * (words_of_trip(graph, loops, target, schedule) -
+                                                              resident_words(graph, loops, schedule).words)
+                                          : 0;
+  return estimated_registers(graph, loops, schedule) + static_cast<int>(beside) +
+         (known && schedule.vector_rows ? schedule.elements_per_item : 0);
 }
 
 /// Of what is kept between passes, words that a lane has room for.
@@ -176,10 +199,12 @@ int most_resident_words(const ir::Graph& graph, const Loops& loops, const Target
   return std::min(kMostResidentWords, registers_of_lane(target) - wanted_registers(graph, loops, target, empty));
 }
 
-void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
+void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
+                  Schedule& schedule) {
   const int limit = static_cast<int>(usable_invocations(target.caps));
   const bool cpu = target.type == DeviceType::cpu;
-  const bool shuffles = target.has(Rung::t1) && target.caps.subgroup_shuffle && target.caps.full_subgroups && !schedule.vector_rows;
+  const bool shuffles =
+      target.has(Rung::t1) && target.caps.subgroup_shuffle && target.caps.full_subgroups && !schedule.vector_rows;
   schedule.subgroup = shuffles ? static_cast<int>(target.caps.subgroup_size) : 0;
   const int subgroup = static_cast<int>(std::max(1u, target.caps.subgroup_size));
   const std::int64_t items = schedule.column_items;
@@ -199,7 +224,8 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
       while (schedule.row_lanes > 4 && row_bytes * schedule.row_lanes > kCachedTileBytes) schedule.row_lanes /= 2;
       most = 1024;
     }
-    if (tuning.workgroup && tuning.column_lanes) schedule.row_lanes = std::max(1, *tuning.workgroup / *tuning.column_lanes);
+    if (tuning.workgroup && tuning.column_lanes)
+      schedule.row_lanes = std::max(1, *tuning.workgroup / *tuning.column_lanes);
     const int rest = std::max(1, std::min(limit, most) / schedule.row_lanes);
     lanes = std::min(power_of_two_at_least(items / (cpu ? 16 : 4)), rest);
     // A window of so many rows that they fill the device: one lane goes over all of it.
@@ -219,13 +245,15 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
     const int fewer = power_of_two_at_least(ceil_div(ceil_div(items, trips) * 5, 8));
     if (fewer < lanes && ceil_div(items, fewer) <= kMostTrips) lanes = fewer;
     // Long rows that are walked once: many workgroups wait for memory at different times, if there are so many rows.
-    if (loops.passes == 1 && schedule.row_items >= kRowsToOverlap) lanes = std::min(lanes, std::max(128, power_of_two_at_least(items / 32)));
+    if (loops.passes == 1 && schedule.row_items >= kRowsToOverlap)
+      lanes = std::min(lanes, std::max(128, power_of_two_at_least(items / 32)));
     lanes = std::max(lanes, std::min({32, power_of_two_at_least(items), limit}));
     if (scans) lanes = std::min(lanes, kMostScanLanes);
     // Rows that stay in registers want two workgroups at a time, so that one loads while the other computes: fewer
     // lanes have fewer registers beside the row.
     const auto kept_words = [&](int count) { return ceil_div(items, count) * resident.words; };
-    while (resident.repeats && lanes > 64 && kept_words(lanes) * lanes <= kMostRowWords && kept_words(lanes / 2) <= most_resident && ceil_div(items, lanes / 2) <= kMostTrips &&
+    while (resident.repeats && lanes > 64 && kept_words(lanes) * lanes <= kMostRowWords &&
+           kept_words(lanes / 2) <= most_resident && ceil_div(items, lanes / 2) <= kMostTrips &&
            2 * lanes * (kept_words(lanes) + kWordsBesideRow) > registers) {
       lanes /= 2;
     }
@@ -236,7 +264,8 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   }
   // The promise of numerics.hpp, with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
-  while (lanes < limit && !schedule.vector_rows && ceil_div(items, lanes) * per_item > longest_sum_chain(loops.column_count()) - 256 &&
+  while (lanes < limit && !schedule.vector_rows &&
+         ceil_div(items, lanes) * per_item > longest_sum_chain(loops.column_count()) - 256 &&
          loops.column_count() > 512) {
     lanes *= 2;
   }
@@ -247,11 +276,14 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   while (schedule.vector_rows && schedule.row_lanes > 1 && schedule.row_lanes * lanes > limit) schedule.row_lanes /= 2;
   if (!schedule.vector_rows) {
     const int wanted = std::min(tuning.workgroup.value_or(cpu ? 64 : 128), limit);
-    schedule.row_lanes = static_cast<int>(std::min<std::int64_t>(std::max(1, wanted / lanes), power_of_two_at_least(schedule.row_items)));
+    schedule.row_lanes = static_cast<int>(
+        std::min<std::int64_t>(std::max(1, wanted / lanes), power_of_two_at_least(schedule.row_items)));
   }
   // Shuffles need whole subgroups.
   if (schedule.subgroup > 0) {
-    while (schedule.row_lanes * schedule.column_lanes < schedule.subgroup && schedule.row_lanes * schedule.column_lanes * 2 <= limit) schedule.row_lanes *= 2;
+    while (schedule.row_lanes * schedule.column_lanes < schedule.subgroup &&
+           schedule.row_lanes * schedule.column_lanes * 2 <= limit)
+      schedule.row_lanes *= 2;
     if (schedule.row_lanes * schedule.column_lanes % schedule.subgroup != 0) schedule.subgroup = 0;
   }
   schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
@@ -259,7 +291,8 @@ void choose_lanes(const ir::Graph& graph, const Loops& loops, const Target& targ
   const int most = scans ? kMostScanTrips : kMostTrips;
   const bool fits = schedule.trips <= most && schedule.trips * resident.words <= most_resident &&
                     (cpu || schedule.trips * resident.words * lanes <= kMostRowWords);
-  schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= most && may_unroll(graph, loops, schedule, target);
+  schedule.persistent = tuning.persistent.value_or(resident.repeats && fits) && schedule.trips <= most &&
+                        may_unroll(graph, loops, schedule, target);
   // Fewer rows at a time, or lanes that own several spill.
   while (!cpu && !tuning.workgroup && schedule.vector_rows && schedule.row_lanes > 1 &&
          wanted_registers(graph, loops, target, schedule) * schedule.workgroup > registers) {
@@ -280,21 +313,25 @@ std::int64_t vector_bytes_of_item(const ir::Graph& graph, const Loops& loops, co
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
-    if (value.kind != Value::Kind::load || schedule.loads[i].kind != AccessKind::vector || !loops.per_element(value)) continue;
+    if (value.kind != Value::Kind::load || schedule.loads[i].kind != AccessKind::vector || !loops.per_element(value))
+      continue;
     bytes += schedule.elements_per_item / schedule.loads[i].repeat * size_of(graph.node(value.node).type.dtype);
   }
   return bytes;
 }
 
 /// Few rows of many columns are shared by several workgroups.
-void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
+void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
+                  Schedule& schedule) {
   const std::int64_t groups = ceil_div(schedule.row_items, schedule.row_lanes);
   schedule.parts = 1;
   const std::int64_t wanted = target.type == DeviceType::cpu ? 8 : kWorkgroupsWanted;
   const std::int64_t least_trips = schedule.vector_rows ? 8 : 4;
   const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 10 : 32;
   if (schedule.trips >= enough && groups * 4 <= wanted) {
-    while (groups * schedule.parts < wanted && ceil_div(schedule.trips, schedule.parts * 2) >= least_trips && schedule.parts < 4096) schedule.parts *= 2;
+    while (groups * schedule.parts < wanted && ceil_div(schedule.trips, schedule.parts * 2) >= least_trips &&
+           schedule.parts < 4096)
+      schedule.parts *= 2;
     if (has_scans(loops) && schedule.column_lanes == 1) schedule.parts = std::min(schedule.parts, kMostScanParts);
   }
   const std::int64_t most = target.quirks.leaves_loops_after;
@@ -305,15 +342,18 @@ void choose_parts(const ir::Graph& graph, const Loops& loops, const Target& targ
   // A loop over long rows keeps 64 bytes of loads in flight per lane.
   schedule.items_in_flight = 1;
   const std::int64_t own = ceil_div(schedule.trips, schedule.parts);
-  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4) schedule.items_in_flight = own < 8 ? 2 : schedule.elements_per_item > 1 ? 4 : 8;
-  // Items of several rows are that much by themselves: 16 bytes of each of four rows of int4, and 64 of the vector (H200: 46 us, 48 with two).
+  if (target.type != DeviceType::cpu && !schedule.persistent && own >= 4)
+    schedule.items_in_flight = own < 8 ? 2 : schedule.elements_per_item > 1 ? 4 : 8;
+  // Items of several rows are that much by themselves: 16 bytes of each of four rows of int4, and 64 of the vector
+  // (H200: 46 us, 48 with two).
   constexpr std::int64_t kManyBytes = 128;
   if (vector_bytes_of_item(graph, loops, schedule) >= kManyBytes) schedule.items_in_flight = 1;
   schedule.items_in_flight = tuning.items_in_flight.value_or(schedule.items_in_flight);
   // Where lanes are too few to keep the promise of numerics.hpp: with room for the folds across lanes and parts.
   const int per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
   const std::int64_t chain = ceil_div(schedule.trips, schedule.parts) * per_item;
-  if (!schedule.persistent && chain > kBlock && chain > longest_sum_chain(loops.column_count()) - 256) schedule.block = kBlock / per_item;
+  if (!schedule.persistent && chain > kBlock && chain > longest_sum_chain(loops.column_count()) - 256)
+    schedule.block = kBlock / per_item;
 }
 
 int shared_slots_of_fold(const Schedule& schedule) {
@@ -331,7 +371,8 @@ void choose_memory(const ir::Graph& graph, const Loops& loops, Schedule& schedul
     if (value.kind != Value::Kind::fold && !scan) continue;
     const int words = fold_words(graph, loops, id);
     if (scan) schedule.shared_bytes += std::int64_t{scan_slots(schedule)} * words * 4;
-    if (segment::folds_first(loops, value)) schedule.shared_bytes += std::int64_t{shared_slots_of_fold(schedule)} * words * 4;
+    if (segment::folds_first(loops, value))
+      schedule.shared_bytes += std::int64_t{shared_slots_of_fold(schedule)} * words * 4;
     if (schedule.parts > 1) schedule.scratch_bytes += loops.row_count() * schedule.parts * words * 4;
   }
 }
@@ -342,49 +383,63 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const std::int64_t element_items = schedule.row_items * schedule.column_items;
   double traffic = static_cast<double>(schedule.bytes_written);
   // What is read again comes from cache if the rows in flight fit there.
-  const double row_bytes = static_cast<double>(schedule.bytes_read) / static_cast<double>(std::max<std::int64_t>(1, loops.row_count()));
-  const double rows_in_flight = std::min<double>(static_cast<double>(loops.row_count()), target.type == DeviceType::cpu ? 16 : 264);
+  const double row_bytes =
+      static_cast<double>(schedule.bytes_read) / static_cast<double>(std::max<std::int64_t>(1, loops.row_count()));
+  const double rows_in_flight =
+      std::min<double>(static_cast<double>(loops.row_count()), target.type == DeviceType::cpu ? 16 : 264);
   const double again = row_bytes * rows_in_flight < (target.type == DeviceType::cpu ? 8e6 : kCacheBytes) ? 0.25 : 1.0;
-  const auto executed = [&](segment::AxisSet axes) { return (axes & loops.columns()) != 0 ? element_items : schedule.row_items; };
+  const auto executed = [&](segment::AxisSet axes) {
+    return (axes & loops.columns()) != 0 ? element_items : schedule.row_items;
+  };
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(value.node).type.dtype);
-    const bool kept = schedule.persistent && (schedule.loads[i].kind == AccessKind::vector || schedule.loads[i].kind == AccessKind::shifted);
+    const bool kept = schedule.persistent &&
+                      (schedule.loads[i].kind == AccessKind::vector || schedule.loads[i].kind == AccessKind::shifted);
     const int times = loops.per_element(value) && !kept ? std::max(1, passes_using(loops, i)) : 1;
     const std::int64_t touched = segment::elements_touched(loops, value) * bytes;
     traffic += static_cast<double>(touched) * (1 + (times - 1) * again);
     if (again == 1.0) schedule.bytes_read_again += touched * (times - 1);
-    schedule.loads_executed += times * executed(value.axes) * instructions(schedule.loads[i], bytes, schedule.elements_per_item);
-    schedule.transactions += times * ceil_div(executed(value.axes), subgroup) * lines(schedule.loads[i], bytes, schedule.elements_per_item, subgroup);
+    schedule.loads_executed +=
+        times * executed(value.axes) * instructions(schedule.loads[i], bytes, schedule.elements_per_item);
+    schedule.transactions += times * ceil_div(executed(value.axes), subgroup) *
+                             lines(schedule.loads[i], bytes, schedule.elements_per_item, subgroup);
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
-    schedule.stores_executed += executed(loops.stores[i].axes) * instructions(schedule.stores[i], bytes, schedule.elements_per_item);
-    schedule.transactions += ceil_div(executed(loops.stores[i].axes), subgroup) * lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
+    schedule.stores_executed +=
+        executed(loops.stores[i].axes) * instructions(schedule.stores[i], bytes, schedule.elements_per_item);
+    schedule.transactions += ceil_div(executed(loops.stores[i].axes), subgroup) *
+                             lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
   }
   schedule.registers = estimated_registers(graph, loops, schedule);
   const CostModel costs = costs_of(target);
-  schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed);
+  schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops),
+                                     schedule.loads_executed + schedule.stores_executed);
 }
 
 }  // namespace
 
 namespace {
 
-/// Whether rows are windows that overlap, as a pooling's are, and so many that they fill the device: neighbouring lanes then have
-/// neighbouring rows, whatever lies side by side along the columns.
+/// Whether rows are windows that overlap, as a pooling's are, and so many that they fill the device: neighbouring lanes
+/// then have neighbouring rows, whatever lies side by side along the columns.
 bool has_overlapping_windows(const Loops& loops, const Target& target) {
   const std::int64_t enough = target.type == DeviceType::cpu ? 1 << 12 : 1 << 17;
-  if (count_axes(loops).columns < 2 || loops.column_count() > kWindow || loops.row_count() < enough || has_scans(loops)) return false;
-  // A load along the whole window that meets each element in half as many positions again, at least, and is no weight that all rows share.
+  if (count_axes(loops).columns < 2 || loops.column_count() > kWindow || loops.row_count() < enough || has_scans(loops))
+    return false;
+  // A load along the whole window that meets each element in half as many positions again, at least, and is no weight
+  // that all rows share.
   return std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
-    return value.kind == Value::Kind::load && (loops.columns() & ~value.axes) == 0 && 2 * loops.count() > 3 * segment::elements_touched(loops, value) &&
+    return value.kind == Value::Kind::load && (loops.columns() & ~value.axes) == 0 &&
+           2 * loops.count() > 3 * segment::elements_touched(loops, value) &&
            value.buffer_elements * 2 > loops.row_count();
   });
 }
 
-Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns, int wider) {
+Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
+                            int merged_columns, int wider) {
   Schedule schedule;
   schedule.kind = Template::rows;
   schedule.merged_columns = merged_columns;
@@ -393,9 +448,11 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
   const AxisCounts counts = count_axes(loops);
   const int last_column = static_cast<int>(loops.axes.size()) - 1;
   const int last_row = counts.rows - 1;
-  schedule.vector_rows = bytes_along(graph, loops, last_row) > bytes_along(graph, loops, last_column) || (last_row >= 0 && has_overlapping_windows(loops, target));
+  schedule.vector_rows = bytes_along(graph, loops, last_row) > bytes_along(graph, loops, last_column) ||
+                         (last_row >= 0 && has_overlapping_windows(loops, target));
   schedule.vector_axis = schedule.vector_rows ? last_row : last_column;
-  schedule.elements_per_item = item_elements(graph, loops, schedule.vector_axis, !schedule.vector_rows && counts.columns == 1, tuning);
+  schedule.elements_per_item =
+      item_elements(graph, loops, schedule.vector_axis, !schedule.vector_rows && counts.columns == 1, tuning);
   const std::int64_t size = loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size;
   if (!schedule.vector_rows && size % (schedule.elements_per_item * wider) == 0) schedule.elements_per_item *= wider;
   const int count = schedule.elements_per_item;
@@ -406,9 +463,13 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
   plan_accesses(graph, loops, tuning, schedule);
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
-    const bool by_element = value.kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::element && loops.per_element(value);
-    const auto shifted = by_element && schedule.exact ? shifted_access(graph, loops, value, schedule.vector_axis, schedule.elements_per_item) : std::nullopt;
-    // Every second of the words that neighbouring lanes read took 96 us for a pool on an H200, one element at a time 76.
+    const bool by_element =
+        value.kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::element && loops.per_element(value);
+    const auto shifted = by_element && schedule.exact
+                             ? shifted_access(graph, loops, value, schedule.vector_axis, schedule.elements_per_item)
+                             : std::nullopt;
+    // Every second of the words that neighbouring lanes read took 96 us for a pool on an H200, one element at a
+    // time 76.
     if (shifted && shifted->step == 1) schedule.loads[i] = *shifted;
   }
   choose_lanes(graph, loops, target, tuning, schedule);
@@ -419,7 +480,8 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
     schedule.column_lanes /= 2;
     schedule.workgroup = schedule.row_lanes * schedule.column_lanes;
     schedule.trips = ceil_div(schedule.column_items, schedule.column_lanes);
-    schedule.persistent = schedule.persistent && schedule.trips <= kMostTrips && registers_over(target, wanted_registers(graph, loops, target, schedule)) == 0;
+    schedule.persistent = schedule.persistent && schedule.trips <= kMostTrips &&
+                          registers_over(target, wanted_registers(graph, loops, target, schedule)) == 0;
     choose_memory(graph, staged, schedule);
   }
   schedule.passes = staged.passes;
@@ -438,8 +500,10 @@ Result<Schedule> with_loops(const ir::Graph& graph, const Loops& loops, const Ta
 
 namespace {
 
-/// The innermost `merged_columns` column axes are one; items of `wider` times as many elements as one load of the smallest dtype has.
-Result<Schedule> best_as_counted(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, int merged_columns, int wider) {
+/// The innermost `merged_columns` column axes are one; items of `wider` times as many elements as one load of the
+/// smallest dtype has.
+Result<Schedule> best_as_counted(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
+                                 int merged_columns, int wider) {
   VKF_TRY(chosen, with_loops(graph, loops, target, tuning, merged_columns, wider));
   // A row that stays in registers is read once as it is. Otherwise two folds in one pass save a pass, and if that is
   // the only one, nothing need stay anywhere.
@@ -454,21 +518,26 @@ Result<Schedule> best_as_counted(const ir::Graph& graph, const Loops& loops, con
 
 /// Whether a load moves vectors of which each element serves several neighbours.
 bool repeats_elements(const Schedule& schedule) {
-  return std::any_of(schedule.loads.begin(), schedule.loads.end(), [](const AccessPlan& plan) { return plan.repeat > 1; });
+  return std::any_of(schedule.loads.begin(), schedule.loads.end(),
+                     [](const AccessPlan& plan) { return plan.repeat > 1; });
 }
 
 /// Whether all of an item's such elements are one vector.
 bool loads_in_one(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   for (std::size_t i = 0; i < schedule.loads.size(); ++i) {
     const AccessPlan& plan = schedule.loads[i];
-    if (plan.repeat > 1 && schedule.elements_per_item / plan.repeat * size_of(graph.node(loops.values[i].node).type.dtype) > plan.vector_bytes) return false;
+    if (plan.repeat > 1 &&
+        schedule.elements_per_item / plan.repeat * size_of(graph.node(loops.values[i].node).type.dtype) >
+            plan.vector_bytes)
+      return false;
   }
   return true;
 }
 
 }  // namespace
 
-std::optional<Schedule> rows_like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& wanted) {
+std::optional<Schedule> rows_like(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                  const Tuning& tuning, const Schedule& wanted) {
   if (wanted.packed) return std::nullopt;  // what its tiles and scales are depends on every size
   const AxisCounts counts = count_axes(loops);
   const int axis = wanted.vector_rows ? counts.rows - 1 : static_cast<int>(loops.axes.size()) - 1;
@@ -496,7 +565,8 @@ std::optional<Schedule> rows_like(const ir::Graph& graph, const Loops& loops, co
   const bool unrolled = wanted.persistent || (wanted.trips == 1 && wanted.parts == 1);
   if (unrolled ? trips > wanted.trips : wanted.trips == 1) return std::nullopt;
   const std::int64_t chain = ceil_div(trips, schedule.parts) * (schedule.vector_rows ? 1 : count);
-  if (schedule.block == 0 && !unrolled && chain > kBlock && chain > longest_sum_chain(loops.column_count()) - 256) return std::nullopt;
+  if (schedule.block == 0 && !unrolled && chain > kBlock && chain > longest_sum_chain(loops.column_count()) - 256)
+    return std::nullopt;
   if (!unrolled) schedule.trips = std::max<std::int64_t>(trips, 2);
   const Loops staged = schedule.parts > 1 ? segment::with_scans_in_parts(loops) : loops;
   choose_memory(graph, staged, schedule);
@@ -504,7 +574,8 @@ std::optional<Schedule> rows_like(const ir::Graph& graph, const Loops& loops, co
   schedule.workgroups = ceil_div(schedule.row_items, schedule.row_lanes) * schedule.parts;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   if (!check_limits(graph, staged, target, schedule).ok()) return std::nullopt;
-  schedule.bytes_read = schedule.bytes_written = schedule.bytes_read_again = schedule.loads_executed = schedule.stores_executed = schedule.transactions = 0;
+  schedule.bytes_read = schedule.bytes_written = schedule.bytes_read_again = schedule.loads_executed =
+      schedule.stores_executed = schedule.transactions = 0;
   model(graph, staged, target, schedule);
   return schedule;
 }
@@ -518,15 +589,17 @@ Loops merge_columns(const Loops& loops, int count) {
 
 namespace {
 
-Result<Schedule> best_of_counts(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+Result<Schedule> best_of_counts(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                const Tuning& tuning) {
   VKF_TRY(chosen, best_as_counted(graph, loops, target, tuning, 1, 1));
   if (count_axes(loops).columns < 2 || chosen.vector_rows || loops.keys() != 0 || loops.inner() != 0) return chosen;
-  // Where an element of memory is several columns, as a byte is two integers, the innermost axis counts these alone: items want
-  // the next axis as well.
-  // Such memory is loaded 16 bytes at a time, however many elements that is.
+  // Where an element of memory is several columns, as a byte is two integers, the innermost axis counts these alone:
+  // items want the next axis as well. Such memory is loaded 16 bytes at a time, however many elements that is.
   for (const int wider : {2, 1}) {
     auto merged = best_as_counted(graph, merge_columns(loops, 2), target, tuning, 2, wider);
-    if (!merged || merged->vector_rows || !repeats_elements(*merged) || merged->elements_per_item <= chosen.elements_per_item) continue;
+    if (!merged || merged->vector_rows || !repeats_elements(*merged) ||
+        merged->elements_per_item <= chosen.elements_per_item)
+      continue;
     if (wider == 1 || loads_in_one(graph, loops, *merged)) return merged;
   }
   return chosen;
@@ -545,14 +618,20 @@ Result<Schedule> best_rows(const ir::Graph& graph, const Loops& loops, const Tar
   VKF_TRY(chosen, best_of_counts(graph, loops, target, tuning));
   const auto packed = best_packed(graph, loops, target, tuning, chosen);
   if (packed && tuning.matrix_units.value_or(false)) return *packed;
-  const bool folds_products = std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) { return segment::sums_products(graph, loops, value); });
+  const bool folds_products = std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
+    return segment::sums_products(graph, loops, value);
+  });
   const bool wanted = tuning.rows_together.value_or(0) > 1;
-  if (chosen.vector_rows || loops.passes != 1 || !folds_products || (target.type == DeviceType::cpu && !wanted) || tuning.rows_together == 1) return packed.value_or(chosen);
-  // A lane that has several rows loads and converts once what these have in common. Only of bytes, and where that is modelled much better:
-  // what waits for memory gains nothing, and a decoding attention over keys of f16 took 285 us instead of 181 on an H200.
+  if (chosen.vector_rows || loops.passes != 1 || !folds_products || (target.type == DeviceType::cpu && !wanted) ||
+      tuning.rows_together == 1)
+    return packed.value_or(chosen);
+  // A lane that has several rows loads and converts once what these have in common. Only of bytes, and where that is
+  // modelled much better: what waits for memory gains nothing, and a decoding attention over keys of f16 took 285 us
+  // instead of 181 on an H200.
   constexpr double kGain = 0.92;
   const bool of_bytes = std::any_of(loops.values.begin(), loops.values.end(), [&](const Value& value) {
-    return value.kind == Value::Kind::load && loops.per_element(value) && size_of(graph.node(value.node).type.dtype) == 1;
+    return value.kind == Value::Kind::load && loops.per_element(value) &&
+           size_of(graph.node(value.node).type.dtype) == 1;
   });
   if (!wanted && !of_bytes) return packed.value_or(chosen);
   Schedule best = chosen;

@@ -8,26 +8,38 @@ using segment::Loops;
 
 Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning) {
   if (loops.opaque) return only_custom(graph, loops, target);
-  const bool sorts = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
+  const bool sorts = std::any_of(loops.values.begin(), loops.values.end(),
+                                 [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
   if (sorts) return best_sort(graph, loops, target, tuning);
-  const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) { return axis.role == segment::Role::column; });
+  const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) {
+    return axis.role == segment::Role::column;
+  });
   if (runs_over_columns) {
     const auto moved = segment::with_factors_after_sums(graph, loops);
     const Loops& changed = moved ? *moved : loops;
-    const bool has_tails = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) { return value.kind == segment::Value::Kind::tail; });
+    const bool has_tails = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) {
+      return value.kind == segment::Value::Kind::tail;
+    });
     std::optional<Schedule> matrix;
-    if (tuning.matrix.value_or(true) || has_tails || loops.inner() != 0) matrix = best_matrix(graph, changed, target, tuning, moved.has_value());
+    if (tuning.matrix.value_or(true) || has_tails || loops.inner() != 0)
+      matrix = best_matrix(graph, changed, target, tuning, moved.has_value());
     if (const auto paired = matrix ? std::nullopt : segment::with_online_folds(graph, changed)) {
       matrix = best_attention(graph, *paired, target, tuning, moved.has_value());
       if (matrix) matrix->online = true;
     }
     if (matrix) matrix->factors_after_sums = moved.has_value();
     if (!matrix && loops.inner() != 0) {
-      return unsupported("A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights are multiplied and added up, or "
-                         "where a tile of the product has whole rows, of at most 256 elements each; a fold of its own beside a contraction is where it is of rows of the first factor.");
+      return unsupported(
+          "A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights "
+          "are multiplied and added up, or "
+          "where a tile of the product has whole rows, of at most 256 elements each; a fold of its own beside a "
+          "contraction is where it is of rows of the first factor.");
     }
     auto rows = best_rows(graph, loops, target, tuning);
-    if (!matrix && has_tails) return unsupported("A product and folds of its results are one kernel where tiles have whole rows of what is folded: a multiple of four, at most 256 elements.");
+    if (!matrix && has_tails)
+      return unsupported(
+          "A product and folds of its results are one kernel where tiles have whole rows of what is folded: a multiple "
+          "of four, at most 256 elements.");
     if (has_tails) return *std::move(matrix);
     const bool forced = tuning.matrix.value_or(false) || tuning.attention || loops.inner() != 0;
     if (matrix && (!rows || forced || matrix->modelled_us < rows->modelled_us)) return *matrix;
@@ -41,21 +53,27 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
   return schedule;
 }
 
-std::optional<Schedule> like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model) {
-  if (loops.values.size() != model.loads.size() || loops.stores.size() != model.stores.size() || loops.empty) return std::nullopt;
+std::optional<Schedule> like(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
+                             const Schedule& model) {
+  if (loops.values.size() != model.loads.size() || loops.stores.size() != model.stores.size() || loops.empty)
+    return std::nullopt;
   switch (model.kind) {
     case Template::pointwise: return pointwise_like(graph, loops, target, tuning, model);
     case Template::rows: return rows_like(graph, loops, target, tuning, model);
     case Template::matrix: return matrix_like(graph, loops, target, tuning, model);
     case Template::attention: return attention_like(graph, loops, target, tuning, model);
-    default: return std::nullopt;  // what is sorted in blocks and what crosses shared memory in boxes has its own text at each size
+    default:
+      return std::nullopt;  // what is sorted in blocks and what crosses shared memory in boxes has its own text at each
+                            // size
   }
 }
 
 Loops scheduled_loops(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
   const auto moved = schedule.factors_after_sums ? segment::with_factors_after_sums(graph, loops) : std::nullopt;
   const Loops& changed = moved ? *moved : loops;
-  const auto together = schedule.rows_together > 1 ? segment::with_rows_together(changed, schedule.axis_together, schedule.rows_together) : std::nullopt;
+  const auto together = schedule.rows_together > 1
+                            ? segment::with_rows_together(changed, schedule.axis_together, schedule.rows_together)
+                            : std::nullopt;
   const Loops& rows = together ? *together : changed;
   const auto paired = schedule.online ? segment::with_online_folds(graph, rows) : std::nullopt;
   const Loops& joined = paired ? *paired : rows;

@@ -30,7 +30,8 @@ enum class AccessKind : std::uint8_t {
   uniform,     ///< one element for the whole kernel
   element,     ///< addressed element by element
   transposed,  ///< tiled: vectors along its own axes, handed to the items through shared memory
-  shifted,     ///< the words around a run of 16-bit elements, or every second of one, that may begin in the middle of a word; those outside the buffer replaced
+  shifted,     ///< the words around a run of 16-bit elements, or every second of one, that may begin in the middle of a
+               ///< word; those outside the buffer replaced
   opaque,      ///< however the user's kernel does
 };
 std::string_view name_of(AccessKind kind);
@@ -64,19 +65,19 @@ struct Tuning {
   std::optional<int> workgroup;
   std::optional<int> vector_bytes;  ///< widest access: 4, 8 or 16
   std::optional<int> items_in_flight;
-  std::optional<int> column_lanes;  ///< rows: lanes that share a row, a power of two
-  std::optional<bool> online;       ///< rows: pairs of folds in one pass where rows do not stay in registers
-  std::optional<bool> persistent;   ///< rows: keep what was loaded between passes
-  std::optional<int> rows_together;  ///< rows: of a lane, of those that share what they read
-  std::optional<int> parts;         ///< rows: workgroups that share a row; matrix: a tile
-  std::optional<int> block;         ///< sort: keys that a workgroup sorts in shared memory, a power of two
-  std::optional<bool> matrix;       ///< the matrix template wherever there is a sum of products, or nowhere
-  std::optional<TileShape> tile;    ///< matrix
+  std::optional<int> column_lanes;         ///< rows: lanes that share a row, a power of two
+  std::optional<bool> online;              ///< rows: pairs of folds in one pass where rows do not stay in registers
+  std::optional<bool> persistent;          ///< rows: keep what was loaded between passes
+  std::optional<int> rows_together;        ///< rows: of a lane, of those that share what they read
+  std::optional<int> parts;                ///< rows: workgroups that share a row; matrix: a tile
+  std::optional<int> block;                ///< sort: keys that a workgroup sorts in shared memory, a power of two
+  std::optional<bool> matrix;              ///< the matrix template wherever there is a sum of products, or nowhere
+  std::optional<TileShape> tile;           ///< matrix
   std::optional<AttentionForm> attention;  ///< where the device and the factors allow it
-  std::optional<bool> matrix_units;  ///< matrix: T4 wherever the factors allow it, or nowhere
-  std::optional<bool> dots;         ///< matrix: T3 wherever the factors allow it, or nowhere
-  bool half_sums = false;           ///< matrix: f16 sums of f16 products, where T4 offers them
-  std::optional<bool> tiled;        ///< the tiled template wherever a load can be transposed, or nowhere
+  std::optional<bool> matrix_units;        ///< matrix: T4 wherever the factors allow it, or nowhere
+  std::optional<bool> dots;                ///< matrix: T3 wherever the factors allow it, or nowhere
+  bool half_sums = false;                  ///< matrix: f16 sums of f16 products, where T4 offers them
+  std::optional<bool> tiled;               ///< the tiled template wherever a load can be transposed, or nowhere
 };
 
 /// One dispatch of the sort template. What goes from one to the next is in device memory: pairs of a key and
@@ -127,10 +128,11 @@ inline constexpr int kBytesBetweenRows = 16;
 /// set of loop axes, counted as one, outermost first.
 struct MatrixTile {
   TileShape shape;
-  std::optional<MatrixShape> unit;  ///< T4: a subgroup multiplies so much at once; factors cross shared memory as its dtype
-  bool dots = false;                ///< T3: factors are i8, and four neighbours along k are a word
-  bool whole = false;               ///< T5: the workgroup multiplies whole tiles, which the device itself brings from memory
-  int strip = 0;                    ///< with it: columns of a subgroup's results that cross shared memory at a time
+  std::optional<MatrixShape>
+      unit;            ///< T4: a subgroup multiplies so much at once; factors cross shared memory as its dtype
+  bool dots = false;   ///< T3: factors are i8, and four neighbours along k are a word
+  bool whole = false;  ///< T5: the workgroup multiplies whole tiles, which the device itself brings from memory
+  int strip = 0;       ///< with it: columns of a subgroup's results that cross shared memory at a time
   std::vector<int> batch, m, n, k;
   std::vector<Factor> factors;
   struct Sum {
@@ -147,28 +149,28 @@ struct MatrixTile {
   std::vector<RowFold> row_folds;
   /// Known beforehand, of m alone, and asked for by what is not: computed once for each row of the tile.
   std::vector<segment::ValueId> row_values;
-  /// Folds over the innermost `block` positions of n, of which a tile has whole ones: of a row's results, as partial statistics
-  /// for a norm that follows.
+  /// Folds over the innermost `block` positions of n, of which a tile has whole ones: of a row's results, as partial
+  /// statistics for a norm that follows.
   std::vector<segment::ValueId> tails;
   segment::ValueId kept = 0;  ///< with them: what results become before they are folded; stays in registers meanwhile
   int block = 0;
-  int elements = 1;         ///< neighbours along n that are stored together; divides the innermost axis of n
+  int elements = 1;  ///< neighbours along n that are stored together; divides the innermost axis of n
   std::int64_t tiles_m = 1, tiles_n = 1;
 };
 
-/// Rows: weights of four bits, two in a byte, times one vector, with matrix units (T4). A workgroup has `tiles` tiles, one after another, of as
-/// many rows as the unit; its subgroups share the columns. Words reach shared memory as they lie in memory, and a fragment of them becomes four
-/// of numbers.
+/// Rows: weights of four bits, two in a byte, times one vector, with matrix units (T4). A workgroup has `tiles` tiles,
+/// one after another, of as many rows as the unit; its subgroups share the columns. Words reach shared memory as they
+/// lie in memory, and a fragment of them becomes four of numbers.
 struct PackedTile {
   MatrixShape unit;
   int subgroups = 8, tiles = 1;
-  int strip = 8;           ///< words of 16 bytes of every row that a subgroup takes at a time
-  int scale_columns = 0;   ///< columns of a strip that share a scale
+  int strip = 8;          ///< words of 16 bytes of every row that a subgroup takes at a time
+  int scale_columns = 0;  ///< columns of a strip that share a scale
   segment::ValueId fold = 0;
   segment::ValueId load = 0;    ///< of the bytes
   segment::ValueId vector = 0;  ///< what the weights are multiplied with, of f16
   std::optional<segment::ValueId> scale;
-  std::uint32_t flip = 0;       ///< a weight is (four bits ^ flip) + offset
+  std::uint32_t flip = 0;  ///< a weight is (four bits ^ flip) + offset
   std::int64_t offset = 0;
   [[nodiscard]] int rows() const { return tiles * static_cast<int>(unit.m); }
   [[nodiscard]] int strip_columns() const { return strip * 32; }
@@ -180,8 +182,10 @@ struct PackedTile {
 struct AttentionTile {
   std::vector<int> batch, m, n, k, d;
   int lanes_m = 8, lanes_k = 8;  ///< a lane has 4 rows of m, 4 positions of k, and its share of n
-  bool lean = false;             ///< it has few registers: between blocks, what it knows of its rows is in shared memory, and less is unrolled
-  /// T5: a subgroup has the unit's rows of m, some of its columns of k at a time, and all of n; the lanes above have no meaning.
+  bool lean = false;  ///< it has few registers: between blocks, what it knows of its rows is in shared memory, and less
+                      ///< is unrolled
+  /// T5: a subgroup has the unit's rows of m, some of its columns of k at a time, and all of n; the lanes above have no
+  /// meaning.
   std::optional<MatrixShape> unit;
   int subgroups = 4, unit_keys = 4;  ///< with it: of the workgroup; units of k at a time
   int strip = 0;                     ///< columns of a subgroup's results that cross shared memory at a time
@@ -203,7 +207,7 @@ struct AttentionTile {
   };
   std::vector<Reach> last;            ///< none above any of these
   std::vector<Reach> first_position;  ///< none below
-  int elements = 1;           ///< neighbours along n that are stored together
+  int elements = 1;                   ///< neighbours along n that are stored together
   [[nodiscard]] int tile_m() const { return unit ? subgroups * static_cast<int>(unit->m) : 4 * lanes_m; }
   [[nodiscard]] int tile_k() const { return unit ? unit_keys * static_cast<int>(unit->n) : 4 * lanes_k; }
   /// All of n and of d, with what stands out.
@@ -217,10 +221,10 @@ struct Schedule {
   int elements_per_item = 1;
   int items_in_flight = 1;  ///< per invocation; their loads are issued together
   int workgroup = 1;
-  int vector_axis = -1;     ///< the loop axis along which an item's elements lie; -1: there is none
-  bool exact = false;       ///< no item has fewer elements than the others
-  bool straddles = false;   ///< pointwise: items may cross rows of the vector axis; coordinates are per element
-  bool wide = false;        ///< more than 2^31 elements: no 31-bit division tricks
+  int vector_axis = -1;            ///< the loop axis along which an item's elements lie; -1: there is none
+  bool exact = false;              ///< no item has fewer elements than the others
+  bool straddles = false;          ///< pointwise: items may cross rows of the vector axis; coordinates are per element
+  bool wide = false;               ///< more than 2^31 elements: no 31-bit division tricks
   std::vector<AccessPlan> loads;   ///< one per value of the loops; of those that are loads
   std::vector<AccessPlan> stores;  ///< of Loops::stores
 
@@ -228,28 +232,29 @@ struct Schedule {
   bool vector_rows = false;  ///< the vector axis is a row axis: each lane owns several rows
   int row_lanes = 1;         ///< row_lanes * column_lanes is the workgroup
   int column_lanes = 1;
-  std::int64_t trips = 1;    ///< items along the columns per lane and pass
-  bool persistent = false;   ///< trips are unrolled and what was loaded stays in registers
-  bool online = false;       ///< a maximum and the sum of exponentials below it are one pass
-  int axis_together = -1;    ///< of segment::with_rows_together; -1: every lane has one row
+  std::int64_t trips = 1;   ///< items along the columns per lane and pass
+  bool persistent = false;  ///< trips are unrolled and what was loaded stays in registers
+  bool online = false;      ///< a maximum and the sum of exponentials below it are one pass
+  int axis_together = -1;   ///< of segment::with_rows_together; -1: every lane has one row
   int rows_together = 1;
-  int merged_columns = 1;    ///< the innermost so many column axes are counted as one
+  int merged_columns = 1;  ///< the innermost so many column axes are counted as one
   std::optional<PackedTile> packed;
-  int block = 0;             ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
-  int parts = 1;             ///< workgroups per row, or per tile of a matrix; more than 1: one dispatch per pass, and one for the results
-  int passes = 1;            ///< over the columns
+  int block = 0;  ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
+  int parts =
+      1;  ///< workgroups per row, or per tile of a matrix; more than 1: one dispatch per pass, and one for the results
+  int passes = 1;  ///< over the columns
   int dispatches = 1;
-  int subgroup = 0;          ///< lanes of a subgroup that shuffles serve; 0: shared memory alone
+  int subgroup = 0;                ///< lanes of a subgroup that shuffles serve; 0: shared memory alone
   std::int64_t scratch_bytes = 0;  ///< device memory for partial results
   std::int64_t shared_bytes = 0;
 
   // Sort.
   std::vector<SortRound> rounds;
-  std::int64_t keys = 0;         ///< elements of a row
-  std::int64_t wanted = 0;       ///< of which so many come first in what is asked for
-  int block_keys = 0;            ///< sorted at a time in shared memory
-  std::int64_t slots = 0;        ///< of a row, for pairs that go from round to round
-  bool rows_neighbour = false;   ///< neighbouring lanes take neighbouring rows
+  std::int64_t keys = 0;        ///< elements of a row
+  std::int64_t wanted = 0;      ///< of which so many come first in what is asked for
+  int block_keys = 0;           ///< sorted at a time in shared memory
+  std::int64_t slots = 0;       ///< of a row, for pairs that go from round to round
+  bool rows_neighbour = false;  ///< neighbouring lanes take neighbouring rows
 
   // Tiled. The vector axis counts the axes of merge_inner(loops, tile.merged).
   Tile tile;
@@ -270,7 +275,7 @@ struct Schedule {
   std::int64_t bytes_read = 0;  ///< each element once
   std::int64_t bytes_written = 0;
   std::int64_t bytes_read_again = 0;  ///< by later passes over rows of which no cache holds as many as are in flight
-  std::int64_t loads_executed = 0;  ///< load instructions, all invocations together
+  std::int64_t loads_executed = 0;    ///< load instructions, all invocations together
   std::int64_t stores_executed = 0;
   std::int64_t transactions = 0;  ///< 128-byte lines touched per subgroup-wide access, summed
   int registers = 0;              ///< estimate of live 32-bit values per invocation
@@ -279,11 +284,13 @@ struct Schedule {
 
 /// The best schedule of these loops, or the reason why they cannot be one kernel on this target (a full
 /// sentence naming the limit).
-Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning = {});
+Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                      const Tuning& tuning = {});
 
-/// The same choices at other sizes: `loops` are scheduled_loops(..., model), and launch and costs are theirs. Nothing where
-/// the choices do not fit them, so that best() has to choose again.
-std::optional<Schedule> like(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Tuning& tuning, const Schedule& model);
+/// The same choices at other sizes: `loops` are scheduled_loops(..., model), and launch and costs are theirs. Nothing
+/// where the choices do not fit them, so that best() has to choose again.
+std::optional<Schedule> like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                             const Tuning& tuning, const Schedule& model);
 
 /// The loops as the schedule runs them, whose values its `loads` are of: with folds in one pass, or with factors
 /// after sums, where it says so.
@@ -302,7 +309,8 @@ std::vector<int> axes_in(const segment::Loops& loops, segment::AxisSet set);
 std::int64_t count_along(const segment::Loops& loops, std::span<const int> axes);
 
 /// The values that `value` is computed from, itself included, up to (and without) what folds and `stops`.
-std::vector<segment::ValueId> cone_of(const segment::Loops& loops, segment::ValueId value, std::span<const segment::ValueId> stops = {});
+std::vector<segment::ValueId> cone_of(const segment::Loops& loops, segment::ValueId value,
+                                      std::span<const segment::ValueId> stops = {});
 
 /// The same of all stores and tails: what is computed after whatever folds.
 std::vector<segment::ValueId> cone_of_results(const segment::Loops& loops);

@@ -15,17 +15,26 @@ namespace {
 
 constexpr int kMostRounds = 64;
 
-std::int64_t power_of_two_at_most(std::int64_t n) { return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))); }
-std::int64_t power_of_two_at_least(std::int64_t n) { return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))); }
-
-const Value& sort_of(const Loops& loops) {
-  return *std::find_if(loops.values.begin(), loops.values.end(), [](const Value& value) { return value.kind == Value::Kind::sort; });
+std::int64_t power_of_two_at_most(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+}
+std::int64_t power_of_two_at_least(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
 }
 
-DType key_dtype(const ir::Graph& graph, const Loops& loops) { return graph.node(graph.node(sort_of(loops).node).operands[0]).type.dtype; }
+const Value& sort_of(const Loops& loops) {
+  return *std::find_if(loops.values.begin(), loops.values.end(),
+                       [](const Value& value) { return value.kind == Value::Kind::sort; });
+}
+
+DType key_dtype(const ir::Graph& graph, const Loops& loops) {
+  return graph.node(graph.node(sort_of(loops).node).operands[0]).type.dtype;
+}
 
 /// Bytes of a key and its position.
-std::int64_t pair_bytes(const ir::Graph& graph, const Loops& loops) { return std::max(4, size_of(key_dtype(graph, loops))) + 4; }
+std::int64_t pair_bytes(const ir::Graph& graph, const Loops& loops) {
+  return std::max(4, size_of(key_dtype(graph, loops))) + 4;
+}
 
 /// Whether neighbouring rows are neighbours in memory and the elements of a row are not.
 bool rows_are_inner(const Loops& loops) {
@@ -44,27 +53,33 @@ bool rows_are_inner(const Loops& loops) {
 
 /// Of a thread that sorts blocks of so many keys of each row: it has its share of the pairs in every step.
 std::int64_t iterations_of_block(std::int64_t keys, std::int64_t rows, std::int64_t threads) {
-  const auto bits = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(power_of_two_at_least(keys)))) - 1;
+  const auto bits =
+      static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(power_of_two_at_least(keys)))) - 1;
   return (bits * (bits + 1) / 2 + 2) * (ceil_div(power_of_two_at_least(keys) / 2 * rows, threads) + 1);
 }
 
-void choose_block(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning, Schedule& schedule) {
+void choose_block(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning,
+                  Schedule& schedule) {
   const bool cpu = target.type == DeviceType::cpu;
   const std::int64_t most = target.caps.shared_memory_bytes / pair_bytes(graph, loops);
-  const std::int64_t block = tuning.block ? power_of_two_at_most(std::clamp<std::int64_t>(*tuning.block, 2, most)) : most;
+  const std::int64_t block =
+      tuning.block ? power_of_two_at_most(std::clamp<std::int64_t>(*tuning.block, 2, most)) : most;
   schedule.block_keys = static_cast<int>(schedule.keys <= block ? schedule.keys : power_of_two_at_most(block));
   // Short rows share a workgroup.
   std::int64_t together = std::max<std::int64_t>(1, power_of_two_at_most((cpu ? 256 : 1024) / schedule.block_keys));
   if (schedule.rows_neighbour) together = std::max<std::int64_t>(together, 8);
   if (schedule.block_keys < schedule.keys) together = 1;
-  together = std::min({together, power_of_two_at_least(schedule.row_items), power_of_two_at_most(std::max<std::int64_t>(1, most / schedule.block_keys))});
+  together = std::min({together, power_of_two_at_least(schedule.row_items),
+                       power_of_two_at_most(std::max<std::int64_t>(1, most / schedule.block_keys))});
   schedule.row_lanes = static_cast<int>(together);
   const auto limit = static_cast<std::int64_t>(usable_invocations(target.caps));
   const std::int64_t pairs = power_of_two_at_least(schedule.block_keys) / 2 * together;
-  const std::int64_t wanted = tuning.workgroup.value_or(static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 32, cpu ? 64 : 512)));
+  const std::int64_t wanted =
+      tuning.workgroup.value_or(static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 32, cpu ? 64 : 512)));
   schedule.workgroup = static_cast<int>(std::min(wanted, limit));
   // Where a driver does not go through as many iterations, few threads sort fewer rows at a time, then smaller blocks.
-  while (iterations_of_block(schedule.block_keys, together, schedule.workgroup) > target.quirks.leaves_loops_after && schedule.block_keys > 2) {
+  while (iterations_of_block(schedule.block_keys, together, schedule.workgroup) > target.quirks.leaves_loops_after &&
+         schedule.block_keys > 2) {
     if (together > 1) {
       together /= 2;
     } else {
@@ -95,7 +110,8 @@ void merge_rounds(Schedule& schedule) {
   for (std::int64_t run = schedule.block_keys; run < schedule.keys; run *= 2) {
     schedule.rounds.push_back({SortRound::Kind::merge, false, false, schedule.keys, run, blocks});
   }
-  schedule.rounds.push_back({SortRound::Kind::store, false, true, schedule.keys, 0, ceil_div(schedule.row_items * schedule.column_items, schedule.workgroup)});
+  schedule.rounds.push_back({SortRound::Kind::store, false, true, schedule.keys, 0,
+                             ceil_div(schedule.row_items * schedule.column_items, schedule.workgroup)});
 }
 
 void choose_rounds(Schedule& schedule) {
@@ -111,7 +127,9 @@ Result<void> choose_scratch(const ir::Graph& graph, const Loops& loops, const Ta
   if (schedule.rounds.size() == 1) return {};
   const auto bytes = checked_mul(schedule.row_items * schedule.slots, pair_bytes(graph, loops));
   if (!bytes || static_cast<std::uint64_t>(*bytes) > target.caps.storage_buffer_range) {
-    return make_error(ErrorCode::out_of_memory, "Sorting {} rows of {} elements takes {} bytes from one dispatch to the next, and one storage buffer of this device holds {}.",
+    return make_error(ErrorCode::out_of_memory,
+                      "Sorting {} rows of {} elements takes {} bytes from one dispatch to the next, and one storage "
+                      "buffer of this device holds {}.",
                       schedule.row_items, schedule.keys, bytes.value_or(-1), target.caps.storage_buffer_range);
   }
   const std::int64_t alignment = std::max<std::int64_t>(256, target.caps.offset_alignment);
@@ -129,11 +147,14 @@ Result<void> check_buffers(const Loops& loops, const Target& target, const Sched
     most = std::max(most, loaded + scratch + (round.stores ? loops.stores.size() : 0));
   }
   if (most <= target.caps.storage_buffers) return {};
-  return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", most, target.caps.storage_buffers);
+  return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", most,
+                     target.caps.storage_buffers);
 }
 
 /// The first element that is not needed: what is asked for may be the beginning of the order alone.
-std::int64_t first_unneeded(const Loops& loops) { return std::min(loops.key_count(), index::interval_of(sort_of(loops).offset).high + 1); }
+std::int64_t first_unneeded(const Loops& loops) {
+  return std::min(loops.key_count(), index::interval_of(sort_of(loops).offset).high + 1);
+}
 
 int item_elements(const ir::Graph& graph, const Loops& loops, int axis) {
   if (axis < 0) return 1;
@@ -156,17 +177,25 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
     const double incoming = static_cast<double>(schedule.row_items * round.keys);
     const double steps = std::bit_width(static_cast<unsigned>(schedule.block_keys));
     if (!round.computes_keys) traffic += incoming * static_cast<double>(pair_bytes(graph, loops));
-    if (!round.stores) traffic += static_cast<double>(schedule.row_items * round.groups * std::min<std::int64_t>(schedule.wanted, schedule.block_keys) * pair_bytes(graph, loops));
-    compares += incoming * (round.kind == SortRound::Kind::block ? steps * steps / 4 : round.kind == SortRound::Kind::merge ? 2 * steps : 0);
+    if (!round.stores)
+      traffic +=
+          static_cast<double>(schedule.row_items * round.groups *
+                              std::min<std::int64_t>(schedule.wanted, schedule.block_keys) * pair_bytes(graph, loops));
+    compares += incoming * (round.kind == SortRound::Kind::block   ? steps * steps / 4
+                            : round.kind == SortRound::Kind::merge ? 2 * steps
+                                                                   : 0);
   }
   schedule.loads_executed = static_cast<std::int64_t>(keys);
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
-    schedule.stores_executed += schedule.row_items * schedule.column_items * instructions(schedule.stores[i], size_of(graph.node(loops.stores[i].node).type.dtype), schedule.elements_per_item);
+    schedule.stores_executed += schedule.row_items * schedule.column_items *
+                                instructions(schedule.stores[i], size_of(graph.node(loops.stores[i].node).type.dtype),
+                                             schedule.elements_per_item);
   }
   schedule.transactions = static_cast<std::int64_t>(traffic / 128);
   schedule.registers = 32;
   const CostModel costs = costs_of(target);
-  schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops) + 8 * compares, schedule.loads_executed + schedule.stores_executed);
+  schedule.modelled_us = modelled_us(costs, schedule.dispatches, traffic, compute_cost(graph, loops) + 8 * compares,
+                                     schedule.loads_executed + schedule.stores_executed);
 }
 
 }  // namespace
@@ -194,8 +223,10 @@ Result<Schedule> best_sort(const ir::Graph& graph, const Loops& loops, const Tar
   }
   choose_block(graph, loops, target, tuning, schedule);
   if (schedule.block_keys < std::min<std::int64_t>(schedule.keys, 2)) {
-    return unsupported("Sorting takes {} bytes of shared memory at least, and a workgroup of this device has {} (shared_memory_bytes).", 2 * pair_bytes(graph, loops),
-                       target.caps.shared_memory_bytes);
+    return unsupported(
+        "Sorting takes {} bytes of shared memory at least, and a workgroup of this device has {} "
+        "(shared_memory_bytes).",
+        2 * pair_bytes(graph, loops), target.caps.shared_memory_bytes);
   }
   choose_rounds(schedule);
   VKF_CHECK_OK(choose_scratch(graph, loops, target, schedule));

@@ -75,7 +75,9 @@ std::int64_t run_length(const Tile& tile, const TransposedLoad& load) {
   return length;
 }
 
-std::int64_t unit_count(const Box& box, const TransposedLoad& load) { return box.volume() / load.elements / load.packed; }
+std::int64_t unit_count(const Box& box, const TransposedLoad& load) {
+  return box.volume() / load.elements / load.packed;
+}
 
 std::int64_t lanes_along(std::int64_t count, std::int64_t stride) {
   constexpr std::int64_t kFewest = 4;  // 64 bytes of memory, where they are vectors

@@ -10,10 +10,10 @@ segment::Loops merge_inner(const segment::Loops& loops, int count);
 
 /// What the axes of merge_inner are in a tile.
 struct Box {
-  Sizes sizes;           ///< of the axes
-  Sizes extents;         ///< positions of one tile along them
-  Sizes blocks;          ///< tiles along them
-  std::int64_t rows = 1; ///< of a tile: all axes but the last
+  Sizes sizes;            ///< of the axes
+  Sizes extents;          ///< positions of one tile along them
+  Sizes blocks;           ///< tiles along them
+  std::int64_t rows = 1;  ///< of a tile: all axes but the last
   std::int64_t columns = 1;
 
   [[nodiscard]] std::int64_t volume() const { return rows * columns; }
@@ -24,8 +24,9 @@ Box box_of(const segment::Loops& loops, const Tile& tile);
 /// The elements of one transposed load in shared memory. An entry is a word, or two words for 8-byte elements.
 struct TileArray {
   std::int64_t entries = 0;
-  std::int64_t pitch = 0;  ///< entries from row to row, odd, so that neighbouring rows lie in other banks; 0: there is one row
-  int packed = 1;          ///< columns per entry
+  std::int64_t pitch =
+      0;           ///< entries from row to row, odd, so that neighbouring rows lie in other banks; 0: there is one row
+  int packed = 1;  ///< columns per entry
 
   /// Where an element is.
   [[nodiscard]] index::Expr entry(const index::Expr& row, const index::Expr& column) const;

@@ -43,8 +43,8 @@ struct Problem {
   const Loops& loops;
   const Tuning& tuning;
   std::vector<int> store_order;
-  int store_bytes = 0;   ///< of an element of the narrowest store
-  int widest = 1;        ///< elements of an item
+  int store_bytes = 0;          ///< of an element of the narrowest store
+  int widest = 1;               ///< elements of an item
   std::vector<Crossing> loads;  ///< the one that moves most first
 };
 
@@ -63,13 +63,15 @@ bool crosses(const Problem& problem, const Value& load, const Crossing& crossing
   if (!load.data.empty() || crossing.order.empty()) return false;
   std::size_t common = 0;
   std::int64_t run_bytes = crossing.bytes;
-  while (common < crossing.order.size() && common < problem.store_order.size() && crossing.order[common] == problem.store_order[common]) {
+  while (common < crossing.order.size() && common < problem.store_order.size() &&
+         crossing.order[common] == problem.store_order[common]) {
     run_bytes *= size_of_axis(problem.loops, crossing.order[common++]);
   }
   if (common == crossing.order.size() || common == problem.store_order.size()) return false;
   if (run_bytes % 16 == 0 || run_bytes >= 64) return false;
   // A condition that differs inside the tile would be tested for every element.
-  return !depends_on_any(load, std::span(crossing.order).first(common + 1)) && !depends_on_any(load, std::span(problem.store_order).first(common + 1));
+  return !depends_on_any(load, std::span(crossing.order).first(common + 1)) &&
+         !depends_on_any(load, std::span(problem.store_order).first(common + 1));
 }
 
 std::optional<Problem> pose(const ir::Graph& graph, const Loops& loops, const Tuning& tuning) {
@@ -88,12 +90,14 @@ std::optional<Problem> pose(const ir::Graph& graph, const Loops& loops, const Tu
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& load = loops.values[i];
     if (load.kind != Value::Kind::load) continue;
-    Crossing crossing{static_cast<segment::ValueId>(i), memory_order(loops, load.offset), size_of(graph.node(load.node).type.dtype), 0};
+    Crossing crossing{static_cast<segment::ValueId>(i), memory_order(loops, load.offset),
+                      size_of(graph.node(load.node).type.dtype), 0};
     crossing.moved = segment::elements_touched(loops, load) * crossing.bytes;
     if (crosses(problem, load, crossing)) problem.loads.push_back(std::move(crossing));
   }
   if (problem.loads.empty()) return std::nullopt;
-  std::stable_sort(problem.loads.begin(), problem.loads.end(), [](const Crossing& a, const Crossing& b) { return a.moved > b.moved; });
+  std::stable_sort(problem.loads.begin(), problem.loads.end(),
+                   [](const Crossing& a, const Crossing& b) { return a.moved > b.moved; });
   return problem;
 }
 
@@ -207,7 +211,8 @@ double slowness(const Problem& problem, const Tile& tile, double bytes_per_posit
     return kRunBytes / static_cast<double>(length_of(tile.extents, run_in(problem.loops, tile.extents, order)) * bytes);
   };
   const double runs = 1 + run_cost(most.order, most.bytes) + run_cost(problem.store_order, problem.store_bytes);
-  return waste_of(problem.loops, box) * runs * (1 + kWorkgroupBytes / (static_cast<double>(box.volume()) * bytes_per_position));
+  return waste_of(problem.loops, box) * runs *
+         (1 + kWorkgroupBytes / (static_cast<double>(box.volume()) * bytes_per_position));
 }
 
 /// The tile of the loads that cross, whose items have `items_of` elements.
@@ -260,17 +265,24 @@ void plan_transposed(const Problem& problem, Schedule& schedule) {
   std::erase_if(schedule.tile.loads, [&](const TransposedLoad& load) {
     return schedule.elements_per_item > 1 && schedule.loads[load.value].kind != AccessKind::element;
   });
-  const auto bytes = [&](const TransposedLoad& load) { return size_of(problem.graph.node(problem.loops.values[load.value].node).type.dtype); };
+  const auto bytes = [&](const TransposedLoad& load) {
+    return size_of(problem.graph.node(problem.loops.values[load.value].node).type.dtype);
+  };
   for (const TransposedLoad& load : schedule.tile.loads) {
     schedule.loads[load.value] = {AccessKind::transposed, std::max(4, load.elements * bytes(load))};
   }
-  // Where such an element decides what is loaded, it is known for one element after the other, and not before whole items are.
+  // Where such an element decides what is loaded, it is known for one element after the other, and not before whole
+  // items are.
   const std::vector<Value>& values = problem.loops.values;
   std::vector<bool> crossed(values.size(), false);
-  const auto any_crossed = [&](const std::vector<segment::ValueId>& ids) { return std::any_of(ids.begin(), ids.end(), [&](segment::ValueId id) { return crossed[id]; }); };
+  const auto any_crossed = [&](const std::vector<segment::ValueId>& ids) {
+    return std::any_of(ids.begin(), ids.end(), [&](segment::ValueId id) { return crossed[id]; });
+  };
   for (std::size_t i = 0; i < values.size(); ++i) {
-    crossed[i] = schedule.loads[i].kind == AccessKind::transposed || any_crossed(values[i].operands) || any_crossed(values[i].data);
-    if (values[i].kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::vector && any_crossed(values[i].data)) {
+    crossed[i] = schedule.loads[i].kind == AccessKind::transposed || any_crossed(values[i].operands) ||
+                 any_crossed(values[i].data);
+    if (values[i].kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::vector &&
+        any_crossed(values[i].data)) {
       schedule.loads[i] = {AccessKind::element, std::max(4, size_of(problem.graph.node(values[i].node).type.dtype))};
     }
   }
@@ -301,7 +313,8 @@ void count_accesses(const Problem& problem, const Loops& merged, const Target& t
   for (std::size_t i = 0; i < merged.values.size(); ++i) {
     const Value& value = merged.values[i];
     if (value.kind != Value::Kind::load || schedule.loads[i].kind == AccessKind::transposed) continue;
-    schedule.loads_executed += schedule.items * instructions(schedule.loads[i], bytes(value.node), schedule.elements_per_item);
+    schedule.loads_executed +=
+        schedule.items * instructions(schedule.loads[i], bytes(value.node), schedule.elements_per_item);
     schedule.transactions += groups * lines(schedule.loads[i], bytes(value.node), schedule.elements_per_item, subgroup);
   }
   for (const TransposedLoad& load : schedule.tile.loads) {
@@ -322,7 +335,8 @@ int estimate_registers(const Problem& problem, const Box& box, const Schedule& s
   for (std::size_t i = 0; i < problem.loops.values.size(); ++i) {
     const Value& value = problem.loops.values[i];
     if (value.kind != Value::Kind::load || schedule.loads[i].kind != AccessKind::vector) continue;
-    words += schedule.items_in_flight * schedule.elements_per_item * size_of(problem.graph.node(value.node).type.dtype) / 4;
+    words +=
+        schedule.items_in_flight * schedule.elements_per_item * size_of(problem.graph.node(value.node).type.dtype) / 4;
   }
   for (const TransposedLoad& load : schedule.tile.loads) {
     const auto trips = static_cast<int>(ceil_div(unit_count(box, load), schedule.workgroup));
@@ -333,7 +347,8 @@ int estimate_registers(const Problem& problem, const Box& box, const Schedule& s
 
 }  // namespace
 
-std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, const Target& target, const Tuning& tuning) {
+std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                   const Tuning& tuning) {
   if (loops.empty || loops.axes.size() < 2) return std::nullopt;
   const auto problem = pose(graph, loops, tuning);
   if (!problem) return std::nullopt;
@@ -343,7 +358,8 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
   schedule.exact = true;
   count_bytes(graph, loops, schedule);
-  const double bytes_per_position = static_cast<double>(schedule.bytes_read + schedule.bytes_written) / static_cast<double>(schedule.elements);
+  const double bytes_per_position =
+      static_cast<double>(schedule.bytes_read + schedule.bytes_written) / static_cast<double>(schedule.elements);
   auto tile = best_tile(*problem, target, bytes_per_position, schedule.elements_per_item);
   if (!tile) return std::nullopt;
   schedule.tile = *std::move(tile);
@@ -360,9 +376,11 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   count_accesses(*problem, merged, target, schedule);
   schedule.registers = estimate_registers(*problem, box, schedule);
   // Lanes whose position does not exist keep no memory busy.
-  const std::int64_t crossed = schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size()) * accesses_of_crossing(target.type);
-  schedule.modelled_us = modelled_us(costs_of(target), 1, traffic(graph, merged, target, schedule) * waste_of(loops, box),
-                                     compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed + crossed);
+  const std::int64_t crossed =
+      schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size()) * accesses_of_crossing(target.type);
+  schedule.modelled_us =
+      modelled_us(costs_of(target), 1, traffic(graph, merged, target, schedule) * waste_of(loops, box),
+                  compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed + crossed);
   return schedule;
 }
 

@@ -1,5 +1,5 @@
-// What a product of matrix units takes of a GPU: a workgroup's step along the sum is bound by what it executes, or by what it waits for
-// while the others beside it on the processor execute theirs.
+// What a product of matrix units takes of a GPU: a workgroup's step along the sum is bound by what it executes, or by
+// what it waits for while the others beside it on the processor execute theirs.
 #include <algorithm>
 #include <cmath>
 
@@ -14,32 +14,38 @@ using segment::ValueId;
 namespace {
 
 // Of a processor: an H200's, of which the others that have matrix units differ by little.
-constexpr double kProductsInCycle = 1024;      ///< of f16
-constexpr double kSharedBytes = 128;           ///< in a cycle
+constexpr double kProductsInCycle = 1024;  ///< of f16
+constexpr double kSharedBytes = 128;       ///< in a cycle
 constexpr double kLineBytes = 128;
-constexpr double kFarBytes = 22;               ///< in a cycle, from the cache that processors share
-constexpr double kSubgroupsInCycle = 4;        ///< instructions of so many
+constexpr double kFarBytes = 22;         ///< in a cycle, from the cache that processors share
+constexpr double kSubgroupsInCycle = 4;  ///< instructions of so many
 constexpr int kRegisters = 65536, kResidentLanes = 2048, kSharedMemory = 227 << 10, kSharedOfGroup = 1 << 10;
 constexpr int kMostRegisters = 255;
 
-/// Fitted to 1,380 tiles of 30 products and convolutions on an H200 (bench/results/h200-sweep-tiles.json, h200-sweep-tiles-2.json): cycles,
-/// instructions, registers, or shares of what the constants above say.
+/// Fitted to 1,380 tiles of 30 products and convolutions on an H200 (bench/results/h200-sweep-tiles.json,
+/// h200-sweep-tiles-2.json): cycles, instructions, registers, or shares of what the constants above say.
 struct Fit {
-  double products = 1.153, fragments = 0.441, near_lines = 1.639, near_words = 0.237, tile_stores = 1.132, far = 0.356, far_shifted = 1.366;
-  double item_instructions = 26.7, load_instructions = 5.82, shifted_element = 7.47, crossing_element = 1.04, single_element = 40, computed_element = 4.29;
-  double together = 3.44;  ///< how much of what units, memory and instructions take is at the same time: the exponent of a norm
+  double products = 1.153, fragments = 0.441, near_lines = 1.639, near_words = 0.237, tile_stores = 1.132, far = 0.356,
+         far_shifted = 1.366;
+  double item_instructions = 26.7, load_instructions = 5.82, shifted_element = 7.47, crossing_element = 1.04,
+         single_element = 40, computed_element = 4.29;
+  double together =
+      3.44;  ///< how much of what units, memory and instructions take is at the same time: the exponent of a norm
   double barriers = 121, latency = 326, latency_of_shifted = 911, chain = 0.223;
   double ahead = 1073, ahead_of_others = 0.304;
-  double own_registers = 22.6, fragment_registers = 0.805, buffer_registers = 9.53, ahead_registers = 1.023, loading_registers = 0.148;
-  double result_instructions = 11, result_bytes = 1.919, of_many_bytes = 1.25, round = 638, round_of_loads = 2842, start = 227, last_wave = 1.252;
+  double own_registers = 22.6, fragment_registers = 0.805, buffer_registers = 9.53, ahead_registers = 1.023,
+         loading_registers = 0.148;
+  double result_instructions = 11, result_bytes = 1.919, of_many_bytes = 1.25, round = 638, round_of_loads = 2842,
+         start = 227, last_wave = 1.252;
 };
 constexpr Fit kFit;
 
 /// What one step along the sum takes of a processor and of a lane's registers.
 struct Step {
-  double executed = 0;   ///< cycles that nobody else has
-  double waited = 0;     ///< cycles more until the next one begins
-  double on_its_way = 0, of_others = 0;  ///< cycles from a load to its use in the next step: of its own, and for each workgroup of the processor
+  double executed = 0;                   ///< cycles that nobody else has
+  double waited = 0;                     ///< cycles more until the next one begins
+  double on_its_way = 0, of_others = 0;  ///< cycles from a load to its use in the next step: of its own, and for each
+                                         ///< workgroup of the processor
   double registers = 0;
 };
 
@@ -66,14 +72,16 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
       step_between = std::max(step_between, plan.step);
       single = single || plan.kind == AccessKind::element;
       shifted = shifted || plan.kind == AccessKind::shifted;
-      if (plan.kind == AccessKind::vector || plan.kind == AccessKind::shifted) words += registers_of_item(plan, size, factor.elements);
+      if (plan.kind == AccessKind::vector || plan.kind == AccessKind::shifted)
+        words += registers_of_item(plan, size, factor.elements);
     }
     const double subgroups = static_cast<double>(units) / shape.lanes;
     const double item_bytes = factor.elements * bytes * step_between;
     double of_element = single ? kFit.single_element : shifted ? kFit.shifted_element : 0;
     if (shifted && factor.crosses) of_element += kFit.crossing_element;
     if (computed) of_element += kFit.computed_element;  // beside its ops: moved words are taken apart and put together
-    issued += subgroups * (kFit.item_instructions + kFit.load_instructions * loads + of_element * factor.elements) / kSubgroupsInCycle;
+    issued += subgroups * (kFit.item_instructions + kFit.load_instructions * loads + of_element * factor.elements) /
+              kSubgroupsInCycle;
     issued += elements * cost_of(graph, loops, cone) / kProcessorLanes;
     const double span = std::clamp(item_bytes * shape.lanes / kLineBytes, 1.0, static_cast<double>(shape.lanes));
     lines += kFit.near_words * subgroups * (single ? factor.elements : loads) * span;
@@ -81,9 +89,11 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
     const double run = std::min<double>(kLineBytes, (factor.along_k ? shape.k : extent) * bytes * step_between);
     const double touched = subgroups * item_bytes * shape.lanes / run;
     lines += kFit.near_lines * touched;
-    far += single || shifted ? kFit.far_shifted * elements * bytes / kFarBytes : kFit.far * touched * kLineBytes / kFarBytes;
+    far += single || shifted ? kFit.far_shifted * elements * bytes / kFarBytes
+                             : kFit.far * touched * kLineBytes / kFarBytes;
     shared += kFit.tile_stores * elements * bytes / kSharedBytes;
-    fragments += kFit.fragments * shape.owners() * (factor.second ? shape.lane_n : shape.lane_m) * shape.k * bytes / kSharedBytes;
+    fragments += kFit.fragments * shape.owners() * (factor.second ? shape.lane_n : shape.lane_m) * shape.k * bytes /
+                 kSharedBytes;
     step.registers += kFit.buffer_registers;
     if (!single && is_on_its_way(words, trips)) {
       step.registers += kFit.ahead_registers * words * trips;
@@ -98,10 +108,13 @@ Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedul
   const double products = sums * shape.m * shape.n * shape.k / kProductsInCycle * bytes / 2;
   const int per_register = tile.unit->c == DType::f16 ? 2 : 1;
   const double power = kFit.together;
-  step.executed = std::pow(std::pow(kFit.products * products + fragments, power) + std::pow(shared + lines, power) + std::pow(issued, power) + std::pow(far, power), 1 / power);
+  step.executed = std::pow(std::pow(kFit.products * products + fragments, power) + std::pow(shared + lines, power) +
+                               std::pow(issued, power) + std::pow(far, power),
+                           1 / power);
   if (step.on_its_way > 0) step.of_others = kFit.ahead_of_others * far;
   step.waited = kFit.barriers + latencies + kFit.chain * products * 4 / std::max(4, shape.owners());
-  step.registers += kFit.own_registers + kFit.loading_registers * loading + sums * shape.lane_m * shape.lane_n / shape.lanes / per_register;
+  step.registers += kFit.own_registers + kFit.loading_registers * loading +
+                    sums * shape.lane_m * shape.lane_n / shape.lanes / per_register;
   step.registers += kFit.fragment_registers * tile.unit->k * (shape.lane_m + tile.unit->n) * bytes / 4 / shape.lanes;
   return step;
 }
@@ -115,8 +128,12 @@ UnitCost unit_cost(const ir::Graph& graph, const Loops& loops, const Schedule& s
   const double lanes = schedule.workgroup;
   UnitCost cost;
   cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
-  const double registers = std::min(kMostRegisters, tile.whole ? schedule.registers : cost.registers);  // of whole tiles the device knows more than we do
-  const double fit = std::min({std::floor(kRegisters / (registers * lanes)), std::floor(kResidentLanes / lanes), std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
+  const double registers =
+      std::min(kMostRegisters,
+               tile.whole ? schedule.registers : cost.registers);  // of whole tiles the device knows more than we do
+  const double fit = std::min(
+      {std::floor(kRegisters / (registers * lanes)), std::floor(kResidentLanes / lanes),
+       std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
   const double resident = std::max(1.0, fit);
   const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.parts));
 
@@ -125,24 +142,30 @@ UnitCost unit_cost(const ir::Graph& graph, const Loops& loops, const Schedule& s
   segment::AxisSet of_m = 0, of_n = 0;
   for (int axis : tile.m) of_m |= segment::AxisSet{1} << axis;
   for (int axis : tile.n) of_n |= segment::AxisSet{1} << axis;
-  const auto is_loaded = [&](ValueId id) { return loops.values[id].kind == Value::Kind::load && (loops.values[id].axes & of_m) != 0 && (loops.values[id].axes & of_n) != 0; };
+  const auto is_loaded = [&](ValueId id) {
+    return loops.values[id].kind == Value::Kind::load && (loops.values[id].axes & of_m) != 0 &&
+           (loops.values[id].axes & of_n) != 0;
+  };
   const auto loads = static_cast<double>(std::count_if(results.begin(), results.end(), is_loaded));
   const double elements = static_cast<double>(shape.m) * shape.n;
   double stored = 0;
   for (const segment::Store& store : loops.stores) stored += size_of(graph.node(store.node).type.dtype);
   for (ValueId id : results) stored += is_loaded(id) ? size_of(graph.node(loops.values[id].node).type.dtype) : 0;
-  const double instructions = kFit.result_instructions * elements / shape.lanes / kSubgroupsInCycle + elements * cost_of(graph, loops, results) * hidden / kProcessorLanes;
+  const double instructions = kFit.result_instructions * elements / shape.lanes / kSubgroupsInCycle +
+                              elements * cost_of(graph, loops, results) * hidden / kProcessorLanes;
   constexpr double kMemoryBytes = 16;  // in a cycle, of what all have
-  // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64 x 64 of a
-  // convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
+  // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64
+  // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
   constexpr int kMany = 32;  // results of a lane
   const bool many = loads > 0 && shape.lane_m * shape.lane_n > kMany * shape.lanes;
   const double moved = kFit.result_bytes * (many ? kFit.of_many_bytes : 1) * elements * stored / kMemoryBytes;
-  const double rounds = tile.strip == 0 ? 1 : shape.lane_m / static_cast<double>(tile.unit->m) * shape.lane_n / tile.strip;
+  const double rounds =
+      tile.strip == 0 ? 1 : shape.lane_m / static_cast<double>(tile.unit->m) * shape.lane_n / tile.strip;
   const double waited = rounds * (kFit.round + (loads > 0 ? kFit.round_of_loads : 0));
 
   const auto wave = [&](double groups) {  // on one processor at the same time
-    const double step_cycles = std::max({groups * step.executed, step.waited + step.executed, step.on_its_way + groups * step.of_others});
+    const double step_cycles =
+        std::max({groups * step.executed, step.waited + step.executed, step.on_its_way + groups * step.of_others});
     return steps * step_cycles + std::max(groups * (instructions + moved), waited + instructions) + kFit.start;
   };
   const double all = static_cast<double>(schedule.workgroups * schedule.parts);

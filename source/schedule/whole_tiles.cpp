@@ -10,7 +10,8 @@ namespace {
 using segment::Loops;
 using segment::Value;
 
-/// Of axes counted as one, outermost first: between neighbours in memory; nothing where that is not the same everywhere.
+/// Of axes counted as one, outermost first: between neighbours in memory; nothing where that is not the same
+/// everywhere.
 std::optional<std::int64_t> one_stride(const Loops& loops, const index::Expr& offset, std::span<const int> axes) {
   std::optional<std::int64_t> stride;
   std::int64_t next = 0;
@@ -31,9 +32,11 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  // positions are 
 
 }  // namespace
 
-std::optional<std::int64_t> row_stride(const Loops& loops, const index::Expr& offset, std::span<const int> across, std::span<const int> along, int per_vector) {
+std::optional<std::int64_t> row_stride(const Loops& loops, const index::Expr& offset, std::span<const int> across,
+                                       std::span<const int> along, int per_vector) {
   const auto stride = one_stride(loops, offset, across);
-  if (!stride || *stride <= 0 || *stride % per_vector != 0 || one_stride(loops, offset, along) != 1) return std::nullopt;
+  if (!stride || *stride <= 0 || *stride % per_vector != 0 || one_stride(loops, offset, along) != 1)
+    return std::nullopt;
   std::map<index::AxisId, index::Expr> corner;
   for (const std::span<const int> axes : {across, along}) {
     for (int axis : axes) corner.emplace(axis, index::Expr(0));
@@ -41,23 +44,38 @@ std::optional<std::int64_t> row_stride(const Loops& loops, const index::Expr& of
   return index::alignment_of(index::substitute(offset, corner), per_vector) >= per_vector ? stride : std::nullopt;
 }
 
-bool has_whole_tiles(const ir::Graph& graph, const Loops& loops, const Target& target, const MatrixTile& tile, bool forced) {
+bool has_whole_tiles(const ir::Graph& graph, const Loops& loops, const Target& target, const MatrixTile& tile,
+                     bool forced) {
   const TileShape& shape = tile.shape;
-  if (!tile.unit || !is_float(tile.unit->a) || tile.unit->c != DType::f32 || !target.has(Rung::t5) || !target.caps.matrix2_whole_tiles() || target.type == DeviceType::cpu) return false;
-  if (tile.sums.size() != 1 || tile.factors.size() != 2 || loops.stores.size() != 1 || !tile.row_folds.empty() || !tile.row_values.empty() || !tile.tails.empty()) return false;
-  if (loops.empty || count_along(loops, tile.m) % shape.m != 0 || count_along(loops, tile.n) % shape.n != 0 || count_along(loops, tile.k) % shape.k != 0) return false;
-  const double products = static_cast<double>(count_along(loops, tile.batch)) * static_cast<double>(count_along(loops, tile.m)) * static_cast<double>(count_along(loops, tile.n)) * static_cast<double>(count_along(loops, tile.k));
+  if (!tile.unit || !is_float(tile.unit->a) || tile.unit->c != DType::f32 || !target.has(Rung::t5) ||
+      !target.caps.matrix2_whole_tiles() || target.type == DeviceType::cpu)
+    return false;
+  if (tile.sums.size() != 1 || tile.factors.size() != 2 || loops.stores.size() != 1 || !tile.row_folds.empty() ||
+      !tile.row_values.empty() || !tile.tails.empty())
+    return false;
+  if (loops.empty || count_along(loops, tile.m) % shape.m != 0 || count_along(loops, tile.n) % shape.n != 0 ||
+      count_along(loops, tile.k) % shape.k != 0)
+    return false;
+  const double products =
+      static_cast<double>(count_along(loops, tile.batch)) * static_cast<double>(count_along(loops, tile.m)) *
+      static_cast<double>(count_along(loops, tile.n)) * static_cast<double>(count_along(loops, tile.k));
   if (!forced && products < kFewestProductsOfWholeTiles) return false;
   const auto dtype_of = [&](ir::NodeId node) { return graph.node(node).type.dtype; };
   for (const Factor& factor : tile.factors) {
     const Value& load = loops.values[narrow_value(graph, loops, factor.value)];
-    if (load.kind != Value::Kind::load || !load.guards.empty() || !load.data.empty() || dtype_of(load.node) != tile.unit->a || load.buffer_elements >= kMostElements) return false;
+    if (load.kind != Value::Kind::load || !load.guards.empty() || !load.data.empty() ||
+        dtype_of(load.node) != tile.unit->a || load.buffer_elements >= kMostElements)
+      return false;
     const std::vector<int>& own = factor.second ? tile.n : tile.m;
-    if (factor.elements * size_of(tile.unit->a) != 16 || !row_stride(loops, load.offset, factor.along_k ? own : tile.k, factor.along_k ? tile.k : own, factor.elements)) return false;
+    if (factor.elements * size_of(tile.unit->a) != 16 ||
+        !row_stride(loops, load.offset, factor.along_k ? own : tile.k, factor.along_k ? tile.k : own, factor.elements))
+      return false;
   }
   const segment::Store& store = loops.stores[0];
   const DType type = dtype_of(store.node);
-  if ((type != tile.unit->a && type != DType::f32) || store.buffer_elements >= kMostElements || !row_stride(loops, store.offset, tile.m, tile.n, 16 / size_of(type))) return false;
+  if ((type != tile.unit->a && type != DType::f32) || store.buffer_elements >= kMostElements ||
+      !row_stride(loops, store.offset, tile.m, tile.n, 16 / size_of(type)))
+    return false;
   // What is read for every element would be read one by one.
   for (segment::ValueId id : cone_of_results(loops)) {
     const Value& value = loops.values[id];

@@ -93,7 +93,8 @@ int Builder::guarded(int context, Guard guard) {
 
 std::vector<Guard> Builder::guards_of(int context) const {
   std::vector<Guard> guards;
-  for (int at = context; at > 0; at = contexts_[static_cast<std::size_t>(at)].parent) guards.push_back(contexts_[static_cast<std::size_t>(at)].guard);
+  for (int at = context; at > 0; at = contexts_[static_cast<std::size_t>(at)].parent)
+    guards.push_back(contexts_[static_cast<std::size_t>(at)].guard);
   std::reverse(guards.begin(), guards.end());
   return guards;
 }
@@ -104,7 +105,8 @@ bool Builder::changes_along_columns(const Expr& expr) const {
   const std::vector<index::DataId> picked = index::data_of(expr);
   return std::any_of(picked.begin(), picked.end(), [&](index::DataId data) {
     const Coordinates& coordinates = demands_[static_cast<ValueId>(data)].coordinates;
-    return std::any_of(coordinates.begin(), coordinates.end(), [&](const Expr& one) { return changes_along_columns(one); });
+    return std::any_of(coordinates.begin(), coordinates.end(),
+                       [&](const Expr& one) { return changes_along_columns(one); });
   });
 }
 
@@ -132,7 +134,9 @@ Result<void> Builder::run() {
       }
       columns_known_ = true;
     } else if (const auto* reduced = std::get_if<ir::AxesPayload>(&fold.payload)) {
-      const auto is_reduced = [&](int dim) { return std::find(reduced->axes.begin(), reduced->axes.end(), dim) != reduced->axes.end(); };
+      const auto is_reduced = [&](int dim) {
+        return std::find(reduced->axes.begin(), reduced->axes.end(), dim) != reduced->axes.end();
+      };
       for (std::size_t i = 0; i < base_coordinates_.size(); ++i) {
         if (!is_reduced(static_cast<int>(i))) own.push_back(base_coordinates_[i]);
       }
@@ -193,7 +197,8 @@ Result<void> Builder::process(ValueId id) {
 void Builder::process_elementwise(ValueId id) {
   demands_[id].value.kind = Value::Kind::compute;
   for (ir::NodeId operand : graph_.node(demands_[id].node).operands) {
-    const ValueId made = demand(operand, broadcast_coordinates(demands_[id].coordinates, sizes_of(operand)), demands_[id].context);
+    const ValueId made =
+        demand(operand, broadcast_coordinates(demands_[id].coordinates, sizes_of(operand)), demands_[id].context);
     demands_[id].value.operands.push_back(made);
   }
 }
@@ -219,7 +224,9 @@ void Builder::process_choice(ValueId id) {
   const int context = demands_[id].context;
   const Coordinates coordinates = demands_[id].coordinates;
   // sizes_of knows no zeros, and what is empty stands nowhere: none of it is read.
-  const auto is_empty = [&](ir::NodeId operand) { return product(*resolve(graph_.node(operand).type.shape, symbols_)) == 0; };
+  const auto is_empty = [&](ir::NodeId operand) {
+    return product(*resolve(graph_.node(operand).type.shape, symbols_)) == 0;
+  };
   if (node.op->name == "pad" && is_empty(node.operands[0])) {
     demands_[id].alias = demand(node.operands[1], {}, context);
     return;
@@ -319,7 +326,9 @@ Result<void> Builder::process_gather(ValueId id) {
     position = broadcast_coordinates(coordinates, sizes);
   }
   // Of one element there is nothing to choose, and a position that nobody asks for would stand in the kernel.
-  position[axis] = sizes[axis] == 1 ? Expr(0) : Expr::data(static_cast<int>(demand(node.operands[1], std::move(wanted), context)), sizes[axis]);
+  position[axis] = sizes[axis] == 1 ? Expr(0)
+                                    : Expr::data(static_cast<int>(demand(node.operands[1], std::move(wanted), context)),
+                                                 sizes[axis]);
   demands_[id].alias = demand(data, std::move(position), context);
   return {};
 }
@@ -327,7 +336,8 @@ Result<void> Builder::process_gather(ValueId id) {
 bool Builder::request_split(const Expr& expr) {
   const auto split = index::useful_split(expr);
   if (!split) return false;
-  const auto axis = std::find_if(axes_.begin(), axes_.end(), [&](const BaseAxis& candidate) { return candidate.id == split->axis; });
+  const auto axis =
+      std::find_if(axes_.begin(), axes_.end(), [&](const BaseAxis& candidate) { return candidate.id == split->axis; });
   if (axis == axes_.end()) return false;
   wanted_split_ = SplitRequest{axis->dim, axis->piece, split->factor};
   return true;
@@ -352,7 +362,8 @@ Expr Builder::column_position() const {
 
 /// Columns are the axes that the first fold's position does not depend on; every other fold must agree.
 Result<void> Builder::settle_columns(ir::NodeId node, std::span<const Expr> rows, std::int64_t count) {
-  if (!own_axes_.empty() && own_role_ == Role::key) return unsupported("%{} folds or scans rows, and another member of the kernel sorts them.", node);
+  if (!own_axes_.empty() && own_role_ == Role::key)
+    return unsupported("%{} folds or scans rows, and another member of the kernel sorts them.", node);
   std::set<AxisId> used;
   for (const Expr& row : rows) {
     if (request_split(row)) return {};
@@ -366,9 +377,12 @@ Result<void> Builder::settle_columns(ir::NodeId node, std::span<const Expr> rows
   }
   std::int64_t columns = 1;
   for (const BaseAxis& axis : axes_) columns *= columns_.count(axis.id) != 0 ? axis.size : 1;
-  if (columns != count) return unsupported("%{} runs over {} elements at a time, and the other members of the kernel over {}.", node, count, columns);
+  if (columns != count)
+    return unsupported("%{} runs over {} elements at a time, and the other members of the kernel over {}.", node, count,
+                       columns);
   for (AxisId axis : used) {
-    if (columns_.count(axis) != 0) return unsupported("%{} runs along other axes than the other members of the kernel.", node);
+    if (columns_.count(axis) != 0)
+      return unsupported("%{} runs along other axes than the other members of the kernel.", node);
   }
   return {};
 }
@@ -450,13 +464,16 @@ Builder::Coordinates Builder::columns_of_fold(const Sizes& folded, int context, 
 }
 
 Result<Builder::Inner> Builder::add_inner_axes(ir::NodeId node, const Sizes& sizes) {
-  if (!own_axes_.empty() && own_role_ == Role::key) return unsupported("%{} folds values beside rows that another member of the kernel sorts.", node);
+  if (!own_axes_.empty() && own_role_ == Role::key)
+    return unsupported("%{} folds values beside rows that another member of the kernel sorts.", node);
   const bool contracts = graph_.node(node).op->cls == ops::OpClass::contraction;
-  if (contracts && contracts_inside_) return unsupported("%{} contracts for every element of a row, and so does another member of the kernel.", node);
+  if (contracts && contracts_inside_)
+    return unsupported("%{} contracts for every element of a row, and so does another member of the kernel.", node);
   contracts_inside_ = contracts_inside_ || contracts;
   own_role_ = Role::inner;
   // Folds over as many positions run side by side.
-  const auto known = std::find_if(inner_.begin(), inner_.end(), [&](const auto& one) { return !contracts && one.first == sizes; });
+  const auto known =
+      std::find_if(inner_.begin(), inner_.end(), [&](const auto& one) { return !contracts && one.first == sizes; });
   if (known != inner_.end()) return known->second;
   Coordinates along(sizes.size(), Expr(0));
   const int group = own_groups_++;
@@ -479,7 +496,8 @@ bool Builder::is_after_contraction(ir::NodeId node) const {
   while (!open.empty()) {
     const ir::NodeId one = open.back();
     open.pop_back();
-    if (!std::binary_search(segment_.members.begin(), segment_.members.end(), one) || !seen.insert(one).second) continue;
+    if (!std::binary_search(segment_.members.begin(), segment_.members.end(), one) || !seen.insert(one).second)
+      continue;
     if (graph_.node(one).op->cls == ops::OpClass::contraction) return true;
     open.insert(open.end(), graph_.node(one).operands.begin(), graph_.node(one).operands.end());
   }
@@ -492,7 +510,9 @@ bool Builder::runs_apart(ir::NodeId node, std::span<const Expr> rows, std::int64
   if (std::any_of(rows.begin(), rows.end(), [&](const Expr& row) { return changes_along_columns(row); })) return false;
   // Of sizes that are known alone: at others the kernel might not be possible.
   const Shape& shape = graph_.node(graph_.node(node).operands[0]).type.shape;
-  if (is_after_contraction(node) || std::any_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim.is_symbol(); })) return false;
+  if (is_after_contraction(node) ||
+      std::any_of(shape.begin(), shape.end(), [](const Dim& dim) { return dim.is_symbol(); }))
+    return false;
   if (!base_.fold || !contracts(*base_.fold)) return true;
   std::int64_t columns = 1;
   for (const BaseAxis& axis : axes_) columns *= columns_.count(axis.id) != 0 ? axis.size : 1;
@@ -522,10 +542,11 @@ Result<void> Builder::process_contraction(ValueId id) {
   };
   Coordinates columns(contracted.size(), Expr(0));
   const bool folds = product(contracted) > 1;
-  const bool at_columns = columns_known_ && std::any_of(rows.begin(), rows.end(), [&](const Expr& row) {
-    const std::vector<AxisId> used = index::axes_of(row);
-    return std::any_of(used.begin(), used.end(), [&](AxisId axis) { return columns_.count(axis) != 0; });
-  });
+  const bool at_columns =
+      columns_known_ && std::any_of(rows.begin(), rows.end(), [&](const Expr& row) {
+        const std::vector<AxisId> used = index::axes_of(row);
+        return std::any_of(used.begin(), used.end(), [&](AxisId axis) { return columns_.count(axis) != 0; });
+      });
   if (folds && at_columns) {
     for (const Expr& row : rows) {
       if (request_split(row)) return {};
@@ -614,9 +635,13 @@ Result<void> Builder::process_sort(ValueId id) {
     demands_[id].value.kind = Value::Kind::position;  // 0
     return {};
   }
-  if (index::depends_on_data(along)) return unsupported("%{} sorts rows of which data chooses elements: they have to be stored first.", node_id);
-  if (!own_axes_.empty()) return unsupported("%{} sorts rows of which another member of the kernel needs the order too, or that of others.", node_id);
-  if (columns_known_) return unsupported("%{} sorts rows, and another member of the kernel folds or scans them.", node_id);
+  if (index::depends_on_data(along))
+    return unsupported("%{} sorts rows of which data chooses elements: they have to be stored first.", node_id);
+  if (!own_axes_.empty())
+    return unsupported("%{} sorts rows of which another member of the kernel needs the order too, or that of others.",
+                       node_id);
+  if (columns_known_)
+    return unsupported("%{} sorts rows, and another member of the kernel folds or scans them.", node_id);
   rows.erase(rows.begin() + axis);
   std::set<AxisId> used;
   for (const Expr& row : rows) {

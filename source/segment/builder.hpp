@@ -35,7 +35,8 @@ class Builder {
   };
   using Coordinates = std::vector<index::Expr>;
 
-  Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base, std::span<const SplitRequest> splits);
+  Builder(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, const Base& base,
+          std::span<const SplitRequest> splits);
 
   /// A stored value and its coordinates in terms of the base's axes.
   void add_root(ir::NodeId node, const Coordinates& coordinates);
@@ -58,7 +59,8 @@ class Builder {
   };
   /// Where a stored value stands: where it is needed anyway, or where its operands are, or at the base's own
   /// position if the sizes agree. `complete` says whether an offset writes all of `count` elements.
-  std::optional<Found> find_place(ir::NodeId node, const std::function<bool(const index::Expr&, std::int64_t)>& complete);
+  std::optional<Found> find_place(ir::NodeId node,
+                                  const std::function<bool(const index::Expr&, std::int64_t)>& complete);
 
   Result<Loops> finish();
   [[nodiscard]] bool is_projection_beside(ir::NodeId id, ir::NodeId base, int depth = 0);
@@ -89,8 +91,8 @@ class Builder {
   ValueId demand(ir::NodeId node, Coordinates coordinates, int context);
   int guarded(int context, Guard guard);
   [[nodiscard]] std::vector<Guard> guards_of(int context) const;
-  /// The guards that choose rows. What is folded or scanned is needed at all columns, also by an element of the result that
-  /// a choice needs at some of them only.
+  /// The guards that choose rows. What is folded or scanned is needed at all columns, also by an element of the result
+  /// that a choice needs at some of them only.
   int of_whole_rows(int context);
   [[nodiscard]] bool changes_along_columns(const index::Expr& expr) const;
 
@@ -128,7 +130,8 @@ class Builder {
   std::optional<std::map<index::AxisId, index::Expr>> meet(ir::NodeId node, const Coordinates& coordinates, int context,
                                                            const std::vector<index::AxisId>& fresh, bool through_folds);
   index::Expr fresh_axis(std::int64_t size, std::vector<index::AxisId>& fresh);
-  std::vector<std::pair<ir::NodeId, Coordinates>> operand_positions(ir::NodeId node, const Coordinates& coordinates, bool through_folds);
+  std::vector<std::pair<ir::NodeId, Coordinates>> operand_positions(ir::NodeId node, const Coordinates& coordinates,
+                                                                    bool through_folds);
 
   const ir::Graph& graph_;
   const Segment& segment_;
@@ -139,7 +142,7 @@ class Builder {
   Role own_role_ = Role::key;
   int own_groups_ = 0;
   std::vector<std::pair<Sizes, Inner>> inner_;  ///< of folds
-  bool contracts_inside_ = false;  ///< one of them is a contraction's
+  bool contracts_inside_ = false;               ///< one of them is a contraction's
   Coordinates base_coordinates_;
   std::set<index::AxisId> columns_;
   bool columns_known_ = false;

@@ -26,14 +26,19 @@ struct Step {
 /// Writes the values of `loops` into others, with the steps taken off the factors of sums of products.
 class Mover {
  public:
-  Mover(const ir::Graph& graph, const Loops& loops) : graph_(graph), loops_(loops), moved_(loops), renamed_(loops.values.size()) { moved_.values.clear(); }
+  Mover(const ir::Graph& graph, const Loops& loops)
+      : graph_(graph), loops_(loops), moved_(loops), renamed_(loops.values.size()) {
+    moved_.values.clear();
+  }
 
   std::optional<Loops> run();
 
  private:
   /// Sums that had a factor in common still have.
   ValueId add(Value value) { return add_once(moved_.values, std::move(value)); }
-  [[nodiscard]] bool waits(ValueId id) const { return !loops_.per_element(loops_.values[id]) && loops_.values[id].stage > 0; }
+  [[nodiscard]] bool waits(ValueId id) const {
+    return !loops_.per_element(loops_.values[id]) && loops_.values[id].stage > 0;
+  }
   ValueId peeled(ValueId id, std::vector<Step>& steps);
 
   const ir::Graph& graph_;
@@ -138,6 +143,8 @@ void drop_unused(Loops& loops) {
 
 }  // namespace
 
-std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops) { return Mover(graph, loops).run(); }
+std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops) {
+  return Mover(graph, loops).run();
+}
 
 }  // namespace vkfuse::segment

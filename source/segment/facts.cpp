@@ -21,7 +21,8 @@ std::int64_t elements_touched(const Loops& loops, const Value& load) {
   std::int64_t positions = 1;
   for (std::size_t i = 0; i < loops.axes.size(); ++i) {
     const bool own = index::depends_on(load.offset, static_cast<int>(i));
-    const bool by_data = std::any_of(load.data.begin(), load.data.end(), [&](ValueId id) { return ((loops.values[id].axes >> i) & 1u) != 0; });
+    const bool by_data = std::any_of(load.data.begin(), load.data.end(),
+                                     [&](ValueId id) { return ((loops.values[id].axes >> i) & 1u) != 0; });
     if (!own && !by_data) continue;
     const auto product = checked_mul(positions, loops.axes[i].size);
     positions = product.value_or(INT64_MAX);
@@ -33,7 +34,8 @@ std::int64_t elements_touched(const Loops& loops, const Value& load) {
     std::int64_t cut = 1;
     for (const Guard::Range& range : guard.ranges) cut *= range.size;
     for (index::AxisId axis : index::axes_of(load.offset)) {
-      const bool named = std::any_of(guard.ranges.begin(), guard.ranges.end(), [&](const Guard::Range& range) { return index::depends_on(range.value, axis); });
+      const bool named = std::any_of(guard.ranges.begin(), guard.ranges.end(),
+                                     [&](const Guard::Range& range) { return index::depends_on(range.value, axis); });
       if (!named) cut *= loops.axes[static_cast<std::size_t>(axis)].size;
     }
     kept = std::max<std::int64_t>(0, kept - cut);
@@ -68,7 +70,8 @@ bool reads_known_positions(const Loops& loops, const Expr& offset) {
   return std::all_of(offset.terms().begin(), offset.terms().end(), [&](const Expr::Term& term) {
     if (!term.atom->on_data) return true;
     if (term.atom->kind != index::Atom::Kind::data) return false;
-    return loops.values[loops.data.at(term.atom->id)].kind == Value::Kind::sort && loops.key_count() <= term.atom->high + 1;
+    return loops.values[loops.data.at(term.atom->id)].kind == Value::Kind::sort &&
+           loops.key_count() <= term.atom->high + 1;
   });
 }
 
@@ -84,7 +87,9 @@ Proof prove_in_bounds(const Loops& loops) {
   for (const Value& value : loops.values) {
     if (value.kind != Value::Kind::load) continue;
     ++proof.accesses;
-    const bool proven = reads_known_positions(loops, value.offset) && (inside(value.buffer_elements, value.offset) || inside(value.buffer_elements, narrowed(value.offset, value)));
+    const bool proven =
+        reads_known_positions(loops, value.offset) &&
+        (inside(value.buffer_elements, value.offset) || inside(value.buffer_elements, narrowed(value.offset, value)));
     proof.proven += proven ? 1 : 0;
   }
   for (const Store& store : loops.stores) {

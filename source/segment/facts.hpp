@@ -5,7 +5,8 @@
 
 namespace vkfuse::segment {
 
-/// The offset with what a guard bounds replaced by an axis of just that size: its interval is that of the positions that are read.
+/// The offset with what a guard bounds replaced by an axis of just that size: its interval is that of the positions
+/// that are read.
 index::Expr narrowed(index::Expr offset, const Value& load);
 
 }  // namespace vkfuse::segment

@@ -11,7 +11,8 @@ using index::Expr;
 
 namespace {
 
-constexpr int kMostPasses = 24;  // each computes what those before have found: 60 norms in a row are text that a driver compiles for minutes
+constexpr int kMostPasses =
+    24;  // each computes what those before have found: 60 norms in a row are text that a driver compiles for minutes
 constexpr int kMostSplits = 48;
 
 struct LooseAxis {
@@ -56,11 +57,13 @@ void split_axes(Loops& loops, std::vector<LooseAxis>& axes, AxisId next) {
       if (!split) split = index::useful_split(expr);
     });
     if (!split) return;
-    const auto at = std::find_if(axes.begin(), axes.end(), [&](const LooseAxis& axis) { return axis.id == split->axis; });
+    const auto at =
+        std::find_if(axes.begin(), axes.end(), [&](const LooseAxis& axis) { return axis.id == split->axis; });
     check(at != axes.end(), "a split names an axis of the loops");
     const LooseAxis outer{next++, at->size / split->factor, at->role, at->group};
     const LooseAxis inner{next++, split->factor, at->role, at->group};
-    substitute_all(loops, {{split->axis, Expr::axis(outer.id, outer.size) * split->factor + Expr::axis(inner.id, inner.size)}});
+    substitute_all(
+        loops, {{split->axis, Expr::axis(outer.id, outer.size) * split->factor + Expr::axis(inner.id, inner.size)}});
     *at = outer;
     axes.insert(at + 1, inner);
   }
@@ -100,7 +103,8 @@ AxisSet set_of(const Expr& expr) {
 }
 
 /// Axes and data of every value, operands first.
-void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers, const std::function<bool(const Value&)>& is_contraction) {
+void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers,
+                 const std::function<bool(const Value&)>& is_contraction) {
   const AxisSet columns = loops.columns();
   for (Value& value : loops.values) {
     std::vector<const Expr*> own{&value.offset};
@@ -121,9 +125,10 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers, const std:
     if (value.kind == Value::Kind::sort) value.axes &= ~loops.keys();
     if (value.kind == Value::Kind::contract) value.axes &= ~value.over;
     // Every row has a running fold of its own, even where the rows are equal.
-    const bool made_of_such = value.kind == Value::Kind::compute && std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId id) {
-      return loops.values[id].beforehand && (value.axes & ~loops.values[id].axes) == 0;
-    });
+    const bool made_of_such = value.kind == Value::Kind::compute &&
+                              std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId id) {
+                                return loops.values[id].beforehand && (value.axes & ~loops.values[id].axes) == 0;
+                              });
     value.beforehand = made_of_such || (value.kind == Value::Kind::contract && !is_contraction(value));
     if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
@@ -178,7 +183,8 @@ Result<Loops> Builder::finish() {
     numbers[static_cast<int>(id)] = static_cast<ValueId>(loops.values.size());
     loops.values.push_back(demands_[id].value);
   }
-  for (ValueId id = 0; id < demands_.size(); ++id) numbers[static_cast<int>(id)] = numbers.at(static_cast<int>(resolved(id)));
+  for (ValueId id = 0; id < demands_.size(); ++id)
+    numbers[static_cast<int>(id)] = numbers.at(static_cast<int>(resolved(id)));
   for (Value& value : loops.values) {
     for (ValueId& operand : value.operands) operand = numbers.at(static_cast<int>(operand));
   }
@@ -212,7 +218,9 @@ Result<Loops> Builder::finish() {
   substitute_all(loops, last);
   // Of results that have none, nothing is stored, whatever is folded for them.
   const auto has_none = [](const Sizes& sizes) { return std::find(sizes.begin(), sizes.end(), 0) != sizes.end(); };
-  const bool stores_nothing = std::all_of(segment_.stores.begin(), segment_.stores.end(), [&](ir::NodeId id) { return has_none(*resolve(graph_.node(id).type.shape, symbols_)); });
+  const bool stores_nothing = std::all_of(segment_.stores.begin(), segment_.stores.end(), [&](ir::NodeId id) {
+    return has_none(*resolve(graph_.node(id).type.shape, symbols_));
+  });
   loops.empty = stores_nothing || has_none(base_.sizes);
   loops.backwards = backwards_.value_or(false);
   for (Value& value : loops.values) {
@@ -221,11 +229,14 @@ Result<Loops> Builder::finish() {
       if (axes[i].role == Role::inner && ((groups >> axes[i].group) & 1u) != 0) value.over |= AxisSet{1} << i;
     }
   }
-  derive_axes(loops, numbers, [&](const Value& value) { return graph_.node(value.node).op->cls == ops::OpClass::contraction; });
+  derive_axes(loops, numbers,
+              [&](const Value& value) { return graph_.node(value.node).op->cls == ops::OpClass::contraction; });
   loops.data = std::move(numbers);
   for (Store& store : loops.stores) store.axes = set_of(store.offset);
   derive_stages(loops);
-  if (loops.passes > kMostPasses) return unsupported("It goes through its rows {} times, and a kernel does so {} times at most.", loops.passes, kMostPasses);
+  if (loops.passes > kMostPasses)
+    return unsupported("It goes through its rows {} times, and a kernel does so {} times at most.", loops.passes,
+                       kMostPasses);
   return with_parts_together(with_tails(graph_, std::move(loops)));
 }
 

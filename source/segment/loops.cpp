@@ -38,8 +38,9 @@ std::int64_t count_of(const std::vector<Axis>& axes, AxisSet set) {
 
 ValueId add_once(std::vector<Value>& values, Value value) {
   const auto same = std::find_if(values.begin(), values.end(), [&](const Value& other) {
-    return other.kind == value.kind && other.node == value.node && other.operands == value.operands && other.offset == value.offset && other.guards == value.guards &&
-           other.online == value.online && other.partner == value.partner;
+    return other.kind == value.kind && other.node == value.node && other.operands == value.operands &&
+           other.offset == value.offset && other.guards == value.guards && other.online == value.online &&
+           other.partner == value.partner;
   });
   if (same != values.end()) return static_cast<ValueId>(same - values.begin());
   values.push_back(std::move(value));
@@ -78,7 +79,9 @@ std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const S
   const auto operand = resolve(graph.node(node.operands[0]).type.shape, symbols);
   const auto own = resolve(node.type.shape, symbols);
   if (!operand || !own) return std::nullopt;
-  if (!contracts) return node.op->cls == ops::OpClass::scan || product(*operand) > product(*own) ? std::optional(*operand) : std::nullopt;
+  if (!contracts)
+    return node.op->cls == ops::OpClass::scan || product(*operand) > product(*own) ? std::optional(*operand)
+                                                                                   : std::nullopt;
   Sizes sizes = *own;
   std::int64_t contracted = 1;
   for (int axis : std::get<ir::DotPayload>(node.payload).contract_a) {
@@ -91,15 +94,19 @@ std::optional<Sizes> positions_of(const ir::Graph& graph, ir::NodeId id, const S
 /// The members that are computed from `from`, itself included, in graph order.
 std::vector<ir::NodeId> members_above(const ir::Graph& graph, const Segment& segment, ir::NodeId from) {
   std::vector<ir::NodeId> above{from};
-  for (auto id = std::upper_bound(segment.members.begin(), segment.members.end(), from); id != segment.members.end(); ++id) {
+  for (auto id = std::upper_bound(segment.members.begin(), segment.members.end(), from); id != segment.members.end();
+       ++id) {
     const std::vector<ir::NodeId>& operands = graph.node(*id).operands;
-    if (std::any_of(operands.begin(), operands.end(), [&](ir::NodeId operand) { return std::binary_search(above.begin(), above.end(), operand); })) above.push_back(*id);
+    if (std::any_of(operands.begin(), operands.end(),
+                    [&](ir::NodeId operand) { return std::binary_search(above.begin(), above.end(), operand); }))
+      above.push_back(*id);
   }
   return above;
 }
 
 /// The last contraction that every store is computed from, if it runs over the positions of `last`; else `last`.
-ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, ir::NodeId last) {
+ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
+                               ir::NodeId last) {
   const auto wanted = positions_of(graph, last, symbols);
   for (auto id = segment.members.rbegin(); id != segment.members.rend(); ++id) {
     if (graph.node(*id).op->cls != ops::OpClass::contraction || positions_of(graph, *id, symbols) != wanted) continue;
@@ -110,7 +117,8 @@ ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, c
 }
 
 /// The first member that folds what the contraction `last` leads to, over as many positions as that has results.
-std::optional<ir::NodeId> fold_of_sums(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, ir::NodeId last) {
+std::optional<ir::NodeId> fold_of_sums(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
+                                       ir::NodeId last) {
   const auto sums = resolve(graph.node(last).type.shape, symbols);
   if (!sums) return std::nullopt;
   for (ir::NodeId id : members_above(graph, segment, last)) {
@@ -123,7 +131,8 @@ std::optional<ir::NodeId> fold_of_sums(const ir::Graph& graph, const Segment& se
 
 /// Chooses the base: the value whose elements the axes are, and whether that is a stored one. The last
 /// contraction runs over the most positions; without one it is the first member that folds.
-Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, bool after_contraction) {
+Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
+                         bool after_contraction) {
   Base base;
   std::int64_t wanted = -1;
   for (ir::NodeId id : segment.members) {
@@ -134,9 +143,10 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
     base.node = contracts ? id : graph.node(id).operands[0];
     base.sizes = *sizes;
   }
-  // Of contractions over as many positions, one that leads to all stores finds a place for each: of an LSTM's gates the last leads to the
-  // state, but not to the cell.
-  if (base.fold && base.node == *base.fold && segment.stores.size() > 1) base.fold = base.node = leading_contraction(graph, segment, symbols, *base.fold);
+  // Of contractions over as many positions, one that leads to all stores finds a place for each: of an LSTM's gates the
+  // last leads to the state, but not to the cell.
+  if (base.fold && base.node == *base.fold && segment.stores.size() > 1)
+    base.fold = base.node = leading_contraction(graph, segment, symbols, *base.fold);
   if (after_contraction) {
     const auto later = fold_of_sums(graph, segment, symbols, *base.fold);
     base.fold = later;
@@ -157,7 +167,9 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
     VKF_CHECK_OK(element_count(sizes));
     const std::int64_t count = positions(sizes);
     if (fold && count > wanted) {
-      return unsupported("%{} has {} elements, and %{} folds only {}: the fold would be computed again for each of the others.", id, count, *fold, wanted);
+      return unsupported(
+          "%{} has {} elements, and %{} folds only {}: the fold would be computed again for each of the others.", id,
+          count, *fold, wanted);
     }
     if (fold && (count != wanted || !std::binary_search(leads_to_fold.begin(), leads_to_fold.end(), id))) continue;
     if (count < largest) continue;
@@ -173,7 +185,9 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
 bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count) {
   if (!index::covers(offset, count)) return false;
   const std::vector<AxisId> used = index::axes_of(offset);
-  const auto has = [&](const Builder::BaseAxis& axis) { return std::find(used.begin(), used.end(), axis.id) != used.end(); };
+  const auto has = [&](const Builder::BaseAxis& axis) {
+    return std::find(used.begin(), used.end(), axis.id) != used.end();
+  };
   // What is computed for every key is not a result.
   if (std::any_of(builder.own_axes().begin(), builder.own_axes().end(), has)) return false;
   bool all_rows = true;
@@ -207,10 +221,12 @@ Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const
     bool again = false;
     for (ir::NodeId id : segment.stores) {
       if (builder.has_store(id)) continue;
-      const auto found = builder.find_place(id, [&](const Expr& offset, std::int64_t count) { return is_complete(builder, offset, count); });
+      const auto found = builder.find_place(
+          id, [&](const Expr& offset, std::int64_t count) { return is_complete(builder, offset, count); });
       if (!found) {
-        return unsupported("%{} of shape {} is stored, and the kernel runs over {} where no position of its own is known.", id,
-                           to_text(graph.node(id).type.shape), to_text(graph.node(base.node).type.shape));
+        return unsupported(
+            "%{} of shape {} is stored, and the kernel runs over {} where no position of its own is known.", id,
+            to_text(graph.node(id).type.shape), to_text(graph.node(base.node).type.shape));
       }
       if (found->demanded) {
         builder.add_store(id, found->coordinates);
@@ -257,10 +273,12 @@ Result<Loops> loops_of_kernel(const ir::Graph& graph, ir::NodeId id, const Symbo
 }  // namespace
 
 Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols) {
-  const auto own = std::find_if(segment.members.begin(), segment.members.end(), [&](ir::NodeId id) { return graph.node(id).op->cls == ops::OpClass::opaque; });
+  const auto own = std::find_if(segment.members.begin(), segment.members.end(),
+                                [&](ir::NodeId id) { return graph.node(id).op->cls == ops::OpClass::opaque; });
   if (own != segment.members.end()) {
     if (segment.members.size() == 1) return loops_of_kernel(graph, *own, symbols);
-    return unsupported("'{}' is a kernel of the user's, in which nothing else is computed.", std::get<ir::KernelPayload>(graph.node(*own).payload).name);
+    return unsupported("'{}' is a kernel of the user's, in which nothing else is computed.",
+                       std::get<ir::KernelPayload>(graph.node(*own).payload).name);
   }
   VKF_TRY(base, choose_base(graph, segment, symbols, false));
   const auto fold = base.fold;
@@ -268,7 +286,10 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
   const bool contracts = fold && graph.node(*fold).op->cls == ops::OpClass::contraction;
   // Of sizes that are known alone: at others such a kernel might not be possible.
   const auto is_known = [](const Dim& dim) { return !dim.is_symbol(); };
-  if (loops || !contracts || !std::all_of(graph.node(*fold).type.shape.begin(), graph.node(*fold).type.shape.end(), is_known) || !fold_of_sums(graph, segment, symbols, *fold)) return loops;
+  if (loops || !contracts ||
+      !std::all_of(graph.node(*fold).type.shape.begin(), graph.node(*fold).type.shape.end(), is_known) ||
+      !fold_of_sums(graph, segment, symbols, *fold))
+    return loops;
   // What has nothing to do with the sums is no business of a tile's.
   const std::vector<ir::NodeId> above = members_above(graph, segment, *fold);
   if (!std::includes(above.begin(), above.end(), segment.stores.begin(), segment.stores.end())) return loops;

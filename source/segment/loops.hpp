@@ -52,20 +52,22 @@ struct Value {
     fold,      ///< operands[0] folded over all columns, by `node`
     scan,      ///< the fold of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs it
     sort,      ///< entry `offset` of the order of operands[0] along the keys of the row, by `node`
-    contract,  ///< operands[0] folded over the inner axes `over`, by `node`: a contraction at every row and column, or a fold
-               ///< of something that columns have nothing to do with
-    tail,      ///< operands[0] folded over the rows `over`, by `node`, when sums over the columns are known: known at all other rows
+    contract,  ///< operands[0] folded over the inner axes `over`, by `node`: a contraction at every row and column, or
+               ///< a fold of something that columns have nothing to do with
+    tail,  ///< operands[0] folded over the rows `over`, by `node`, when sums over the columns are known: known at all
+           ///< other rows
   };
   Kind kind = Kind::literal;
   ir::NodeId node = 0;
   std::vector<ValueId> operands;
   index::Expr offset;
   std::vector<Guard> guards;
-  std::vector<ValueId> data;  ///< values that `offset` or the guards use as data: Expr::data(id)
+  std::vector<ValueId> data;         ///< values that `offset` or the guards use as data: Expr::data(id)
   std::int64_t buffer_elements = 0;  ///< of a load's node
-  AxisSet axes = 0;           ///< what the value depends on
-  AxisSet over = 0;           ///< contract, tail: what they fold
-  bool beforehand = false;    ///< a fold over inner axes that is no contraction, or computed from such folds alone: known before the columns are run over
+  AxisSet axes = 0;                  ///< what the value depends on
+  AxisSet over = 0;                  ///< contract, tail: what they fold
+  bool beforehand = false;  ///< a fold over inner axes that is no contraction, or computed from such folds alone: known
+                            ///< before the columns are run over
   /// A fold that one pass computes together with another one, its partner, from the partner's operand: the sum
   /// of exponentials below a maximum, or of squares around a mean.
   enum class Online : std::uint8_t { no, softmax, moments };
@@ -81,7 +83,7 @@ struct Store {
   /// Takes each element of the node exactly once while `axes` run; if several stores are of one node, of a part each.
   index::Expr offset;
   std::int64_t buffer_elements = 0;
-  AxisSet axes = 0;    ///< rows alone, or rows and columns
+  AxisSet axes = 0;  ///< rows alone, or rows and columns
 };
 
 /// Adds the value, unless one that computes the same is there; which of the values it is.
@@ -89,16 +91,16 @@ ValueId add_once(std::vector<Value>& values, Value value);
 
 struct Loops {
   std::vector<Axis> axes;
-  std::vector<Value> values;  ///< operands come first
-  std::vector<Store> stores;  ///< of Segment::stores, in order, each whole or part by part
+  std::vector<Value> values;              ///< operands come first
+  std::vector<Store> stores;              ///< of Segment::stores, in order, each whole or part by part
   std::map<index::DataId, ValueId> data;  ///< the values that data atoms of the expressions stand for
-  bool backwards = false;  ///< scans walk the columns from the last to the first
+  bool backwards = false;                 ///< scans walk the columns from the last to the first
   /// Several workgroups share a row: a scan is first folded part by part, in the pass before it runs.
   bool scans_in_parts = false;
   bool has_rows_together = false;  ///< by with_rows_together: once is enough
-  bool opaque = false;  ///< a kernel of the user's: what is read and stored, and nothing about where
-  Sizes opaque_sizes;   ///< with it: those of every operand, in order, and of the result
-  bool empty = false;  ///< no elements: nothing is launched, and sizes of 0 are 1 here
+  bool opaque = false;             ///< a kernel of the user's: what is read and stored, and nothing about where
+  Sizes opaque_sizes;              ///< with it: those of every operand, in order, and of the result
+  bool empty = false;              ///< no elements: nothing is launched, and sizes of 0 are 1 here
   /// Passes over the columns: one per stage whose values some fold or store needs; at least 1.
   int passes = 1;
 
@@ -112,7 +114,8 @@ struct Loops {
   [[nodiscard]] bool per_element(const Value& value) const { return (value.axes & columns()) != 0; }
 };
 
-/// The pass over the columns that consumes the operand of a fold (or of a scan in parts), and the one that writes a store of all axes.
+/// The pass over the columns that consumes the operand of a fold (or of a scan in parts), and the one that writes a
+/// store of all axes.
 inline int pass_of_fold(const Value& fold) { return fold.stage - 1; }
 inline int pass_of_store(const Loops& loops, const Store& store) { return loops.values[store.value].stage; }
 
@@ -143,8 +146,8 @@ std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loop
 /// product with its values. Nothing where there is no such factor.
 std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops);
 
-/// The same loops where sums of products come first and the folds of what they lead to afterwards: what they fold are rows, and
-/// what a contraction runs over are the columns. As they are where no contraction is folded.
+/// The same loops where sums of products come first and the folds of what they lead to afterwards: what they fold are
+/// rows, and what a contraction runs over are the columns. As they are where no contraction is folded.
 Loops with_tails(const ir::Graph& graph, Loops loops);
 
 /// The same loops over a part of each axis at which choices change from one equal part to the next (a concatenation,
@@ -152,12 +155,12 @@ Loops with_tails(const ir::Graph& graph, Loops loops);
 /// are where there are none, or columns.
 Loops with_parts_together(Loops loops);
 
-/// The same loops over a part of a row axis, all `parts` equal parts of it computed at each position: what they have in common is
-/// loaded and computed once. Nothing where there are scans, sorts, or folds over anything but the columns.
+/// The same loops over a part of a row axis, all `parts` equal parts of it computed at each position: what they have in
+/// common is loaded and computed once. Nothing where there are scans, sorts, or folds over anything but the columns.
 std::optional<Loops> with_rows_together(const Loops& loops, index::AxisId axis, std::int64_t parts);
 
-/// The same loops with these axes, of one role and outermost first, counted as one: `into`, one of them, takes all their
-/// positions, and the others one.
+/// The same loops with these axes, of one role and outermost first, counted as one: `into`, one of them, takes all
+/// their positions, and the others one.
 Loops with_axes_merged(Loops loops, std::span<const int> axes, int into);
 
 /// The elements of a buffer, in order, from one of them on.

@@ -25,7 +25,8 @@ std::optional<ValueId> subtracted_fold(const ir::Graph& graph, const Loops& loop
   const Value* sub = as_op(graph, loops, difference, "sub");
   if (sub == nullptr) return std::nullopt;
   const Value& fold = loops.values[sub->operands[1]];
-  if (fold.kind != Value::Kind::fold || fold.online != Value::Online::no || fold.operands[0] != sub->operands[0]) return std::nullopt;
+  if (fold.kind != Value::Kind::fold || fold.online != Value::Online::no || fold.operands[0] != sub->operands[0])
+    return std::nullopt;
   return sub->operands[1];
 }
 
@@ -33,12 +34,16 @@ void pair_up(const ir::Graph& graph, Loops& loops, ValueId id) {
   Value& fold = loops.values[id];
   const ops::Fold& rule = fold_of(graph, fold);
   if (rule.join != "add" || !is_single(graph, fold) || fold.online != Value::Online::no) return;
-  if (const Value* exponential = as_op(graph, loops, fold.operands[0], "exp"); exponential != nullptr && rule.kind == ops::Fold::Kind::plain) {
+  if (const Value* exponential = as_op(graph, loops, fold.operands[0], "exp");
+      exponential != nullptr && rule.kind == ops::Fold::Kind::plain) {
     const auto most = subtracted_fold(graph, loops, exponential->operands[0]);
-    if (!most || fold_of(graph, loops.values[*most]).join != "max" || fold_of(graph, loops.values[*most]).kind != ops::Fold::Kind::plain) return;
+    if (!most || fold_of(graph, loops.values[*most]).join != "max" ||
+        fold_of(graph, loops.values[*most]).kind != ops::Fold::Kind::plain)
+      return;
     fold.online = Value::Online::softmax;
     fold.partner = *most;
-  } else if (const Value* square = as_op(graph, loops, fold.operands[0], "mul"); square != nullptr && square->operands[0] == square->operands[1]) {
+  } else if (const Value* square = as_op(graph, loops, fold.operands[0], "mul");
+             square != nullptr && square->operands[0] == square->operands[1]) {
     const auto mean = subtracted_fold(graph, loops, square->operands[0]);
     if (!mean || fold_of(graph, loops.values[*mean]).kind != ops::Fold::Kind::mean) return;
     fold.online = Value::Online::moments;
@@ -52,13 +57,15 @@ void pair_up(const ir::Graph& graph, Loops& loops, ValueId id) {
 }  // namespace
 
 std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loops) {
-  const auto folds = std::count_if(loops.values.begin(), loops.values.end(), [](const Value& value) { return value.kind == Value::Kind::fold; });
+  const auto folds = std::count_if(loops.values.begin(), loops.values.end(),
+                                   [](const Value& value) { return value.kind == Value::Kind::fold; });
   if (folds < 2) return std::nullopt;
   Loops paired = loops;
   for (ValueId id = 0; id < paired.values.size(); ++id) {
     if (paired.values[id].kind == Value::Kind::fold) pair_up(graph, paired, id);
   }
-  const bool any = std::any_of(paired.values.begin(), paired.values.end(), [](const Value& value) { return value.online != Value::Online::no; });
+  const bool any = std::any_of(paired.values.begin(), paired.values.end(),
+                               [](const Value& value) { return value.online != Value::Online::no; });
   if (!any) return std::nullopt;
   derive_stages(paired);  // again, now that some folds wait for less
   return paired;

@@ -22,22 +22,26 @@ Expr Builder::fresh_axis(std::int64_t size, std::vector<AxisId>& fresh) {
   return Expr::axis(fresh.back(), size);
 }
 
-std::vector<std::pair<ir::NodeId, Builder::Coordinates>> Builder::operand_positions(ir::NodeId node_id, const Coordinates& coordinates,
+std::vector<std::pair<ir::NodeId, Builder::Coordinates>> Builder::operand_positions(ir::NodeId node_id,
+                                                                                    const Coordinates& coordinates,
                                                                                     bool through_folds) {
   const ir::Node& node = graph_.node(node_id);
   std::vector<std::pair<ir::NodeId, Coordinates>> all;
   switch (node.op->cls) {
     case ops::OpClass::elementwise:
     case ops::OpClass::convert:
-      for (ir::NodeId operand : node.operands) all.emplace_back(operand, broadcast_coordinates(coordinates, sizes_of(operand)));
+      for (ir::NodeId operand : node.operands)
+        all.emplace_back(operand, broadcast_coordinates(coordinates, sizes_of(operand)));
       break;
     case ops::OpClass::view: {
       std::int64_t begin = 0;
       for (std::size_t k = 0; k < node.operands.size(); ++k) {
         if (node.op->name == "pad" && k == 1) break;
         const Sizes& sizes = sizes_of(node.operands[k]);
-        all.emplace_back(node.operands[k], place_in_operand(node, coordinates, sizes_of(node_id), sizes, k, begin).coordinates);
-        if (const auto* axis = std::get_if<ir::AxisPayload>(&node.payload)) begin += sizes[static_cast<std::size_t>(axis->axis)];
+        all.emplace_back(node.operands[k],
+                         place_in_operand(node, coordinates, sizes_of(node_id), sizes, k, begin).coordinates);
+        if (const auto* axis = std::get_if<ir::AxisPayload>(&node.payload))
+          begin += sizes[static_cast<std::size_t>(axis->axis)];
       }
       break;
     }
@@ -50,13 +54,15 @@ std::vector<std::pair<ir::NodeId, Builder::Coordinates>> Builder::operand_positi
       std::vector<AxisId> unused;
       Coordinates position(coordinates.begin(), coordinates.begin() + static_cast<std::ptrdiff_t>(axis));
       position.push_back(fresh_axis(sizes[axis], unused));
-      position.insert(position.end(), coordinates.begin() + static_cast<std::ptrdiff_t>(axis + inserted), coordinates.end());
+      position.insert(position.end(), coordinates.begin() + static_cast<std::ptrdiff_t>(axis + inserted),
+                      coordinates.end());
       for (std::size_t i = 0; i < position.size(); ++i) {
         if (sizes[i] == 1) position[i] = Expr(0);
       }
       all.emplace_back(node.operands[0], std::move(position));
       const auto begin = coordinates.begin() + static_cast<std::ptrdiff_t>(axis);
-      const Coordinates own = node.op->name == "gather" ? Coordinates(begin, begin + static_cast<std::ptrdiff_t>(inserted)) : coordinates;
+      const Coordinates own =
+          node.op->name == "gather" ? Coordinates(begin, begin + static_cast<std::ptrdiff_t>(inserted)) : coordinates;
       all.emplace_back(node.operands[1], broadcast_coordinates(own, index_sizes));
       break;
     }
@@ -91,15 +97,16 @@ std::vector<std::pair<ir::NodeId, Builder::Coordinates>> Builder::operand_positi
     }
     case ops::OpClass::scan:
     case ops::OpClass::sort:
-      if (through_folds && sizes_of(node.operands[0]) == sizes_of(node_id)) all.emplace_back(node.operands[0], coordinates);
+      if (through_folds && sizes_of(node.operands[0]) == sizes_of(node_id))
+        all.emplace_back(node.operands[0], coordinates);
       break;
     default: break;
   }
   return all;
 }
 
-std::optional<std::map<AxisId, Expr>> Builder::meet(ir::NodeId start, const Coordinates& coordinates, int, const std::vector<AxisId>& fresh,
-                                                    bool through_folds) {
+std::optional<std::map<AxisId, Expr>> Builder::meet(ir::NodeId start, const Coordinates& coordinates, int,
+                                                    const std::vector<AxisId>& fresh, bool through_folds) {
   std::deque<std::pair<ir::NodeId, Coordinates>> open{{start, coordinates}};
   std::vector<std::pair<ir::NodeId, Coordinates>> seen;
   for (std::size_t step = 0; step < kMostSteps && !open.empty(); ++step) {
@@ -114,7 +121,8 @@ std::optional<std::map<AxisId, Expr>> Builder::meet(ir::NodeId start, const Coor
       std::vector<AxisId> unknown;
       for (const Expr& coordinate : position) {
         for (AxisId axis : index::axes_of(coordinate)) {
-          if (axis >= kFirstFresh && std::find(unknown.begin(), unknown.end(), axis) == unknown.end()) unknown.push_back(axis);
+          if (axis >= kFirstFresh && std::find(unknown.begin(), unknown.end(), axis) == unknown.end())
+            unknown.push_back(axis);
         }
       }
       for (ValueId id : known->second) {
@@ -129,30 +137,35 @@ std::optional<std::map<AxisId, Expr>> Builder::meet(ir::NodeId start, const Coor
   return std::nullopt;
 }
 
-/// Whether a value is made, element by element, of a contraction of a factor that the contraction `base` has, too, as the projections to queries, keys and
-/// values are of one value: of equal shapes, both run over the same positions.
+/// Whether a value is made, element by element, of a contraction of a factor that the contraction `base` has, too, as
+/// the projections to queries, keys and values are of one value: of equal shapes, both run over the same positions.
 bool Builder::is_projection_beside(ir::NodeId id, ir::NodeId base, int depth) {
   constexpr int kDeepest = 16;
   const ir::Node& node = graph_.node(id);
   const ir::Node& other = graph_.node(base);
   if (depth > kDeepest || other.op->cls != ops::OpClass::contraction || sizes_of(id) != sizes_of(base)) return false;
   if (!std::binary_search(segment_.members.begin(), segment_.members.end(), id)) return false;
-  if (node.op->cls == ops::OpClass::contraction) return node.operands[0] == other.operands[0] || node.operands[1] == other.operands[1];
+  if (node.op->cls == ops::OpClass::contraction)
+    return node.operands[0] == other.operands[0] || node.operands[1] == other.operands[1];
   if (node.op->cls != ops::OpClass::elementwise && node.op->cls != ops::OpClass::convert) return false;
-  return std::any_of(node.operands.begin(), node.operands.end(), [&](ir::NodeId operand) { return is_projection_beside(operand, base, depth + 1); });
+  return std::any_of(node.operands.begin(), node.operands.end(),
+                     [&](ir::NodeId operand) { return is_projection_beside(operand, base, depth + 1); });
 }
 
-std::optional<Builder::Found> Builder::find_place(ir::NodeId node, const std::function<bool(const Expr&, std::int64_t)>& complete) {
+std::optional<Builder::Found> Builder::find_place(ir::NodeId node,
+                                                  const std::function<bool(const Expr&, std::int64_t)>& complete) {
   const Sizes& sizes = sizes_of(node);
   const std::int64_t count = count_of(node);
   const auto known = by_node_.find(node);
   if (known != by_node_.end()) {
     for (ValueId id : known->second) {
       if (demands_[id].context != 0) continue;
-      if (complete(index::linearize(demands_[id].coordinates, sizes), count)) return Found{demands_[id].coordinates, true};
+      if (complete(index::linearize(demands_[id].coordinates, sizes), count))
+        return Found{demands_[id].coordinates, true};
     }
   }
-  if (auto forward = forward_place(node); forward && complete(index::linearize(*forward, sizes), count)) return Found{*std::move(forward), false};
+  if (auto forward = forward_place(node); forward && complete(index::linearize(*forward, sizes), count))
+    return Found{*std::move(forward), false};
   std::vector<AxisId> fresh;
   Coordinates unknown;
   for (std::int64_t size : sizes) unknown.push_back(size == 1 ? Expr(0) : fresh_axis(size, fresh));
@@ -162,7 +175,8 @@ std::optional<Builder::Found> Builder::find_place(ir::NodeId node, const std::fu
     if (complete(index::linearize(found, sizes), count)) return Found{std::move(found), false};
   }
   if (base_.fold && is_projection_beside(node, *base_.fold)) {
-    Coordinates beside(base_coordinates_.begin(), base_coordinates_.begin() + static_cast<std::ptrdiff_t>(sizes.size()));
+    Coordinates beside(base_coordinates_.begin(),
+                       base_coordinates_.begin() + static_cast<std::ptrdiff_t>(sizes.size()));
     if (complete(index::linearize(beside, sizes), count)) return Found{std::move(beside), false};
   }
   Sizes walked = base_.sizes;  // sizes_of knows no zeros
@@ -182,7 +196,8 @@ std::optional<Builder::Coordinates> Builder::forward_place(ir::NodeId id, int de
       if (demands_[value].context == 0) return demands_[value].coordinates;
     }
   }
-  if (depth > kDeepest || !std::binary_search(segment_.members.begin(), segment_.members.end(), id)) return std::nullopt;
+  if (depth > kDeepest || !std::binary_search(segment_.members.begin(), segment_.members.end(), id))
+    return std::nullopt;
   const ir::Node& node = graph_.node(id);
   const bool elementwise = node.op->cls == ops::OpClass::elementwise || node.op->cls == ops::OpClass::convert;
   if (!elementwise && node.op->name != "reshape" && node.op->name != "permute") return std::nullopt;
@@ -195,7 +210,8 @@ std::optional<Builder::Coordinates> Builder::forward_place(ir::NodeId id, int de
     if (elementwise) return place;
     if (node.op->name == "reshape") return index::delinearize(index::linearize(*place, from), sizes);
     Coordinates moved;
-    for (int axis : std::get<ir::AxesPayload>(node.payload).axes) moved.push_back((*place)[static_cast<std::size_t>(axis)]);
+    for (int axis : std::get<ir::AxesPayload>(node.payload).axes)
+      moved.push_back((*place)[static_cast<std::size_t>(axis)]);
     return moved;
   }
   return std::nullopt;

@@ -15,7 +15,8 @@ using index::Expr;
 
 constexpr std::int64_t kMostParts = 8;
 constexpr std::size_t kMostValues = 192;  ///< of the unrolled body: drivers take long over more
-constexpr std::int64_t kVector = 16;      ///< neighbours that a part must be whole groups of, for items to be vectors in each
+constexpr std::int64_t kVector =
+    16;  ///< neighbours that a part must be whole groups of, for items to be vectors in each
 
 /// Positions along an axis at which a range begins to hold or ceases to; none if it hangs on anything else.
 std::set<std::int64_t> ends_of(const Guard::Range& range, index::AxisId axis, std::int64_t size) {
@@ -48,7 +49,8 @@ std::int64_t parts_of(const Loops& loops, index::AxisId axis) {
   std::int64_t step = size;
   for (const std::int64_t end : ends) step = std::gcd(step, end);
   std::int64_t neighbours = step;
-  for (std::size_t inner = static_cast<std::size_t>(axis) + 1; inner < loops.axes.size(); ++inner) neighbours *= loops.axes[inner].size;
+  for (std::size_t inner = static_cast<std::size_t>(axis) + 1; inner < loops.axes.size(); ++inner)
+    neighbours *= loops.axes[inner].size;
   return neighbours % kVector == 0 && size / step <= kMostParts ? size / step : 1;
 }
 
@@ -64,7 +66,11 @@ void for_each_expr(AnyValue& value, const Visit& visit) {
 class Unroller {
  public:
   Unroller(const Loops& loops, index::AxisId axis, std::int64_t parts)
-      : loops_(loops), axis_(axis), parts_(parts), step_(loops.axes[static_cast<std::size_t>(axis)].size / parts), result_(loops) {
+      : loops_(loops),
+        axis_(axis),
+        parts_(parts),
+        step_(loops.axes[static_cast<std::size_t>(axis)].size / parts),
+        result_(loops) {
     result_.values.clear();
     result_.stores.clear();
     result_.data.clear();
@@ -131,7 +137,8 @@ class Unroller {
     }
     // What each value is here: itself, or what a decided choice stands for. Operands come first.
     std::vector<ValueId> resolved(own.size());
-    for (ValueId id = 0; id < own.size(); ++id) resolved[id] = chosen[id] ? resolved[own[id].operands[*chosen[id] ? 0 : 1]] : id;
+    for (ValueId id = 0; id < own.size(); ++id)
+      resolved[id] = chosen[id] ? resolved[own[id].operands[*chosen[id] ? 0 : 1]] : id;
     std::vector<bool> needed(own.size(), false);
     for (const Store& store : loops_.stores) needed[resolved[store.value]] = true;
     for (ValueId id = static_cast<ValueId>(own.size()); id-- > 0;) {
@@ -185,13 +192,15 @@ class Unroller {
 }  // namespace
 
 Loops with_parts_together(Loops loops) {
-  const bool rows_alone = std::all_of(loops.axes.begin(), loops.axes.end(), [](const Axis& axis) { return axis.role == Role::row; });
+  const bool rows_alone =
+      std::all_of(loops.axes.begin(), loops.axes.end(), [](const Axis& axis) { return axis.role == Role::row; });
   if (!rows_alone || loops.empty) return loops;
   const std::size_t stores = loops.stores.size();
   for (std::size_t axis = 0; axis < loops.axes.size(); ++axis) {
     const std::int64_t parts = parts_of(loops, static_cast<index::AxisId>(axis));
     const auto all_parts = static_cast<std::int64_t>(loops.stores.size() / stores) * parts;
-    if (parts == 1 || all_parts > kMostParts || loops.values.size() * static_cast<std::size_t>(parts) > kMostValues) continue;
+    if (parts == 1 || all_parts > kMostParts || loops.values.size() * static_cast<std::size_t>(parts) > kMostValues)
+      continue;
     loops = Unroller(loops, static_cast<index::AxisId>(axis), parts).run();
   }
   return loops;
@@ -200,9 +209,11 @@ Loops with_parts_together(Loops loops) {
 std::optional<Loops> with_rows_together(const Loops& loops, index::AxisId axis, std::int64_t parts) {
   const Axis& own = loops.axes[static_cast<std::size_t>(axis)];
   const bool others = std::any_of(loops.values.begin(), loops.values.end(), [](const Value& value) {
-    return value.kind == Value::Kind::scan || value.kind == Value::Kind::sort || value.kind == Value::Kind::contract || value.kind == Value::Kind::tail || value.online != Value::Online::no;
+    return value.kind == Value::Kind::scan || value.kind == Value::Kind::sort || value.kind == Value::Kind::contract ||
+           value.kind == Value::Kind::tail || value.online != Value::Online::no;
   });
-  if (others || loops.empty || loops.has_rows_together || own.role != Role::row || own.size % parts != 0 || loops.stores.size() * static_cast<std::size_t>(parts) > kMostParts ||
+  if (others || loops.empty || loops.has_rows_together || own.role != Role::row || own.size % parts != 0 ||
+      loops.stores.size() * static_cast<std::size_t>(parts) > kMostParts ||
       loops.values.size() * static_cast<std::size_t>(parts) > kMostValues) {
     return std::nullopt;
   }

@@ -10,7 +10,9 @@ bool is_literal(const ir::Graph& graph, ir::NodeId id) {
   return constant != nullptr && constant->bytes->size() == static_cast<std::size_t>(size_of(node.type.dtype));
 }
 
-bool is_choice(const ir::Node& node) { return node.op->name == "pad" || node.op->name == "concat" || node.op->name == "slice_assign"; }
+bool is_choice(const ir::Node& node) {
+  return node.op->name == "pad" || node.op->name == "concat" || node.op->name == "slice_assign";
+}
 
 bool is_resident(const ir::Graph& graph, ir::NodeId id) {
   const ops::OpClass cls = graph.node(id).op->cls;
@@ -22,7 +24,8 @@ Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, c
   return build_segment(graph, std::move(members), escapes, marks);
 }
 
-Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes, Marks& marks) {
+Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes,
+                      Marks& marks) {
   Segment segment;
   std::sort(members.begin(), members.end());
   segment.members = std::move(members);

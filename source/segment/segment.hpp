@@ -26,6 +26,7 @@ bool is_resident(const ir::Graph& graph, ir::NodeId id);
 /// the value; such members are stored. Members are sorted by id.
 Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes);
 /// The same for a caller who does so again and again: `marks` is of all nodes of the graph.
-Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes, Marks& marks);
+Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes,
+                      Marks& marks);
 
 }  // namespace vkfuse::segment

@@ -6,7 +6,8 @@
 namespace vkfuse::segment {
 
 bool folds_first(const Loops& loops, const Value& value) {
-  return value.kind == Value::Kind::fold || value.kind == Value::Kind::sort || (value.kind == Value::Kind::scan && loops.scans_in_parts);
+  return value.kind == Value::Kind::fold || value.kind == Value::Kind::sort ||
+         (value.kind == Value::Kind::scan && loops.scans_in_parts);
 }
 
 void derive_stages(Loops& loops) {
@@ -40,7 +41,8 @@ std::vector<bool> needed_in_pass(const Loops& loops, int pass) {
     if ((store.axes & loops.columns()) != 0 && pass_of_store(loops, store) == pass) need(store.value);
   }
   for (ValueId id = static_cast<ValueId>(loops.values.size()); id-- > 0;) {
-    if (!needed[id] || loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::sort) continue;
+    if (!needed[id] || loops.values[id].kind == Value::Kind::fold || loops.values[id].kind == Value::Kind::sort)
+      continue;
     for (ValueId operand : loops.values[id].operands) need(operand);
     for (ValueId data : loops.values[id].data) need(data);
   }

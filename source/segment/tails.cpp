@@ -6,13 +6,16 @@
 namespace vkfuse::segment {
 
 Loops with_tails(const ir::Graph& graph, Loops loops) {
-  const auto is_product = [&](const Value& value) { return graph.node(value.node).op->cls == ops::OpClass::contraction; };
+  const auto is_product = [&](const Value& value) {
+    return graph.node(value.node).op->cls == ops::OpClass::contraction;
+  };
   AxisSet contracted = 0;
   std::vector<bool> after(loops.values.size(), false);  // computed from the contraction
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
     if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return loops;
-    after[id] = std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId operand) { return after[operand]; });
+    after[id] =
+        std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId operand) { return after[operand]; });
     if (value.kind == Value::Kind::contract && is_product(value)) {
       contracted |= value.over;
       after[id] = true;

@@ -39,7 +39,9 @@ std::vector<Expr> reshaped(Coordinates coordinates, const Sizes& from, const Siz
 
 Place sliced(const ir::SlicePayload& slice, Coordinates coordinates) {
   Place place;
-  for (std::size_t i = 0; i < coordinates.size(); ++i) place.coordinates.push_back(coordinates[i] * VKF_PLANT(slice_step, slice.steps[i], slice.steps[i] > 0 ? 1 : -1) + Expr(slice.starts[i]));
+  for (std::size_t i = 0; i < coordinates.size(); ++i)
+    place.coordinates.push_back(coordinates[i] * VKF_PLANT(slice_step, slice.steps[i], slice.steps[i] > 0 ? 1 : -1) +
+                                Expr(slice.starts[i]));
   return place;
 }
 
@@ -51,7 +53,8 @@ Place covered(const ir::SlicePayload& slice, Coordinates coordinates, const Size
     const std::int64_t step = slice.steps[i];
     const Expr offset = step > 0 ? coordinates[i] - Expr(slice.starts[i]) : Expr(slice.starts[i]) - coordinates[i];
     const std::int64_t stride = step > 0 ? step : -step;
-    if (VKF_PLANT(assignment_without_steps, stride > 1, false)) guard.ranges.push_back({index::floor_mod(offset, stride), 1});
+    if (VKF_PLANT(assignment_without_steps, stride > 1, false))
+      guard.ranges.push_back({index::floor_mod(offset, stride), 1});
     place.coordinates.push_back(stride > 1 ? index::floor_div(offset, stride) : offset);
     guard.ranges.push_back({place.coordinates.back(), update[i]});
   }
@@ -76,7 +79,8 @@ Place windowed(const ir::WindowPayload& window, Coordinates coordinates) {
   place.coordinates.assign(coordinates.begin(), coordinates.begin() + static_cast<std::ptrdiff_t>(rank));
   for (std::size_t i = 0; i < window.axes.size(); ++i) {
     Expr& coordinate = place.coordinates[static_cast<std::size_t>(window.axes[i])];
-    coordinate = coordinate * VKF_PLANT(window_stride, window.strides[i], 1) + coordinates[rank + i] * VKF_PLANT(window_dilation, window.dilations[i], 1);
+    coordinate = coordinate * VKF_PLANT(window_stride, window.strides[i], 1) +
+                 coordinates[rank + i] * VKF_PLANT(window_dilation, window.dilations[i], 1);
   }
   return place;
 }
@@ -90,13 +94,15 @@ std::vector<Expr> broadcast_coordinates(Coordinates coordinates, const Sizes& op
   return result;
 }
 
-Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Sizes& result, const Sizes& operand_sizes, std::size_t operand,
-                       std::int64_t begin) {
+Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Sizes& result, const Sizes& operand_sizes,
+                       std::size_t operand, std::int64_t begin) {
   if (const auto* axes = std::get_if<ir::AxesPayload>(&view.payload)) {
     Place place;
     if (view.op->name == "permute") {
       place.coordinates.resize(coordinates.size());
-      for (std::size_t i = 0; i < axes->axes.size(); ++i) place.coordinates[VKF_PLANT(permute_inverse, static_cast<std::size_t>(axes->axes[i]), i)] = coordinates[VKF_PLANT(permute_inverse, i, static_cast<std::size_t>(axes->axes[i]))];
+      for (std::size_t i = 0; i < axes->axes.size(); ++i)
+        place.coordinates[VKF_PLANT(permute_inverse, static_cast<std::size_t>(axes->axes[i]), i)] =
+            coordinates[VKF_PLANT(permute_inverse, i, static_cast<std::size_t>(axes->axes[i]))];
       return place;
     }
     place.coordinates.assign(coordinates.begin(), coordinates.end());
@@ -124,7 +130,8 @@ Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Size
   return {reshaped(coordinates, result, operand_sizes), std::nullopt};
 }
 
-std::vector<Expr> place_in_factor(const ir::DotPayload& dot, bool second, std::size_t rank, Coordinates coordinates, Coordinates along) {
+std::vector<Expr> place_in_factor(const ir::DotPayload& dot, bool second, std::size_t rank, Coordinates coordinates,
+                                  Coordinates along) {
   const std::vector<int>& batch = second ? dot.batch_b : dot.batch_a;
   const std::vector<int>& contract = second ? dot.contract_b : dot.contract_a;
   std::vector<Expr> place(rank, Expr(0));

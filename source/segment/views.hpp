@@ -15,13 +15,13 @@ struct Place {
 
 /// Where element `coordinates` of a view comes from in its operand number `operand`. `sizes` are those of
 /// the result and of the operand; concat is told where along its axis the operand begins.
-Place place_in_operand(const ir::Node& view, std::span<const index::Expr> coordinates, const Sizes& result, const Sizes& operand_sizes,
-                       std::size_t operand, std::int64_t begin);
+Place place_in_operand(const ir::Node& view, std::span<const index::Expr> coordinates, const Sizes& result,
+                       const Sizes& operand_sizes, std::size_t operand, std::int64_t begin);
 
 /// Where a dot reads its first or second operand, of `rank` axes: for element `coordinates` of its result, at `along`
 /// on the contracted axes.
-std::vector<index::Expr> place_in_factor(const ir::DotPayload& dot, bool second, std::size_t rank, std::span<const index::Expr> coordinates,
-                                         std::span<const index::Expr> along);
+std::vector<index::Expr> place_in_factor(const ir::DotPayload& dot, bool second, std::size_t rank,
+                                         std::span<const index::Expr> coordinates, std::span<const index::Expr> along);
 
 /// The coordinates of an operand that broadcasts to the result.
 std::vector<index::Expr> broadcast_coordinates(std::span<const index::Expr> coordinates, const Sizes& operand);

@@ -41,14 +41,18 @@ shaderc_compiler_t shared_compiler() {
 constexpr const char* kOptionsText = "glsl, vulkan 1.1, spirv 1.3 (1.6 for NV matrices), unoptimised";
 
 /// An extension that glslang knows for SPIR-V 1.6 alone; devices that have it have Vulkan 1.3.
-bool needs_newest(std::string_view source) { return source.find("#extension GL_NV_cooperative_matrix2 : require") != std::string_view::npos; }
+bool needs_newest(std::string_view source) {
+  return source.find("#extension GL_NV_cooperative_matrix2 : require") != std::string_view::npos;
+}
 
 Options make_options(shaderc_source_language language, bool newest) {
   Options options(shaderc_compile_options_initialize());
   if (!options) return options;
   shaderc_compile_options_set_source_language(options.get(), language);
-  shaderc_compile_options_set_target_env(options.get(), shaderc_target_env_vulkan, newest ? shaderc_env_version_vulkan_1_3 : shaderc_env_version_vulkan_1_1);
-  shaderc_compile_options_set_target_spirv(options.get(), newest ? shaderc_spirv_version_1_6 : shaderc_spirv_version_1_3);
+  shaderc_compile_options_set_target_env(options.get(), shaderc_target_env_vulkan,
+                                         newest ? shaderc_env_version_vulkan_1_3 : shaderc_env_version_vulkan_1_1);
+  shaderc_compile_options_set_target_spirv(options.get(),
+                                           newest ? shaderc_spirv_version_1_6 : shaderc_spirv_version_1_3);
   shaderc_compile_options_set_optimization_level(options.get(), shaderc_optimization_level_zero);
   shaderc_compile_options_set_warnings_as_errors(options.get());
   return options;
@@ -94,9 +98,11 @@ int add_library(dl_phdr_info* library, std::size_t, void* text) {
   const std::string_view path = library->dlpi_name == nullptr ? "" : library->dlpi_name;
   const std::string_view file = path.substr(path.rfind('/') + 1);
   struct stat facts {};
-  const bool compiles = file.starts_with("libshaderc") || file.starts_with("libglslang") || file.starts_with("libSPIRV");
+  const bool compiles =
+      file.starts_with("libshaderc") || file.starts_with("libglslang") || file.starts_with("libSPIRV");
   if (!compiles || ::stat(library->dlpi_name, &facts) != 0) return 0;
-  *static_cast<std::string*>(text) += fmt::format(", {} {} {}.{:09}", file, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+  *static_cast<std::string*>(text) +=
+      fmt::format(", {} {} {}.{:09}", file, facts.st_size, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
   return 0;
 }
 

@@ -34,8 +34,8 @@ bool can_compile(GlslExtension extension) {
   static std::array<std::atomic<signed char>, kGlslExtensionCount> answers{};
   std::atomic<signed char>& answer = answers[static_cast<std::size_t>(extension)];
   if (answer != unknown) return answer == yes;
-  const std::string text =
-      fmt::format("#version 450\n#extension {} : require\nlayout(local_size_x = 1) in;\nvoid main() {{}}\n", name_of(extension));
+  const std::string text = fmt::format(
+      "#version 450\n#extension {} : require\nlayout(local_size_x = 1) in;\nvoid main() {{}}\n", name_of(extension));
   answer = compile_glsl(text, "probe.comp").ok() ? yes : no;
   return answer == yes;
 }

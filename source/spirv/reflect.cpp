@@ -216,7 +216,8 @@ Result<Interface> reflect(std::span<const std::uint32_t> spirv) {
 Result<std::string> print_msl(std::span<const std::uint32_t> spirv) {
   VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_MSL, "print as Metal"));
   // SPIRV-Cross notices doubles in buffers only.
-  if (declares(spirv, SpvCapabilityFloat64)) return unsupported("SPIRV-Cross cannot print this module as Metal, which has no double.");
+  if (declares(spirv, SpvCapabilityFloat64))
+    return unsupported("SPIRV-Cross cannot print this module as Metal, which has no double.");
   spvc_compiler_options options = nullptr;
   if (spvc_compiler_create_compiler_options(parsed.compiler, &options) != SPVC_SUCCESS ||
       spvc_compiler_options_set_uint(options, SPVC_COMPILER_OPTION_MSL_VERSION, SPVC_MAKE_MSL_VERSION(2, 2, 0)) !=
@@ -228,8 +229,9 @@ Result<std::string> print_msl(std::span<const std::uint32_t> spirv) {
 
 Result<std::string> print_hlsl(std::span<const std::uint32_t> spirv) {
   if (declares(spirv, SpvCapabilityGroupNonUniform)) {
-    return unsupported("A kernel that folds across the lanes of a subgroup asks for its number, which HLSL does not know; the kernel "
-                       "with rung T1 disabled prints.");
+    return unsupported(
+        "A kernel that folds across the lanes of a subgroup asks for its number, which HLSL does not know; the kernel "
+        "with rung T1 disabled prints.");
   }
   VKF_TRY(parsed, parse(spirv, SPVC_BACKEND_HLSL, "print as HLSL"));
   const unsigned model = hlsl_model(spirv);

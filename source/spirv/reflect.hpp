@@ -36,9 +36,9 @@ struct Interface {
 /// (cooperative matrix in old releases): the caller then trusts its own record.
 Result<Interface> reflect(std::span<const std::uint32_t> spirv);
 
-/// Metal (2.2) and HLSL (shader model 5.1, or 6.2 for 16-bit types and 64-bit integers) text of the module; ErrorCode::unsupported with the
-/// reason when it has none, e.g. a 64-bit float in Metal. In HLSL buffer N is register tN or uN, the
-/// push constants are the constant buffer at b0, and gl_NumWorkGroups is a uint3 at b1.
+/// Metal (2.2) and HLSL (shader model 5.1, or 6.2 for 16-bit types and 64-bit integers) text of the module;
+/// ErrorCode::unsupported with the reason when it has none, e.g. a 64-bit float in Metal. In HLSL buffer N is register
+/// tN or uN, the push constants are the constant buffer at b0, and gl_NumWorkGroups is a uint3 at b1.
 Result<std::string> print_msl(std::span<const std::uint32_t> spirv);
 Result<std::string> print_hlsl(std::span<const std::uint32_t> spirv);
 

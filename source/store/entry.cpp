@@ -16,7 +16,8 @@ static_assert(std::endian::native == std::endian::little, "files are written as 
 
 constexpr std::array<char, 8> kMagic = {'v', 'k', 'f', 's', 't', 'o', 'r', 'e'};
 constexpr std::uint32_t kVersion = 1;
-constexpr std::array<std::string_view, kKindCount> kNames = {"spirv", "pipeline", "probe", "costs", "schedule", "plan", "passed"};
+constexpr std::array<std::string_view, kKindCount> kNames = {"spirv",    "pipeline", "probe", "costs",
+                                                             "schedule", "plan",     "passed"};
 constexpr std::size_t kDigits = 16;
 
 struct Header {
@@ -92,14 +93,16 @@ std::optional<std::span<const std::byte>> decode(Kind kind, std::string_view key
   Header header;
   if (file.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, file.data(), sizeof header);
-  if (header.magic != kMagic || header.version != kVersion || header.kind != static_cast<std::uint32_t>(kind)) return std::nullopt;
+  if (header.magic != kMagic || header.version != kVersion || header.kind != static_cast<std::uint32_t>(kind))
+    return std::nullopt;
   const std::span<const std::byte> rest = file.subspan(sizeof header);
   // One after the other: their sum may be anything.
   if (header.key_bytes != key.size() || header.key_bytes > rest.size()) return std::nullopt;
   const std::span<const std::byte> payload = rest.subspan(key.size());
   if (header.payload_bytes != payload.size()) return std::nullopt;
   if (std::memcmp(rest.data(), key.data(), key.size()) != 0) return std::nullopt;
-  if (VKF_PLANT(unchecked_store_hash, header.hash, hash_of(header, key, payload)) != hash_of(header, key, payload)) return std::nullopt;
+  if (VKF_PLANT(unchecked_store_hash, header.hash, hash_of(header, key, payload)) != hash_of(header, key, payload))
+    return std::nullopt;
   return payload;
 }
 

@@ -74,7 +74,8 @@ std::optional<std::vector<std::byte>> read_file(const Folder& folder, const std:
   if (facts.st_size < 0 || static_cast<std::uint64_t>(facts.st_size) > limit) return std::nullopt;
   std::vector<std::byte> bytes(static_cast<std::size_t>(facts.st_size));
   if (!read_all(file.get(), bytes)) return std::nullopt;
-  static_cast<void>(::futimens(file.get(), nullptr));  // refused on a read-only file system, where nothing is evicted either
+  static_cast<void>(
+      ::futimens(file.get(), nullptr));  // refused on a read-only file system, where nothing is evicted either
   return bytes;
 }
 
@@ -106,12 +107,15 @@ std::vector<Listed> list_files(const Folder& folder) {
     const bool temporary = name.starts_with(kTemporary) && name.ends_with(".tmp");
     struct stat facts {};
     if (!temporary && !is_file_name(name)) continue;
-    if (::fstatat(folder.descriptor(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode)) continue;
+    if (::fstatat(folder.descriptor(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode))
+      continue;
     all.push_back({name, static_cast<std::uint64_t>(facts.st_size), nanoseconds(facts.st_mtim), temporary});
   }
   return all;
 }
 
-void remove_file(const Folder& folder, const std::string& name) { static_cast<void>(::unlinkat(folder.descriptor(), name.c_str(), 0)); }
+void remove_file(const Folder& folder, const std::string& name) {
+  static_cast<void>(::unlinkat(folder.descriptor(), name.c_str(), 0));
+}
 
 }  // namespace vkfuse::store

@@ -46,7 +46,9 @@ Result<std::string> folder_for(const StoreOptions& options) {
   if (cache.starts_with('/')) return cache + "/vkfuse";  // the specification: a relative one is ignored
   const std::string home = variable("HOME");
   if (home.starts_with('/')) return home + "/.cache/vkfuse";
-  return make_error(ErrorCode::not_found, "There is no place for the kernel store: neither VKFUSE_CACHE nor XDG_CACHE_HOME nor HOME names a folder.");
+  return make_error(
+      ErrorCode::not_found,
+      "There is no place for the kernel store: neither VKFUSE_CACHE nor XDG_CACHE_HOME nor HOME names a folder.");
 }
 
 Folder::Folder(Folder&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
@@ -68,9 +70,12 @@ Result<Folder> Folder::open(const std::string& path) {
   if (!folder.is_open() || ::fstat(folder.descriptor_, &facts) != 0) {
     return make_error(ErrorCode::io, "The folder '{}' could not be opened: {}.", path, last_failure());
   }
-  if (facts.st_uid != ::geteuid()) return unsupported("The folder '{}' belongs to user {} and not to user {}, who runs this program.", path, facts.st_uid, ::geteuid());
+  if (facts.st_uid != ::geteuid())
+    return unsupported("The folder '{}' belongs to user {} and not to user {}, who runs this program.", path,
+                       facts.st_uid, ::geteuid());
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return unsupported("The folder '{}' has the mode {:o}: others than its owner may write to it.", path, facts.st_mode & 07777);
+    return unsupported("The folder '{}' has the mode {:o}: others than its owner may write to it.", path,
+                       facts.st_mode & 07777);
   }
   return folder;
 }

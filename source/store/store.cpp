@@ -16,7 +16,8 @@ constexpr std::uint64_t kRecountPart = 16;
 constexpr std::int64_t kAbandonedNs = std::int64_t{3600} * 1'000'000'000;
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ Result<ModelOptions> model_options(const Common& common, const NamedInputs& give
     const std::size_t equals = stated.find('=');
     std::int64_t size = 0;
     const char* end = stated.data() + stated.size();
-    const bool parsed = equals != std::string::npos && equals + 1 < stated.size() && std::from_chars(stated.data() + equals + 1, end, size).ptr == end && size >= 0;
+    const bool parsed = equals != std::string::npos && equals + 1 < stated.size() &&
+                        std::from_chars(stated.data() + equals + 1, end, size).ptr == end && size >= 0;
     if (!parsed) return invalid("'--dim {}' is not NAME=NUMBER.", stated);
     options.dims[stated.substr(0, equals)] = size;
   }
@@ -83,7 +84,8 @@ Result<Device> open_device(const Common& common) {
 }
 
 /// `plan` is the file of a plan, or empty.
-Result<Executable> compile_model(const Common& common, const Device& device, ir::Graph graph, const std::string& plan = "") {
+Result<Executable> compile_model(const Common& common, const Device& device, ir::Graph graph,
+                                 const std::string& plan = "") {
   VKF_TRY(options, compile_options(common));
   if (plan.empty()) return api::compile_graph(device, std::move(graph), options);
   VKF_TRY(text, read_text(plan));
@@ -97,7 +99,8 @@ Result<Executable> compile_model(const Common& common, const Device& device, ir:
 void print_device(const DeviceDescription& device) {
   std::printf("%d: %s\n", device.index, device.name.c_str());
   std::printf("   %s device, %s, Vulkan %s\n", device.type.c_str(), device.driver.c_str(), device.api.c_str());
-  std::printf("   uuid %s, %.1f GiB device memory\n", device.uuid.c_str(), static_cast<double>(device.memory_bytes) / (1 << 30));
+  std::printf("   uuid %s, %.1f GiB device memory\n", device.uuid.c_str(),
+              static_cast<double>(device.memory_bytes) / (1 << 30));
   for (const auto& [name, value] : device.limits) {
     const bool known = name != "lane_registers" || value != kUnknownLaneRegisters;
     std::printf("   %-24s %20s\n", name.c_str(), known ? std::to_string(value).c_str() : "not known");
@@ -115,12 +118,14 @@ Result<NamedInputs> read_inputs(const std::vector<std::string>& arguments) {
   NamedInputs given;
   for (const std::string& argument : arguments) {
     const std::size_t equals = argument.find('=');
-    if (equals == std::string::npos) return invalid("'--input {}' is not NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED].", argument);
+    if (equals == std::string::npos)
+      return invalid("'--input {}' is not NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED].", argument);
     const std::string value = argument.substr(equals + 1);
     GivenInput& one = given[argument.substr(0, equals)];
     if (value == "random" || value.starts_with("random:")) {
       const char* end = value.data() + value.size();
-      if (value != "random" && (value.size() == 7 || std::from_chars(value.data() + 7, end, one.seed).ptr != end)) return invalid("'{}' names no seed.", value);
+      if (value != "random" && (value.size() == 7 || std::from_chars(value.data() + 7, end, one.seed).ptr != end))
+        return invalid("'{}' names no seed.", value);
       continue;
     }
     VKF_TRY(tensor, read_tensor(value));
@@ -202,13 +207,16 @@ std::string summary(const HostTensor& tensor) {
   const std::size_t count = std::min<std::size_t>(6, tensor.bytes.size() / width);
   for (std::size_t i = 0; i < count; ++i) {
     const std::byte* at = tensor.bytes.data() + i * width;
-    text += (i == 0 ? "" : ", ") + (is_float(tensor.dtype) ? fmt::format("{:.6g}", ir::decode(tensor.dtype, at)) : fmt::format("{}", ir::decode_int(tensor.dtype, at)));
+    text += (i == 0 ? "" : ", ") + (is_float(tensor.dtype) ? fmt::format("{:.6g}", ir::decode(tensor.dtype, at))
+                                                           : fmt::format("{}", ir::decode_int(tensor.dtype, at)));
   }
   return text + (count * width < tensor.bytes.size() ? ", ...}" : "}");
 }
 
 std::string summary(const StoreReport& store) {
-  const std::string kept = store.off.empty() ? fmt::format("{} loaded from {}, {} saved there.", store.loaded, store.folder, store.saved) : store.off;
+  const std::string kept =
+      store.off.empty() ? fmt::format("{} loaded from {}, {} saved there.", store.loaded, store.folder, store.saved)
+                        : store.off;
   return fmt::format("Shaders compiled: {}. {}", store.compiler_calls, kept);
 }
 
@@ -253,7 +261,9 @@ Result<int> manage_cache(const Common& common, const std::string& action) {
   if (action == "path") fmt::print("{}\n", store.path());
   if (action == "size") fmt::print("{}\n", usage.bytes);
   if (action == "entries") fmt::print("{}\n", usage.entries);
-  if (action.empty()) fmt::print("path     {}\nsize     {} of {} bytes\nentries  {}\n", store.path(), usage.bytes, StoreOptions().limit_bytes, usage.entries);
+  if (action.empty())
+    fmt::print("path     {}\nsize     {} of {} bytes\nentries  {}\n", store.path(), usage.bytes,
+               StoreOptions().limit_bytes, usage.entries);
   return 0;
 }
 
@@ -265,7 +275,8 @@ void print_top(const std::string& name, const HostTensor& scores, int top) {
   if (top == 0 || !is_float(scores.dtype) || scores.sizes.size() != 2 || scores.sizes[1] < kFewestClasses) return;
   const std::int64_t classes = scores.sizes[1];
   const auto score = [&](std::int64_t row, std::int64_t at) {
-    return ir::decode(scores.dtype, scores.bytes.data() + static_cast<std::size_t>((row * classes + at) * size_of(scores.dtype)));
+    return ir::decode(scores.dtype,
+                      scores.bytes.data() + static_cast<std::size_t>((row * classes + at) * size_of(scores.dtype)));
   };
   for (std::int64_t row = 0; row < std::min(scores.sizes[0], kMostRows); ++row) {
     std::vector<std::int64_t> order;
@@ -277,7 +288,9 @@ void print_top(const std::string& name, const HostTensor& scores, int top) {
       return score(row, a) != score(row, b) ? score(row, a) > score(row, b) : a < b;
     });
     std::string line;
-    for (std::ptrdiff_t i = 0; i < count; ++i) line += fmt::format("  {}: {:.6g}", order[static_cast<std::size_t>(i)], score(row, order[static_cast<std::size_t>(i)]));
+    for (std::ptrdiff_t i = 0; i < count; ++i)
+      line += fmt::format("  {}: {:.6g}", order[static_cast<std::size_t>(i)],
+                          score(row, order[static_cast<std::size_t>(i)]));
     std::printf("  largest of %s[%lld]:%s\n", name.c_str(), static_cast<long long>(row), line.c_str());
   }
 }
@@ -288,7 +301,8 @@ void print_errors(const Outputs& got, const Outputs& want) {
     const HostTensor& exact = entry.second;
     const HostTensor& near = got.at(entry.first);
     if (!is_float(exact.dtype)) {
-      std::printf("  %s : %s as in f32\n", entry.first.c_str(), exact.bytes == near.bytes ? "all elements" : "not all elements");
+      std::printf("  %s : %s as in f32\n", entry.first.c_str(),
+                  exact.bytes == near.bytes ? "all elements" : "not all elements");
       continue;
     }
     double error = 0, largest = 0, sum = 0;
@@ -310,11 +324,15 @@ void print_errors(const Outputs& got, const Outputs& want) {
     if (finite == 0 && elements > 0) {
       std::printf("  %s against f32: no element is finite in both", entry.first.c_str());
     } else {
-      std::printf("  %s against f32: largest error %.3g (%.3g of the largest element), mean error %.3g", entry.first.c_str(), error, largest > 0 ? error / largest : 0.0,
+      std::printf("  %s against f32: largest error %.3g (%.3g of the largest element), mean error %.3g",
+                  entry.first.c_str(), error, largest > 0 ? error / largest : 0.0,
                   finite > 0 ? sum / static_cast<double>(finite) : 0.0);
     }
-    if (finite > 0 && finite < elements) std::printf(", of the %lld of %lld elements that are finite in both", static_cast<long long>(finite), static_cast<long long>(elements));
-    std::printf(undefined > 0 ? "; %lld elements are infinite or undefined in one of them\n" : "\n", static_cast<long long>(undefined));
+    if (finite > 0 && finite < elements)
+      std::printf(", of the %lld of %lld elements that are finite in both", static_cast<long long>(finite),
+                  static_cast<long long>(elements));
+    std::printf(undefined > 0 ? "; %lld elements are infinite or undefined in one of them\n" : "\n",
+                static_cast<long long>(undefined));
   }
 }
 
@@ -329,8 +347,10 @@ void print_outputs(const Outputs& outputs, int top) {
   for (const auto& entry : outputs) print_top(entry.first, entry.second, top);
 }
 
-Result<void> show_times(const RunCommand& command, const Device& device, const std::string& model, const std::vector<KernelTime>& times) {
-  if (!command.trace.empty()) VKF_CHECK_OK(write_file(command.trace, to_trace(times, model, device.description().name)));
+Result<void> show_times(const RunCommand& command, const Device& device, const std::string& model,
+                        const std::vector<KernelTime>& times) {
+  if (!command.trace.empty())
+    VKF_CHECK_OK(write_file(command.trace, to_trace(times, model, device.description().name)));
   if (!command.profile) return {};
   print_times(times);
   std::printf("%s\n", summary(device.store()).c_str());
@@ -354,8 +374,8 @@ Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelO
   }
   print_notes(program.notes());
   const std::string name = fs::path(command.model).stem().string();
-  std::printf("%s on %s: %d kernel%s, %d step%s of the host\n", name.c_str(), device.description().name.c_str(), watcher.kernels, watcher.kernels == 1 ? "" : "s",
-              watcher.host_steps, watcher.host_steps == 1 ? "" : "s");
+  std::printf("%s on %s: %d kernel%s, %d step%s of the host\n", name.c_str(), device.description().name.c_str(),
+              watcher.kernels, watcher.kernels == 1 ? "" : "s", watcher.host_steps, watcher.host_steps == 1 ? "" : "s");
   print_outputs(outputs, command.top);
   if (how.floats) {
     how.floats.reset();
@@ -375,7 +395,9 @@ Result<int> run_in_parts(const Common& common, const RunCommand& command, ModelO
 /// The plan of such a model, for inputs of the sizes that --dim says.
 Result<std::string> plan_in_parts(const Common& common, const PlanCommand& command, const ModelOptions& how) {
   if (!command.save.empty() || !command.plan.empty() || command.profile) {
-    return unsupported("'{}' runs in parts with the host between them, and --save, --plan and --profile are about one program.", command.model);
+    return unsupported(
+        "'{}' runs in parts with the host between them, and --save, --plan and --profile are about one program.",
+        command.model);
   }
   VKF_TRY(device, open_device(common));
   VKF_TRY(options, compile_options(common));
@@ -399,8 +421,9 @@ Result<void> tune_model(const Executable& program, const Inputs& inputs, double 
   }
   const bool watched = ::isatty(STDERR_FILENO) != 0;
   const auto line = [](const TuneProgress& so_far) {
-    return fmt::format("Tuning: {} of {} kernels, {} schedules measured, {} kernels faster, {:.0f} of {:.0f} ms", so_far.segment, so_far.segments, so_far.candidates,
-                       so_far.adopted, so_far.spent_ms, so_far.budget_ms);
+    return fmt::format("Tuning: {} of {} kernels, {} schedules measured, {} kernels faster, {:.0f} of {:.0f} ms",
+                       so_far.segment, so_far.segments, so_far.candidates, so_far.adopted, so_far.spent_ms,
+                       so_far.budget_ms);
   };
   VKF_TRY(end, program.tune(budget_ms, symbols, [&](const TuneProgress& so_far) {
     if (watched) std::fprintf(stderr, "\r%s", line(so_far).c_str());
@@ -454,7 +477,8 @@ Result<int> run_model(const Common& common, const RunCommand& command) {
 namespace {
 
 /// Times of the program and of the same without fusion, on random inputs, with symbols as the plan shows them.
-Result<MeasuredTimes> measured(const Common& common, const Device& device, const Executable& program, const ir::Graph& graph) {
+Result<MeasuredTimes> measured(const Common& common, const Device& device, const Executable& program,
+                               const ir::Graph& graph) {
   VKF_TRY(inputs, random_inputs(graph, 0, schedule::nominal_symbols(graph)));
   VKF_TRY(options, compile_options(common));
   options.planner = "bytes";
@@ -515,7 +539,8 @@ Result<int> show_code(const Common& common, const CodeCommand& command) {
   if (!command.output.empty()) {
     std::error_code failed;
     fs::create_directories(command.output, failed);
-    if (failed) return make_error(ErrorCode::io, "The folder '{}' could not be made: {}.", command.output, failed.message());
+    if (failed)
+      return make_error(ErrorCode::io, "The folder '{}' could not be made: {}.", command.output, failed.message());
   }
   for (int i = 0; i < count; ++i) {
     if (command.segment && *command.segment != i) continue;

@@ -19,10 +19,10 @@ struct Common {
   std::string planner = "bytes";
   bool strict = false;
   bool half_sums = false;
-  std::string cache;  ///< a folder, "off", or empty
-  std::vector<std::string> dims;  ///< NAME=NUMBER
-  std::string dtype;              ///< "f16", "bf16" or empty
-  bool no_host = false;           ///< operators that run on the host are errors
+  std::string cache;               ///< a folder, "off", or empty
+  std::vector<std::string> dims;   ///< NAME=NUMBER
+  std::string dtype;               ///< "f16", "bf16" or empty
+  bool no_host = false;            ///< operators that run on the host are errors
   std::vector<std::string> known;  ///< inputs whose values become constants
   bool allow_custom = false;       ///< .vkf files may hold code of their own
 };
@@ -65,8 +65,8 @@ struct ValidateCommand {
   std::string report;  ///< a file
   std::string fusion = "on";
   std::uint64_t seed = 0;
-  double time_limit_s = 0;          ///< of a case; 0: none
-  std::string outputs;              ///< a folder of what another program has computed; empty: a device computes
+  double time_limit_s = 0;  ///< of a case; 0: none
+  std::string outputs;      ///< a folder of what another program has computed; empty: a device computes
 };
 
 /// The kernel store: `action` is "path", "size", "entries", "clear", or empty for the first three.

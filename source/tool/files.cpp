@@ -107,7 +107,9 @@ class NpyHeader {
 
 Result<HostTensor> read_npy(const fs::path& path) {
   VKF_TRY(text, read_whole_file(path));
-  const auto bad = [&](std::string_view what) { return invalid("'{}' is not a usable .npy file: {}.", path.string(), what); };
+  const auto bad = [&](std::string_view what) {
+    return invalid("'{}' is not a usable .npy file: {}.", path.string(), what);
+  };
   if (text.size() < 12 || text.compare(0, 6, "\x93NUMPY") != 0) return bad("it does not start with the NumPy magic");
   const int version = static_cast<unsigned char>(text[6]);
   if (version < 1 || version > 3) return bad(fmt::format("its version is {}, and not 1, 2 or 3", version));
@@ -118,15 +120,19 @@ Result<HostTensor> read_npy(const fs::path& path) {
   if (length > text.size() - start) return bad("its header is cut off");
   NpyHeader header(std::string_view(text).substr(start, length));
   if (!header.parse()) return bad("its header is not the dictionary of 'descr', 'fortran_order' and 'shape'");
-  const auto* type = std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes), [&](const NpyType& one) { return header.descr == one.descr; });
-  if (type == std::end(kNpyTypes)) return bad(fmt::format("its type '{}' is not supported", header.descr.substr(0, 40)));
+  const auto* type = std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes),
+                                  [&](const NpyType& one) { return header.descr == one.descr; });
+  if (type == std::end(kNpyTypes))
+    return bad(fmt::format("its type '{}' is not supported", header.descr.substr(0, 40)));
   if (header.fortran_order) return bad("it is in Fortran order");
   if (header.too_large) return bad("a size has more than 64 bits");
-  if (std::any_of(header.sizes.begin(), header.sizes.end(), [](std::int64_t size) { return size < 0; })) return bad("it has a negative size");
+  if (std::any_of(header.sizes.begin(), header.sizes.end(), [](std::int64_t size) { return size < 0; }))
+    return bad("it has a negative size");
   HostTensor tensor{type->dtype, std::move(header.sizes), {}};
   VKF_TRY(bytes, byte_count(tensor.dtype, tensor.sizes));
   const std::size_t held = text.size() - start - length;
-  if (static_cast<std::int64_t>(held) != bytes) return bad(fmt::format("its shape needs {} bytes, and it holds {}", bytes, held));
+  if (static_cast<std::int64_t>(held) != bytes)
+    return bad(fmt::format("its shape needs {} bytes, and it holds {}", bytes, held));
   tensor.bytes.resize(held);
   if (held > 0) std::memcpy(tensor.bytes.data(), text.data() + start + length, held);
   return tensor;

@@ -56,10 +56,12 @@ HostTensor random_tensor(DType dtype, std::vector<std::int64_t> sizes, std::uint
     return bytes;
   };
   constexpr std::int64_t kPart = 1 << 18;
-  const std::int64_t parts = std::clamp<std::int64_t>(count / kPart, 1, std::max(1u, std::thread::hardware_concurrency()));
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(count / kPart, 1, std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::future<std::vector<std::byte>>> drawn;
   for (std::int64_t i = 0; i < parts; ++i) {
-    drawn.push_back(std::async(parts > 1 ? std::launch::async : std::launch::deferred, draw, count * i / parts, count * (i + 1) / parts));
+    drawn.push_back(std::async(parts > 1 ? std::launch::async : std::launch::deferred, draw, count * i / parts,
+                               count * (i + 1) / parts));
   }
   tensor.bytes.reserve(static_cast<std::size_t>(count * size_of(dtype)));
   for (auto& part : drawn) {
@@ -80,7 +82,8 @@ Result<RunInputs> random_inputs(const ir::Graph& graph, std::uint64_t seed, cons
     VKF_TRY(sizes, resolve(node.type.shape, inputs.symbols));
     VKF_TRY(bytes, byte_count(node.type.dtype, sizes));
     const std::string& name = std::get<ir::InputPayload>(node.payload).name;
-    if (bytes > (std::int64_t{1} << 34)) return invalid("Input '{}' of {} bytes is too large for random data.", name, bytes);
+    if (bytes > (std::int64_t{1} << 34))
+      return invalid("Input '{}' of {} bytes is too large for random data.", name, bytes);
     inputs.tensors[name] = random_tensor(node.type.dtype, sizes, seed, name);
   }
   return inputs;
@@ -101,13 +104,16 @@ Result<SymbolValues> symbols_of(const ir::Graph& graph, const std::map<std::stri
     if (found == tensors.end()) continue;
     const HostTensor& tensor = found->second;
     if (tensor.dtype != node.type.dtype || tensor.sizes.size() != node.type.shape.size()) {
-      return invalid("Input '{}' is {}[{}], but the graph declares {}.", name, name_of(tensor.dtype), fmt::join(tensor.sizes, ", "), to_text(node.type));
+      return invalid("Input '{}' is {}[{}], but the graph declares {}.", name, name_of(tensor.dtype),
+                     fmt::join(tensor.sizes, ", "), to_text(node.type));
     }
     for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
       const Dim& dim = node.type.shape[i];
-      const std::int64_t want = dim.is_symbol() ? symbols.emplace(dim.name(), tensor.sizes[i]).first->second : dim.size();
+      const std::int64_t want =
+          dim.is_symbol() ? symbols.emplace(dim.name(), tensor.sizes[i]).first->second : dim.size();
       if (want != tensor.sizes[i]) {
-        return invalid("Input '{}' has size {} in dimension {}, where {} is {}.", name, tensor.sizes[i], i, dim.text(), want);
+        return invalid("Input '{}' has size {} in dimension {}, where {} is {}.", name, tensor.sizes[i], i, dim.text(),
+                       want);
       }
     }
   }

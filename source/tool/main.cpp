@@ -20,17 +20,23 @@ void add_common(CLI::App& command, Common& common) {
   command.add_option("-d,--device", common.device, "An index, a UUID or a part of the name");
   command.add_option("--disable", common.disable, "Do without a rung (T1, T2) or a feature (int64)")->delimiter(',');
   command.add_option("--limit", common.limits, "Lower a limit: NAME=NUMBER, or NAME=16KiB");
-  command.add_option("--without", common.without, "Switch mechanisms off: fusion, or others that docs/command-line.md lists")->delimiter(',');
-  command.add_option("--planner", common.planner, "Who decides what is stored: bytes, store-all, recompute-all or greedy-io");
+  command
+      .add_option("--without", common.without,
+                  "Switch mechanisms off: fusion, or others that docs/command-line.md lists")
+      ->delimiter(',');
+  command.add_option("--planner", common.planner,
+                     "Who decides what is stored: bytes, store-all, recompute-all or greedy-io");
   command.add_option("--cache", common.cache, "The folder of compiled kernels, or off");
   command.add_option("--dim", common.dims, "The size of a symbolic dimension: NAME=NUMBER");
-  command.add_option("--dtype", common.dtype, "Convert the floats of an f32 model")->check(CLI::IsMember({"f16", "bf16"}));
+  command.add_option("--dtype", common.dtype, "Convert the floats of an f32 model")
+      ->check(CLI::IsMember({"f16", "bf16"}));
   command.add_flag("--no-host", common.no_host, "Refuse models with operators that run on the host, between kernels");
   command.add_option("--known", common.known, "Make inputs constants, with the values that are given")->delimiter(',');
   command.add_flag("--allow-custom", common.allow_custom,
                    "Run code that a .vkf file brings along (custom, custom_kernel)");
   CLI::Option* strict = command.add_flag("--strict", common.strict, "Round every op to its dtype");
-  command.add_flag("--half-sums", common.half_sums, "Add up products of f16 in f16 where matrix units do")->excludes(strict);
+  command.add_flag("--half-sums", common.half_sums, "Add up products of f16 in f16 where matrix units do")
+      ->excludes(strict);
 }
 
 int finish(const Result<int>& status) {
@@ -79,14 +85,21 @@ int run_command(int argc, char** argv) {
   constexpr const char* kInput = "NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED]; others are random";
   run_app->add_option("--input", run.inputs, kInput);
   run_app->add_option("--output-dir", run.output_dir, "Write every output there as NAME.npy");
-  run_app->add_option("--top", run.top, "How many of the largest scores of a classifier are printed; 0 for none")->check(CLI::NonNegativeNumber);
+  run_app->add_option("--top", run.top, "How many of the largest scores of a classifier are printed; 0 for none")
+      ->check(CLI::NonNegativeNumber);
   run_app->add_option("--repeat", run.repeat, "Number of runs")->check(CLI::PositiveNumber);
-  run_app->add_flag("--profile", run.profile, "Print the device time of every kernel, the bytes it moves, and at which rate");
-  run_app->add_option("--trace", run.trace, "Write the device times of a run to a file that Chrome's about:tracing and Perfetto read");
+  run_app->add_flag("--profile", run.profile,
+                    "Print the device time of every kernel, the bytes it moves, and at which rate");
+  run_app->add_option("--trace", run.trace,
+                      "Write the device times of a run to a file that Chrome's about:tracing and Perfetto read");
   run_app->add_option("--plan", run.plan, "Run as this file says, which plan --save wrote");
-  run_app->add_option("--tune", run.tune_ms, "Measure other schedules for so many milliseconds before the run; the store keeps what is faster")->check(CLI::NonNegativeNumber);
+  run_app
+      ->add_option("--tune", run.tune_ms,
+                   "Measure other schedules for so many milliseconds before the run; the store keeps what is faster")
+      ->check(CLI::NonNegativeNumber);
   run_app->callback([&] {
-    status = run_distinct({{"model", run.model}, {"file of --plan", run.plan}, {"file of --trace", run.trace}}, [&] { return run_model(common, run); });
+    status = run_distinct({{"model", run.model}, {"file of --plan", run.plan}, {"file of --trace", run.trace}},
+                          [&] { return run_model(common, run); });
   });
 
   PlanCommand plan;
@@ -98,7 +111,8 @@ int run_command(int argc, char** argv) {
   plan_app->add_option("-o,--output", plan.output, "Write to a file");
   plan_app->add_option("--save", plan.save, "Write the plan to a file that run --plan reads");
   plan_app->add_option("--plan", plan.plan, "Show the plan of a file instead of planning");
-  plan_app->add_flag("--profile", plan.profile, "Run on random inputs, and show measured times beside the modelled ones");
+  plan_app->add_flag("--profile", plan.profile,
+                     "Run on random inputs, and show measured times beside the modelled ones");
   plan_app->callback([&] {
     status = run_distinct({{"model", plan.model}, {"file of --output", plan.output}, {"file of --save", plan.save}},
                           [&] { return show_plan(common, plan); });
@@ -126,11 +140,13 @@ int run_command(int argc, char** argv) {
   std::string action;
   CLI::App* cache_app = app.add_subcommand("cache", "Show or clear the folder of compiled kernels");
   cache_app->add_option("--cache", common.cache, "The folder of compiled kernels");
-  cache_app->add_option("action", action, "path, size, entries or clear; without one, the first three")->check(CLI::IsMember({"path", "size", "entries", "clear"}));
+  cache_app->add_option("action", action, "path, size, entries or clear; without one, the first three")
+      ->check(CLI::IsMember({"path", "size", "entries", "clear"}));
   cache_app->callback([&] { status = finish(manage_cache(common, action)); });
 
   ValidateCommand validate;
-  CLI::App* validate_app = app.add_subcommand("validate", "Check outputs against the reference or against ONNX test data");
+  CLI::App* validate_app =
+      app.add_subcommand("validate", "Check outputs against the reference or against ONNX test data");
   add_common(*validate_app, common);
   validate_app->add_option("path", validate.paths, "Models, case folders or folders of cases")->required();
   validate_app->add_option("--input", validate.inputs, kInput);

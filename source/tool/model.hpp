@@ -41,7 +41,8 @@ std::vector<std::string> without_graph(const Model& model);
 Result<Model> load_model(const std::filesystem::path& path, const ModelOptions& options = {});
 
 /// A model whose import asks for the host as a program in parts.
-Result<onnx::OnnxProgram> load_in_parts(const Device& device, const std::filesystem::path& path, const ModelOptions& options, const CompileOptions& how);
+Result<onnx::OnnxProgram> load_in_parts(const Device& device, const std::filesystem::path& path,
+                                        const ModelOptions& options, const CompileOptions& how);
 /// Whether load_in_parts may take what load_model gave this error for.
 bool may_load_in_parts(const std::filesystem::path& path, const ModelOptions& options, const Error& error);
 /// A graph with these inputs alone, for the functions below.

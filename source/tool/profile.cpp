@@ -9,11 +9,14 @@ namespace vkfuse::tool {
 namespace {
 
 /// In 10^9 bytes a second; 0 where a clock is too coarse to tell.
-double rate_of(const KernelTime& time) { return time.microseconds > 0 ? static_cast<double>(time.bytes) / time.microseconds * 1e-3 : 0.0; }
+double rate_of(const KernelTime& time) {
+  return time.microseconds > 0 ? static_cast<double>(time.bytes) / time.microseconds * 1e-3 : 0.0;
+}
 
 void print_row(const KernelTime& time, double all) {
-  std::printf("  %-40s %12.2f %7.1f%% %14llu %10.2f\n", time.kernel.c_str(), time.microseconds, all > 0 ? 100 * time.microseconds / all : 0.0,
-              static_cast<unsigned long long>(time.bytes), rate_of(time));
+  std::printf("  %-40s %12.2f %7.1f%% %14llu %10.2f\n", time.kernel.c_str(), time.microseconds,
+              all > 0 ? 100 * time.microseconds / all : 0.0, static_cast<unsigned long long>(time.bytes),
+              rate_of(time));
 }
 
 }  // namespace
@@ -39,7 +42,13 @@ std::string to_trace(const std::vector<KernelTime>& times, const std::string& pr
   events.push_back(named("thread_name", program));
   double start = 0;  // kernels of a profile run one after the other
   for (const KernelTime& time : times) {
-    events.push_back({{"ph", "X"}, {"name", time.kernel}, {"cat", "kernel"}, {"pid", 1}, {"tid", 1}, {"ts", start}, {"dur", time.microseconds},
+    events.push_back({{"ph", "X"},
+                      {"name", time.kernel},
+                      {"cat", "kernel"},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"ts", start},
+                      {"dur", time.microseconds},
                       {"args", {{"bytes", time.bytes}, {"GB/s", rate_of(time)}}}});
     start += time.microseconds;
   }

@@ -38,7 +38,8 @@ std::vector<fs::path> sorted_matches(const fs::path& folder, std::string_view pr
   std::error_code failed_to_list;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed_to_list)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix)) found.emplace_back(std::strtol(name.c_str() + prefix.size(), nullptr, 10), entry.path());
+    if (name.starts_with(prefix))
+      found.emplace_back(std::strtol(name.c_str() + prefix.size(), nullptr, 10), entry.path());
   }
   std::sort(found.begin(), found.end());
   std::vector<fs::path> paths;
@@ -125,8 +126,9 @@ struct Stored {
   bool has_reference = true;
 };
 
-/// Runs a program in parts. What each part stores is compared with the reference, and with one kernel per op, which both read what the
-/// device has read; the model's outputs with their files, where there are any. Returns what is wrong.
+/// Runs a program in parts. What each part stores is compared with the reference, and with one kernel per op, which
+/// both read what the device has read; the model's outputs with their files, where there are any. Returns what is
+/// wrong.
 Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& program, const Inputs& inputs,
                               const std::map<std::string, HostTensor>& files, const ValidateOptions& options,
                               const TimeLimit& limit, CaseResult& result) {
@@ -195,7 +197,8 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
 std::string kernels_text(const CaseResult& result) {
   std::string text = fmt::format("{} kernel{}", result.kernels, result.kernels == 1 ? "" : "s");
   if (result.copies > 0) text += fmt::format(" and {} {}", result.copies, result.copies == 1 ? "copy" : "copies");
-  if (result.host_steps > 0) text += fmt::format(", {} step{} of the host", result.host_steps, result.host_steps == 1 ? "" : "s");
+  if (result.host_steps > 0)
+    text += fmt::format(", {} step{} of the host", result.host_steps, result.host_steps == 1 ? "" : "s");
   return text;
 }
 
@@ -257,7 +260,8 @@ Result<Outputs> outputs_of(const Source& source, const ir::Graph& graph, const I
     VKF_TRY(program, api::compile_graph(*source.device, graph, compile_options(options)));
     VKF_TRY(variant, program.state()->program->variant(symbols));
     result.kernels = program.kernel_count();
-    result.copies = static_cast<int>(std::count_if(variant->steps.begin(), variant->steps.end(), [](const plan::Scheduled& step) { return step.alias.has_value(); }));
+    result.copies = static_cast<int>(std::count_if(variant->steps.begin(), variant->steps.end(),
+                                                   [](const plan::Scheduled& step) { return step.alias.has_value(); }));
     VKF_TRY(made, program.run(inputs));
     outputs = std::move(made);
   } else {
@@ -280,7 +284,9 @@ std::optional<OneKernelPerOp> unfused_of(const Source& source, const ir::Graph& 
 
 /// Whether the graph reads no input, and the file states none but those that have become constants.
 bool knows_all(const Model& model) {
-  const auto is_constant = [&](const std::string& name) { return std::find(model.constants.begin(), model.constants.end(), name) != model.constants.end(); };
+  const auto is_constant = [&](const std::string& name) {
+    return std::find(model.constants.begin(), model.constants.end(), name) != model.constants.end();
+  };
   return model.graph.inputs().empty() && std::all_of(model.unread.begin(), model.unread.end(), is_constant);
 }
 
@@ -323,7 +329,8 @@ Result<std::string> run_data_set(const Source& source, const fs::path& folder, c
     given.emplace(name, HostView(found->second.bytes, found->second.sizes));
   }
   auto made = outputs_of(source, graph, given, symbols, options, result);
-  if (!made && source.device == nullptr && made.error().code == ErrorCode::invalid_argument) return made.error().message;
+  if (!made && source.device == nullptr && made.error().code == ErrorCode::invalid_argument)
+    return made.error().message;
   VKF_TRY(outputs, std::move(made));
   std::optional<OneKernelPerOp> unfused = unfused_of(source, graph, given, options);
   Judging judging(result);
@@ -366,7 +373,8 @@ const OutputResult* CaseResult::worst_by_reference() const {
   const OutputResult* worst = nullptr;
   for (const OutputResult& output : outputs) {
     const reference::Deviation& found = output.found.by_reference;
-    if (found.compared > 0 && (worst == nullptr || found.max_ratio > worst->found.by_reference.max_ratio)) worst = &output;
+    if (found.compared > 0 && (worst == nullptr || found.max_ratio > worst->found.by_reference.max_ratio))
+      worst = &output;
   }
   return worst;
 }
@@ -375,13 +383,15 @@ const OutputResult* CaseResult::worst_by_file() const {
   const OutputResult* worst = nullptr;
   for (const OutputResult& output : outputs) {
     const auto& found = output.found.by_file;
-    if (found && found->compared > 0 && (worst == nullptr || found->max_ratio > worst->found.by_file->max_ratio)) worst = &output;
+    if (found && found->compared > 0 && (worst == nullptr || found->max_ratio > worst->found.by_file->max_ratio))
+      worst = &output;
   }
   return worst;
 }
 
 int ValidateReport::count(Verdict verdict) const {
-  return static_cast<int>(std::count_if(cases.begin(), cases.end(), [&](const CaseResult& one) { return one.verdict == verdict; }));
+  return static_cast<int>(
+      std::count_if(cases.begin(), cases.end(), [&](const CaseResult& one) { return one.verdict == verdict; }));
 }
 
 namespace {
@@ -395,9 +405,12 @@ std::string ratio_text(double ratio, const OutputResult& output, const std::vect
 
 /// Whether a comparison says nothing about the device. An empty output is right wherever its shape is.
 bool is_idle(const CaseResult& result) {
-  const auto is_empty = [](const OutputResult& output) { return std::find(output.sizes.begin(), output.sizes.end(), 0) != output.sizes.end(); };
+  const auto is_empty = [](const OutputResult& output) {
+    return std::find(output.sizes.begin(), output.sizes.end(), 0) != output.sizes.end();
+  };
   if (result.given || result.kernels > 0 || result.host_steps > 0) return false;
-  if (result.is_known || result.copies == 0) return !std::all_of(result.outputs.begin(), result.outputs.end(), is_empty);
+  if (result.is_known || result.copies == 0)
+    return !std::all_of(result.outputs.begin(), result.outputs.end(), is_empty);
   return false;
 }
 
@@ -416,15 +429,21 @@ std::string figures_of(const CaseResult& result) {
     loose += output.found.loose;
     files += output.found.by_file ? 1 : 0;
   }
-  if (const OutputResult* one = result.worst_by_reference()) parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
-  if (const OutputResult* one = result.worst_by_file()) parts.push_back("largest error / tolerance of files " + ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
+  if (const OutputResult* one = result.worst_by_reference())
+    parts.push_back("largest error / bound " + ratio_text(one->found.by_reference.max_ratio, *one, one->worst));
+  if (const OutputResult* one = result.worst_by_file())
+    parts.push_back("largest error / tolerance of files " +
+                    ratio_text(one->found.by_file->max_ratio, *one, one->file_worst));
   parts.push_back(result.given ? "given outputs"
                                : kernels_text(result) + (is_idle(result) ? ": computed on import" : ""));
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
   std::vector<std::string> held;
   if (unbounded > 0) held.push_back(fmt::format("{} elements without a bound", unbounded));
-  if (loose > 0 && !result.beside_unfused.empty()) held.push_back(fmt::format("{}{} with a wide {}", loose, held.empty() ? " elements" : "", held.empty() ? "bound" : "one"));
-  if (!held.empty()) text += fmt::format("; {} agree with the reference{}", fmt::join(held, " and "), result.beside_unfused);
+  if (loose > 0 && !result.beside_unfused.empty())
+    held.push_back(
+        fmt::format("{}{} with a wide {}", loose, held.empty() ? " elements" : "", held.empty() ? "bound" : "one"));
+  if (!held.empty())
+    text += fmt::format("; {} agree with the reference{}", fmt::join(held, " and "), result.beside_unfused);
   if (referenced < elements && result.not_referenced.empty())
     text += fmt::format("; {} of {} elements were compared with the reference", referenced, elements);
   if (by_file_alone > 0) text += fmt::format("; the file alone decides {} elements", by_file_alone);
@@ -432,7 +451,8 @@ std::string figures_of(const CaseResult& result) {
     text += fmt::format("; {} of {} elements were compared with the reference: {}", referenced, elements,
                         result.not_referenced);
   const auto without = static_cast<std::int64_t>(result.outputs.size()) - files;
-  if (!result.outputs.empty() && result.outputs[0].data_set >= 0 && without > 0 && result.host_steps == 0) text += fmt::format("; {} output{} without a file", without, without == 1 ? "" : "s");
+  if (!result.outputs.empty() && result.outputs[0].data_set >= 0 && without > 0 && result.host_steps == 0)
+    text += fmt::format("; {} output{} without a file", without, without == 1 ? "" : "s");
   return text;
 }
 
@@ -578,7 +598,8 @@ Result<ValidateReport> validate_path(const Device& device, const fs::path& path,
     add(validate_model(device, path, options));
     return report;
   }
-  if (!fs::is_directory(path, ignored)) return make_error(ErrorCode::not_found, "There is no file or folder '{}'.", path.string());
+  if (!fs::is_directory(path, ignored))
+    return make_error(ErrorCode::not_found, "There is no file or folder '{}'.", path.string());
   if (fs::exists(path / "model.onnx", ignored)) {
     add(validate_case(device, path, options));
     return report;
@@ -589,7 +610,8 @@ Result<ValidateReport> validate_path(const Device& device, const fs::path& path,
   }
   std::sort(folders.begin(), folders.end());
   for (const fs::path& folder : folders) add(validate_case(device, folder, options));
-  if (folders.empty()) return make_error(ErrorCode::not_found, "The folder '{}' holds no case with a model.onnx.", path.string());
+  if (folders.empty())
+    return make_error(ErrorCode::not_found, "The folder '{}' holds no case with a model.onnx.", path.string());
   return report;
 }
 

@@ -14,14 +14,14 @@
 
 namespace vkfuse::tool {
 
-/// Idle: what came out is right, but all of it was computed on import, from constants of the file or from given values that
-/// became constants. It says nothing about the device.
+/// Idle: what came out is right, but all of it was computed on import, from constants of the file or from given values
+/// that became constants. It says nothing about the device.
 enum class Verdict : std::uint8_t { passed, failed, skipped, idle };
 
 /// One output of a model, or of one of its parts.
 struct OutputResult {
   std::string name;
-  int part = 0;      ///< of a model that runs in parts, from 1 on; 0: of a whole model, or of the host
+  int part = 0;       ///< of a model that runs in parts, from 1 on; 0: of a whole model, or of the host
   int data_set = -1;  ///< of a case: which folder of data, from 0 on
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes;
@@ -34,19 +34,20 @@ struct OutputResult {
 struct CaseResult {
   std::string name;
   Verdict verdict = Verdict::passed;
-  std::string detail;           ///< the reason of a skip or failure, or what was compared
+  std::string detail;  ///< the reason of a skip or failure, or what was compared
   int kernels = 0;
   int copies = 0;         ///< kernels that store an output which is a view of an input, or a constant
   bool is_known = false;  ///< no given value is left that a kernel could read: all are constants of the graph
-  double seconds = 0;           ///< of compiling, running and comparing
+  double seconds = 0;     ///< of compiling, running and comparing
   std::vector<OutputResult> outputs;
   int host_steps = 0;
-  bool given = false;  ///< another program has computed the outputs, so that no kernel ran
-  std::string not_referenced;  ///< why the reference says nothing of some outputs; empty if it has been evaluated
+  bool given = false;              ///< another program has computed the outputs, so that no kernel ran
+  std::string not_referenced;      ///< why the reference says nothing of some outputs; empty if it has been evaluated
   std::vector<std::string> notes;  ///< what the file says and was ignored
-  std::string beside_unfused;  ///< what became of the comparison with one kernel per op; empty: there was none
+  std::string beside_unfused;      ///< what became of the comparison with one kernel per op; empty: there was none
 
-  /// The output whose error is the largest part of what the reference, or its file, allows; null where nothing was compared.
+  /// The output whose error is the largest part of what the reference, or its file, allows; null where nothing was
+  /// compared.
   [[nodiscard]] const OutputResult* worst_by_reference() const;
   [[nodiscard]] const OutputResult* worst_by_file() const;
 };
@@ -90,13 +91,14 @@ CaseResult validate_outputs(const std::filesystem::path& path, const std::filesy
 
 /// A model, a case folder or a folder of case folders; `each` is called as results come in. An error
 /// if the path is none of these.
-Result<ValidateReport> validate_path(const Device& device, const std::filesystem::path& path, const ValidateOptions& options,
+Result<ValidateReport> validate_path(const Device& device, const std::filesystem::path& path,
+                                     const ValidateOptions& options,
                                      const std::function<void(const CaseResult&)>& each);
 
 /// The line of a case, wrapped at 80 columns, and below it a map of each output that is wrong.
 std::string to_text(const CaseResult& result);
-/// A page of its own: every case on every device, each output's largest error over its bound and where it is, and a map of
-/// what is wrong.
+/// A page of its own: every case on every device, each output's largest error over its bound and where it is, and a map
+/// of what is wrong.
 std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOptions& options);
 /// An array with an object for every case on every device. Numbers that are not known are null.
 std::string to_json(const std::vector<DeviceReport>& devices);

@@ -10,7 +10,8 @@ namespace vkfuse::tool {
 namespace {
 
 /// The one that --device names, or all; with what self-tests say of each where that is written down.
-Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, const DeviceOptions& options, bool self_test) {
+Result<std::vector<DeviceDescription>> wanted_devices(const Common& common, const DeviceOptions& options,
+                                                      bool self_test) {
   if (common.device == "all") return Device::list(self_test);
   VKF_TRY(device, Device::open(options));
   const DeviceDescription wanted = device.description();
@@ -61,7 +62,8 @@ Result<int> validate_models(const Common& common, const ValidateCommand& command
   ValidateReport all;
   std::optional<Error> usage;
   for (DeviceDescription& description : found) {
-    if (common.device == "all") std::printf("%d: %s, %s\n", description.index, description.name.c_str(), description.driver.c_str());
+    if (common.device == "all")
+      std::printf("%d: %s, %s\n", description.index, description.name.c_str(), description.driver.c_str());
     device_wanted.name = description.uuid;
     const Result<Device> device = Device::open(device_wanted);
     DeviceReport& one = reports.emplace_back(DeviceReport{std::move(description), {}, {}});

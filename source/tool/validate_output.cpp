@@ -24,14 +24,17 @@ std::vector<std::int64_t> sample_indices(std::int64_t count, std::int64_t most) 
     return indices;
   }
   for (std::int64_t i = 0; i < most; ++i) {
-    indices.push_back(static_cast<std::int64_t>(static_cast<double>(i) / static_cast<double>(most - 1) * static_cast<double>(count - 1)));
+    indices.push_back(static_cast<std::int64_t>(static_cast<double>(i) / static_cast<double>(most - 1) *
+                                                static_cast<double>(count - 1)));
   }
   return indices;
 }
 
 void place(OutputResult& result, const std::vector<std::int64_t>& elements) {
   const auto position = [&](std::int64_t row) {
-    return row < 0 ? std::vector<std::int64_t>{} : reference::position_of(elements.empty() ? row : elements[static_cast<std::size_t>(row)], result.sizes);
+    return row < 0
+               ? std::vector<std::int64_t>{}
+               : reference::position_of(elements.empty() ? row : elements[static_cast<std::size_t>(row)], result.sizes);
   };
   result.worst = position(result.found.by_reference.worst);
   if (result.found.by_file) result.file_worst = position(result.found.by_file->worst);
@@ -56,7 +59,8 @@ reference::Feeds feeds_of(const RunInputs& inputs) {
   return feeds;
 }
 
-OneKernelPerOp::OneKernelPerOp(const Device& device, const ir::Graph& graph, const Inputs& inputs, const ValidateOptions& options)
+OneKernelPerOp::OneKernelPerOp(const Device& device, const ir::Graph& graph, const Inputs& inputs,
+                               const ValidateOptions& options)
     : device_(device), graph_(graph), inputs_(inputs), options_(options) {
   options_.fusion = false;
 }
@@ -180,13 +184,16 @@ Judged judge_output(const Computed& from, const ir::Output& output, const HostTe
     const Result<const HostTensor*> other = from.unfused->output(output.name);
     if (other) expected.unfused = (*other)->bytes;
     const bool refused = beside_unfused.starts_with(";");  // once is enough
-    if (!refused) beside_unfused = other ? " and with one kernel per op" : fmt::format("; one kernel per op cannot be run beside them: {}", other.error().message);
+    if (!refused)
+      beside_unfused = other ? " and with one kernel per op"
+                             : fmt::format("; one kernel per op cannot be run beside them: {}", other.error().message);
   }
   judged.result.found = reference::judge(got.dtype, got.bytes, expected);
   place(judged.result, elements);
   const reference::Judgement& found = judged.result.found;
   if (found.by_reference.wrong > 0) {
-    judged.wrong = fmt::format("Output '{}': {} of {} elements are wrong. {}", output.name, found.by_reference.wrong, found.elements, found.by_reference.first_wrong);
+    judged.wrong = fmt::format("Output '{}': {} of {} elements are wrong. {}", output.name, found.by_reference.wrong,
+                               found.elements, found.by_reference.first_wrong);
   }
   return judged;
 }
@@ -204,7 +211,8 @@ void judge_by_file(const HostTensor& got, const HostTensor& file, bool has_refer
   place(result, {});
   const reference::Deviation& found = *result.found.by_file;
   if (found.wrong > 0 && judged.wrong.empty()) {
-    judged.wrong = fmt::format("Output '{}': {} of {} elements are not what the file says. {}", result.name, found.wrong, result.found.elements, found.first_wrong);
+    judged.wrong = fmt::format("Output '{}': {} of {} elements are not what the file says. {}", result.name,
+                               found.wrong, result.found.elements, found.first_wrong);
   }
 }
 

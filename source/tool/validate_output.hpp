@@ -59,8 +59,8 @@ std::vector<Result<Referenced>> referenced(const ir::Graph& graph, const RunInpu
 /// What an output came from, and what it is compared with.
 struct Computed {
   Referenced& reference;
-  OneKernelPerOp* unfused;    ///< null: one kernel per op is not asked
-  bool has_file = false;      ///< which speaks of elements without a bound
+  OneKernelPerOp* unfused;           ///< null: one kernel per op is not asked
+  bool has_file = false;             ///< which speaks of elements without a bound
   const HostTensor* file = nullptr;  ///< if it is known, and of as many elements
   const ir::Graph* graph = nullptr;  ///< with the file: what the output is computed by
 };

@@ -13,15 +13,19 @@ namespace vkfuse::tool {
 namespace {
 
 constexpr const char* kStyle = R"(
-  body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #222; background: #fff }
+  body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #222;
+  background: #fff }
   h1 { font-size: 1.5em } h2 { font-size: 1.2em; margin-top: 2em } h3 { font-size: 1em }
-  table { border-collapse: collapse; margin: .8em 0 } th, td { border-bottom: 1px solid #ddd; padding: .25em .8em .25em 0; text-align: left; vertical-align: top }
+  table { border-collapse: collapse; margin: .8em 0 } th, td { border-bottom: 1px solid #ddd;
+  padding: .25em .8em .25em 0; text-align: left; vertical-align: top }
   td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
   td.at { white-space: nowrap }
   .passed { color: #17692f } .failed { color: #b00020; font-weight: 600 } .skipped { color: #666 }
-  .tiles { border-spacing: 1px; border-collapse: separate } .tiles td { width: 10px; height: 10px; padding: 0; border: 0; background: #cfe8d5 }
+  .tiles { border-spacing: 1px; border-collapse: separate } .tiles td { width: 10px; height: 10px; padding: 0;
+  border: 0; background: #cfe8d5 }
   @media (prefers-color-scheme: dark) {
-    body { color: #ddd; background: #16181c } th, td { border-color: #333 } .passed { color: #6fcf8a } .failed { color: #ff8a8a } .skipped { color: #999 }
+    body { color: #ddd; background: #16181c } th, td { border-color: #333 } .passed { color: #6fcf8a }
+    .failed { color: #ff8a8a } .skipped { color: #999 }
     .tiles td { background: #244a2f }
   }
 )";
@@ -53,10 +57,14 @@ std::string escaped(std::string_view text) {
 std::string title_of(const DeviceReport& one) { return fmt::format("{}: {}", one.device.index, one.device.name); }
 
 /// A dash where nothing is known.
-std::string ratio_text(double ratio, bool known = true) { return !known ? "-" : ratio == 0 ? "0" : ratio < 100 ? fmt::format("{:.2g}", ratio) : fmt::format("{:.0f}", ratio); }
+std::string ratio_text(double ratio, bool known = true) {
+  return !known ? "-" : ratio == 0 ? "0" : ratio < 100 ? fmt::format("{:.2g}", ratio) : fmt::format("{:.0f}", ratio);
+}
 std::string ratio_text(const reference::Deviation& found) { return ratio_text(found.max_ratio, found.compared > 0); }
 
-std::string place_text(const std::vector<std::int64_t>& position) { return position.empty() ? "" : fmt::format("[{}]", fmt::join(position, ", ")); }
+std::string place_text(const std::vector<std::int64_t>& position) {
+  return position.empty() ? "" : fmt::format("[{}]", fmt::join(position, ", "));
+}
 
 /// "y", and of which part or data set it is.
 std::string label_of(const OutputResult& output) {
@@ -100,8 +108,10 @@ std::string summary(const std::vector<DeviceReport>& devices) {
       const char* const word = word_of(found->verdict);
       std::string figures;
       const OutputResult *by_reference = found->worst_by_reference(), *by_file = found->worst_by_file();
-      if (by_reference != nullptr) figures += fmt::format(", error / bound {}", ratio_text(by_reference->found.by_reference));
-      if (by_file != nullptr) figures += fmt::format(", of its files' tolerance {}", ratio_text(*by_file->found.by_file));
+      if (by_reference != nullptr)
+        figures += fmt::format(", error / bound {}", ratio_text(by_reference->found.by_reference));
+      if (by_file != nullptr)
+        figures += fmt::format(", of its files' tolerance {}", ratio_text(*by_file->found.by_file));
       html += fmt::format("<td class=\"{}\">{}{}</td>", word, word, found->verdict == Verdict::skipped ? "" : figures);
     }
     html += "</tr>\n";
@@ -117,8 +127,11 @@ std::string picture(const reference::TileMap& tiles) {
       const auto at = static_cast<std::size_t>(row * tiles.columns + column);
       const std::string title = fmt::format("{} of {} wrong", tiles.wrong[at], tiles.compared[at]);
       // From faint to full, so that one wrong element of a tile is seen.
-      const double part = tiles.compared[at] == 0 ? 0 : static_cast<double>(tiles.wrong[at]) / static_cast<double>(tiles.compared[at]);
-      html += part == 0 ? fmt::format("<td title=\"{}\"></td>", title) : fmt::format("<td title=\"{}\" style=\"background:rgba(214,0,40,{:.2f})\"></td>", title, 0.35 + 0.65 * part);
+      const double part =
+          tiles.compared[at] == 0 ? 0 : static_cast<double>(tiles.wrong[at]) / static_cast<double>(tiles.compared[at]);
+      html += part == 0 ? fmt::format("<td title=\"{}\"></td>", title)
+                        : fmt::format("<td title=\"{}\" style=\"background:rgba(214,0,40,{:.2f})\"></td>", title,
+                                      0.35 + 0.65 * part);
     }
     html += "</tr>";
   }
@@ -128,13 +141,16 @@ std::string picture(const reference::TileMap& tiles) {
 std::string rows_of(const CaseResult& result) {
   const char* const word = word_of(result.verdict);
   const std::string head = fmt::format("<td>{}</td><td class=\"{}\">{}</td>", escaped(result.name), word, word);
-  const std::string tail = fmt::format("<td class=\"n\">{}</td><td class=\"n\">{:.2f}</td>", result.kernels, result.seconds);
-  if (result.outputs.empty()) return fmt::format("<tr>{}<td colspan=\"10\">{}</td>{}</tr>\n", head, escaped(result.detail), tail);
+  const std::string tail =
+      fmt::format("<td class=\"n\">{}</td><td class=\"n\">{:.2f}</td>", result.kernels, result.seconds);
+  if (result.outputs.empty())
+    return fmt::format("<tr>{}<td colspan=\"10\">{}</td>{}</tr>\n", head, escaped(result.detail), tail);
   std::string html;
   bool first = true;
   const auto number = [](const std::string& text) { return fmt::format("<td class=\"n\">{}</td>", text); };
   const auto largest = [&](const reference::Deviation& found) {
-    const std::string wrong = found.wrong > 0 ? fmt::format("<span class=\"failed\">{} wrong</span>, ", found.wrong) : "";
+    const std::string wrong =
+        found.wrong > 0 ? fmt::format("<span class=\"failed\">{} wrong</span>, ", found.wrong) : "";
     return number(wrong + ratio_text(found));
   };
   for (const OutputResult& output : result.outputs) {
@@ -142,12 +158,15 @@ std::string rows_of(const CaseResult& result) {
     const reference::Deviation& found = judged.by_reference;
     std::int64_t count = 1;
     for (const std::int64_t size : output.sizes) count *= size;
-    html += fmt::format("<tr>{}<td>{}</td><td>{}[{}]</td>", first ? head : "<td></td><td></td>", escaped(label_of(output)), name_of(output.dtype), fmt::join(output.sizes, ", "));
-    html += number(judged.elements == count ? fmt::format("{}", count) : fmt::format("{} of {}", judged.elements, count));
+    html += fmt::format("<tr>{}<td>{}</td><td>{}[{}]</td>", first ? head : "<td></td><td></td>",
+                        escaped(label_of(output)), name_of(output.dtype), fmt::join(output.sizes, ", "));
+    html +=
+        number(judged.elements == count ? fmt::format("{}", count) : fmt::format("{} of {}", judged.elements, count));
     html += fmt::format("{}<td class=\"at\">{}</td>", largest(found), place_text(output.worst));
     for (const double part : {0.5, 0.99}) html += number(ratio_text(found.ratios.quantile(part), found.compared > 0));
     html += number(fmt::format("{}", std::max(judged.undecided, judged.unbounded)));
-    html += fmt::format("{}<td class=\"at\">{}</td>", judged.by_file ? largest(*judged.by_file) : "<td></td>", place_text(output.file_worst));
+    html += fmt::format("{}<td class=\"at\">{}</td>", judged.by_file ? largest(*judged.by_file) : "<td></td>",
+                        place_text(output.file_worst));
     html += (first ? tail : "<td></td><td></td>") + std::string("</tr>\n");
     first = false;
   }
@@ -155,21 +174,29 @@ std::string rows_of(const CaseResult& result) {
 }
 
 std::string section(const DeviceReport& one) {
-  std::string html = fmt::format("<h2>{}</h2>\n<p>{} device, {}, Vulkan {}, uuid {}</p>\n", escaped(title_of(one)), escaped(one.device.type), escaped(one.device.driver),
-                                 escaped(one.device.api), escaped(one.device.uuid));
-  if (!one.refused.empty()) return html + fmt::format("<p class=\"failed\">It was not opened: {}</p>\n", escaped(one.refused));
+  std::string html = fmt::format("<h2>{}</h2>\n<p>{} device, {}, Vulkan {}, uuid {}</p>\n", escaped(title_of(one)),
+                                 escaped(one.device.type), escaped(one.device.driver), escaped(one.device.api),
+                                 escaped(one.device.uuid));
+  if (!one.refused.empty())
+    return html + fmt::format("<p class=\"failed\">It was not opened: {}</p>\n", escaped(one.refused));
   if (!one.device.rungs.empty()) html += "<table><tr><th>rung</th><th>in use</th></tr>\n";
-  for (const auto& [rung, sentence] : one.device.rungs) html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(rung), escaped(sentence));
+  for (const auto& [rung, sentence] : one.device.rungs)
+    html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(rung), escaped(sentence));
   html += one.device.rungs.empty() ? "" : "</table>\n";
-  html += "<table><tr><th>case</th><th></th><th>output</th><th>type</th><th class=\"n\">compared</th><th class=\"n\">largest error / bound</th><th>at</th>"
-          "<th class=\"n\">median</th><th class=\"n\">99 %</th><th class=\"n\">no bound</th><th class=\"n\">error / tolerance of a file</th><th>at</th><th class=\"n\">kernels</th><th class=\"n\">s</th></tr>\n";
+  html +=
+      "<table><tr><th>case</th><th></th><th>output</th><th>type</th><th class=\"n\">compared</th><th "
+      "class=\"n\">largest error / bound</th><th>at</th>"
+      "<th class=\"n\">median</th><th class=\"n\">99 %</th><th class=\"n\">no bound</th><th class=\"n\">error / "
+      "tolerance of a file</th><th>at</th><th class=\"n\">kernels</th><th class=\"n\">s</th></tr>\n";
   for (const CaseResult& result : one.report.cases) html += rows_of(result);
   html += "</table>\n";
   for (const CaseResult& result : one.report.cases) {
     if (result.verdict != Verdict::failed) continue;
     html += fmt::format("<h3 class=\"failed\">{}</h3>\n<p>{}</p>\n", escaped(result.name), escaped(result.detail));
     for (const OutputResult& output : result.outputs) {
-      if (!output.found.right()) html += fmt::format("<p>Where '{}' is wrong, its last axis from left to right:</p>\n{}", escaped(label_of(output)), picture(output.tiles));
+      if (!output.found.right())
+        html += fmt::format("<p>Where '{}' is wrong, its last axis from left to right:</p>\n{}",
+                            escaped(label_of(output)), picture(output.tiles));
     }
   }
   return html;
@@ -214,7 +241,10 @@ nlohmann::ordered_json to_json(const OutputResult& output) {
   if (judged.by_file) {
     const reference::Deviation& file = *judged.by_file;
     const bool compared = file.compared > 0;
-    json["file"] = {{"wrong", file.wrong}, {"max_error", number(file.max_error, compared)}, {"max_error_over_tolerance", number(file.max_ratio, compared)}, {"worst", output.file_worst}};
+    json["file"] = {{"wrong", file.wrong},
+                    {"max_error", number(file.max_error, compared)},
+                    {"max_error_over_tolerance", number(file.max_ratio, compared)},
+                    {"worst", output.file_worst}};
   }
   return json;
 }
@@ -223,28 +253,48 @@ nlohmann::ordered_json to_json(const OutputResult& output) {
 
 std::string to_text(const CaseResult& result) {
   constexpr const char* kWords[] = {"passed ", "FAILED ", "skipped", "idle   "};
-  std::string text = wrapped("", fmt::format("{} {}: {}", kWords[static_cast<int>(result.verdict)], result.name, result.detail), 2);
+  std::string text =
+      wrapped("", fmt::format("{} {}: {}", kWords[static_cast<int>(result.verdict)], result.name, result.detail), 2);
   for (const OutputResult& output : result.outputs) {
     if (output.found.right()) continue;
-    const auto figures = [&](const char* what, const reference::Deviation& found, const std::vector<std::int64_t>& position) {
-      return found.wrong == 0 ? "" : fmt::format(", {} {} at {}", what, std::isfinite(found.max_ratio) ? fmt::format("{:.3g}", found.max_ratio) : "without limit", place_text(position));
+    const auto figures = [&](const char* what, const reference::Deviation& found,
+                             const std::vector<std::int64_t>& position) {
+      return found.wrong == 0 ? ""
+                              : fmt::format(", {} {} at {}", what,
+                                            std::isfinite(found.max_ratio) ? fmt::format("{:.3g}", found.max_ratio)
+                                                                           : "without limit",
+                                            place_text(position));
     };
-    std::string line = fmt::format("'{}' {}[{}]: {} of {} elements are wrong", label_of(output), name_of(output.dtype), fmt::join(output.sizes, ", "), output.found.wrong_elements(), output.found.elements);
+    std::string line = fmt::format("'{}' {}[{}]: {} of {} elements are wrong", label_of(output), name_of(output.dtype),
+                                   fmt::join(output.sizes, ", "), output.found.wrong_elements(), output.found.elements);
     line += figures("largest error / bound", output.found.by_reference, output.worst);
-    if (output.found.by_file) line += figures("largest error / tolerance of its file", *output.found.by_file, output.file_worst);
+    if (output.found.by_file)
+      line += figures("largest error / tolerance of its file", *output.found.by_file, output.file_worst);
     text += wrapped("  ", line + "; the last axis across, all others down:", 2);
     const std::string map = reference::to_text(output.tiles);
-    for (std::size_t at = 0; at < map.size(); at = map.find('\n', at) + 1) text += "    " + map.substr(at, map.find('\n', at) - at + 1);
+    for (std::size_t at = 0; at < map.size(); at = map.find('\n', at) + 1)
+      text += "    " + map.substr(at, map.find('\n', at) - at + 1);
   }
   return text;
 }
 
 std::string to_html(const std::vector<DeviceReport>& devices, const ValidateOptions& options) {
-  std::string html = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>vkfuse validate</title><style>{}</style></head><body>\n<h1>vkfuse validate</h1>\n", kStyle);
-  html += fmt::format("<p>vkfuse {}, fusion {}, {} numerics, random inputs of seed {}. Each element is compared with a reference in double precision, which carries a bound on the "
-                      "rounding errors of a right device: an error / bound over 1 is wrong. Where that bound is wider than some last bits, four times the largest error of one kernel per op is "
-                      "the bound, too. Elements have no bound where it has grown beyond the output itself, or a rounding error decides between results that differ.</p>\n",
-                      vkf_version(), options.fusion ? "on" : "off", options.numerics == Numerics::strict ? "strict" : options.numerics == Numerics::half_sums ? "half-sums" : "standard", options.seed);
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>vkfuse "
+      "validate</title><style>{}</style></head><body>\n<h1>vkfuse validate</h1>\n",
+      kStyle);
+  html += fmt::format(
+      "<p>vkfuse {}, fusion {}, {} numerics, random inputs of seed {}. Each element is compared with a reference in "
+      "double precision, which carries a bound on the "
+      "rounding errors of a right device: an error / bound over 1 is wrong. Where that bound is wider than some last "
+      "bits, four times the largest error of one kernel per op is "
+      "the bound, too. Elements have no bound where it has grown beyond the output itself, or a rounding error decides "
+      "between results that differ.</p>\n",
+      vkf_version(), options.fusion ? "on" : "off",
+      options.numerics == Numerics::strict      ? "strict"
+      : options.numerics == Numerics::half_sums ? "half-sums"
+                                                : "standard",
+      options.seed);
   html += summary(devices);
   for (const DeviceReport& one : devices) html += section(one);
   return html + "</body></html>\n";

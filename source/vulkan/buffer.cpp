@@ -77,8 +77,8 @@ Placement expected_placement(const Device& device, BufferKind kind) {
   const VkMemoryType& type = memory.memoryTypes[types.front()];
   placement.heap = type.heapIndex;
   placement.heap_bytes = memory.memoryHeaps[type.heapIndex].size;
-  placement.mapped = (type.propertyFlags & kMappable) == kMappable &&
-                     (kind != BufferKind::device || device.maps_device_memory());
+  placement.mapped =
+      (type.propertyFlags & kMappable) == kMappable && (kind != BufferKind::device || device.maps_device_memory());
   placement.host_cached = placement.mapped && (type.propertyFlags & kCached) != 0;
   return placement;
 }
@@ -105,7 +105,8 @@ Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::
   return buffer;
 }
 
-Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind, std::uint64_t each) {
+Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind,
+                              std::uint64_t each) {
   if (each == 0 || bytes <= each) return create(device, bytes, kind);
   Buffer all;
   for (std::uint64_t made = 0; made < bytes; made += each) {
@@ -113,9 +114,13 @@ Result<Buffer> Buffer::create(const std::shared_ptr<const Device>& device, std::
     all.size_ = made + piece.size_;
     all.pieces_.push_back(std::move(piece));
   }
-  const auto unlike = [&](const Buffer& piece) { return (piece.mapped_ == nullptr) != (all.pieces_.front().mapped_ == nullptr); };
+  const auto unlike = [&](const Buffer& piece) {
+    return (piece.mapped_ == nullptr) != (all.pieces_.front().mapped_ == nullptr);
+  };
   if (std::any_of(all.pieces_.begin(), all.pieces_.end(), unlike)) {
-    return make_error(ErrorCode::out_of_memory, "The {} bytes of a buffer in pieces do not lie in one kind of memory of the device '{}'.", bytes, device->info().name);
+    return make_error(ErrorCode::out_of_memory,
+                      "The {} bytes of a buffer in pieces do not lie in one kind of memory of the device '{}'.", bytes,
+                      device->info().name);
   }
   all.piece_bytes_ = each;
   all.handle_ = all.pieces_.front().handle_;
@@ -127,7 +132,8 @@ BufferRange in_one_piece(const BufferRange& range, std::uint64_t bytes, std::uin
   const std::uint64_t each = range.buffer->piece_bytes();
   if (each == 0) return {range.buffer, range.offset + skipped, bytes - skipped};
   const std::uint64_t offset = range.offset + skipped;
-  return {&range.buffer->pieces()[static_cast<std::size_t>(offset / each)], offset % each, std::min(bytes - skipped, each - offset % each)};
+  return {&range.buffer->pieces()[static_cast<std::size_t>(offset / each)], offset % each,
+          std::min(bytes - skipped, each - offset % each)};
 }
 
 void Buffer::write(std::uint64_t offset, std::span<const std::byte> bytes) const {
@@ -153,8 +159,9 @@ Result<void> Buffer::allocate(const std::shared_ptr<const Device>& device, Buffe
   Error last = make_error(ErrorCode::out_of_memory, "The device '{}' has no memory type for such a buffer.",
                           device->info().name);
   for (std::uint32_t type : types) {
-    Result<void> allocated = device->allocator().allocate ? borrow(device, needs.size, needs.alignment, type, kind != BufferKind::device)
-                                                          : allocate_type(device, needs.size, type);
+    Result<void> allocated = device->allocator().allocate
+                                 ? borrow(device, needs.size, needs.alignment, type, kind != BufferKind::device)
+                                 : allocate_type(device, needs.size, type);
     if (allocated.ok()) return attach(device, device->memory().memoryTypes[type].propertyFlags, kind);
     last = std::move(allocated).error();
     if (last.code != ErrorCode::out_of_memory) break;  // another type would not help
@@ -173,22 +180,29 @@ Result<void> Buffer::allocate_type(const std::shared_ptr<const Device>& device, 
   return {};
 }
 
-Result<void> Buffer::borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped) {
+Result<void> Buffer::borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment,
+                            std::uint32_t type, bool mapped) {
   const LentMemory block = device->allocator().allocate(bytes, alignment, type, mapped);
-  if (block.memory == 0) return make_error(ErrorCode::out_of_memory, "The host's allocator has no {} bytes of memory type {}.", bytes, type);
+  if (block.memory == 0)
+    return make_error(ErrorCode::out_of_memory, "The host's allocator has no {} bytes of memory type {}.", bytes, type);
   block_ = std::shared_ptr<const LentMemory>(new LentMemory(block), [device](const LentMemory* lent) {
     device->allocator().release(*lent);
     delete lent;
   });
-  if (mapped && block.mapped == nullptr) return invalid("The host's allocator gave {} bytes that are not mapped where mapped ones were asked for.", bytes);
-  if (block.offset % alignment != 0) return invalid("The host's allocator gave memory at offset {} where a multiple of {} was asked for.", block.offset, alignment);
+  if (mapped && block.mapped == nullptr)
+    return invalid("The host's allocator gave {} bytes that are not mapped where mapped ones were asked for.", bytes);
+  if (block.offset % alignment != 0)
+    return invalid("The host's allocator gave memory at offset {} where a multiple of {} was asked for.", block.offset,
+                   alignment);
   return {};
 }
 
 Result<void> Buffer::attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind) {
   const DeviceFunctions& vk = device->functions();
-  const VkDeviceMemory memory = block_ ? (VkDeviceMemory)block_->memory : memory_.get();  // a pointer or an integer, by platform
-  VKF_CHECK_OK(vk.call(vk.BindBufferMemory, device->handle(), buffer_.get(), memory, VkDeviceSize{block_ ? block_->offset : 0}));
+  const VkDeviceMemory memory =
+      block_ ? (VkDeviceMemory)block_->memory : memory_.get();  // a pointer or an integer, by platform
+  VKF_CHECK_OK(
+      vk.call(vk.BindBufferMemory, device->handle(), buffer_.get(), memory, VkDeviceSize{block_ ? block_->offset : 0}));
   if ((flags & kMappable) != kMappable) return {};
   if (kind == BufferKind::device && !device->maps_device_memory()) return {};
   if (block_) {

@@ -51,9 +51,10 @@ class Buffer {
   /// `bytes` is rounded up to a multiple of 16, and to 16 from 0. ErrorCode::out_of_memory beyond
   /// the device's largest allocation or its memory.
   static Result<Buffer> create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind);
-  /// The same as pieces of `each` bytes and a last one of what is left, each with padding of its own: for more than the device
-  /// allocates at once. One buffer where `each` is 0.
-  static Result<Buffer> create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind, std::uint64_t each);
+  /// The same as pieces of `each` bytes and a last one of what is left, each with padding of its own: for more than the
+  /// device allocates at once. One buffer where `each` is 0.
+  static Result<Buffer> create(const std::shared_ptr<const Device>& device, std::uint64_t bytes, BufferKind kind,
+                               std::uint64_t each);
 
   /// A VkBuffer of the host program with storage and transfer usage, which stays the host's. Not
   /// mapped; `bytes` as it was made, which kernels may not assume to be a multiple of 16.
@@ -62,13 +63,15 @@ class Buffer {
   [[nodiscard]] std::uint64_t size() const { return size_; }
   /// Of each piece but the last; 0: there is one.
   [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }
-  [[nodiscard]] std::span<const Buffer> pieces() const { return pieces_.empty() ? std::span<const Buffer>(this, 1) : std::span<const Buffer>(pieces_); }
+  [[nodiscard]] std::span<const Buffer> pieces() const {
+    return pieces_.empty() ? std::span<const Buffer>(this, 1) : std::span<const Buffer>(pieces_);
+  }
   /// Whether the host sees all of it, be it in pieces; then these copy from and to the host.
   [[nodiscard]] bool is_mapped() const { return pieces().front().mapped_ != nullptr; }
   void write(std::uint64_t offset, std::span<const std::byte> bytes) const;
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
-  /// The host's view of a buffer in one piece, coherent with the device, or null when the memory is not mapped: then data
-  /// goes through an upload or a readback buffer. Host access and device access must not overlap.
+  /// The host's view of a buffer in one piece, coherent with the device, or null when the memory is not mapped: then
+  /// data goes through an upload or a readback buffer. Host access and device access must not overlap.
   [[nodiscard]] std::byte* mapped() const { return mapped_; }
   [[nodiscard]] std::span<std::byte> bytes() const { return {mapped_, mapped_ ? static_cast<std::size_t>(size_) : 0}; }
   /// Host reads are cached. Mapped memory where this is false is slow to read: read it through a
@@ -84,11 +87,12 @@ class Buffer {
 
   Result<void> allocate(const std::shared_ptr<const Device>& device, BufferKind kind);
   Result<void> allocate_type(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint32_t type);
-  Result<void> borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped);
+  Result<void> borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment,
+                      std::uint32_t type, bool mapped);
   Result<void> attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind);
 
   HeapShare share_;
-  Memory memory_;  // declared first: freed after the buffer is gone
+  Memory memory_;                            // declared first: freed after the buffer is gone
   std::shared_ptr<const LentMemory> block_;  // or the host's, given back likewise
   Handle<VkBuffer, &DeviceFunctions::DestroyBuffer> buffer_;
   VkBuffer handle_ = VK_NULL_HANDLE;  // buffer_'s, or the host's

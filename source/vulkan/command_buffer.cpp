@@ -102,8 +102,9 @@ void CommandBuffer::bind_buffers(std::span<const BufferRange> ranges) {
     if (!range_fits(ranges[i], bytes)) return;
     const BufferRange bound = in_one_piece(ranges[i], bytes);
     if (bytes > bound.buffer->size() - bound.offset) {
-      return fail(invalid("Binding {} has {} bytes at offset {} of a buffer in pieces of {}, and crosses from one into the next.", i, bytes, ranges[i].offset,
-                          ranges[i].buffer->piece_bytes()));
+      return fail(invalid(
+          "Binding {} has {} bytes at offset {} of a buffer in pieces of {}, and crosses from one into the next.", i,
+          bytes, ranges[i].offset, ranges[i].buffer->piece_bytes()));
     }
     if (bytes > caps.storage_buffer_range || bound.offset % caps.offset_alignment != 0) {
       return fail(unsupported(

@@ -37,7 +37,8 @@ struct LentMemory {
 
 /// Where memory comes from when not from vkAllocateMemory. Called by any thread.
 struct Allocator {
-  /// Bytes, their alignment, the memory type, and whether the block must be mapped. A `memory` of 0: there is none left.
+  /// Bytes, their alignment, the memory type, and whether the block must be mapped. A `memory` of 0: there is none
+  /// left.
   std::function<LentMemory(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped)> allocate;
   std::function<void(const LentMemory& block)> release;
 };

@@ -41,9 +41,15 @@ bool flag(const VkDeviceCreateInfo* info, VkStructureType type, VkBool32 T::*mem
 using V11 = VkPhysicalDeviceVulkan11Features;
 using V12 = VkPhysicalDeviceVulkan12Features;
 using V13 = VkPhysicalDeviceVulkan13Features;
-bool gathered(const VkDeviceCreateInfo* info, VkBool32 V11::*member) { return flag(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, member); }
-bool gathered(const VkDeviceCreateInfo* info, VkBool32 V12::*member) { return flag(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, member); }
-bool gathered(const VkDeviceCreateInfo* info, VkBool32 V13::*member) { return flag(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, member); }
+bool gathered(const VkDeviceCreateInfo* info, VkBool32 V11::*member) {
+  return flag(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, member);
+}
+bool gathered(const VkDeviceCreateInfo* info, VkBool32 V12::*member) {
+  return flag(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, member);
+}
+bool gathered(const VkDeviceCreateInfo* info, VkBool32 V13::*member) {
+  return flag(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, member);
+}
 
 }  // namespace
 
@@ -67,7 +73,9 @@ void keep_enabled(const Enabled& enabled, FeatureChain& features) {
   };
   // Those of 1.0 come in one of two ways.
   const auto* second = find<VkPhysicalDeviceFeatures2>(info, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
-  const VkPhysicalDeviceFeatures* core = second != nullptr ? &second->features : info != nullptr ? info->pEnabledFeatures : nullptr;
+  const VkPhysicalDeviceFeatures* core = second != nullptr ? &second->features
+                                         : info != nullptr ? info->pEnabledFeatures
+                                                           : nullptr;
   const VkPhysicalDeviceFeatures none{};
   if (core == nullptr) core = &none;
   VkPhysicalDeviceFeatures& ours = features.core.features;
@@ -75,18 +83,26 @@ void keep_enabled(const Enabled& enabled, FeatureChain& features) {
   ours.shaderInt64 = ours.shaderInt64 && core->shaderInt64;
   ours.shaderFloat64 = ours.shaderFloat64 && core->shaderFloat64;
 
-  both(features.storage16, &VkPhysicalDevice16BitStorageFeatures::storageBuffer16BitAccess, in(&V11::storageBuffer16BitAccess));
-  both(features.storage8, &VkPhysicalDevice8BitStorageFeatures::storageBuffer8BitAccess, in(&V12::storageBuffer8BitAccess));
+  both(features.storage16, &VkPhysicalDevice16BitStorageFeatures::storageBuffer16BitAccess,
+       in(&V11::storageBuffer16BitAccess));
+  both(features.storage8, &VkPhysicalDevice8BitStorageFeatures::storageBuffer8BitAccess,
+       in(&V12::storageBuffer8BitAccess));
   both(features.float16_int8, &VkPhysicalDeviceShaderFloat16Int8Features::shaderFloat16, in(&V12::shaderFloat16));
   both(features.float16_int8, &VkPhysicalDeviceShaderFloat16Int8Features::shaderInt8, in(&V12::shaderInt8));
-  both(features.subgroup_types, &VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures::shaderSubgroupExtendedTypes, in(&V12::shaderSubgroupExtendedTypes));
+  both(features.subgroup_types, &VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures::shaderSubgroupExtendedTypes,
+       in(&V12::shaderSubgroupExtendedTypes));
   both(features.timeline, &VkPhysicalDeviceTimelineSemaphoreFeatures::timelineSemaphore, in(&V12::timelineSemaphore));
-  both(features.memory_model, &VkPhysicalDeviceVulkanMemoryModelFeatures::vulkanMemoryModel, in(&V12::vulkanMemoryModel));
-  both(features.scalar_layout, &VkPhysicalDeviceScalarBlockLayoutFeatures::scalarBlockLayout, in(&V12::scalarBlockLayout));
+  both(features.memory_model, &VkPhysicalDeviceVulkanMemoryModelFeatures::vulkanMemoryModel,
+       in(&V12::vulkanMemoryModel));
+  both(features.scalar_layout, &VkPhysicalDeviceScalarBlockLayoutFeatures::scalarBlockLayout,
+       in(&V12::scalarBlockLayout));
   both(features.maintenance4, &VkPhysicalDeviceMaintenance4Features::maintenance4, in(&V13::maintenance4));
-  both(features.subgroup_size, &VkPhysicalDeviceSubgroupSizeControlFeatures::subgroupSizeControl, in(&V13::subgroupSizeControl));
-  both(features.subgroup_size, &VkPhysicalDeviceSubgroupSizeControlFeatures::computeFullSubgroups, in(&V13::computeFullSubgroups));
-  both(features.dot_product, &VkPhysicalDeviceShaderIntegerDotProductFeatures::shaderIntegerDotProduct, in(&V13::shaderIntegerDotProduct));
+  both(features.subgroup_size, &VkPhysicalDeviceSubgroupSizeControlFeatures::subgroupSizeControl,
+       in(&V13::subgroupSizeControl));
+  both(features.subgroup_size, &VkPhysicalDeviceSubgroupSizeControlFeatures::computeFullSubgroups,
+       in(&V13::computeFullSubgroups));
+  both(features.dot_product, &VkPhysicalDeviceShaderIntegerDotProductFeatures::shaderIntegerDotProduct,
+       in(&V13::shaderIntegerDotProduct));
   // Of no version.
   keep(info, features.executables);
   keep(info, features.matrix);

@@ -59,9 +59,13 @@ std::string name_of(VkResult result) {
 }
 
 Error Calls::failure(const char* name, VkResult result) {
-  if (result == kForked && is_exiting()) return unsupported("The process is exiting, and drivers are taking themselves apart: nothing runs on a device any more.");
+  if (result == kForked && is_exiting())
+    return unsupported(
+        "The process is exiting, and drivers are taking themselves apart: nothing runs on a device any more.");
   if (result == kForked) {
-    return unsupported("This process was forked from the one that opened the device, and Vulkan drivers do not survive a fork: open devices after it, or let the child exec.");
+    return unsupported(
+        "This process was forked from the one that opened the device, and Vulkan drivers do not survive a fork: open "
+        "devices after it, or let the child exec.");
   }
   return make_error(code_of(result), "{} failed with {}.", name, name_of(result));
 }

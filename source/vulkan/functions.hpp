@@ -22,7 +22,8 @@ struct FaultPlan {
   std::atomic<const char*> failed_call = nullptr;  ///< name of the call that was made to fail
 };
 
-/// In place of a call that a forked child makes, whose drivers and their threads are the parent's, or one made while the process exits.
+/// In place of a call that a forked child makes, whose drivers and their threads are the parent's, or one made while
+/// the process exits.
 inline constexpr auto kForked = static_cast<VkResult>(-1'000'900'001);
 
 /// "VK_ERROR_DEVICE_LOST", or "VkResult -1234" for one this table does not know.

@@ -23,7 +23,8 @@ class Handle {
     return *this;
   }
   ~Handle() {
-    if (value_ != VK_NULL_HANDLE && device_->functions().process.is_this()) (device_->functions().*Destroy)(device_->handle(), value_, nullptr);
+    if (value_ != VK_NULL_HANDLE && device_->functions().process.is_this())
+      (device_->functions().*Destroy)(device_->handle(), value_, nullptr);
   }
 
   [[nodiscard]] T get() const { return value_; }

@@ -25,8 +25,10 @@ Result<std::shared_ptr<Instance>> Instance::adopt(void* instance, void (*get_ins
 }
 
 Result<std::size_t> Instance::index_of(void* physical_device) const {
-  const auto found = std::find(physical_devices_.begin(), physical_devices_.end(), static_cast<VkPhysicalDevice>(physical_device));
-  if (found == physical_devices_.end()) return invalid("The physical device that is lent is none of its instance, or offers less than Vulkan 1.1.");
+  const auto found =
+      std::find(physical_devices_.begin(), physical_devices_.end(), static_cast<VkPhysicalDevice>(physical_device));
+  if (found == physical_devices_.end())
+    return invalid("The physical device that is lent is none of its instance, or offers less than Vulkan 1.1.");
   return static_cast<std::size_t>(found - physical_devices_.begin());
 }
 
@@ -34,8 +36,10 @@ Result<std::shared_ptr<Device>> Device::adopt(std::shared_ptr<const Instance> in
   if (!lent.physical_device || !lent.device || !lent.queue) {
     return invalid("A device is lent with a null physical device, device or queue.");
   }
-  if (!lent.lock_queue != !lent.unlock_queue) return invalid("A queue is lent with only one of the two functions that lock and unlock it.");
-  if (!lent.allocator.allocate != !lent.allocator.release) return invalid("Memory is lent with only one of the two functions that allocate and release it.");
+  if (!lent.lock_queue != !lent.unlock_queue)
+    return invalid("A queue is lent with only one of the two functions that lock and unlock it.");
+  if (!lent.allocator.allocate != !lent.allocator.release)
+    return invalid("Memory is lent with only one of the two functions that allocate and release it.");
   std::shared_ptr<Device> device(new Device);
   device->instance_ = std::move(instance);
   device->owned_ = false;
@@ -46,7 +50,8 @@ Result<std::shared_ptr<Device>> Device::adopt(std::shared_ptr<const Instance> in
 Result<void> Device::use(const LentDevice& lent) {
   const InstanceFunctions& vk = instance_->functions();
   const auto physical = static_cast<VkPhysicalDevice>(lent.physical_device);
-  const Enabled enabled{std::max(lent.api_version, VK_API_VERSION_1_1), static_cast<const VkDeviceCreateInfo*>(lent.create_info)};
+  const Enabled enabled{std::max(lent.api_version, VK_API_VERSION_1_1),
+                        static_cast<const VkDeviceCreateInfo*>(lent.create_info)};
   VKF_TRY(info, describe_device(vk, physical, &enabled));
   info_ = std::move(info);
   VKF_TRY(family, queue_family_at(vk, physical, lent.queue_family));

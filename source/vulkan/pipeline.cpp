@@ -109,7 +109,8 @@ Result<void> ComputePipeline::compile(const std::shared_ptr<const Device>& devic
   create.stage.pName = "main";
   create.stage.pSpecializationInfo = &specialisation.info;
   create.layout = layout_.get();
-  // A size that is the device's only one need not be required; and where it is, a workgroup may have maxComputeWorkgroupSubgroups alone.
+  // A size that is the device's only one need not be required; and where it is, a workgroup may have
+  // maxComputeWorkgroupSubgroups alone.
   const Caps& caps = device->caps();
   if (info.subgroup_size != 0 && caps.subgroup_size_min != caps.subgroup_size_max) create.stage.pNext = &subgroup;
   if (info.full_subgroups) create.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;

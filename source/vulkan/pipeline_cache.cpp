@@ -10,14 +10,16 @@ bool is_of(const DeviceInfo& info, std::span<const std::byte> bytes) {
   VkPipelineCacheHeaderVersionOne header{};
   if (bytes.size() < sizeof header) return false;
   std::memcpy(&header, bytes.data(), sizeof header);
-  return header.headerSize >= sizeof header && header.headerSize <= bytes.size() && header.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
-         header.vendorID == info.vendor_id && header.deviceID == info.device_id &&
+  return header.headerSize >= sizeof header && header.headerSize <= bytes.size() &&
+         header.headerVersion == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && header.vendorID == info.vendor_id &&
+         header.deviceID == info.device_id &&
          std::equal(info.pipeline_cache_uuid.begin(), info.pipeline_cache_uuid.end(), header.pipelineCacheUUID);
 }
 
 }  // namespace
 
-Result<PipelineCache> PipelineCache::create(const std::shared_ptr<const Device>& device, std::span<const std::byte> initial) {
+Result<PipelineCache> PipelineCache::create(const std::shared_ptr<const Device>& device,
+                                            std::span<const std::byte> initial) {
   VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
   if (is_of(device->info(), initial)) {
     info.initialDataSize = initial.size();

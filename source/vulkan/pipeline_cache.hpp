@@ -13,7 +13,8 @@ class PipelineCache {
  public:
   /// `initial` is what data() once gave. It is ignored if it does not begin as this device and this version of its
   /// driver would write it: drivers have crashed on the bytes of another version.
-  static Result<PipelineCache> create(const std::shared_ptr<const Device>& device, std::span<const std::byte> initial = {});
+  static Result<PipelineCache> create(const std::shared_ptr<const Device>& device,
+                                      std::span<const std::byte> initial = {});
 
   /// Everything the pipelines made with it have added; nothing if the driver keeps nothing, as those do that have a
   /// cache of their own.

@@ -43,7 +43,9 @@ struct Offer {
 Result<Offer> offer_of(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled) {
   VkPhysicalDeviceProperties properties{};
   vk.GetPhysicalDeviceProperties(device, &properties);
-  if (enabled != nullptr) return Offer{std::min({properties.apiVersion, enabled->api_version, VK_API_VERSION_1_3 | 0xFFFu}), enabled_extensions(*enabled)};
+  if (enabled != nullptr)
+    return Offer{std::min({properties.apiVersion, enabled->api_version, VK_API_VERSION_1_3 | 0xFFFu}),
+                 enabled_extensions(*enabled)};
   VKF_TRY(extensions, vk.list(VkExtensionProperties{}, vk.EnumerateDeviceExtensionProperties, device,
                               static_cast<const char*>(nullptr)));
   return Offer{std::min(properties.apiVersion, VK_API_VERSION_1_3 | 0xFFFu), std::move(extensions)};
@@ -109,7 +111,8 @@ void apply_driver_limits(const Properties& properties, Caps& caps) {
   caps.lane_registers = registers.lane;
   caps.workgroup_registers = registers.workgroup;
   // RADV of Mesa 22.3 divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
-  if (properties.driver.driverID == VK_DRIVER_ID_MESA_RADV) caps.shared_memory_bytes = std::min(caps.shared_memory_bytes, 65536u - 256u);
+  if (properties.driver.driverID == VK_DRIVER_ID_MESA_RADV)
+    caps.shared_memory_bytes = std::min(caps.shared_memory_bytes, 65536u - 256u);
 }
 
 void fill_subgroups(const Properties& properties, const FeatureChain& features, Caps& caps) {
@@ -125,8 +128,10 @@ void fill_subgroups(const Properties& properties, const FeatureChain& features, 
     caps.subgroup_size_min = properties.subgroup_size.minSubgroupSize;
     caps.subgroup_size_max = properties.subgroup_size.maxSubgroupSize;
     // Kernels that share folds require the size; the others could have more, and need not.
-    const std::uint64_t most = std::uint64_t{caps.subgroup_size} * properties.subgroup_size.maxComputeWorkgroupSubgroups;
-    if (caps.subgroup_size_min != caps.subgroup_size_max && most < caps.max_invocations) caps.max_invocations = static_cast<std::uint32_t>(most);
+    const std::uint64_t most =
+        std::uint64_t{caps.subgroup_size} * properties.subgroup_size.maxComputeWorkgroupSubgroups;
+    if (caps.subgroup_size_min != caps.subgroup_size_max && most < caps.max_invocations)
+      caps.max_invocations = static_cast<std::uint32_t>(most);
   }
 }
 
@@ -180,7 +185,8 @@ Result<void> fill_matrices(const InstanceFunctions& vk, VkPhysicalDevice device,
     caps.matrix_shapes.push_back({shape.MSize, shape.NSize, shape.KSize, *a, *b, *c, *result});
   }
   caps.matrix_bf16 = features.bfloat16.shaderBFloat16CooperativeMatrix;
-  if (!features.maintenance4.maintenance4 || version < VK_API_VERSION_1_3) return {};  // kernels with what follows are SPIR-V 1.6
+  if (!features.maintenance4.maintenance4 || version < VK_API_VERSION_1_3)
+    return {};  // kernels with what follows are SPIR-V 1.6
   caps.matrix2_reductions = features.matrix2.cooperativeMatrixReductions;
   caps.matrix2_conversions = features.matrix2.cooperativeMatrixConversions;
   caps.matrix2_per_element = features.matrix2.cooperativeMatrixPerElementOperations;

@@ -20,7 +20,8 @@ struct Enabled {
 };
 
 /// Name, limits and features; of a device that is lent, those that its host has enabled.
-Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice device, const Enabled* enabled = nullptr);
+Result<DeviceInfo> describe_device(const InstanceFunctions& vk, VkPhysicalDevice device,
+                                   const Enabled* enabled = nullptr);
 
 struct QueueFamily {
   std::uint32_t index = 0;
@@ -50,7 +51,8 @@ struct FeatureChain {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES};
   VkPhysicalDeviceScalarBlockLayoutFeatures scalar_layout{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES};
-  VkPhysicalDeviceMaintenance4Features maintenance4{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES};  // SPIR-V 1.6: sizes by specialisation
+  VkPhysicalDeviceMaintenance4Features maintenance4{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES};  // SPIR-V 1.6: sizes by specialisation
   VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
   VkPhysicalDeviceShaderIntegerDotProductFeatures dot_product{

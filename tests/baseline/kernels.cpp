@@ -1,5 +1,6 @@
-// Writes what the planner and the printer make of many graphs on fabricated targets: plans, launches and SPIR-V. Two such
-// folders, of two versions of the sources, are compared by scripts/compare-kernels.py: a restructuring changes nothing.
+// Writes what the planner and the printer make of many graphs on fabricated targets: plans, launches and SPIR-V. Two
+// such folders, of two versions of the sources, are compared by scripts/compare-kernels.py: a restructuring changes
+// nothing.
 //
 //   vkfuse-kernels FOLDER PART...     PART: goldens, rows (of the benchmark), random=COUNT, or a .vkf or .onnx file
 //
@@ -116,7 +117,8 @@ class Writer {
     for (const codegen::Kernel& kernel : kernels) {
       ordered_json bindings = ordered_json::array();
       for (const codegen::Binding& binding : kernel.bindings) {
-        bindings.push_back({binding.value, binding.store, binding.scratch, binding.half.value_or(-1), binding.offset, binding.bytes});
+        bindings.push_back(
+            {binding.value, binding.store, binding.scratch, binding.half.value_or(-1), binding.offset, binding.bytes});
       }
       VKF_TRY(module, module_of(kernel));
       all.push_back({{"spirv", module},
@@ -139,7 +141,8 @@ class Writer {
     const fs::path path = folder_ / "spirv" / (hash + (is_module ? ".spv" : ".glsl"));
     std::ofstream file(path, std::ios::binary);
     if (is_module) {
-      file.write(reinterpret_cast<const char*>(spirv->data()), static_cast<std::streamsize>(spirv->size() * sizeof(std::uint32_t)));
+      file.write(reinterpret_cast<const char*>(spirv->data()),
+                 static_cast<std::streamsize>(spirv->size() * sizeof(std::uint32_t)));
     } else {
       file << kernel.glsl;
     }
@@ -168,7 +171,8 @@ void write_rows(Writer& writer) {
     const bench::Built built = row.build(row.dtype, Shape(row.full.begin(), row.full.end()));
     std::vector<std::string> names;
     for (std::size_t i = 0; i < built.outputs.size(); ++i) names.push_back(fmt::format("y{}", i));
-    writer.write("row " + row.name + " " + std::string(name_of(row.dtype)), must(api::to_graph(built.outputs, names, "row")));
+    writer.write("row " + row.name + " " + std::string(name_of(row.dtype)),
+                 must(api::to_graph(built.outputs, names, "row")));
   }
 }
 
@@ -194,7 +198,8 @@ Result<void> write_part(Writer& writer, const std::string& part) {
   } else if (part.starts_with(kRandom)) {
     std::uint64_t count = 0;
     const char* const end = part.data() + part.size();
-    if (std::from_chars(part.data() + kRandom.size(), end, count).ptr != end) return invalid("'{}' has no number of random graphs.", part);
+    if (std::from_chars(part.data() + kRandom.size(), end, count).ptr != end)
+      return invalid("'{}' has no number of random graphs.", part);
     write_random(writer, count);
   } else {
     VKF_TRY(model, tool::load_model(part));
@@ -210,7 +215,8 @@ int main(int argc, char** argv) {
   using namespace vkfuse::test;
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() < 2) {
-    std::fprintf(stderr, "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, or a .vkf or .onnx file\n");
+    std::fprintf(stderr,
+                 "usage: vkfuse-kernels FOLDER PART...\nPART: goldens, rows, random=COUNT, or a .vkf or .onnx file\n");
     return 2;
   }
   Writer writer(words[0]);

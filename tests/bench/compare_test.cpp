@@ -12,7 +12,8 @@ using nlohmann::json;
 json ten_rows(double factor_of_row_3, std::uint64_t seed) {
   json rows = json::array();
   for (int i = 0; i < 10; ++i) {
-    rows.push_back(measured_row("row" + std::to_string(i), 100.0 * (i + 1) * (i == 3 ? factor_of_row_3 : 1), seed + static_cast<std::uint64_t>(i)));
+    rows.push_back(measured_row("row" + std::to_string(i), 100.0 * (i + 1) * (i == 3 ? factor_of_row_3 : 1),
+                                seed + static_cast<std::uint64_t>(i)));
   }
   return report_of(rows);
 }
@@ -63,7 +64,8 @@ TEST(Compare, ReportsWithoutSamplesAreComparedByTheirQuantiles) {
 
 TEST(Compare, ARowThatBecameWrongIsARegression) {
   json after = ten_rows(1, 200);
-  after["rows"][5] = {{"name", "row5"}, {"case", "row5:f32:4096"}, {"outcome", "wrong"}, {"detail", "fused: 1 of 2 samples differ."}};
+  after["rows"][5] = {
+      {"name", "row5"}, {"case", "row5:f32:4096"}, {"outcome", "wrong"}, {"detail", "fused: 1 of 2 samples differ."}};
   const auto result = compare(ten_rows(1, 100), after, {});
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(result->regressed());

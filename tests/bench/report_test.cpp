@@ -14,7 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-std::string scratch(const std::string& name) { return ::testing::TempDir() + "/vkfuse-bench-" + std::to_string(getpid()) + name; }
+std::string scratch(const std::string& name) {
+  return ::testing::TempDir() + "/vkfuse-bench-" + std::to_string(getpid()) + name;
+}
 
 /// A line of CSV as its cells.
 std::vector<std::string> cells(const std::string& text, std::size_t& at) {
@@ -23,8 +25,10 @@ std::vector<std::string> cells(const std::string& text, std::size_t& at) {
   for (; at < text.size(); ++at) {
     const char letter = text[at];
     if (letter == '"') {
-      if (quoted && at + 1 < text.size() && text[at + 1] == '"') all.back() += text[++at];
-      else quoted = !quoted;
+      if (quoted && at + 1 < text.size() && text[at + 1] == '"')
+        all.back() += text[++at];
+      else
+        quoted = !quoted;
     } else if (letter == ',' && !quoted) {
       all.emplace_back();
     } else if (letter == '\n' && !quoted) {
@@ -38,8 +42,11 @@ std::vector<std::string> cells(const std::string& text, std::size_t& at) {
 }
 
 TEST(Csv, HasALinePerRowOfEveryDeviceWithTheHeadsColumns) {
-  json failed = {{"name", "b"}, {"case", "b:f32:8"}, {"outcome", "failed"}, {"detail", "The value \"x\", once,\nis wrong."}};
-  const json report = {{"devices", {report_of({measured_row("a", 10, 1), failed}, "one, with a comma"), report_of({measured_row("a", 20, 2)}, "two")}}};
+  json failed = {
+      {"name", "b"}, {"case", "b:f32:8"}, {"outcome", "failed"}, {"detail", "The value \"x\", once,\nis wrong."}};
+  const json report = {{"devices",
+                        {report_of({measured_row("a", 10, 1), failed}, "one, with a comma"),
+                         report_of({measured_row("a", 20, 2)}, "two")}}};
   const std::string text = to_csv(report);
   std::size_t at = 0;
   const std::vector<std::string> head = cells(text, at);
@@ -67,18 +74,21 @@ json embedded(const std::string& page) {
 }
 
 TEST(Page, HoldsTheReportsAndAsksNobodyForAnything) {
-  const std::string page = to_page({report_of({measured_row("a", 10, 1)}, "one"), report_of({measured_row("a", 20, 2)}, "two")});
+  const std::string page =
+      to_page({report_of({measured_row("a", 10, 1)}, "one"), report_of({measured_row("a", 20, 2)}, "two")});
   const json data = embedded(page);
   ASSERT_TRUE(data.is_array());
   ASSERT_EQ(data.size(), 2u);
   EXPECT_EQ(data[1]["environment"]["device"], "two");
   EXPECT_EQ(data[1]["rows"][0]["fused_us"], 20);
   EXPECT_FALSE(data[0]["rows"][0].contains("samples"));
-  for (const char* part : {"id=\"devices\"", "id=\"groups\"", "id=\"bars\"", "id=\"roofline\"", "id=\"law\"", "id=\"table\"", "id=\"environment\"",
-                           "name=\"viewport\"", "prefers-color-scheme: dark", "<noscript>"}) {
+  for (const char* part :
+       {"id=\"devices\"", "id=\"groups\"", "id=\"bars\"", "id=\"roofline\"", "id=\"law\"", "id=\"table\"",
+        "id=\"environment\"", "name=\"viewport\"", "prefers-color-scheme: dark", "<noscript>"}) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   }
-  for (const char* outside : {"https:", "src=", "<link", "@import", "url(", "fetch("}) EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  for (const char* outside : {"https:", "src=", "<link", "@import", "url(", "fetch("})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   // The name of a namespace is no address that is asked.
   std::string without = page;
   const std::string space = "http://www.w3.org/2000/svg";
@@ -107,7 +117,9 @@ TEST(ReportFile, IsReadBackAndReplacedWhole) {
 
 TEST(ReportFile, WhatIsNoReportIsRefusedWithASentence) {
   const std::string path = scratch("-bad.json");
-  for (const char* text : {"", "{", "[1,2]", "{}", "{\"environment\":3}", "{\"environment\":{\"device\":\"d\"},\"rows\":7}", "{\"devices\":[{}]}", "{\"devices\":7}"}) {
+  for (const char* text :
+       {"", "{", "[1,2]", "{}", "{\"environment\":3}", "{\"environment\":{\"device\":\"d\"},\"rows\":7}",
+        "{\"devices\":[{}]}", "{\"devices\":7}"}) {
     ASSERT_TRUE(write_file(path, text).ok());
     const auto read = read_report(path);
     ASSERT_FALSE(read.ok()) << text;

@@ -39,7 +39,8 @@ TEST(Cases, WhatIsNoneIsRefusedWithASentence) {
   for (const char* text : {"", "softmax", "softmax:f32", "softmax:f8:16x16", "no_such:f32:16x16"}) {
     EXPECT_EQ(parse_case(text).error().code, ErrorCode::not_found) << text;
   }
-  for (const char* text : {"softmax:f32:16", "softmax:f32:16x", "softmax:f32:16x0", "softmax:f32:16x-4", "softmax:f32:16y4", "softmax:f32:", "softmax:f32:99999999999999999999x1"}) {
+  for (const char* text : {"softmax:f32:16", "softmax:f32:16x", "softmax:f32:16x0", "softmax:f32:16x-4",
+                           "softmax:f32:16y4", "softmax:f32:", "softmax:f32:99999999999999999999x1"}) {
     EXPECT_EQ(parse_case(text).error().code, ErrorCode::invalid_argument) << text;
   }
 }
@@ -57,7 +58,8 @@ TEST(Law, EveryLengthIsThereTwiceForBothChainsWithAsManyOpsAndBytesAsItSays) {
     EXPECT_EQ(*arithmetic(graph), 4096.0 * ops) << row.name;
     EXPECT_EQ(*traffic(graph), 4096 * 4 * (unary ? 2 : ops + 2)) << row.name;
   }
-  EXPECT_EQ(found, (std::map<std::string, int>{{"unary small", 7}, {"binary small", 7}, {"unary large", 7}, {"binary large", 7}}));
+  EXPECT_EQ(found, (std::map<std::string, int>{
+                       {"unary small", 7}, {"binary small", 7}, {"unary large", 7}, {"binary large", 7}}));
 }
 
 /// Names of a graph's inputs and outputs.

@@ -18,12 +18,14 @@ using nlohmann::json;
 
 Target h200() {
   Target target = test::discrete_gpu_with_matrices();
-  target.caps.storage_8bit = target.caps.int8 = target.caps.int16 = target.caps.round_to_even_f16 = target.caps.keep_nan_f32 = target.caps.keep_denorms_f16 = true;
+  target.caps.storage_8bit = target.caps.int8 = target.caps.int16 = target.caps.round_to_even_f16 =
+      target.caps.keep_nan_f32 = target.caps.keep_denorms_f16 = true;
   target.costs = CostModel{4200, 1.6, 30e3, 1.896e6};
   return target;
 }
 
-/// The tile of the program's product, as the sweep writes it; nothing where several workgroups share one: the sweep does not say whether they did.
+/// The tile of the program's product, as the sweep writes it; nothing where several workgroups share one: the sweep
+/// does not say whether they did.
 std::string chosen_tile(const Row& row, const json& sizes) {
   Shape shape;
   for (const json& size : sizes) shape.emplace_back(size.get<std::int64_t>());
@@ -37,7 +39,8 @@ std::string chosen_tile(const Row& row, const json& sizes) {
   EXPECT_TRUE(steps.ok()) << row.name;
   for (const plan::Scheduled& step : *steps) {
     const schedule::TileShape& tile = step.schedule.matrix.shape;
-    if (step.schedule.matrix.unit && step.schedule.parts == 1) return fmt::format("{}x{}x{} {}x{} units", tile.m, tile.n, tile.k, tile.lane_m, tile.lane_n);
+    if (step.schedule.matrix.unit && step.schedule.parts == 1)
+      return fmt::format("{}x{}x{} {}x{} units", tile.m, tile.n, tile.k, tile.lane_m, tile.lane_n);
   }
   return {};
 }
@@ -48,7 +51,8 @@ TEST(Tiles, TheModelChoosesNearlyTheFastestOfThoseThatWereMeasured) {
   for (const char* file : {"h200-sweep-tiles.json", "h200-sweep-tiles-2.json"}) {
     const json report = json::parse(std::ifstream(std::string(VKFUSE_TEST_RESULTS) + "/" + file));
     for (const json& sweep : report["sweep"]) {
-      // Of two of one name the slower one: the other is a tile that the workgroup multiplies as one, which this device does not.
+      // Of two of one name the slower one: the other is a tile that the workgroup multiplies as one, which this device
+      // does not.
       std::map<std::string, double> measured;
       for (const json& point : sweep["all"]) {
         const std::string tile = point["schedule"];
@@ -64,14 +68,16 @@ TEST(Tiles, TheModelChoosesNearlyTheFastestOfThoseThatWereMeasured) {
       const auto faster = [](const auto& a, const auto& b) { return a.second < b.second; };
       const auto best = std::min_element(measured.begin(), measured.end(), faster);
       const double ratio = measured.at(tile) / best->second;
-      EXPECT_LE(ratio, 1.25) << name << " " << sweep["size"] << ": " << tile << " " << measured.at(tile) << " us, " << best->first << " " << best->second;
+      EXPECT_LE(ratio, 1.25) << name << " " << sweep["size"] << ": " << tile << " " << measured.at(tile) << " us, "
+                             << best->first << " " << best->second;
       logarithms += std::log(ratio);
       ++count;
     }
   }
   EXPECT_GE(count, 20);
   EXPECT_LE(std::exp(logarithms / count), 1.05);
-  std::printf("%d products: the tile that is chosen takes %.3f times as long as the fastest, in the geometric mean\n", count, std::exp(logarithms / count));
+  std::printf("%d products: the tile that is chosen takes %.3f times as long as the fastest, in the geometric mean\n",
+              count, std::exp(logarithms / count));
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ static void test_null_handles(const vkf_device* device) {
   REFUSED(vkf_input(NULL, "x", VKF_F32, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The graph is null.");
   REFUSED(vkf_input(graph, NULL, VKF_F32, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The name of the input is null.");
   REFUSED(vkf_input(graph, "x", VKF_F32, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The place for the new value is null.");
-  REFUSED(vkf_input(graph, "x", VKF_F32, NULL, 2, &value), VKF_INVALID_ARGUMENT, "The list of dimensions is null, but has a count of 2.");
+  REFUSED(vkf_input(graph, "x", VKF_F32, NULL, 2, &value), VKF_INVALID_ARGUMENT,
+          "The list of dimensions is null, but has a count of 2.");
   REFUSED(vkf_constant(graph, VKF_F32, NULL, 0, NULL, 4, &value), VKF_INVALID_ARGUMENT, "The list of elements is null");
   REFUSED(vkf_apply(graph, NULL, NULL, 0, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The name of the op is null.");
   REFUSED(vkf_apply(graph, "relu", NULL, 1, NULL, 0, &value), VKF_INVALID_ARGUMENT, "The list of operands is null");
@@ -46,7 +47,8 @@ static void test_null_handles(const vkf_device* device) {
   REFUSED(vkf_program_sizes(NULL, "x", NULL, 0, NULL, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The program is null.");
   REFUSED(vkf_buffer_create(NULL, 16, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_buffer_create_for(NULL, VKF_F32, NULL, 0, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
-  REFUSED(vkf_submit_donating(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &ticket), VKF_INVALID_ARGUMENT, "The program is null.");
+  REFUSED(vkf_submit_donating(NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, &ticket), VKF_INVALID_ARGUMENT,
+          "The program is null.");
   REFUSED(vkf_buffer_create(device, 16, NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
   REFUSED(vkf_buffer_write(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");
   REFUSED(vkf_buffer_read(NULL, 0, &byte, 1), VKF_INVALID_ARGUMENT, "The buffer is null.");
@@ -65,7 +67,8 @@ static void test_null_handles(const vkf_device* device) {
   REFUSED(vkf_device_feature(device, "int64", NULL), VKF_INVALID_ARGUMENT, "The place for the answer is null.");
   REFUSED(vkf_device_store(NULL, &report), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_device_store(device, NULL), VKF_INVALID_ARGUMENT, "The store report is null.");
-  REFUSED(vkf_device_store(device, &report), VKF_INVALID_ARGUMENT, "The members of the store report say that they have 0 bytes; set `size` to sizeof.");
+  REFUSED(vkf_device_store(device, &report), VKF_INVALID_ARGUMENT,
+          "The members of the store report say that they have 0 bytes; set `size` to sizeof.");
   REFUSED(vkf_buffer_wrap(NULL, 1, 16, 0, &buffer), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_buffer_wrap(device, 0, 16, 0, &buffer), VKF_INVALID_ARGUMENT, "A VkBuffer to wrap is null");
   REFUSED(vkf_record(NULL, NULL, NULL, 0, NULL, 0, NULL, 0, &recording), VKF_INVALID_ARGUMENT, "The program is null.");
@@ -113,7 +116,8 @@ static void test_options(const vkf_device* device) {
   memset(&options, 0, sizeof options);
   memset(&compile, 0, sizeof compile);
   memset(&newer, 0, sizeof newer);
-  REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT, "The device options say that they have 0 bytes; set `size` to sizeof.");
+  REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT,
+          "The device options say that they have 0 bytes; set `size` to sizeof.");
   options.size = sizeof options;
   options.name = "no such device";
   REFUSED(vkf_device_open(&options, &other), VKF_NOT_FOUND, "No Vulkan device matches 'no such device'");
@@ -124,7 +128,8 @@ static void test_options(const vkf_device* device) {
   options.disable = missing;
   REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT, "The name to disable is null.");
   options.disable = NULL;
-  REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT, "The list of names to disable is null, but has a count of 1.");
+  REFUSED(vkf_device_open(&options, &other), VKF_INVALID_ARGUMENT,
+          "The list of names to disable is null, but has a count of 1.");
   CHECK(other == NULL);
   options.disable_count = 0;
   options.cache = "off";
@@ -151,10 +156,12 @@ static void test_options(const vkf_device* device) {
   OK(vkf_device_feature(other, "patience", &has));
   CHECK(has == 0);
   OK(vkf_device_store(other, &report));
-  CHECK(report.size == sizeof report && report.loaded == 0 && report.off != NULL && report.off[0] != '\0' && report.folder != NULL);
+  CHECK(report.size == sizeof report && report.loaded == 0 && report.off != NULL && report.off[0] != '\0' &&
+        report.folder != NULL);
   vkf_device_free(other);
 
-  OK(vkf_graph_parse("graph \"g\" {\n  %0 = input \"x\" : f32[4]\n  %1 = relu %0 : f32[4]\n  output \"y\" = %1\n}\n", &graph));
+  OK(vkf_graph_parse("graph \"g\" {\n  %0 = input \"x\" : f32[4]\n  %1 = relu %0 : f32[4]\n  output \"y\" = %1\n}\n",
+                     &graph));
   compile.size = sizeof compile;
   compile.numerics = (vkf_numerics)7;
   REFUSED(vkf_compile(device, graph, &compile, &program), VKF_INVALID_ARGUMENT, "7 is not a kind of numerics");
@@ -178,7 +185,8 @@ static void test_options(const vkf_device* device) {
   OK(vkf_compile(device, graph, &newer.known, &program));
   vkf_program_free(program);
   newer.later = 1;
-  REFUSED(vkf_compile(device, graph, &newer.known, &program), VKF_UNSUPPORTED, "which this version of vkfuse does not know.");
+  REFUSED(vkf_compile(device, graph, &newer.known, &program), VKF_UNSUPPORTED,
+          "which this version of vkfuse does not know.");
   /* One that is older has less of the structure. */
   compile.size = sizeof compile.size;
   compile.numerics = (vkf_numerics)7;

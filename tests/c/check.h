@@ -17,13 +17,13 @@ extern int failures;
   } while (0)
 
 /* A call that succeeds. */
-#define OK(call)                                                                      \
-  do {                                                                                \
-    const vkf_status status_ = (call);                                                \
-    if (status_ != VKF_OK) {                                                          \
-      ++failures;                                                                     \
+#define OK(call)                                                                       \
+  do {                                                                                 \
+    const vkf_status status_ = (call);                                                 \
+    if (status_ != VKF_OK) {                                                           \
+      ++failures;                                                                      \
       fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, vkf_last_error()); \
-    }                                                                                 \
+    }                                                                                  \
   } while (0)
 
 /* A call that fails with this status, and a sentence that has these words. */

@@ -32,24 +32,29 @@ static void test_building(void) {
     OK(vkf_apply(graph, "reduce_sum", &sum, 1, attributes, 1, &top));
   }
   {
-    const vkf_attribute attributes[] = {vkf_attribute_integer("count", 3), vkf_attribute_integer("axis", 1), vkf_attribute_integer("descending", 1)};
+    const vkf_attribute attributes[] = {vkf_attribute_integer("count", 3), vkf_attribute_integer("axis", 1),
+                                        vkf_attribute_integer("descending", 1)};
     OK(vkf_apply(graph, "argsort", &sum, 1, attributes, 3, &order));
   }
   {
-    const vkf_attribute attributes[] = {vkf_attribute_shape(fixed, 2), vkf_attribute_dtype(VKF_F32), vkf_attribute_integer("axis", 1)};
+    const vkf_attribute attributes[] = {vkf_attribute_shape(fixed, 2), vkf_attribute_dtype(VKF_F32),
+                                        vkf_attribute_integer("axis", 1)};
     OK(vkf_apply(graph, "iota", NULL, 0, attributes, 3, &iota));
-    OK(vkf_apply(graph, "random", NULL, 0, (const vkf_attribute[]){vkf_attribute_integer("seed", -1), attributes[0]}, 2, &random));
+    OK(vkf_apply(graph, "random", NULL, 0, (const vkf_attribute[]){vkf_attribute_integer("seed", -1), attributes[0]}, 2,
+                 &random));
   }
   OK(vkf_apply(graph, "reshape", &iota, 1, (const vkf_attribute[]){vkf_attribute_shape(flat_shape, 1)}, 1, &flat));
   {
     const vkf_dim sliced[2] = {{2, NULL, 0, 0, 0}, {3, NULL, 0, 0, 0}};
-    const vkf_attribute attributes[] = {vkf_attribute_integers("starts", starts, 2), vkf_attribute_integers("steps", steps, 2), vkf_attribute_shape(sliced, 2)};
+    const vkf_attribute attributes[] = {vkf_attribute_integers("starts", starts, 2),
+                                        vkf_attribute_integers("steps", steps, 2), vkf_attribute_shape(sliced, 2)};
     vkf_value slice, padded;
     OK(vkf_apply(graph, "slice", &iota, 1, attributes, 3, &slice));
     vkf_value fill;
     OK(vkf_scalar(graph, VKF_F32, 0.5, &fill));
     OK(vkf_apply(graph, "pad", (const vkf_value[]){slice, fill}, 2,
-                 (const vkf_attribute[]){vkf_attribute_integers("low", low, 2), vkf_attribute_integers("high", low, 2)}, 2, &padded));
+                 (const vkf_attribute[]){vkf_attribute_integers("low", low, 2), vkf_attribute_integers("high", low, 2)},
+                 2, &padded));
     OK(vkf_value_type(graph, padded, &dtype, shape, 4, &rank));
     CHECK(dtype == VKF_F32 && rank == 2 && shape[0].size == 2 && shape[1].size == 5);
     OK(vkf_output(graph, "padded", padded));
@@ -59,20 +64,24 @@ static void test_building(void) {
     const vkf_dim two = {2, NULL, 0, 0, 0};
     vkf_value at;
     OK(vkf_constant(graph, VKF_I32, &two, 1, index, sizeof index, &at));
-    OK(vkf_apply(graph, "scatter", (const vkf_value[]){iota, at, iota}, 3, (const vkf_attribute[]){vkf_attribute_text("mode", "add")}, 1, &scattered));
+    OK(vkf_apply(graph, "scatter", (const vkf_value[]){iota, at, iota}, 3,
+                 (const vkf_attribute[]){vkf_attribute_text("mode", "add")}, 1, &scattered));
   }
   {
     const int64_t size[1] = {3}, one[1] = {1};
-    const vkf_attribute attributes[] = {vkf_attribute_integers("axes", axes, 1), vkf_attribute_integers("sizes", size, 1),
-                                        vkf_attribute_integers("strides", one, 1), vkf_attribute_integers("dilations", one, 1)};
+    const vkf_attribute attributes[] = {
+        vkf_attribute_integers("axes", axes, 1), vkf_attribute_integers("sizes", size, 1),
+        vkf_attribute_integers("strides", one, 1), vkf_attribute_integers("dilations", one, 1)};
     OK(vkf_apply(graph, "unfold", &iota, 1, attributes, 4, &pool));
   }
   {
-    const vkf_attribute attributes[] = {vkf_attribute_integers("contract_a", axes, 1), vkf_attribute_integers("contract_b", axes, 1)};
+    const vkf_attribute attributes[] = {vkf_attribute_integers("contract_a", axes, 1),
+                                        vkf_attribute_integers("contract_b", axes, 1)};
     OK(vkf_apply(graph, "dot", (const vkf_value[]){iota, scattered}, 2, attributes, 2, &product));
   }
   OK(vkf_value_type(graph, half, &dtype, shape, 1, &rank)); /* as many dimensions as there is room for */
-  CHECK(dtype == VKF_F16 && rank == 2 && strcmp(shape[0].symbol, "n") == 0 && shape[0].min == 1 && shape[0].max == 4096 && shape[0].multiple_of == 4);
+  CHECK(dtype == VKF_F16 && rank == 2 && strcmp(shape[0].symbol, "n") == 0 && shape[0].min == 1 &&
+        shape[0].max == 4096 && shape[0].multiple_of == 4);
   OK(vkf_value_type(graph, half, NULL, NULL, 0, NULL));
   OK(vkf_output(graph, "half", half));
   OK(vkf_output(graph, "top", top));
@@ -113,37 +122,55 @@ static void test_refused(void) {
   REFUSED(vkf_input(graph, "", VKF_F32, shape, 2, &y), VKF_INVALID_ARGUMENT, "name");
   REFUSED(vkf_input(graph, "z", (vkf_dtype)99, shape, 2, &y), VKF_INVALID_ARGUMENT, "99 is not a dtype");
   REFUSED(vkf_input(graph, "z", VKF_F32, &negative, 1, &y), VKF_INVALID_ARGUMENT, "-3");
-  REFUSED(vkf_input(graph, "z", VKF_F32, &nameless, 1, &y), VKF_INVALID_ARGUMENT, "A symbolic dimension has an empty name.");
+  REFUSED(vkf_input(graph, "z", VKF_F32, &nameless, 1, &y), VKF_INVALID_ARGUMENT,
+          "A symbolic dimension has an empty name.");
   REFUSED(vkf_input(graph, "z", VKF_F32, &impossible, 1, &y), VKF_INVALID_ARGUMENT, "min 5, max 3");
-  REFUSED(vkf_constant(graph, VKF_F32, shape, 2, numbers, sizeof numbers, &y), VKF_INVALID_ARGUMENT, "needs 64 bytes, but 8 were given.");
-  REFUSED(vkf_apply(graph, "no_such_op", &x, 1, NULL, 0, &y), VKF_INVALID_ARGUMENT, "'no_such_op' is not the name of an op.");
+  REFUSED(vkf_constant(graph, VKF_F32, shape, 2, numbers, sizeof numbers, &y), VKF_INVALID_ARGUMENT,
+          "needs 64 bytes, but 8 were given.");
+  REFUSED(vkf_apply(graph, "no_such_op", &x, 1, NULL, 0, &y), VKF_INVALID_ARGUMENT,
+          "'no_such_op' is not the name of an op.");
   REFUSED(vkf_apply(graph, "input", NULL, 0, NULL, 0, &y), VKF_INVALID_ARGUMENT, "vkf_input()");
   REFUSED(vkf_apply(graph, "add", &x, 1, NULL, 0, &y), VKF_INVALID_ARGUMENT, "add");
-  REFUSED(vkf_apply(graph, "relu", (const vkf_value[]){77}, 1, NULL, 0, &y), VKF_INVALID_ARGUMENT, "The operand 77 of 'relu' does not exist");
-  REFUSED(vkf_apply(graph, "cast", &x, 1, NULL, 0, &y), VKF_INVALID_ARGUMENT, "The op 'cast' needs the attribute 'dtype'.");
-  REFUSED(vkf_apply(graph, "relu", &x, 1, (const vkf_attribute[]){vkf_attribute_integer("axis", 1)}, 1, &y), VKF_INVALID_ARGUMENT,
-          "The op 'relu' has no attribute 'axis'");
-  REFUSED(vkf_apply(graph, "reduce_sum", &x, 1, (const vkf_attribute[]){vkf_attribute_integer("axes", 1)}, 1, &y), VKF_INVALID_ARGUMENT, "is not a list of integers");
-  REFUSED(vkf_apply(graph, "reduce_sum", &x, 1, (const vkf_attribute[]){vkf_attribute_integers("axes", axes, 2)}, 1, &y), VKF_INVALID_ARGUMENT, "axis 0");
-  REFUSED(vkf_apply(graph, "reduce_sum", &x, 1, (const vkf_attribute[]){vkf_attribute_integers("axes", huge, 1)}, 1, &y), VKF_INVALID_ARGUMENT,
-          "The attribute 'axes' of 'reduce_sum' cannot be 9223372036854775807.");
-  REFUSED(vkf_apply(graph, "reduce_sum", &x, 1, (const vkf_attribute[]){vkf_attribute_integers("axes", NULL, 1)}, 1, &y), VKF_INVALID_ARGUMENT, "is null");
+  REFUSED(vkf_apply(graph, "relu", (const vkf_value[]){77}, 1, NULL, 0, &y), VKF_INVALID_ARGUMENT,
+          "The operand 77 of 'relu' does not exist");
+  REFUSED(vkf_apply(graph, "cast", &x, 1, NULL, 0, &y), VKF_INVALID_ARGUMENT,
+          "The op 'cast' needs the attribute 'dtype'.");
+  REFUSED(vkf_apply(graph, "relu", &x, 1, (const vkf_attribute[]){vkf_attribute_integer("axis", 1)}, 1, &y),
+          VKF_INVALID_ARGUMENT, "The op 'relu' has no attribute 'axis'");
+  REFUSED(vkf_apply(graph, "reduce_sum", &x, 1, (const vkf_attribute[]){vkf_attribute_integer("axes", 1)}, 1, &y),
+          VKF_INVALID_ARGUMENT, "is not a list of integers");
+  REFUSED(
+      vkf_apply(graph, "reduce_sum", &x, 1, (const vkf_attribute[]){vkf_attribute_integers("axes", axes, 2)}, 1, &y),
+      VKF_INVALID_ARGUMENT, "axis 0");
+  REFUSED(
+      vkf_apply(graph, "reduce_sum", &x, 1, (const vkf_attribute[]){vkf_attribute_integers("axes", huge, 1)}, 1, &y),
+      VKF_INVALID_ARGUMENT, "The attribute 'axes' of 'reduce_sum' cannot be 9223372036854775807.");
+  REFUSED(
+      vkf_apply(graph, "reduce_sum", &x, 1, (const vkf_attribute[]){vkf_attribute_integers("axes", NULL, 1)}, 1, &y),
+      VKF_INVALID_ARGUMENT, "is null");
   REFUSED(vkf_apply(graph, "reduce_sum", &x, 1, NULL, 0, &y), VKF_INVALID_ARGUMENT, "names no axis.");
-  REFUSED(vkf_apply(graph, "cumsum", &x, 1, (const vkf_attribute[]){vkf_attribute_integer("exclusive", 2)}, 1, &y), VKF_INVALID_ARGUMENT, "is 0 or 1, but 2 is given.");
-  REFUSED(vkf_apply(graph, "cumsum", &x, 1, (const vkf_attribute[]){vkf_attribute_integer("axis", 0), vkf_attribute_integer("axis", 1)}, 2, &y),
+  REFUSED(vkf_apply(graph, "cumsum", &x, 1, (const vkf_attribute[]){vkf_attribute_integer("exclusive", 2)}, 1, &y),
+          VKF_INVALID_ARGUMENT, "is 0 or 1, but 2 is given.");
+  REFUSED(vkf_apply(graph, "cumsum", &x, 1,
+                    (const vkf_attribute[]){vkf_attribute_integer("axis", 0), vkf_attribute_integer("axis", 1)}, 2, &y),
           VKF_INVALID_ARGUMENT, "or it is given twice.");
-  REFUSED(vkf_apply(graph, "scatter", (const vkf_value[]){x, x, x}, 3, (const vkf_attribute[]){vkf_attribute_text("mode", "xor")}, 1, &y), VKF_INVALID_ARGUMENT,
-          "'xor' is not a mode of scatter");
-  REFUSED(vkf_apply(graph, "scatter", (const vkf_value[]){x, x, x}, 3, (const vkf_attribute[]){vkf_attribute_text("mode", NULL)}, 1, &y), VKF_INVALID_ARGUMENT, "is null");
+  REFUSED(vkf_apply(graph, "scatter", (const vkf_value[]){x, x, x}, 3,
+                    (const vkf_attribute[]){vkf_attribute_text("mode", "xor")}, 1, &y),
+          VKF_INVALID_ARGUMENT, "'xor' is not a mode of scatter");
+  REFUSED(vkf_apply(graph, "scatter", (const vkf_value[]){x, x, x}, 3,
+                    (const vkf_attribute[]){vkf_attribute_text("mode", NULL)}, 1, &y),
+          VKF_INVALID_ARGUMENT, "is null");
   REFUSED(vkf_output(graph, "y", 1), VKF_INVALID_ARGUMENT, "The value 1 does not exist: the graph has 1 values.");
   REFUSED(vkf_value_type(graph, 9, NULL, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The value 9 does not exist");
   OK(vkf_output(graph, "y", x));
   REFUSED(vkf_output(graph, "y", x), VKF_INVALID_ARGUMENT, "'y'");
   /* After all of that the graph is what it was. */
   OK(vkf_graph_text(graph, &text));
-  CHECK(text != NULL && strcmp(text, "graph \"refused\" {\n  %0 = input \"x\" : f32[2, 8]\n  output \"y\" = %0\n}\n") == 0);
+  CHECK(text != NULL &&
+        strcmp(text, "graph \"refused\" {\n  %0 = input \"x\" : f32[2, 8]\n  output \"y\" = %0\n}\n") == 0);
   vkf_string_free(text);
-  REFUSED(vkf_graph_parse("graph \"g\" {\n  %0 = nonsense\n}\n", &parsed), VKF_INVALID_ARGUMENT, "Line 2: 'nonsense' is not the name of an op.");
+  REFUSED(vkf_graph_parse("graph \"g\" {\n  %0 = nonsense\n}\n", &parsed), VKF_INVALID_ARGUMENT,
+          "Line 2: 'nonsense' is not the name of an op.");
   CHECK(parsed == NULL);
   {
     /* Code of the text's own is refused unless it is allowed. */

@@ -11,7 +11,8 @@ void check_refused(vkf_status got, vkf_status want, const char* words, const cha
   const size_t length = end == NULL ? strlen(said) : (size_t)(end - said);
   if (got == want && strstr(said, words) != NULL && length > 10 && said[length - 1] == '.') return;
   ++failures;
-  fprintf(stderr, "line %d: %s gives %d, not %d, or its sentence lacks '%s': %s\n", line, call, (int)got, (int)want, words, said);
+  fprintf(stderr, "line %d: %s gives %d, not %d, or its sentence lacks '%s': %s\n", line, call, (int)got, (int)want,
+          words, said);
 }
 
 /* The driver that the environment names, and no other. */

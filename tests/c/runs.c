@@ -47,7 +47,8 @@ static void test_host(const vkf_program* program) {
   in.bytes = sizeof kX;
   out[0].capacity = 7;
   z[0] = 5;
-  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The output 'z' takes 8 bytes, and there is room for 7.");
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT,
+          "The output 'z' takes 8 bytes, and there is room for 7.");
   CHECK(z[0] == 5 && out[0].bytes == 8);
   out[0].capacity = 8;
   out[0].data = NULL;
@@ -56,7 +57,8 @@ static void test_host(const vkf_program* program) {
   in.bytes = 7;
   REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The 7 bytes of input 'x'");
   in.data = NULL;
-  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT, "The list of bytes of an input is null, but has a count of 7.");
+  REFUSED(vkf_run(program, &in, 1, out, 1), VKF_INVALID_ARGUMENT,
+          "The list of bytes of an input is null, but has a count of 7.");
   in.data = kX;
   in.bytes = sizeof kX;
   in.name = "w";
@@ -95,7 +97,8 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
   CHECK(vkf_buffer_size(x) == sizeof kX);
   OK(vkf_buffer_write(x, 0, kX, sizeof kX));
   {
-    const vkf_binding in = {"x", x}, out[2] = {{"y", y}, {"z", z}}, none = {"x", NULL}, nameless = {NULL, x}, other = {"q", x}, small = {"x", z};
+    const vkf_binding in = {"x", x}, out[2] = {{"y", y}, {"z", z}}, none = {"x", NULL}, nameless = {NULL, x},
+                      other = {"q", x}, small = {"x", z};
     const vkf_binding twice[2] = {{"y", y}, {"y", y}};
     OK(vkf_submit(program, &in, 1, out, 2, &n, 1, &ticket));
     OK(vkf_ticket_wait(ticket));
@@ -106,13 +109,20 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
     REFUSED(vkf_submit(program, &in, 1, out, 2, NULL, 0, &ticket), VKF_INVALID_ARGUMENT, "'n'");
     CHECK(ticket == NULL);
     REFUSED(vkf_submit(program, &in, 1, out, 2, &wrong, 1, &ticket), VKF_INVALID_ARGUMENT, "'m'");
-    REFUSED(vkf_submit(program, &in, 1, out, 1, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "No buffer was bound to the output 'z'.");
-    REFUSED(vkf_submit(program, &none, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The buffer of a binding is null.");
-    REFUSED(vkf_submit(program, &nameless, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The name of a binding is null.");
-    REFUSED(vkf_submit(program, &other, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The program has no input 'q'.");
-    REFUSED(vkf_submit(program, &small, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The input 'x' takes 32 bytes, but its buffer has 8.");
-    REFUSED(vkf_submit(program, &in, 1, twice, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT, "The output 'y' is bound twice.");
-    REFUSED(vkf_submit(program, &in, 1, out, 2, &n, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the new ticket is null.");
+    REFUSED(vkf_submit(program, &in, 1, out, 1, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+            "No buffer was bound to the output 'z'.");
+    REFUSED(vkf_submit(program, &none, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+            "The buffer of a binding is null.");
+    REFUSED(vkf_submit(program, &nameless, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+            "The name of a binding is null.");
+    REFUSED(vkf_submit(program, &other, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+            "The program has no input 'q'.");
+    REFUSED(vkf_submit(program, &small, 1, out, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+            "The input 'x' takes 32 bytes, but its buffer has 8.");
+    REFUSED(vkf_submit(program, &in, 1, twice, 2, &n, 1, &ticket), VKF_INVALID_ARGUMENT,
+            "The output 'y' is bound twice.");
+    REFUSED(vkf_submit(program, &in, 1, out, 2, &n, 1, NULL), VKF_INVALID_ARGUMENT,
+            "The place for the new ticket is null.");
     {
       /* The results take the place of what nobody needs any more, or new buffers. */
       const char* const names[1] = {"x"};
@@ -140,16 +150,23 @@ static void test_device_memory(const vkf_device* device, const vkf_program* prog
         REFUSED(vkf_ticket_output(NULL, "y", &made_y), VKF_INVALID_ARGUMENT, "The ticket is null.");
         REFUSED(vkf_ticket_output(ticket, "y", NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
         vkf_ticket_free(ticket);
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, unknown, 1, &ticket), VKF_INVALID_ARGUMENT, "The input 'q' is donated");
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, nothing, 1, &ticket), VKF_INVALID_ARGUMENT, "The name of a donated input is null.");
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, NULL, 1, &ticket), VKF_INVALID_ARGUMENT, "The list of donated inputs is null");
-        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the new ticket is null.");
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, unknown, 1, &ticket), VKF_INVALID_ARGUMENT,
+                "The input 'q' is donated");
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, nothing, 1, &ticket), VKF_INVALID_ARGUMENT,
+                "The name of a donated input is null.");
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, NULL, 1, &ticket), VKF_INVALID_ARGUMENT,
+                "The list of donated inputs is null");
+        REFUSED(vkf_submit_donating(program, &own, 1, NULL, 0, &n, 1, names, 1, NULL), VKF_INVALID_ARGUMENT,
+                "The place for the new ticket is null.");
       }
       vkf_buffer_free(given);
-      REFUSED(vkf_buffer_create_for(device, VKF_F32, below, 1, &given), VKF_INVALID_ARGUMENT, "A buffer is asked for a tensor with the size -1.");
-      REFUSED(vkf_buffer_create_for(device, VKF_F32, NULL, 1, &given), VKF_INVALID_ARGUMENT, "The list of sizes is null");
+      REFUSED(vkf_buffer_create_for(device, VKF_F32, below, 1, &given), VKF_INVALID_ARGUMENT,
+              "A buffer is asked for a tensor with the size -1.");
+      REFUSED(vkf_buffer_create_for(device, VKF_F32, NULL, 1, &given), VKF_INVALID_ARGUMENT,
+              "The list of sizes is null");
       REFUSED(vkf_buffer_create_for(device, (vkf_dtype)99, sizes, 2, &given), VKF_INVALID_ARGUMENT, "99");
-      REFUSED(vkf_buffer_create_for(device, VKF_F32, sizes, 2, NULL), VKF_INVALID_ARGUMENT, "The place for the new buffer is null.");
+      REFUSED(vkf_buffer_create_for(device, VKF_F32, sizes, 2, NULL), VKF_INVALID_ARGUMENT,
+              "The place for the new buffer is null.");
     }
     /* Given back while it runs: the work goes on. */
     OK(vkf_buffer_write(z, 0, kX, sizeof kZ));
@@ -181,9 +198,11 @@ static void test_times(const vkf_device* device, const vkf_program* program) {
   input.sizes = sizes;
   input.rank = 2;
   OK(vkf_profile_host(program, &input, 1, times, 2, &count));
-  CHECK(count == 1 && strcmp(times[0].kernel, "segment 0") == 0 && times[0].microseconds >= 0 && times[0].bytes == sizeof kX + sizeof kY + sizeof kZ);
+  CHECK(count == 1 && strcmp(times[0].kernel, "segment 0") == 0 && times[0].microseconds >= 0 &&
+        times[0].bytes == sizeof kX + sizeof kY + sizeof kZ);
   OK(vkf_profile_host(program, &input, 1, NULL, 0, &count));
-  REFUSED(vkf_profile_host(program, &input, 1, NULL, 2, &count), VKF_INVALID_ARGUMENT, "The list of times is null, but has a count of 2.");
+  REFUSED(vkf_profile_host(program, &input, 1, NULL, 2, &count), VKF_INVALID_ARGUMENT,
+          "The list of times is null, but has a count of 2.");
   {
     const vkf_symbol n = {"n", 2};
     vkf_buffer* x = NULL;
@@ -229,10 +248,12 @@ static void test_plans(const vkf_device* device, const vkf_graph* graph, const v
   vkf_string_free(glsl);
   vkf_string_free(same);
   planned.planner = "greedy-io";
-  REFUSED(vkf_compile(device, graph, &planned, &again), VKF_INVALID_ARGUMENT, "A plan that is given leaves nothing to decide");
+  REFUSED(vkf_compile(device, graph, &planned, &again), VKF_INVALID_ARGUMENT,
+          "A plan that is given leaves nothing to decide");
   planned.planner = NULL;
   *strstr(plan, "members") = 'M';
-  REFUSED(vkf_compile(device, graph, &planned, &again), VKF_INVALID_ARGUMENT, "The plan was changed after it was saved");
+  REFUSED(vkf_compile(device, graph, &planned, &again), VKF_INVALID_ARGUMENT,
+          "The plan was changed after it was saved");
   vkf_string_free(plan);
 }
 
@@ -243,9 +264,12 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   char* text = NULL;
   const vkf_symbol n = {"n", 10}, twice[2] = {{"n", 1}, {"n", 2}}, nameless = {NULL, 1};
   const vkf_dim row = {4, NULL, 0, 0, 0};
-  const vkf_type floats = {VKF_F32, &row, 1}, integers[2] = {{VKF_I32, &row, 1}, {VKF_F32, &row, 1}}, doubles = {VKF_F64, &row, 1};
-  CHECK(vkf_program_input_count(program) == 1 && strcmp(vkf_program_input_name(program, 0), "x") == 0 && vkf_program_input_name(program, 1) == NULL);
-  CHECK(vkf_program_output_count(program) == 2 && strcmp(vkf_program_output_name(program, 1), "z") == 0 && vkf_program_output_name(program, 2) == NULL);
+  const vkf_type floats = {VKF_F32, &row, 1}, integers[2] = {{VKF_I32, &row, 1}, {VKF_F32, &row, 1}},
+                 doubles = {VKF_F64, &row, 1};
+  CHECK(vkf_program_input_count(program) == 1 && strcmp(vkf_program_input_name(program, 0), "x") == 0 &&
+        vkf_program_input_name(program, 1) == NULL);
+  CHECK(vkf_program_output_count(program) == 2 && strcmp(vkf_program_output_name(program, 1), "z") == 0 &&
+        vkf_program_output_name(program, 2) == NULL);
   CHECK(vkf_program_kernel_count(program) == 1);
   OK(vkf_program_sizes(program, "y", &n, 1, &bytes, sizes, 2, &rank));
   CHECK(bytes == 160 && rank == 2 && sizes[0] == 10 && sizes[1] == 4);
@@ -253,9 +277,12 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   REFUSED(vkf_program_sizes(program, "q", &n, 1, &bytes, NULL, 0, NULL), VKF_NOT_FOUND, "no input and no output 'q'.");
   REFUSED(vkf_program_sizes(program, NULL, &n, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "is null");
   REFUSED(vkf_program_sizes(program, "y", NULL, 0, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "'n'");
-  REFUSED(vkf_program_sizes(program, "y", twice, 2, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The symbol 'n' is given twice.");
-  REFUSED(vkf_program_sizes(program, "y", &nameless, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The name of a symbol is null.");
-  REFUSED(vkf_program_sizes(program, "y", &n, 1, &bytes, NULL, 2, NULL), VKF_INVALID_ARGUMENT, "The list of sizes is null");
+  REFUSED(vkf_program_sizes(program, "y", twice, 2, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT,
+          "The symbol 'n' is given twice.");
+  REFUSED(vkf_program_sizes(program, "y", &nameless, 1, &bytes, NULL, 0, NULL), VKF_INVALID_ARGUMENT,
+          "The name of a symbol is null.");
+  REFUSED(vkf_program_sizes(program, "y", &n, 1, &bytes, NULL, 2, NULL), VKF_INVALID_ARGUMENT,
+          "The list of sizes is null");
   {
     vkf_dtype dtype = VKF_BOOL;
     vkf_dim shape[2];
@@ -264,7 +291,8 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
     OK(vkf_program_type(program, "z", NULL, NULL, 0, &rank));
     CHECK(rank == 1);
     REFUSED(vkf_program_type(program, "q", &dtype, NULL, 0, NULL), VKF_NOT_FOUND, "no input and no output 'q'.");
-    REFUSED(vkf_program_type(program, "x", NULL, NULL, 1, NULL), VKF_INVALID_ARGUMENT, "The list of dimensions is null");
+    REFUSED(vkf_program_type(program, "x", NULL, NULL, 1, NULL), VKF_INVALID_ARGUMENT,
+            "The list of dimensions is null");
   }
   {
     vkf_memory memory = {0};
@@ -272,7 +300,8 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
     int calls = 0;
     REFUSED(vkf_program_tune(NULL, 1, NULL, 0, NULL, NULL, NULL), VKF_INVALID_ARGUMENT, "The program is null.");
     REFUSED(vkf_program_tune(program, -1, &n, 1, NULL, NULL, NULL), VKF_INVALID_ARGUMENT, "-1 ms are no budget.");
-    REFUSED(vkf_program_tune(program, 20, &n, 1, NULL, NULL, &tuned), VKF_INVALID_ARGUMENT, "The progress says that it has 0 bytes");
+    REFUSED(vkf_program_tune(program, 20, &n, 1, NULL, NULL, &tuned), VKF_INVALID_ARGUMENT,
+            "The progress says that it has 0 bytes");
     tuned.size = sizeof tuned;
     OK(vkf_program_tune(program, 20, &n, 1, count_call, &calls, &tuned));
     CHECK(tuned.budget_ms == 20 && tuned.segments >= tuned.segment && calls == tuned.segment);
@@ -297,9 +326,12 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   OK(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, 0, &text));
   CHECK(text != NULL && strstr(text, "OpEntryPoint") != NULL);
   vkf_string_free(text);
-  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, 1, &text), VKF_INVALID_ARGUMENT, "There is no segment 1: the plan has 1.");
-  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, SIZE_MAX, &text), VKF_INVALID_ARGUMENT, "There is no segment 18446744073709551615.");
-  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_PLAN, 0, &text), VKF_INVALID_ARGUMENT, "Stage 1 has no text of one segment");
+  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, 1, &text), VKF_INVALID_ARGUMENT,
+          "There is no segment 1: the plan has 1.");
+  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_SPIRV, SIZE_MAX, &text), VKF_INVALID_ARGUMENT,
+          "There is no segment 18446744073709551615.");
+  REFUSED(vkf_program_explain_segment(program, VKF_STAGE_PLAN, 0, &text), VKF_INVALID_ARGUMENT,
+          "Stage 1 has no text of one segment");
   OK(vkf_program_explain(program, VKF_STAGE_HTML, &text));
   CHECK(text != NULL && strstr(text, "<html") != NULL);
   vkf_string_free(text);
@@ -313,7 +345,8 @@ static void test_questions(const vkf_device* device, const vkf_program* program)
   OK(vkf_supports_op(device, "relu", &floats, 1, NULL, 0));
   REFUSED(vkf_supports_op(device, "add", integers, 2, NULL, 0), VKF_INVALID_ARGUMENT, "add");
   REFUSED(vkf_supports_op(device, "relu", NULL, 1, NULL, 0), VKF_INVALID_ARGUMENT, "The list of operands is null");
-  REFUSED(vkf_supports_op(device, "unheard_of", &floats, 1, NULL, 0), VKF_INVALID_ARGUMENT, "'unheard_of' is not the name of an op.");
+  REFUSED(vkf_supports_op(device, "unheard_of", &floats, 1, NULL, 0), VKF_INVALID_ARGUMENT,
+          "'unheard_of' is not the name of an op.");
   if (strstr(vkf_device_name(device), "SwiftShader") != NULL) {
     REFUSED(vkf_supports_op(device, "neg", &doubles, 1, NULL, 0), VKF_UNSUPPORTED, "has no 64-bit floats.");
   } else {
@@ -328,7 +361,8 @@ static void test_custom(const vkf_device* device) {
   int i;
   for (i = 0; i < 2; ++i) {
     const vkf_dim four = vkf_size(4);
-    const vkf_attribute about[3] = {vkf_attribute_text("name", "square_and_add"), vkf_attribute_text("code", kCode[i]), vkf_attribute_dtype(VKF_F32)};
+    const vkf_attribute about[3] = {vkf_attribute_text("name", "square_and_add"), vkf_attribute_text("code", kCode[i]),
+                                    vkf_attribute_dtype(VKF_F32)};
     vkf_graph* graph = NULL;
     vkf_program* program = NULL;
     vkf_value in = 0, half = 0, squared = 0, twice = 0, operands[2];
@@ -338,13 +372,15 @@ static void test_custom(const vkf_device* device) {
     operands[0] = in;
     operands[1] = half;
     OK(vkf_apply(graph, "custom", operands, 2, about, 3, &squared));
-    REFUSED(vkf_apply(graph, "custom", operands, 2, about, 2, &twice), VKF_INVALID_ARGUMENT, "The op 'custom' needs the attribute 'dtype'.");
+    REFUSED(vkf_apply(graph, "custom", operands, 2, about, 2, &twice), VKF_INVALID_ARGUMENT,
+            "The op 'custom' needs the attribute 'dtype'.");
     operands[0] = operands[1] = squared;
     OK(vkf_apply(graph, "add", operands, 2, NULL, 0, &twice));
     OK(vkf_output(graph, "y", twice));
     if (i == 1) {
       REFUSED(vkf_compile(device, graph, NULL, &program), VKF_INVALID_ARGUMENT,
-              "The code of the custom op 'square_and_add' does not compile: line 1, 'x0 * y0': 'y0' : undeclared identifier.");
+              "The code of the custom op 'square_and_add' does not compile: line 1, 'x0 * y0': 'y0' : undeclared "
+              "identifier.");
     } else {
       float got[4] = {0, 0, 0, 0};
       vkf_host_input input = {"x", NULL, sizeof x, NULL, 0};

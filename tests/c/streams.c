@@ -40,7 +40,8 @@ static void test_loop(const vkf_stream* stream) {
   OK(vkf_stream_read(stream, x, got, sizeof got));
   CHECK(got[0] == 1 - 1.0F / 64 && got[1] == 1 + 3.0F / 64 && got[3] == 1 + 11.0F / 64);
   OK(vkf_stream_status(stream, &report));
-  CHECK(report.plans == 1 && report.evaluations == 6 && report.kernels == 1 && report.bytes == 32 && report.held == 0 && report.recorded == 0);
+  CHECK(report.plans == 1 && report.evaluations == 6 && report.kernels == 1 && report.bytes == 32 && report.held == 0 &&
+        report.recorded == 0);
   OK(vkf_stream_explain(stream, &text));
   CHECK(text != NULL && strstr(text, "computed, as it was asked for") != NULL);
   vkf_string_free(text);
@@ -86,12 +87,15 @@ static void test_refused(const vkf_device* device, const vkf_stream* stream) {
     const vkf_tensor* const operands[2] = {x, NULL};
     const vkf_attribute nonsense[1] = {vkf_attribute_integer("axis", 0)};
     REFUSED(vkf_tensor_apply(NULL, operands, 1, NULL, 0, &made), VKF_INVALID_ARGUMENT, "The name of the op is null.");
-    REFUSED(vkf_tensor_apply("unheard_of", operands, 1, NULL, 0, &made), VKF_INVALID_ARGUMENT, "'unheard_of' is not the name of an op.");
+    REFUSED(vkf_tensor_apply("unheard_of", operands, 1, NULL, 0, &made), VKF_INVALID_ARGUMENT,
+            "'unheard_of' is not the name of an op.");
     REFUSED(vkf_tensor_apply("add", operands, 2, NULL, 0, &made), VKF_INVALID_ARGUMENT, "The tensor is null.");
     REFUSED(vkf_tensor_apply("add", operands, 1, NULL, 0, &made), VKF_INVALID_ARGUMENT, "'add' takes 2 operands");
     REFUSED(vkf_tensor_apply("add", NULL, 2, NULL, 0, &made), VKF_INVALID_ARGUMENT, "The list of operands is null");
-    REFUSED(vkf_tensor_apply("relu", operands, 1, nonsense, 1, &made), VKF_INVALID_ARGUMENT, "The op 'relu' has no attribute 'axis'");
-    REFUSED(vkf_tensor_apply("relu", operands, 1, NULL, 0, NULL), VKF_INVALID_ARGUMENT, "The place for the new tensor is null.");
+    REFUSED(vkf_tensor_apply("relu", operands, 1, nonsense, 1, &made), VKF_INVALID_ARGUMENT,
+            "The op 'relu' has no attribute 'axis'");
+    REFUSED(vkf_tensor_apply("relu", operands, 1, NULL, 0, NULL), VKF_INVALID_ARGUMENT,
+            "The place for the new tensor is null.");
     REFUSED(vkf_stream_eval(NULL, operands, 1), VKF_INVALID_ARGUMENT, "The stream is null.");
     REFUSED(vkf_stream_eval(stream, operands, 2), VKF_INVALID_ARGUMENT, "The tensor is null.");
     REFUSED(vkf_stream_dump(stream, operands, 1, NULL), VKF_INVALID_ARGUMENT, "The place for the text is null.");
@@ -100,9 +104,12 @@ static void test_refused(const vkf_device* device, const vkf_stream* stream) {
   }
   REFUSED(vkf_stream_create(NULL, NULL, &none), VKF_INVALID_ARGUMENT, "The device is null.");
   REFUSED(vkf_tensor_create(NULL, VKF_F32, four, 1, numbers, 16, &made), VKF_INVALID_ARGUMENT, "The stream is null.");
-  REFUSED(vkf_tensor_create(stream, (vkf_dtype)99, four, 1, numbers, 16, &made), VKF_INVALID_ARGUMENT, "99 is not a dtype");
-  REFUSED(vkf_tensor_create(stream, VKF_F32, NULL, 1, numbers, 16, &made), VKF_INVALID_ARGUMENT, "The list of sizes is null");
-  REFUSED(vkf_tensor_create(stream, VKF_F32, four, 1, numbers, 12, &made), VKF_INVALID_ARGUMENT, "needs 16 bytes, but 12 were given.");
+  REFUSED(vkf_tensor_create(stream, (vkf_dtype)99, four, 1, numbers, 16, &made), VKF_INVALID_ARGUMENT,
+          "99 is not a dtype");
+  REFUSED(vkf_tensor_create(stream, VKF_F32, NULL, 1, numbers, 16, &made), VKF_INVALID_ARGUMENT,
+          "The list of sizes is null");
+  REFUSED(vkf_tensor_create(stream, VKF_F32, four, 1, numbers, 12, &made), VKF_INVALID_ARGUMENT,
+          "needs 16 bytes, but 12 were given.");
   REFUSED(vkf_tensor_wrap(stream, NULL, VKF_F32, four, 1, &made), VKF_INVALID_ARGUMENT, "The buffer is null.");
   REFUSED(vkf_tensor_scalar((vkf_dtype)99, 1, &made), VKF_INVALID_ARGUMENT, "99 is not a dtype");
   REFUSED(vkf_tensor_append(stream, x, NULL, &made), VKF_INVALID_ARGUMENT, "The tensor of rows is null.");
@@ -110,7 +117,8 @@ static void test_refused(const vkf_device* device, const vkf_stream* stream) {
   REFUSED(vkf_stream_read(stream, NULL, got, 16), VKF_INVALID_ARGUMENT, "The tensor is null.");
   REFUSED(vkf_stream_explain(NULL, &text), VKF_INVALID_ARGUMENT, "The stream is null.");
   REFUSED(vkf_stream_status(stream, NULL), VKF_INVALID_ARGUMENT, "The stream report is null.");
-  REFUSED(vkf_stream_status(stream, &report), VKF_INVALID_ARGUMENT, "The members of the stream report say that they have 0 bytes");
+  REFUSED(vkf_stream_status(stream, &report), VKF_INVALID_ARGUMENT,
+          "The members of the stream report say that they have 0 bytes");
   CHECK(made == NULL && none == NULL && text == NULL);
   vkf_tensor_free(NULL);
   vkf_stream_free(NULL);

@@ -1,4 +1,5 @@
-// What drivers compiled for minutes, or until memory was gone: long chains, nested functions, wide choices. Kernels are bounded, and results right.
+// What drivers compiled for minutes, or until memory was gone: long chains, nested functions, wide choices. Kernels are
+// bounded, and results right.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -11,7 +12,8 @@ namespace {
 
 /// Compiles and runs in seconds, and is right.
 void expect_soon(const ir::Graph& graph, const std::string& what) {
-  constexpr double kSeconds = 20;  // of this process, whatever else the machine does: drivers compile in it. Most take one
+  constexpr double kSeconds =
+      20;  // of this process, whatever else the machine does: drivers compile in it. Most take one
   const std::clock_t start = std::clock();
   const Executable program = compile_graph(graph, Build{});
   judge(program, graph, data_for({graph, {}, 5, false}), what);
@@ -39,7 +41,8 @@ TEST(CompileBounds, SlicesInTheOppositeOrderAndTheirSum) {
     std::vector<Tensor> slices;
     for (int i = parts; i-- > 0;) slices.push_back(square.slice(1, 4 * i, 4 * i + 4));
     const Tensor joined = concat(slices, 1);
-    expect_soon(graph_of({joined, (joined + square).sum({1}, true)}), fmt::format("{} slices, stored and summed", parts));
+    expect_soon(graph_of({joined, (joined + square).sum({1}, true)}),
+                fmt::format("{} slices, stored and summed", parts));
     expect_soon(graph_of({joined.sum({1})}), fmt::format("the sum of {} slices", parts));
   }
 }

@@ -30,24 +30,53 @@ Tensor upsampled(DType dtype, Shape x, Shape w, const ConvOptions& options) {
 }
 
 const Form kLayers[] = {
-    {"conv_1d", 1, [](DType t) { return layer(t, {2, 5, 40}, {7, 5, 3}, {.strides = {2}, .low = {1}, .high = {1}}); }},
-    {"conv_2d", 1, [](DType t) { return layer(t, {2, 6, 17, 19}, {8, 6, 3, 3}, {.low = {1, 1}, .high = {1, 1}}); }},
+    {"conv_1d", 1,
+     [](DType t) {
+       return layer(t, {2, 5, 40}, {7, 5, 3}, {.strides = {2}, .low = {1}, .high = {1}});
+     }},
+    {"conv_2d", 1,
+     [](DType t) {
+       return layer(t, {2, 6, 17, 19}, {8, 6, 3, 3}, {.low = {1, 1}, .high = {1, 1}});
+     }},
     {"conv_2d_with_strides_and_dilations", 1,
-     [](DType t) { return layer(t, {1, 4, 21, 23}, {5, 4, 3, 2}, {.strides = {2, 3}, .low = {2, 0}, .high = {1, 1}, .dilations = {2, 1}}); }},
-    {"conv_2d_of_one_point", 1, [](DType t) { return layer(t, {2, 33, 9, 9}, {17, 33, 1, 1}, {}); }},
-    {"conv_2d_in_groups", 0, [](DType t) { return layer(t, {2, 6, 11, 13}, {9, 2, 3, 3}, {.low = {1, 1}, .high = {1, 1}, .groups = 3}); }},
-    {"conv_2d_depthwise", 1, [](DType t) { return layer(t, {2, 8, 14, 15}, {8, 1, 3, 3}, {.low = {1, 1}, .high = {1, 1}, .groups = 8}); }},
-    {"conv_3d", 1, [](DType t) { return layer(t, {1, 3, 7, 8, 9}, {4, 3, 2, 3, 3}, {.strides = {1, 2, 1}, .low = {0, 1, 1}, .high = {1, 1, 1}}); }},
+     [](DType t) {
+       return layer(t, {1, 4, 21, 23}, {5, 4, 3, 2},
+                    {.strides = {2, 3}, .low = {2, 0}, .high = {1, 1}, .dilations = {2, 1}});
+     }},
+    {"conv_2d_of_one_point", 1,
+     [](DType t) {
+       return layer(t, {2, 33, 9, 9}, {17, 33, 1, 1}, {});
+     }},
+    {"conv_2d_in_groups", 0,
+     [](DType t) {
+       return layer(t, {2, 6, 11, 13}, {9, 2, 3, 3}, {.low = {1, 1}, .high = {1, 1}, .groups = 3});
+     }},
+    {"conv_2d_depthwise", 1,
+     [](DType t) {
+       return layer(t, {2, 8, 14, 15}, {8, 1, 3, 3}, {.low = {1, 1}, .high = {1, 1}, .groups = 8});
+     }},
+    {"conv_3d", 1,
+     [](DType t) {
+       return layer(t, {1, 3, 7, 8, 9}, {4, 3, 2, 3, 3}, {.strides = {1, 2, 1}, .low = {0, 1, 1}, .high = {1, 1, 1}});
+     }},
     {"conv_2d_of_channels_last", 1,
      [](DType t) {
        const Tensor x = input("x", t, {2, 9, 11, 8}).permute({0, 3, 1, 2});
        const Tensor w = input("w", t, {3, 3, 8, 6}).permute({3, 2, 0, 1});
        return relu(conv(x, w, {.low = {1, 1}, .high = {1, 1}}).permute({0, 2, 3, 1}) + input("bias", t, {6}));
      }},
-    {"conv_2d_of_even_rows", 1, [](DType t) { return layer(t, {2, 6, 10, 24}, {9, 6, 3, 3}, {.low = {1, 1}, .high = {1, 1}}); }},
-    {"conv_2d_of_two_tiles", 1, [](DType t) { return layer(t, {1, 17, 12, 16}, {40, 17, 5, 3}, {.low = {2, 1}, .high = {2, 1}}); }},
+    {"conv_2d_of_even_rows", 1,
+     [](DType t) {
+       return layer(t, {2, 6, 10, 24}, {9, 6, 3, 3}, {.low = {1, 1}, .high = {1, 1}});
+     }},
+    {"conv_2d_of_two_tiles", 1,
+     [](DType t) {
+       return layer(t, {1, 17, 12, 16}, {40, 17, 5, 3}, {.low = {2, 1}, .high = {2, 1}});
+     }},
     {"pool_between_activations", 1,
-     [](DType t) { return relu(silu(input("x", t, {2, 6, 12, 16})).unfold(2, 2, 2).unfold(3, 2, 2).mean({4, 5}) * 2.0); }},
+     [](DType t) {
+       return relu(silu(input("x", t, {2, 6, 12, 16})).unfold(2, 2, 2).unfold(3, 2, 2).mean({4, 5}) * 2.0);
+     }},
     {"pool_of_many_overlapping_windows", 1,
      [](DType t) {
        const Tensor padded = relu(input("x", t, {2, 8, 40, 40})).pad({0, 0, 1, 1}, {0, 0, 1, 1}, -1000);
@@ -55,19 +84,34 @@ const Form kLayers[] = {
      }},
     {"interpolation_between_activations", 1,
      [](DType t) {
-       const Tensor large = silu(input("x", t, {2, 6, 9, 8})).reshape({2, 6, 9, 1, 8, 1}).broadcast_to({2, 6, 9, 2, 8, 3}).reshape({2, 6, 18, 24});
+       const Tensor large = silu(input("x", t, {2, 6, 9, 8}))
+                                .reshape({2, 6, 9, 1, 8, 1})
+                                .broadcast_to({2, 6, 9, 2, 8, 3})
+                                .reshape({2, 6, 18, 24});
        return relu(large * 0.5 + input("bias", t, {6, 1, 1}));
      }},
     {"conv_transpose_in_phases", 0,
-     [](DType t) { return upsampled(t, {2, 5, 9, 8}, {5, 4, 4, 4}, {.strides = {2, 2}, .low = {1, 1}, .high = {1, 1}}); }},
-    {"conv_transpose_whole", 0, [](DType t) { return upsampled(t, {2, 5, 9, 8}, {5, 4, 2, 2}, {.strides = {2, 2}}); }},
+     [](DType t) {
+       return upsampled(t, {2, 5, 9, 8}, {5, 4, 4, 4}, {.strides = {2, 2}, .low = {1, 1}, .high = {1, 1}});
+     }},
+    {"conv_transpose_whole", 0,
+     [](DType t) {
+       return upsampled(t, {2, 5, 9, 8}, {5, 4, 2, 2}, {.strides = {2, 2}});
+     }},
     {"conv_transpose_between_zeros", 1,
-     [](DType t) { return upsampled(t, {2, 5, 9, 8}, {5, 4, 3, 3}, {.strides = {2, 2}, .low = {1, 1}, .high = {1, 0}}); }},
-    {"conv_transpose_in_groups", 0, [](DType t) { return upsampled(t, {1, 6, 20}, {6, 2, 3}, {.strides = {3}, .groups = 3}); }},
+     [](DType t) {
+       return upsampled(t, {2, 5, 9, 8}, {5, 4, 3, 3}, {.strides = {2, 2}, .low = {1, 1}, .high = {1, 0}});
+     }},
+    {"conv_transpose_in_groups", 0,
+     [](DType t) {
+       return upsampled(t, {1, 6, 20}, {6, 2, 3}, {.strides = {3}, .groups = 3});
+     }},
 };
 
-Tensor heads(DType dtype, const AttentionOptions& options, std::int64_t queries = 17, std::int64_t keys = 29, std::int64_t key_heads = 2) {
-  return attention(input("q", dtype, {2, 4, queries, 16}), input("k", dtype, {2, key_heads, keys, 16}), input("v", dtype, {2, key_heads, keys, 24}), options);
+Tensor heads(DType dtype, const AttentionOptions& options, std::int64_t queries = 17, std::int64_t keys = 29,
+             std::int64_t key_heads = 2) {
+  return attention(input("q", dtype, {2, 4, queries, 16}), input("k", dtype, {2, key_heads, keys, 16}),
+                   input("v", dtype, {2, key_heads, keys, 24}), options);
 }
 
 const Form kAttention[] = {
@@ -79,25 +123,34 @@ const Form kAttention[] = {
     {"attention_through_a_window", 0, [](DType t) { return heads(t, {.causal = true, .window_before = 9}); }},
     {"attention_with_softcap", 0, [](DType t) { return heads(t, {.softcap = 5}); }},
     {"attention_with_slopes", 0, [](DType t) { return heads(t, {.alibi_slopes = input("slopes", t, {4}) * 0.1}); }},
-    {"attention_with_bias", 0, [](DType t) { return heads(t, {.bias = input("bias", t, {1, 4, 17, 29})}); }},
+    {"attention_with_bias", 0,
+     [](DType t) {
+       return heads(t, {.bias = input("bias", t, {1, 4, 17, 29})});
+     }},
 };
 
 Tensor int4_weights(DType dtype) {
   const Tensor packed = input("packed", DType::u8, {48, 32});
-  const Quantization how{.scale = input("scale", dtype, {48, 4}) * 0.1, .zero_point = std::nullopt, .axis = 1, .group = 16};
+  const Quantization how{
+      .scale = input("scale", dtype, {48, 4}) * 0.1, .zero_point = std::nullopt, .axis = 1, .group = 16};
   return dequantize(unpack_int4(packed, true), how);
 }
 
 const Form kQuantised[] = {
     {"matmul_with_int8_weights", 1,
      [](DType t) {
-       const Quantization how{.scale = input("scale", t, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
+       const Quantization how{
+           .scale = input("scale", t, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
        return relu(matmul(input("x", t, {9, 64}), dequantize(input("w", DType::i8, {48, 64}), how).transpose()));
      }},
-    {"matmul_with_int4_weights_in_groups", 1, [](DType t) { return matmul(input("x", t, {9, 64}), int4_weights(t).transpose()); }},
+    {"matmul_with_int4_weights_in_groups", 1,
+     [](DType t) {
+       return matmul(input("x", t, {9, 64}), int4_weights(t).transpose());
+     }},
     {"dequantised_for_an_activation", 1,
      [](DType t) {
-       const Quantization how{.scale = input("scale", t, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
+       const Quantization how{
+           .scale = input("scale", t, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
        return silu(dequantize(input("w", DType::i8, {48, 64}), how)) + input("x", t, {64});
      }},
     {"dequantised_for_a_softmax", 1, [](DType t) { return softmax(int4_weights(t) + input("x", t, {64})); }},
@@ -122,8 +175,11 @@ class Written : public testing::TestWithParam<Form> {
       Build how;
       how.fusion = fusion;
       const Executable program = compile_graph(graph, how);
-      if (fusion && GetParam().kernels != 0) { EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), GetParam().kernels)) << ir::print(graph); }
-      judge(program, graph, data, fmt::format("{} of {}{}", GetParam().name, name_of(dtype), fusion ? "" : ", unfused"));
+      if (fusion && GetParam().kernels != 0) {
+        EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), GetParam().kernels)) << ir::print(graph);
+      }
+      judge(program, graph, data,
+            fmt::format("{} of {}{}", GetParam().name, name_of(dtype), fusion ? "" : ", unfused"));
     }
   }
 };
@@ -136,31 +192,40 @@ INSTANTIATE_TEST_SUITE_P(Layers, Written, testing::ValuesIn(kLayers), name_of_fo
 INSTANTIATE_TEST_SUITE_P(Attention, Written, testing::ValuesIn(kAttention), name_of_form);
 INSTANTIATE_TEST_SUITE_P(Quantised, Written, testing::ValuesIn(kQuantised), name_of_form);
 
-/// A vector times weights of few bits, several rows to a lane: the vector is loaded once for them, and items share a scale.
+/// A vector times weights of few bits, several rows to a lane: the vector is loaded once for them, and items share a
+/// scale.
 TEST(Quantised, RowsOfALaneShareTheVector) {
   for (const std::int64_t vectors : {1, 2}) {
-    const Quantization four{.scale = input("scale", DType::f16, {48, 8}) * 0.1, .zero_point = std::nullopt, .axis = 1, .group = 32};
-    const Quantization eight{.scale = input("scale", DType::f16, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
-    const std::pair<const char*, Tensor> all[] = {{"int4 in groups", dequantize(unpack_int4(input("w", DType::u8, {48, 128}), true), four)},
-                                                  {"int8 with zeros", dequantize(input("w", DType::i8, {48, 256}), eight)},
-                                                  {"f16", input("w", DType::f16, {48, 256})}};
+    const Quantization four{
+        .scale = input("scale", DType::f16, {48, 8}) * 0.1, .zero_point = std::nullopt, .axis = 1, .group = 32};
+    const Quantization eight{
+        .scale = input("scale", DType::f16, {48}) * 0.01, .zero_point = input("zero", DType::i8, {48}), .axis = 0};
+    const std::pair<const char*, Tensor> all[] = {
+        {"int4 in groups", dequantize(unpack_int4(input("w", DType::u8, {48, 128}), true), four)},
+        {"int8 with zeros", dequantize(input("w", DType::i8, {48, 256}), eight)},
+        {"f16", input("w", DType::f16, {48, 256})}};
     for (const auto& [name, weights] : all) {
       for (const int rows : {1, 2, 4}) {
-        const ir::Graph graph = graph_of({matmul(input("x", DType::f16, {vectors, 256}), weights.transpose()) + input("bias", DType::f16, {48})});
+        const ir::Graph graph = graph_of(
+            {matmul(input("x", DType::f16, {vectors, 256}), weights.transpose()) + input("bias", DType::f16, {48})});
         Build how;
         how.tuning.matrix = false;
         how.tuning.rows_together = rows;
         const Executable program = compile_graph(graph, how);
         const auto steps = variant_of(program)->steps;
         EXPECT_TRUE(are_kernels(steps.size(), 1)) << name;
-        if (steps.size() == 1) { EXPECT_EQ(steps[0].schedule.rows_together, rows) << name; }
-        judge(program, graph, data_for({graph, {}, 63, false}), fmt::format("{} times {} vectors, {} rows to a lane", name, vectors, rows));
+        if (steps.size() == 1) {
+          EXPECT_EQ(steps[0].schedule.rows_together, rows) << name;
+        }
+        judge(program, graph, data_for({graph, {}, 63, false}),
+              fmt::format("{} times {} vectors, {} rows to a lane", name, vectors, rows));
       }
     }
   }
 }
 
-/// Powers of 2 and 3, which GELU is written with, are products in the kernel: negative numbers have them, and so do infinities.
+/// Powers of 2 and 3, which GELU is written with, are products in the kernel: negative numbers have them, and so do
+/// infinities.
 TEST(Pointwise, WholePowersAreProducts) {
   for (const DType type : {DType::f32, DType::f16}) {
     const Tensor x = input("x", type, {5000});
@@ -181,18 +246,21 @@ TEST(Contractions, GatesCutOutOfOneTensor) {
   judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 67, false}), "gates of 3");
 }
 
-/// Blocks of keys that the mask leaves nothing of are not walked through, and all others are. On CPU drivers small ones are cheaper
-/// otherwise, so the kernel is forced; a GPU may find that scores which are all wanted are better stored.
+/// Blocks of keys that the mask leaves nothing of are not walked through, and all others are. On CPU drivers small ones
+/// are cheaper otherwise, so the kernel is forced; a GPU may find that scores which are all wanted are better stored.
 TEST(Attention, WalksThroughWhatTheMaskLeaves) {
-  const std::pair<const char*, AttentionOptions> all[] = {{"causal", {.causal = true}},
-                                                          {"causal after a cache", {.causal = true, .first_query = 90}},
-                                                          {"through a window", {.causal = true, .window_before = 35, .first_query = 90}}};
+  const std::pair<const char*, AttentionOptions> all[] = {
+      {"causal", {.causal = true}},
+      {"causal after a cache", {.causal = true, .first_query = 90}},
+      {"through a window", {.causal = true, .window_before = 35, .first_query = 90}}};
   for (const auto& [name, options] : all) {
     const ir::Graph graph = graph_of({heads(DType::f32, options, 70, 160, 4)});
     const Executable program = compile_graph(graph, {.tuning = {.matrix = true}});
     const auto steps = variant_of(program)->steps;
     if (steps.size() == 1 || target(false).type == DeviceType::cpu) {
-      EXPECT_NE(must(program.explain(Stage::glsl)).find("// Blocks in which the mask leaves some row something."), std::string::npos) << name;
+      EXPECT_NE(must(program.explain(Stage::glsl)).find("// Blocks in which the mask leaves some row something."),
+                std::string::npos)
+          << name;
     }
     judge(program, graph, data_for({graph, {}, 62, false}), name);
   }
@@ -205,8 +273,9 @@ TEST(Attention, OfOtherWeightsIsRight) {
   const Tensor scores = matmul(input("q"), input("k").permute({0, 2, 1})) * 0.2;
   const Tensor power = exp(scores - scores.max({2}).unsqueeze(2));
   const Tensor total = power.sum({2}).unsqueeze(2);
-  const std::pair<const char*, Tensor> weights[] = {{"as it is", power},         {"halved", power * 0.5},  {"shifted", power + 0.5},
-                                                    {"squared", power * power}, {"rooted", sqrt(power)}, {"with the score", power * scores}};
+  const std::pair<const char*, Tensor> weights[] = {{"as it is", power},      {"halved", power * 0.5},
+                                                    {"shifted", power + 0.5}, {"squared", power * power},
+                                                    {"rooted", sqrt(power)},  {"with the score", power * scores}};
   for (const auto& [name, weight] : weights) {
     const ir::Graph graph = graph_of({matmul(weight, input("v")) / total});
     judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 13, false}), name);

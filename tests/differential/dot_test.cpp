@@ -13,8 +13,8 @@
 namespace vkfuse::test {
 namespace {
 
-constexpr std::int64_t kProducts = 60'000;         // of most cases: what the reference has time for
-constexpr std::int64_t kManyProducts = 600'000;    // of one case in sixteen
+constexpr std::int64_t kProducts = 60'000;          // of most cases: what the reference has time for
+constexpr std::int64_t kManyProducts = 600'000;     // of one case in sixteen
 constexpr std::int64_t kMostProducts = 30'000'000;  // of one in a hundred: no size is cut
 
 std::vector<DType> numeric_dtypes(bool float64) {
@@ -32,12 +32,15 @@ class DotCase {
   DotCase(std::uint64_t seed, bool float64, std::optional<DType> dtype = std::nullopt) : random_(seed) {
     const std::vector<DType> dtypes = numeric_dtypes(float64);
     // Half of them in the dtypes that have kernels of their own.
-    dtype_ = dtype ? *dtype : random_.chance(50) ? random_.pick(std::vector<DType>{DType::f32, DType::f16, DType::bf16}) : random_.pick(dtypes);
+    dtype_ = dtype                ? *dtype
+             : random_.chance(50) ? random_.pick(std::vector<DType>{DType::f32, DType::f16, DType::bf16})
+                                  : random_.pick(dtypes);
     left_ = random_.chance(6) ? kManyProducts : random_.chance(1) ? kMostProducts : kProducts;
     draw_axes();
     // Products of bytes in wider numbers, as quantised models have them.
     const bool byte = dtype && size_of(*dtype) == 1;
-    const DType wide = byte && random_.chance(75) ? random_.pick(std::vector<DType>{DType::i32, DType::i32, DType::f32}) : dtype_;
+    const DType wide =
+        byte && random_.chance(75) ? random_.pick(std::vector<DType>{DType::i32, DType::i32, DType::f32}) : dtype_;
     Tensor a = operand("a", a_);
     Tensor b = operand("b", b_);
     if (wide != dtype_) {
@@ -85,7 +88,8 @@ class DotCase {
     const std::size_t batches = random_.below(4);
     const std::size_t contractions = random_.chance(3) ? 0 : random_.chance(70) ? 1 : 2 + random_.below(2);
     const auto draw = [&](std::vector<Axis>& to, std::size_t count, Axis::Part part) {
-      for (std::size_t i = 0; i < count; ++i) to.push_back({draw_size(part == Axis::contracted), part, static_cast<int>(i)});
+      for (std::size_t i = 0; i < count; ++i)
+        to.push_back({draw_size(part == Axis::contracted), part, static_cast<int>(i)});
     };
     const std::size_t frees_a = random_.chance(75) ? 1 : random_.below(3);
     const std::size_t frees_b = random_.chance(75) ? 1 : random_.below(3);
@@ -97,7 +101,8 @@ class DotCase {
     draw(batch, batches, Axis::batch);
     for (const bool second : {false, true}) {
       std::vector<Axis>& axes = second ? b_ : a_;
-      for (const auto* part : {&batch, &contracted, second ? &free_b : &free_a}) axes.insert(axes.end(), part->begin(), part->end());
+      for (const auto* part : {&batch, &contracted, second ? &free_b : &free_a})
+        axes.insert(axes.end(), part->begin(), part->end());
       shuffle(axes);
     }
     place(a_, axes_.batch_a, axes_.contract_a, batches, contractions);
@@ -109,7 +114,8 @@ class DotCase {
     for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[random_.below(i)]);
   }
 
-  static void place(const std::vector<Axis>& axes, std::vector<int>& batch, std::vector<int>& contract, std::size_t batches, std::size_t contractions) {
+  static void place(const std::vector<Axis>& axes, std::vector<int>& batch, std::vector<int>& contract,
+                    std::size_t batches, std::size_t contractions) {
     batch.resize(batches);
     contract.resize(contractions);
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -170,7 +176,8 @@ class DotCase {
 };
 
 /// Of every shape of a lane's own tile, and workgroups of 8 to 128.
-constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4}, {64, 32, 32, 4, 8}, {64, 64, 16, 8, 8}, {16, 128, 32, 4, 4}, {128, 32, 16, 8, 8}};
+constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4},  {64, 32, 32, 4, 8},
+                                          {64, 64, 16, 8, 8}, {16, 128, 32, 4, 4}, {128, 32, 16, 8, 8}};
 
 /// Workgroups that share a tile, where it has so many steps along the sum.
 constexpr int kParts[] = {1, 2, 1, 3, 7};
@@ -199,7 +206,9 @@ TEST(Dot, RandomContractions) { run_contractions("Dot.RandomContractions", 90, f
 TEST(Dot, RandomContractionsOnLowLimits) { run_contractions("Dot.RandomContractionsOnLowLimits", 30, true); }
 
 /// In products of any size up to 16: subgroups own from one product to sixteen.
-constexpr schedule::TileShape kUnitTiles[] = {{16, 16, 16, 16, 16}, {32, 32, 16, 16, 16}, {64, 32, 32, 32, 16}, {32, 64, 16, 16, 32}, {64, 64, 64, 64, 16}, {16, 64, 32, 16, 32}, {64, 16, 32, 16, 16}};
+constexpr schedule::TileShape kUnitTiles[] = {{16, 16, 16, 16, 16}, {32, 32, 16, 16, 16}, {64, 32, 32, 32, 16},
+                                              {32, 64, 16, 16, 32}, {64, 64, 64, 64, 16}, {16, 64, 32, 16, 32},
+                                              {64, 16, 32, 16, 16}};
 
 /// T3, wherever the driver has it at all.
 TEST(Dot, RandomContractionsOfBytes) {
@@ -225,7 +234,9 @@ TEST(Dot, RandomContractionsWithMatrixUnits) {
   const std::string missing = must(device().state()->context->missing(Rung::t4));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
   RandomSuite suite{"Dot.RandomContractionsWithMatrixUnits", 60, schedule::Template::matrix, true, false, {}, {}};
-  suite.draw = [&](std::uint64_t seed) { return RandomGraph{DotCase(seed, false, kUnitDTypes[seed % std::size(kUnitDTypes)]).graph(), seed % 5 == 0}; };
+  suite.draw = [&](std::uint64_t seed) {
+    return RandomGraph{DotCase(seed, false, kUnitDTypes[seed % std::size(kUnitDTypes)]).graph(), seed % 5 == 0};
+  };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, false);
     how.numerics = Numerics::standard;
@@ -247,8 +258,11 @@ TEST(Dot, FactorsOfPositions) {
   for (const auto& [k, n] : sizes) {
     Shape shape = {Dim(k)};
     shape.insert(shape.end(), n.begin(), n.end());
-    const Tensor table = (Tensor::iota(DType::f32, shape, 0) - Tensor::iota(DType::f32, shape, static_cast<int>(shape.size()) - 1)) * 0.125;
-    const ir::Graph graph = graph_of({dot_general(Tensor::input("x", DType::f32, {64, k}), table, {.contract_a = {1}, .contract_b = {0}})});
+    const Tensor table =
+        (Tensor::iota(DType::f32, shape, 0) - Tensor::iota(DType::f32, shape, static_cast<int>(shape.size()) - 1)) *
+        0.125;
+    const ir::Graph graph =
+        graph_of({dot_general(Tensor::input("x", DType::f32, {64, k}), table, {.contract_a = {1}, .contract_b = {0}})});
     Build how;
     how.tuning.matrix = true;
     judge(compile_graph(graph, how), graph, data_for({graph, {}, 91, false}), fmt::format("a table of {} rows", k));
@@ -274,14 +288,18 @@ TEST(Dot, WholeTiles) {
         for (const std::int64_t batch : {1, 3}) {
           constexpr std::int64_t kM = 256, kN = 384, kK = 192;
           const auto factor = [&](const char* name, std::int64_t rows, std::int64_t columns, bool turned) {
-            const Tensor input = Tensor::input(name, dtype, turned ? Shape{batch, columns, rows} : Shape{batch, rows, columns});
+            const Tensor input =
+                Tensor::input(name, dtype, turned ? Shape{batch, columns, rows} : Shape{batch, rows, columns});
             return turned ? input.permute({0, 2, 1}) : input;
           };
           const Tensor product = matmul(factor("a", kM, kK, turned_a), factor("b", kK, kN, turned_b));
           const Tensor bias = Tensor::input("bias", dtype, {kN});
-          const std::pair<const char*, Tensor> forms[] = {{"plain", product}, {"with a bias", relu(product * 0.125 + bias)}, {"in f32", product.cast(DType::f32) * 3.0}};
+          const std::pair<const char*, Tensor> forms[] = {{"plain", product},
+                                                          {"with a bias", relu(product * 0.125 + bias)},
+                                                          {"in f32", product.cast(DType::f32) * 3.0}};
           for (const auto& [name, tensor] : forms) {
-            const std::string what = fmt::format("{}, {}, a {}, b {}, batch {}", name, name_of(dtype), turned_a, turned_b, batch);
+            const std::string what =
+                fmt::format("{}, {}, a {}, b {}, batch {}", name, name_of(dtype), turned_a, turned_b, batch);
             const ir::Graph graph = graph_of({tensor});
             Build how;
             how.tuning.matrix = how.tuning.matrix_units = true;
@@ -300,17 +318,19 @@ TEST(Dot, WholeTiles) {
   EXPECT_EQ(whole, cases);
 }
 
-/// A factor goes to dot products and matrix units as it was read only where no cast on the way changes it, whatever words its buffer
-/// has: one that the results read too has those that both can use.
+/// A factor goes to dot products and matrix units as it was read only where no cast on the way changes it, whatever
+/// words its buffer has: one that the results read too has those that both can use.
 TEST(Dot, FactorsThatCastsChangeAreNotTakenAsTheyWereRead) {
-  const Tensor x = Tensor::input("x", DType::i8, {64, 64}), w = Tensor::input("w", DType::i8, {64, 64}), half = Tensor::input("h", DType::f16, {64, 64});
+  const Tensor x = Tensor::input("x", DType::i8, {64, 64}), w = Tensor::input("w", DType::i8, {64, 64}),
+               half = Tensor::input("h", DType::f16, {64, 64});
   const Tensor wide_x = x.cast(DType::i32), wide_w = w.cast(DType::i32);
   const Tensor mask = x.cast(DType::boolean).cast(DType::i8).cast(DType::i32);
-  const std::pair<const char*, Tensor> forms[] = {{"a mask", matmul(mask, wide_w)},
-                                                  {"a mask of the second", matmul(wide_w, mask)},
-                                                  {"a residual", matmul(wide_x, wide_w) + wide_x},
-                                                  {"a residual of the second", matmul(wide_x, wide_w) + wide_w},
-                                                  {"a mask in f16", matmul(half.cast(DType::boolean).cast(DType::f16), half)}};
+  const std::pair<const char*, Tensor> forms[] = {
+      {"a mask", matmul(mask, wide_w)},
+      {"a mask of the second", matmul(wide_w, mask)},
+      {"a residual", matmul(wide_x, wide_w) + wide_x},
+      {"a residual of the second", matmul(wide_x, wide_w) + wide_w},
+      {"a mask in f16", matmul(half.cast(DType::boolean).cast(DType::f16), half)}};
   for (const auto& [name, tensor] : forms) {
     const ir::Graph graph = graph_of({tensor});
     Build how;
@@ -327,10 +347,13 @@ TEST(Dot, HalfSumsStayWithinTheirBound) {
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
   constexpr Rung kRungs[] = {Rung::t2, Rung::t4};
   const auto shapes = must(device().state()->context->target(kRungs)).caps.matrix_shapes;
-  const bool halves = std::any_of(shapes.begin(), shapes.end(), [](const MatrixShape& shape) { return shape.c == DType::f16; });
-  if (!halves) GTEST_SKIP() << "The device's matrix units have no f16 sums: " << must(device().state()->context->matrices());
+  const bool halves =
+      std::any_of(shapes.begin(), shapes.end(), [](const MatrixShape& shape) { return shape.c == DType::f16; });
+  if (!halves)
+    GTEST_SKIP() << "The device's matrix units have no f16 sums: " << must(device().state()->context->matrices());
   constexpr std::int64_t kM = 70, kK = 136, kN = 48;
-  const ir::Graph graph = graph_of({matmul(Tensor::input("a", DType::f16, {kM, kK}), Tensor::input("b", DType::f16, {kK, kN}))});
+  const ir::Graph graph =
+      graph_of({matmul(Tensor::input("a", DType::f16, {kM, kK}), Tensor::input("b", DType::f16, {kK, kN}))});
   Build how;
   how.tuning.matrix = how.tuning.matrix_units = true;
   how.tuning.half_sums = true;
@@ -339,7 +362,9 @@ TEST(Dot, HalfSumsStayWithinTheirBound) {
   ASSERT_TRUE(unit && unit->c == DType::f16);
   const Data data = small_data(graph, 75, false);
   const GuardedRun run = run_guarded(program, graph, data);
-  const auto at = [](const std::vector<std::byte>& bytes, std::int64_t i) { return ir::decode(DType::f16, bytes.data() + 2 * i); };
+  const auto at = [](const std::vector<std::byte>& bytes, std::int64_t i) {
+    return ir::decode(DType::f16, bytes.data() + 2 * i);
+  };
   double largest = 0;
   for (std::int64_t m = 0; m < kM; ++m) {
     for (std::int64_t n = 0; n < kN; ++n) {
@@ -364,8 +389,10 @@ Tensor input(const char* name, DType dtype, Shape shape) { return Tensor::input(
 
 TEST(Dot, OfNothingIsZero) {
   for (const DType dtype : {DType::f32, DType::f16, DType::i32, DType::u8}) {
-    const ir::Graph graph = graph_of({matmul(input("a", dtype, {5, 0}), input("b", dtype, {0, 7})) + input("c", dtype, {7})});
-    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 3, false}), fmt::format("nothing added up in {}", name_of(dtype)));
+    const ir::Graph graph =
+        graph_of({matmul(input("a", dtype, {5, 0}), input("b", dtype, {0, 7})) + input("c", dtype, {7})});
+    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 3, false}),
+          fmt::format("nothing added up in {}", name_of(dtype)));
   }
 }
 
@@ -374,11 +401,13 @@ TEST(Dot, ProductsInARowAreKernelsInARow) {
   for (const DType dtype : {DType::f32, DType::f16}) {
     const std::int64_t sizes[][4] = {{2, 3, 4, 5}, {33, 64, 48, 70}, {1, 9, 9, 1}};
     for (const auto& [m, k, l, n] : sizes) {
-      const Tensor first = tanh(matmul(input("a", dtype, {m, k}), input("b", dtype, {k, l})) + input("bias", dtype, {l}));
+      const Tensor first =
+          tanh(matmul(input("a", dtype, {m, k}), input("b", dtype, {k, l})) + input("bias", dtype, {l}));
       const ir::Graph graph = graph_of({matmul(first, input("c", dtype, {l, n})) * 0.5});
       const Executable fused = compile_graph(graph, Build{});
       EXPECT_TRUE(are_kernels(fused.kernel_count(), 2)) << ir::print(graph);
-      judge(fused, graph, data_for({graph, {}, 5, false}), fmt::format("[{}, {}] x [{}, {}] x [{}, {}] of {}", m, k, k, l, l, n, name_of(dtype)));
+      judge(fused, graph, data_for({graph, {}, 5, false}),
+            fmt::format("[{}, {}] x [{}, {}] x [{}, {}] of {}", m, k, k, l, l, n, name_of(dtype)));
     }
   }
 }
@@ -395,7 +424,8 @@ TEST(Dot, ProjectionsOfOneValueAreOneKernel) {
       const ir::Graph graph = graph_of({q, keys, v});
       const Executable fused = compile_graph(graph, Build{});
       EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), 2)) << ir::print(graph);  // the norm may be stored
-      judge(fused, graph, data_for({graph, {}, 5, false}), fmt::format("[{}, {}] x [{}, {}] of {}", m, k, k, n, name_of(dtype)));
+      judge(fused, graph, data_for({graph, {}, 5, false}),
+            fmt::format("[{}, {}] x [{}, {}] of {}", m, k, k, n, name_of(dtype)));
     }
   }
 }
@@ -417,15 +447,23 @@ TEST(Dot, NaNAndInfinitiesReachTheirRowAndColumnOnly) {
     for (std::int64_t i = 0; i < kSize * kSize; ++i) {
       const std::int64_t row = i / kSize;
       const bool planted = i % kSize == (row * 5) % kSize;
-      ir::encode(dtype, !planted ? 1.0 : row == 3 ? std::nan("") : row == 40 ? inf : row == 41 ? -inf : 0.0, data.inputs["a"]);
+      ir::encode(dtype,
+                 !planted    ? 1.0
+                 : row == 3  ? std::nan("")
+                 : row == 40 ? inf
+                 : row == 41 ? -inf
+                             : 0.0,
+                 data.inputs["a"]);
       ir::encode(dtype, i == 20 * kSize + 65 ? std::nan("") : 0.5, data.inputs["b"]);
     }
-    const NamedBytes outputs = judge(compile_graph(graph, Build{}), graph, data, fmt::format("rows of {}", name_of(dtype)));
+    const NamedBytes outputs =
+        judge(compile_graph(graph, Build{}), graph, data, fmt::format("rows of {}", name_of(dtype)));
     for (std::int64_t i = 0; i < kSize * kSize && !outputs.empty(); ++i) {
       const double value = ir::decode(dtype, outputs.at("y").data() + i * size_of(dtype));
       const bool wanted = i / kSize == 3 || i % kSize == 65;
       ASSERT_EQ(std::isnan(value), wanted) << "element " << i << " of " << name_of(dtype);
-      ASSERT_EQ(std::isinf(value), !wanted && (i / kSize == 40 || i / kSize == 41)) << "element " << i << " of " << name_of(dtype);
+      ASSERT_EQ(std::isinf(value), !wanted && (i / kSize == 40 || i / kSize == 41))
+          << "element " << i << " of " << name_of(dtype);
     }
   }
 }
@@ -460,14 +498,15 @@ TEST(Matmul, FollowsNumPy) {
     // The same sums written out: every product, then a fold.
     const bool row = one.a.size() == 1;
     const bool column = one.b.size() == 1;
-    const Tensor left = (row ? a.unsqueeze(0) : a).unsqueeze(-1);                       // [..., m, k, 1]
-    const Tensor right = (column ? b.unsqueeze(1) : b).unsqueeze(column ? 0 : -3);      // [..., 1, k, n]
+    const Tensor left = (row ? a.unsqueeze(0) : a).unsqueeze(-1);                   // [..., m, k, 1]
+    const Tensor right = (column ? b.unsqueeze(1) : b).unsqueeze(column ? 0 : -3);  // [..., 1, k, n]
     const Tensor sums = (left * right).sum({-2}).reshape(one.result);
     const ir::Graph graph = graph_of({made, sums});
     const Data data = data_for({graph, {}, 11, false});
     const auto want = expected(graph, data);
     for (std::size_t i = 0; i < want.at("y").value.size(); ++i) {
-      ASSERT_NEAR(want.at("y").value[i], want.at("y1").value[i], 1e-4) << "element " << i << " of " << to_text(one.a) << " by " << to_text(one.b);
+      ASSERT_NEAR(want.at("y").value[i], want.at("y1").value[i], 1e-4)
+          << "element " << i << " of " << to_text(one.a) << " by " << to_text(one.b);
     }
     const ir::Graph alone = graph_of({made});
     const Executable program = compile_graph(alone, Build{});

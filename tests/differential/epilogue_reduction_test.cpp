@@ -1,4 +1,5 @@
-// Reductions of contractions, through views, and what is computed from them: the epilogue reductions of the matmul template.
+// Reductions of contractions, through views, and what is computed from them: the epilogue reductions of the matmul
+// template.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -42,7 +43,8 @@ class ReducedContraction {
 
   /// [free axes of a, free axes of b], contracted over one or two axes.
   Tensor contraction() {
-    const std::vector<std::int64_t> rows = {1, 2, 3, 4, 5, 8, 16}, columns = {4, 8, 16, 32, 64}, deep = {3, 4, 8, 16, 36};
+    const std::vector<std::int64_t> rows = {1, 2, 3, 4, 5, 8, 16}, columns = {4, 8, 16, 32, 64},
+                                    deep = {3, 4, 8, 16, 36};
     dtype_ = random_.chance(30) ? DType::f16 : DType::f32;
     Shape a, b;
     for (std::size_t i = 1 + random_.below(3); i > 0; --i) a.emplace_back(random_.pick(rows));
@@ -93,7 +95,8 @@ class ReducedContraction {
     const Shape reduced = x.shape();
     if (random_.chance(50)) {
       Shape other = reduced;
-      for (std::size_t i = 1 + random_.below(2); i > 0; --i) other.insert(other.begin() + static_cast<std::ptrdiff_t>(random_.below(other.size() + 1)), Dim(1));
+      for (std::size_t i = 1 + random_.below(2); i > 0; --i)
+        other.insert(other.begin() + static_cast<std::ptrdiff_t>(random_.below(other.size() + 1)), Dim(1));
       x = x.reshape(other);
       if (random_.chance(50)) x = x.reshape(reduced);
     }
@@ -110,7 +113,8 @@ class ReducedContraction {
 };
 
 TEST(EpilogueReductions, RandomReductionsOfContractions) {
-  RandomSuite suite{"EpilogueReductions.RandomReductionsOfContractions", 40, schedule::Template::matrix, false, false, {}, {}};
+  RandomSuite suite{
+      "EpilogueReductions.RandomReductionsOfContractions", 40, schedule::Template::matrix, false, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return ReducedContraction(seed).draw(); };
   suite.build = [](std::uint64_t seed) {
     Build how = random_build(seed, false);

@@ -31,11 +31,16 @@ std::vector<Form> forms_of(DType dtype) {
   const Tensor batch = input("xs", dtype, {3, 20, 24});
   std::vector<Form> forms;
   forms.push_back({"results", {matmul(x, w("a", 48, 40)), matmul(x, w("b", 48, 24)), matmul(x, w("c", 48, 24))}});
-  forms.push_back({"widths that no item divides", {exp(matmul(x, w("a", 48, 5)) * 0.01), matmul(x, w("b", 48, 3)) + input("bias", dtype, {3})}});
-  forms.push_back({"transposed weights", {matmul(x, w("a", 40, 48).transpose()) * 2.0, relu(matmul(x, w("b", 8, 48).transpose()))}});
-  forms.push_back({"rows of the result", {matmul(w("a", 40, 48), x.transpose()), matmul(w("b", 9, 48), x.transpose())}});
+  forms.push_back({"widths that no item divides",
+                   {exp(matmul(x, w("a", 48, 5)) * 0.01), matmul(x, w("b", 48, 3)) + input("bias", dtype, {3})}});
+  forms.push_back({"transposed weights",
+                   {matmul(x, w("a", 40, 48).transpose()) * 2.0, relu(matmul(x, w("b", 8, 48).transpose()))}});
+  forms.push_back(
+      {"rows of the result", {matmul(w("a", 40, 48), x.transpose()), matmul(w("b", 9, 48), x.transpose())}});
   forms.push_back({"batches", {matmul(batch, w("a", 24, 32)), matmul(batch, w("b", 24, 16)) * 0.5}});
-  forms.push_back({"dequantised weights", {matmul(x, input("qa", DType::i8, {48, 32}).cast(dtype) * 0.02), matmul(x, input("qb", DType::i8, {48, 64}).cast(dtype) * 0.03)}});
+  forms.push_back({"dequantised weights",
+                   {matmul(x, input("qa", DType::i8, {48, 32}).cast(dtype) * 0.02),
+                    matmul(x, input("qb", DType::i8, {48, 64}).cast(dtype) * 0.03)}});
   return forms;
 }
 
@@ -55,7 +60,8 @@ TEST(Joined, ProductsOfOneValueAreOne) {
       for (const bool tiles : {true, false}) {
         Build how;
         how.tuning.matrix = tiles;
-        judge(compile_graph(joined, how), graph, data_for({graph, {}, 81, false}), fmt::format("{}{}", what, tiles ? " in tiles" : ""));
+        judge(compile_graph(joined, how), graph, data_for({graph, {}, 81, false}),
+              fmt::format("{}{}", what, tiles ? " in tiles" : ""));
       }
     }
   }
@@ -64,7 +70,9 @@ TEST(Joined, ProductsOfOneValueAreOne) {
 /// Their projections are one kernel, and the attention reads its parts.
 TEST(Joined, QueriesKeysAndValuesAreOneKernel) {
   const Tensor x = input("x", DType::f32, {37, 48});
-  const auto part = [&](const char* name) { return (matmul(x, input(name, DType::f32, {48, 64})) * 0.01).reshape({37, 4, 16}).permute({1, 0, 2}).unsqueeze(0); };
+  const auto part = [&](const char* name) {
+    return (matmul(x, input(name, DType::f32, {48, 64})) * 0.01).reshape({37, 4, 16}).permute({1, 0, 2}).unsqueeze(0);
+  };
   const ir::Graph graph = graph_of({attention(part("q"), part("k"), part("v"))});
   Build how;
   how.costs = kFewKernels;
@@ -76,7 +84,8 @@ TEST(Joined, QueriesKeysAndValuesAreOneKernel) {
 /// The halves of a gated pair meet in one tile, which is better still.
 TEST(Joined, AGatedPairStaysOneKernel) {
   const Tensor x = input("x", DType::f32, {37, 48});
-  const ir::Graph graph = graph_of({silu(matmul(x, input("gate", DType::f32, {48, 64}))) * matmul(x, input("up", DType::f32, {48, 64}))});
+  const ir::Graph graph =
+      graph_of({silu(matmul(x, input("gate", DType::f32, {48, 64}))) * matmul(x, input("up", DType::f32, {48, 64}))});
   Build how;
   how.costs = kFewKernels;
   const Executable program = compile_graph(graph, how);

@@ -1,5 +1,5 @@
-// Random convolutions and attention against the reference: ranks, strides, dilations, padding, groups; head sizes, grouped
-// heads, masks; how operands lie in memory and what stands before and behind.
+// Random convolutions and attention against the reference: ranks, strides, dilations, padding, groups; head sizes,
+// grouped heads, masks; how operands lie in memory and what stands before and behind.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace vkfuse::test {
 namespace {
 
-constexpr std::int64_t kProducts = 200'000;      // of most cases: what the reference has time for
+constexpr std::int64_t kProducts = 200'000;        // of most cases: what the reference has time for
 constexpr std::int64_t kManyProducts = 4'000'000;  // of one case in twenty
 
 /// What both kinds of layers are drawn from.
@@ -27,19 +27,23 @@ class LayerCase {
   [[nodiscard]] const ir::Graph& graph() const { return graph_; }
 
  protected:
-  /// Up to `most`: any number, or more often a prime, a power of two or one beside it; cut to what is left of the products.
+  /// Up to `most`: any number, or more often a prime, a power of two or one beside it; cut to what is left of the
+  /// products.
   std::int64_t draw_size(std::int64_t most) {
     const std::vector<int> primes = {1, 2, 3, 5, 7, 11, 13, 17, 31, 61, 97, 127, 131, 251};
     const std::vector<int> powers = {1, 2, 4, 8, 16, 32, 64, 128, 256};
-    std::int64_t size = random_.chance(35)   ? random_.pick(primes)
-                        : random_.chance(55) ? random_.pick(powers) + static_cast<std::int64_t>(random_.below(3)) - 1
-                                             : 1 + static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(most)));
+    std::int64_t size = random_.chance(35) ? random_.pick(primes)
+                        : random_.chance(55)
+                            ? random_.pick(powers) + static_cast<std::int64_t>(random_.below(3)) - 1
+                            : 1 + static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(most)));
     if (size < 1 || size > most) size = 1 + static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(most)));
     while (size > 1 && size > left_) size = (size + 2) / 3;
     left_ = std::max<std::int64_t>(left_ / size, 1);
     return size;
   }
-  std::int64_t up_to(std::int64_t most) { return static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(most) + 1)); }
+  std::int64_t up_to(std::int64_t most) {
+    return static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(most) + 1));
+  }
 
   /// A tensor of the shape: as it lies in memory, with its axes in another order there, or computed from another.
   Tensor operand(const std::string& name, const Shape& shape) {
@@ -54,8 +58,10 @@ class LayerCase {
       stored.push_back(shape[static_cast<std::size_t>(order[i])]);
       back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
     }
-    // Not in bf16: SwiftShader's compiler takes gigabytes for the tile of a product whose factor is rounded to bf16 from int8.
-    if (random_.chance(10) && dtype_ != DType::bf16) return (Tensor::input(name, DType::i8, stored).cast(dtype_) * 0.015625).permute(back);
+    // Not in bf16: SwiftShader's compiler takes gigabytes for the tile of a product whose factor is rounded to bf16
+    // from int8.
+    if (random_.chance(10) && dtype_ != DType::bf16)
+      return (Tensor::input(name, DType::i8, stored).cast(dtype_) * 0.015625).permute(back);
     const Tensor x = Tensor::input(name, dtype_, stored).permute(back);
     return random_.chance(15) ? relu(x) * 0.5 : x;
   }
@@ -82,7 +88,8 @@ class ConvCase : public LayerCase {
     draw_channels();
     const std::int64_t batch = random_.chance(4) ? 0 : draw_size(3);
     Shape x = {batch, channels_};
-    Shape w = transposed ? Shape{channels_, channels_out_ / options_.groups} : Shape{channels_out_, channels_ / options_.groups};
+    Shape w = transposed ? Shape{channels_, channels_out_ / options_.groups}
+                         : Shape{channels_out_, channels_ / options_.groups};
     for (std::size_t i = 0; i < rank; ++i) {
       // Of what comes out, or for what goes in: at least one position.
       const std::int64_t taken = (kernel_[i] - 1) * options_.dilations[i] + 1;
@@ -98,7 +105,8 @@ class ConvCase : public LayerCase {
     }
     const Tensor tensor = operand("x", x);
     const Tensor kernel = operand("w", w);
-    finish(with_epilogue(transposed ? conv_transpose(tensor, kernel, options_) : conv(tensor, kernel, options_)), fmt::format("conv {}", seed));
+    finish(with_epilogue(transposed ? conv_transpose(tensor, kernel, options_) : conv(tensor, kernel, options_)),
+           fmt::format("conv {}", seed));
   }
 
  private:
@@ -158,8 +166,9 @@ class AttentionCase : public LayerCase {
     heads_ = key_heads * (random_.chance(50) ? 1 : draw_size(4));
     batch_ = draw_size(3);
     draw_options();
-    const Tensor y = attention(operand("q", {batch_, heads_, queries_, size_}), operand("k", {batch_, key_heads, keys_, size_}),
-                               operand("v", {batch_, key_heads, keys_, value_size_}), options_);
+    const Tensor y =
+        attention(operand("q", {batch_, heads_, queries_, size_}), operand("k", {batch_, key_heads, keys_, size_}),
+                  operand("v", {batch_, key_heads, keys_, value_size_}), options_);
     finish(with_epilogue(y), fmt::format("attention {}", seed));
   }
 
@@ -192,7 +201,8 @@ class AttentionCase : public LayerCase {
   }
 
   Tensor with_epilogue(Tensor y) {
-    if (random_.chance(30)) y = y.permute({0, 2, 1, 3}).reshape({batch_, queries_, heads_ * value_size_});  // heads side by side
+    if (random_.chance(30))
+      y = y.permute({0, 2, 1, 3}).reshape({batch_, queries_, heads_ * value_size_});  // heads side by side
     if (random_.chance(15)) y = y * Tensor::input("gate", dtype_, y.shape());
     return y;
   }
@@ -263,17 +273,20 @@ TEST(Layers, RandomConvolutionsWithMatrixUnits) {
   run_random(suite);
 }
 
-/// Among the first 60 cases are two whose kernels SwiftShader compiles for minutes, into 24 GiB; a seed alone is run there too.
+/// Among the first 60 cases are two whose kernels SwiftShader compiles for minutes, into 24 GiB; a seed alone is run
+/// there too.
 bool swiftshader_would_not_end() {
   return device().description().name.find("SwiftShader") != std::string::npos && !number_in("VKFUSE_SEED");
 }
 
 TEST(Layers, RandomConvolutions) {
-  if (swiftshader_would_not_end()) GTEST_SKIP() << "SwiftShader's compiler takes minutes and gigabytes for some of these kernels";
+  if (swiftshader_would_not_end())
+    GTEST_SKIP() << "SwiftShader's compiler takes minutes and gigabytes for some of these kernels";
   run_convolutions("Layers.RandomConvolutions", 60, false);
 }
 TEST(Layers, RandomConvolutionsOnLowLimits) {
-  if (swiftshader_would_not_end()) GTEST_SKIP() << "SwiftShader's compiler takes minutes and gigabytes for some of these kernels";
+  if (swiftshader_would_not_end())
+    GTEST_SKIP() << "SwiftShader's compiler takes minutes and gigabytes for some of these kernels";
   run_convolutions("Layers.RandomConvolutionsOnLowLimits", 20, true);
 }
 TEST(Layers, RandomAttention) { run_attention("Layers.RandomAttention", 30, false); }

@@ -1,5 +1,6 @@
-// Limits that a user lowers: whatever the number, results are right or one sentence says why there are none. VKFUSE_LIMITS=all tries every graph at
-// every number (scripts/deep.sh sweep); otherwise each number meets a few graphs.
+// Limits that a user lowers: whatever the number, results are right or one sentence says why there are none.
+// VKFUSE_LIMITS=all tries every graph at every number (scripts/deep.sh sweep); otherwise each number meets a few
+// graphs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,10 +22,16 @@ struct Subject {
   std::set<NamedBytes> right;  ///< outputs that the reference has agreed with
 };
 
-Tensor input(const char* name, Shape shape, DType dtype = DType::f32) { return Tensor::input(name, dtype, std::move(shape)); }
+Tensor input(const char* name, Shape shape, DType dtype = DType::f32) {
+  return Tensor::input(name, dtype, std::move(shape));
+}
 
 Tensor swish(const Tensor& x) {
-  return custom({.name = "swish", .glsl = "x0 / (1.0 + exp(-x0))", .dtype = DType::f32, .reference = [](std::span<const double> v) { return v[0] / (1 + std::exp(-v[0])); }}, {x});
+  return custom({.name = "swish",
+                 .glsl = "x0 / (1.0 + exp(-x0))",
+                 .dtype = DType::f32,
+                 .reference = [](std::span<const double> v) { return v[0] / (1 + std::exp(-v[0])); }},
+                {x});
 }
 
 /// Small graphs that have every template and kind of access between them.
@@ -51,12 +58,14 @@ std::vector<Subject> subjects() {
   add("matmul", {matmul(input("x", {33, 40}), input("w", {40, 36})) + input("b", {36})});
   add("matmul of halves", {matmul(input("x", {2, 16, 24}, DType::f16), input("w", {2, 24, 8}, DType::f16))});
   add("matrix and vector", {matmul(input("x", {1, 128}), input("w", {128, 70}))});
-  add("int8", {matmul(input("x", {16, 64}, DType::i8).cast(DType::i32), input("w", {64, 24}, DType::i8).cast(DType::i32))});
+  add("int8",
+      {matmul(input("x", {16, 64}, DType::i8).cast(DType::i32), input("w", {64, 24}, DType::i8).cast(DType::i32))});
   add("attention", {attention(input("q", {1, 2, 24, 16}), input("k", {1, 2, 24, 16}), input("v", {1, 2, 24, 16}))});
   add("convolution", {conv(input("x", {1, 3, 10, 10}), input("w", {4, 3, 3, 3}), {.low = {1, 1}, .high = {1, 1}})});
   add("concat", {concat({square, square * 2.0, input("y", {7, 24}), input("z", {9, 24})}, 0)});
   add("gather", {input("x", {24, 40}).gather(Tensor::input("index24", DType::i32, {50}), 0)});
-  add("scatter", {input("x", {24, 10}).scatter(Tensor::input("index24", DType::i32, {31}), input("u", {31, 10}), "add")});
+  add("scatter",
+      {input("x", {24, 10}).scatter(Tensor::input("index24", DType::i32, {31}), input("u", {31, 10}), "add")});
   add("halves", {input("x", {7, 65}, DType::f16) + input("y", {65}, DType::f16)});
   add("custom", {swish(input("x", {500})).sum()});
   add("windows", {input("x", {40, 21}).unfold(1, 3, 2).max({-1})});
@@ -75,7 +84,8 @@ bool is_sentence(const std::string& text) {
 
 /// And about what the user can change: no defect of ours.
 bool is_sentence(const Error& error) {
-  return error.code != ErrorCode::internal && error.code != ErrorCode::device_lost && error.code != ErrorCode::device_error && is_sentence(error.text());
+  return error.code != ErrorCode::internal && error.code != ErrorCode::device_lost &&
+         error.code != ErrorCode::device_error && is_sentence(error.text());
 }
 
 class Sweep {
@@ -105,7 +115,8 @@ class Sweep {
       return;
     }
     try {
-      const GuardedRun got = run_guarded(is_custom ? compile_graph(subject.graph, {.device = &on}) : *program, subject.graph, subject.data);
+      const GuardedRun got = run_guarded(is_custom ? compile_graph(subject.graph, {.device = &on}) : *program,
+                                         subject.graph, subject.data);
       EXPECT_EQ(got.broken, "") << what;
       ++right;
       if (subject.right.contains(got.outputs)) return;
@@ -124,7 +135,10 @@ std::vector<std::uint64_t> values(bool all) {
   if (!all) return {0, 1, 3, 5, 15, 24, 70};
   std::vector<std::uint64_t> made;
   for (std::uint64_t value = 0; value <= 70; ++value) made.push_back(value);
-  for (const std::uint64_t value : {96, 100, 127, 128, 129, 192, 255, 256, 257, 384, 500, 511, 512, 513, 768, 1000, 1023, 1024, 2047, 2048, 4096, 5000, 16384, 32767, 32768, 65536, 1 << 20}) made.push_back(value);
+  for (const std::uint64_t value :
+       {96,  100,  127,  128,  129,  192,  255,  256,  257,   384,   500,   511,   512,    513,
+        768, 1000, 1023, 1024, 2047, 2048, 4096, 5000, 16384, 32767, 32768, 65536, 1 << 20})
+    made.push_back(value);
   return made;
 }
 
@@ -153,7 +167,8 @@ TEST(Limits, WhatWasWrongOnceIsRight) {
   std::vector<Subject> graphs = subjects();
   std::vector<Subject*> some;
   for (Subject& subject : graphs) {
-    if (std::set<std::string_view>{"sum of rows", "softmax", "cumsum", "matmul", "concat"}.contains(subject.name)) some.push_back(&subject);
+    if (std::set<std::string_view>{"sum of rows", "softmax", "cumsum", "matmul", "concat"}.contains(subject.name))
+      some.push_back(&subject);
   }
   ASSERT_EQ(some.size(), 5u);
   Sweep sweep;

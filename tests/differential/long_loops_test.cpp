@@ -1,4 +1,5 @@
-// Loops of more iterations than one driver goes through: lavapipe leaves those of an invocation after 65,535, and says nothing.
+// Loops of more iterations than one driver goes through: lavapipe leaves those of an invocation after 65,535, and says
+// nothing.
 #include <gtest/gtest.h>
 
 #include "support/fuzz.hpp"
@@ -63,7 +64,8 @@ TEST_P(LongLoops, AreGoneThroughToTheEnd) {
   judge(compile_graph(graph, how), graph, small_data(graph, 1, false), GetParam().name);
 }
 
-INSTANTIATE_TEST_SUITE_P(Differential, LongLoops, testing::ValuesIn(kLong), [](const auto& one) { return std::string(one.param.name); });
+INSTANTIATE_TEST_SUITE_P(Differential, LongLoops, testing::ValuesIn(kLong),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace vkfuse::test

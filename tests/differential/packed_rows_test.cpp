@@ -16,7 +16,9 @@ std::string missing() {
   const std::string reason = must(device().state()->context->missing(Rung::t4));
   if (!reason.empty()) return "T4 is not in use here: " + reason;
   constexpr Rung kRungs[] = {Rung::t2, Rung::t4};
-  return must(device().state()->context->target(kRungs, {}, true)).caps.matrix_fields ? "" : "The device's fragments do not hold bits of any kind.";
+  return must(device().state()->context->target(kRungs, {}, true)).caps.matrix_fields
+             ? ""
+             : "The device's fragments do not hold bits of any kind.";
 }
 
 Build with_units() {
@@ -25,7 +27,9 @@ Build with_units() {
   return how;
 }
 
-bool is_packed(const Executable& program) { return must(program.explain(Stage::glsl)).find("numbers_of(") != std::string::npos; }
+bool is_packed(const Executable& program) {
+  return must(program.explain(Stage::glsl)).find("numbers_of(") != std::string::npos;
+}
 
 struct Form {
   std::int64_t rows, columns;
@@ -47,24 +51,37 @@ Tensor vector(const Form& form) {
   const auto input = [&](const char* name) { return Tensor::input(name, DType::f16, {form.columns}); };
   const std::string_view what = form.vector;
   if (what == "gated") return silu(input("g")) * input("u");
-  if (what == "every second") return Tensor::input("x", DType::f16, {form.columns, 2}).slice(1, 0, 1).reshape({form.columns});
+  if (what == "every second")
+    return Tensor::input("x", DType::f16, {form.columns, 2}).slice(1, 0, 1).reshape({form.columns});
   if (what == "positions") return input("x") + Tensor::iota(DType::i32, {form.columns}, 0).cast(DType::f16) * 0.001;
   return input("x");
 }
 
 std::string text_of(const Form& form) {
-  return fmt::format("{} rows of {}, groups of {}, {}, {}", form.rows, form.columns, form.group, form.negative ? "signed" : "unsigned", form.vector);
+  return fmt::format("{} rows of {}, groups of {}, {}, {}", form.rows, form.columns, form.group,
+                     form.negative ? "signed" : "unsigned", form.vector);
 }
 
 TEST(PackedRows, AreTheirSums) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
-  const Form forms[] = {{256, 2048, 128}, {256, 2048, 256}, {100, 4096, 64}, {33, 2048}, {16, 2048, 2048}, {7, 2048, 128}, {256, 2048, 128, false}, {48, 2304, 128},
-                        {64, 2048, 128, true, "gated"}, {64, 2048, 0, true, "every second"}, {40, 4096, 128, true, "positions"}, {1500, 2048, 128}};
+  const Form forms[] = {{256, 2048, 128},
+                        {256, 2048, 256},
+                        {100, 4096, 64},
+                        {33, 2048},
+                        {16, 2048, 2048},
+                        {7, 2048, 128},
+                        {256, 2048, 128, false},
+                        {48, 2304, 128},
+                        {64, 2048, 128, true, "gated"},
+                        {64, 2048, 0, true, "every second"},
+                        {40, 4096, 128, true, "positions"},
+                        {1500, 2048, 128}};
   std::uint64_t seed = 500;
   for (const Form& form : forms) {
     const Tensor product = matmul(weights(form), vector(form));
     const Tensor residual = Tensor::input("residual", DType::f16, {form.rows});
-    for (const ir::Graph& graph : {graph_of({product}), graph_of({relu(product * 0.25) + residual, product.cast(DType::f32)})}) {
+    for (const ir::Graph& graph :
+         {graph_of({product}), graph_of({relu(product * 0.25) + residual, product.cast(DType::f32)})}) {
       const Executable program = compile_graph(graph, with_units());
       EXPECT_TRUE(is_packed(program)) << text_of(form);
       judge(program, graph, data_for({graph, {}, ++seed, false}), text_of(form));
@@ -85,7 +102,8 @@ TEST(PackedRows, ResultsThatDoNotDependOnTheSumsAreStored) {
   judge(program, graph, data_for({graph, {}, 560, false}), "a factor of the scales");
 }
 
-/// What is not finite reaches the rows that it should, as it does without matrix units: a weight of zero times infinity is no number.
+/// What is not finite reaches the rows that it should, as it does without matrix units: a weight of zero times infinity
+/// is no number.
 TEST(PackedRows, WhatIsNotFiniteIsNotLost) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const Form form{40, 2048, 128};
@@ -101,10 +119,14 @@ TEST(PackedRows, WhatIsNotFiniteIsNotLost) {
     const GuardedRun got = run_guarded(program, graph, data), want = run_guarded(without, graph, data);
     int finite = 0;
     for (std::int64_t row = 0; row < form.rows; ++row) {
-      const double value = ir::decode(DType::f16, got.outputs.at("y").data() + 2 * row), expected = ir::decode(DType::f16, want.outputs.at("y").data() + 2 * row);
+      const double value = ir::decode(DType::f16, got.outputs.at("y").data() + 2 * row),
+                   expected = ir::decode(DType::f16, want.outputs.at("y").data() + 2 * row);
       finite += std::isfinite(expected);
-      const bool same = std::isfinite(expected) ? std::abs(value - expected) <= 0.01 * std::max(1.0, std::abs(expected)) : std::isnan(expected) ? std::isnan(value) : value == expected;
-      EXPECT_TRUE(same) << fmt::format("0x{:04x} among the vector, row {}: {} instead of {}", bits, row, value, expected);
+      const bool same = std::isfinite(expected) ? std::abs(value - expected) <= 0.01 * std::max(1.0, std::abs(expected))
+                        : std::isnan(expected)  ? std::isnan(value)
+                                                : value == expected;
+      EXPECT_TRUE(same) << fmt::format("0x{:04x} among the vector, row {}: {} instead of {}", bits, row, value,
+                                       expected);
     }
     const bool number = (bits & 0x7c00) != 0x7c00;
     EXPECT_EQ(finite > 0, number) << fmt::format("0x{:04x}", bits);
@@ -116,7 +138,10 @@ TEST(PackedRows, OtherNumbersAreNoWeightsOfFourBits) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const Form form{64, 2048};
   const auto number = [](DType dtype, double value) { return Tensor::scalar(dtype, value); };
-  const auto parts = [&](const Tensor& shifts, int mask) { return bit_and(shift_right(bytes(form).unsqueeze(-1), shifts), number(DType::u8, mask)).reshape({form.rows, form.columns}); };
+  const auto parts = [&](const Tensor& shifts, int mask) {
+    return bit_and(shift_right(bytes(form).unsqueeze(-1), shifts), number(DType::u8, mask))
+        .reshape({form.rows, form.columns});
+  };
   const Tensor shifts = Tensor::iota(DType::u8, {2}, 0) * 4;
   const Tensor numbers = parts(shifts, 15);
   const std::pair<const char*, Tensor> forms[] = {
@@ -125,7 +150,10 @@ TEST(PackedRows, OtherNumbersAreNoWeightsOfFourBits) {
       {"differences that wrap", (numbers - number(DType::u8, 8)).cast(DType::f16)},
       {"a scale of every column", numbers.cast(DType::f16) * Tensor::input("scale", DType::f16, {form.columns})},
       {"a vector of f32", numbers.cast(DType::f32)},
-      {"a zero point of every group", (numbers.reshape({form.rows, 16, 128}).cast(DType::i8) - Tensor::input("zero", DType::i8, {form.rows, 16, 1})).reshape({form.rows, form.columns}).cast(DType::f16)},
+      {"a zero point of every group",
+       (numbers.reshape({form.rows, 16, 128}).cast(DType::i8) - Tensor::input("zero", DType::i8, {form.rows, 16, 1}))
+           .reshape({form.rows, form.columns})
+           .cast(DType::f16)},
   };
   for (const auto& [name, tensor] : forms) {
     const ir::Graph graph = graph_of({matmul(tensor, Tensor::input("x", tensor.dtype(), {form.columns}))});

@@ -41,7 +41,8 @@ Count count_of(const Executable& program) {
 TEST(Parts, RotaryReadsEachElementOnce) {
   for (const DType dtype : {DType::f32, DType::f16}) {
     const Tensor q = Tensor::input("q", dtype, {2, 3, 20, 64});
-    const ir::Graph graph = graph_of({rotary(q, Tensor::input("cosine", dtype, {20, 32}), Tensor::input("sine", dtype, {20, 32}))});
+    const ir::Graph graph =
+        graph_of({rotary(q, Tensor::input("cosine", dtype, {20, 32}), Tensor::input("sine", dtype, {20, 32}))});
     const Executable program = compile_graph(graph, Build{});
     EXPECT_TRUE(are_kernels(program.kernel_count(), 1));
     const Count count = count_of(program);
@@ -82,7 +83,8 @@ TEST(Parts, ThatWouldCostVectorsAreChosen) {
   const auto joined = [](std::int64_t a, std::int64_t b) {
     return graph_of({concat({-Tensor::input("a", DType::f32, {5, a}), Tensor::input("b", DType::f32, {5, b})}, 1)});
   };
-  for (const auto& [a, b, choices] : {std::tuple<std::int64_t, std::int64_t, int>{32, 48, 0}, {4, 4, 1}, {16, 144, 1}}) {
+  for (const auto& [a, b, choices] :
+       {std::tuple<std::int64_t, std::int64_t, int>{32, 48, 0}, {4, 4, 1}, {16, 144, 1}}) {
     const ir::Graph graph = joined(a, b);
     const Executable program = compile_graph(graph, Build{});
     EXPECT_EQ(count_of(program).choices, choices) << a << " and " << b;
@@ -99,7 +101,8 @@ ir::Graph random_parts(std::uint64_t seed) {
   const std::size_t axis = random.below(rank);
   std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < rank; ++i) sizes.push_back(1 + static_cast<std::int64_t>(random.below(9)));
-  const std::int64_t step = axis + 1 == rank ? 8 * (1 + static_cast<std::int64_t>(random.below(4))) : 1 + static_cast<std::int64_t>(random.below(5));
+  const std::int64_t step = axis + 1 == rank ? 8 * (1 + static_cast<std::int64_t>(random.below(4)))
+                                             : 1 + static_cast<std::int64_t>(random.below(5));
   std::vector<Tensor> parts;
   std::int64_t total = 0;
   const auto shape_with = [&](std::int64_t size) {
@@ -112,7 +115,9 @@ ir::Graph random_parts(std::uint64_t seed) {
     const Tensor part = Tensor::input("x" + std::to_string(i), dtype, shape_with(size));
     total += size;
     // A part that is a slice of something the other parts see as well.
-    parts.push_back(random.chance(30) && i > 0 && parts[0].shape()[axis].size() == size ? parts[0] + part : random.chance(50) ? abs(part) : part);
+    parts.push_back(random.chance(30) && i > 0 && parts[0].shape()[axis].size() == size ? parts[0] + part
+                    : random.chance(50)                                                 ? abs(part)
+                                                                                        : part);
   }
   Tensor y = concat(parts, static_cast<int>(axis));
   if (random.chance(50)) y = y * Tensor::input("scale", dtype, shape_with(1));
@@ -133,7 +138,8 @@ TEST(Parts, AtRandom) {
     for (const bool fusion : {true, false}) {
       const Executable program = compile_graph(graph, {.fusion = fusion});
       together += fusion && count_of(program).stores > static_cast<int>(graph.outputs().size()) ? 1 : 0;
-      judge(program, graph, data_for({graph, {}, seed, false}), fmt::format("seed {}{}", seed, fusion ? "" : ", unfused"));
+      judge(program, graph, data_for({graph, {}, seed, false}),
+            fmt::format("seed {}{}", seed, fusion ? "" : ", unfused"));
     }
   }
   EXPECT_GE(together, kSeeds / 4) << "of the graphs that the test is about";

@@ -23,7 +23,8 @@ void check(const Case& one, int kernels = 1, bool special = false) {
     NamedBytes fused;
     for (const bool fusion : {true, false}) {
       const Executable program = compile_graph(one.graph, numerics, fusion);
-      EXPECT_TRUE(!fusion || are_kernels(program.kernel_count(), kernels)) << program.kernel_count() << " kernels\n" << ir::print(one.graph);
+      EXPECT_TRUE(!fusion || are_kernels(program.kernel_count(), kernels)) << program.kernel_count() << " kernels\n"
+                                                                           << ir::print(one.graph);
       GuardedRun run = run_guarded(program, one.graph, data);
       EXPECT_EQ(run.broken, "") << ir::print(one.graph);
       const Verdict verdict = check_outputs(one.graph, data, run.outputs);
@@ -44,7 +45,9 @@ void check_text(const std::string& text, int kernels = 1, const SymbolValues& sy
 struct Row {
   DType dtype;
   int length;
-  friend std::ostream& operator<<(std::ostream& out, const Row& row) { return out << row.length << " of " << name_of(row.dtype); }
+  friend std::ostream& operator<<(std::ostream& out, const Row& row) {
+    return out << row.length << " of " << name_of(row.dtype);
+  }
 };
 class Rows : public testing::TestWithParam<Row> {};
 
@@ -63,18 +66,22 @@ TEST_P(Rows, AreExactInPlace) {
   const Case one{row_graph(GetParam()), {}, 12, false};
   const Data data = data_for(one);
   for (const char* shared : {"x", "z"}) {
-    const GuardedRun run = run_guarded(compile_graph(one.graph, Numerics::strict, true), one.graph, data, {{"y", shared}});
+    const GuardedRun run =
+        run_guarded(compile_graph(one.graph, Numerics::strict, true), one.graph, data, {{"y", shared}});
     EXPECT_EQ(run.broken, "");
     EXPECT_EQ(check_outputs(one.graph, data, run.outputs).wrong, "") << "in place of " << shared;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Differential, Rows,
-    testing::Values(Row{DType::f16, 1}, Row{DType::f16, 3}, Row{DType::f16, 7}, Row{DType::f16, 4097}, Row{DType::i8, 1},
-                    Row{DType::i8, 3}, Row{DType::i8, 7}, Row{DType::i8, 4097}, Row{DType::boolean, 1}, Row{DType::boolean, 3},
-                    Row{DType::boolean, 7}, Row{DType::boolean, 4097}, Row{DType::i64, 3}, Row{DType::f32, 4097}, Row{DType::bf16, 33}),
-    [](const auto& row) { return std::string(name_of(row.param.dtype)) + "_" + std::to_string(row.param.length); });
+INSTANTIATE_TEST_SUITE_P(Differential, Rows,
+                         testing::Values(Row{DType::f16, 1}, Row{DType::f16, 3}, Row{DType::f16, 7},
+                                         Row{DType::f16, 4097}, Row{DType::i8, 1}, Row{DType::i8, 3}, Row{DType::i8, 7},
+                                         Row{DType::i8, 4097}, Row{DType::boolean, 1}, Row{DType::boolean, 3},
+                                         Row{DType::boolean, 7}, Row{DType::boolean, 4097}, Row{DType::i64, 3},
+                                         Row{DType::f32, 4097}, Row{DType::bf16, 33}),
+                         [](const auto& row) {
+                           return std::string(name_of(row.param.dtype)) + "_" + std::to_string(row.param.length);
+                         });
 
 TEST(Differential, NothingIsWrittenWhereThereIsNothing) {
   check_text(R"(graph "empty" {
@@ -101,14 +108,17 @@ std::string bias(const std::string& dtype, int rows, int columns) {
   %2 = add %0 %1 : {0}[{1}, {2}]
   %3 = relu %2 : {0}[{1}, {2}]
   output "y" = %3
-}})", dtype, rows, columns);
+}})",
+                     dtype, rows, columns);
 }
 
 /// At n = 0 one result has elements and the other none.
 TEST(Differential, OfASizeThatMayBeZero) {
   for (const std::int64_t n : {0, 1, 9}) {
-    check_text("graph \"z\" {\n %0 = input \"a\" : f32[n, 4]\n %1 = exp %0 : f32[n, 4]\n %2 = reduce_sum axes=[0] %0 : f32[4]\n output \"y\" = %1\n output \"s\" = %2\n}", 2,
-               {{"n", n}});
+    check_text(
+        "graph \"z\" {\n %0 = input \"a\" : f32[n, 4]\n %1 = exp %0 : f32[n, 4]\n %2 = reduce_sum axes=[0] %0 : "
+        "f32[4]\n output \"y\" = %1\n output \"s\" = %2\n}",
+        2, {{"n", n}});
   }
 }
 
@@ -132,23 +142,30 @@ TEST(Differential, IntegersThatAreNoHalvesAreRounded) {
   };
   const std::string inputs = " %0 = input \"a\" : u8[8]\n %1 = input \"b\" : u8[8]\n";
   const auto difference = [&](const std::string& between, const std::string& to) {
-    return inputs + " %2 = cast %0 : " + between + "[8]\n %3 = cast %1 : " + between + "[8]\n %4 = sub %2 %3 : " + between + "[8]\n %5 = cast %4 : " + to +
+    return inputs + " %2 = cast %0 : " + between + "[8]\n %3 = cast %1 : " + between +
+           "[8]\n %4 = sub %2 %3 : " + between + "[8]\n %5 = cast %4 : " + to +
            "[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6";
   };
   const std::vector<std::uint8_t> ones(8, 1), zeros(8, 0);
   EXPECT_EQ(first_of(difference("u32", "f16"), zeros, ones), std::numeric_limits<float>::infinity());
   EXPECT_EQ(first_of(difference("i32", "f16"), zeros, ones), -1.0F);
-  EXPECT_EQ(first_of(inputs + " %2 = add %0 %1 : u8[8]\n %3 = cast %2 : i8[8]\n %4 = cast %3 : u32[8]\n %5 = cast %4 : f16[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6",
+  EXPECT_EQ(first_of(inputs + " %2 = add %0 %1 : u8[8]\n %3 = cast %2 : i8[8]\n %4 = cast %3 : u32[8]\n %5 = cast %4 : "
+                              "f16[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6",
                      std::vector<std::uint8_t>(8, 254), ones),
             std::numeric_limits<float>::infinity());
   // -1 of few bits with a sign, as a whole number without one.
   for (const char* narrow : {"i8", "i16", "i32"}) {
-    for (const auto& [wide, largest] : {std::pair{"u16", 65535.0F}, {"u32", 4294967296.0F}, {"u64", 18446744073709551616.0F}}) {
-      const std::string text = fmt::format(" %2 = cast %0 : {0}[8]\n %3 = cast %1 : {0}[8]\n %4 = sub %2 %3 : {0}[8]\n %5 = cast %4 : {1}[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6", narrow, wide);
+    for (const auto& [wide, largest] :
+         {std::pair{"u16", 65535.0F}, {"u32", 4294967296.0F}, {"u64", 18446744073709551616.0F}}) {
+      const std::string text = fmt::format(
+          " %2 = cast %0 : {0}[8]\n %3 = cast %1 : {0}[8]\n %4 = sub %2 %3 : {0}[8]\n %5 = cast %4 : {1}[8]\n %6 = "
+          "cast %5 : f32[8]\n output \"y\" = %6",
+          narrow, wide);
       EXPECT_EQ(first_of(inputs + text, zeros, ones), largest) << narrow << " to " << wide;
     }
   }
-  EXPECT_EQ(first_of(inputs + " %2 = cast %0 : i32[8]\n %3 = cast %1 : i32[8]\n %4 = add %2 %3 : i32[8]\n %5 = cast %4 : bf16[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6",
+  EXPECT_EQ(first_of(inputs + " %2 = cast %0 : i32[8]\n %3 = cast %1 : i32[8]\n %4 = add %2 %3 : i32[8]\n %5 = cast %4 "
+                              ": bf16[8]\n %6 = cast %5 : f32[8]\n output \"y\" = %6",
                      std::vector<std::uint8_t>(8, 255), std::vector<std::uint8_t>(8, 2)),
             256.0F);
 }
@@ -168,7 +185,8 @@ TEST(Differential, EveryBroadcastOfRankFour) {
     for (int pattern = 0; pattern < 16; ++pattern) {
       Shape shape;
       for (int i = 0; i < 4; ++i) shape.push_back(Dim((pattern >> i & 1) != 0 ? sizes[i] : 1));
-      inputs.push_back(must(graph.add_input("x" + std::to_string(pattern), {first % 2 == 0 ? DType::i32 : DType::i16, shape})));
+      inputs.push_back(
+          must(graph.add_input("x" + std::to_string(pattern), {first % 2 == 0 ? DType::i32 : DType::i16, shape})));
     }
     for (int a = first; a < 16; a += 4) {
       for (int b = 0; b < 16; b += 5) {
@@ -188,7 +206,8 @@ TEST(Differential, OuterProductsOfRankFour) {
     const std::string text(shapes);
     const std::string a = text.substr(0, text.find(']') + 1);
     const std::string b = text.substr(text.find(']') + 2);
-    ir::Graph graph = parsed("graph \"g\" {\n %0 = input \"a\" : f32" + a + "\n %1 = input \"b\" : f32" + b + "\n output \"o\" = %0\n}");
+    ir::Graph graph = parsed("graph \"g\" {\n %0 = input \"a\" : f32" + a + "\n %1 = input \"b\" : f32" + b +
+                             "\n output \"o\" = %0\n}");
     ir::Graph made;
     const ir::NodeId x = must(made.add_input("a", graph.node(0).type));
     const ir::NodeId z = must(made.add_input("b", graph.node(1).type));
@@ -246,7 +265,8 @@ TEST(Differential, OutputsThatAreInputsConstantsOrEachOther) {
   check_text(R"(graph "identity" {
   %0 = input "x" : i8[11]
   output "y" = %0
-})", 0);
+})",
+             0);
   check_text(R"(graph "constants" {
   %0 = constant {1, 2, 3} : f16[3]
   %1 = constant {-7} : i64[]
@@ -335,7 +355,8 @@ TEST(Differential, MoreWorkgroupsThanTheDeviceHasAlongAnAxis) {
   const Device limited = must(Device::open(options));
   constexpr std::int64_t kElements = 65'540 * 32 + 5;
   const ir::Graph graph = graph_of({Tensor::input("x", DType::u32, {kElements}) * 3.0 + 7.0});
-  const Executable program = compile_graph(graph, {.device = &limited, .tuning = {.workgroup = 32, .vector_bytes = 4, .items_in_flight = 1}});
+  const Executable program =
+      compile_graph(graph, {.device = &limited, .tuning = {.workgroup = 32, .vector_bytes = 4, .items_in_flight = 1}});
   const runtime::Launch kernel = variant_of(program)->kernels[0][0];
   EXPECT_LE(kernel.groups_x, 65'535U);
   EXPECT_GT(kernel.groups_y, 1u);
@@ -398,7 +419,8 @@ TEST(Differential, OneProgramRunsAtManySizes) {
     EXPECT_EQ(run.broken, "") << n;
     EXPECT_EQ(check_outputs(graph, data, run.outputs).wrong, "") << n;
   }
-  const ir::Graph flat = parsed("graph \"flat\" {\n %0 = input \"x\" : f32[n]\n %1 = neg %0 : f32[n]\n output \"y\" = %1\n}");
+  const ir::Graph flat =
+      parsed("graph \"flat\" {\n %0 = input \"x\" : f32[n]\n %1 = neg %0 : f32[n]\n output \"y\" = %1\n}");
   const Executable one = compile_graph(flat, Numerics::strict, true);
   for (std::int64_t n : {1, 5, 4096, 4097}) {
     const Data data = data_for({flat, {{"n", n}}, 32, false});
@@ -423,7 +445,8 @@ TEST(Differential, FourThreadsRunOneProgram) {
           return;
         }
         const auto got = outputs->at("y").as<float>();
-        const bool right = got.size() == data.size() && std::all_of(got.begin(), got.end(), [&](float y) { return y == data[0] * 3 - 1; });
+        const bool right = got.size() == data.size() &&
+                           std::all_of(got.begin(), got.end(), [&](float y) { return y == data[0] * 3 - 1; });
         if (!right) faults[static_cast<std::size_t>(t)] = fmt::format("round {} of thread {} is wrong", round, t);
       }
     });
@@ -477,7 +500,8 @@ TEST(Differential, HarmfulSharingIsRefused) {
 })";
   // One kernel reads x before it writes y, and a driver's compiler may turn that round: z needs x, and y may not.
   EXPECT_NE(refusal(late_reader, {{"y", "x"}}).find("shares memory with %0, which is still read"), std::string::npos);
-  EXPECT_NE(refusal(late_reader, {{"y", "x"}}, false).find("shares memory with %0, which is still read"), std::string::npos);
+  EXPECT_NE(refusal(late_reader, {{"y", "x"}}, false).find("shares memory with %0, which is still read"),
+            std::string::npos);
   EXPECT_EQ(refusal(late_reader, {{"z", "x"}}, false), "");
   const std::string apart = R"(graph "apart" {
   %0 = input "x" : f32[64]
@@ -536,9 +560,12 @@ TEST(Differential, OpsOnLiteralsAloneAreComputedByTheDevice) {
   const DType dtypes[] = {DType::f32, DType::f16};
   for (const DType dtype : dtypes) {
     for (const ops::OpRow& row : ops::table()) {
-      if (row.cls != ops::OpClass::elementwise || row.signature != ops::Signature::same || (row.types & ops::bit(dtype)) == 0) continue;
+      if (row.cls != ops::OpClass::elementwise || row.signature != ops::Signature::same ||
+          (row.types & ops::bit(dtype)) == 0)
+        continue;
       std::vector<ir::NodeId> operands;
-      for (int i = 0; i < row.arity; ++i) operands.push_back(graph.add_scalar(dtype, row.low + (row.high - row.low) * (i == 0 ? 0.84375 : 0.6875)));
+      for (int i = 0; i < row.arity; ++i)
+        operands.push_back(graph.add_scalar(dtype, row.low + (row.high - row.low) * (i == 0 ? 0.84375 : 0.6875)));
       const ir::NodeId value = must(graph.add(row, operands));
       const ir::NodeId again = must(graph.add(ops::row("atan"), {value}));
       must(graph.add_output(fmt::format("{} of {}", row.name, name_of(dtype)), again));
@@ -549,7 +576,8 @@ TEST(Differential, OpsOnLiteralsAloneAreComputedByTheDevice) {
   for (const bool fusion : {true, false}) {
     const GuardedRun run = run_guarded(compile_graph(graph, Numerics::strict, fusion), graph, data);
     EXPECT_EQ(check_outputs(graph, data, run.outputs).wrong, "") << "fusion " << fusion;
-    for (const auto& output : run.outputs) EXPECT_TRUE(fusion || output.second == fused.at(output.first)) << output.first;
+    for (const auto& output : run.outputs)
+      EXPECT_TRUE(fusion || output.second == fused.at(output.first)) << output.first;
     if (fusion) fused = run.outputs;
   }
 }
@@ -570,7 +598,8 @@ TEST(Differential, DivisorsThatWereNarrower) {
 }
 
 TEST(Differential, SubtractionFromItselfKeepsNaN) {
-  const ir::Graph graph = parsed("graph \"self\" {\n %0 = input \"x\" : f32[400]\n %1 = sub %0 %0 : f32[400]\n output \"y\" = %1\n}");
+  const ir::Graph graph =
+      parsed("graph \"self\" {\n %0 = input \"x\" : f32[400]\n %1 = sub %0 %0 : f32[400]\n output \"y\" = %1\n}");
   const Data data = data_for({graph, {}, 2, true});
   const GuardedRun run = run_guarded(compile_graph(graph, Numerics::standard, true), graph, data);
   EXPECT_EQ(check_outputs(graph, data, run.outputs).wrong, "");

@@ -11,7 +11,8 @@ constexpr int kLaneRegisters = 64;
 
 /// The device under test, if its lanes had so few.
 const Device& device_with_few_registers() {
-  static const Device opened = must(Device::open({.limits = {{"lane_registers", kLaneRegisters}, {"workgroup_registers", 1u << 15}}}));
+  static const Device opened =
+      must(Device::open({.limits = {{"lane_registers", kLaneRegisters}, {"workgroup_registers", 1u << 15}}}));
   return opened;
 }
 
@@ -45,7 +46,8 @@ Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedu
 void expect_fits(const Chosen& chosen) {
   EXPECT_LE(chosen.lean.registers, kLaneRegisters - 4);
   if (target(false).caps.lane_registers == kLaneRegisters) return;  // VKFUSE_TEST_LIMITS=registers: both are one
-  if (target(false).type != DeviceType::cpu) return;                // what a GPU chooses otherwise is decided by what was measured there
+  if (target(false).type != DeviceType::cpu)
+    return;  // what a GPU chooses otherwise is decided by what was measured there
   EXPECT_GT(chosen.otherwise, kLaneRegisters - 4) << "the case shows nothing";
 }
 
@@ -65,7 +67,8 @@ TEST(FewRegisters, Products) {
 TEST(FewRegisters, Convolutions) {
   const Tensor x = Tensor::input("x", DType::f32, {2, 24, 19, 20});
   const Tensor w = Tensor::input("w", DType::f32, {40, 24, 3, 3});
-  expect_fits(run_on_both(graph_of({relu(conv(x, w, {.low = {1, 1}, .high = {1, 1}}))}), schedule::Template::matrix, {.matrix = true}));
+  expect_fits(run_on_both(graph_of({relu(conv(x, w, {.low = {1, 1}, .high = {1, 1}}))}), schedule::Template::matrix,
+                          {.matrix = true}));
 }
 
 /// Of 32 elements in a head, and of 64, for which more lanes share a row.
@@ -73,7 +76,8 @@ TEST(FewRegisters, Attention) {
   for (const std::int64_t size : {32, 64}) {
     const auto input = [&](const char* name) { return Tensor::input(name, DType::f32, {2, 3, 45, size}); };
     for (const bool causal : {true, false}) {
-      const Chosen chosen = run_on_both(graph_of({attention(input("q"), input("k"), input("v"), {.causal = causal})}), schedule::Template::attention, {.matrix = true});
+      const Chosen chosen = run_on_both(graph_of({attention(input("q"), input("k"), input("v"), {.causal = causal})}),
+                                        schedule::Template::attention, {.matrix = true});
       expect_fits(chosen);
       EXPECT_TRUE(chosen.lean.attention.lean);
     }

@@ -33,9 +33,18 @@ struct Chain {
 };
 
 const Chain kChains[] = {
-    {"softmax_of_the_last_axis", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {rows_of(n), n}))}); }},
-    {"softmax_of_a_middle_axis", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {2, n, 6}), 1)}); }},
-    {"softmax_of_the_first_axis", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {n, 8}), 0)}); }},
+    {"softmax_of_the_last_axis",
+     [](DType dtype, std::int64_t n) {
+       return graph_of({softmax(input("x", dtype, {rows_of(n), n}))});
+     }},
+    {"softmax_of_a_middle_axis",
+     [](DType dtype, std::int64_t n) {
+       return graph_of({softmax(input("x", dtype, {2, n, 6}), 1)});
+     }},
+    {"softmax_of_the_first_axis",
+     [](DType dtype, std::int64_t n) {
+       return graph_of({softmax(input("x", dtype, {n, 8}), 0)});
+     }},
     {"layer_norm",
      [](DType dtype, std::int64_t n) {
        const Tensor x = input("x", dtype, {rows_of(n), n});
@@ -52,11 +61,13 @@ const Chain kChains[] = {
        const std::int64_t channels = part_of(n);
        const Tensor x = input("x", dtype, {2, kGroups * channels, n / channels});
        const Tensor normal = normalize(x.reshape({2, kGroups, n}), {2}, 1e-3).reshape(x.shape());
-       return graph_of({silu(normal * input("weight", dtype, {kGroups * channels, 1}) + input("bias", dtype, {kGroups * channels, 1}))});
+       return graph_of({silu(normal * input("weight", dtype, {kGroups * channels, 1}) +
+                             input("bias", dtype, {kGroups * channels, 1}))});
      }},
     {"cross_entropy",
      [](DType dtype, std::int64_t n) {
-       return graph_of({cross_entropy(input("logits", dtype, {rows_of(n), n}), input(fmt::format("index{}", n).c_str(), DType::i32, {rows_of(n)}))});
+       return graph_of({cross_entropy(input("logits", dtype, {rows_of(n), n}),
+                                      input(fmt::format("index{}", n).c_str(), DType::i32, {rows_of(n)}))});
      }},
     {"quantise",
      [](DType dtype, std::int64_t n) {
@@ -65,17 +76,23 @@ const Chain kChains[] = {
        const Tensor whole = clamp(round(x / scale), Tensor::scalar(DType::f32, -127), Tensor::scalar(DType::f32, 127));
        return graph_of({whole.cast(DType::i8), scale.squeeze(1)});
      }},
-    {"log_softmax", [](DType dtype, std::int64_t n) { return graph_of({log_softmax(input("x", dtype, {rows_of(n), n}))}); }},
+    {"log_softmax",
+     [](DType dtype, std::int64_t n) {
+       return graph_of({log_softmax(input("x", dtype, {rows_of(n), n}))});
+     }},
     {"instance_norm",
      [](DType dtype, std::int64_t n) {
        const Tensor x = input("x", dtype, {2, 3, part_of(n), n / part_of(n)});
-       return graph_of({normalize(x, {2, 3}, 1e-3) * input("weight", dtype, {3, 1, 1}) + input("bias", dtype, {3, 1, 1})});
+       return graph_of(
+           {normalize(x, {2, 3}, 1e-3) * input("weight", dtype, {3, 1, 1}) + input("bias", dtype, {3, 1, 1})});
      }},
     {"batch_norm",
      [](DType dtype, std::int64_t n) {
        const Tensor x = input("x", dtype, {2, 3, n});
        const Tensor mean = x.mean({0, 2}, true);
-       return graph_of({relu(normalize(x, {0, 2}, 1e-3) * input("weight", dtype, {3, 1}) + input("bias", dtype, {3, 1})), mean.reshape({3})});
+       return graph_of(
+           {relu(normalize(x, {0, 2}, 1e-3) * input("weight", dtype, {3, 1}) + input("bias", dtype, {3, 1})),
+            mean.reshape({3})});
      }},
     {"top_1",
      [](DType dtype, std::int64_t n) {
@@ -118,7 +135,8 @@ class Chains : public testing::TestWithParam<Chain> {
 TEST_P(Chains, AreOneKernelOfF32) { check(DType::f32); }
 TEST_P(Chains, AreOneKernelOfF16) { check(DType::f16); }
 
-INSTANTIATE_TEST_SUITE_P(Differential, Chains, testing::ValuesIn(kChains), [](const auto& chain) { return std::string(chain.param.name); });
+INSTANTIATE_TEST_SUITE_P(Differential, Chains, testing::ValuesIn(kChains),
+                         [](const auto& chain) { return std::string(chain.param.name); });
 
 // --- every reduction ---------------------------------------------------------------------------------------
 
@@ -136,7 +154,8 @@ class Reductions : public testing::TestWithParam<DType> {
     const ir::NodeId id = must(made.add_input("x", {GetParam(), shape}));
     for (const ops::OpRow& row : ops::table()) {
       const bool positions = row.fold.kind == ops::Fold::Kind::arg;
-      if (row.cls != ops::OpClass::reduce || (row.types & ops::bit(GetParam())) == 0 || (positions && axes.size() != 1)) continue;
+      if (row.cls != ops::OpClass::reduce || (row.types & ops::bit(GetParam())) == 0 || (positions && axes.size() != 1))
+        continue;
       must(made.add_output(std::string(row.name), must(made.add_structured(row, {id}, ir::AxesPayload{axes}))));
     }
     return made;
@@ -169,7 +188,8 @@ TEST_P(Reductions, OfEveryAxisAreOneKernel) {
       EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), 1)) << axes.name << "\n" << ir::print(made);
       for (const bool special : {false, true}) {
         const Data data = moderate(made, GetParam(), special);
-        const std::string what = fmt::format("the {} axes of {}{}", axes.name, to_text(shape), special ? " with NaN and infinities" : "");
+        const std::string what =
+            fmt::format("the {} axes of {}{}", axes.name, to_text(shape), special ? " with NaN and infinities" : "");
         const NamedBytes once = judge(fused, made, data, what);
         EXPECT_TRUE(run_guarded(fused, made, data).outputs == once) << what << ": another run has other bits";
       }
@@ -182,7 +202,8 @@ std::vector<DType> every_dtype() {
   for (int i = 0; i < kDTypeCount; ++i) all.push_back(static_cast<DType>(i));
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Differential, Reductions, testing::ValuesIn(every_dtype()), [](const auto& dtype) { return std::string(name_of(dtype.param)); });
+INSTANTIATE_TEST_SUITE_P(Differential, Reductions, testing::ValuesIn(every_dtype()),
+                         [](const auto& dtype) { return std::string(name_of(dtype.param)); });
 
 // --- rows that have no number ----------------------------------------------------------------------------------
 
@@ -190,14 +211,18 @@ TEST(Rows, InfinitiesAndNaNStayInTheirRow) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr std::int64_t kRow = 100;
   // Of each row: every element, and one at a place of its own.
-  const std::pair<double, double> rows[] = {{0.5, 0.25}, {-inf, -inf}, {1, inf}, {1, -inf}, {2, std::nan("")}, {-inf, 3}, {inf, inf}, {-0.0, 0.0}};
+  const std::pair<double, double> rows[] = {{0.5, 0.25},       {-inf, -inf}, {1, inf},   {1, -inf},
+                                            {2, std::nan("")}, {-inf, 3},    {inf, inf}, {-0.0, 0.0}};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const Tensor x = Tensor::input("x", dtype, {std::ssize(rows), kRow});
     Data data;
     for (std::size_t r = 0; r < std::size(rows); ++r) {
-      for (std::int64_t i = 0; i < kRow; ++i) ir::encode(dtype, i == static_cast<std::int64_t>(37 + r * 7) ? rows[r].second : rows[r].first, data.inputs["x"]);
+      for (std::int64_t i = 0; i < kRow; ++i)
+        ir::encode(dtype, i == static_cast<std::int64_t>(37 + r * 7) ? rows[r].second : rows[r].first,
+                   data.inputs["x"]);
     }
-    const ir::Graph graphs[] = {graph_of({softmax(x)}), graph_of({log_softmax(x)}), graph_of({x.max({1}), x.min({1}), x.sum({1}), x.argmax(1), x.argmin(1)}),
+    const ir::Graph graphs[] = {graph_of({softmax(x)}), graph_of({log_softmax(x)}),
+                                graph_of({x.max({1}), x.min({1}), x.sum({1}), x.argmax(1), x.argmin(1)}),
                                 graph_of({normalize(x, {1}, 1e-3)})};
     for (const ir::Graph& graph : graphs) {
       for (const std::optional<bool> online : {std::optional<bool>(), std::optional(true)}) {
@@ -234,7 +259,8 @@ TEST(Rows, TheFirstOfTheBestIsFound) {
         how.tuning.column_lanes = lanes;
         const Executable program = compile_graph(graph_of({x.argmax(1), x.argmin(1)}), how);
         EXPECT_NE(must(program.explain(Stage::glsl)).find("_join_four("), std::string::npos);
-        judge(program, graph_of({x.argmax(1), x.argmin(1)}), data, fmt::format("the best of rows of {} by {} lanes", name_of(dtype), lanes));
+        judge(program, graph_of({x.argmax(1), x.argmin(1)}), data,
+              fmt::format("the best of rows of {} by {} lanes", name_of(dtype), lanes));
       }
     }
   }
@@ -258,17 +284,29 @@ std::vector<schedule::Tuning> forced() {
 }
 
 std::string text_of(const schedule::Tuning& tuning) {
-  const auto one = [](const char* name, const auto& value) { return value ? fmt::format(" {}={}", name, *value) : std::string(); };
-  return one("workgroup", tuning.workgroup) + one("vector_bytes", tuning.vector_bytes) + one("items_in_flight", tuning.items_in_flight) + one("column_lanes", tuning.column_lanes) +
+  const auto one = [](const char* name, const auto& value) {
+    return value ? fmt::format(" {}={}", name, *value) : std::string();
+  };
+  return one("workgroup", tuning.workgroup) + one("vector_bytes", tuning.vector_bytes) +
+         one("items_in_flight", tuning.items_in_flight) + one("column_lanes", tuning.column_lanes) +
          one("persistent", tuning.persistent) + one("parts", tuning.parts) + one("online", tuning.online);
 }
 
 class Forced : public testing::TestWithParam<Chain> {};
 
 const Chain kForced[] = {
-    {"softmax", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {5, n}))}); }},
-    {"softmax_of_the_first_axis", [](DType dtype, std::int64_t n) { return graph_of({softmax(input("x", dtype, {n, 24}), 0)}); }},
-    {"normalise", [](DType dtype, std::int64_t n) { return graph_of({normalize(input("x", dtype, {9, n}), {1}, 1e-3)}); }},
+    {"softmax",
+     [](DType dtype, std::int64_t n) {
+       return graph_of({softmax(input("x", dtype, {5, n}))});
+     }},
+    {"softmax_of_the_first_axis",
+     [](DType dtype, std::int64_t n) {
+       return graph_of({softmax(input("x", dtype, {n, 24}), 0)});
+     }},
+    {"normalise",
+     [](DType dtype, std::int64_t n) {
+       return graph_of({normalize(input("x", dtype, {9, n}), {1}, 1e-3)});
+     }},
     {"sums_and_positions",
      [](DType dtype, std::int64_t n) {
        const Tensor x = input("x", dtype, {3, n});
@@ -278,7 +316,8 @@ const Chain kForced[] = {
 
 TEST_P(Forced, SchedulesOfEveryKindAreRight) {
   const std::vector<schedule::Tuning> tunings = forced();
-  const bool crosses_lanes = std::string_view(GetParam().name) != "softmax_of_the_first_axis";  // that one never shuffles
+  const bool crosses_lanes =
+      std::string_view(GetParam().name) != "softmax_of_the_first_axis";  // that one never shuffles
   for (const Device* on : {&device(), &device_without_subgroups()}) {
     const std::size_t step = on == &device() ? 1 : crosses_lanes ? 2 : tunings.size();
     for (std::size_t i = 0; i < tunings.size(); i += step) {
@@ -287,7 +326,8 @@ TEST_P(Forced, SchedulesOfEveryKindAreRight) {
       Build how;
       how.device = on;
       how.tuning = tunings[i];
-      const std::string what = fmt::format("{} of {},{}{}", GetParam().name, name_of(dtype), text_of(tunings[i]), on == &device() ? "" : ", no subgroups");
+      const std::string what = fmt::format("{} of {},{}{}", GetParam().name, name_of(dtype), text_of(tunings[i]),
+                                           on == &device() ? "" : ", no subgroups");
       const Executable program = compile_graph(graph, how);
       EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), 1)) << what;
       judge(program, graph, data_for({graph, {}, 47, false}), what);
@@ -295,7 +335,8 @@ TEST_P(Forced, SchedulesOfEveryKindAreRight) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Differential, Forced, testing::ValuesIn(kForced), [](const auto& chain) { return std::string(chain.param.name); });
+INSTANTIATE_TEST_SUITE_P(Differential, Forced, testing::ValuesIn(kForced),
+                         [](const auto& chain) { return std::string(chain.param.name); });
 
 // --- norms of equal elements -------------------------------------------------------------------------------------
 
@@ -307,7 +348,8 @@ Data equal_rows(DType dtype, std::int64_t rows, std::int64_t length) {
     const double number = kNumbers[static_cast<std::size_t>(row) % (dtype == DType::f16 ? 1 : std::size(kNumbers))];
     for (std::int64_t i = 0; i < length; ++i) ir::encode(dtype, number, data.inputs["x"]);
   }
-  for (std::int64_t i = 0; i < length; ++i) ir::encode(dtype, 0.25 * static_cast<double>(i % 7) - 0.5, data.inputs["bias"]);
+  for (std::int64_t i = 0; i < length; ++i)
+    ir::encode(dtype, 0.25 * static_cast<double>(i % 7) - 0.5, data.inputs["bias"]);
   return data;
 }
 
@@ -318,20 +360,27 @@ double epsilon_of(const Tensor& x) { return x.dtype() == DType::f16 ? 1e-4 : 1e-
 struct WrittenNorm {
   const char* name;
   Tensor (*build)(const Tensor& x, std::int64_t length);
-  bool names_a_mean;  ///< else the mean is to be found, where there is one: not of sums that are rounded to 16 bits, nor of single elements
+  bool names_a_mean;  ///< else the mean is to be found, where there is one: not of sums that are rounded to 16 bits,
+                      ///< nor of single elements
   bool has_f64 = false;
 };
 const WrittenNorm kNorms[] = {
     {"a_norm", [](const Tensor& x, std::int64_t) { return normalize(x, {1}, epsilon_of(x)); }, true},
-    {"a_sum_divided", [](const Tensor& x, std::int64_t n) {
+    {"a_sum_divided",
+     [](const Tensor& x, std::int64_t n) {
        const Tensor centered = x - x.sum({1}, true) / static_cast<double>(n);
        return centered / sqrt((centered * centered).sum({1}, true) / static_cast<double>(n) + epsilon_of(x));
-     }, false},
-    {"a_sum_times_an_inverse", [](const Tensor& x, std::int64_t n) { return (x - x.sum({1}, true) * (1.0 / static_cast<double>(n))) * 1e6; }, false, true},
-    {"squares_less_a_square", [](const Tensor& x, std::int64_t) {
+     },
+     false},
+    {"a_sum_times_an_inverse",
+     [](const Tensor& x, std::int64_t n) { return (x - x.sum({1}, true) * (1.0 / static_cast<double>(n))) * 1e6; },
+     false, true},
+    {"squares_less_a_square",
+     [](const Tensor& x, std::int64_t) {
        const Tensor mean = x.mean({1}, true);
        return (x - mean) * rsqrt((x * x).mean({1}, true) - mean * mean + epsilon_of(x));
-     }, true},
+     },
+     true},
 };
 
 void expect_bias(const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) {
@@ -340,7 +389,8 @@ void expect_bias(const Executable& program, const ir::Graph& graph, const Data& 
   const std::vector<std::byte>& got = run.outputs.at("y");
   const std::vector<std::byte>& bias = data.inputs.at("bias");
   for (std::size_t at = 0; at < got.size(); at += bias.size()) {
-    ASSERT_TRUE(std::equal(bias.begin(), bias.end(), got.begin() + static_cast<std::ptrdiff_t>(at))) << what << ": row " << at / bias.size() << " of equal elements is not the bias";
+    ASSERT_TRUE(std::equal(bias.begin(), bias.end(), got.begin() + static_cast<std::ptrdiff_t>(at)))
+        << what << ": row " << at / bias.size() << " of equal elements is not the bias";
   }
 }
 
@@ -363,7 +413,9 @@ TEST(EqualRows, HaveANormThatIsTheBias) {
           Build how;
           how.fusion = fusion;
           if (length == 203) how.numerics = Numerics::strict;
-          expect_bias(compile_graph(graph, how), graph, data, fmt::format("{} of {} elements of {}{}", norm.name, length, name_of(dtype), fusion ? "" : ", unfused"));
+          expect_bias(
+              compile_graph(graph, how), graph, data,
+              fmt::format("{} of {} elements of {}{}", norm.name, length, name_of(dtype), fusion ? "" : ", unfused"));
         }
       }
     }
@@ -379,14 +431,16 @@ TEST(EqualRows, HaveANormThatIsTheBiasByEverySchedule) {
       Build how;
       how.device = i % 3 == 1 ? &device_without_subgroups() : &device();
       how.tuning = tunings[i];
-      expect_bias(compile_graph(graph, how), graph, equal_rows(dtype, 6, length), fmt::format("{} elements of {},{}", length, name_of(dtype), text_of(tunings[i])));
+      expect_bias(compile_graph(graph, how), graph, equal_rows(dtype, 6, length),
+                  fmt::format("{} elements of {},{}", length, name_of(dtype), text_of(tunings[i])));
     }
   }
 }
 
 /// Rows that differ in their last bits: what rounding their mean loses is as much.
 TEST(EqualRows, AlmostHaveANorm) {
-  for (const std::int64_t length : {std::int64_t{3}, std::int64_t{64}, std::int64_t{203}, std::int64_t{1000}, std::int64_t{1026}}) {
+  for (const std::int64_t length :
+       {std::int64_t{3}, std::int64_t{64}, std::int64_t{203}, std::int64_t{1000}, std::int64_t{1026}}) {
     const ir::Graph graph = graph_of({normalize(input("x", DType::f32, {2, length}), {1}, 1e-5)});
     Data data;
     std::vector<double> want;
@@ -404,7 +458,8 @@ TEST(EqualRows, AlmostHaveANorm) {
     }
     const GuardedRun run = run_guarded(compile_graph(graph, Build{}), graph, data);
     for (std::size_t i = 0; i < want.size(); ++i) {
-      ASSERT_NEAR(ir::decode(DType::f32, run.outputs.at("y").data() + 4 * i), want[i], 1e-3 * (1 + std::abs(want[i]))) << "element " << i << " of rows of " << length;
+      ASSERT_NEAR(ir::decode(DType::f32, run.outputs.at("y").data() + 4 * i), want[i], 1e-3 * (1 + std::abs(want[i])))
+          << "element " << i << " of rows of " << length;
     }
   }
 }
@@ -416,7 +471,8 @@ TEST(EqualRows, HaveANormThatIsTheBiasAlongEveryAxis) {
     const Tensor bias = input("bias", DType::f32, {1});
     const ir::Graph graph = graph_of({normalize(x, axes, 1e-12) + bias});
     Data data;
-    for (std::size_t i = 0; i < bytes_of(graph, graph.inputs()[0], {}) / 4; ++i) ir::encode(DType::f32, 100000.1, data.inputs["x"]);
+    for (std::size_t i = 0; i < bytes_of(graph, graph.inputs()[0], {}) / 4; ++i)
+      ir::encode(DType::f32, 100000.1, data.inputs["x"]);
     ir::encode(DType::f32, 0.75, data.inputs["bias"]);
     expect_bias(compile_graph(graph, Build{}), graph, data, what);
   };
@@ -431,20 +487,25 @@ TEST(EqualRows, HaveANormThatIsTheBiasAlongEveryAxis) {
 TEST(EqualRows, OfProductsHaveANormThatIsTheBias) {
   constexpr CostModel kFewKernels = {1000, 3e4, 1e4, 1e6};
   for (const std::int64_t width : {std::int64_t{192}, std::int64_t{96}, std::int64_t{64}}) {
-    const Tensor product = matmul(input("a", DType::f32, {70, 40}), input("b", DType::f32, {40, width})) + input("offset", DType::f32, {1});
+    const Tensor product = matmul(input("a", DType::f32, {70, 40}), input("b", DType::f32, {40, width})) +
+                           input("offset", DType::f32, {1});
     const Tensor normal = normalize(product, {1}, 1e-12) + input("bias", DType::f32, {width});
-    const ir::Graph graphs[] = {graph_of({normal}), graph_of({matmul(normal, input("unit", DType::f32, {width, width}))})};
+    const ir::Graph graphs[] = {graph_of({normal}),
+                                graph_of({matmul(normal, input("unit", DType::f32, {width, width}))})};
     for (const ir::Graph& graph : graphs) {
       Data data;
       data.inputs["a"].resize(70 * 40 * 4);
       data.inputs["b"].resize(static_cast<std::size_t>(40 * width * 4));
       ir::encode(DType::f32, 1000.1, data.inputs["offset"]);
-      for (std::int64_t i = 0; i < width; ++i) ir::encode(DType::f32, 0.25 * static_cast<double>(i % 7) - 0.5, data.inputs["bias"]);
-      for (std::int64_t i = 0; &graph == &graphs[1] && i < width * width; ++i) ir::encode(DType::f32, i % (width + 1) == 0 ? 1 : 0, data.inputs["unit"]);
+      for (std::int64_t i = 0; i < width; ++i)
+        ir::encode(DType::f32, 0.25 * static_cast<double>(i % 7) - 0.5, data.inputs["bias"]);
+      for (std::int64_t i = 0; &graph == &graphs[1] && i < width * width; ++i)
+        ir::encode(DType::f32, i % (width + 1) == 0 ? 1 : 0, data.inputs["unit"]);
       Build how;
       how.costs = kFewKernels;
       how.tuning.matrix = true;
-      expect_bias(compile_graph(graph, how), graph, data, fmt::format("a product with rows of {}{}", width, &graph == graphs ? "" : ", before another one"));
+      expect_bias(compile_graph(graph, how), graph, data,
+                  fmt::format("a product with rows of {}{}", width, &graph == graphs ? "" : ", before another one"));
     }
   }
 }
@@ -452,8 +513,13 @@ TEST(EqualRows, OfProductsHaveANormThatIsTheBias) {
 TEST(Rows, WhatIsComputedAndWhatItFoldsToAreOneKernel) {
   const Tensor x = Tensor::input("x", DType::f32, {37, 100});
   const Tensor sum = x + Tensor::input("residual", DType::f32, {37, 100});
-  const ir::Graph graphs[] = {graph_of({(-x).max({1}), (-x).argmax(1)}), graph_of({sum, sum.mean({1})}), graph_of({sum.mean({1}), sum, sum.max({1})}),
-                              graph_of({sum, softmax(sum), -sum}), graph_of({sum, sum.cumsum(1)}), graph_of({sum, sum.sum({0})}), graph_of({sum, sum.sum()})};
+  const ir::Graph graphs[] = {graph_of({(-x).max({1}), (-x).argmax(1)}),
+                              graph_of({sum, sum.mean({1})}),
+                              graph_of({sum.mean({1}), sum, sum.max({1})}),
+                              graph_of({sum, softmax(sum), -sum}),
+                              graph_of({sum, sum.cumsum(1)}),
+                              graph_of({sum, sum.sum({0})}),
+                              graph_of({sum, sum.sum()})};
   for (const ir::Graph& graph : graphs) {
     const Executable program = compile_graph(graph, Build{});
     EXPECT_TRUE(are_kernels(program.kernel_count(), 1)) << ir::print(graph);
@@ -500,7 +566,8 @@ TEST(Rows, WithoutSubgroupsFoldThroughSharedMemory) {
       const ir::Graph graph = chain.build(DType::f32, length);
       const Executable program = compile_graph(graph, how);
       EXPECT_EQ(variant_of(program)->steps[0].schedule.subgroup, 0);
-      judge(program, graph, data_for({graph, {}, 53, false}), fmt::format("{} of {} without subgroups", chain.name, length));
+      judge(program, graph, data_for({graph, {}, 53, false}),
+            fmt::format("{} of {} without subgroups", chain.name, length));
     }
   }
 }

@@ -77,7 +77,9 @@ ir::Graph all_scans(DType dtype, int axis, bool reverse) {
 
 TEST_P(Scans, OfEveryOpDirectionAndAxisAreOneKernel) {
   if (GetParam() == DType::f64 && !target().caps.float64) GTEST_SKIP() << "the device has no 64-bit floats";
-  const int most = target().type == DeviceType::cpu ? 1 : 2;  // a GPU is shared by workgroups that leave what they have to a second dispatch
+  const int most = target().type == DeviceType::cpu
+                       ? 1
+                       : 2;  // a GPU is shared by workgroups that leave what they have to a second dispatch
   for (int axis = 0; axis < 3; ++axis) {
     for (const bool reverse : {false, true}) {
       const ir::Graph graph = all_scans(GetParam(), axis, reverse);

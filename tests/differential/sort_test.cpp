@@ -19,12 +19,15 @@ int dispatches_of(std::int64_t length, std::int64_t block) {
 }
 
 /// One kernel; of rows of `length` keys, if that is said, in no more dispatches than blocks of its size take.
-void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& how, const std::string& what, int dispatches = 1, std::int64_t length = 0) {
+void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& how, const std::string& what,
+                       int dispatches = 1, std::int64_t length = 0) {
   const Executable fused = compile_graph(graph, how);
   const schedule::Schedule& first = variant_of(fused)->steps[0].schedule;
   if (length != 0 && first.kind == schedule::Template::sort) {
     dispatches = dispatches_of(length, first.block_keys);
-    if (!has_least_limits()) { EXPECT_GE(first.block_keys, std::min<std::int64_t>(length, 2048)) << what; }  // or merging is all it does
+    if (!has_least_limits()) {
+      EXPECT_GE(first.block_keys, std::min<std::int64_t>(length, 2048)) << what;
+    }  // or merging is all it does
   }
   EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), 1)) << what << "\n" << ir::print(graph);
   EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), dispatches)) << what;
@@ -152,7 +155,8 @@ TEST(SortChains, FeedWhatFollows) {
   const Tensor x = Tensor::input("x", DType::f32, {6, 200});
   const auto run = [](const ir::Graph& graph, std::size_t kernels, const char* what) {
     const Executable fused = compile_graph(graph, Build{});
-    EXPECT_TRUE(are_kernels_at_most(fused.state()->program->plan().steps.size(), kernels)) << what << "\n" << ir::print(graph);
+    EXPECT_TRUE(are_kernels_at_most(fused.state()->program->plan().steps.size(), kernels)) << what << "\n"
+                                                                                           << ir::print(graph);
     judge(fused, graph, data_for({graph, {}, 75, false}), what);
   };
   run(graph_of({top_k(x, 1).values.squeeze(1), top_k(x, 1).positions}), 1, "the best alone");

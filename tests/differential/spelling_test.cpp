@@ -1,5 +1,5 @@
-// One program, written in many ways, has one plan: t3 = sum(t1 * t2), t4 = sum(t2 * t3), t5 = t4 + t1 * t2, or with t1 + t2
-// in the last place, and the same with matrix products for the sums.
+// One program, written in many ways, has one plan: t3 = sum(t1 * t2), t4 = sum(t2 * t3), t5 = t4 + t1 * t2, or with t1
+// + t2 in the last place, and the same with matrix products for the sums.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,10 @@ struct Spelling {
   bool commuted = false;  ///< what may be turned round is
   bool held = false;      ///< values go through copies and views that change nothing
   bool text = false;      ///< as lines of .vkf, else as tensors
-  std::string words() const { return fmt::format("{}{}{}{}", late ? "late " : "early ", commuted ? "commuted " : "", held ? "held " : "", text ? "text" : "tensors"); }
+  std::string words() const {
+    return fmt::format("{}{}{}{}", late ? "late " : "early ", commuted ? "commuted " : "", held ? "held " : "",
+                       text ? "text" : "tensors");
+  }
 };
 
 /// A program as tensors or as lines: `Value` is a tensor, or the number of a line.
@@ -42,7 +45,9 @@ template <typename Maker>
 void write_program(const Program& program, const Spelling& spelling, Maker& make) {
   using Value = typename Maker::Value;
   const auto held = [&](const Value& x) { return spelling.held ? make.view(make.copy(x)) : x; };
-  const auto both = [&](const char* op, const Value& a, const Value& b) { return spelling.commuted ? make.op(op, {b, a}) : make.op(op, {a, b}); };
+  const auto both = [&](const char* op, const Value& a, const Value& b) {
+    return spelling.commuted ? make.op(op, {b, a}) : make.op(op, {a, b});
+  };
   const auto steps = [&](Value x) {
     for (int i = 0; i < 12; ++i) x = make.op(i % 2 == 0 ? "sin" : "cos", {x});
     return x;
@@ -138,7 +143,8 @@ ir::Graph written(const Program& program, const Spelling& spelling) {
 
 std::vector<Spelling> all_spellings() {
   std::vector<Spelling> all;
-  for (int bits = 0; bits < 16; ++bits) all.push_back({(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
+  for (int bits = 0; bits < 16; ++bits)
+    all.push_back({(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
   return all;
 }
 
@@ -152,7 +158,8 @@ struct Essence {
   std::vector<std::string> reasons;
 };
 
-Essence essence_of(const ir::Graph& graph, const Target& target, const partition::Options& options = {}, const passes::Options& prepared = {}) {
+Essence essence_of(const ir::Graph& graph, const Target& target, const partition::Options& options = {},
+                   const passes::Options& prepared = {}) {
   const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph, prepared)), target, options));
   const plan::Totals totals = must(plan::totals(plan, {}));
   Essence essence{totals.launches, plan.steps.size(), totals.bytes, {}, {}, {}};
@@ -160,7 +167,9 @@ Essence essence_of(const ir::Graph& graph, const Target& target, const partition
   for (std::size_t i = 0; i < steps.size(); ++i) {
     for (const schedule::AccessPlan& load : steps[i].schedule.loads) essence.widths.push_back(load.vector_bytes);
     for (const schedule::AccessPlan& store : steps[i].schedule.stores) essence.widths.push_back(store.vector_bytes);
-    for (const codegen::Kernel& kernel : must(codegen::emit(plan.graph, plan.steps[i].segment, steps[i].loops, steps[i].schedule, target, {}))) essence.text += kernel.key;
+    for (const codegen::Kernel& kernel :
+         must(codegen::emit(plan.graph, plan.steps[i].segment, steps[i].loops, steps[i].schedule, target, {})))
+      essence.text += kernel.key;
   }
   for (const partition::Boundary& boundary : plan.boundaries) essence.reasons.push_back(boundary.reason);
   return essence;
@@ -181,9 +190,11 @@ Essence common_essence(const Program& program) {
   return *common;
 }
 
-/// Whether programs are validated at the sizes that are planned: on a graphics card, or as VKFUSE_TEST_WHOLE says (1 or 0).
+/// Whether programs are validated at the sizes that are planned: on a graphics card, or as VKFUSE_TEST_WHOLE says (1 or
+/// 0).
 bool validates_whole() {
-  constexpr std::uint64_t memory = std::uint64_t{8} << 30;  // five times what four inputs and a result of 64 x 2^20 take
+  constexpr std::uint64_t memory = std::uint64_t{8}
+                                   << 30;  // five times what four inputs and a result of 64 x 2^20 take
   const DeviceDescription on = device().description();
   return number_in("VKFUSE_TEST_WHOLE").value_or(on.type == "discrete" && on.memory_bytes >= memory ? 1 : 0) != 0;
 }
@@ -197,7 +208,8 @@ void validate(Program program, const Shape& small) {
   const auto start = std::chrono::steady_clock::now();
   // A row of a matrix product needs all rows of the product before it.
   (program.products ? judge : judge_rows)(compile_graph(graph, Build{}), graph, small_data(graph, 3, false), what);
-  fmt::print("validated {} in {:.1f} s\n", what, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  fmt::print("validated {} in {:.1f} s\n", what,
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 /// Neither storing what several ops read nor one kernel per op comes to the optimum.
@@ -253,15 +265,16 @@ TEST(Spelling, EveryRowIsCompared) {
 TEST(Spelling, WithoutOneOrderKernelsDiffer) {
   const Program program{{Dim(4096), Dim(512)}, false, false, From::four_inputs};
   std::set<std::string> texts;
-  for (const Spelling& spelling : all_spellings()) texts.insert(essence_of(written(program, spelling), discrete_gpu(), {}, {.reorder = false}).text);
+  for (const Spelling& spelling : all_spellings())
+    texts.insert(essence_of(written(program, spelling), discrete_gpu(), {}, {.reorder = false}).text);
   EXPECT_GT(texts.size(), 1U) << "the other tests show nothing";
 }
 
-// (b) A row of 2^20 does not: t3 must be known before t4, and t4 before t5, so there are three walks along the row, and each
-// reads what it needs again. N elements each:
-//   stored inputs   t1 t2 | t2 | t1 t2, t5                 6 N, and storing the product is no better: t1 t2, p | t2 | p, t5
-//   one input       x | x | x, t5                          4 N
-//   four inputs     a b c d, t1*t2, t2 | t2 | t1*t2, t5    9 N in two kernels, and t3, a number per row, written and read;
+// (b) A row of 2^20 does not: t3 must be known before t4, and t4 before t5, so there are three walks along the row, and
+// each reads what it needs again. N elements each:
+//   stored inputs   t1 t2 | t2 | t1 t2, t5                 6 N, and storing the product is no better: t1 t2, p | t2 |
+//   p, t5 one input       x | x | x, t5                          4 N four inputs     a b c d, t1*t2, t2 | t2 | t1*t2,
+//   t5    9 N in two kernels, and t3, a number per row, written and read;
 //                   a b c d | c d | a b c d, t5            11 N as one
 // With t1 + t2 at the end it is that sum in place of the product.
 TEST(Spelling, LongRowsRecomputeWhatComesFromOneInputAndStoreWhatComesFromFour) {
@@ -272,11 +285,15 @@ TEST(Spelling, LongRowsRecomputeWhatComesFromOneInputAndStoreWhatComesFromFour) 
       const std::int64_t all = elements(program) * 4;
       const Essence essence = common_essence(program);
       EXPECT_EQ(essence.kernels, from == From::four_inputs ? 2U : 1U) << name_of(from);
-      EXPECT_EQ(essence.bytes, from == From::stored ? 6 * all : from == From::one_input ? 4 * all : 9 * all + 2 * row) << name_of(from);
+      EXPECT_EQ(essence.bytes, from == From::stored      ? 6 * all
+                               : from == From::one_input ? 4 * all
+                                                         : 9 * all + 2 * row)
+          << name_of(from);
       if (from == From::four_inputs) {
         bool told = false;
         for (const std::string& reason : essence.reasons) {
-          told = told || reason.find(fmt::format("One kernel would move {} bytes instead of {}.", 11 * all, 9 * all + 2 * row)) != std::string::npos;
+          told = told || reason.find(fmt::format("One kernel would move {} bytes instead of {}.", 11 * all,
+                                                 9 * all + 2 * row)) != std::string::npos;
         }
         EXPECT_TRUE(told) << fmt::format("{}", fmt::join(essence.reasons, "\n"));
       }
@@ -287,8 +304,8 @@ TEST(Spelling, LongRowsRecomputeWhatComesFromOneInputAndStoreWhatComesFromFour) 
   }
 }
 
-// (c) A product of matrices reads both whole, so t3 is stored; all else is computed where it is read: t1 and t2 in the loads
-// of both products, and the last product or sum behind the second one.
+// (c) A product of matrices reads both whole, so t3 is stored; all else is computed where it is read: t1 and t2 in the
+// loads of both products, and the last product or sum behind the second one.
 TEST(Spelling, MatrixProductsStoreTheirResultsAlone) {
   for (const bool adds : {false, true}) {
     for (const From from : {From::stored, From::one_input}) {

@@ -43,7 +43,8 @@ ir::Graph sum_graph(DType dtype) {
   %6 = add %5 %3 : {0}[m, n]
   %7 = add %6 %4 : {0}[m, n]
   output "y" = %7
-}})", name_of(dtype))));
+}})",
+                                    name_of(dtype))));
 }
 
 TEST_P(TransposeSizes, EveryElementArrives) {
@@ -56,7 +57,10 @@ TEST_P(TransposeSizes, EveryElementArrives) {
   for (int round = 0; round < kRounds; ++round) {
     // Each edge of a tile at first, then anything.
     constexpr std::int64_t kEdges[] = {8, 16, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 130};
-    const auto size = [&] { return round % 3 == 0 ? 1 + static_cast<std::int64_t>(random.below(130)) : kEdges[random.below(std::size(kEdges))]; };
+    const auto size = [&] {
+      return round % 3 == 0 ? 1 + static_cast<std::int64_t>(random.below(130))
+                            : kEdges[random.below(std::size(kEdges))];
+    };
     const SymbolValues symbols{{"m", size()}, {"n", size()}};
     tiled += variant_of(program, symbols)->steps.at(0).schedule.kind == schedule::Template::tiled ? 1 : 0;
     expect_right(program, graph, symbols, static_cast<std::uint64_t>(round));
@@ -64,8 +68,7 @@ TEST_P(TransposeSizes, EveryElementArrives) {
   EXPECT_GE(tiled, kRounds - 2);  // not where a size is 1
 }
 
-INSTANTIATE_TEST_SUITE_P(Differential, TransposeSizes,
-                         testing::Values(DType::i8, DType::i16, DType::f32, DType::i64),
+INSTANTIATE_TEST_SUITE_P(Differential, TransposeSizes, testing::Values(DType::i8, DType::i16, DType::f32, DType::i64),
                          [](const auto& dtype) { return std::string(name_of(dtype.param)); });
 
 // --- what the schedule says ----------------------------------------------------------------------------
@@ -90,7 +93,8 @@ constexpr auto kElement = schedule::AccessKind::element;
 constexpr auto kTransposed = schedule::AccessKind::transposed;
 
 const Layout kLayouts[] = {
-    {"bias", R"(graph "bias" {
+    {"bias",
+     R"(graph "bias" {
   %0 = input "x" : f32[192, 128]
   %1 = permute axes=[1, 0] %0 : f32[128, 192]
   %2 = constant {2} : f32[]
@@ -102,33 +106,43 @@ const Layout kLayouts[] = {
   %8 = add %7 %5 : f32[128, 192]
   %9 = mul %8 %6 : f32[128, 192]
   output "y" = %9
-})", {{"x", kTransposed, 16}, {"b", kVector, 16}, {"c", kScalar, 4}, {"u", kUniform, 4}, {"y", kVector, 16}}},
-    {"half", R"(graph "half" {
+})",
+     {{"x", kTransposed, 16}, {"b", kVector, 16}, {"c", kScalar, 4}, {"u", kUniform, 4}, {"y", kVector, 16}}},
+    {"half",
+     R"(graph "half" {
   %0 = input "x" : f16[3, 136, 72]
   %1 = permute axes=[0, 2, 1] %0 : f16[3, 72, 136]
   %2 = neg %1 : f16[3, 72, 136]
   output "y" = %2
-})", {{"x", kTransposed, 16}, {"y", kVector, 16}}},
-    {"bytes", R"(graph "bytes" {
+})",
+     {{"x", kTransposed, 16}, {"y", kVector, 16}}},
+    {"bytes",
+     R"(graph "bytes" {
   %0 = input "x" : u8[144, 80]
   %1 = permute axes=[1, 0] %0 : u8[80, 144]
   %2 = input "z" : u8[80, 144]
   %3 = sub %1 %2 : u8[80, 144]
   output "y" = %3
-})", {{"x", kTransposed, 16}, {"z", kVector, 16}, {"y", kVector, 16}}},
-    {"wide", R"(graph "wide" {
+})",
+     {{"x", kTransposed, 16}, {"z", kVector, 16}, {"y", kVector, 16}}},
+    {"wide",
+     R"(graph "wide" {
   %0 = input "x" : i64[50, 34]
   %1 = permute axes=[1, 0] %0 : i64[34, 50]
   %2 = add %1 %1 : i64[34, 50]
   output "y" = %2
-})", {{"x", kTransposed, 16}, {"y", kVector, 16}}},
-    {"own transpose", R"(graph "own" {
+})",
+     {{"x", kTransposed, 16}, {"y", kVector, 16}}},
+    {"own transpose",
+     R"(graph "own" {
   %0 = input "x" : f32[100, 100]
   %1 = permute axes=[1, 0] %0 : f32[100, 100]
   %2 = add %0 %1 : f32[100, 100]
   output "y" = %2
-})", {{"x", kVector, 16}, {"x", kTransposed, 16}, {"y", kVector, 16}}},
-    {"casts", R"(graph "casts" {
+})",
+     {{"x", kVector, 16}, {"x", kTransposed, 16}, {"y", kVector, 16}}},
+    {"casts",
+     R"(graph "casts" {
   %0 = input "x" : f32[96, 88]
   %1 = permute axes=[1, 0] %0 : f32[88, 96]
   %2 = cast %1 : f16[88, 96]
@@ -137,8 +151,10 @@ const Layout kLayouts[] = {
   %5 = cast %4 : f16[88, 96]
   %6 = add %2 %5 : f16[88, 96]
   output "y" = %6
-})", {{"x", kTransposed, 16}, {"z", kTransposed, 8}, {"y", kVector, 16}}},
-    {"three operands", R"(graph "three" {
+})",
+     {{"x", kTransposed, 16}, {"z", kTransposed, 8}, {"y", kVector, 16}}},
+    {"three operands",
+     R"(graph "three" {
   %0 = input "x" : f32[64, 96]
   %1 = input "z" : f32[64, 96]
   %2 = input "w" : f32[64, 96]
@@ -148,8 +164,10 @@ const Layout kLayouts[] = {
   %6 = mul %3 %4 : f32[96, 64]
   %7 = add %6 %5 : f32[96, 64]
   output "y" = %7
-})", {{"x", kTransposed, 16}, {"z", kTransposed, 16}, {"w", kTransposed, 16}, {"y", kVector, 16}}},
-    {"inside a chain", R"(graph "chain" {
+})",
+     {{"x", kTransposed, 16}, {"z", kTransposed, 16}, {"w", kTransposed, 16}, {"y", kVector, 16}}},
+    {"inside a chain",
+     R"(graph "chain" {
   %0 = input "x" : f16[2, 40, 24, 16]
   %1 = exp %0 : f16[2, 40, 24, 16]
   %2 = permute axes=[0, 3, 2, 1] %1 : f16[2, 16, 24, 40]
@@ -157,42 +175,54 @@ const Layout kLayouts[] = {
   %4 = input "b" : f16[24, 40]
   %5 = add %3 %4 : f16[2, 16, 24, 40]
   output "y" = %5
-})", {{"x", kTransposed, 16}, {"b", kVector, 16}, {"y", kVector, 16}}},
-    {"few channels last", R"(graph "last" {
+})",
+     {{"x", kTransposed, 16}, {"b", kVector, 16}, {"y", kVector, 16}}},
+    {"few channels last",
+     R"(graph "last" {
   %0 = input "x" : f32[2, 3, 20, 28]
   %1 = permute axes=[0, 2, 3, 1] %0 : f32[2, 20, 28, 3]
   %2 = input "b" : f32[3]
   %3 = add %1 %2 : f32[2, 20, 28, 3]
   output "y" = %3
-})", {{"x", kTransposed, 16}, {"b", kElement, 4}, {"y", kVector, 16}}},
-    {"few channels first", R"(graph "first" {
+})",
+     {{"x", kTransposed, 16}, {"b", kElement, 4}, {"y", kVector, 16}}},
+    {"few channels first",
+     R"(graph "first" {
   %0 = input "x" : f16[2, 20, 28, 3]
   %1 = permute axes=[0, 3, 1, 2] %0 : f16[2, 3, 20, 28]
   %2 = input "b" : f16[3, 1, 1]
   %3 = add %1 %2 : f16[2, 3, 20, 28]
   output "y" = %3
-})", {{"x", kTransposed, 16}, {"b", kScalar, 4}, {"y", kVector, 16}}},
-    {"short inner axis", R"(graph "short" {
+})",
+     {{"x", kTransposed, 16}, {"b", kScalar, 4}, {"y", kVector, 16}}},
+    {"short inner axis",
+     R"(graph "short" {
   %0 = input "x" : f16[2, 32, 24, 5]
   %1 = permute axes=[0, 2, 1, 3] %0 : f16[2, 24, 32, 5]
   %2 = neg %1 : f16[2, 24, 32, 5]
   output "y" = %2
-})", {{"x", kTransposed, 16}, {"y", kVector, 16}}},
-    {"sliced", R"(graph "sliced" {
+})",
+     {{"x", kTransposed, 16}, {"y", kVector, 16}}},
+    {"sliced",
+     R"(graph "sliced" {
   %0 = input "x" : f32[70, 100]
   %1 = slice starts=[2, 3] steps=[1, 1] %0 : f32[64, 96]
   %2 = permute axes=[1, 0] %1 : f32[96, 64]
   %3 = neg %2 : f32[96, 64]
   output "y" = %3
-})", {{"x", kTransposed, 4}, {"y", kVector, 16}}},
-    {"sliced at a vector", R"(graph "sliced" {
+})",
+     {{"x", kTransposed, 4}, {"y", kVector, 16}}},
+    {"sliced at a vector",
+     R"(graph "sliced" {
   %0 = input "x" : f16[70, 104]
   %1 = slice starts=[2, 8] steps=[1, 1] %0 : f16[64, 96]
   %2 = permute axes=[1, 0] %1 : f16[96, 64]
   %3 = neg %2 : f16[96, 64]
   output "y" = %3
-})", {{"x", kTransposed, 16}, {"y", kVector, 16}}},
-    {"stacked", R"(graph "stacked" {
+})",
+     {{"x", kTransposed, 16}, {"y", kVector, 16}}},
+    {"stacked",
+     R"(graph "stacked" {
   %0 = input "x" : f32[3, 40, 48]
   %1 = input "z" : f32[2, 40, 48]
   %2 = permute axes=[0, 2, 1] %0 : f32[3, 48, 40]
@@ -200,8 +230,10 @@ const Layout kLayouts[] = {
   %4 = concat axis=0 %2 %3 : f32[5, 48, 40]
   %5 = neg %4 : f32[5, 48, 40]
   output "y" = %5
-})", {{"x", kTransposed, 16}, {"z", kTransposed, 16}, {"y", kVector, 16}}},
-    {"padded inside", R"(graph "padded" {
+})",
+     {{"x", kTransposed, 16}, {"z", kTransposed, 16}, {"y", kVector, 16}}},
+    {"padded inside",
+     R"(graph "padded" {
   %0 = input "x" : f32[40, 48]
   %1 = permute axes=[1, 0] %0 : f32[48, 40]
   %2 = constant {-1} : f32[]
@@ -210,8 +242,10 @@ const Layout kLayouts[] = {
   %5 = permute axes=[1, 0] %4 : f32[52, 40]
   %6 = add %3 %5 : f32[52, 40]
   output "y" = %6
-})", {{"x", kElement, 4}, {"z", kTransposed, 16}, {"y", kVector, 16}}},
-    {"other way about as well", R"(graph "outputs" {
+})",
+     {{"x", kElement, 4}, {"z", kTransposed, 16}, {"y", kVector, 16}}},
+    {"other way about as well",
+     R"(graph "outputs" {
   %0 = input "x" : f32[56, 64]
   %1 = permute axes=[1, 0] %0 : f32[64, 56]
   %2 = input "z" : f32[64, 56]
@@ -221,13 +255,16 @@ const Layout kLayouts[] = {
   output "a" = %4
   output "b" = %3
   output "c" = %5
-})", {{"x", kTransposed, 16}, {"z", kVector, 16}, {"a", kElement, 4}, {"b", kVector, 16}, {"c", kVector, 8}}},
-    {"five axes", R"(graph "five" {
+})",
+     {{"x", kTransposed, 16}, {"z", kVector, 16}, {"a", kElement, 4}, {"b", kVector, 16}, {"c", kVector, 8}}},
+    {"five axes",
+     R"(graph "five" {
   %0 = input "x" : f32[4, 6, 8, 3, 12]
   %1 = permute axes=[4, 1, 3, 0, 2] %0 : f32[12, 6, 3, 4, 8]
   %2 = neg %1 : f32[12, 6, 3, 4, 8]
   output "y" = %2
-})", {{"x", kTransposed, 16}, {"y", kVector, 16}}},
+})",
+     {{"x", kTransposed, 16}, {"y", kVector, 16}}},
 };
 
 class TransposeLayouts : public testing::TestWithParam<Layout> {};
@@ -306,8 +343,10 @@ class PermutedSum {
   [[nodiscard]] ir::Graph graph() const { return must(ir::parse("graph \"permuted\" {\n" + lines_ + "}")); }
 
  private:
-  std::string node(const std::string& op, const std::string& attributes, const std::string& operands, const Sizes& sizes) {
-    lines_ += fmt::format("  %{} = {}{}{} : {}[{}]\n", count_, op, attributes, operands.empty() ? "" : " " + operands, type_, fmt::join(sizes, ", "));
+  std::string node(const std::string& op, const std::string& attributes, const std::string& operands,
+                   const Sizes& sizes) {
+    lines_ += fmt::format("  %{} = {}{}{} : {}[{}]\n", count_, op, attributes, operands.empty() ? "" : " " + operands,
+                          type_, fmt::join(sizes, ", "));
     return fmt::format("%{}", count_++);
   }
 
@@ -325,8 +364,13 @@ class PermutedSum {
       stored[i] += starts[i] + static_cast<std::int64_t>(random_.below(5)) * 4;
     }
     std::string value = node("input", fmt::format(" \"x{}\"", count_), "", stored);
-    if (sliced) value = node("slice", fmt::format(" starts=[{}] steps=[{}]", fmt::join(starts, ", "), fmt::join(Sizes(sizes.size(), 1), ", ")), value, sizes);
-    if (random_.chance(15)) value = node("reverse", fmt::format(" axes=[{}]", random_.below(sizes.size())), value, sizes);
+    if (sliced)
+      value =
+          node("slice",
+               fmt::format(" starts=[{}] steps=[{}]", fmt::join(starts, ", "), fmt::join(Sizes(sizes.size(), 1), ", ")),
+               value, sizes);
+    if (random_.chance(15))
+      value = node("reverse", fmt::format(" axes=[{}]", random_.below(sizes.size())), value, sizes);
     return node("permute", fmt::format(" axes=[{}]", fmt::join(axes, ", ")), value, sizes_);
   }
 
@@ -344,7 +388,8 @@ TEST(Differential, PermutedSumsOfAnyRank) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const ir::Graph graph = PermutedSum(seed).graph();
     const Executable program = compile_tiled(graph);
-    for (const plan::Scheduled& step : variant_of(program, {})->steps) tiled += step.schedule.kind == schedule::Template::tiled ? 1 : 0;
+    for (const plan::Scheduled& step : variant_of(program, {})->steps)
+      tiled += step.schedule.kind == schedule::Template::tiled ? 1 : 0;
     expect_right(program, graph, {}, seed);
     if (HasFatalFailure()) return;
   }
@@ -353,7 +398,8 @@ TEST(Differential, PermutedSumsOfAnyRank) {
 
 TEST(Differential, TilesFitTheSmallestDevice) {
   DeviceOptions options;
-  options.limits = {{"max_invocations", 128}, {"max_workgroup_x", 128}, {"shared_memory_bytes", 16384}, {"max_groups_per_axis", 16}};
+  options.limits = {
+      {"max_invocations", 128}, {"max_workgroup_x", 128}, {"shared_memory_bytes", 16384}, {"max_groups_per_axis", 16}};
   const Device small = must(Device::open(options));
   const ir::Graph graph = must(ir::parse(R"(graph "small" {
   %0 = input "x" : f16[200, 264]

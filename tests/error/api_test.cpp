@@ -33,13 +33,16 @@ void expect_part(const Error& error, ErrorCode code, const std::string& part) {
   EXPECT_NE(error.text().find(part), std::string::npos) << error.text() << "\nwanted: " << part;
 }
 
-Executable doubling(const Shape& shape = {4}) { return must(compile(device(), {Tensor::input("x", DType::f32, shape) * 2.0})); }
+Executable doubling(const Shape& shape = {4}) {
+  return must(compile(device(), {Tensor::input("x", DType::f32, shape) * 2.0}));
+}
 
 TEST(DeviceErrors, UnknownNameListsTheDevices) {
   DeviceOptions options;
   options.name = "GeForce 256";
   const Error error = refused(Device::open(options));
-  expect_part(error, ErrorCode::not_found, "No Vulkan device matches 'GeForce 256'; there are 0: " + device().description().name);
+  expect_part(error, ErrorCode::not_found,
+              "No Vulkan device matches 'GeForce 256'; there are 0: " + device().description().name);
   options.name = "17";
   expect_part(refused(Device::open(options)), ErrorCode::not_found, "No Vulkan device matches '17'");
 }
@@ -51,7 +54,8 @@ TEST(DeviceErrors, LimitsAndFeaturesByName) {
   options.limits = {{"max_invocations", 1u << 20}};
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "cannot be raised to 1048576");
   options.limits = {{"lane_registers", 1u << 20}};
-  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "The limit lane_registers is 1024 on this device and cannot be raised to 1048576");
+  expect_part(refused(Device::open(options)), ErrorCode::invalid_argument,
+              "The limit lane_registers is 1024 on this device and cannot be raised to 1048576");
   options.limits = {{"storage_buffers", 0}};
   expect_part(refused(Device::open(options)), ErrorCode::invalid_argument, "The limit storage_buffers cannot be 0");
   options.limits = {};
@@ -65,9 +69,12 @@ TEST(RunErrors, InputsByNameAndSize) {
   const std::vector<float> five(5);
   expect_part(refused(program.run({})), ErrorCode::invalid_argument, "Input 'x' of type f32[4] was not given");
   expect_part(refused(program.run({{"x", four}, {"z", four}})), ErrorCode::invalid_argument, "has no input 'z'");
-  expect_part(refused(program.run({{"x", five}})), ErrorCode::invalid_argument, "Input 'x' has 20 bytes, but f32[4] takes 16");
-  expect_part(refused(program.run({{"x", HostView(four, {2, 2})}})), ErrorCode::invalid_argument, "Input 'x' has shape [2, 2], but the program declares [4]");
-  expect_part(refused(program.run({{"x", HostView(five, {5})}})), ErrorCode::invalid_argument, "Input 'x' has size 5 in dimension 0, where 4 is 4");
+  expect_part(refused(program.run({{"x", five}})), ErrorCode::invalid_argument,
+              "Input 'x' has 20 bytes, but f32[4] takes 16");
+  expect_part(refused(program.run({{"x", HostView(four, {2, 2})}})), ErrorCode::invalid_argument,
+              "Input 'x' has shape [2, 2], but the program declares [4]");
+  expect_part(refused(program.run({{"x", HostView(five, {5})}})), ErrorCode::invalid_argument,
+              "Input 'x' has size 5 in dimension 0, where 4 is 4");
   EXPECT_TRUE(program.run({{"x", four}}).ok());  // still usable
 }
 
@@ -80,12 +87,14 @@ TEST(RunErrors, SymbolsAgreeAndKeepTheirPromises) {
   const std::vector<float> three(3);
   const std::vector<float> ten(10);
   expect_part(refused(program.run({{"x", four}, {"z", six}})), ErrorCode::invalid_argument, "where n is 4");
-  expect_part(refused(program.run({{"x", three}, {"z", three}})), ErrorCode::invalid_argument, "The dimension 'n' is 3, but it was declared as min 2, max 8, multiple of 2");
+  expect_part(refused(program.run({{"x", three}, {"z", three}})), ErrorCode::invalid_argument,
+              "The dimension 'n' is 3, but it was declared as min 2, max 8, multiple of 2");
   expect_part(refused(program.run({{"x", ten}, {"z", ten}})), ErrorCode::invalid_argument, "The dimension 'n' is 10");
   const std::vector<std::byte> odd(7);
   expect_part(refused(program.run({{"x", odd}, {"z", four}})), ErrorCode::invalid_argument, "7 bytes of input 'x'");
   EXPECT_TRUE(program.run({{"x", six}, {"z", six}}).ok());
-  const Executable two = must(compile(device(), {Tensor::input("x", DType::f32, {Dim::any("a"), Dim::any("b")}) * 2.0}));
+  const Executable two =
+      must(compile(device(), {Tensor::input("x", DType::f32, {Dim::any("a"), Dim::any("b")}) * 2.0}));
   expect_part(refused(two.run({{"x", six}})), ErrorCode::invalid_argument, "more than one dimension is symbolic");
   EXPECT_TRUE(two.run({{"x", HostView(six, {2, 3})}}).ok());
 }
@@ -96,7 +105,8 @@ TEST(SubmitErrors, BuffersByNameAndSize) {
   bindings.symbols["n"] = 4;
   expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "No buffer was bound to the input 'x'");
   bindings.inputs["x"] = must(device().allocate(15));
-  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "The input 'x' takes 16 bytes, but its buffer has 15");
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument,
+              "The input 'x' takes 16 bytes, but its buffer has 15");
   bindings.inputs["x"] = must(device().allocate(16));
   expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "No buffer was bound to the output 'y'");
   bindings.outputs["y"] = Buffer();
@@ -115,7 +125,8 @@ TEST(SubmitErrors, BuffersByNameAndSize) {
   bindings.inputs.erase("X");
   EXPECT_TRUE(program.submit(bindings).ok());
   bindings.symbols.clear();
-  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, "The symbolic dimension 'n' has no value");
+  expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument,
+              "The symbolic dimension 'n' has no value");
 }
 
 TEST(SubmitErrors, SymbolsByName) {
@@ -133,7 +144,9 @@ TEST(SubmitErrors, SymbolsByName) {
   bindings.symbols = {{"m", 4}};  // as many as it has
   expect_part(refused(program.submit(bindings)), ErrorCode::invalid_argument, sentence);
   // The passes leave nothing of this one; it is of the program all the same.
-  const Executable without = must(compile(device(), {Tensor::input("x", DType::f32, {4}) + Tensor::input("w", DType::f32, {Dim::any("k"), 4}).sum({0}) * 0.0}));
+  const Executable without =
+      must(compile(device(), {Tensor::input("x", DType::f32, {4}) +
+                              Tensor::input("w", DType::f32, {Dim::any("k"), 4}).sum({0}) * 0.0}));
   EXPECT_TRUE(without.memory({{"k", 3}}).ok());
   bindings.symbols = {{"n", 4}};
   EXPECT_TRUE(program.submit(bindings).ok());
@@ -166,8 +179,10 @@ TEST(TensorErrors, DTypesThatThereAreNone) {
   AttentionOptions attending;
   attending.softmax_dtype = wrong;
   const std::vector<std::byte> bytes(12);
-  for (const Tensor& tensor : {Tensor::input("x", wrong, {3}), Tensor::constant(wrong, {3}, bytes), Tensor::scalar(wrong, 1), Tensor::scalar_int(wrong, 1), Tensor::iota(wrong, {3}, 0),
-                               x.cast(wrong), x.bitcast(wrong), custom(CustomOp{.name = "a", .glsl = "x0", .dtype = wrong}, {x}), attention(q, q, q, attending)}) {
+  for (const Tensor& tensor :
+       {Tensor::input("x", wrong, {3}), Tensor::constant(wrong, {3}, bytes), Tensor::scalar(wrong, 1),
+        Tensor::scalar_int(wrong, 1), Tensor::iota(wrong, {3}, 0), x.cast(wrong), x.bitcast(wrong),
+        custom(CustomOp{.name = "a", .glsl = "x0", .dtype = wrong}, {x}), attention(q, q, q, attending)}) {
     ASSERT_FALSE(tensor.valid());
     expect_part(tensor.error(), ErrorCode::invalid_argument, sentence);
   }
@@ -181,8 +196,10 @@ TEST(TensorErrors, DTypesThatThereAreNone) {
 TEST(TensorErrors, SizesOfStreamsAreNotNegative) {
   const Stream stream(device());
   const std::vector<float> four(4);
-  expect_part(refused(stream.tensor(DType::f32, {-2, -2}, four)), ErrorCode::invalid_argument, "has a negative dimension -2 in its shape [-2, -2]");
-  expect_part(refused(stream.wrap(must(device().allocate(16)), DType::f32, {-2, -2})), ErrorCode::invalid_argument, "has a negative dimension -2");
+  expect_part(refused(stream.tensor(DType::f32, {-2, -2}, four)), ErrorCode::invalid_argument,
+              "has a negative dimension -2 in its shape [-2, -2]");
+  expect_part(refused(stream.wrap(must(device().allocate(16)), DType::f32, {-2, -2})), ErrorCode::invalid_argument,
+              "has a negative dimension -2");
 }
 
 TEST(TensorErrors, FactsThatNoSizeKeeps) {
@@ -191,12 +208,17 @@ TEST(TensorErrors, FactsThatNoSizeKeeps) {
     EXPECT_FALSE(tensor.valid());
     return tensor.valid() ? std::string() : tensor.error().message;
   };
-  EXPECT_EQ(refusal("n", {0, 3, 0}), "Input 'x' has a dimension 'n' with impossible facts: min 0, max 3, multiple of 0.");
-  EXPECT_EQ(refusal("n", {0, 3, -2}), "Input 'x' has a dimension 'n' with impossible facts: min 0, max 3, multiple of -2.");
-  EXPECT_EQ(refusal("n", {-7, 3, 1}), "Input 'x' has a dimension 'n' with impossible facts: min -7, max 3, multiple of 1.");
-  EXPECT_EQ(refusal("n", {5, 3, 1}), "Input 'x' has a dimension 'n' with impossible facts: min 5, max 3, multiple of 1.");
+  EXPECT_EQ(refusal("n", {0, 3, 0}),
+            "Input 'x' has a dimension 'n' with impossible facts: min 0, max 3, multiple of 0.");
+  EXPECT_EQ(refusal("n", {0, 3, -2}),
+            "Input 'x' has a dimension 'n' with impossible facts: min 0, max 3, multiple of -2.");
+  EXPECT_EQ(refusal("n", {-7, 3, 1}),
+            "Input 'x' has a dimension 'n' with impossible facts: min -7, max 3, multiple of 1.");
+  EXPECT_EQ(refusal("n", {5, 3, 1}),
+            "Input 'x' has a dimension 'n' with impossible facts: min 5, max 3, multiple of 1.");
   // One that is large leaves one size, or none.
-  for (const DimFacts facts : {DimFacts{0, INT64_MAX, INT64_MAX}, DimFacts{1, INT64_MAX, std::int64_t{1} << 62}, DimFacts{INT64_MAX, INT64_MAX, 2}}) {
+  for (const DimFacts facts : {DimFacts{0, INT64_MAX, INT64_MAX}, DimFacts{1, INT64_MAX, std::int64_t{1} << 62},
+                               DimFacts{INT64_MAX, INT64_MAX, 2}}) {
     refused(compile(device(), {Tensor::input("x", DType::f32, {Dim::any("n", facts)}) * 2.0}));
   }
 }
@@ -250,18 +272,23 @@ TEST(CallbackErrors, AnythingMayBeThrown) {
 TEST(BufferErrors, WindowsStayInside) {
   const Buffer buffer = must(device().allocate(10));
   std::vector<std::byte> bytes(11);
-  expect_part(refused(buffer.write(bytes)), ErrorCode::invalid_argument, "11 bytes at offset 0 do not fit a buffer of 10 bytes");
+  expect_part(refused(buffer.write(bytes)), ErrorCode::invalid_argument,
+              "11 bytes at offset 0 do not fit a buffer of 10 bytes");
   expect_part(refused(buffer.read(std::span(bytes).first(4), 7)), ErrorCode::invalid_argument, "4 bytes at offset 7");
-  expect_part(refused(buffer.read(std::span(bytes).first(4), ~std::uint64_t{0})), ErrorCode::invalid_argument, "do not fit");
+  expect_part(refused(buffer.read(std::span(bytes).first(4), ~std::uint64_t{0})), ErrorCode::invalid_argument,
+              "do not fit");
   expect_part(refused(Buffer().write(bytes)), ErrorCode::invalid_argument, "The buffer is empty");
-  expect_part(refused(device().allocate(std::uint64_t{1} << 60)), ErrorCode::out_of_memory, "1152921504606846976 bytes");
+  expect_part(refused(device().allocate(std::uint64_t{1} << 60)), ErrorCode::out_of_memory,
+              "1152921504606846976 bytes");
   expect_part(refused(device().allocate(~std::uint64_t{0})), ErrorCode::out_of_memory, "18446744073709551615 bytes");
 }
 
 TEST(CompileErrors, SizesBeyondTheDevice) {
   const Tensor large = Tensor::input("x", DType::f32, {std::int64_t{1} << 45}) * 2.0;
-  expect_part(refused(compile(device(), {large})), ErrorCode::unsupported, "workgroups, and one dispatch of this device has");
-  for (const Shape& shape : {Shape{std::int64_t{1} << 62}, Shape{INT64_MAX}, Shape{std::int64_t{1} << 31, std::int64_t{1} << 31}}) {
+  expect_part(refused(compile(device(), {large})), ErrorCode::unsupported,
+              "workgroups, and one dispatch of this device has");
+  for (const Shape& shape :
+       {Shape{std::int64_t{1} << 62}, Shape{INT64_MAX}, Shape{std::int64_t{1} << 31, std::int64_t{1} << 31}}) {
     refused(compile(device(), {Tensor::input("x", DType::f32, shape) * 2.0}));
     refused(compile(device(), {abs(Tensor::input("x", DType::i8, shape))}));
     refused(compile(device(), {Tensor::iota(DType::f64, shape, 0).cast(DType::u8)}));
@@ -288,15 +315,18 @@ TEST(CompileErrors, MoreAxesThanAKernelHas) {
   Shape few(34, Dim(1));
   Shape other(34, Dim(1));
   for (std::size_t i = 0; i < 34; ++i) (i % 2 == 0 ? few : other)[i] = Dim(2);
-  expect_part(refused(compile(device(), {Tensor::input("x", DType::i8, few) + Tensor::input("z", DType::i8, other)})), ErrorCode::unsupported,
-              "Its loops have 34 axes, and a kernel has 32 at most.");
+  expect_part(refused(compile(device(), {Tensor::input("x", DType::i8, few) + Tensor::input("z", DType::i8, other)})),
+              ErrorCode::unsupported, "Its loops have 34 axes, and a kernel has 32 at most.");
 }
 
 TEST(CompileErrors, TextAndTensors) {
-  expect_part(refused(compile_text(device(), "graph \"g\" {\n  %0 = inputs\n}")), ErrorCode::invalid_argument, "Line 2: 'inputs' is not the name of an op");
-  expect_part(refused(compile(device(), std::initializer_list<Tensor>{})), ErrorCode::invalid_argument, "at least one output");
+  expect_part(refused(compile_text(device(), "graph \"g\" {\n  %0 = inputs\n}")), ErrorCode::invalid_argument,
+              "Line 2: 'inputs' is not the name of an op");
+  expect_part(refused(compile(device(), std::initializer_list<Tensor>{})), ErrorCode::invalid_argument,
+              "at least one output");
   const Tensor bad = Tensor::input("x", DType::f32, {3}) + Tensor::input("z", DType::i32, {3});
-  expect_part(refused(compile(device(), {bad})), ErrorCode::invalid_argument, "must have one dtype, but they are f32 and i32");
+  expect_part(refused(compile(device(), {bad})), ErrorCode::invalid_argument,
+              "must have one dtype, but they are f32 and i32");
 }
 
 TEST(CompileErrors, DoublesAreRefusedWhereThereAreNone) {
@@ -306,14 +336,17 @@ TEST(CompileErrors, DoublesAreRefusedWhereThereAreNone) {
     if (feature == "float64") options.disable = {"float64"};
   }
   const Device without = must(Device::open(options));
-  expect_part(refused(compile(without, {-Tensor::input("x", DType::f64, {3})})), ErrorCode::unsupported, "has no 64-bit floats");
+  expect_part(refused(compile(without, {-Tensor::input("x", DType::f64, {3})})), ErrorCode::unsupported,
+              "has no 64-bit floats");
 }
 
 TEST(ExplainErrors, SegmentsByNumber) {
   const Executable program = doubling();
-  expect_part(refused(program.explain(Stage::glsl, 1)), ErrorCode::invalid_argument, "There is no segment 1: the plan has 1");
+  expect_part(refused(program.explain(Stage::glsl, 1)), ErrorCode::invalid_argument,
+              "There is no segment 1: the plan has 1");
   expect_part(refused(program.explain(Stage::spirv, -1)), ErrorCode::invalid_argument, "There is no segment -1");
-  for (const Stage stage : {Stage::graph, Stage::plan, Stage::json, Stage::glsl, Stage::spirv, Stage::msl, Stage::hlsl}) {
+  for (const Stage stage :
+       {Stage::graph, Stage::plan, Stage::json, Stage::glsl, Stage::spirv, Stage::msl, Stage::hlsl}) {
     EXPECT_FALSE(must(program.explain(stage)).empty());
   }
 }

@@ -28,8 +28,16 @@ void* allocate(std::size_t bytes) {
 void* operator new(std::size_t bytes) { return allocate(bytes); }
 void* operator new[](std::size_t bytes) { return allocate(bytes); }
 // As the standard library's would; a sanitizer has its own, whose memory must not come back through ours.
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept try { return allocate(bytes); } catch (const std::bad_alloc&) { return nullptr; }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept try { return allocate(bytes); } catch (const std::bad_alloc&) { return nullptr; }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept try {
+  return allocate(bytes);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept try {
+  return allocate(bytes);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
@@ -46,8 +54,8 @@ Tensor program() {
   return softmax(matmul(x, w));
 }
 
-// supports() does all that compile() does before a driver is called, whose allocations cannot be told from ours. Tensors are
-// values: making one may throw std::bad_alloc, as copying a string may.
+// supports() does all that compile() does before a driver is called, whose allocations cannot be told from ours.
+// Tensors are values: making one may throw std::bad_alloc, as copying a string may.
 TEST(HostMemory, ThatRunsOutIsAnError) {
   const Device& on = device();
   const std::vector<Tensor> outputs = {program()};

@@ -37,7 +37,8 @@ std::vector<FlowGraph> flow_graphs() {
 
 std::string store_folder() {
   static const std::string made = [] {
-    const std::filesystem::path path = std::filesystem::temp_directory_path() / fmt::format("vkfuse-fault-{}", getpid());
+    const std::filesystem::path path =
+        std::filesystem::temp_directory_path() / fmt::format("vkfuse-fault-{}", getpid());
     std::filesystem::create_directory(path);
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path.string();
@@ -45,7 +46,8 @@ std::string store_folder() {
   return made;
 }
 
-Result<NamedBytes> whole_flow(const ir::Graph& graph, const Data& data, const std::string& store, vulkan::FaultPlan* faults, bool floor) {
+Result<NamedBytes> whole_flow(const ir::Graph& graph, const Data& data, const std::string& store,
+                              vulkan::FaultPlan* faults, bool floor) {
   return api::guarded([&]() -> Result<NamedBytes> {
     DeviceOptions options;
     options.store = {.enabled = !store.empty(), .folder = store};
@@ -77,7 +79,8 @@ Result<NamedBytes> whole_flow(const ir::Graph& graph, const Data& data, const st
       std::vector<std::byte>& bytes = outputs[name];
       bytes.resize(tensor.bytes.size());
       VKF_CHECK_OK(bindings.outputs.at(name).read(bytes));
-      if (bytes != tensor.bytes) return make_error(ErrorCode::device_error, "Output '{}' on a buffer is not what it is on the host.", name);
+      if (bytes != tensor.bytes)
+        return make_error(ErrorCode::device_error, "Output '{}' on a buffer is not what it is on the host.", name);
     }
     return outputs;
   });

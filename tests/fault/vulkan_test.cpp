@@ -1,5 +1,6 @@
 // Every Vulkan call that compiling and running a program makes fails in turn: what comes back is an error or the right
-// result. A few of the calls in ctest; with VKFUSE_FAULTS=all, all of them of three graphs, with every result, and 1,000 of random ones.
+// result. A few of the calls in ctest; with VKFUSE_FAULTS=all, all of them of three graphs, with every result, and
+// 1,000 of random ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 namespace vkfuse::test {
 namespace {
 
-constexpr VkResult kResults[] = {VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST, VK_ERROR_INITIALIZATION_FAILED};
+constexpr VkResult kResults[] = {VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST,
+                                 VK_ERROR_INITIALIZATION_FAILED};
 
 bool wants_all() {
   const char* wanted = std::getenv("VKFUSE_FAULTS");
@@ -35,7 +37,8 @@ class VulkanFaults : public testing::TestWithParam<bool> {
     const char* const call = faults.failed_call;
     if (call == nullptr) return;  // the number of polls of a wait varies
     ++failed;
-    const std::string where = fmt::format("{}: call {}, {}, failed with {}", one.name, k, call, vulkan::name_of(result));
+    const std::string where =
+        fmt::format("{}: call {}, {}, failed with {}", one.name, k, call, vulkan::name_of(result));
     if (got.ok()) {
       EXPECT_EQ(check_outputs(one.graph, data, *got).wrong, "") << where;
       return;
@@ -57,7 +60,10 @@ class VulkanFaults : public testing::TestWithParam<bool> {
 
   /// Whatever has failed, a device that is opened now works.
   void expect_working(const FlowGraph& one, const Data& data) {
-    EXPECT_EQ(check_outputs(one.graph, data, must(whole_flow(one.graph, data, store_folder(), nullptr, GetParam()))).wrong, "") << one.name;
+    EXPECT_EQ(
+        check_outputs(one.graph, data, must(whole_flow(one.graph, data, store_folder(), nullptr, GetParam()))).wrong,
+        "")
+        << one.name;
   }
 
   int failed = 0;
@@ -112,7 +118,9 @@ TEST_P(VulkanFaults, OfRandomGraphsAreErrorsOrRightResults) {
     expect_working(flow, data);
     ++graphs;
     if (HasFailure()) {
-      ADD_FAILURE() << ir::print(one.graph) << replay_line(seed, GetParam() ? "*VulkanFaults.OfRandomGraphs*/Floor" : "*VulkanFaults.OfRandomGraphs*/Best");
+      ADD_FAILURE() << ir::print(one.graph)
+                    << replay_line(seed, GetParam() ? "*VulkanFaults.OfRandomGraphs*/Floor"
+                                                    : "*VulkanFaults.OfRandomGraphs*/Best");
       break;
     }
     if (one_seed) break;
@@ -121,7 +129,8 @@ TEST_P(VulkanFaults, OfRandomGraphsAreErrorsOrRightResults) {
   EXPECT_GT(errors, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Faults, VulkanFaults, testing::Bool(), [](const auto& floor) { return floor.param ? "Floor" : "Best"; });
+INSTANTIATE_TEST_SUITE_P(Faults, VulkanFaults, testing::Bool(),
+                         [](const auto& floor) { return floor.param ? "Floor" : "Best"; });
 
 }  // namespace
 }  // namespace vkfuse::test

@@ -1,5 +1,5 @@
-// Random sequences of calls of the public API, right ones and wrong ones: whatever comes back is a value or a sentence, and every
-// number that can be known is right.
+// Random sequences of calls of the public API, right ones and wrong ones: whatever comes back is a value or a sentence,
+// and every number that can be known is right.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -110,7 +110,9 @@ class Caller {
     std::vector<std::int32_t> words(random_.below(60));
     for (std::int32_t& word : words) word = static_cast<std::int32_t>(random_.word());
     const bool fits = one.buffer.state() != nullptr && first + words.size() <= one.words.size();
-    if (!taken(one.buffer.write(std::as_bytes(std::span(words)), first * 4), "write", fits) || first + words.size() > one.words.size()) return;
+    if (!taken(one.buffer.write(std::as_bytes(std::span(words)), first * 4), "write", fits) ||
+        first + words.size() > one.words.size())
+      return;
     for (std::size_t i = 0; i < words.size(); ++i) one.words[first + i] = words[i];
   }
 
@@ -135,7 +137,8 @@ class Caller {
   }
 
   void compare(const Held& one, std::size_t at, std::int32_t got) {
-    if (one.words[at] && *one.words[at] != got && fault_.empty()) fault_ = fmt::format("Word {} of a buffer is {}, and {} is right.", at, got, *one.words[at]);
+    if (one.words[at] && *one.words[at] != got && fault_.empty())
+      fault_ = fmt::format("Word {} of a buffer is {}, and {} is right.", at, got, *one.words[at]);
   }
 
   [[nodiscard]] const Executable& program() { return programs_[random_.below(programs_.size())]; }
@@ -162,14 +165,20 @@ class Caller {
       case 6: bindings.inputs["v"] = held_[x].buffer, wrong = ", an input v"; break;
       default: break;
     }
-    const auto has = [&](std::size_t index, std::size_t words) { return held_[index].buffer.state() != nullptr && held_[index].words.size() >= words; };
+    const auto has = [&](std::size_t index, std::size_t words) {
+      return held_[index].buffer.state() != nullptr && held_[index].words.size() >= words;
+    };
     const bool right = wrong.empty() && n <= 64 && has(x, n) && has(w, n) && has(y, n) && has(sum, 1);
     const bool apart = y != x && y != w && y != sum && sum != x && sum != w;
     const Result<Ticket> ticket = program().submit(bindings);
     if (!taken(ticket, "submit", right && apart && n > 0)) return;
     if (!right) {
-      const auto held = [&](std::size_t index) { return fmt::format("{}{}", held_[index].words.size(), held_[index].buffer.state() == nullptr ? " dropped" : ""); };
-      fault_ = fmt::format("A submission with n = {} was accepted that cannot be right: x of {} words, w of {}, y of {}, sum of {}{}.", n, held(x), held(w), held(y), held(sum), wrong);
+      const auto held = [&](std::size_t index) {
+        return fmt::format("{}{}", held_[index].words.size(), held_[index].buffer.state() == nullptr ? " dropped" : "");
+      };
+      fault_ = fmt::format(
+          "A submission with n = {} was accepted that cannot be right: x of {} words, w of {}, y of {}, sum of {}{}.",
+          n, held(x), held(w), held(y), held(sum), wrong);
       return;
     }
     std::optional<std::uint32_t> total = 0;
@@ -177,7 +186,8 @@ class Caller {
     for (std::size_t i = 0; i < n; ++i) {
       const auto& a = held_[x].words[i];
       const auto& b = held_[w].words[i];
-      if (a && b) results[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(*a) * 3 + static_cast<std::uint32_t>(*b));
+      if (a && b)
+        results[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(*a) * 3 + static_cast<std::uint32_t>(*b));
       total = total && results[i] ? std::optional(*total + static_cast<std::uint32_t>(*results[i])) : std::nullopt;
     }
     for (std::size_t i = 0; i < n; ++i) held_[y].words[i] = results[i];
@@ -190,7 +200,8 @@ class Caller {
   void wait() {
     if (runs_.empty()) return;
     const std::size_t index = random_.below(runs_.size());
-    if (!taken(runs_[index].ticket.wait(), "wait", true) || !taken(runs_[index].ticket.wait(), "wait again", true)) return;
+    if (!taken(runs_[index].ticket.wait(), "wait", true) || !taken(runs_[index].ticket.wait(), "wait again", true))
+      return;
     for (const std::size_t used : runs_[index].busy) --held_[used].busy;
     runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(index));
   }
@@ -215,7 +226,10 @@ class Caller {
     switch (random_.below(6)) {
       case 0: static_cast<void>(taken(program().memory({{"n", n}}), "memory", n >= 0 && n <= 64)); break;
       case 1: static_cast<void>(taken(program().memory({{"q", n}}), "memory of q", false)); break;
-      case 2: static_cast<void>(taken(program().explain(static_cast<Stage>(random_.below(5)), static_cast<int>(n)), "explain", n == 0)); break;
+      case 2:
+        static_cast<void>(
+            taken(program().explain(static_cast<Stage>(random_.below(5)), static_cast<int>(n)), "explain", n == 0));
+        break;
       case 3:
         if (programs_.size() < 4) {
           const Result<Executable> other = compile_text(device(), kProgram);

@@ -109,7 +109,8 @@ const Found kFound[] = {
   %3 = take_along axis=2 %1 %2 : i32[3, 2, 4]
   output "y" = %3
 })"},
-    // What a tile's columns have in common was asked for before it had gone through shared memory: a position, and what is computed
+    // What a tile's columns have in common was asked for before it had gone through shared memory: a position, and what
+    // is computed
     // of a transposed element.
     {"PositionsThatCrossATile", R"(graph "g" {
   %0 = input "index7 5" : i64[2]
@@ -214,11 +215,13 @@ TEST(FoundByFuzzing, FoldForAResultOfNothing) {
     Build how;
     how.device = on;
     const Executable program = compile_graph(graph, how);
-    for (const std::int64_t n : {3, 0, 1}) judge(program, graph, data_for({graph, {{"n", n}}, 1, false}), fmt::format("n={}", n));
+    for (const std::int64_t n : {3, 0, 1})
+      judge(program, graph, data_for({graph, {{"n", n}}, 1, false}), fmt::format("n={}", n));
   }
 }
 
-// A segment with as many buffers as the device allows was divided into parts, whose results need another one, and refused.
+// A segment with as many buffers as the device allows was divided into parts, whose results need another one, and
+// refused.
 TEST(FoundByFuzzing, PartsNeedABufferOfTheirOwn) {
   const ir::Graph graph = must(ir::parse(R"(graph "g" {
   %0 = input "x" : u8[2]
@@ -307,7 +310,8 @@ TEST(FoundByFuzzing, ItemsOfLessThanAWord) {
   %0 = input "x" : i8[n, 1]
   %1 = cast %0 : {}[n, 1]
   output "y" = %1
-}})", type);
+}})",
+                                         type);
     const ir::Graph graph = must(ir::parse(text));
     Build how;
     how.tuning.vector_bytes = 4;
@@ -319,8 +323,8 @@ TEST(FoundByFuzzing, ItemsOfLessThanAWord) {
   }
 }
 
-// SwiftShader's compiler did not come to an end with the branches of sixteen elements, and took gigabytes meanwhile: of integer
-// division, of rounding to bf16, of 64-bit integers as pairs of words.
+// SwiftShader's compiler did not come to an end with the branches of sixteen elements, and took gigabytes meanwhile: of
+// integer division, of rounding to bf16, of 64-bit integers as pairs of words.
 TEST(FoundByFuzzing, CompilersComeToAnEnd) {
   const std::pair<const char*, schedule::Tuning> all[] = {
       {R"(graph "g" {
@@ -328,7 +332,8 @@ TEST(FoundByFuzzing, CompilersComeToAnEnd) {
   %1 = reduce_min axes=[0, 1] %0 : i8[]
   %2 = rem %1 %0 : i8[16, 65]
   output "y" = %2
-})", {}},
+})",
+       {}},
       {R"(graph "random 391" {
   %0 = input "x0" : bf16[64, 4, 1]
   %1 = expm1 %0 : bf16[64, 4, 1]
@@ -342,7 +347,8 @@ TEST(FoundByFuzzing, CompilersComeToAnEnd) {
   output "y1" = %8
   output "y2" = %3
   output "y3" = %2
-})", {.column_lanes = 1}},
+})",
+       {.column_lanes = 1}},
       {R"(graph "random 528" {
   dim n0 min=8 max=32 multiple=4
   %0 = input "x0" : i64[n0, n1]
@@ -354,7 +360,8 @@ TEST(FoundByFuzzing, CompilersComeToAnEnd) {
   %6 = slice starts=[0, 0] steps=[1, 1] %2 : i64[n0, n1]
   output "y1" = %6
   output "y2" = %5
-})", {.column_lanes = 32}},
+})",
+       {.column_lanes = 32}},
   };
   for (const auto& [text, tuning] : all) {
     const ir::Graph graph = must(ir::parse(text));
@@ -378,23 +385,30 @@ struct Resized {
 // A plan is made for the sizes that stand for symbols. At others a kernel of it may be impossible: the run was refused.
 TEST(FoundByFuzzing, PlansForOtherSizes) {
   const Resized all[] = {
-      {"a fold beside rows of nothing", R"(graph "g" {
+      {"a fold beside rows of nothing",
+       R"(graph "g" {
   dim n2 min=0 max=9223372036854775807 multiple=4
   %0 = input "x2" : u64[2, 1, n2]
   %1 = shift_left %0 %0 : u64[2, 1, n2]
   %2 = argmax axes=[0] %1 : i32[1, n2]
   output "y" = %1
   output "y1" = %2
-})", {{{"n2", 0}}}, {{{"n2", 4}}, {{"n2", 32}}}},
-      {"a fold of nothing", R"(graph "g" {
+})",
+       {{{"n2", 0}}},
+       {{{"n2", 4}}, {{"n2", 32}}}},
+      {"a fold of nothing",
+       R"(graph "g" {
   %0 = input "x1" : i64[1, 2, n2, 1]
   %1 = input "x3" : i64[1, 2, n2, 1]
   %2 = mod %0 %1 : i64[1, 2, n2, 1]
   %3 = reduce_min axes=[0, 1, 3] %1 : i64[n2]
   output "y" = %2
   output "y3" = %3
-})", {{{"n2", 0}}}, {{{"n2", 1}}, {{"n2", 5}}}},
-      {"one element to choose from", R"(graph "g" {
+})",
+       {{{"n2", 0}}},
+       {{{"n2", 1}}, {{"n2", 5}}}},
+      {"one element to choose from",
+       R"(graph "g" {
   %0 = input "was1" : u32[1, n1, 1]
   %1 = input "index1 2" : i64[1, 2, 1]
   %2 = take_along axis=1 %0 %1 : u32[1, 2, 1]
@@ -403,13 +417,18 @@ TEST(FoundByFuzzing, PlansForOtherSizes) {
   %5 = gather axis=1 %1 %4 : i64[1, 1]
   output "y" = %5
   output "y1" = %3
-})", {{{"n1", 1}}}, {{{"n1", 2}}, {{"n1", 9}}}},
-      {"an odd number of rows", R"(graph "g" {
+})",
+       {{{"n1", 1}}},
+       {{{"n1", 2}}, {{"n1", 9}}}},
+      {"an odd number of rows",
+       R"(graph "g" {
   %0 = input "was5" : u8[1, n1, 1, 2]
   %1 = cumsum axis=1 exclusive=true reverse=false %0 : u8[1, n1, 1, 2]
   %2 = reshape %1 : u8[1, 1, 2, n1, 1]
   output "y1" = %2
-})", {{{"n1", 65}}, {{"n1", 7}}}, {{{"n1", 64}}}},
+})",
+       {{{"n1", 65}}, {{"n1", 7}}},
+       {{{"n1", 64}}}},
   };
   for (const Resized& one : all) {
     const ir::Graph graph = must(ir::parse(one.text));
@@ -430,8 +449,8 @@ TEST(FoundByFuzzing, PlansForOtherSizes) {
   }
 }
 
-// Without an execution mode that keeps NaN, NVIDIA's compiler made the smaller number of a comparison in which a NaN is. It is told
-// by its bits then, and only then.
+// Without an execution mode that keeps NaN, NVIDIA's compiler made the smaller number of a comparison in which a NaN
+// is. It is told by its bits then, and only then.
 TEST(FoundByFuzzing, NaNIsToldByItsBits) {
   const ir::Graph graph = must(ir::parse(R"(graph "g" {
   %0 = input "x" : bf16[3, 32]
@@ -457,11 +476,13 @@ TEST_P(FoundGraphs, AreRight) {
   const ir::Graph graph = must(ir::parse(GetParam().text));
   for (const bool fusion : {true, false}) {
     const Executable program = compile_graph(graph, {.fusion = fusion});
-    for (const std::uint64_t seed : {1, 2, 3}) judge(program, graph, data_for({graph, {}, seed, false}), GetParam().name);
+    for (const std::uint64_t seed : {1, 2, 3})
+      judge(program, graph, data_for({graph, {}, seed, false}), GetParam().name);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(FoundByFuzzing, FoundGraphs, testing::ValuesIn(kFound), [](const auto& found) { return std::string(found.param.name); });
+INSTANTIATE_TEST_SUITE_P(FoundByFuzzing, FoundGraphs, testing::ValuesIn(kFound),
+                         [](const auto& found) { return std::string(found.param.name); });
 
 }  // namespace
 }  // namespace vkfuse::test

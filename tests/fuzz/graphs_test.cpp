@@ -56,7 +56,9 @@ TEST(Fuzz, Graphs) {
   if (number_in("VKFUSE_SEED") || number_in("VKFUSE_FUZZ_CASES")) return;
   for (const ops::OpRow& row : ops::table()) {
     const bool leaf = row.cls == ops::OpClass::generate || row.cls == ops::OpClass::constant;
-    if (row.cls != ops::OpClass::elementwise && !leaf) { EXPECT_TRUE(tally.ops.contains(row.name)) << "no graph has the op '" << row.name << "'"; }
+    if (row.cls != ops::OpClass::elementwise && !leaf) {
+      EXPECT_TRUE(tally.ops.contains(row.name)) << "no graph has the op '" << row.name << "'";
+    }
   }
 }
 

@@ -22,8 +22,8 @@ constexpr int kMostFailures = 5;
 constexpr std::size_t kEnough = 20;     // cases to say something of a suite
 constexpr std::int64_t kDecided = 100;  // one element in so many may be undecided
 constexpr std::size_t kEarlierPrograms = 3;
-constexpr double kSlow = 5;             // seconds of one case that are worth a line
-constexpr double kLoosest = 10'000;     // bound/error of the median graph
+constexpr double kSlow = 5;          // seconds of one case that are worth a line
+constexpr double kLoosest = 10'000;  // bound/error of the median graph
 
 /// Which fault a run shows, as one sentence; empty if none.
 std::string check_kernels(const Executable& program, const SymbolValues& symbols) {
@@ -41,7 +41,8 @@ std::string check_traffic(const Executable& fused, const SymbolValues& symbols) 
   const runtime::Program& program = *fused.state()->program;
   const plan::Totals one = must(plan::totals(program.plan(), symbols));
   const plan::Totals many = must(plan::totals(must(program.unfused_plan()), symbols));
-  if (one.bytes > many.bytes) return fmt::format("The fused plan moves {} bytes, the unfused one {}.", one.bytes, many.bytes);
+  if (one.bytes > many.bytes)
+    return fmt::format("The fused plan moves {} bytes, the unfused one {}.", one.bytes, many.bytes);
   return {};
 }
 
@@ -57,7 +58,8 @@ std::string first_difference(const ir::Graph& graph, const NamedBytes& fused, co
       const double y = ir::decode(dtype, b.data() + at);
       // Which bits a NaN has is nobody's promise: a driver's own conversion to f16 and ours differ.
       if (std::isnan(x) && std::isnan(y)) continue;
-      return fmt::format("Strict numerics: element {} of output '{}' is {} fused and {} unfused.", at / width, output.name, x, y);
+      return fmt::format("Strict numerics: element {} of output '{}' is {} fused and {} unfused.", at / width,
+                         output.name, x, y);
     }
   }
   return {};
@@ -67,11 +69,13 @@ std::string first_difference(const ir::Graph& graph, const NamedBytes& fused, co
 bool keeps_bits(const ir::Graph& graph) {
   using ops::OpClass;
   return std::all_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
-    return node.op->cls != OpClass::reduce && node.op->cls != OpClass::scan && node.op->cls != OpClass::contraction && node.op->cls != OpClass::scatter;
+    return node.op->cls != OpClass::reduce && node.op->cls != OpClass::scan && node.op->cls != OpClass::contraction &&
+           node.op->cls != OpClass::scatter;
   });
 }
 
-/// Two runs of a program, on buffers of their own and at offsets in one; a sentence if they differ or wrote where they should not.
+/// Two runs of a program, on buffers of their own and at offsets in one; a sentence if they differ or wrote where they
+/// should not.
 std::string run_twice(const Executable& program, const Case& one, const Data& data, NamedBytes& outputs) {
   const std::string invalid = check_kernels(program, one.symbols);
   if (!invalid.empty()) return invalid;
@@ -80,7 +84,8 @@ std::string run_twice(const Executable& program, const Case& one, const Data& da
   const GuardedRun again = run_guarded(program, one.graph, data, {}, Placement::one_buffer);
   if (!again.broken.empty()) return "In one buffer: " + again.broken;
   for (const ir::Output& output : one.graph.outputs()) {
-    if (run.outputs.at(output.name) != again.outputs.at(output.name)) return fmt::format("A second run, at offsets in one buffer, gives other bits for output '{}'.", output.name);
+    if (run.outputs.at(output.name) != again.outputs.at(output.name))
+      return fmt::format("A second run, at offsets in one buffer, gives other bits for output '{}'.", output.name);
   }
   outputs = std::move(run.outputs);
   return {};
@@ -108,7 +113,8 @@ bool picks_from_nothing(const ir::Graph& graph, const SymbolValues& symbols) {
   };
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
-    if ((node.op->name == "gather" || node.op->name == "take_along") && count(node.operands[0]) == 0 && count(id) != 0) return true;
+    if ((node.op->name == "gather" || node.op->name == "take_along") && count(node.operands[0]) == 0 && count(id) != 0)
+      return true;
   }
   return false;
 }
@@ -135,12 +141,16 @@ std::string run_earlier(std::deque<Earlier>& earlier) {
   const Earlier& one = earlier.front();
   const GuardedRun run = run_guarded(one.program, one.one.graph, data_for(one.one));
   if (!run.broken.empty()) return fmt::format("The program of seed {}, run again: {}", one.one.seed, run.broken);
-  return run.outputs == one.outputs ? "" : fmt::format("The program of seed {} gives other bits when it is run again after others.", one.one.seed);
+  return run.outputs == one.outputs
+             ? ""
+             : fmt::format("The program of seed {} gives other bits when it is run again after others.", one.one.seed);
 }
 
-/// Everything that must hold of one case; the first sentence that does not. Its symbols are then those that it fails at.
+/// Everything that must hold of one case; the first sentence that does not. Its symbols are then those that it fails
+/// at.
 std::string fault_of(Case& one, const Way& way, Tally& tally, std::deque<Earlier>* earlier = nullptr) try {
-  const std::vector<SymbolValues> runs = way.many_sizes && earlier != nullptr ? sizes_to_run(one) : std::vector<SymbolValues>{one.symbols};
+  const std::vector<SymbolValues> runs =
+      way.many_sizes && earlier != nullptr ? sizes_to_run(one) : std::vector<SymbolValues>{one.symbols};
   Build plain = way.how;
   plain.fusion = false;
   plain.tuning = {};
@@ -194,8 +204,8 @@ void report(const Case& one, const Way& way, const std::string& fault, const cha
   for (const auto& symbol : smallest.symbols) symbols += fmt::format(" {}={}", symbol.first, symbol.second);
   ADD_FAILURE() << fault << (way.text.empty() ? "" : "\nForced:" + way.text) << "\nSmallest graph with such a fault"
                 << (symbols.empty() ? "" : ", with" + symbols) << ":\n"
-                << ir::print(smallest.graph) << fault_of(smallest, way, ignored)
-                << "\n" << replay_line(one.seed, test);
+                << ir::print(smallest.graph) << fault_of(smallest, way, ignored) << "\n"
+                << replay_line(one.seed, test);
 }
 
 /// Where a watcher of this process wants to know of it (scripts/graphs.sh); null where nobody does.
@@ -209,8 +219,10 @@ void note_progress(const std::string& now, const Tally& tally) {
   const char* const path = progress_file();
   if (path == nullptr) return;
   const std::string next = std::string(path) + ".next";
-  std::ofstream(next) << fmt::format("{}\n{} cases: {} elements, {} undecided; largest error/bound {:.3f}, p50 {:.2g}, p99 {:.2g}\n", now, tally.seconds.size(), tally.elements,
-                                     tally.undecided, tally.max_ratio, tally.ratios.quantile(0.5), tally.ratios.quantile(0.99));
+  std::ofstream(next) << fmt::format(
+      "{}\n{} cases: {} elements, {} undecided; largest error/bound {:.3f}, p50 {:.2g}, p99 {:.2g}\n", now,
+      tally.seconds.size(), tally.elements, tally.undecided, tally.max_ratio, tally.ratios.quantile(0.5),
+      tally.ratios.quantile(0.99));
   std::error_code failed;
   std::filesystem::rename(next, path, failed);  // nobody reads half a line
 }
@@ -228,16 +240,21 @@ double quantile(const std::vector<double>& sorted, double part) {
 }
 
 void summarise(const Tally& tally, std::size_t cases) {
-  std::printf("%zu cases, %lld sets of sizes (%lld refused): %lld kernels fused, %lld unfused; %lld elements, %lld undecided; largest error/bound %.3f\n", cases,
-              static_cast<long long>(tally.runs), static_cast<long long>(tally.refused), static_cast<long long>(tally.kernels_fused), static_cast<long long>(tally.kernels_unfused),
-              static_cast<long long>(tally.elements), static_cast<long long>(tally.undecided), tally.max_ratio);
-  std::printf("error/bound of %lld elements with an error: p50 %.2g, p99 %.2g; median bound/error of %zu graphs: %.1f\n",
-              static_cast<long long>(tally.ratios.count()), tally.ratios.quantile(0.5), tally.ratios.quantile(0.99), tally.graph_ratios.size(),
-              1 / median(tally.graph_ratios));
+  std::printf(
+      "%zu cases, %lld sets of sizes (%lld refused): %lld kernels fused, %lld unfused; %lld elements, %lld undecided; "
+      "largest error/bound %.3f\n",
+      cases, static_cast<long long>(tally.runs), static_cast<long long>(tally.refused),
+      static_cast<long long>(tally.kernels_fused), static_cast<long long>(tally.kernels_unfused),
+      static_cast<long long>(tally.elements), static_cast<long long>(tally.undecided), tally.max_ratio);
+  std::printf(
+      "error/bound of %lld elements with an error: p50 %.2g, p99 %.2g; median bound/error of %zu graphs: %.1f\n",
+      static_cast<long long>(tally.ratios.count()), tally.ratios.quantile(0.5), tally.ratios.quantile(0.99),
+      tally.graph_ratios.size(), 1 / median(tally.graph_ratios));
   std::vector<double> seconds = tally.seconds;
   std::sort(seconds.begin(), seconds.end());
-  std::printf("%.0f s in all, a graph: p50 %.2f s, p99 %.2f s, the slowest %.1f s\n", std::accumulate(seconds.begin(), seconds.end(), 0.0), quantile(seconds, 0.5),
-              quantile(seconds, 0.99), quantile(seconds, 1));
+  std::printf("%.0f s in all, a graph: p50 %.2f s, p99 %.2f s, the slowest %.1f s\n",
+              std::accumulate(seconds.begin(), seconds.end(), 0.0), quantile(seconds, 0.5), quantile(seconds, 0.99),
+              quantile(seconds, 1));
 }
 
 }  // namespace
@@ -259,7 +276,8 @@ Tally run_cases(const CaseSuite& suite) {
     const std::string fault = fault_of(one, way, tally, &earlier);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
     tally.seconds.push_back(took.count());
-    if (took.count() > kSlow) std::printf("Seed %llu took %.0f s.\n", static_cast<unsigned long long>(seed), took.count()), std::fflush(stdout);
+    if (took.count() > kSlow)
+      std::printf("Seed %llu took %.0f s.\n", static_cast<unsigned long long>(seed), took.count()), std::fflush(stdout);
     if (fault.empty()) continue;
     report(one, way, fault, suite.test);
     if (++failures == kMostFailures) break;
@@ -267,9 +285,11 @@ Tally run_cases(const CaseSuite& suite) {
   if (tally.seconds.size() == all.size()) note_progress("end", tally);
   summarise(tally, tally.seconds.size());  // fewer than were asked for after the last failure that is reported
   if (all.size() > kEnough) {
-    // A reference that decides nothing would pass everything, and so would bounds that no error comes near. A watcher counts over all of its
-    // processes: a few graphs of many undecided elements are more than that of the last one's.
-    if (progress_file() == nullptr) { EXPECT_LE(tally.undecided * kDecided, tally.elements); }
+    // A reference that decides nothing would pass everything, and so would bounds that no error comes near. A watcher
+    // counts over all of its processes: a few graphs of many undecided elements are more than that of the last one's.
+    if (progress_file() == nullptr) {
+      EXPECT_LE(tally.undecided * kDecided, tally.elements);
+    }
     EXPECT_LE(1 / median(tally.graph_ratios), kLoosest);
   }
   return tally;

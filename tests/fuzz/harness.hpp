@@ -11,10 +11,11 @@ namespace vkfuse::test {
 
 /// How a case is compiled and run.
 struct Way {
-  Build how;                ///< of the fused program; the unfused one has the same numerics
-  std::string text;         ///< of the device and the schedule that are forced; empty if nothing is
-  bool unfused = true;      ///< whether it is run unfused, too
-  bool many_sizes = false;  ///< whether one program is run at all of sizes_to_run(), and others of the process beside it
+  Build how;            ///< of the fused program; the unfused one has the same numerics
+  std::string text;     ///< of the device and the schedule that are forced; empty if nothing is
+  bool unfused = true;  ///< whether it is run unfused, too
+  bool many_sizes =
+      false;  ///< whether one program is run at all of sizes_to_run(), and others of the process beside it
   bool fewer_bytes = true;  ///< whether the fused plan must not move more bytes than the unfused one
 };
 
@@ -34,10 +35,10 @@ struct Tally {
   std::int64_t kernels_fused = 0;
   std::int64_t kernels_unfused = 0;
   double max_ratio = 0;
-  std::vector<double> graph_ratios;         ///< the largest error/bound of each graph that has an error
-  reference::Histogram ratios;              ///< error/bound of every element that has an error
-  std::map<std::string_view, int> ops;      ///< nodes of each op
-  std::vector<double> seconds;              ///< that each graph took
+  std::vector<double> graph_ratios;     ///< the largest error/bound of each graph that has an error
+  reference::Histogram ratios;          ///< error/bound of every element that has an error
+  std::map<std::string_view, int> ops;  ///< nodes of each op
+  std::vector<double> seconds;          ///< that each graph took
 };
 
 Tally run_cases(const CaseSuite& suite);

@@ -25,7 +25,8 @@ TEST(Fuzz, Strict) { run_pointwise(Numerics::strict, kFirstSeed, 40, "Fuzz.Stric
 TEST(Fuzz, Standard) { run_pointwise(Numerics::standard, kFirstSeed + 1000000, 20, "Fuzz.Standard"); }
 
 /// The largest error of a run against the reference's double, over all outputs.
-double largest_error(const ir::Graph& graph, const std::map<std::string, reference::Column>& wanted, const NamedBytes& outputs) {
+double largest_error(const ir::Graph& graph, const std::map<std::string, reference::Column>& wanted,
+                     const NamedBytes& outputs) {
   double largest = 0;
   for (const ir::Output& output : graph.outputs()) {
     const DType dtype = graph.node(output.value).type.dtype;
@@ -53,12 +54,13 @@ TEST(Fuzz, FusedHalfIsNoLessAccurate) {
     }
     if (errors[0] == 0 && errors[1] == 0) continue;
     ratios.push_back(errors[1] == 0 ? 1e9 : errors[0] / errors[1]);
-    EXPECT_LE(ratios.back(), 1.5) << fmt::format("errors {} fused and {} unfused\n", errors[0], errors[1]) << ir::print(one.graph)
-                                  << replay_line(seed, "Fuzz.FusedHalfIsNoLessAccurate");
+    EXPECT_LE(ratios.back(), 1.5) << fmt::format("errors {} fused and {} unfused\n", errors[0], errors[1])
+                                  << ir::print(one.graph) << replay_line(seed, "Fuzz.FusedHalfIsNoLessAccurate");
   }
   ASSERT_FALSE(ratios.empty());
   std::sort(ratios.begin(), ratios.end());
-  std::printf("%zu graphs: error ratio median %.3f, largest %.3f\n", ratios.size(), ratios[ratios.size() / 2], ratios.back());
+  std::printf("%zu graphs: error ratio median %.3f, largest %.3f\n", ratios.size(), ratios[ratios.size() / 2],
+              ratios.back());
   EXPECT_LE(ratios[ratios.size() / 2], 1.0);
 }
 

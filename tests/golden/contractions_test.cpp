@@ -52,8 +52,8 @@ constexpr std::int64_t kLength = 2048, kHeads = 32, kSize = 128, kWidth = kHeads
 /// One third of [length, 3, heads, size] as [1, heads, length, size].
 Tensor third(const Tensor& qkv, std::int64_t which) { return qkv.select(1, which).permute({1, 0, 2}).unsqueeze(0); }
 
-/// The contractions are five kernels with all that stands between them: norms in the loads of the products after them, their
-/// scale on the results; the rotary embedding in the loads of the attention.
+/// The contractions are five kernels with all that stands between them: norms in the loads of the products after them,
+/// their scale on the results; the rotary embedding in the loads of the attention.
 TEST(Blocks, ALlamaBlockIsFiveKernels) {
   constexpr std::int64_t kHidden = 11008;
   const Tensor x = input("x", {kLength, kWidth});
@@ -61,24 +61,33 @@ TEST(Blocks, ALlamaBlockIsFiveKernels) {
   const Tensor qkv = matmul(normal, weights("wqkv", kWidth, 3 * kWidth)).reshape({kLength, 3, kHeads, kSize});
   const Tensor cosine = input("cosine", {kLength, kSize});
   const Tensor sine = input("sine", {kLength, kSize});
-  const Tensor looked = attention(rotary(third(qkv, 0), cosine, sine, kSize), rotary(third(qkv, 1), cosine, sine, kSize), third(qkv, 2), {.causal = true});
+  const Tensor looked = attention(rotary(third(qkv, 0), cosine, sine, kSize),
+                                  rotary(third(qkv, 1), cosine, sine, kSize), third(qkv, 2), {.causal = true});
   const Tensor joined = looked.squeeze(0).permute({1, 0, 2}).reshape({kLength, kWidth});
   const Tensor residual = matmul(joined, weights("wo", kWidth, kWidth)) + x;
   const Tensor second = rms_normalize(residual, {1}, 1e-5) * input("norm2", {kWidth});
-  const Tensor hidden = silu(matmul(second, weights("gate", kWidth, kHidden))) * matmul(second, weights("up", kWidth, kHidden));
+  const Tensor hidden =
+      silu(matmul(second, weights("gate", kWidth, kHidden))) * matmul(second, weights("up", kWidth, kHidden));
   const Tensor y = matmul(hidden, weights("down", kHidden, kWidth)) + residual;
   const Kernels kernels = kernels_of(graph_of({y}));
   EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "matrix", "matrix"})) << kernels.text;
 }
 
-/// Written as three products, where a launch costs as much as it does on every device: their weights are read side by side, and the
-/// attention takes its parts of what they make.
+/// Written as three products, where a launch costs as much as it does on every device: their weights are read side by
+/// side, and the attention takes its parts of what they make.
 TEST(Blocks, QueriesKeysAndValuesAreOneProduct) {
   constexpr std::int64_t kRows = 384, kUnits = 768, kParts = 12;
   const Tensor x = input("x", {kRows, kUnits});
-  const auto part = [&](const char* w) { return matmul(x, weights(w, kUnits, kUnits)).reshape({kRows, kParts, kUnits / kParts}).permute({1, 0, 2}).unsqueeze(0); };
+  const auto part = [&](const char* w) {
+    return matmul(x, weights(w, kUnits, kUnits))
+        .reshape({kRows, kParts, kUnits / kParts})
+        .permute({1, 0, 2})
+        .unsqueeze(0);
+  };
   const Tensor looked = attention(part("q"), part("k"), part("v"));
-  const Kernels kernels = kernels_of(graph_of({matmul(looked.squeeze(0).permute({1, 0, 2}).reshape({kRows, kUnits}), weights("o", kUnits, kUnits))}), discrete_gpu_with_matrices());
+  const Kernels kernels = kernels_of(
+      graph_of({matmul(looked.squeeze(0).permute({1, 0, 2}).reshape({kRows, kUnits}), weights("o", kUnits, kUnits))}),
+      discrete_gpu_with_matrices());
   EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix"})) << kernels.text;
 }
 
@@ -97,51 +106,66 @@ TEST(Blocks, AFoldOfNothingBesideAFactor) {
   const plan::Plan made = must(plan::make_plan(graph, discrete_gpu_with_matrices()));
   const auto steps = must(plan::schedule_all(made, {}));
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[i].segment, steps[i].loops, steps[i].schedule, made.target, {})).empty());
+    EXPECT_FALSE(
+        must(codegen::emit(made.graph, made.steps[i].segment, steps[i].loops, steps[i].schedule, made.target, {}))
+            .empty());
   }
 }
 
 /// A norm after the residual: what it makes is read twice, by a product and as the next residual.
 TEST(Blocks, ABertBlockIsFiveKernelsAndTwoNorms) {
   constexpr std::int64_t kHidden = 4 * kWidth;
-  const auto linear = [](const Tensor& in, const char* w, const char* b, std::int64_t from, std::int64_t to) { return matmul(in, weights(w, from, to)) + input(b, {to}); };
-  const auto norm = [](const Tensor& in, const char* scale, const char* shift) { return normalize(in, {1}, 1e-5) * input(scale, {kWidth}) + input(shift, {kWidth}); };
+  const auto linear = [](const Tensor& in, const char* w, const char* b, std::int64_t from, std::int64_t to) {
+    return matmul(in, weights(w, from, to)) + input(b, {to});
+  };
+  const auto norm = [](const Tensor& in, const char* scale, const char* shift) {
+    return normalize(in, {1}, 1e-5) * input(scale, {kWidth}) + input(shift, {kWidth});
+  };
   const Tensor x = input("x", {kLength, kWidth});
   const Tensor qkv = linear(x, "wqkv", "bqkv", kWidth, 3 * kWidth).reshape({kLength, 3, kHeads, kSize});
   const Tensor looked = attention(third(qkv, 0), third(qkv, 1), third(qkv, 2));
-  const Tensor first = norm(linear(looked.squeeze(0).permute({1, 0, 2}).reshape({kLength, kWidth}), "wo", "bo", kWidth, kWidth) + x, "s1", "t1");
+  const Tensor first =
+      norm(linear(looked.squeeze(0).permute({1, 0, 2}).reshape({kLength, kWidth}), "wo", "bo", kWidth, kWidth) + x,
+           "s1", "t1");
   const Tensor grown = linear(first, "w1", "b1", kWidth, kHidden);
   const Tensor hidden = grown * 0.5 * (erf(grown * 0.7071067811865476) + 1.0);
   const Tensor y = norm(linear(hidden, "w2", "b2", kHidden, kWidth) + first, "s2", "t2");
   const Kernels kernels = kernels_of(graph_of({y}), discrete_gpu_with_matrices());
-  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "rows", "matrix", "matrix", "rows"})) << kernels.text;
+  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "rows", "matrix", "matrix", "rows"}))
+      << kernels.text;
 }
 
-/// BERT-base where launches are dear: as few kernels as contractions. The products leave statistics of their rows in parts, and who
-/// reads the norm, a product or the residual of one, joins them.
+/// BERT-base where launches are dear: as few kernels as contractions. The products leave statistics of their rows in
+/// parts, and who reads the norm, a product or the residual of one, joins them.
 TEST(Blocks, ABertBlockIsFiveKernelsWhereLaunchesAreDear) {
   constexpr std::int64_t kRows = 384, kUnits = 768, kHidden = 3072, kParts = 12;
   int weight = 0;
   const auto linear = [&](const Tensor& in, std::int64_t from, std::int64_t to) {
     const int number = weight++;
-    return matmul(in, weights(fmt::format("w{}", number).c_str(), from, to)) + input(fmt::format("b{}", number).c_str(), {to});
+    return matmul(in, weights(fmt::format("w{}", number).c_str(), from, to)) +
+           input(fmt::format("b{}", number).c_str(), {to});
   };
   const auto norm = [&](const Tensor& in) {
     const int number = weight++;
-    return normalize(in, {1}, 1e-5) * input(fmt::format("s{}", number).c_str(), {kUnits}) + input(fmt::format("t{}", number).c_str(), {kUnits});
+    return normalize(in, {1}, 1e-5) * input(fmt::format("s{}", number).c_str(), {kUnits}) +
+           input(fmt::format("t{}", number).c_str(), {kUnits});
   };
   const auto block = [&](const Tensor& x) {
     const Tensor qkv = linear(x, kUnits, 3 * kUnits).reshape({kRows, 3, kParts, kUnits / kParts});
     const Tensor looked = attention(third(qkv, 0), third(qkv, 1), third(qkv, 2));
-    const Tensor first = norm(linear(looked.squeeze(0).permute({1, 0, 2}).reshape({kRows, kUnits}), kUnits, kUnits) + x);
+    const Tensor first =
+        norm(linear(looked.squeeze(0).permute({1, 0, 2}).reshape({kRows, kUnits}), kUnits, kUnits) + x);
     const Tensor grown = linear(first, kUnits, kHidden);
     return norm(linear(grown * 0.5 * (erf(grown * 0.7071067811865476) + 1.0), kHidden, kUnits) + first);
   };
   Target dear = discrete_gpu_with_matrices();
   dear.costs = schedule::costs_of(dear);
   dear.costs->launch_us = 40;
-  const Kernels kernels = kernels_of(graph_of({linear(block(block(input("x", {kRows, kUnits}))), kUnits, kUnits)}), dear);
-  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "matrix", "matrix", "matrix", "attention", "matrix", "matrix", "matrix", "matrix"})) << kernels.text;
+  const Kernels kernels =
+      kernels_of(graph_of({linear(block(block(input("x", {kRows, kUnits}))), kUnits, kUnits)}), dear);
+  EXPECT_EQ(kernels.kinds, (Kinds{"matrix", "attention", "matrix", "matrix", "matrix", "matrix", "attention", "matrix",
+                                  "matrix", "matrix", "matrix"}))
+      << kernels.text;
 }
 
 TEST(Blocks, AProductWithWhatStandsAroundItIsOneKernel) {
@@ -156,7 +180,8 @@ TEST(Blocks, AProductWithWhatStandsAroundItIsOneKernel) {
       {"a transposed result", matmul(a, b).transpose() * 2.0},
       {"a norm before", matmul(rms_normalize(a, {1}, 1e-5) * input("weight", {1024}), b)},
       {"a gated pair", silu(matmul(a, b)) * matmul(a, weights("up", 1024, 768))},
-      {"quantised weights", matmul(a, Tensor::input("q", DType::i8, {1024, 768}).cast(DType::f16) * input("scale", {768}))},
+      {"quantised weights",
+       matmul(a, Tensor::input("q", DType::i8, {1024, 768}).cast(DType::f16) * input("scale", {768}))},
   };
   for (const auto& [name, tensor] : graphs) {
     const Kernels kernels = kernels_of(graph_of({tensor}));
@@ -185,7 +210,8 @@ TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
   }
 }
 
-/// By lanes a kernel that keeps its scores takes twice as long as one that stores them (bench/results/h200-attention-by-lanes.txt), unless most of them are masked.
+/// By lanes a kernel that keeps its scores takes twice as long as one that stores them
+/// (bench/results/h200-attention-by-lanes.txt), unless most of them are masked.
 TEST(Blocks, AttentionByLanesStoresScoresThatAreAllWanted) {
   Target lanes = discrete_gpu_with_measured_costs();
   lanes.rungs[static_cast<std::size_t>(Rung::t4)] = lanes.rungs[static_cast<std::size_t>(Rung::t5)] = false;
@@ -193,7 +219,8 @@ TEST(Blocks, AttentionByLanesStoresScoresThatAreAllWanted) {
     const Shape shape = {2, 32, 4096, 128};
     return kernels_of(graph_of({attention(input("q", shape), input("k", shape), input("v", shape), options)}), lanes);
   };
-  const Kernels plain = form({}), causal = form({.causal = true}), window = form({.causal = true, .window_before = 512});
+  const Kernels plain = form({}), causal = form({.causal = true}),
+                window = form({.causal = true, .window_before = 512});
   EXPECT_EQ(plain.kinds, (Kinds{"matrix", "rows", "matrix"})) << plain.text;
   EXPECT_EQ(causal.kinds, Kinds{"attention"}) << causal.text;
   EXPECT_EQ(window.kinds, Kinds{"attention"}) << window.text;
@@ -202,21 +229,27 @@ TEST(Blocks, AttentionByLanesStoresScoresThatAreAllWanted) {
 /// Where a row of a table lies is loaded before the row is, also where rows are loaded ahead of what they are for.
 TEST(Blocks, RowsOfTablesStandBeforeAProductAndAreAddedToIt) {
   const auto places = [](const char* name) { return Tensor::input(name, DType::i32, {2048}); };
-  const Tensor y = matmul(input("table", {500, 1024}).gather(places("ids"), 0), weights("w", 1024, 1024)) + input("positions", {3000, 1024}).gather(places("places"), 0);
+  const Tensor y = matmul(input("table", {500, 1024}).gather(places("ids"), 0), weights("w", 1024, 1024)) +
+                   input("positions", {3000, 1024}).gather(places("places"), 0);
   const ir::Graph prepared = must(passes::run_pipeline(graph_of({y})));
   for (const Target& target : {discrete_gpu(), discrete_gpu_with_matrices()}) {
     const plan::Plan made = must(plan::make_plan(prepared, target));
     const auto steps = must(plan::schedule_all(made, {}));
     ASSERT_EQ(steps.size(), 1U);
     EXPECT_EQ(steps[0].schedule.kind, schedule::Template::matrix);
-    EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[0].segment, steps[0].loops, steps[0].schedule, target, {})).empty());
+    EXPECT_FALSE(
+        must(codegen::emit(made.graph, made.steps[0].segment, steps[0].loops, steps[0].schedule, target, {})).empty());
   }
 }
 
-/// What is measured beside the model's choice: each tile is the one that was asked for, or, where a device's limits forbid that, the model's own.
+/// What is measured beside the model's choice: each tile is the one that was asked for, or, where a device's limits
+/// forbid that, the model's own.
 TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
-  const auto input = [](const char* name, std::int64_t rows) { return Tensor::input(name, DType::f16, {2, 8, rows, 64}); };
-  const ir::Graph prepared = must(passes::run_pipeline(graph_of({attention(input("q", 2048), input("k", 2048), input("v", 2048), {.causal = true})})));
+  const auto input = [](const char* name, std::int64_t rows) {
+    return Tensor::input(name, DType::f16, {2, 8, rows, 64});
+  };
+  const ir::Graph prepared = must(passes::run_pipeline(
+      graph_of({attention(input("q", 2048), input("k", 2048), input("v", 2048), {.causal = true})})));
   for (const Target& target : {discrete_gpu(), discrete_gpu_with_matrices()}) {
     const plan::Plan made = must(plan::make_plan(prepared, target));
     ASSERT_EQ(made.steps.size(), 1U);
@@ -231,20 +264,25 @@ TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
       const schedule::AttentionTile& tile = tuned.attention;
       ASSERT_EQ(tuned.kind, schedule::Template::attention);
       if (asked.subgroups > 0) {
-        units += tile.unit && tile.subgroups == asked.subgroups && tile.unit_keys == asked.unit_keys && tile.scores_ahead == asked.scores_ahead ? 1 : 0;
+        units += tile.unit && tile.subgroups == asked.subgroups && tile.unit_keys == asked.unit_keys &&
+                         tile.scores_ahead == asked.scores_ahead
+                     ? 1
+                     : 0;
       } else {
         EXPECT_FALSE(tile.unit);
         lanes += tile.lanes_m == asked.lanes_m && tile.lanes_k == asked.lanes_k ? 1 : 0;
       }
       const segment::Loops run = schedule::scheduled_loops(made.graph, loops, tuned);
-      EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[0].segment, run, tuned, target, {})).empty()) << schedule::to_text(tuning);
+      EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[0].segment, run, tuned, target, {})).empty())
+          << schedule::to_text(tuning);
     }
     EXPECT_GE(lanes, 12);
     EXPECT_EQ(units, target.has(Rung::t5) ? 12 : 0);  // all fit
   }
 }
 
-/// A capped score is counted in powers of 2 where its exponential alone is taken: what compares it, or takes more of it than that, wants its number.
+/// A capped score is counted in powers of 2 where its exponential alone is taken: what compares it, or takes more of it
+/// than that, wants its number.
 TEST(Blocks, ACappedScoreThatSomethingElseReadsIsItself) {
   const Tensor q = input("q", {2, 8, 1024, 64}), k = input("k", {2, 8, 1024, 64}), v = input("v", {2, 8, 1024, 64});
   const auto scalar = [](double value) { return Tensor::scalar(DType::f16, value); };
@@ -258,7 +296,8 @@ TEST(Blocks, ACappedScoreThatSomethingElseReadsIsItself) {
       {"masked twice", softmax(select(mask, select(mask.transpose(), capped, scalar(nothing)), scalar(nothing))), true},
       {"compared", softmax(kept), false},
       {"compared behind a mask", softmax(select(mask, kept, scalar(nothing))), false},
-      {"a weight of what is small", select(Tensor::apply("lt", {capped, scalar(3)}), softmax(capped), scalar(0)), false}};
+      {"a weight of what is small", select(Tensor::apply("lt", {capped, scalar(3)}), softmax(capped), scalar(0)),
+       false}};
   for (const auto& [name, weights, is_capped] : all) {
     const ir::Graph prepared = must(passes::run_pipeline(graph_of({matmul(weights, v)})));
     const Target target = discrete_gpu_with_whole_tiles();
@@ -267,7 +306,9 @@ TEST(Blocks, ACappedScoreThatSomethingElseReadsIsItself) {
     const auto steps = must(plan::schedule_all(made, {}));
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const segment::Loops run = schedule::scheduled_loops(made.graph, steps[i].loops, steps[i].schedule);
-      for (const codegen::Kernel& kernel : must(codegen::emit(made.graph, made.steps[i].segment, run, steps[i].schedule, target, {}))) text += kernel.glsl;
+      for (const codegen::Kernel& kernel :
+           must(codegen::emit(made.graph, made.steps[i].segment, run, steps[i].schedule, target, {})))
+        text += kernel.glsl;
     }
     EXPECT_EQ(text.find("f16_capped(") != std::string::npos, is_capped) << name << text;
   }

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "codegen/kernel.hpp"
@@ -50,26 +50,52 @@ struct Golden {
   const char* device;
   Target (*target)();
   int dispatches;
-  friend std::ostream& operator<<(std::ostream& out, const Golden& golden) { return out << golden.graph << " on " << golden.device; }
+  friend std::ostream& operator<<(std::ostream& out, const Golden& golden) {
+    return out << golden.graph << " on " << golden.device;
+  }
 };
 
 Target gpu() { return discrete_gpu(); }
 
 // The graph is tests/golden/GRAPH.vkf; beside it lie GRAPH.DEVICE.glsl and GRAPH.DEVICE.json.
 const Golden kGoldens[] = {
-    {"textbook", "gpu", gpu, 1},     {"textbook", "minimum", minimum_device, 1}, {"bias_gelu", "gpu", gpu, 1},
-    {"bias_gelu", "cpu", cpu_driver, 1}, {"unaligned", "cpu", cpu_driver, 1},    {"three_outputs", "gpu", gpu, 1},
-    {"masks", "minimum", minimum_device, 1}, {"wide_integers", "cpu", cpu_driver, 1}, {"many_inputs", "minimum", minimum_device, 2},
+    {"textbook", "gpu", gpu, 1},
+    {"textbook", "minimum", minimum_device, 1},
+    {"bias_gelu", "gpu", gpu, 1},
+    {"bias_gelu", "cpu", cpu_driver, 1},
+    {"unaligned", "cpu", cpu_driver, 1},
+    {"three_outputs", "gpu", gpu, 1},
+    {"masks", "minimum", minimum_device, 1},
+    {"wide_integers", "cpu", cpu_driver, 1},
+    {"many_inputs", "minimum", minimum_device, 2},
     {"ranks", "gpu", gpu, 1},
-    {"softmax", "gpu", gpu, 1},      {"softmax", "minimum", minimum_device, 1},  {"softmax_first", "gpu", gpu, 1},
-    {"layer_norm", "gpu", gpu, 1},   {"rms_norm", "gpu", gpu, 1},                {"views", "cpu", cpu_driver, 1},
-    {"concat", "gpu", gpu, 1},       {"pad", "cpu", cpu_driver, 1},              {"sum_of_all", "gpu", gpu, 2},
+    {"softmax", "gpu", gpu, 1},
+    {"softmax", "minimum", minimum_device, 1},
+    {"softmax_first", "gpu", gpu, 1},
+    {"layer_norm", "gpu", gpu, 1},
+    {"rms_norm", "gpu", gpu, 1},
+    {"views", "cpu", cpu_driver, 1},
+    {"concat", "gpu", gpu, 1},
+    {"pad", "cpu", cpu_driver, 1},
+    {"sum_of_all", "gpu", gpu, 2},
     {"transpose", "gpu", gpu, 1},
-    {"matmul_bytes", "dots", discrete_gpu_with_dots, 1}, {"int4_vector", "gpu", gpu, 1}, {"matmul_bias_silu", "gpu", gpu, 1}, {"matmul_bias_silu", "minimum", minimum_device, 1}, {"matmul_in_parts", "gpu", gpu, 2},
-    {"attention_causal", "gpu", gpu, 1}, {"attention_causal", "minimum", minimum_device, 1},
+    {"matmul_bytes", "dots", discrete_gpu_with_dots, 1},
+    {"int4_vector", "gpu", gpu, 1},
+    {"matmul_bias_silu", "gpu", gpu, 1},
+    {"matmul_bias_silu", "minimum", minimum_device, 1},
+    {"matmul_in_parts", "gpu", gpu, 2},
+    {"attention_causal", "gpu", gpu, 1},
+    {"attention_causal", "minimum", minimum_device, 1},
     // Lanes of few registers; of the kernels whose tiles spill there (scripts/portability.sh).
-    {"matmul_bytes", "mali", mali, 1}, {"matmul_bias_silu", "mali", mali, 1}, {"matmul_in_parts", "mali", mali, 2}, {"attention_causal", "mali", mali, 1},
-    {"softmax_first", "mali", mali, 1}, {"softmax_first", "adreno", adreno, 1}, {"layer_norm", "mali", mali, 1}, {"rms_norm", "mali", mali, 1}, {"attention_bias", "mali", mali, 3},
+    {"matmul_bytes", "mali", mali, 1},
+    {"matmul_bias_silu", "mali", mali, 1},
+    {"matmul_in_parts", "mali", mali, 2},
+    {"attention_causal", "mali", mali, 1},
+    {"softmax_first", "mali", mali, 1},
+    {"softmax_first", "adreno", adreno, 1},
+    {"layer_norm", "mali", mali, 1},
+    {"rms_norm", "mali", mali, 1},
+    {"attention_bias", "mali", mali, 3},
 };
 
 struct Planned {
@@ -87,7 +113,8 @@ std::vector<codegen::Kernel> emitted(const Planned& made, std::size_t step, code
   options.numerics = numerics;
   options.hoist_sizes = !made.symbols.empty();  // as the runtime does
   options.name = fmt::format("segment {}", step);
-  return must(codegen::emit(made.plan.graph, made.plan.steps[step].segment, made.steps[step].loops, made.steps[step].schedule, made.plan.target, options));
+  return must(codegen::emit(made.plan.graph, made.plan.steps[step].segment, made.steps[step].loops,
+                            made.steps[step].schedule, made.plan.target, options));
 }
 
 Planned planned(const ir::Graph& graph, const Target& target, const schedule::Tuning& tuning = {}) {
@@ -97,7 +124,8 @@ Planned planned(const ir::Graph& graph, const Target& target, const schedule::Tu
   made.unfused = must(plan::make_plan(prepared, target, {false}));
   made.symbols = schedule::nominal_symbols(prepared);
   made.steps = must(plan::schedule_all(made.plan, made.symbols, tuning));
-  for (std::size_t i = 0; i < made.plan.steps.size(); ++i) made.kernels.push_back(emitted(made, i, codegen::Numerics::standard));
+  for (std::size_t i = 0; i < made.plan.steps.size(); ++i)
+    made.kernels.push_back(emitted(made, i, codegen::Numerics::standard));
   return made;
 }
 
@@ -114,7 +142,9 @@ std::string essentials(const Planned& made) {
 
 class Goldens : public testing::TestWithParam<Golden> {
  protected:
-  Goldens() : made(planned(must(ir::parse(read(kFolder / (std::string(GetParam().graph) + ".vkf")))), GetParam().target(), tuning())) {}
+  Goldens()
+      : made(planned(must(ir::parse(read(kFolder / (std::string(GetParam().graph) + ".vkf")))), GetParam().target(),
+                     tuning())) {}
   /// Whole tiles have to be asked for: by default a product has to be larger than what tests run.
   static schedule::Tuning tuning() {
     schedule::Tuning tuning;
@@ -154,9 +184,11 @@ const schedule::Factor* factor_of(const segment::Loops& loops, const schedule::S
 /// How often the text of a kernel mentions a load: once, or once for each pass over the columns that needs
 /// the value, unless it stays in registers. Vectors of a factor are loaded before the walk along the sum, and in it
 /// for the next step, unless lanes of few registers turn them.
-int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target, std::size_t value) {
+int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
+                std::size_t value) {
   const schedule::Factor* factor = factor_of(loops, schedule, value);
-  const bool turned = factor != nullptr && schedule.matrix.dots && !factor->along_k && schedule::has_few_registers(target);
+  const bool turned =
+      factor != nullptr && schedule.matrix.dots && !factor->along_k && schedule::has_few_registers(target);
   const bool ahead = schedule.loads[value].kind == schedule::AccessKind::vector && factor != nullptr && !turned;
   if (schedule.kind == schedule::Template::matrix) return ahead ? 2 : 1;
   if (schedule.kind != schedule::Template::rows || !loops.per_element(loops.values[value])) return 1;
@@ -170,10 +202,13 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
   const auto& [planned_loops, schedule, alias, pieces] = made.steps[step];
   const segment::Loops loops = schedule::scheduled_loops(made.plan.graph, planned_loops, schedule);
   const auto size = [&](ir::NodeId id) { return size_of(made.plan.graph.node(id).type.dtype); };
-  const auto vectors = [](int elements, int bytes, int vector_bytes) { return std::max(1, elements * bytes / vector_bytes); };
+  const auto vectors = [](int elements, int bytes, int vector_bytes) {
+    return std::max(1, elements * bytes / vector_bytes);
+  };
   const auto binding = [&](ir::NodeId id, bool store) {
-    const auto found = std::find_if(kernel.bindings.begin(), kernel.bindings.end(),
-                                    [&](const codegen::Binding& b) { return !b.scratch && b.value == id && b.store == store; });
+    const auto found = std::find_if(kernel.bindings.begin(), kernel.bindings.end(), [&](const codegen::Binding& b) {
+      return !b.scratch && b.value == id && b.store == store;
+    });
     return static_cast<std::size_t>(found - kernel.bindings.begin());
   };
   Traffic traffic;
@@ -188,13 +223,16 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     for (const schedule::TransposedLoad& load : schedule.tile.loads) {
       if (load.value == i) count = load.packed;
     }
-    traffic[{binding(value.node, false), spirv::AccessKind::load, plan.vector_bytes}] += count * mentions_of(loops, schedule, target, i);
+    traffic[{binding(value.node, false), spirv::AccessKind::load, plan.vector_bytes}] +=
+        count * mentions_of(loops, schedule, target, i);
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const segment::Store& store = loops.stores[i];
     const schedule::AccessPlan& plan = schedule.stores[i];
     const std::size_t at = binding(store.node, true);
-    const int count = plan.kind == schedule::AccessKind::vector ? vectors(schedule.elements_per_item, size(store.node), plan.vector_bytes) : 1;
+    const int count = plan.kind == schedule::AccessKind::vector
+                          ? vectors(schedule.elements_per_item, size(store.node), plan.vector_bytes)
+                          : 1;
     if (plan.kind != schedule::AccessKind::vector && size(store.node) < 4) {
       if (schedule::stores_narrow(made.plan.graph, loops, target, schedule, store.node)) {
         ++traffic[{at, spirv::AccessKind::store, size(store.node)}];
@@ -205,7 +243,8 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     }
     traffic[{at, spirv::AccessKind::store, plan.vector_bytes}] += count;
     // The tail stores the words of a shorter last item one by one.
-    const bool ragged = !schedule.exact && plan.kind == schedule::AccessKind::vector && !(plan.vector_bytes == 4 && count == 1);
+    const bool ragged =
+        !schedule.exact && plan.kind == schedule::AccessKind::vector && !(plan.vector_bytes == 4 && count == 1);
     if (ragged) traffic[{at, spirv::AccessKind::store, 4}] += count;
   }
   return traffic;
@@ -222,7 +261,9 @@ TEST_P(Goldens, OneLoadPerInputVectorOneStorePerOutputVector) {
     }
     for (const auto& [access, count] : expected_traffic(made, GetParam().target(), i, kernel)) {
       const auto& [binding, kind, bytes] = access;
-      EXPECT_EQ(found[access], count) << "accesses of " << bytes << " bytes, kind " << static_cast<int>(kind) << ", on binding " << binding << " of\n" << kernel.glsl;
+      EXPECT_EQ(found[access], count) << "accesses of " << bytes << " bytes, kind " << static_cast<int>(kind)
+                                      << ", on binding " << binding << " of\n"
+                                      << kernel.glsl;
       found.erase(access);
     }
     EXPECT_TRUE(found.empty()) << "something else touches memory in\n" << kernel.glsl;
@@ -232,14 +273,16 @@ TEST_P(Goldens, OneLoadPerInputVectorOneStorePerOutputVector) {
 TEST_P(Goldens, KernelsAreValidInBothNumerics) {
   for (std::size_t i = 0; i < made.kernels.size(); ++i) {
     for (const codegen::Numerics numerics : {codegen::Numerics::standard, codegen::Numerics::strict}) {
-      for (const codegen::Kernel& kernel : emitted(made, i, numerics)) must(spirv::validate(must(spirv::compile_glsl(kernel.glsl, kernel.name))));
+      for (const codegen::Kernel& kernel : emitted(made, i, numerics))
+        must(spirv::validate(must(spirv::compile_glsl(kernel.glsl, kernel.name))));
     }
   }
 }
 
 TEST_P(Goldens, PrintForOtherApis) {
   const auto dots = [](const auto& step) { return step.schedule.matrix.dots; };
-  if (std::any_of(made.steps.begin(), made.steps.end(), dots)) GTEST_SKIP() << "The linked SPIRV-Cross knows no dot products of bytes (OpSDot).";
+  if (std::any_of(made.steps.begin(), made.steps.end(), dots))
+    GTEST_SKIP() << "The linked SPIRV-Cross knows no dot products of bytes (OpSDot).";
   Target plain = GetParam().target();
   plain.rungs[static_cast<std::size_t>(Rung::t1)] = false;
   for (const Planned& variant : {made, planned(made.plan.graph, plain)}) {
@@ -256,15 +299,22 @@ TEST_P(Goldens, PrintForOtherApis) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens),
-                         [](const auto& golden) { return std::string(golden.param.graph) + "_" + golden.param.device; });
+INSTANTIATE_TEST_SUITE_P(Golden, Goldens, testing::ValuesIn(kGoldens), [](const auto& golden) {
+  return std::string(golden.param.graph) + "_" + golden.param.device;
+});
 
 // --- matrix units: their text needs a newer shaderc than Debian 12's, and a device to run ---------------------
 
-const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_measured_costs, 1}, {"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1}, {"matmul_in_parts", "matrices", discrete_gpu_with_matrices, 2}, {"matmul_bytes", "matrices", discrete_gpu_with_matrices, 1}, {"attention_causal", "matrices", discrete_gpu_with_matrices, 1},
-                                {"attention_bias", "matrices", discrete_gpu_with_matrices, 1}, {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},
-                                {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1}, {"conv_residual", "matrices", discrete_gpu_with_matrices, 1},
-                                {"conv_strided", "matrices", discrete_gpu_with_matrices, 1}};
+const Golden kUnitGoldens[] = {{"int4_packed", "measured", discrete_gpu_with_measured_costs, 1},
+                               {"matmul_bias_silu", "matrices", discrete_gpu_with_matrices, 1},
+                               {"matmul_in_parts", "matrices", discrete_gpu_with_matrices, 2},
+                               {"matmul_bytes", "matrices", discrete_gpu_with_matrices, 1},
+                               {"attention_causal", "matrices", discrete_gpu_with_matrices, 1},
+                               {"attention_bias", "matrices", discrete_gpu_with_matrices, 1},
+                               {"attention_softcap", "whole", discrete_gpu_with_whole_tiles, 1},
+                               {"matmul_whole", "whole", discrete_gpu_with_whole_tiles, 1},
+                               {"conv_residual", "matrices", discrete_gpu_with_matrices, 1},
+                               {"conv_strided", "matrices", discrete_gpu_with_matrices, 1}};
 
 class UnitGoldens : public Goldens {};
 
@@ -280,13 +330,15 @@ TEST_P(UnitGoldens, PlanAndText) {
 
 TEST_P(UnitGoldens, TextIsValidWhereItCompiles) {
   const bool functions = made.kernels[0][0].glsl.find("GL_NV_cooperative_matrix2") != std::string::npos;
-  const auto extension = functions ? spirv::GlslExtension::nv_cooperative_matrix2 : spirv::GlslExtension::khr_cooperative_matrix;
+  const auto extension =
+      functions ? spirv::GlslExtension::nv_cooperative_matrix2 : spirv::GlslExtension::khr_cooperative_matrix;
   if (!spirv::can_compile(extension)) GTEST_SKIP() << "The linked shaderc cannot compile " << spirv::name_of(extension);
   must(spirv::validate(must(spirv::compile_glsl(made.kernels[0][0].glsl, "units"))));
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, UnitGoldens, testing::ValuesIn(kUnitGoldens),
-                         [](const auto& golden) { return std::string(golden.param.graph) + "_" + golden.param.device; });
+INSTANTIATE_TEST_SUITE_P(Golden, UnitGoldens, testing::ValuesIn(kUnitGoldens), [](const auto& golden) {
+  return std::string(golden.param.graph) + "_" + golden.param.device;
+});
 
 // --- fabricated limits ---------------------------------------------------------------------------------
 
@@ -339,7 +391,8 @@ TEST(Targets, ItemsFitTheRowsWhereThatSavesLoads) {
     ir::Graph graph;
     const ir::NodeId x = must(graph.add_input("x", {DType::u16, {Dim(50), Dim(want.columns)}}));
     const ir::NodeId row = must(graph.add_input("row", {DType::u32, {Dim(want.columns)}}));
-    must(graph.add_output("y", must(graph.add(ops::row("add"), {must(graph.add(ops::row("cast"), {x}, DType::u32)), row}))));
+    must(graph.add_output("y",
+                          must(graph.add(ops::row("add"), {must(graph.add(ops::row("cast"), {x}, DType::u32)), row}))));
     const Planned made = planned(graph, cpu_driver());
     ASSERT_EQ(made.steps.size(), 1U);
     EXPECT_EQ(made.schedule().elements_per_item, want.elements) << want.columns;
@@ -371,7 +424,8 @@ TEST(Targets, KernelsWithSeveralItemsInFlightAreValid) {
   }
 }
 
-/// The store keeps what was compiled for one device beside what was for another: what the text asks of the device is in the key.
+/// The store keeps what was compiled for one device beside what was for another: what the text asks of the device is in
+/// the key.
 TEST(Targets, KeysTellDevicesApartThatAreAskedForOtherModes) {
   const ir::Graph graph = must(ir::parse(read(kFolder / "softmax.vkf")));
   Target keeps = gpu();
@@ -395,11 +449,13 @@ TEST(Targets, SegmentsAreSplitAtTheBufferLimit) {
     ir::Graph graph;
     ir::NodeId sum = must(graph.add_input("x0", {DType::f32, {Dim(1000)}}));
     for (int i = 1; i < 20; ++i) {
-      sum = must(graph.add(ops::row("add"), {sum, must(graph.add_input("x" + std::to_string(i), {DType::f32, {Dim(1000)}}))}));
+      sum = must(
+          graph.add(ops::row("add"), {sum, must(graph.add_input("x" + std::to_string(i), {DType::f32, {Dim(1000)}}))}));
     }
     must(graph.add_output("y", sum));
     const Planned made = planned(graph, target);
-    for (const plan::Step& step : made.plan.steps) EXPECT_LE(step.segment.reads.size() + step.segment.stores.size(), buffers);
+    for (const plan::Step& step : made.plan.steps)
+      EXPECT_LE(step.segment.reads.size() + step.segment.stores.size(), buffers);
     // Each kernel takes on limit - 1 operands, one of which is the sum so far.
     EXPECT_EQ(made.kernels.size(), (19 + buffers - 3) / (buffers - 2)) << buffers;
     EXPECT_EQ(made.plan.boundaries.size(), made.kernels.size() - 1);

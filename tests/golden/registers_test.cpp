@@ -14,7 +14,8 @@ std::vector<schedule::Schedule> schedules_of(const ir::Graph& graph, const Targe
   const ir::Graph prepared = must(passes::run_pipeline(graph));
   const plan::Plan made = must(plan::make_plan(prepared, target));
   std::vector<schedule::Schedule> all;
-  for (const plan::Scheduled& step : must(plan::schedule_all(made, schedule::nominal_symbols(prepared)))) all.push_back(step.schedule);
+  for (const plan::Scheduled& step : must(plan::schedule_all(made, schedule::nominal_symbols(prepared))))
+    all.push_back(step.schedule);
   return all;
 }
 
@@ -26,7 +27,8 @@ int most_registers(const ir::Graph& graph, const Target& target) {
 
 TEST(Registers, VendorsOfWhomNothingIsKnownHaveTheDefaults) {
   const Caps caps;
-  for (const std::uint32_t vendor : {0x1002u, 0x10DEu, 0x8086u, 0x106Bu, 0x1AE0u, 0x10005u}) {  // AMD, NVIDIA, Intel, Apple, SwiftShader, Mesa's lavapipe
+  for (const std::uint32_t vendor : {0x1002u, 0x10DEu, 0x8086u, 0x106Bu, 0x1AE0u,
+                                     0x10005u}) {  // AMD, NVIDIA, Intel, Apple, SwiftShader, Mesa's lavapipe
     EXPECT_EQ(registers_of(vendor).lane, caps.lane_registers);
     EXPECT_EQ(registers_of(vendor).workgroup, caps.workgroup_registers);
   }
@@ -40,12 +42,20 @@ TEST(Registers, TilesFitALaneOfMali) {
   const Target device = mali();
   for (const DType dtype : {DType::f16, DType::f32}) {
     const auto input = [&](const char* name, Shape shape) { return Tensor::input(name, dtype, std::move(shape)); };
-    EXPECT_LE(most_registers(graph_of({matmul(input("x", {1000, 1024}), input("w", {1024, 768})) + input("b", {768})}), device), kMost);
-    EXPECT_LE(most_registers(graph_of({conv(input("x", {4, 64, 56, 56}), input("w", {64, 64, 3, 3}), {.low = {1, 1}, .high = {1, 1}})}), device), kMost);
+    EXPECT_LE(most_registers(graph_of({matmul(input("x", {1000, 1024}), input("w", {1024, 768})) + input("b", {768})}),
+                             device),
+              kMost);
+    EXPECT_LE(
+        most_registers(
+            graph_of({conv(input("x", {4, 64, 56, 56}), input("w", {64, 64, 3, 3}), {.low = {1, 1}, .high = {1, 1}})}),
+            device),
+        kMost);
     EXPECT_LE(most_registers(graph_of({softmax(input("x", {300, 1024}), 0)}), device), kMost);
     for (const std::int64_t size : {16, 32, 64}) {
       const auto heads = [&](const char* name) { return input(name, {2, 8, 512, size}); };
-      EXPECT_LE(most_registers(graph_of({attention(heads("q"), heads("k"), heads("v"), {.causal = true})}), device), kMost) << "heads of " << size;
+      EXPECT_LE(most_registers(graph_of({attention(heads("q"), heads("k"), heads("v"), {.causal = true})}), device),
+                kMost)
+          << "heads of " << size;
     }
   }
 }
@@ -56,7 +66,11 @@ TEST(Registers, UnknownOnesLeaveTilesAsTheyWere) {
   device.caps.lane_registers = kUnknownLaneRegisters;
   const auto input = [&](const char* name, Shape shape) { return Tensor::input(name, DType::f16, std::move(shape)); };
   EXPECT_GT(most_registers(graph_of({matmul(input("x", {1000, 1024}), input("w", {1024, 768}))}), device), 64);
-  EXPECT_GT(most_registers(graph_of({attention(input("q", {2, 8, 512, 64}), input("k", {2, 8, 512, 64}), input("v", {2, 8, 512, 64}))}), device), 64);
+  EXPECT_GT(
+      most_registers(
+          graph_of({attention(input("q", {2, 8, 512, 64}), input("k", {2, 8, 512, 64}), input("v", {2, 8, 512, 64}))}),
+          device),
+      64);
 }
 
 }  // namespace

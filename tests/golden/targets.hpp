@@ -59,7 +59,8 @@ inline Target discrete_gpu_with_dots() {
   return target;
 }
 
-/// Of a vendor whose lanes have few registers, as Mesa's drivers describe such devices, with T2 and no subgroups: what there is of both chips of a family.
+/// Of a vendor whose lanes have few registers, as Mesa's drivers describe such devices, with T2 and no subgroups: what
+/// there is of both chips of a family.
 inline Target integrated_gpu(std::uint32_t vendor_id, std::uint32_t invocations) {
   Target target;
   target.name = "fabricated integrated GPU";

@@ -8,14 +8,47 @@ namespace vkfuse::onnx {
 
 namespace {
 
-constexpr std::int64_t kIntegers[] = {0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 127, 128, 255, 256, 1023, 1024, 65535, 65536, 1 << 20,
-                                      std::numeric_limits<std::int32_t>::max(), std::int64_t{1} << 31, std::int64_t{1} << 32, std::int64_t{1} << 40,
-                                      std::int64_t{1} << 48, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()};
-constexpr float kReals[] = {0, 1, -1, 0.5F, 2, 1e-40F, 1e-5F, 3.4e38F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
+constexpr std::int64_t kIntegers[] = {0,
+                                      1,
+                                      2,
+                                      3,
+                                      4,
+                                      5,
+                                      7,
+                                      8,
+                                      16,
+                                      17,
+                                      127,
+                                      128,
+                                      255,
+                                      256,
+                                      1023,
+                                      1024,
+                                      65535,
+                                      65536,
+                                      1 << 20,
+                                      std::numeric_limits<std::int32_t>::max(),
+                                      std::int64_t{1} << 31,
+                                      std::int64_t{1} << 32,
+                                      std::int64_t{1} << 40,
+                                      std::int64_t{1} << 48,
+                                      std::int64_t{1} << 62,
+                                      std::numeric_limits<std::int64_t>::max()};
+constexpr float kReals[] = {0,
+                            1,
+                            -1,
+                            0.5F,
+                            2,
+                            1e-40F,
+                            1e-5F,
+                            3.4e38F,
+                            std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()};
 
 class Mutation {
  public:
-  Mutation(pb::ModelProto& model, const pb::ModelProto& other, Random& random) : model_(model), graph_(*model.mutable_graph()), other_(other), random_(random) {}
+  Mutation(pb::ModelProto& model, const pb::ModelProto& other, Random& random)
+      : model_(model), graph_(*model.mutable_graph()), other_(other), random_(random) {}
 
   void apply() {
     switch (below(14)) {
@@ -42,11 +75,18 @@ class Mutation {
   std::int64_t integer() {
     if (chance(50)) return static_cast<std::int64_t>(below(9)) - 4;
     const std::int64_t value = kIntegers[below(std::size(kIntegers))];
-    return chance(30) ? (value == std::numeric_limits<std::int64_t>::max() && chance(50) ? std::numeric_limits<std::int64_t>::min() : -value) : value;
+    return chance(30) ? (value == std::numeric_limits<std::int64_t>::max() && chance(50)
+                             ? std::numeric_limits<std::int64_t>::min()
+                             : -value)
+                      : value;
   }
   float real() { return kReals[below(std::size(kReals))]; }
   const OperatorRow& row() { return operator_table()[below(operator_table().size())]; }
-  pb::NodeProto* node() { return graph_.node_size() == 0 ? nullptr : graph_.mutable_node(static_cast<int>(below(static_cast<std::size_t>(graph_.node_size())))); }
+  pb::NodeProto* node() {
+    return graph_.node_size() == 0
+               ? nullptr
+               : graph_.mutable_node(static_cast<int>(below(static_cast<std::size_t>(graph_.node_size()))));
+  }
 
   /// A name that is, or is likely to be, a value's.
   std::string name() {
@@ -58,7 +98,9 @@ class Mutation {
   }
 
   template <typename List>
-  int at(const List& list) { return static_cast<int>(below(static_cast<std::size_t>(list.size()))); }
+  int at(const List& list) {
+    return static_cast<int>(below(static_cast<std::size_t>(list.size())));
+  }
 
   void change_operator() {
     if (pb::NodeProto* one = node()) {
@@ -101,15 +143,16 @@ class Mutation {
         if (attribute.ints_size() > 0) attribute.set_ints(at(attribute.ints()), integer());
         break;
       case 5: {
-        constexpr const char* kWords[] = {"linear", "nearest", "cubic", "constant", "reflect", "edge", "wrap", "SAME_UPPER", "VALID", "none", "mean", "bidirectional", "reverse",
-                                          "Tanh", "ij,jk->ik", "i...->...", "a,a", "max", "tanh", "align_corners", "half_pixel", "border", "CRD", "RIGHT", ""};
+        constexpr const char* kWords[] = {"linear",     "nearest",       "cubic",      "constant", "reflect",
+                                          "edge",       "wrap",          "SAME_UPPER", "VALID",    "none",
+                                          "mean",       "bidirectional", "reverse",    "Tanh",     "ij,jk->ik",
+                                          "i...->...",  "a,a",           "max",        "tanh",     "align_corners",
+                                          "half_pixel", "border",        "CRD",        "RIGHT",    ""};
         attribute.set_type(pb::AttributeProto::STRING);
         attribute.set_s(kWords[below(std::size(kWords))]);
         break;
       }
-      default:
-        attribute.set_type(pb::AttributeProto::TENSOR);
-        change_tensor(*attribute.mutable_t());
+      default: attribute.set_type(pb::AttributeProto::TENSOR); change_tensor(*attribute.mutable_t());
     }
   }
 
@@ -163,13 +206,15 @@ class Mutation {
         tensor.clear_int64_data();
         tensor.set_data_type(pb::TensorProto::INT64);
         if (count > 0 || chance(50)) tensor.add_dims(count);
-        for (std::int64_t i = 0; i < std::max<std::int64_t>(count, tensor.dims_size() == 0 ? 1 : 0); ++i) tensor.add_int64_data(integer());
+        for (std::int64_t i = 0; i < std::max<std::int64_t>(count, tensor.dims_size() == 0 ? 1 : 0); ++i)
+          tensor.add_int64_data(integer());
         break;
       }
       case 5:
         if (tensor.int64_data_size() > 0) tensor.set_int64_data(at(tensor.int64_data()), integer());
         if (tensor.float_data_size() > 0) tensor.set_float_data(at(tensor.float_data()), real());
-        if (tensor.int32_data_size() > 0) tensor.set_int32_data(at(tensor.int32_data()), static_cast<std::int32_t>(integer()));
+        if (tensor.int32_data_size() > 0)
+          tensor.set_int32_data(at(tensor.int32_data()), static_cast<std::int32_t>(integer()));
         break;
       case 6: {
         std::string* raw = tensor.mutable_raw_data();
@@ -191,7 +236,8 @@ class Mutation {
   }
 
   void change_initialiser() {
-    if (graph_.initializer_size() > 0 && chance(90)) return change_tensor(*graph_.mutable_initializer(at(graph_.initializer())));
+    if (graph_.initializer_size() > 0 && chance(90))
+      return change_tensor(*graph_.mutable_initializer(at(graph_.initializer())));
     pb::TensorProto& tensor = *graph_.add_initializer();
     tensor.set_name(chance(20) ? name() : "i" + std::to_string(below(1000)));
     change_tensor(tensor);
@@ -259,7 +305,8 @@ class Mutation {
 
   void change_opset() {
     if (model_.opset_import_size() == 0) model_.add_opset_import();
-    model_.mutable_opset_import(at(model_.opset_import()))->set_version(chance(90) ? static_cast<std::int64_t>(below(26)) : integer());
+    model_.mutable_opset_import(at(model_.opset_import()))
+        ->set_version(chance(90) ? static_cast<std::int64_t>(below(26)) : integer());
   }
 
   void change_names() {
@@ -315,7 +362,10 @@ pb::ModelProto one_node(const OperatorRow& row, const std::vector<std::int64_t>&
     pb::ValueInfoProto& info = *graph.add_input();
     info.set_name(name);
     auto& type = *info.mutable_type()->mutable_tensor_type();
-    type.set_elem_type(row.takes == Takes::booleans ? pb::TensorProto::BOOL : row.takes == Takes::integers || row.takes == Takes::unsigned_integers ? pb::TensorProto::UINT8 : pb::TensorProto::FLOAT);
+    type.set_elem_type(row.takes == Takes::booleans ? pb::TensorProto::BOOL
+                       : row.takes == Takes::integers || row.takes == Takes::unsigned_integers
+                           ? pb::TensorProto::UINT8
+                           : pb::TensorProto::FLOAT);
     for (const std::int64_t size : sizes) type.mutable_shape()->add_dim()->set_dim_value(size);
   }
   node.add_output("y");

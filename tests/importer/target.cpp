@@ -1,4 +1,5 @@
-// The bytes of a model, through the importer to a graph, as load_onnx takes a file with no folder beside it: a sentence, or a sound model.
+// The bytes of a model, through the importer to a graph, as load_onnx takes a file with no folder beside it: a
+// sentence, or a sound model.
 #include <new>
 
 #include "api/tensor_node.hpp"
@@ -30,7 +31,8 @@ Result<void> to_parts_of(const std::string& bytes) {
       const HostStep& step = placed.step;
       std::vector<const Value*> operands;
       for (const auto& operand : step.operands) operands.push_back(operand ? &*operand : nullptr);
-      VKF_TRY(types, step.row->most(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands)));
+      VKF_TRY(types,
+              step.row->most(NodeContext(*step.row, step.opset, step.node->output_size(), step.attributes, operands)));
       results.push_back(std::move(types));
     }
     VKF_CHECK_OK(import.resume(results));

@@ -68,8 +68,8 @@ void Judge::mistake(std::size_t i, const std::string& want) {
 
 void Judge::report() const {
   if (std::getenv("VKFUSE_SWEEP_ELEMENTS") != nullptr && is_float(job_.result_dtype)) {
-    fmt::print("{:24} worst {:8.3f} units at {:a}; error/bound p50 {:.3g}, p99 {:.3g} of {}\n", job_.name, worst_units_, worst_at_, ratios_.quantile(0.5),
-               ratios_.quantile(0.99), ratios_.count());
+    fmt::print("{:24} worst {:8.3f} units at {:a}; error/bound p50 {:.3g}, p99 {:.3g} of {}\n", job_.name, worst_units_,
+               worst_at_, ratios_.quantile(0.5), ratios_.quantile(0.99), ratios_.count());
   }
   // A bound that nothing comes near shows nothing.
   if (ratios_.count() >= kEnough) {

@@ -95,8 +95,7 @@ std::string glsl_of(std::span<const Job> jobs, bool native, bool keeps_nan) {
       keeps_nan ? "#extension GL_EXT_spirv_intrinsics : require\n"
                   "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 32);\n"
                 : "",
-      kWorkgroup,
-      ops::prelude_for(body), kWorkgroup, body);
+      kWorkgroup, ops::prelude_for(body), kWorkgroup, body);
 }
 
 void run_batch(std::span<Job> jobs, bool native, bool keeps_nan) {

@@ -15,7 +15,10 @@ struct Form {
 
 std::string name_of_form(const testing::TestParamInfo<Form>& info) {
   const bool wide = size_of(info.param.dtype) == 8 && is_integer(info.param.dtype);
-  return std::string(name_of(info.param.dtype)) + (info.param.native_exp ? "_native_exp" : !wide ? "" : info.param.native_int64 ? "_native" : "_pair");
+  return std::string(name_of(info.param.dtype)) + (info.param.native_exp     ? "_native_exp"
+                                                   : !wide                   ? ""
+                                                   : info.param.native_int64 ? "_native"
+                                                                             : "_pair");
 }
 
 Job job_for(const ops::OpRow& row, Form form) {
@@ -25,8 +28,8 @@ Job job_for(const ops::OpRow& row, Form form) {
   if (row.signature == ops::Signature::select) job.operand_dtypes[0] = DType::boolean;
   job.result_dtype = row.signature == ops::Signature::compare ? DType::boolean : form.dtype;
   const std::string names[] = {"x0", "x1", "x2"};
-  job.expression =
-      ops::expression(row, form.dtype, {form.native_int64, form.native_exp}, std::span(names).first(job.operand_dtypes.size()));
+  job.expression = ops::expression(row, form.dtype, {form.native_int64, form.native_exp},
+                                   std::span(names).first(job.operand_dtypes.size()));
   if (job.expression.empty()) return job;
   job.expression = ops::narrow(job.result_dtype, job.expression);
   job.operands = operands_for(job.operand_dtypes, row.low, row.high);
@@ -69,7 +72,8 @@ class Sweep : public testing::TestWithParam<Form> {};
 TEST_P(Sweep, EveryRowIsWithinItsBound) {
   const Form form = GetParam();
   if (!offers(form.dtype, form.native_int64)) GTEST_SKIP() << "the device does not compute with this type";
-  if (form.native_exp && !keeps_nan_in_exp()) GTEST_SKIP() << "the self-test does not show exponentials of NaN to be NaN";
+  if (form.native_exp && !keeps_nan_in_exp())
+    GTEST_SKIP() << "the self-test does not show exponentials of NaN to be NaN";
   std::vector<Job> jobs;
   std::vector<const ops::OpRow*> rows;
   for (const ops::OpRow& row : ops::table()) {
@@ -95,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Sweep,
                                          Form{DType::i16, false}, Form{DType::u16, false}, Form{DType::i32, false},
                                          Form{DType::u32, false}, Form{DType::i64, false}, Form{DType::u64, false},
                                          Form{DType::i64, true}, Form{DType::u64, true}, Form{DType::boolean, false},
-                                         Form{DType::f32, false, true}, Form{DType::f16, false, true}, Form{DType::bf16, false, true}),
+                                         Form{DType::f32, false, true}, Form{DType::f16, false, true},
+                                         Form{DType::bf16, false, true}),
                          name_of_form);
 
 TEST(PhiloxTest, TheShaderMakesTheWordsOfTheHost) {

@@ -1,6 +1,8 @@
 // Makes a compute pipeline of each SPIR-V file and prints what the driver's compiler says of it, one line a file:
-//   FILE <tab> NAME=VALUE;NAME=VALUE... <tab> COUNT INSTRUCTION, COUNT INSTRUCTION...      of the instructions that load or store
-// Nothing is submitted: it is for drivers without their hardware, and so small that it is compiled for other processors by one command.
+//   FILE <tab> NAME=VALUE;NAME=VALUE... <tab> COUNT INSTRUCTION, COUNT INSTRUCTION...      of the instructions that
+//   load or store
+// Nothing is submitted: it is for drivers without their hardware, and so small that it is compiled for other processors
+// by one command.
 //   usage: pipelines [-v] FILE:WORKGROUP:SUBGROUP...      SUBGROUP 0: as the driver likes; -v: the listing too
 // Ends with 1 where a pipeline cannot be made.
 #include <stdio.h>
@@ -27,9 +29,17 @@ static void check(VkResult result, const char* what) {
   exit(1);
 }
 
-static const char* const kWanted[] = {"VK_KHR_pipeline_executable_properties", "VK_KHR_cooperative_matrix", "VK_EXT_subgroup_size_control", "VK_KHR_8bit_storage",
-                                      "VK_KHR_16bit_storage", "VK_KHR_shader_float16_int8", "VK_KHR_vulkan_memory_model", "VK_KHR_shader_float_controls",
-                                      "VK_KHR_storage_buffer_storage_class", "VK_KHR_shader_integer_dot_product", "VK_KHR_shader_subgroup_extended_types"};
+static const char* const kWanted[] = {"VK_KHR_pipeline_executable_properties",
+                                      "VK_KHR_cooperative_matrix",
+                                      "VK_EXT_subgroup_size_control",
+                                      "VK_KHR_8bit_storage",
+                                      "VK_KHR_16bit_storage",
+                                      "VK_KHR_shader_float16_int8",
+                                      "VK_KHR_vulkan_memory_model",
+                                      "VK_KHR_shader_float_controls",
+                                      "VK_KHR_storage_buffer_storage_class",
+                                      "VK_KHR_shader_integer_dot_product",
+                                      "VK_KHR_shader_subgroup_extended_types"};
 
 typedef struct {
   VkDevice device;
@@ -52,11 +62,13 @@ static Place open_device(void) {
   VkPhysicalDevice physical;
   uint32_t count = 1;
   const VkResult found = vkEnumeratePhysicalDevices(instance, &count, &physical);
-  if ((found != VK_SUCCESS && found != VK_INCOMPLETE) || count == 0) check(VK_ERROR_INITIALIZATION_FAILED, "vkEnumeratePhysicalDevices: no device, which");
+  if ((found != VK_SUCCESS && found != VK_INCOMPLETE) || count == 0)
+    check(VK_ERROR_INITIALIZATION_FAILED, "vkEnumeratePhysicalDevices: no device, which");
 
   VkExtensionProperties extensions[512];
   count = 512;
-  check(vkEnumerateDeviceExtensionProperties(physical, NULL, &count, extensions), "vkEnumerateDeviceExtensionProperties");
+  check(vkEnumerateDeviceExtensionProperties(physical, NULL, &count, extensions),
+        "vkEnumerateDeviceExtensionProperties");
   const char* enabled[16];
   uint32_t enabled_count = 0;
   for (size_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
@@ -67,34 +79,53 @@ static Place open_device(void) {
   vkGetPhysicalDeviceProperties(physical, &properties);
   const int is_13 = properties.apiVersion >= VK_API_VERSION_1_3;
 
-  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
-  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
-                                                                        .pNext = matrices ? &matrix : NULL};
-  VkPhysicalDeviceVulkan13Features core_13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, .pNext = &executables};
-  VkPhysicalDeviceVulkan12Features core_12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = is_13 ? (void*)&core_13 : (void*)&executables};
-  VkPhysicalDeviceVulkan11Features core_11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &core_12};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+      .pNext = matrices ? &matrix : NULL};
+  VkPhysicalDeviceVulkan13Features core_13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
+                                              .pNext = &executables};
+  VkPhysicalDeviceVulkan12Features core_12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                              .pNext = is_13 ? (void*)&core_13 : (void*)&executables};
+  VkPhysicalDeviceVulkan11Features core_11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+                                              .pNext = &core_12};
   VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &core_11};
   vkGetPhysicalDeviceFeatures2(physical, &features);
   features.features.robustBufferAccess = VK_FALSE;  // as vkfuse opens a device
-  fprintf(stderr, "%s, vendor 0x%04x, a workgroup has %u invocations and %u bytes, cooperative matrices: %s\n", properties.deviceName, properties.vendorID,
-          properties.limits.maxComputeWorkGroupInvocations, properties.limits.maxComputeSharedMemorySize, matrices && matrix.cooperativeMatrix ? "yes" : "no");
+  fprintf(stderr, "%s, vendor 0x%04x, a workgroup has %u invocations and %u bytes, cooperative matrices: %s\n",
+          properties.deviceName, properties.vendorID, properties.limits.maxComputeWorkGroupInvocations,
+          properties.limits.maxComputeSharedMemorySize, matrices && matrix.cooperativeMatrix ? "yes" : "no");
 
   const float priority = 1;
-  const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-  const VkDeviceCreateInfo create = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &features, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue,
-                                     .enabledExtensionCount = enabled_count, .ppEnabledExtensionNames = enabled};
+  const VkDeviceQueueCreateInfo queue = {
+      .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+  const VkDeviceCreateInfo create = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                     .pNext = &features,
+                                     .queueCreateInfoCount = 1,
+                                     .pQueueCreateInfos = &queue,
+                                     .enabledExtensionCount = enabled_count,
+                                     .ppEnabledExtensionNames = enabled};
   Place place = {.sizes = is_13 && core_13.subgroupSizeControl};
   check(vkCreateDevice(physical, &create, NULL, &place.device), "vkCreateDevice");
 
   VkDescriptorSetLayoutBinding bindings[kBuffers];
   for (uint32_t i = 0; i < kBuffers; ++i) {
-    bindings[i] = (VkDescriptorSetLayoutBinding){.binding = i, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, .descriptorCount = 1, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
+    bindings[i] = (VkDescriptorSetLayoutBinding){.binding = i,
+                                                 .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                                 .descriptorCount = 1,
+                                                 .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
   }
-  const VkDescriptorSetLayoutCreateInfo set_info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = kBuffers, .pBindings = bindings};
+  const VkDescriptorSetLayoutCreateInfo set_info = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = kBuffers, .pBindings = bindings};
   VkDescriptorSetLayout set;
   check(vkCreateDescriptorSetLayout(place.device, &set_info, NULL, &set), "vkCreateDescriptorSetLayout");
   const VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = kPushBytes};
-  const VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1, .pSetLayouts = &set, .pushConstantRangeCount = 1, .pPushConstantRanges = &range};
+  const VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                             .setLayoutCount = 1,
+                                             .pSetLayouts = &set,
+                                             .pushConstantRangeCount = 1,
+                                             .pPushConstantRanges = &range};
   check(vkCreatePipelineLayout(place.device, &layout, NULL, &place.layout), "vkCreatePipelineLayout");
   return place;
 }
@@ -114,10 +145,11 @@ static void* read_file(const char* path, size_t* size) {
 /// Words of a listing that are instructions and touch buffers, or multiply matrices, on any of these machines.
 static int touches_memory(const char* word) {
   word += *word == '+' || *word == '*';  // which half of a pair it is, on Mali
-  static const char* const starts[] = {"buffer_load", "buffer_store", "global_load", "global_store", "scratch_", "v_wmma",  // AMD
-                                       "ld.global", "st.global", "ld.local", "st.local",                              // NVIDIA
-                                       "isam", "ldib", "stib", "ldg", "stg", "ldp", "stp",                             // Adreno
-                                       "LOAD.", "STORE.", "LD_BUFFER", "LD_CVT", "ST_CVT"};                            // Mali
+  static const char* const starts[] = {
+      "buffer_load", "buffer_store", "global_load", "global_store", "scratch_", "v_wmma",         // AMD
+      "ld.global",   "st.global",    "ld.local",    "st.local",                                   // NVIDIA
+      "isam",        "ldib",         "stib",        "ldg",          "stg",      "ldp",    "stp",  // Adreno
+      "LOAD.",       "STORE.",       "LD_BUFFER",   "LD_CVT",       "ST_CVT"};                    // Mali
   for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); ++i) {
     if (strncmp(word, starts[i], strlen(starts[i])) == 0) return 1;
   }
@@ -164,12 +196,14 @@ static void count_accesses(const char* listing) {
 }
 
 static void print_statistics(const Place* place, const VkPipelineExecutableInfoKHR* which) {
-  const PFN_vkGetPipelineExecutableStatisticsKHR get = (PFN_vkGetPipelineExecutableStatisticsKHR)vkGetDeviceProcAddr(place->device, "vkGetPipelineExecutableStatisticsKHR");
+  const PFN_vkGetPipelineExecutableStatisticsKHR get = (PFN_vkGetPipelineExecutableStatisticsKHR)vkGetDeviceProcAddr(
+      place->device, "vkGetPipelineExecutableStatisticsKHR");
   uint32_t count = 0;
   check(get(place->device, which, &count, NULL), "vkGetPipelineExecutableStatisticsKHR");
   VkPipelineExecutableStatisticKHR all[64];
   count = count > 64 ? 64 : count;
-  for (uint32_t i = 0; i < count; ++i) all[i] = (VkPipelineExecutableStatisticKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
+  for (uint32_t i = 0; i < count; ++i)
+    all[i] = (VkPipelineExecutableStatisticKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR};
   get(place->device, which, &count, all);
   for (uint32_t i = 0; i < count; ++i) {
     double value = 0;
@@ -185,18 +219,22 @@ static void print_statistics(const Place* place, const VkPipelineExecutableInfoK
 
 static void print_accesses(const Place* place, const VkPipelineExecutableInfoKHR* which, int verbose) {
   const PFN_vkGetPipelineExecutableInternalRepresentationsKHR get =
-      (PFN_vkGetPipelineExecutableInternalRepresentationsKHR)vkGetDeviceProcAddr(place->device, "vkGetPipelineExecutableInternalRepresentationsKHR");
+      (PFN_vkGetPipelineExecutableInternalRepresentationsKHR)vkGetDeviceProcAddr(
+          place->device, "vkGetPipelineExecutableInternalRepresentationsKHR");
   uint32_t count = 0;
   if (get(place->device, which, &count, NULL) != VK_SUCCESS || count == 0) return;
   VkPipelineExecutableInternalRepresentationKHR all[32];
   count = count > 32 ? 32 : count;
-  for (uint32_t i = 0; i < count; ++i) all[i] = (VkPipelineExecutableInternalRepresentationKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR};
+  for (uint32_t i = 0; i < count; ++i)
+    all[i] = (VkPipelineExecutableInternalRepresentationKHR){
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR};
   get(place->device, which, &count, all);
   for (uint32_t i = 0; i < count; ++i) all[i].pData = calloc(1, all[i].dataSize + 1);
   get(place->device, which, &count, all);
   // The last one is what the machine runs; those before it are steps on the way there.
   if (all[count - 1].isText) count_accesses(all[count - 1].pData);
-  for (uint32_t i = 0; verbose && i < count; ++i) fprintf(stderr, "=== %s\n%s\n", all[i].name, all[i].isText ? (const char*)all[i].pData : "(no text)");
+  for (uint32_t i = 0; verbose && i < count; ++i)
+    fprintf(stderr, "=== %s\n%s\n", all[i].name, all[i].isText ? (const char*)all[i].pData : "(no text)");
   for (uint32_t i = 0; i < count; ++i) free(all[i].pData);
 }
 
@@ -214,18 +252,26 @@ static int compile(const Place* place, char* argument, int verbose) {
     fprintf(stderr, "Cannot read %s.\n", argument);
     return 0;
   }
-  const VkShaderModuleCreateInfo module_info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = size, .pCode = code};
+  const VkShaderModuleCreateInfo module_info = {
+      .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = size, .pCode = code};
   VkShaderModule module;
   check(vkCreateShaderModule(place->device, &module_info, NULL, &module), "vkCreateShaderModule");
   const VkSpecializationMapEntry entry = {.constantID = 0, .offset = 0, .size = 4};
-  const VkSpecializationInfo constants = {.mapEntryCount = 1, .pMapEntries = &entry, .dataSize = 4, .pData = &invocations};
-  const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo required = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO, .requiredSubgroupSize = wanted};
-  const VkComputePipelineCreateInfo info = {
-      .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-      .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR,
-      .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .pNext = wanted != 0 && place->sizes ? &required : NULL, .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module,
-                .pName = "main", .pSpecializationInfo = &constants},
-      .layout = place->layout};
+  const VkSpecializationInfo constants = {
+      .mapEntryCount = 1, .pMapEntries = &entry, .dataSize = 4, .pData = &invocations};
+  const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo required = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+      .requiredSubgroupSize = wanted};
+  const VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+                                            .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
+                                                     VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR,
+                                            .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                      .pNext = wanted != 0 && place->sizes ? &required : NULL,
+                                                      .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                                                      .module = module,
+                                                      .pName = "main",
+                                                      .pSpecializationInfo = &constants},
+                                            .layout = place->layout};
   VkPipeline pipeline;
   const VkResult made = vkCreateComputePipelines(place->device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline);
   const char* const slash = strrchr(argument, '/');
@@ -235,7 +281,8 @@ static int compile(const Place* place, char* argument, int verbose) {
     return 0;
   }
   printf("%s\t", name);
-  const VkPipelineExecutableInfoKHR which = {.sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline, .executableIndex = 0};
+  const VkPipelineExecutableInfoKHR which = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline, .executableIndex = 0};
   print_statistics(place, &which);
   printf("\t");
   print_accesses(place, &which, verbose);

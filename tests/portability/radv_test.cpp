@@ -40,7 +40,8 @@ Target target_without_self_tests() {
 /// Instructions of the ISA that touch buffers; scalar loads of descriptors and push constants are not among them.
 std::map<std::string, int> accesses_in(const std::string& isa) {
   std::map<std::string, int> accesses;
-  for (const char* start : {"buffer_load_", "buffer_store_", "global_load_", "global_store_", "scratch_load_", "scratch_store_"}) {
+  for (const char* start :
+       {"buffer_load_", "buffer_store_", "global_load_", "global_store_", "scratch_load_", "scratch_store_"}) {
     for (std::size_t at = isa.find(start); at != std::string::npos; at = isa.find(start, at + 1)) {
       if (at > 1 && isa[at - 1] == '_') continue;  // s_buffer_load_...
       const std::size_t end = isa.find_first_of(" \t\n", at);
@@ -88,14 +89,16 @@ double number(const Figures& figures, const std::string& name) {
 
 std::string access_text(const Figures& figures) {
   std::string text;
-  for (const auto& access : figures.accesses) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", access.second, access.first);
+  for (const auto& access : figures.accesses)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", access.second, access.first);
   return text;
 }
 
 /// How many loads and stores of 16 bytes a kernel has at least.
 std::pair<int, int> wide_accesses(const plan::Scheduled& step) {
   const auto wide = [](const schedule::AccessPlan& plan) {
-    return (plan.kind == schedule::AccessKind::vector || plan.kind == schedule::AccessKind::transposed) && plan.vector_bytes == 16;
+    return (plan.kind == schedule::AccessKind::vector || plan.kind == schedule::AccessKind::transposed) &&
+           plan.vector_bytes == 16;
   };
   return {static_cast<int>(std::count_if(step.schedule.loads.begin(), step.schedule.loads.end(), wide)),
           static_cast<int>(std::count_if(step.schedule.stores.begin(), step.schedule.stores.end(), wide))};
@@ -105,7 +108,8 @@ class RadvChip : public testing::Test {
  protected:
   void SetUp() override {
     const char* driver = std::getenv("VKFUSE_TEST_DRIVER");
-    if (driver == nullptr || std::string_view(driver) != "radv") GTEST_SKIP() << "this driver runs kernels; ctest runs this test on radv";
+    if (driver == nullptr || std::string_view(driver) != "radv")
+      GTEST_SKIP() << "this driver runs kernels; ctest runs this test on radv";
     ASSERT_NE(chip()->info().name.find("RADV"), std::string::npos) << chip()->info().name;
   }
 };
@@ -113,7 +117,8 @@ class RadvChip : public testing::Test {
 class Radv : public RadvChip, public testing::WithParamInterface<NamedGraph> {};
 
 TEST_P(Radv, NothingSpillsAndVectorsStayWhole) {
-  const BuiltGraph built = build(GetParam().graph, schedule::nominal_symbols(GetParam().graph), target_without_self_tests());
+  const BuiltGraph built =
+      build(GetParam().graph, schedule::nominal_symbols(GetParam().graph), target_without_self_tests());
   ASSERT_FALSE(built.kernels.empty());
   for (const BuiltKernel& one : built.kernels) {
     SCOPED_TRACE(one.kernel.name);
@@ -122,9 +127,12 @@ TEST_P(Radv, NothingSpillsAndVectorsStayWhole) {
     EXPECT_EQ(number(figures, "Spilled VGPRs"), 0);
     EXPECT_EQ(number(figures, "Scratch size"), 0);
     const auto [loads, stores] = wide_accesses(built.steps[one.step]);
-    if (built.steps[one.step].schedule.dispatches > 1) continue;  // which of them has which access is the template's business
-    EXPECT_GE(count(figures, "load_dwordx4") + count(figures, "load_b128"), loads) << access_text(figures) << "\n" << one.kernel.glsl;
-    EXPECT_GE(count(figures, "store_dwordx4") + count(figures, "store_b128"), stores) << access_text(figures) << "\n" << one.kernel.glsl;
+    if (built.steps[one.step].schedule.dispatches > 1)
+      continue;  // which of them has which access is the template's business
+    EXPECT_GE(count(figures, "load_dwordx4") + count(figures, "load_b128"), loads) << access_text(figures) << "\n"
+                                                                                   << one.kernel.glsl;
+    EXPECT_GE(count(figures, "store_dwordx4") + count(figures, "store_b128"), stores) << access_text(figures) << "\n"
+                                                                                      << one.kernel.glsl;
   }
 }
 
@@ -153,7 +161,8 @@ TEST_F(RadvChip, TransposesMoveSixteenBytesBothWays) {
   %2 = input "b" : {0}[8192]
   %3 = add %1 %2 : {0}[4096, 8192]
   output "y" = %3
-}})", type)));
+}})",
+                                                       type)));
     const BuiltGraph built = build(graph, {}, target_without_self_tests());
     ASSERT_EQ(built.kernels.size(), 1u);
     const schedule::Schedule& schedule = built.steps[0].schedule;
@@ -161,8 +170,11 @@ TEST_F(RadvChip, TransposesMoveSixteenBytesBothWays) {
     const Figures figures = compile(built.kernels[0]);
     EXPECT_EQ(number(figures, "Spilled SGPRs") + number(figures, "Spilled VGPRs") + number(figures, "Scratch size"), 0);
     // 512 vectors of the tile, and one of the row for each item of a lane.
-    EXPECT_EQ(count(figures, "load_dwordx4") + count(figures, "load_b128"), 512 / schedule.workgroup + schedule.items_in_flight) << access_text(figures);
-    EXPECT_EQ(count(figures, "store_dwordx4") + count(figures, "store_b128"), schedule.items_in_flight) << access_text(figures);
+    EXPECT_EQ(count(figures, "load_dwordx4") + count(figures, "load_b128"),
+              512 / schedule.workgroup + schedule.items_in_flight)
+        << access_text(figures);
+    EXPECT_EQ(count(figures, "store_dwordx4") + count(figures, "store_b128"), schedule.items_in_flight)
+        << access_text(figures);
     EXPECT_EQ(figures.accesses.size(), 2u) << "another width: " << access_text(figures);
   }
 }
@@ -179,16 +191,35 @@ struct RowKernel {
 };
 
 ir::Graph layer_norm(DType dtype, std::int64_t rows, std::int64_t length) {
-  return graph_of({normalize(input("x", dtype, {rows, length}), {1}, 1e-5) * input("weight", dtype, {length}) + input("bias", dtype, {length})});
+  return graph_of({normalize(input("x", dtype, {rows, length}), {1}, 1e-5) * input("weight", dtype, {length}) +
+                   input("bias", dtype, {length})});
 }
 
 const RowKernel kRowKernels[] = {
-    {"softmax_of_the_last_axis", [](DType dtype) { return graph_of({softmax(input("x", dtype, {16384, 4096}))}); }},
-    {"softmax_of_a_middle_axis", [](DType dtype) { return graph_of({softmax(input("x", dtype, {64, 1000, 96}), 1)}); }},
-    {"softmax_of_the_first_axis", [](DType dtype) { return graph_of({softmax(input("x", dtype, {4096, 4096}), 0)}); }},
-    {"softmax_of_odd_rows", [](DType dtype) { return graph_of({softmax(input("x", dtype, {4096, 4098}))}); }},
-    {"softmax_of_long_rows", [](DType dtype) { return graph_of({softmax(input("x", dtype, {1024, 131072}))}); }},
-    {"softmax_of_few_long_rows", [](DType dtype) { return graph_of({softmax(input("x", dtype, {2, 1 << 22}))}); }},
+    {"softmax_of_the_last_axis",
+     [](DType dtype) {
+       return graph_of({softmax(input("x", dtype, {16384, 4096}))});
+     }},
+    {"softmax_of_a_middle_axis",
+     [](DType dtype) {
+       return graph_of({softmax(input("x", dtype, {64, 1000, 96}), 1)});
+     }},
+    {"softmax_of_the_first_axis",
+     [](DType dtype) {
+       return graph_of({softmax(input("x", dtype, {4096, 4096}), 0)});
+     }},
+    {"softmax_of_odd_rows",
+     [](DType dtype) {
+       return graph_of({softmax(input("x", dtype, {4096, 4098}))});
+     }},
+    {"softmax_of_long_rows",
+     [](DType dtype) {
+       return graph_of({softmax(input("x", dtype, {1024, 131072}))});
+     }},
+    {"softmax_of_few_long_rows",
+     [](DType dtype) {
+       return graph_of({softmax(input("x", dtype, {2, 1 << 22}))});
+     }},
     {"layer_norm_1024", [](DType dtype) { return layer_norm(dtype, 32768, 1024); }},
     {"layer_norm_4098", [](DType dtype) { return layer_norm(dtype, 8192, 4098); }},
     {"layer_norm_12288", [](DType dtype) { return layer_norm(dtype, 4096, 12288); }},
@@ -203,34 +234,66 @@ const RowKernel kRowKernels[] = {
        const Tensor normal = normalize(x.reshape({16, 32, 8 * 64 * 64}), {2}, 1e-5).reshape(x.shape());
        return graph_of({silu(normal * input("weight", dtype, {256, 1, 1}) + input("bias", dtype, {256, 1, 1}))});
      }},
-    {"cross_entropy", [](DType dtype) { return graph_of({cross_entropy(input("logits", dtype, {4096, 50257}), input("label", DType::i32, {4096}))}); }},
+    {"cross_entropy",
+     [](DType dtype) {
+       return graph_of({cross_entropy(input("logits", dtype, {4096, 50257}), input("label", DType::i32, {4096}))});
+     }},
     {"quantise",
      [](DType dtype) {
        const Tensor x = input("x", dtype, {8192, 4096}).cast(DType::f32);
        const Tensor scale = abs(x).max({1}, true) / 127.0;
-       return graph_of({clamp(round(x / scale), Tensor::scalar(DType::f32, -127), Tensor::scalar(DType::f32, 127)).cast(DType::i8), scale.squeeze(1)});
+       return graph_of(
+           {clamp(round(x / scale), Tensor::scalar(DType::f32, -127), Tensor::scalar(DType::f32, 127)).cast(DType::i8),
+            scale.squeeze(1)});
      }},
-    {"sum_of_rows", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum({1})}); }},
-    {"sum_of_columns", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum({0})}); }},
-    {"sum_of_all", [](DType dtype) { return graph_of({input("x", dtype, {8192, 8192}).sum()}); }},
+    {"sum_of_rows",
+     [](DType dtype) {
+       return graph_of({input("x", dtype, {8192, 8192}).sum({1})});
+     }},
+    {"sum_of_columns",
+     [](DType dtype) {
+       return graph_of({input("x", dtype, {8192, 8192}).sum({0})});
+     }},
+    {"sum_of_all",
+     [](DType dtype) {
+       return graph_of({input("x", dtype, {8192, 8192}).sum()});
+     }},
     {"best_of_rows",
      [](DType dtype) {
        const Tensor x = input("x", dtype, {8192, 8192});
        return graph_of({x.max({1}), x.argmax(1)});
      }},
-    {"permute_0213", [](DType dtype) { return graph_of({input("x", dtype, {8, 2048, 32, 128}).permute({0, 2, 1, 3})}); }},
+    {"permute_0213",
+     [](DType dtype) {
+       return graph_of({input("x", dtype, {8, 2048, 32, 128}).permute({0, 2, 1, 3})});
+     }},
     {"rotary",
      [](DType dtype) {
        const Tensor x = input("x", dtype, {8, 32, 2048, 128});
        const Tensor turned = concat({-x.slice(3, 64, 128), x.slice(3, 0, 64)}, 3);
        return graph_of({x * input("cosine", dtype, {2048, 128}) + turned * input("sine", dtype, {2048, 128})});
      }},
-    {"concat", [](DType dtype) { return graph_of({concat({input("x", dtype, {4096, 1000}), input("z", dtype, {4096, 3000})}, 1)}); }},
-    {"scan_of_rows", [](DType dtype) { return graph_of({input("x", dtype, {8192, 4096}).cumsum(1)}); }},
-    {"scan_of_columns", [](DType dtype) { return graph_of({input("x", dtype, {4096, 8192}).cumsum(0)}); }},
+    {"concat",
+     [](DType dtype) {
+       return graph_of({concat({input("x", dtype, {4096, 1000}), input("z", dtype, {4096, 3000})}, 1)});
+     }},
+    {"scan_of_rows",
+     [](DType dtype) {
+       return graph_of({input("x", dtype, {8192, 4096}).cumsum(1)});
+     }},
+    {"scan_of_columns",
+     [](DType dtype) {
+       return graph_of({input("x", dtype, {4096, 8192}).cumsum(0)});
+     }},
     {"scan_of_one_row", [](DType dtype) { return graph_of({input("x", dtype, {1 << 24}).cumsum(0)}); }},
-    {"sort_of_rows", [](DType dtype) { return graph_of({top_k(input("x", dtype, {4096, 1024}), 1024).values}); }},
-    {"sort_of_long_rows", [](DType dtype) { return graph_of({top_k(input("x", dtype, {16, 100000}), 100000).values}); }},
+    {"sort_of_rows",
+     [](DType dtype) {
+       return graph_of({top_k(input("x", dtype, {4096, 1024}), 1024).values});
+     }},
+    {"sort_of_long_rows",
+     [](DType dtype) {
+       return graph_of({top_k(input("x", dtype, {16, 100000}), 100000).values});
+     }},
     {"best_fifty",
      [](DType dtype) {
        const TopK best = top_k(input("x", dtype, {256, 50257}), 50);
@@ -241,40 +304,72 @@ const RowKernel kRowKernels[] = {
 // --- contractions ------------------------------------------------------------------------------------------
 
 Tensor int4_weights(DType dtype, std::int64_t rows, std::int64_t length, std::int64_t group) {
-  const Quantization how{.scale = input("scale", dtype, {rows, length / group}), .zero_point = std::nullopt, .axis = 1, .group = group};
+  const Quantization how{
+      .scale = input("scale", dtype, {rows, length / group}), .zero_point = std::nullopt, .axis = 1, .group = group};
   return dequantize(unpack_int4(input("packed", DType::u8, {rows, length / 2}), true), how);
 }
 
 ir::Graph heads(DType dtype, std::int64_t size, const AttentionOptions& options) {
-  return graph_of({attention(input("q", dtype, {4, 32, 4096, size}), input("k", dtype, {4, 8, 4096, size}), input("v", dtype, {4, 8, 4096, size}), options)});
+  return graph_of({attention(input("q", dtype, {4, 32, 4096, size}), input("k", dtype, {4, 8, 4096, size}),
+                             input("v", dtype, {4, 8, 4096, size}), options)});
 }
 
 const RowKernel kContractions[] = {
-    {"matmul", [](DType dtype) { return graph_of({matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 4096}))}); }},
-    {"matmul_of_rows", [](DType dtype) { return graph_of({matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 4096}).transpose())}); }},
-    {"matmul_of_odd_sizes", [](DType dtype) { return graph_of({matmul(input("a", dtype, {1001, 999}), input("b", dtype, {999, 1003}))}); }},
+    {"matmul",
+     [](DType dtype) {
+       return graph_of({matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 4096}))});
+     }},
+    {"matmul_of_rows",
+     [](DType dtype) {
+       return graph_of({matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 4096}).transpose())});
+     }},
+    {"matmul_of_odd_sizes",
+     [](DType dtype) {
+       return graph_of({matmul(input("a", dtype, {1001, 999}), input("b", dtype, {999, 1003}))});
+     }},
     {"matmul_bias_silu",
-     [](DType dtype) { return graph_of({silu(matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 16384})) + input("bias", dtype, {16384}))}); }},
+     [](DType dtype) {
+       return graph_of({silu(matmul(input("a", dtype, {4096, 4096}), input("b", dtype, {4096, 16384})) +
+                             input("bias", dtype, {16384}))});
+     }},
     {"gated_pair",
      [](DType dtype) {
        const Tensor a = input("a", dtype, {2048, 4096});
-       return graph_of({silu(matmul(a, input("gate", dtype, {4096, 11008}))) * matmul(a, input("up", dtype, {4096, 11008}))});
+       return graph_of(
+           {silu(matmul(a, input("gate", dtype, {4096, 11008}))) * matmul(a, input("up", dtype, {4096, 11008}))});
      }},
     {"norm_before_a_matmul",
      [](DType dtype) {
        const Tensor normal = rms_normalize(input("a", dtype, {512, 1024}), {1}, 1e-5) * input("weight", dtype, {1024});
        return graph_of({matmul(normal, input("b", dtype, {1024, 768}))});
      }},
-    {"matvec", [](DType dtype) { return graph_of({matmul(input("w", dtype, {28672, 8192}), input("x", dtype, {8192}))}); }},
-    {"matvec_of_columns", [](DType dtype) { return graph_of({matmul(input("x", dtype, {1, 8192}), input("w", dtype, {8192, 28672}))}); }},
-    {"matvec_of_eight_rows", [](DType dtype) { return graph_of({matmul(input("x", dtype, {8, 8192}), input("w", dtype, {28672, 8192}).transpose())}); }},
-    {"matvec_of_int4_weights", [](DType dtype) { return graph_of({matmul(int4_weights(dtype, 28672, 8192, 128), input("x", dtype, {8192}))}); }},
-    {"matmul_of_int4_weights", [](DType dtype) { return graph_of({matmul(input("x", dtype, {512, 4096}), int4_weights(dtype, 4096, 4096, 128).transpose())}); }},
+    {"matvec",
+     [](DType dtype) {
+       return graph_of({matmul(input("w", dtype, {28672, 8192}), input("x", dtype, {8192}))});
+     }},
+    {"matvec_of_columns",
+     [](DType dtype) {
+       return graph_of({matmul(input("x", dtype, {1, 8192}), input("w", dtype, {8192, 28672}))});
+     }},
+    {"matvec_of_eight_rows",
+     [](DType dtype) {
+       return graph_of({matmul(input("x", dtype, {8, 8192}), input("w", dtype, {28672, 8192}).transpose())});
+     }},
+    {"matvec_of_int4_weights",
+     [](DType dtype) { return graph_of({matmul(int4_weights(dtype, 28672, 8192, 128), input("x", dtype, {8192}))}); }},
+    {"matmul_of_int4_weights",
+     [](DType dtype) {
+       return graph_of({matmul(input("x", dtype, {512, 4096}), int4_weights(dtype, 4096, 4096, 128).transpose())});
+     }},
     {"attention_of_64", [](DType dtype) { return heads(dtype, 64, {}); }},
     {"attention_of_128", [](DType dtype) { return heads(dtype, 128, {}); }},
     {"attention_causal", [](DType dtype) { return heads(dtype, 128, {.causal = true}); }},
-    {"attention_with_bias", [](DType dtype) { return heads(dtype, 128, {.bias = input("bias", dtype, {32, 4096, 4096})}); }},
-    {"attention_through_a_window_with_softcap", [](DType dtype) { return heads(dtype, 128, {.softcap = 30, .causal = true, .window_before = 512}); }},
+    {"attention_with_bias",
+     [](DType dtype) {
+       return heads(dtype, 128, {.bias = input("bias", dtype, {32, 4096, 4096})});
+     }},
+    {"attention_through_a_window_with_softcap",
+     [](DType dtype) { return heads(dtype, 128, {.softcap = 30, .causal = true, .window_before = 512}); }},
 };
 
 class RadvRows : public RadvChip, public testing::WithParamInterface<RowKernel> {};

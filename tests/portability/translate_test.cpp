@@ -30,8 +30,17 @@ std::size_t bytes_of_value(const BuiltGraph& built, ir::NodeId value) {
 }
 
 void append_element(DType dtype, Random& random, std::vector<std::byte>& bytes) {
-  constexpr double kSpecial[] = {0.0, -0.0, 1.0, -1.0, 0.5, 1e-40, -1e-40, 65504.0, 1e38,
-                                 std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+  constexpr double kSpecial[] = {0.0,
+                                 -0.0,
+                                 1.0,
+                                 -1.0,
+                                 0.5,
+                                 1e-40,
+                                 -1e-40,
+                                 65504.0,
+                                 1e38,
+                                 std::numeric_limits<double>::infinity(),
+                                 -std::numeric_limits<double>::infinity(),
                                  std::numeric_limits<double>::quiet_NaN()};
   const std::uint64_t bits = random.word() | static_cast<std::uint64_t>(random.word()) << 32;
   if (dtype == DType::boolean) {
@@ -72,15 +81,18 @@ struct Step {
 
 vulkan::Buffer buffer_for(const BuiltGraph& built, const codegen::Binding& binding, std::int64_t scratch_bytes) {
   if (!binding.store) return filled(operand_bytes(built, binding.value));
-  const std::size_t bytes = binding.scratch ? static_cast<std::size_t>(scratch_bytes) : bytes_of_value(built, binding.value);
-  const std::vector<std::uint32_t> poison((bytes + 15) / 16 * 4 + kGuardWords, kPoison);  // buffers are multiples of 16 bytes
+  const std::size_t bytes =
+      binding.scratch ? static_cast<std::size_t>(scratch_bytes) : bytes_of_value(built, binding.value);
+  const std::vector<std::uint32_t> poison((bytes + 15) / 16 * 4 + kGuardWords,
+                                          kPoison);  // buffers are multiples of 16 bytes
   return filled(std::as_bytes(std::span(poison)));
 }
 
 /// Every byte of every stored value after the step, by binding; what is around them too.
 std::vector<std::vector<std::byte>> run_step(const BuiltGraph& built, const Step& step) {
   std::vector<vulkan::Buffer> buffers;
-  for (const codegen::Binding& binding : step.kernels[0]->bindings) buffers.push_back(buffer_for(built, binding, step.scratch_bytes));
+  for (const codegen::Binding& binding : step.kernels[0]->bindings)
+    buffers.push_back(buffer_for(built, binding, step.scratch_bytes));
   std::vector<vulkan::BufferRange> ranges;
   for (const vulkan::Buffer& buffer : buffers) ranges.push_back({&buffer});
   std::vector<vulkan::ComputePipeline> pipelines;
@@ -124,7 +136,8 @@ bool same(DType dtype, const std::byte* a, const std::byte* b) {
 
 /// The first element that differs, as a sentence; empty if none does. Bytes beyond the elements, which
 /// hold poison or the rest of a word, count too.
-std::string difference(const BuiltGraph& built, const codegen::Kernel& kernel, const std::vector<std::vector<std::byte>>& want,
+std::string difference(const BuiltGraph& built, const codegen::Kernel& kernel,
+                       const std::vector<std::vector<std::byte>>& want,
                        const std::vector<std::vector<std::byte>>& got) {
   std::size_t store = 0;
   for (const codegen::Binding& binding : kernel.bindings) {
@@ -134,8 +147,8 @@ std::string difference(const BuiltGraph& built, const codegen::Kernel& kernel, c
     for (std::size_t i = 0; i < want[store].size() / width; ++i) {
       if (same(dtype, want[store].data() + i * width, got[store].data() + i * width)) continue;
       return fmt::format("%{} = {} : {} at element {}: {} in GLSL, {} in HLSL", binding.value,
-                         built.graph.node(binding.value).op->name, name_of(dtype), i, element_text(dtype, want[store], i),
-                         element_text(dtype, got[store], i));
+                         built.graph.node(binding.value).op->name, name_of(dtype), i,
+                         element_text(dtype, want[store], i), element_text(dtype, got[store], i));
     }
     ++store;
   }
@@ -151,11 +164,13 @@ bool all_poison(const std::vector<std::byte>& bytes) {
 
 /// GLSL functions that no other language has: a call that is printed as it stands does not compile there.
 void expect_no_glsl(const std::string& msl) {
-  for (const char* name : {"uaddCarry", "usubBorrow", "umulExtended", "imulExtended", "bitfieldExtract", "findMSB", "findLSB",
-                           "floatBitsToUint", "uintBitsToFloat", "packUint2x32", "packDouble2x32", "roundEven"}) {
+  for (const char* name :
+       {"uaddCarry", "usubBorrow", "umulExtended", "imulExtended", "bitfieldExtract", "findMSB", "findLSB",
+        "floatBitsToUint", "uintBitsToFloat", "packUint2x32", "packDouble2x32", "roundEven"}) {
     const std::string call = std::string(name) + "(";
     std::size_t at = msl.find(call);
-    while (at != std::string::npos && msl[at + call.size()] == ')') at = msl.find(call, at + 1);  // "findMSB()" in a comment
+    while (at != std::string::npos && msl[at + call.size()] == ')')
+      at = msl.find(call, at + 1);  // "findMSB()" in a comment
     EXPECT_EQ(at, std::string::npos) << name << " in Metal:\n" << msl;
   }
 }

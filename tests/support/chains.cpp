@@ -14,7 +14,8 @@ Shape with_one(Shape shape, int axis) {
 }  // namespace
 
 NodeId AnyGenerator::softmax(NodeId from, int axis) {
-  if (size(shape(from)[static_cast<std::size_t>(axis)]) == 0 || shape(from)[static_cast<std::size_t>(axis)].is_symbol()) return from;
+  if (size(shape(from)[static_cast<std::size_t>(axis)]) == 0 || shape(from)[static_cast<std::size_t>(axis)].is_symbol())
+    return from;
   const Known number{1, false, false};
   const auto folded = [&](const char* op, NodeId x) {
     const auto sum = attempt(ops::row(op), {x}, ir::AxesPayload{{axis}}, {kWild, false, false});
@@ -38,7 +39,8 @@ void AnyGenerator::normalise(NodeId from) {
   NodeId x = tamed(ops::row("sin"), from);
   if (random_.chance(50)) x = derived("sub", {x, mean(x)}, tame_value);
   const NodeId epsilon = note(graph_.add_scalar(type, 0.125), {0.125, true, true});
-  const NodeId variance = derived("add", {mean(derived("mul", {x, x}, {64, false, false})), epsilon}, {64, false, false});
+  const NodeId variance =
+      derived("add", {mean(derived("mul", {x, x}, {64, false, false})), epsilon}, {64, false, false});
   const NodeId y = derived("mul", {x, derived("rsqrt", {variance}, {4, false, false})}, tame_value);
   if (random_.chance(50)) return;
   Shape weights(shape(y).size() - static_cast<std::size_t>(axis), Dim(1));

@@ -12,7 +12,8 @@ namespace vkfuse::test {
 
 namespace {
 
-/// Every device of every test fills memory before each run, and Executable::run() is made twice (DeviceOptions::self_check).
+/// Every device of every test fills memory before each run, and Executable::run() is made twice
+/// (DeviceOptions::self_check).
 [[maybe_unused]] const int poisoned = setenv("VKFUSE_SELF_CHECK", "1", 0);
 
 /// After all tests: where the validation layer is on, it has said nothing.
@@ -48,7 +49,8 @@ namespace {
 std::string limits_wanted() {
   const char* limits = std::getenv("VKFUSE_TEST_LIMITS");
   const std::string name = limits == nullptr ? "" : limits;
-  if (name != "" && name != "least" && name != "registers") throw std::runtime_error("VKFUSE_TEST_LIMITS is '" + name + "', which is neither 'least' nor 'registers'");
+  if (name != "" && name != "least" && name != "registers")
+    throw std::runtime_error("VKFUSE_TEST_LIMITS is '" + name + "', which is neither 'least' nor 'registers'");
   return name;
 }
 }  // namespace
@@ -66,7 +68,8 @@ const Device& device() {
       throw std::runtime_error("VKFUSE_TEST_DRIVER is " + expected->first + ", but the device is '" + name + "'");
     }
     const std::string limits = limits_wanted();
-    if (limits == "registers") return must(Device::open({.limits = {{"lane_registers", 64}, {"workgroup_registers", 1u << 15}}}));
+    if (limits == "registers")
+      return must(Device::open({.limits = {{"lane_registers", 64}, {"workgroup_registers", 1u << 15}}}));
     return limits == "least" ? must(Device::open(least_of(made))) : made;
   }();
   return opened;

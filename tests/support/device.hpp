@@ -19,7 +19,8 @@ inline void must(const Result<void>& result) {
 }
 
 /// Opened on first use. Throws if it is not the driver that VKFUSE_TEST_DRIVER names: a test must
-/// not pass on another device than the one it says. VKFUSE_TEST_LIMITS=least: with what every device of Vulkan 1.1 has and nothing else.
+/// not pass on another device than the one it says. VKFUSE_TEST_LIMITS=least: with what every device of Vulkan 1.1 has
+/// and nothing else.
 const Device& device();
 /// To open a device like this one so.
 DeviceOptions least_of(const Device& device);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kFirstSeed = 1;
 constexpr int kMostFailures = 5;
-constexpr std::size_t kEnough = 10;  // cases to say something of a suite
+constexpr std::size_t kEnough = 10;    // cases to say something of a suite
 constexpr std::int64_t kDecided = 20;  // one element in so many may be undecided
 
 /// Over all cases of a suite.
@@ -32,7 +32,16 @@ struct Tally {
 
 /// Bytes of the shared variables of a module; arrays of scalars and of vectors of 32 bits.
 std::uint64_t shared_bytes(const std::vector<std::uint32_t>& spirv) {
-  enum : std::uint32_t { kInt = 21, kFloat = 22, kVector = 23, kArray = 28, kPointer = 32, kConstant = 43, kVariable = 59, kWorkgroup = 4 };
+  enum : std::uint32_t {
+    kInt = 21,
+    kFloat = 22,
+    kVector = 23,
+    kArray = 28,
+    kPointer = 32,
+    kConstant = 43,
+    kVariable = 59,
+    kWorkgroup = 4
+  };
   std::map<std::uint32_t, std::uint64_t> bytes, constants;
   std::uint64_t all = 0;
   for (std::size_t at = 5; at < spirv.size(); at += spirv[at] >> 16) {
@@ -54,13 +63,17 @@ std::uint64_t shared_bytes(const std::vector<std::uint32_t>& spirv) {
 /// What a kernel asks of a device beyond its limits and the capability Shader, where it may have no more; or nothing.
 std::string beyond_limits(const plan::Scheduled& step, const runtime::CompiledKernel& kernel) {
   const Caps least;
-  if (step.schedule.workgroup > static_cast<int>(least.max_invocations)) return fmt::format("A workgroup has {} invocations.", step.schedule.workgroup);
+  if (step.schedule.workgroup > static_cast<int>(least.max_invocations))
+    return fmt::format("A workgroup has {} invocations.", step.schedule.workgroup);
   const spirv::Interface interface = must(spirv::reflect(kernel.spirv));
-  if (interface.bindings.size() > least.storage_buffers) return fmt::format("A kernel has {} buffers.", interface.bindings.size());
-  if (interface.push_constant_bytes > least.push_constant_bytes) return fmt::format("A kernel has {} bytes of push constants.", interface.push_constant_bytes);
+  if (interface.bindings.size() > least.storage_buffers)
+    return fmt::format("A kernel has {} buffers.", interface.bindings.size());
+  if (interface.push_constant_bytes > least.push_constant_bytes)
+    return fmt::format("A kernel has {} bytes of push constants.", interface.push_constant_bytes);
   const std::uint64_t shared = shared_bytes(kernel.spirv);
   if (shared > least.shared_memory_bytes) return fmt::format("A kernel has {} bytes of shared memory.", shared);
-  for (std::size_t at = 5; at < kernel.spirv.size() && (kernel.spirv[at] & 0xffffu) == 17; at += kernel.spirv[at] >> 16) {
+  for (std::size_t at = 5; at < kernel.spirv.size() && (kernel.spirv[at] & 0xffffu) == 17;
+       at += kernel.spirv[at] >> 16) {
     if (kernel.spirv[at + 1] != 1) return fmt::format("A kernel declares the capability {}.", kernel.spirv[at + 1]);
   }
   return {};
@@ -78,7 +91,9 @@ std::string fault_of(const RandomGraph& one, std::uint64_t seed, const Build& ho
     if (schedule.matrix.unit || schedule.attention.unit) ++tally.with_units;
     if (schedule.matrix.dots) ++tally.with_dots;
     for (const auto& kernel : variant->compiled[i]) {
-      const std::string beyond = how.device != nullptr && how.device == &device_with_low_limits() ? beyond_limits(variant->steps[i], *kernel) : std::string();
+      const std::string beyond = how.device != nullptr && how.device == &device_with_low_limits()
+                                     ? beyond_limits(variant->steps[i], *kernel)
+                                     : std::string();
       if (!beyond.empty()) return beyond;
     }
   }
@@ -112,13 +127,15 @@ std::vector<std::uint64_t> seeds_from(std::uint64_t first, std::uint64_t cases) 
 
 std::string replay_line(std::uint64_t seed, std::string_view filter) {
   std::string line = "REPLAY:";
-  for (const char* const name : {"VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VKFUSE_TEST_DRIVER", "VKFUSE_TEST_LIMITS", "VKFUSE_TEST_MATRIX_UNITS", "VKFUSE_CHECK_SPIRV"}) {
+  for (const char* const name : {"VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VKFUSE_TEST_DRIVER", "VKFUSE_TEST_LIMITS",
+                                 "VKFUSE_TEST_MATRIX_UNITS", "VKFUSE_CHECK_SPIRV"}) {
     const char* const value = std::getenv(name);
     if (value != nullptr && *value != '\0') line += fmt::format(" {}={}", name, value);
   }
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  return fmt::format("{} VKFUSE_CACHE=off VKFUSE_SEED={} {} --gtest_filter={}\n", line, seed, unknown ? "vkfuse-test-..." : program.string(), filter);
+  return fmt::format("{} VKFUSE_CACHE=off VKFUSE_SEED={} {} --gtest_filter={}\n", line, seed,
+                     unknown ? "vkfuse-test-..." : program.string(), filter);
 }
 
 Data small_data(const ir::Graph& graph, std::uint64_t seed, bool special) {
@@ -170,20 +187,24 @@ void run_random(const RandomSuite& suite) {
     }
     const std::string fault = fault_of(one, seed, suite.build(seed), tally);
     if (fault.empty()) continue;
-    ADD_FAILURE() << fault << "\n"
-                  << ir::print(one.graph) << replay_line(seed, suite.test);
+    ADD_FAILURE() << fault << "\n" << ir::print(one.graph) << replay_line(seed, suite.test);
     if (++failures == kMostFailures) break;
   }
   std::string kernels;
   for (const auto& [kind, count] : tally.kernels) kernels += fmt::format("{} {}, ", count, schedule::name_of(kind));
   if (tally.with_dots > 0) kernels += fmt::format("{} with dot products of bytes, ", tally.with_dots);
   if (tally.with_units > 0) kernels += fmt::format("{} with matrix units, ", tally.with_units);
-  std::printf("%zu cases: kernels: %s%lld elements, %lld undecided; largest error/bound %.3f\n", seeds.size(), kernels.c_str(),
-              static_cast<long long>(tally.elements), static_cast<long long>(tally.undecided), tally.max_ratio);
+  std::printf("%zu cases: kernels: %s%lld elements, %lld undecided; largest error/bound %.3f\n", seeds.size(),
+              kernels.c_str(), static_cast<long long>(tally.elements), static_cast<long long>(tally.undecided),
+              tally.max_ratio);
   if (seeds.size() >= kEnough) {
     EXPECT_LE(tally.undecided * kDecided, tally.elements);
-    if (suite.dots) { EXPECT_GT(tally.with_dots, 0) << "no kernel with dot products of bytes"; }
-    if (suite.units) { EXPECT_GT(tally.with_units, 0) << "no kernel with matrix units"; }
+    if (suite.dots) {
+      EXPECT_GT(tally.with_dots, 0) << "no kernel with dot products of bytes";
+    }
+    if (suite.units) {
+      EXPECT_GT(tally.with_units, 0) << "no kernel with matrix units";
+    }
     EXPECT_GT(tally.kernels[suite.wanted], 0) << "no kernel of the template " << schedule::name_of(suite.wanted);
   }
 }

@@ -1,7 +1,8 @@
 // Suites of random graphs: each case is drawn, compiled in its own way, run on guarded buffers and compared with the
 // reference.
 //
-// VKFUSE_SEED=N runs one case and nothing else; VKFUSE_FUZZ_CASES=N runs N of them, VKFUSE_FUZZ_FIRST=N from that seed on.
+// VKFUSE_SEED=N runs one case and nothing else; VKFUSE_FUZZ_CASES=N runs N of them, VKFUSE_FUZZ_FIRST=N from that seed
+// on.
 #pragma once
 
 #include <functional>
@@ -32,11 +33,11 @@ struct RandomGraph {
 Data small_data(const ir::Graph& graph, std::uint64_t seed, bool special);
 
 struct RandomSuite {
-  const char* test = "";          ///< of vkfuse-test-differential, for the line that replays a case
-  std::uint64_t cases = 0;        ///< unless the environment says how many
+  const char* test = "";    ///< of vkfuse-test-differential, for the line that replays a case
+  std::uint64_t cases = 0;  ///< unless the environment says how many
   schedule::Template wanted = schedule::Template::matrix;  ///< a suite without such kernels shows nothing
-  bool units = false;  ///< nor does one without matrix units
-  bool dots = false;   ///< nor one without dot products of bytes
+  bool units = false;                                      ///< nor does one without matrix units
+  bool dots = false;                                       ///< nor one without dot products of bytes
   std::function<RandomGraph(std::uint64_t seed)> draw;
   std::function<Build(std::uint64_t seed)> build;
 };

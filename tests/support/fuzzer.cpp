@@ -45,11 +45,13 @@ void save_current() {
   if (std::FILE* file = std::fopen(current_file.c_str(), "wb")) {
     std::fwrite(current->data(), 1, current->size(), file);
     std::fclose(file);
-    std::fprintf(stderr, "The input is in '%s'.\nREPLAY: VKFUSE_FUZZ_INPUT=%s\n", current_file.c_str(), current_file.c_str());
+    std::fprintf(stderr, "The input is in '%s'.\nREPLAY: VKFUSE_FUZZ_INPUT=%s\n", current_file.c_str(),
+                 current_file.c_str());
   }
 }
 void on_signal(int signal) {
-  std::fprintf(stderr, signal == SIGALRM ? "An input took more than 20 seconds.\n" : "An input brought the process down.\n");
+  std::fprintf(stderr,
+               signal == SIGALRM ? "An input took more than 20 seconds.\n" : "An input brought the process down.\n");
   save_current();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
@@ -102,12 +104,31 @@ void fault(const std::string& sentence) { throw std::runtime_error(sentence); }
 
 std::string mutated_bytes(const std::string& bytes, const std::string& other, std::mt19937_64& random) {
   const auto below = [&](std::size_t limit) { return limit == 0 ? 0 : static_cast<std::size_t>(random() % limit); };
-  static const std::vector<std::string> words = {"0", "1", "-1", "2", "7", "65536", "2147483648", "4294967295", "9223372036854775807", "-9223372036854775808", "nan", "inf", "[]", "{}", "\"", "true"};
+  static const std::vector<std::string> words = {"0",
+                                                 "1",
+                                                 "-1",
+                                                 "2",
+                                                 "7",
+                                                 "65536",
+                                                 "2147483648",
+                                                 "4294967295",
+                                                 "9223372036854775807",
+                                                 "-9223372036854775808",
+                                                 "nan",
+                                                 "inf",
+                                                 "[]",
+                                                 "{}",
+                                                 "\"",
+                                                 "true"};
   std::string made = bytes;
   for (std::size_t changes = 1 + below(4); changes > 0; --changes) {
     const std::size_t at = below(made.size());
-    const auto begin_of_line = [](const std::string& text, std::size_t near) { return near == 0 ? 0 : text.rfind('\n', near - 1) + 1; };
-    const auto line_at = [&](const std::string& text, std::size_t near) { return text.substr(begin_of_line(text, near), text.find('\n', near) - begin_of_line(text, near) + 1); };
+    const auto begin_of_line = [](const std::string& text, std::size_t near) {
+      return near == 0 ? 0 : text.rfind('\n', near - 1) + 1;
+    };
+    const auto line_at = [&](const std::string& text, std::size_t near) {
+      return text.substr(begin_of_line(text, near), text.find('\n', near) - begin_of_line(text, near) + 1);
+    };
     switch (below(11)) {
       case 0: made.erase(at, 1 + below(8)); break;
       case 1: made.insert(at, 1, static_cast<char>(random())); break;
@@ -130,7 +151,10 @@ std::string mutated_bytes(const std::string& bytes, const std::string& other, st
         made.replace(digit, end - digit, words[below(words.size())]);
         break;
       }
-      case 9: made.insert(begin_of_line(made, at), line_at(below(2) == 0 ? made : other, below(below(2) == 0 ? made.size() : other.size()))); break;
+      case 9:
+        made.insert(begin_of_line(made, at),
+                    line_at(below(2) == 0 ? made : other, below(below(2) == 0 ? made.size() : other.size())));
+        break;
       default: made.erase(begin_of_line(made, at), line_at(made, at).size()); break;
     }
   }
@@ -139,7 +163,8 @@ std::string mutated_bytes(const std::string& bytes, const std::string& other, st
 
 void try_mutations(const Fuzzer& fuzzer) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  current_file = (std::filesystem::path(testing::TempDir()) / fmt::format("vkfuse-{}-{}", test->name(), ::getpid())).string();
+  current_file =
+      (std::filesystem::path(testing::TempDir()) / fmt::format("vkfuse-{}-{}", test->name(), ::getpid())).string();
   const Handlers handlers;
   long accepted = 0;
   if (const char* file = std::getenv("VKFUSE_FUZZ_INPUT"); file != nullptr && *file != '\0') {
@@ -162,7 +187,8 @@ void try_mutations(const Fuzzer& fuzzer) {
   const auto begin = std::chrono::steady_clock::now();
   const std::optional<long> one = number("VKFUSE_SEED");
   if (!one) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) ASSERT_EQ(try_input(fuzzer, inputs[i], accepted), "") << "input " << i;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      ASSERT_EQ(try_input(fuzzer, inputs[i], accepted), "") << "input " << i;
   }
   const long sound = accepted;
   const long cases = number("VKFUSE_FUZZ_CASES").value_or(fuzzer.cases);
@@ -173,12 +199,16 @@ void try_mutations(const Fuzzer& fuzzer) {
       const bool file = of_folder > 0 && random() % 2 == 0;
       return inputs[file ? inputs.size() - 1 - random() % of_folder : random() % inputs.size()];
     };
-    const std::string bytes = inputs.empty() ? noise(random) : (fuzzer.mutate != nullptr ? fuzzer.mutate : mutated_bytes)(pick(), pick(), random);
-    ASSERT_EQ(try_input(fuzzer, bytes, accepted), "") << fmt::format("REPLAY: VKFUSE_SEED={} with --gtest_filter={}.{}\n", seed, test->test_suite_name(), test->name());
+    const std::string bytes = inputs.empty()
+                                  ? noise(random)
+                                  : (fuzzer.mutate != nullptr ? fuzzer.mutate : mutated_bytes)(pick(), pick(), random);
+    ASSERT_EQ(try_input(fuzzer, bytes, accepted), "") << fmt::format(
+        "REPLAY: VKFUSE_SEED={} with --gtest_filter={}.{}\n", seed, test->test_suite_name(), test->name());
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (one) return;
-  std::printf("%zu inputs, %ld accepted, and %ld mutations, %ld accepted, in %.1f s\n", inputs.size(), sound, cases, accepted - sound, took.count());
+  std::printf("%zu inputs, %ld accepted, and %ld mutations, %ld accepted, in %.1f s\n", inputs.size(), sound, cases,
+              accepted - sound, took.count());
   EXPECT_GE(accepted - sound, cases / 100);
 }
 

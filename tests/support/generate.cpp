@@ -8,7 +8,8 @@ namespace {
 
 double special_value(Random& random) {
   constexpr double inf = std::numeric_limits<double>::infinity();
-  const std::vector<double> values = {inf, -inf, std::nan(""), 0.0, -0.0, 1.0, -1.0, 0x1p-126, 0x1p-130, -0x1p-140, 65504.0, 65520.0, 3.4e38, -3.4e38, 0x1p-24, 0x1p-15};
+  const std::vector<double> values = {inf,      -inf,      std::nan(""), 0.0,     -0.0,   1.0,     -1.0,    0x1p-126,
+                                      0x1p-130, -0x1p-140, 65504.0,      65520.0, 3.4e38, -3.4e38, 0x1p-24, 0x1p-15};
   return random.pick(values);
 }
 
@@ -38,7 +39,8 @@ Data data_for(const Case& one) {
       if (positions > 0) {
         ir::encode_int(node.type.dtype, static_cast<std::int64_t>(random.below(positions)), bytes);
       } else if (is_float(node.type.dtype)) {
-        ir::encode(node.type.dtype, one.special && random.chance(15) ? special_value(random) : random.between(-4, 4), bytes);
+        ir::encode(node.type.dtype, one.special && random.chance(15) ? special_value(random) : random.between(-4, 4),
+                   bytes);
       } else if (node.type.dtype == DType::boolean) {
         ir::encode_int(node.type.dtype, random.chance(50) ? 1 : 0, bytes);
       } else {

@@ -1,4 +1,5 @@
-// Random graphs of elementwise ops over one space of positions: what generate.cpp draws, and what structured.hpp builds on.
+// Random graphs of elementwise ops over one space of positions: what generate.cpp draws, and what structured.hpp builds
+// on.
 #pragma once
 
 #include <algorithm>
@@ -33,13 +34,13 @@ class Generator {
     choose_space();
     const std::size_t leaves = 1 + random_.below(3);
     for (std::size_t i = 0; i < leaves; ++i) add_input(random_.pick(dtypes_));
-    const int ops = options_.min_ops + static_cast<int>(random_.below(static_cast<std::size_t>(options_.max_ops - options_.min_ops + 1)));
+    const int ops = options_.min_ops +
+                    static_cast<int>(random_.below(static_cast<std::size_t>(options_.max_ops - options_.min_ops + 1)));
     for (int i = 0; i < ops; ++i) add_op();
     add_outputs();
     graph_.name = fmt::format("random {}", seed_);
     return {std::move(graph_), std::move(symbols_), seed_, special_};
   }
-
 
  protected:
   // --- what there is to draw from ------------------------------------------------------------------
@@ -109,7 +110,8 @@ class Generator {
   [[nodiscard]] DType dtype(NodeId id) const { return graph_.node(id).type.dtype; }
 
   NodeId add_input(DType type) {
-    const std::vector<std::string> odd = {"a b", "x_w0", "caf\xc3\xa9", "quote\"back\\slash", "1st", "new\nline", "in_x", "x__y"};
+    const std::vector<std::string> odd = {"a b", "x_w0",      "caf\xc3\xa9", "quote\"back\\slash",
+                                          "1st", "new\nline", "in_x",        "x__y"};
     std::string name = fmt::format("x{}", inputs_);
     if (random_.chance(6)) name = random_.pick(odd) + fmt::format("{}", inputs_);
     ++inputs_;
@@ -117,7 +119,8 @@ class Generator {
   }
 
   NodeId add_literal(DType type) {
-    if (is_float(type)) return note(graph_.add_scalar(type, std::round(random_.between(-4, 4) * 64) / 64), {4, true, true});
+    if (is_float(type))
+      return note(graph_.add_scalar(type, std::round(random_.between(-4, 4) * 64) / 64), {4, true, true});
     if (type == DType::boolean) return note(graph_.add_scalar(type, random_.chance(50) ? 1 : 0), {1, true, true});
     auto bytes = std::make_shared<std::vector<std::byte>>();
     const bool small = random_.chance(70);
@@ -141,7 +144,8 @@ class Generator {
   }
 
   NodeId add_generated(DType type) {
-    if (type == DType::u32 && random_.chance(50)) return note(must(graph_.add_random(part_of_space(), random_.word())), {kWild, true, false});
+    if (type == DType::u32 && random_.chance(50))
+      return note(must(graph_.add_random(part_of_space(), random_.word())), {kWild, true, false});
     const Shape shape = part_of_space();
     if (type == DType::boolean || shape.empty()) return add_literal(type);
     const auto axis = static_cast<int>(random_.below(shape.size()));
@@ -188,10 +192,14 @@ class Generator {
            !ops::cast_expression(from, to, options_.caps.int64, "x").empty();
   }
 
-  static bool is_step(const OpRow& row) { return row.spread == ops::Spread::jump || row.signature == ops::Signature::compare; }
+  static bool is_step(const OpRow& row) {
+    return row.spread == ops::Spread::jump || row.signature == ops::Signature::compare;
+  }
 
   /// One of the last values: graphs grow deep as well as wide.
-  NodeId draw_from() { return static_cast<NodeId>(graph_.size() - 1 - random_.below(std::min<std::size_t>(graph_.size(), 5))); }
+  NodeId draw_from() {
+    return static_cast<NodeId>(graph_.size() - 1 - random_.below(std::min<std::size_t>(graph_.size(), 5)));
+  }
 
   virtual void add_op() { add_elementwise(draw_from()); }
 
@@ -236,7 +244,8 @@ class Generator {
     if (targets.empty()) return;
     const DType to = random_.pick(targets);
     if (is_float(type) && !is_float(to) && !known_[from].leaf && (bits || known_[from].lattice)) from = add_input(type);
-    Known known{is_float(type) && !bits ? known_[from].magnitude : kWild, false, !is_float(type) || known_[from].lattice};
+    Known known{is_float(type) && !bits ? known_[from].magnitude : kWild, false,
+                !is_float(type) || known_[from].lattice};
     note(must(graph_.add(ops::row(bits ? "bitcast" : "cast"), {from}, to)), known);
   }
 
@@ -258,7 +267,8 @@ class Generator {
   /// The largest magnitude over a few operands of each size, from the row's own reference.
   [[nodiscard]] Known known_of(const OpRow& row, const std::vector<NodeId>& operands) const {
     Known known{0, false, false};
-    const bool rounds = row.name == "floor" || row.name == "ceil" || row.name == "round" || row.name == "trunc" || row.name == "sign";
+    const bool rounds =
+        row.name == "floor" || row.name == "ceil" || row.name == "round" || row.name == "trunc" || row.name == "sign";
     const bool keeps = row.own_error != nullptr && row.spread != ops::Spread::lipschitz;
     for (NodeId id : operands) known.lattice = known.lattice || (keeps && known_[id].lattice);
     // Clamping gathers elements on an edge.
@@ -291,7 +301,8 @@ class Generator {
       if (random_.chance(users[id].empty() ? 85 : 12)) chosen.push_back(id);
     }
     if (chosen.empty()) chosen.push_back(static_cast<NodeId>(graph_.size() - 1));
-    for (std::size_t i = 0; i < chosen.size(); ++i) must(graph_.add_output(i == 0 ? "y" : fmt::format("y{}", i), chosen[i]));
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      must(graph_.add_output(i == 0 ? "y" : fmt::format("y{}", i), chosen[i]));
   }
 
   Random random_;

@@ -34,7 +34,8 @@ Executable compile_graph(const ir::Graph& graph, const Build& how) {
   // By hand: matrix units on a driver that would not use them by itself.
   if (std::getenv("VKFUSE_TEST_MATRIX_UNITS") != nullptr) options.tuning.matrix_units = true;
   if (how.longest_submission_us) options.longest_submission_us = *how.longest_submission_us;
-  const auto program = must(api::guarded([&] { return runtime::Program::create(on.state()->context, graph, options); }));
+  const auto program =
+      must(api::guarded([&] { return runtime::Program::create(on.state()->context, graph, options); }));
   count_proof(must(plan::totals(program->plan(), program->nominal())).proof);
   return Executable(std::make_shared<Executable::State>(program));
 }
@@ -79,7 +80,8 @@ testing::AssertionResult are_kernels_at_most(std::size_t counted, std::size_t mo
 
 std::int64_t bytes_moved(const Executable& program, const SymbolValues& symbols) {
   std::int64_t bytes = 0;
-  for (const plan::Scheduled& step : variant_of(program, symbols)->steps) bytes += step.schedule.bytes_read + step.schedule.bytes_read_again + step.schedule.bytes_written;
+  for (const plan::Scheduled& step : variant_of(program, symbols)->steps)
+    bytes += step.schedule.bytes_read + step.schedule.bytes_read_again + step.schedule.bytes_written;
   return bytes;
 }
 
@@ -90,7 +92,8 @@ std::vector<int> load_widths(const Executable& program, const std::string& input
     for (std::size_t i = 0; i < step.loops.values.size(); ++i) {
       const segment::Value& value = step.loops.values[i];
       const auto* from = std::get_if<ir::InputPayload>(&graph.node(value.node).payload);
-      if (value.kind == segment::Value::Kind::load && from != nullptr && from->name == input) widths.insert(step.schedule.loads[i].vector_bytes);
+      if (value.kind == segment::Value::Kind::load && from != nullptr && from->name == input)
+        widths.insert(step.schedule.loads[i].vector_bytes);
     }
   }
   return ascending(widths);
@@ -124,7 +127,8 @@ namespace {
 
 using Check = Verdict (*)(const ir::Graph& graph, const Data& data, const NamedBytes& outputs);
 
-NamedBytes judge_by(Check check, const Executable& program, const ir::Graph& graph, const Data& data, const std::string& what) try {
+NamedBytes judge_by(Check check, const Executable& program, const ir::Graph& graph, const Data& data,
+                    const std::string& what) try {
   GuardedRun run = run_guarded(program, graph, data);
   EXPECT_EQ(run.broken, "") << what << "\n" << ir::print(graph);
   const Verdict verdict = check(graph, data, run.outputs);

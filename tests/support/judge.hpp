@@ -16,7 +16,7 @@ struct Build {
   Numerics numerics = Numerics::standard;
   bool fusion = true;
   schedule::Tuning tuning;
-  std::optional<CostModel> costs;  ///< that planning counts with; nothing: the device's
+  std::optional<CostModel> costs;               ///< that planning counts with; nothing: the device's
   std::optional<double> longest_submission_us;  ///< nothing: the library's own
 };
 
@@ -35,7 +35,8 @@ const Device& device_with_low_limits();
 /// What the program runs at these sizes.
 std::shared_ptr<const runtime::Variant> variant_of(const Executable& program, const SymbolValues& symbols = {});
 
-/// So many kernels, or dispatches; where the device under test has the least limits, whose four buffers a kernel may cut what is whole elsewhere, so many or more.
+/// So many kernels, or dispatches; where the device under test has the least limits, whose four buffers a kernel may
+/// cut what is whole elsewhere, so many or more.
 testing::AssertionResult are_kernels(std::size_t counted, std::size_t expected);
 /// The same of a number that there must not be more of.
 testing::AssertionResult are_kernels_at_most(std::size_t counted, std::size_t most);

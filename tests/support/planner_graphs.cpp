@@ -39,7 +39,9 @@ class Drawer {
 
  private:
   [[nodiscard]] bool is_view(NodeId id) const { return graph_.node(id).op->cls == ops::OpClass::view; }
-  NodeId input(Shape shape) { return must(graph_.add_input(fmt::format("in{}", inputs_++), {DType::f32, std::move(shape)})); }
+  NodeId input(Shape shape) {
+    return must(graph_.add_input(fmt::format("in{}", inputs_++), {DType::f32, std::move(shape)}));
+  }
   NodeId any() {
     // Recent values more often: graphs then grow deep as well as wide.
     const std::size_t recent = std::min<std::size_t>(values_.size(), 5);
@@ -83,7 +85,8 @@ class Drawer {
   void add_fold(NodeId x, const Shape& shape) {
     const int axis = random_.chance(75) ? 1 : 0;
     if (shape[static_cast<std::size_t>(axis)] == Dim(1)) return add_unary(x);
-    const NodeId folded = note(must(graph_.add_structured(ops::row(random_.chance(60) ? "reduce_sum" : "reduce_max"), {x}, ir::AxesPayload{{axis}})));
+    const NodeId folded = note(must(graph_.add_structured(ops::row(random_.chance(60) ? "reduce_sum" : "reduce_max"),
+                                                          {x}, ir::AxesPayload{{axis}})));
     values_.pop_back();
     Shape kept = shape;
     kept[static_cast<std::size_t>(axis)] = Dim(1);
@@ -94,14 +97,16 @@ class Drawer {
     if (shape[0] == shape[1] && random_.chance(60)) {
       note(must(graph_.add_structured(ops::row("permute"), {x}, ir::AxesPayload{{1, 0}})), false);
     } else {
-      note(must(graph_.add_structured(ops::row("broadcast"), {x}, ir::NoPayload{}, {Dim(rows_), Dim(columns_)})), false);
+      note(must(graph_.add_structured(ops::row("broadcast"), {x}, ir::NoPayload{}, {Dim(rows_), Dim(columns_)})),
+           false);
     }
   }
 
   void add_product(NodeId x, const Shape& shape) {
     if (shape[1] == Dim(1) || shape[0] == Dim(1)) return add_unary(x);
     NodeId factor = any();
-    if (graph_.node(factor).type.shape[0] != shape[1] || graph_.node(factor).type.shape[1] != Dim(columns_)) factor = input({shape[1], Dim(columns_)});
+    if (graph_.node(factor).type.shape[0] != shape[1] || graph_.node(factor).type.shape[1] != Dim(columns_))
+      factor = input({shape[1], Dim(columns_)});
     note(must(graph_.add_structured(ops::row("dot"), {x, factor}, ir::DotPayload{{}, {}, {1}, {0}})));
   }
 
@@ -127,12 +132,22 @@ class Layers {
 
  private:
   static constexpr int kTokens = 1024, kWidth = 1024, kHeads = 16, kHidden = 4096;
-  NodeId input(const std::string& name, Shape shape) { return must(graph_.add_input(name, {DType::f32, std::move(shape)})); }
-  NodeId weight(const char* name, Shape shape) { return input(fmt::format("layers.{:03}.{}", layer_, name), std::move(shape)); }
-  NodeId op(const char* name, std::vector<NodeId> operands) { return must(graph_.add(ops::row(name), std::move(operands))); }
+  NodeId input(const std::string& name, Shape shape) {
+    return must(graph_.add_input(name, {DType::f32, std::move(shape)}));
+  }
+  NodeId weight(const char* name, Shape shape) {
+    return input(fmt::format("layers.{:03}.{}", layer_, name), std::move(shape));
+  }
+  NodeId op(const char* name, std::vector<NodeId> operands) {
+    return must(graph_.add(ops::row(name), std::move(operands)));
+  }
   NodeId scalar(double value) { return graph_.add_scalar(DType::f32, value); }
-  NodeId reshape(NodeId x, Shape shape) { return must(graph_.add_structured(ops::row("reshape"), {x}, ir::NoPayload{}, std::move(shape))); }
-  NodeId permute(NodeId x, std::vector<int> axes) { return must(graph_.add_structured(ops::row("permute"), {x}, ir::AxesPayload{std::move(axes)})); }
+  NodeId reshape(NodeId x, Shape shape) {
+    return must(graph_.add_structured(ops::row("reshape"), {x}, ir::NoPayload{}, std::move(shape)));
+  }
+  NodeId permute(NodeId x, std::vector<int> axes) {
+    return must(graph_.add_structured(ops::row("permute"), {x}, ir::AxesPayload{std::move(axes)}));
+  }
   NodeId fold(const char* name, NodeId x) {
     const Shape shape = graph_.node(x).type.shape;
     const int axis = static_cast<int>(shape.size()) - 1;
@@ -140,7 +155,9 @@ class Layers {
     kept.back() = Dim(1);
     return reshape(must(graph_.add_structured(ops::row(name), {x}, ir::AxesPayload{{axis}})), kept);
   }
-  NodeId product(NodeId x, NodeId w) { return must(graph_.add_structured(ops::row("dot"), {x, w}, ir::DotPayload{{}, {}, {1}, {0}})); }
+  NodeId product(NodeId x, NodeId w) {
+    return must(graph_.add_structured(ops::row("dot"), {x, w}, ir::DotPayload{{}, {}, {1}, {0}}));
+  }
   NodeId norm(NodeId x, const char* name) {
     const NodeId mean = fold("reduce_mean", op("mul", {x, x}));
     const NodeId scaled = op("mul", {x, op("rsqrt", {op("add", {mean, scalar(1e-5)})})});
@@ -153,7 +170,9 @@ class Layers {
     const NodeId q = heads(product(normed, weight("q", {Dim(kWidth), Dim(kWidth)})));
     const NodeId k = heads(product(normed, weight("k", {Dim(kWidth), Dim(kWidth)})));
     const NodeId v = heads(product(normed, weight("v", {Dim(kWidth), Dim(kWidth)})));
-    const NodeId scores = op("mul", {must(graph_.add_structured(ops::row("dot"), {q, k}, ir::DotPayload{{0}, {0}, {2}, {2}})), scalar(0.125)});
+    const NodeId scores =
+        op("mul",
+           {must(graph_.add_structured(ops::row("dot"), {q, k}, ir::DotPayload{{0}, {0}, {2}, {2}})), scalar(0.125)});
     const NodeId exponentials = op("exp", {op("sub", {scores, fold("reduce_max", scores)})});
     const NodeId weights = op("div", {exponentials, fold("reduce_sum", exponentials)});
     const NodeId mixed = must(graph_.add_structured(ops::row("dot"), {weights, v}, ir::DotPayload{{0}, {0}, {2}, {1}}));
@@ -184,7 +203,8 @@ std::string projections_text(int rows) {
   %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f16[{0}, 256]
   output "y" = %3
   output "z" = %4
-}})", rows);
+}})",
+                     rows);
 }
 
 }  // namespace vkfuse::test

@@ -13,9 +13,9 @@ namespace {
 
 using ir::NodeId;
 
-constexpr std::size_t kRuns = 7;              // sets of sizes of one graph
-constexpr double kMostElements = 60'000;      // of all values of a graph together: what the reference has time for
-constexpr double kMostProducts = 400'000;     // of all its contractions
+constexpr std::size_t kRuns = 7;           // sets of sizes of one graph
+constexpr double kMostElements = 60'000;   // of all values of a graph together: what the reference has time for
+constexpr double kMostProducts = 400'000;  // of all its contractions
 
 /// Appends copies of a block to a graph, each with inputs and tables of its own.
 class Layers {
@@ -44,7 +44,8 @@ class Layers {
         map[id] = must(made_.add_input(fmt::format("{} layer {}", input->name, layer), node.type));
         continue;
       }
-      if (const auto* table = std::get_if<ir::ConstantPayload>(&node.payload); table != nullptr && layer % 2 == 1) node.payload = turned(*table, node.type.dtype);
+      if (const auto* table = std::get_if<ir::ConstantPayload>(&node.payload); table != nullptr && layer % 2 == 1)
+        node.payload = turned(*table, node.type.dtype);
       std::vector<NodeId> operands;
       for (NodeId operand : node.operands) operands.push_back(map[operand]);
       map[id] = must(ir::append_copy(made_, node, std::move(operands)));
@@ -64,14 +65,17 @@ class Layers {
   }
 
   [[nodiscard]] bool goes_into_a_block(const TensorType& type) const {
-    return std::any_of(block_.nodes().begin(), block_.nodes().end(), [&](const ir::Node& node) { return std::holds_alternative<ir::InputPayload>(node.payload) && node.type == type; });
+    return std::any_of(block_.nodes().begin(), block_.nodes().end(), [&](const ir::Node& node) {
+      return std::holds_alternative<ir::InputPayload>(node.payload) && node.type == type;
+    });
   }
 
   /// The same elements from the last to the first.
   static ir::ConstantPayload turned(const ir::ConstantPayload& table, DType dtype) {
     const auto width = static_cast<std::ptrdiff_t>(size_of(dtype));
     auto bytes = std::make_shared<std::vector<std::byte>>();
-    for (auto at = table.bytes->end(); at - table.bytes->begin() >= width; at -= width) bytes->insert(bytes->end(), at - width, at);
+    for (auto at = table.bytes->end(); at - table.bytes->begin() >= width; at -= width)
+      bytes->insert(bytes->end(), at - width, at);
     return ir::ConstantPayload{std::move(bytes)};
   }
 
@@ -93,7 +97,8 @@ bool is_small(const ir::Graph& graph, const SymbolValues& symbols) {
     double each = static_cast<double>(*count);
     if (const auto* dot = std::get_if<ir::DotPayload>(&node.payload)) {
       const Shape& a = graph.node(node.operands[0]).type.shape;
-      for (const int axis : dot->contract_a) each *= static_cast<double>(must(resolve({a[static_cast<std::size_t>(axis)]}, symbols))[0]);
+      for (const int axis : dot->contract_a)
+        each *= static_cast<double>(must(resolve({a[static_cast<std::size_t>(axis)]}, symbols))[0]);
       products += each;
     }
   }
@@ -116,8 +121,11 @@ std::vector<SymbolValues> sizes_to_run(const Case& one) {
     }
   }
   Random random(seed_of(one.seed, "sizes"));
-  const std::vector<std::int64_t> all = {0, 1, 2, 3, 4, 5, 7, 8, 12, 13, 16, 31, 32, 61, 64, 127, 128, 257, 509, 512, 513, 1021, 1024, 4096, 4099, 8192};
-  const auto suits = [](std::int64_t size, const DimFacts& one_fact) { return size >= one_fact.min && size <= one_fact.max && size % one_fact.multiple_of == 0; };
+  const std::vector<std::int64_t> all = {0,  1,  2,   3,   4,   5,   7,   8,   12,   13,   16,   31,   32,
+                                         61, 64, 127, 128, 257, 509, 512, 513, 1021, 1024, 4096, 4099, 8192};
+  const auto suits = [](std::int64_t size, const DimFacts& one_fact) {
+    return size >= one_fact.min && size <= one_fact.max && size % one_fact.multiple_of == 0;
+  };
   std::vector<SymbolValues> made;
   constexpr int kTries = 200;
   for (int i = 0; i < kTries && made.size() < kRuns; ++i) {
@@ -128,7 +136,8 @@ std::vector<SymbolValues> sizes_to_run(const Case& one) {
       const std::int64_t wanted = i < 4 ? all[static_cast<std::size_t>(i)] : random.pick(all);
       if (suits(wanted, own)) size = wanted;
     }
-    if (is_small(one.graph, symbols) && std::find(made.begin(), made.end(), symbols) == made.end()) made.push_back(std::move(symbols));
+    if (is_small(one.graph, symbols) && std::find(made.begin(), made.end(), symbols) == made.end())
+      made.push_back(std::move(symbols));
   }
   if (made.empty()) made.push_back(one.symbols);
   return made;

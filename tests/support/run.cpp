@@ -32,7 +32,8 @@ std::vector<std::byte> padded(std::size_t bytes, std::span<const std::byte> cont
 /// Tensors between guards: each in a buffer of its own, or all of them in one, at offsets.
 class Placed {
  public:
-  Placed(const Device& on, Placement placement, std::byte poison) : on_(on), one_buffer_(placement == Placement::one_buffer), poison_(poison) {
+  Placed(const Device& on, Placement placement, std::byte poison)
+      : on_(on), one_buffer_(placement == Placement::one_buffer), poison_(poison) {
     if (one_buffer_) bytes_.assign(kFirstOffset, kGuard);
   }
 
@@ -71,12 +72,13 @@ class Placed {
     if (!one_buffer_) return true;
     std::vector<std::byte> now(bytes_.size());
     must(whole_.read(now));
-    for (const auto& entry : regions_) std::fill_n(now.begin() + static_cast<std::ptrdiff_t>(entry.second.offset), entry.second.size, kGuard);
+    for (const auto& entry : regions_)
+      std::fill_n(now.begin() + static_cast<std::ptrdiff_t>(entry.second.offset), entry.second.size, kGuard);
     return std::all_of(now.begin(), now.end(), [](std::byte b) { return b == kGuard; });
   }
 
  private:
-  static constexpr std::size_t kAlignment = 256;         // what every device takes
+  static constexpr std::size_t kAlignment = 256;  // what every device takes
   static constexpr std::size_t kFirstOffset = 3 * kAlignment;
   struct Region {
     std::size_t offset = 0;
@@ -111,8 +113,8 @@ std::size_t bytes_of(const ir::Graph& graph, ir::NodeId value, const SymbolValue
 namespace {
 
 /// One run whose outputs hold `poison` before.
-GuardedRun run_poisoned(const Executable& program, const ir::Graph& graph, const Data& data, const std::map<std::string, std::string>& in_place, Placement placement,
-                        std::byte poison) {
+GuardedRun run_poisoned(const Executable& program, const ir::Graph& graph, const Data& data,
+                        const std::map<std::string, std::string>& in_place, Placement placement, std::byte poison) {
   // The device that the program was compiled for, whichever that is.
   const Device on(std::make_shared<Device::State>(Device::State{program.state()->program->context()}));
   Placed placed(on, placement, poison);
@@ -130,12 +132,14 @@ GuardedRun run_poisoned(const Executable& program, const ir::Graph& graph, const
   }
   placed.upload();
   Bindings bindings;
-  for (const ir::Node& node : graph.nodes()) {  // a case that was made for sizes, or shrunk, may have more than its graph
+  for (const ir::Node& node :
+       graph.nodes()) {  // a case that was made for sizes, or shrunk, may have more than its graph
     for (const Dim& dim : node.type.shape) {
       if (dim.is_symbol()) bindings.symbols[dim.name()] = data.symbols.at(dim.name());
     }
   }
-  for (ir::NodeId id : graph.inputs()) bindings.inputs[input_name(graph, id)] = placed.buffer("in " + input_name(graph, id));
+  for (ir::NodeId id : graph.inputs())
+    bindings.inputs[input_name(graph, id)] = placed.buffer("in " + input_name(graph, id));
   for (const ir::Output& output : graph.outputs()) bindings.outputs[output.name] = placed.buffer("out " + output.name);
   must(must(program.submit(bindings)).wait());
 
@@ -144,7 +148,8 @@ GuardedRun run_poisoned(const Executable& program, const ir::Graph& graph, const
   for (const auto& entry : in_place) written.insert(entry.second);
   for (const auto& [name, bytes] : data.inputs) {
     if (written.contains(name) || !bindings.inputs.contains(name)) continue;
-    if (placed.read("in " + name) != padded(bytes.size(), bytes, poison) && run.broken.empty()) run.broken = fmt::format("The buffer of input '{}' was written.", name);
+    if (placed.read("in " + name) != padded(bytes.size(), bytes, poison) && run.broken.empty())
+      run.broken = fmt::format("The buffer of input '{}' was written.", name);
   }
   for (const ir::Output& output : graph.outputs()) {
     const std::size_t bytes = bytes_of(graph, output.value, data.symbols);
@@ -152,12 +157,14 @@ GuardedRun run_poisoned(const Executable& program, const ir::Graph& graph, const
     const auto touched = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(whole_words(bytes)), all.end(),
                                       [](std::byte b) { return b != kGuard; });
     if (touched != all.end() && run.broken.empty()) {
-      run.broken = fmt::format("Output '{}' has {} bytes, but the byte at {} was written.", output.name, bytes, touched - all.begin());
+      run.broken = fmt::format("Output '{}' has {} bytes, but the byte at {} was written.", output.name, bytes,
+                               touched - all.begin());
     }
     all.resize(bytes);
     run.outputs[output.name] = std::move(all);
   }
-  if (run.broken.empty() && !placed.gaps_are_whole()) run.broken = "What stands between the tensors of one buffer was written.";
+  if (run.broken.empty() && !placed.gaps_are_whole())
+    run.broken = "What stands between the tensors of one buffer was written.";
   return run;
 }
 
@@ -170,7 +177,10 @@ GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const 
   if (run.broken.empty()) run.broken = again.broken;
   for (const ir::Output& output : graph.outputs()) {
     if (!run.broken.empty() || run.outputs.at(output.name) == again.outputs.at(output.name)) continue;
-    run.broken = fmt::format("Output '{}' depends on memory that no kernel wrote: a run on memory filled with 0xa5 and one on 0x5a give other bits.", output.name);
+    run.broken = fmt::format(
+        "Output '{}' depends on memory that no kernel wrote: a run on memory filled with 0xa5 and one on 0x5a give "
+        "other bits.",
+        output.name);
   }
   return run;
 }
@@ -183,25 +193,30 @@ void add(Verdict& verdict, const ir::Graph& graph, const ir::Output& output, con
   verdict.ratios.add(found.ratios);
   verdict.max_ratio = std::max(verdict.max_ratio, found.max_ratio);
   if (found.wrong != 0 && verdict.wrong.empty()) {
-    verdict.wrong = fmt::format("Output '{}' of type {}: {} ({} of {} elements are wrong.)", output.name, to_text(graph.node(output.value).type),
-                                found.first_wrong, found.wrong, found.elements);
+    verdict.wrong = fmt::format("Output '{}' of type {}: {} ({} of {} elements are wrong.)", output.name,
+                                to_text(graph.node(output.value).type), found.first_wrong, found.wrong, found.elements);
   }
 }
 
 /// The largest error over its bound, where it is, and a map of what is wrong; empty if nothing is.
-std::string where_wrong(const ir::Graph& graph, const Data& data, const ir::Output& output, std::span<const std::byte> got, const reference::Column& column) {
+std::string where_wrong(const ir::Graph& graph, const Data& data, const ir::Output& output,
+                        std::span<const std::byte> got, const reference::Column& column) {
   const TensorType& type = graph.node(output.value).type;
   const reference::Judgement found = reference::judge(type.dtype, got, {column, {}, {}, true});
   if (found.right()) return {};
   const Sizes sizes = must(resolve(type.shape, data.symbols));
-  return fmt::format("\nLargest error / bound {:.3g} at [{}]; its last axis across, all others down:\n{}", found.by_reference.max_ratio,
-                     fmt::join(reference::position_of(found.by_reference.worst, sizes), ", "), reference::to_text(reference::map_of_wrong(sizes, {}, found.wrong)));
+  return fmt::format("\nLargest error / bound {:.3g} at [{}]; its last axis across, all others down:\n{}",
+                     found.by_reference.max_ratio,
+                     fmt::join(reference::position_of(found.by_reference.worst, sizes), ", "),
+                     reference::to_text(reference::map_of_wrong(sizes, {}, found.wrong)));
 }
 
 /// One sentence where an output has another number of bytes than its type; else empty.
-std::string wrong_size(const ir::Graph& graph, const Data& data, const ir::Output& output, std::span<const std::byte> got) {
+std::string wrong_size(const ir::Graph& graph, const Data& data, const ir::Output& output,
+                       std::span<const std::byte> got) {
   const std::size_t bytes = bytes_of(graph, output.value, data.symbols);
-  return got.size() == bytes ? "" : fmt::format("Output '{}' has {} bytes instead of {}.", output.name, got.size(), bytes);
+  return got.size() == bytes ? ""
+                             : fmt::format("Output '{}' has {} bytes instead of {}.", output.name, got.size(), bytes);
 }
 
 reference::Feeds feeds_of(const Data& data) {
@@ -233,7 +248,8 @@ Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes
     }
     const bool is_first = verdict.wrong.empty();
     add(verdict, graph, output, reference::compare(graph.node(output.value).type.dtype, got, columns.at(output.name)));
-    if (is_first && !verdict.wrong.empty()) verdict.wrong += where_wrong(graph, data, output, got, columns.at(output.name));
+    if (is_first && !verdict.wrong.empty())
+      verdict.wrong += where_wrong(graph, data, output, got, columns.at(output.name));
   }
   return verdict;
 }
@@ -258,7 +274,8 @@ Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& o
         std::vector<std::int64_t> elements(static_cast<std::size_t>(width));
         std::iota(elements.begin(), elements.end(), row * width);
         auto column = reference::evaluate_at(graph, output.value, elements, feeds);
-        found[static_cast<std::size_t>(row)] = column ? Result(reference::compare(type.dtype, got, *column, elements)) : std::move(column).error();
+        found[static_cast<std::size_t>(row)] =
+            column ? Result(reference::compare(type.dtype, got, *column, elements)) : std::move(column).error();
       }
     };
     std::vector<std::thread> workers;

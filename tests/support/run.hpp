@@ -27,7 +27,8 @@ Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion)
 
 struct GuardedRun {
   NamedBytes outputs;
-  std::string broken;  ///< one sentence if a byte changed that is no output's, nor behind one in its last word; else empty
+  std::string
+      broken;  ///< one sentence if a byte changed that is no output's, nor behind one in its last word; else empty
 };
 
 /// Where the tensors of a guarded run lie.
@@ -39,7 +40,8 @@ enum class Placement {
 /// Runs on device buffers. Outputs hold poison before, and guard words follow the last word of each.
 /// `in_place` names an input for an output whose buffer it shares. Throws on an error value.
 GuardedRun run_guarded(const Executable& program, const ir::Graph& graph, const Data& data,
-                       const std::map<std::string, std::string>& in_place = {}, Placement placement = Placement::own_buffers);
+                       const std::map<std::string, std::string>& in_place = {},
+                       Placement placement = Placement::own_buffers);
 
 /// What the outputs of a run are worth.
 struct Verdict {
@@ -52,8 +54,8 @@ struct Verdict {
 
 Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes& outputs);
 
-/// The same on all cores, a row along the first axis at a time. Rows that need each other's values compute them again: for graphs
-/// where they do not.
+/// The same on all cores, a row along the first axis at a time. Rows that need each other's values compute them again:
+/// for graphs where they do not.
 Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& outputs);
 
 /// Reference values of every output, by output name.

@@ -18,8 +18,8 @@ class Copier {
   explicit Copier(const ir::Graph& from) : from_(from), map_(from.size(), kNone) { to_.name = from.name; }
 
   std::set<std::size_t> dropped_outputs;
-  std::map<NodeId, NodeId> replaced;        ///< by one of its operands
-  std::set<NodeId> made_inputs;             ///< a computed node that becomes an input
+  std::map<NodeId, NodeId> replaced;           ///< by one of its operands
+  std::set<NodeId> made_inputs;                ///< a computed node that becomes an input
   std::map<std::int64_t, std::int64_t> sizes;  ///< a size of a dimension, everywhere, to another
 
   std::optional<ir::Graph> run() {
@@ -79,9 +79,11 @@ class Copier {
       return made.ok() ? std::optional(*made) : std::nullopt;
     }
     if (const auto* constant = std::get_if<ir::ConstantPayload>(&node.payload)) {
-      const auto bytes = static_cast<std::size_t>(must(byte_count(node.type.dtype, must(resolve(node.type.shape, {})))));
+      const auto bytes =
+          static_cast<std::size_t>(must(byte_count(node.type.dtype, must(resolve(node.type.shape, {})))));
       if (bytes > constant->bytes->size()) return std::nullopt;
-      node.payload = ir::ConstantPayload{std::make_shared<std::vector<std::byte>>(constant->bytes->begin(), constant->bytes->begin() + static_cast<std::ptrdiff_t>(bytes))};
+      node.payload = ir::ConstantPayload{std::make_shared<std::vector<std::byte>>(
+          constant->bytes->begin(), constant->bytes->begin() + static_cast<std::ptrdiff_t>(bytes))};
     }
     std::vector<NodeId> operands;
     for (NodeId operand : node.operands) operands.push_back(map_[operand]);
@@ -190,6 +192,8 @@ class Shrinker {
 
 }  // namespace
 
-Case shrink(Case failing, const std::function<bool(const Case&)>& fails) { return Shrinker(std::move(failing), fails).run(); }
+Case shrink(Case failing, const std::function<bool(const Case&)>& fails) {
+  return Shrinker(std::move(failing), fails).run();
+}
 
 }  // namespace vkfuse::test

@@ -5,8 +5,8 @@
 
 namespace vkfuse::test {
 
-/// How many times slower the library may be than a release build: VKFUSE_TEST_SLOWNESS, which scripts/coverage.sh and scripts/deep.sh set for builds
-/// that count lines or check each access; else 1.
+/// How many times slower the library may be than a release build: VKFUSE_TEST_SLOWNESS, which scripts/coverage.sh and
+/// scripts/deep.sh set for builds that count lines or check each access; else 1.
 inline double slowness() {
   const char* text = std::getenv("VKFUSE_TEST_SLOWNESS");
   return text == nullptr || *text == '\0' ? 1 : std::atof(text);

@@ -46,13 +46,20 @@ void AnyGenerator::add_op() {
 void AnyGenerator::add_structured(const OpRow& row, NodeId from) {
   using Draw = void (AnyGenerator::*)(const OpRow&, NodeId);
   static const std::map<std::string_view, Draw> draws = {
-      {"reshape", &AnyGenerator::reshape},       {"permute", &AnyGenerator::permute},
-      {"broadcast", &AnyGenerator::stretch},     {"slice", &AnyGenerator::slice},
-      {"reverse", &AnyGenerator::reverse},       {"pad", &AnyGenerator::pad},
-      {"concat", &AnyGenerator::concat},         {"unfold", &AnyGenerator::unfold},
-      {"slice_assign", &AnyGenerator::slice_assign}, {"gather", &AnyGenerator::gather},
-      {"take_along", &AnyGenerator::take_along}, {"scatter", &AnyGenerator::scatter},
-      {"argsort", &AnyGenerator::argsort},       {"dot", &AnyGenerator::dot},
+      {"reshape", &AnyGenerator::reshape},
+      {"permute", &AnyGenerator::permute},
+      {"broadcast", &AnyGenerator::stretch},
+      {"slice", &AnyGenerator::slice},
+      {"reverse", &AnyGenerator::reverse},
+      {"pad", &AnyGenerator::pad},
+      {"concat", &AnyGenerator::concat},
+      {"unfold", &AnyGenerator::unfold},
+      {"slice_assign", &AnyGenerator::slice_assign},
+      {"gather", &AnyGenerator::gather},
+      {"take_along", &AnyGenerator::take_along},
+      {"scatter", &AnyGenerator::scatter},
+      {"argsort", &AnyGenerator::argsort},
+      {"dot", &AnyGenerator::dot},
   };
   if (row.cls == OpClass::reduce) return fold(row, from);
   if (row.cls == OpClass::scan) return scan(row, from);
@@ -83,7 +90,8 @@ void AnyGenerator::reshape(const OpRow& row, NodeId from) {
   if (count > 0) {
     for (const std::int64_t factor : factors(random_, numbers, count)) made.emplace_back(factor);
   }
-  for (const Dim& dim : symbols) made.insert(made.begin() + static_cast<std::ptrdiff_t>(random_.below(made.size() + 1)), dim);
+  for (const Dim& dim : symbols)
+    made.insert(made.begin() + static_cast<std::ptrdiff_t>(random_.below(made.size() + 1)), dim);
   attempt(row, {from}, ir::NoPayload{}, known_[from], made);
 }
 
@@ -118,7 +126,8 @@ std::pair<ir::SlicePayload, Shape> AnyGenerator::run_of(const Shape& whole) {
     }
     const std::int64_t step = random_.pick(steps);
     const std::int64_t stride = std::abs(step);
-    const auto count = static_cast<std::int64_t>(1 + random_.below(static_cast<std::size_t>((dim.size() - 1) / stride + 1)));
+    const auto count =
+        static_cast<std::int64_t>(1 + random_.below(static_cast<std::size_t>((dim.size() - 1) / stride + 1)));
     const std::int64_t span = (count - 1) * stride;
     const auto lowest = static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(dim.size() - span)));
     slice.starts.push_back(step > 0 ? lowest : lowest + span);
@@ -178,7 +187,8 @@ void AnyGenerator::unfold(const OpRow& row, NodeId from) {
     const Dim& dim = shape(from)[static_cast<std::size_t>(axis)];
     if (dim.is_symbol() || dim.size() == 0) return;
     const auto dilation = static_cast<std::int64_t>(1 + random_.below(2));
-    window.sizes.push_back(1 + static_cast<std::int64_t>(random_.below(std::min<std::size_t>(4, static_cast<std::size_t>((dim.size() - 1) / dilation + 1)))));
+    window.sizes.push_back(1 + static_cast<std::int64_t>(random_.below(std::min<std::size_t>(
+                                   4, static_cast<std::size_t>((dim.size() - 1) / dilation + 1)))));
     window.strides.push_back(1 + static_cast<std::int64_t>(random_.below(3)));
     window.dilations.push_back(dilation);
   }
@@ -216,7 +226,8 @@ void AnyGenerator::take_along(const OpRow& row, NodeId from) {
 void AnyGenerator::scatter(const OpRow& row, NodeId from) {
   if (!has_axis(from)) return;
   const DType type = dtype(from);
-  const std::vector<ir::ScatterMode> modes = {ir::ScatterMode::set, ir::ScatterMode::add, ir::ScatterMode::mul, ir::ScatterMode::max, ir::ScatterMode::min};
+  const std::vector<ir::ScatterMode> modes = {ir::ScatterMode::set, ir::ScatterMode::add, ir::ScatterMode::mul,
+                                              ir::ScatterMode::max, ir::ScatterMode::min};
   const ir::ScatterMode mode = type == DType::boolean ? ir::ScatterMode::set : random_.pick(modes);
   const auto count = static_cast<std::int64_t>(random_.below(random_.chance(50) ? 5 : 18));
   // One comparison for each element and each update.
@@ -225,7 +236,8 @@ void AnyGenerator::scatter(const OpRow& row, NodeId from) {
   wanted[0] = Dim(count);
   const NodeId base = mode == ir::ScatterMode::set ? from : tame(from);
   const NodeId updates = new_input(type, wanted);
-  const Known known{mode == ir::ScatterMode::mul ? kWild : known_[base].magnitude + 4.0 * static_cast<double>(count), false, known_[base].lattice};
+  const Known known{mode == ir::ScatterMode::mul ? kWild : known_[base].magnitude + 4.0 * static_cast<double>(count),
+                    false, known_[base].lattice};
   attempt(row, {base, positions(size(shape(from)[0]), {Dim(count)}), updates}, ir::ScatterPayload{mode}, known);
 }
 
@@ -240,9 +252,10 @@ void AnyGenerator::fold(const OpRow& row, NodeId from) {
   if (is_float(dtype(from)) && row.fold.join == "mul" && count > 8) return;
   const NodeId operand = position ? ordered(from) : tame(from);
   const double size = known_[operand].magnitude;
-  const double grows = row.fold.join == "add" && row.fold.kind == ops::Fold::Kind::plain ? size * static_cast<double>(std::max<std::int64_t>(count, 1))
-                       : row.fold.join == "mul"                                          ? std::pow(std::max(size, 1.0), static_cast<double>(count))
-                                                                                         : size;
+  const double grows = row.fold.join == "add" && row.fold.kind == ops::Fold::Kind::plain
+                           ? size * static_cast<double>(std::max<std::int64_t>(count, 1))
+                       : row.fold.join == "mul" ? std::pow(std::max(size, 1.0), static_cast<double>(count))
+                                                : size;
   attempt(row, {operand}, ir::AxesPayload{axes}, {std::min(grows, kWild), false, position || known_[operand].lattice});
 }
 
@@ -254,14 +267,18 @@ void AnyGenerator::scan(const OpRow& row, NodeId from) {
   const NodeId operand = tame(from);
   ir::ScanPayload scan{axis, random_.chance(30), random_.chance(30)};
   const bool grows = row.fold.join == "add" || row.fold.join == "mul" || scan.exclusive;
-  attempt(row, {operand}, scan, {grows ? kWild : known_[operand].magnitude, false, known_[operand].lattice || scan.exclusive});
+  attempt(row, {operand}, scan,
+          {grows ? kWild : known_[operand].magnitude, false, known_[operand].lattice || scan.exclusive});
 }
 
 void AnyGenerator::argsort(const OpRow& row, NodeId from) {
   if (!has_axis(from)) return;
   ir::SortPayload sort{any_axis(from), random_.chance(50), 0};
   const Dim& dim = shape(from)[static_cast<std::size_t>(sort.axis)];
-  if (!dim.is_symbol() && dim.size() > 0) sort.count = random_.chance(50) ? dim.size() : 1 + static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(dim.size())));
+  if (!dim.is_symbol() && dim.size() > 0)
+    sort.count = random_.chance(50)
+                     ? dim.size()
+                     : 1 + static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(dim.size())));
   attempt(row, {ordered(from)}, sort, {kWild, false, true});
 }
 
@@ -271,10 +288,12 @@ void AnyGenerator::dot(const OpRow& row, NodeId from) {
   std::iota(axes.begin(), axes.end(), 0);
   for (std::size_t i = axes.size(); i > 1; --i) std::swap(axes[i - 1], axes[random_.below(i)]);
   const std::size_t batches = axes.empty() || random_.chance(60) ? 0 : 1;
-  const std::size_t contracted = std::min<std::size_t>(axes.size() - batches, random_.chance(80) ? 1 : random_.below(3));
+  const std::size_t contracted =
+      std::min<std::size_t>(axes.size() - batches, random_.chance(80) ? 1 : random_.below(3));
   ir::DotPayload dot;
   dot.batch_a.assign(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(batches));
-  dot.contract_a.assign(axes.begin() + static_cast<std::ptrdiff_t>(batches), axes.begin() + static_cast<std::ptrdiff_t>(batches + contracted));
+  dot.contract_a.assign(axes.begin() + static_cast<std::ptrdiff_t>(batches),
+                        axes.begin() + static_cast<std::ptrdiff_t>(batches + contracted));
   const std::vector<int> sizes = {1, 2, 3, 7, 8, 16, 31, 33, 64};
   std::vector<Dim> own;
   for (std::size_t free = random_.below(3); free > 0; --free) own.emplace_back(random_.pick(sizes));
@@ -348,7 +367,8 @@ NodeId AnyGenerator::derived(const char* op, std::vector<NodeId> operands, Known
   return note(must(graph_.add(ops::row(op), std::move(operands))), known);
 }
 
-std::optional<NodeId> AnyGenerator::attempt(const OpRow& row, std::vector<NodeId> operands, ir::Payload payload, Known known, Shape wanted) {
+std::optional<NodeId> AnyGenerator::attempt(const OpRow& row, std::vector<NodeId> operands, ir::Payload payload,
+                                            Known known, Shape wanted) {
   ir::Graph trial = graph_;
   const auto made = trial.add_structured(row, std::move(operands), std::move(payload), std::move(wanted));
   if (!made.ok() || elements(trial.node(*made).type.shape) > kMostElements) return std::nullopt;

@@ -1,5 +1,5 @@
-// Random graphs of ops of every class: views, gathers, folds, products, scans, sorts, scatters, and the chains that people
-// write with them (softmax, norms, attention), between elementwise ops.
+// Random graphs of ops of every class: views, gathers, folds, products, scans, sorts, scatters, and the chains that
+// people write with them (softmax, norms, attention), between elementwise ops.
 #pragma once
 
 #include "support/generator.hpp"
@@ -44,7 +44,9 @@ class AnyGenerator : public Generator {
   void attention(NodeId from);
 
   [[nodiscard]] const Shape& shape(NodeId id) const { return graph_.node(id).type.shape; }
-  [[nodiscard]] std::int64_t size(const Dim& dim) const { return dim.is_symbol() ? symbols_.at(dim.name()) : dim.size(); }
+  [[nodiscard]] std::int64_t size(const Dim& dim) const {
+    return dim.is_symbol() ? symbols_.at(dim.name()) : dim.size();
+  }
   [[nodiscard]] std::int64_t elements(const Shape& shape) const;
   [[nodiscard]] bool has_axis(NodeId id) const { return !shape(id).empty(); }
   int any_axis(NodeId id) { return static_cast<int>(random_.below(shape(id).size())); }
@@ -61,7 +63,8 @@ class AnyGenerator : public Generator {
   NodeId tame(NodeId id) { return tamed(ops::row("add"), id); }
   NodeId derived(const char* op, std::vector<NodeId> operands, Known known);
   /// Adds it if the builder takes it; which shapes go together is the builder's to say.
-  std::optional<NodeId> attempt(const OpRow& row, std::vector<NodeId> operands, ir::Payload payload, Known known, Shape shape = {});
+  std::optional<NodeId> attempt(const OpRow& row, std::vector<NodeId> operands, ir::Payload payload, Known known,
+                                Shape shape = {});
 };
 
 }  // namespace vkfuse::test

@@ -1,5 +1,5 @@
-// libFuzzer's side of a fuzzer: what is tried next, and what ends the process. Bytes that change one by one seldom stay a text or a message, so
-// most changes are the fuzzer's own.
+// libFuzzer's side of a fuzzer: what is tried next, and what ends the process. Bytes that change one by one seldom stay
+// a text or a message, so most changes are the fuzzer's own.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -29,7 +29,8 @@ std::string mutated(const std::string& one, const std::string& other, std::mt199
 }
 
 const std::vector<std::string>& inputs() {
-  static const std::vector<std::string> all = vkfuse_fuzzer().inputs != nullptr ? vkfuse_fuzzer().inputs() : std::vector<std::string>{std::string(200, '\1')};
+  static const std::vector<std::string> all =
+      vkfuse_fuzzer().inputs != nullptr ? vkfuse_fuzzer().inputs() : std::vector<std::string>{std::string(200, '\1')};
   return all;
 }
 
@@ -72,8 +73,8 @@ std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::s
   return made > 0 ? made : LLVMFuzzerMutate(data, size, most);
 }
 
-std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* one, std::size_t one_size, const std::uint8_t* other, std::size_t other_size, std::uint8_t* out, std::size_t most,
-                                      unsigned seed) {
+std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* one, std::size_t one_size, const std::uint8_t* other,
+                                      std::size_t other_size, std::uint8_t* out, std::size_t most, unsigned seed) {
   using namespace vkfuse::test;
   std::mt19937_64 random(seed);
   return put(mutated(text_of(one, one_size), text_of(other, other_size), random), out, most);

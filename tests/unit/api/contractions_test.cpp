@@ -78,12 +78,14 @@ std::int64_t or_zero(const std::vector<std::int64_t>& list, std::size_t i) { ret
 /// Every pair of an element of the smaller side of the map and one of the larger that a tap joins, for conv and its
 /// transpose alike: `larger` is the position in the padded axes' own coordinates.
 template <typename Visit>
-void each_tap(const Sizes& smaller, const Sizes& larger, const Sizes& kernel, const ConvOptions& options, Visit&& visit) {
+void each_tap(const Sizes& smaller, const Sizes& larger, const Sizes& kernel, const ConvOptions& options,
+              Visit&& visit) {
   each_position(smaller, [&](const Sizes& at) {
     each_position(kernel, [&](const Sizes& tap) {
       Sizes there;
       for (std::size_t i = 0; i < at.size(); ++i) {
-        const std::int64_t position = at[i] * or_one(options.strides, i) + tap[i] * or_one(options.dilations, i) - or_zero(options.low, i);
+        const std::int64_t position =
+            at[i] * or_one(options.strides, i) + tap[i] * or_one(options.dilations, i) - or_zero(options.low, i);
         if (position < 0 || position >= larger[i]) return;
         there.push_back(position);
       }
@@ -123,13 +125,15 @@ TEST(Contractions, ConvFollowsItsDefinition) {
     for (const Dim& dim : made.shape()) sizes.push_back(dim.size());
     const std::int64_t in = one.w[1], out = one.w[0] / one.options.groups;
     List want(static_cast<std::size_t>(product(sizes)), 0);
-    each_tap(spatial(sizes), spatial(one.x), spatial(one.w), one.options, [&](const Sizes& at, const Sizes& tap, const Sizes& there) {
-      each_position({one.x[0], one.w[0], in}, [&](const Sizes& i) {
-        const std::int64_t group = i[1] / out;
-        want[offset(sizes, joined({i[0], i[1]}, at))] +=
-            x[offset(one.x, joined({i[0], group * in + i[2]}, there))] * w[offset(one.w, joined({i[1], i[2]}, tap))];
-      });
-    });
+    each_tap(spatial(sizes), spatial(one.x), spatial(one.w), one.options,
+             [&](const Sizes& at, const Sizes& tap, const Sizes& there) {
+               each_position({one.x[0], one.w[0], in}, [&](const Sizes& i) {
+                 const std::int64_t group = i[1] / out;
+                 want[offset(sizes, joined({i[0], i[1]}, at))] +=
+                     x[offset(one.x, joined({i[0], group * in + i[2]}, there))] *
+                     w[offset(one.w, joined({i[1], i[2]}, tap))];
+               });
+             });
     EXPECT_EQ(run.of(made), want) << "x " << testing::PrintToString(one.x) << " w " << testing::PrintToString(one.w);
   }
 }
@@ -156,18 +160,20 @@ TEST(Contractions, ConvTransposeFollowsItsDefinition) {
     ASSERT_TRUE(made.valid()) << made.error().text();
     Sizes sizes{one.x[0], one.w[1] * one.options.groups};
     for (std::size_t i = 2; i < one.x.size(); ++i) {
-      sizes.push_back((one.x[i] - 1) * or_one(one.options.strides, i - 2) + (one.w[i] - 1) * or_one(one.options.dilations, i - 2) + 1 -
-                      or_zero(one.options.low, i - 2) - or_zero(one.options.high, i - 2));
+      sizes.push_back((one.x[i] - 1) * or_one(one.options.strides, i - 2) +
+                      (one.w[i] - 1) * or_one(one.options.dilations, i - 2) + 1 - or_zero(one.options.low, i - 2) -
+                      or_zero(one.options.high, i - 2));
     }
     EXPECT_EQ(made.shape(), Shape(sizes.begin(), sizes.end()));
     const std::int64_t out = one.w[1], in = one.x[1] / one.options.groups;
     List want(static_cast<std::size_t>(product(sizes)), 0);
-    each_tap(spatial(one.x), spatial(sizes), spatial(one.w), one.options, [&](const Sizes& at, const Sizes& tap, const Sizes& there) {
-      each_position({one.x[0], one.x[1], out}, [&](const Sizes& i) {
-        want[offset(sizes, joined({i[0], i[1] / in * out + i[2]}, there))] +=
-            x[offset(one.x, joined({i[0], i[1]}, at))] * w[offset(one.w, joined({i[1], i[2]}, tap))];
-      });
-    });
+    each_tap(spatial(one.x), spatial(sizes), spatial(one.w), one.options,
+             [&](const Sizes& at, const Sizes& tap, const Sizes& there) {
+               each_position({one.x[0], one.x[1], out}, [&](const Sizes& i) {
+                 want[offset(sizes, joined({i[0], i[1] / in * out + i[2]}, there))] +=
+                     x[offset(one.x, joined({i[0], i[1]}, at))] * w[offset(one.w, joined({i[1], i[2]}, tap))];
+               });
+             });
     EXPECT_EQ(run.of(made), want) << "x " << testing::PrintToString(one.x) << " w " << testing::PrintToString(one.w);
   }
 }
@@ -176,8 +182,9 @@ TEST(Contractions, ConvTransposeFollowsItsDefinition) {
 TEST(Contractions, ConvTransposeSpreadsNaNToItsOwnTapsOnly) {
   for (const std::int64_t kernel : {3, 4}) {
     Evaluated run;
-    const Tensor made = conv_transpose(run.input("x", {1, 1, 4}, {1, std::nan(""), 1, 1}), run.input("w", {1, 1, kernel}, List(static_cast<std::size_t>(kernel), 1)),
-                                       {.strides = {2}});
+    const Tensor made =
+        conv_transpose(run.input("x", {1, 1, 4}, {1, std::nan(""), 1, 1}),
+                       run.input("w", {1, 1, kernel}, List(static_cast<std::size_t>(kernel), 1)), {.strides = {2}});
     const List values = run.of(made);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const bool reached = i >= 2 && i < 2 + static_cast<std::size_t>(kernel);
@@ -203,7 +210,8 @@ List attended(const AttentionSizes& n, const List& q, const List& k, const List&
     for (std::int64_t key = 0; key < n.keys; ++key) {
       double sum = 0;
       for (std::int64_t i = 0; i < n.size; ++i) {
-        sum += q[offset({n.batch, n.heads, n.queries, n.size}, {at[0], at[1], at[2], i})] * k[offset({n.batch, n.key_heads, n.keys, n.size}, {at[0], head, key, i})];
+        sum += q[offset({n.batch, n.heads, n.queries, n.size}, {at[0], at[1], at[2], i})] *
+               k[offset({n.batch, n.key_heads, n.keys, n.size}, {at[0], head, key, i})];
       }
       weights.push_back(score(sum, at[1], at[2], key));
       largest = std::max(largest, weights.back());
@@ -213,7 +221,8 @@ List attended(const AttentionSizes& n, const List& q, const List& k, const List&
     for (std::int64_t i = 0; i < n.value_size; ++i) {
       double sum = 0;
       for (std::int64_t key = 0; key < n.keys; ++key) {
-        sum += weights[static_cast<std::size_t>(key)] * v[offset({n.batch, n.key_heads, n.keys, n.value_size}, {at[0], head, key, i})];
+        sum += weights[static_cast<std::size_t>(key)] *
+               v[offset({n.batch, n.key_heads, n.keys, n.value_size}, {at[0], head, key, i})];
       }
       result.push_back(sum / all);
     }
@@ -223,15 +232,18 @@ List attended(const AttentionSizes& n, const List& q, const List& k, const List&
 
 using Score = std::function<double(double score, std::int64_t head, std::int64_t query, std::int64_t key)>;
 
-void expect_attention(const AttentionSizes& n, const std::function<AttentionOptions(Evaluated&)>& options, const Score& score) {
+void expect_attention(const AttentionSizes& n, const std::function<AttentionOptions(Evaluated&)>& options,
+                      const Score& score) {
   Evaluated run;
-  const Sizes q_sizes{n.batch, n.heads, n.queries, n.size}, k_sizes{n.batch, n.key_heads, n.keys, n.size}, v_sizes{n.batch, n.key_heads, n.keys, n.value_size};
+  const Sizes q_sizes{n.batch, n.heads, n.queries, n.size}, k_sizes{n.batch, n.key_heads, n.keys, n.size},
+      v_sizes{n.batch, n.key_heads, n.keys, n.value_size};
   List q = numbers(product(q_sizes), 5), k = numbers(product(k_sizes), 6);
   const List v = numbers(product(v_sizes), 7);
   for (double& x : q) x /= 8;
   for (double& x : k) x /= 8;
   const AttentionOptions how = options(run);
-  const List got = run.of(attention(run.input("q", q_sizes, q), run.input("k", k_sizes, k), run.input("v", v_sizes, v), how));
+  const List got =
+      run.of(attention(run.input("q", q_sizes, q), run.input("k", k_sizes, k), run.input("v", v_sizes, v), how));
   const List want = attended(n, q, k, v, score);
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << "element " << i;
@@ -248,27 +260,38 @@ TEST(Contractions, AttentionOfGroupedHeads) {
   expect_attention({.key_heads = 1}, plain, [](double s, auto, auto, auto) { return s * kScale; });
 }
 TEST(Contractions, AttentionWithScaleAndSoftcap) {
-  expect_attention({}, [](Evaluated&) { return AttentionOptions{.scale = 0.5, .softcap = 1.5}; },
-                   [](double s, auto, auto, auto) { return 1.5 * std::tanh(s * 0.5 / 1.5); });
+  expect_attention(
+      {}, [](Evaluated&) { return AttentionOptions{.scale = 0.5, .softcap = 1.5}; },
+      [](double s, auto, auto, auto) { return 1.5 * std::tanh(s * 0.5 / 1.5); });
 }
 TEST(Contractions, AttentionLooksBackOnly) {
-  expect_attention({}, [](Evaluated&) { return AttentionOptions{.causal = true, .first_query = 1}; },
-                   [](double s, auto, std::int64_t query, std::int64_t key) { return key <= query + 1 ? s * kScale : -INFINITY; });
+  expect_attention(
+      {}, [](Evaluated&) { return AttentionOptions{.causal = true, .first_query = 1}; },
+      [](double s, auto, std::int64_t query, std::int64_t key) { return key <= query + 1 ? s * kScale : -INFINITY; });
 }
 TEST(Contractions, AttentionThroughAWindow) {
-  expect_attention({}, [](Evaluated&) { return AttentionOptions{.window_before = 2, .window_after = 1}; },
-                   [](double s, auto, std::int64_t query, std::int64_t key) { return key >= query - 2 && key <= query + 1 ? s * kScale : -INFINITY; });
+  expect_attention(
+      {}, [](Evaluated&) { return AttentionOptions{.window_before = 2, .window_after = 1}; },
+      [](double s, auto, std::int64_t query, std::int64_t key) {
+        return key >= query - 2 && key <= query + 1 ? s * kScale : -INFINITY;
+      });
 }
 TEST(Contractions, AttentionWithSlopes) {
-  expect_attention({}, [](Evaluated& run) { return AttentionOptions{.alibi_slopes = run.input("slopes", {4}, {0.5, 0.25, 0.125, 1})}; },
-                   [](double s, std::int64_t head, std::int64_t query, std::int64_t key) {
-                     const double slopes[] = {0.5, 0.25, 0.125, 1};
-                     return s * kScale + slopes[head] * static_cast<double>(key - query);
-                   });
+  expect_attention(
+      {},
+      [](Evaluated& run) {
+        return AttentionOptions{.alibi_slopes = run.input("slopes", {4}, {0.5, 0.25, 0.125, 1})};
+      },
+      [](double s, std::int64_t head, std::int64_t query, std::int64_t key) {
+        const double slopes[] = {0.5, 0.25, 0.125, 1};
+        return s * kScale + slopes[head] * static_cast<double>(key - query);
+      });
 }
 TEST(Contractions, AttentionWithBiasAndMask) {
   const auto options = [](Evaluated& run) {
-    return AttentionOptions{.bias = run.input("bias", {5, 7}, numbers(35, 8)), .mask = run.input("mask", {2, 1, 1, 7}, {1, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1}, DType::boolean)};
+    return AttentionOptions{
+        .bias = run.input("bias", {5, 7}, numbers(35, 8)),
+        .mask = run.input("mask", {2, 1, 1, 7}, {1, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1}, DType::boolean)};
   };
   expect_attention({}, options, [](double s, auto, std::int64_t query, std::int64_t key) {
     return key == 2 || key == 4 ? -INFINITY : s * kScale + numbers(35, 8)[static_cast<std::size_t>(query * 7 + key)];
@@ -277,7 +300,8 @@ TEST(Contractions, AttentionWithBiasAndMask) {
 
 TEST(Contractions, AttentionWithSinksIsThatWithOneMoreKeyOfNoValue) {
   Evaluated run;
-  const Tensor q = run.input("q", {2, 4, 5, 3}, numbers(120, 5)), k = run.input("k", {2, 2, 7, 3}, numbers(84, 6)), v = run.input("v", {2, 2, 7, 2}, numbers(56, 7));
+  const Tensor q = run.input("q", {2, 4, 5, 3}, numbers(120, 5)), k = run.input("k", {2, 2, 7, 3}, numbers(84, 6)),
+               v = run.input("v", {2, 2, 7, 2}, numbers(56, 7));
   const Tensor sink = run.input("sink", {4}, {0, 1.5, -2, 9});
   const AttentionOptions plain{.scale = 0.125, .causal = true};
   AttentionOptions with = plain;
@@ -294,12 +318,15 @@ TEST(Contractions, AttentionWithSinksIsThatWithOneMoreKeyOfNoValue) {
 TEST(Contractions, DequantisesPerTensorAxisAndGroup) {
   Evaluated run;
   const Tensor x = run.input("x", {2, 5}, {0, 1, 2, 3, 4, 250, 251, 252, 253, 255}, DType::u8);
-  EXPECT_EQ(run.of(dequantize(x, {.scale = Tensor::scalar(DType::f32, 0.5)})), (List{0, 0.5, 1, 1.5, 2, 125, 125.5, 126, 126.5, 127.5}));
+  EXPECT_EQ(run.of(dequantize(x, {.scale = Tensor::scalar(DType::f32, 0.5)})),
+            (List{0, 0.5, 1, 1.5, 2, 125, 125.5, 126, 126.5, 127.5}));
   const Tensor scale = run.input("scale", {2}, {1, 2});
   const Tensor zero = run.input("zero", {2}, {2, 250}, DType::u8);
-  EXPECT_EQ(run.of(dequantize(x, {.scale = scale, .zero_point = zero, .axis = 0})), (List{-2, -1, 0, 1, 2, 0, 2, 4, 6, 10}));
+  EXPECT_EQ(run.of(dequantize(x, {.scale = scale, .zero_point = zero, .axis = 0})),
+            (List{-2, -1, 0, 1, 2, 0, 2, 4, 6, 10}));
   const Tensor scales = run.input("scales", {2, 3}, {1, 10, 100, 1, 2, 3});
-  EXPECT_EQ(run.of(dequantize(x, {.scale = scales, .axis = -1, .group = 2})), (List{0, 1, 20, 30, 400, 250, 251, 504, 506, 765}));
+  EXPECT_EQ(run.of(dequantize(x, {.scale = scales, .axis = -1, .group = 2})),
+            (List{0, 1, 20, 30, 400, 250, 251, 504, 506, 765}));
 }
 
 TEST(Contractions, UnpacksTheLowHalfFirst) {

@@ -33,7 +33,8 @@ struct Host {
   VkCommandPool pool = VK_NULL_HANDLE;
   VkCommandBuffer commands = VK_NULL_HANDLE;
 
-  explicit Host(const void* chain = nullptr, const std::vector<const char*>& extensions = {}, const VkPhysicalDeviceFeatures* core = nullptr) {
+  explicit Host(const void* chain = nullptr, const std::vector<const char*>& extensions = {},
+                const VkPhysicalDeviceFeatures* core = nullptr) {
     const auto& functions = host_instance()->functions();
     family = must(vulkan::choose_queue_family(functions, physical)).index;
     queues.queueFamilyIndex = family;
@@ -51,7 +52,8 @@ struct Host {
     VkCommandPoolCreateInfo of_pool{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
     of_pool.queueFamilyIndex = family;
     must(vk.call(vk.CreateCommandPool, device, &of_pool, nullptr, &pool));
-    VkCommandBufferAllocateInfo of_commands{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, pool, VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
+    VkCommandBufferAllocateInfo of_commands{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, nullptr, pool,
+                                            VK_COMMAND_BUFFER_LEVEL_PRIMARY, 1};
     must(vk.call(vk.AllocateCommandBuffers, device, &of_commands, &commands));
   }
   Host(const Host&) = delete;
@@ -100,7 +102,8 @@ struct HostBuffer {
   HostBuffer(Host& owner, std::uint64_t size) : host(owner) {
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
     info.size = size;
-    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+    info.usage =
+        VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
     must(host.vk.call(host.vk.CreateBuffer, host.device, &info, nullptr, &buffer));
     VkMemoryRequirements needs{};
     host.vk.GetBufferMemoryRequirements(host.device, buffer, &needs);
@@ -108,12 +111,14 @@ struct HostBuffer {
     host_instance()->functions().GetPhysicalDeviceMemoryProperties(host.physical, &memories);
     constexpr VkMemoryPropertyFlags wanted = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     std::uint32_t type = 0;
-    while ((needs.memoryTypeBits >> type & 1u) == 0 || (memories.memoryTypes[type].propertyFlags & wanted) != wanted) ++type;
+    while ((needs.memoryTypeBits >> type & 1u) == 0 || (memories.memoryTypes[type].propertyFlags & wanted) != wanted)
+      ++type;
     const VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
     must(host.vk.call(host.vk.AllocateMemory, host.device, &allocate, nullptr, &memory));
     must(host.vk.call(host.vk.BindBufferMemory, host.device, buffer, memory, VkDeviceSize{0}));
     void* view = nullptr;
-    must(host.vk.call(host.vk.MapMemory, host.device, memory, VkDeviceSize{0}, VkDeviceSize{VK_WHOLE_SIZE}, VkMemoryMapFlags{0}, &view));
+    must(host.vk.call(host.vk.MapMemory, host.device, memory, VkDeviceSize{0}, VkDeviceSize{VK_WHOLE_SIZE},
+                      VkMemoryMapFlags{0}, &view));
     bytes = static_cast<std::uint8_t*>(view);
   }
   HostBuffer(const HostBuffer&) = delete;
@@ -241,7 +246,9 @@ TEST(Interop, UsesTheFeaturesThatTheHostHasEnabledAndNoOthers) {
     const std::vector<std::string> names = device().description().features;
     return std::set<std::string>(names.begin(), names.end());
   }();
-  const std::set<std::string> togglable{"storage_16bit", "storage_8bit", "float16", "int8", "int16", "int64", "float64", "subgroup_size_control", "full_subgroups"};
+  const std::set<std::string> togglable{"storage_16bit", "storage_8bit", "float16", "int8",
+                                        "int16",         "int64",        "float64", "subgroup_size_control",
+                                        "full_subgroups"};
   const auto enabled_of = [&](const std::set<std::string>& names) {
     std::set<std::string> kept;
     for (const std::string& name : names) {
@@ -296,7 +303,8 @@ TEST(Interop, MemoryComesFromTheHostsAllocatorAndGoesBack) {
     if (mapped) {
       ++mapped_blocks;
       void* view = nullptr;
-      must(host.vk.call(host.vk.MapMemory, host.device, memory, VkDeviceSize{offset}, VkDeviceSize{bytes}, VkMemoryMapFlags{0}, &view));
+      must(host.vk.call(host.vk.MapMemory, host.device, memory, VkDeviceSize{offset}, VkDeviceSize{bytes},
+                        VkMemoryMapFlags{0}, &view));
       block.mapped = view;
     }
     lent_blocks.insert(block.memory);
@@ -319,7 +327,8 @@ TEST(Interop, MemoryComesFromTheHostsAllocatorAndGoesBack) {
     const auto refused = device.allocate(4096);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory);
-    EXPECT_NE(refused.error().message.find("The host's allocator has no 4096 bytes"), std::string::npos) << refused.error().text();
+    EXPECT_NE(refused.error().message.find("The host's allocator has no 4096 bytes"), std::string::npos)
+        << refused.error().text();
   }
   EXPECT_TRUE(lent_blocks.empty());
 }
@@ -343,9 +352,11 @@ VKAPI_ATTR void VKAPI_CALL see_dispatch(VkCommandBuffer commands, std::uint32_t 
   seen.calls.push_back({});
   seen.dispatch(commands, x, y, z);
 }
-VKAPI_ATTR void VKAPI_CALL see_barrier(VkCommandBuffer commands, VkPipelineStageFlags before, VkPipelineStageFlags after, VkDependencyFlags flags,
-                                       std::uint32_t count, const VkMemoryBarrier* barriers, std::uint32_t buffers, const VkBufferMemoryBarrier* of_buffers,
-                                       std::uint32_t images, const VkImageMemoryBarrier* of_images) {
+VKAPI_ATTR void VKAPI_CALL see_barrier(VkCommandBuffer commands, VkPipelineStageFlags before,
+                                       VkPipelineStageFlags after, VkDependencyFlags flags, std::uint32_t count,
+                                       const VkMemoryBarrier* barriers, std::uint32_t buffers,
+                                       const VkBufferMemoryBarrier* of_buffers, std::uint32_t images,
+                                       const VkImageMemoryBarrier* of_images) {
   seen.calls.push_back({true, before, after, barriers->srcAccessMask, barriers->dstAccessMask});
   seen.barrier(commands, before, after, flags, count, barriers, buffers, of_buffers, images, of_images);
 }
@@ -380,15 +391,18 @@ TEST(Interop, CallsGoThroughTheHostsEntryPointAndARecordingHasItsBarriers) {
   seen.calls.clear();
   must(program.record(host.commands, {{{"x", in}}, {{"y", out}}, {}}));
   const auto& calls = seen.calls;
-  constexpr VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, transfer = VK_PIPELINE_STAGE_TRANSFER_BIT, of_host = VK_PIPELINE_STAGE_HOST_BIT;
+  constexpr VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                 transfer = VK_PIPELINE_STAGE_TRANSFER_BIT, of_host = VK_PIPELINE_STAGE_HOST_BIT;
   ASSERT_GE(calls.size(), 5U);
   EXPECT_TRUE(calls.front().barrier && calls.front().before == (compute | transfer) && calls.front().after == compute);
   EXPECT_EQ(calls.front().written, VkAccessFlags{VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT});
   EXPECT_EQ(calls.front().read, VkAccessFlags{VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT});
-  EXPECT_TRUE(calls.back().barrier && calls.back().before == compute && calls.back().after == (compute | transfer | of_host));
+  EXPECT_TRUE(calls.back().barrier && calls.back().before == compute &&
+              calls.back().after == (compute | transfer | of_host));
   EXPECT_EQ(calls.back().written, VkAccessFlags{VK_ACCESS_SHADER_WRITE_BIT});
   EXPECT_NE(calls.back().read & VK_ACCESS_HOST_READ_BIT, 0U);
-  EXPECT_EQ(std::count_if(calls.begin(), calls.end(), [](const Seen::Call& call) { return !call.barrier; }), program.kernel_count());
+  EXPECT_EQ(std::count_if(calls.begin(), calls.end(), [](const Seen::Call& call) { return !call.barrier; }),
+            program.kernel_count());
 }
 
 TEST(Interop, TwoWindowsOfOneBufferAreKnownToBeOne) {
@@ -450,11 +464,14 @@ TEST(Interop, WrongHandlesAreSentences) {
   const Executable program = must(program_on(device, 45));
   const Buffer whole = must(device.wrap(memory.number(), 192, 0));
   const Buffer bare = must(device.wrap(memory.number(), 180, 256));
-  expect_refused(outcome(program.record(nullptr, {{{"x", whole}}, {{"y", whole}}, {}})), "The command buffer to append to is null.");
+  expect_refused(outcome(program.record(nullptr, {{{"x", whole}}, {{"y", whole}}, {}})),
+                 "The command buffer to append to is null.");
   host.begin();
-  expect_refused(outcome(program.record(host.commands, {{{"x", whole}}, {{"y", bare}}, {}})), "192 bytes at offset 256 are not inside a buffer of 436 bytes");
+  expect_refused(outcome(program.record(host.commands, {{{"x", whole}}, {{"y", bare}}, {}})),
+                 "192 bytes at offset 256 are not inside a buffer of 436 bytes");
   const Buffer elsewhere = must(test::device().allocate(192));
-  expect_refused(outcome(program.record(host.commands, {{{"x", whole}}, {{"y", elsewhere}}, {}})), "is of another device than the program.");
+  expect_refused(outcome(program.record(host.commands, {{{"x", whole}}, {{"y", elsewhere}}, {}})),
+                 "is of another device than the program.");
 }
 
 TEST(Interop, TheLogHearsWhatErrorsDoNotSay) {
@@ -470,7 +487,9 @@ TEST(Interop, TheLogHearsWhatErrorsDoNotSay) {
   const Device device = must(Device::adopt(host.lend(), options));
   must(program_on(device, 17));
   const auto count = [&](LogLevel level, const char* words) {
-    return std::count_if(heard.begin(), heard.end(), [&](const auto& one) { return one.first == level && one.second.find(words) != std::string::npos; });
+    return std::count_if(heard.begin(), heard.end(), [&](const auto& one) {
+      return one.first == level && one.second.find(words) != std::string::npos;
+    });
   };
   EXPECT_EQ(count(LogLevel::info, "is open"), 1);
   EXPECT_EQ(count(LogLevel::warning, "Compiled kernels are not kept"), 1);

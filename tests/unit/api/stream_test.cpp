@@ -68,10 +68,13 @@ std::vector<Tensor> block(const Tensor& x0, const Tensor& x1, const Tensor& x2) 
 TEST(Stream, ARecordedPlanIsThatOfTheSameGraphBuiltAhead) {
   const Stream stream(device());
   const std::vector<Tensor> recorded = block(leaf(stream, {16, 32}), leaf(stream, {32, 32}, -3), leaf(stream, {32}));
-  const std::vector<Tensor> ahead = block(Tensor::input("x0", DType::f32, {16, 32}), Tensor::input("x1", DType::f32, {32, 32}), Tensor::input("x2", DType::f32, {32}));
+  const std::vector<Tensor> ahead =
+      block(Tensor::input("x0", DType::f32, {16, 32}), Tensor::input("x1", DType::f32, {32, 32}),
+            Tensor::input("x2", DType::f32, {32}));
   const Executable built = must(compile(device(), ahead));
   const Executable dumped = must(compile_text(device(), must(stream.dump(recorded))));
-  for (const Stage stage : {Stage::graph, Stage::plan, Stage::json, Stage::glsl}) EXPECT_EQ(must(built.explain(stage)), must(dumped.explain(stage)));
+  for (const Stage stage : {Stage::graph, Stage::plan, Stage::json, Stage::glsl})
+    EXPECT_EQ(must(built.explain(stage)), must(dumped.explain(stage)));
   // Is it also what eval() compiles? By its kernels, bytes and results.
   must(stream.eval(recorded));
   EXPECT_EQ(stream.report().kernels, built.kernel_count());
@@ -114,7 +117,9 @@ TEST(Stream, AHeldHandleThatIsNotAskedForCostsNothing) {
   EXPECT_EQ(held.held, 5U);
   EXPECT_EQ(held.kept, 0U);
   std::size_t lines = 0;
-  for (std::size_t at = explanation.find("recomputed if it is read"); at != std::string::npos; at = explanation.find("recomputed if it is read", at + 1)) ++lines;
+  for (std::size_t at = explanation.find("recomputed if it is read"); at != std::string::npos;
+       at = explanation.find("recomputed if it is read", at + 1))
+    ++lines;
   EXPECT_EQ(lines, 5U) << explanation;
 }
 
@@ -143,7 +148,8 @@ TEST(Stream, ADecodingLoopWithAGrowingCachePlansItsFirstStepsAlone) {
   const Tensor w = leaf(stream, {heads * size, heads * size}, -30);
   Tensor x = leaf(stream, {1, heads * size});
   Tensor keys = leaf(stream, {2, heads, size}), values = leaf(stream, {2, heads, size}, 1);
-  std::vector<float> host_keys = ramp(2 * heads * size), host_values = ramp(2 * heads * size, 1), host_x = ramp(heads * size);
+  std::vector<float> host_keys = ramp(2 * heads * size), host_values = ramp(2 * heads * size, 1),
+                     host_x = ramp(heads * size);
   const std::vector<float> host_w = ramp(heads * heads * size * size, -30);
   std::uint64_t after_four = 0;
   for (int step = 0; step < steps; ++step) {
@@ -162,22 +168,26 @@ TEST(Stream, ADecodingLoopWithAGrowingCachePlansItsFirstStepsAlone) {
       for (std::size_t k = 0; k < row.size(); ++k) row[i] += double{host_x[k]} * host_w[k * row.size() + i];
       row[i] *= 0.01;
     }
-    for (const double one : row) host_keys.push_back(static_cast<float>(0.5 * one)), host_values.push_back(static_cast<float>(one + 1));
+    for (const double one : row)
+      host_keys.push_back(static_cast<float>(0.5 * one)), host_values.push_back(static_cast<float>(one + 1));
     const std::size_t count = host_keys.size() / row.size();
     for (std::size_t head = 0; head < heads; ++head) {
       std::vector<double> score(count, 0);
       double most = -INFINITY, sum = 0;
       for (std::size_t t = 0; t < count; ++t) {
-        for (std::size_t i = 0; i < size; ++i) score[t] += row[head * size + i] * host_keys[(t * heads + head) * size + i];
+        for (std::size_t i = 0; i < size; ++i)
+          score[t] += row[head * size + i] * host_keys[(t * heads + head) * size + i];
         most = std::max(most, score[t]);
       }
       for (double& one : score) sum += one = std::exp(one - most);
       for (std::size_t i = 0; i < size; ++i) {
-        for (std::size_t t = 0; t < count; ++t) out[head * size + i] += score[t] / sum * host_values[(t * heads + head) * size + i];
+        for (std::size_t t = 0; t < count; ++t)
+          out[head * size + i] += score[t] / sum * host_values[(t * heads + head) * size + i];
       }
     }
     const std::vector<float> got = read(stream, x);
-    for (std::size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(got[i], out[i], 1e-3 * (1 + std::abs(out[i]))) << "step " << step;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      ASSERT_NEAR(got[i], out[i], 1e-3 * (1 + std::abs(out[i]))) << "step " << step;
     host_x = got;
   }
   EXPECT_EQ(stream.report().plans, after_four);
@@ -316,7 +326,8 @@ TEST(Stream, WhatIsWrongIsASentence) {
   expect_refused(stream.read(foreign * 2.0), "A f32[4] is of another stream.");
   expect_refused(stream.read(x + Tensor::input("q", DType::f32, {4})), "The input 'q' has no elements");
   expect_refused(stream.read(x + leaf(stream, {5})), "4");
-  expect_refused(stream.tensor(DType::f32, {4}, std::vector<float>(3)), "A tensor of type f32[4] needs 16 bytes, but 12 were given.");
+  expect_refused(stream.tensor(DType::f32, {4}, std::vector<float>(3)),
+                 "A tensor of type f32[4] needs 16 bytes, but 12 were given.");
   expect_refused(stream.tensor(DType::boolean, {1}, std::vector<std::uint8_t>{2}), "booleans are 0 or 1");
   expect_refused(stream.tensor(DType::f32, {-1}, std::vector<float>{}), "-1");
   expect_refused(stream.wrap(Buffer(), DType::f32, {4}), "The buffer is empty");
@@ -336,7 +347,8 @@ TEST(Stream, RecordingAnOpTakesLessThanAMicrosecond) {
     Tensor z = x;
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < ops / 2; ++i) z = relu(z) + y;
-    best = std::min(best, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / ops);
+    best = std::min(best,
+                    std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / ops);
   }
   std::printf("recording an op takes %.3f us\n", best);
   RecordProperty("recording_us", std::to_string(best));

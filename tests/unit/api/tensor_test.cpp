@@ -24,19 +24,24 @@ TEST(Tensor, RemembersItsFirstError) {
 
 TEST(Tensor, SentencesNameTheValues) {
   const Tensor x = Tensor::input("x", DType::f32, {3, 4});
-  EXPECT_NE((x + Tensor::input("z", DType::f32, {5})).error().message.find("Shapes [3, 4] and [5] do not broadcast"), std::string::npos);
+  EXPECT_NE((x + Tensor::input("z", DType::f32, {5})).error().message.find("Shapes [3, 4] and [5] do not broadcast"),
+            std::string::npos);
   EXPECT_EQ(Tensor::apply("frobnicate", {x}).error().message, "'frobnicate' is not the name of an elementwise op.");
   EXPECT_EQ(Tensor::apply("cast", {x}).error().message, "'cast' is not the name of an elementwise op.");
   EXPECT_NE(Tensor::apply("add", {x}).error().message.find("'add' takes 2 operands"), std::string::npos);
-  EXPECT_NE(x.bitcast(DType::f16).error().message.find("would change the element size from 4 to 2 bytes"), std::string::npos);
+  EXPECT_NE(x.bitcast(DType::f16).error().message.find("would change the element size from 4 to 2 bytes"),
+            std::string::npos);
   EXPECT_NE(Tensor::input("", DType::f32, {}).error().message.find("empty name"), std::string::npos);
   EXPECT_NE(Tensor::input("x", DType::f32, {-1}).error().message.find("negative dimension -1"), std::string::npos);
   EXPECT_NE(Tensor::iota(DType::u32, {4}, 1).error().message.find("axis 1"), std::string::npos);
   EXPECT_NE(Tensor::iota(DType::boolean, {4}, 0).error().message.find("bool"), std::string::npos);
   EXPECT_NE(bit_not(x).error().message.find("'bit_not' is not defined on f32"), std::string::npos);
   const std::vector<std::byte> three(3);
-  EXPECT_NE(Tensor::constant(DType::f32, {1}, three).error().message.find("needs 4 bytes, but 3 were given"), std::string::npos);
-  EXPECT_NE(Tensor::input("big", DType::f32, {std::int64_t{1} << 40, std::int64_t{1} << 40}).error().message.find("more elements than 64 bits"),
+  EXPECT_NE(Tensor::constant(DType::f32, {1}, three).error().message.find("needs 4 bytes, but 3 were given"),
+            std::string::npos);
+  EXPECT_NE(Tensor::input("big", DType::f32, {std::int64_t{1} << 40, std::int64_t{1} << 40})
+                .error()
+                .message.find("more elements than 64 bits"),
             std::string::npos);
 }
 

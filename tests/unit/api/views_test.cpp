@@ -45,11 +45,17 @@ TEST(Views, ReshapeCompletesOneDimension) {
   EXPECT_EQ(made(Tensor::input("x", DType::f32, {0, 4}).reshape({2, -1})), "reshape : f32[2, 0]");
   EXPECT_EQ(made(Tensor::input("x", DType::f32, {}).reshape({-1})), "reshape : f32[1]");
   EXPECT_EQ(made(x24().reshape({3, -1})), "error: 'reshape' of f32[2, 4] to [3, -1] cannot divide 8 elements by 3.");
-  EXPECT_EQ(made(x24().reshape({-1, -1})), "error: 'reshape' of f32[2, 4] to [-1, -1] leaves more than one dimension open.");
+  EXPECT_EQ(made(x24().reshape({-1, -1})),
+            "error: 'reshape' of f32[2, 4] to [-1, -1] leaves more than one dimension open.");
   EXPECT_EQ(made(x24().reshape({0, -1})), "error: 'reshape' of f32[2, 4] to [0, -1] cannot divide 8 elements by 0.");
-  EXPECT_EQ(made(xn().reshape({-1, 4})), "error: 'reshape' of f32[n, 12] to [-1, 4] leaves the product of [n] and 3 for one dimension, and there is no symbol for a product.");
-  EXPECT_EQ(made(xn().reshape({-1})), "error: 'reshape' of f32[n, 12] to [-1] leaves the product of [n] and 12 for one dimension, and there is no symbol for a product.");
-  EXPECT_EQ(made(x24().reshape({Dim::any("k"), -1})), "error: 'reshape' of f32[2, 4] to [k, -1] has no number for its open dimension.");
+  EXPECT_EQ(made(xn().reshape({-1, 4})),
+            "error: 'reshape' of f32[n, 12] to [-1, 4] leaves the product of [n] and 3 for one dimension, and there is "
+            "no symbol for a product.");
+  EXPECT_EQ(made(xn().reshape({-1})),
+            "error: 'reshape' of f32[n, 12] to [-1] leaves the product of [n] and 12 for one dimension, and there is "
+            "no symbol for a product.");
+  EXPECT_EQ(made(x24().reshape({Dim::any("k"), -1})),
+            "error: 'reshape' of f32[2, 4] to [k, -1] has no number for its open dimension.");
   EXPECT_EQ(made(x24().reshape({-2, -4})), "error: 'reshape' has a negative dimension -2 in its shape [-2, -4].");
   const std::int64_t large = std::int64_t{1} << 62;
   EXPECT_EQ(made(Tensor::input("x", DType::f32, {large, 0, large}).reshape({-1, 3})), "reshape : f32[0, 3]");
@@ -72,7 +78,8 @@ TEST(Views, AxesCountFromTheEndToo) {
   EXPECT_EQ(made(x24().squeeze(1)), "error: 'squeeze' removes a dimension of 1, but dimension 1 of f32[2, 4] is 4.");
   EXPECT_EQ(made(x24().squeeze(-3)), "error: 'squeeze' names axis -3, but f32[2, 4] has 2 axes.");
   EXPECT_EQ(made(x24().unsqueeze(3)), "error: 'unsqueeze' puts an axis at 3, but f32[2, 4] takes one at 0 to 2.");
-  EXPECT_EQ(made(Tensor::input("x", DType::f32, {4}).transpose()), "error: 'transpose' swaps the last two axes, but f32[4] has fewer.");
+  EXPECT_EQ(made(Tensor::input("x", DType::f32, {4}).transpose()),
+            "error: 'transpose' swaps the last two axes, but f32[4] has fewer.");
 }
 
 TEST(Views, StepsThatChangeNothingAreTheTensorItself) {
@@ -100,7 +107,8 @@ TEST(Views, SlicesClampAsNumPyDoes) {
   const std::vector<std::int64_t> bounds = {kLeast, -9, -5, -4, -3, -1, 0, 1, 2, 3, 4, 5, 9, kMost};
   for (std::int64_t size : {0, 1, 4, 5}) {
     const Tensor x = Tensor::input("x", DType::f32, {Dim(size)});
-    for (std::int64_t step : {kLeast, std::int64_t{-7}, std::int64_t{-2}, std::int64_t{-1}, std::int64_t{1}, std::int64_t{2}, std::int64_t{3}, kMost}) {
+    for (std::int64_t step : {kLeast, std::int64_t{-7}, std::int64_t{-2}, std::int64_t{-1}, std::int64_t{1},
+                              std::int64_t{2}, std::int64_t{3}, kMost}) {
       for (std::int64_t start : bounds) {
         for (std::int64_t end : bounds) {
           // Python's slice.indices().
@@ -115,13 +123,15 @@ TEST(Views, SlicesClampAsNumPyDoes) {
           }
           const Tensor y = x.slice(0, start, end, step);
           ASSERT_TRUE(y.valid()) << y.error().text();
-          ASSERT_TRUE(y.shape() == Shape{Dim(static_cast<std::int64_t>(wanted.size()))}) << size << ": " << start << ":" << end << ":" << step;
+          ASSERT_TRUE(y.shape() == Shape{Dim(static_cast<std::int64_t>(wanted.size()))})
+              << size << ": " << start << ":" << end << ":" << step;
           if (is_same(x, y)) {
             for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_EQ(wanted[i], static_cast<std::int64_t>(i));
             continue;
           }
           const auto& payload = std::get<ir::SlicePayload>(y.node()->payload);
-          for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_EQ(wanted[i], payload.starts[0] + static_cast<std::int64_t>(i) * payload.steps[0]);
+          for (std::size_t i = 0; i < wanted.size(); ++i)
+            ASSERT_EQ(wanted[i], payload.starts[0] + static_cast<std::int64_t>(i) * payload.steps[0]);
         }
       }
     }
@@ -134,7 +144,9 @@ TEST(Views, SymbolicAxesAreTakenWholeOrReversed) {
   EXPECT_TRUE(is_same(x, x.slice(0, kLeast, kMost)));
   EXPECT_EQ(made(x.slice(0, -1, kLeast, -1)), "reverse axes=[0] : f32[n, 12]");
   EXPECT_EQ(made(x.slice(1, 0, 6)), "slice starts=[0, 0] steps=[1, 1] : f32[n, 6]");
-  EXPECT_EQ(made(x.slice(0, 1, kMost)), "error: 'slice' from 1 to 9223372036854775807 in steps of 1 along axis 0 of f32[n, 12] is neither the whole of the symbolic axis nor its reversal.");
+  EXPECT_EQ(made(x.slice(0, 1, kMost)),
+            "error: 'slice' from 1 to 9223372036854775807 in steps of 1 along axis 0 of f32[n, 12] is neither the "
+            "whole of the symbolic axis nor its reversal.");
   EXPECT_FALSE(x.slice(0, 0, 4096).valid());
   EXPECT_FALSE(x.slice(0, -1, 0, -1).valid());
   EXPECT_FALSE(x.slice(0, 0, kMost, 2).valid());
@@ -144,29 +156,40 @@ TEST(Views, SymbolicAxesAreTakenWholeOrReversed) {
   EXPECT_EQ(made(few.slice(0, 63, -65, -1)), "reverse axes=[0] : f32[n]");
   EXPECT_FALSE(few.slice(0, 63, -64, -1).valid());
   EXPECT_FALSE(few.slice(0, 62, -65, -1).valid());
-  EXPECT_EQ(made(x.select(0, 1)), "error: 'select' takes index 1 along axis 0 of f32[n, 12], but a symbolic axis can only be taken whole.");
+  EXPECT_EQ(made(x.select(0, 1)),
+            "error: 'select' takes index 1 along axis 0 of f32[n, 12], but a symbolic axis can only be taken whole.");
 }
 
 TEST(Views, SelectRepeatPad) {
   EXPECT_EQ(made(x24().select(1, -1)), "slice starts=[0, 3] steps=[1, 1] : f32[2, 1]; reshape : f32[2]");
   EXPECT_EQ(made(xn().select(-1, 2)), "slice starts=[0, 2] steps=[1, 1] : f32[n, 1]; reshape : f32[n]");
-  EXPECT_EQ(made(x24().select(1, 4)), "error: 'select' takes index 4 along axis 1 of f32[2, 4], which is out of range.");
-  EXPECT_EQ(made(x24().select(1, -5)), "error: 'select' takes index -5 along axis 1 of f32[2, 4], which is out of range.");
+  EXPECT_EQ(made(x24().select(1, 4)),
+            "error: 'select' takes index 4 along axis 1 of f32[2, 4], which is out of range.");
+  EXPECT_EQ(made(x24().select(1, -5)),
+            "error: 'select' takes index -5 along axis 1 of f32[2, 4], which is out of range.");
   EXPECT_EQ(made(x24().select(2, 0)), "error: 'select' names axis 2, but f32[2, 4] has 2 axes.");
   EXPECT_EQ(made(x24().repeat({3, 1})), "reshape : f32[1, 2, 4]; broadcast : f32[3, 2, 4]; reshape : f32[6, 4]");
   EXPECT_EQ(made(xn().repeat({1, 2})), "reshape : f32[n, 1, 12]; broadcast : f32[n, 2, 12]; reshape : f32[n, 24]");
   EXPECT_EQ(made(x24().repeat({0, 1})), "reshape : f32[1, 2, 4]; broadcast : f32[0, 2, 4]; reshape : f32[0, 4]");
   EXPECT_EQ(made(xn().repeat({2, 1})), "error: 'repeat' of axis 0 of f32[n, 12] by 2 has no symbol for the product.");
   EXPECT_EQ(made(x24().repeat({-1, 1})), "error: 'repeat' cannot repeat axis 0 of f32[2, 4] -1 times.");
-  EXPECT_EQ(made(x24().repeat({kMost, 1})), "error: 'repeat' cannot repeat axis 0 of f32[2, 4] 9223372036854775807 times.");
+  EXPECT_EQ(made(x24().repeat({kMost, 1})),
+            "error: 'repeat' cannot repeat axis 0 of f32[2, 4] 9223372036854775807 times.");
   EXPECT_EQ(made(x24().repeat({2})), "error: 'repeat' takes one number for each axis of f32[2, 4], but 1 were given.");
   EXPECT_EQ(made(x24().pad({0, 1}, {2, 0}, 0.5)), "constant {0.5} : f32[]; pad low=[0, 1] high=[2, 0] : f32[4, 5]");
   EXPECT_EQ(made(x24().pad({0, -1}, {0, -2})), "slice starts=[0, 1] steps=[1, 1] : f32[2, 1]");
-  EXPECT_EQ(made(x24().pad({-1, -4}, {0, 3})), "slice starts=[1, 4] steps=[1, 1] : f32[1, 0]; constant {0} : f32[]; pad low=[0, 0] high=[0, 3] : f32[1, 3]");
-  EXPECT_EQ(made(x24().pad({0, -3}, {0, -2})), "error: 'pad' of axis 1 of f32[2, 4] by -3 and -2 cuts more elements than are known to be there.");
-  EXPECT_EQ(made(x24().pad({kLeast, 0}, {kLeast, 0})), "error: 'pad' of axis 0 of f32[2, 4] by -9223372036854775808 and -9223372036854775808 cuts more elements than are known to be there.");
-  EXPECT_EQ(made(xn().pad({-1, 0}, {0, 0})), "error: 'pad' of axis 0 of f32[n, 12] by -1 and 0 cuts more elements than are known to be there.");
-  EXPECT_EQ(made(x24().pad({0}, {0, 1})), "error: 'pad' takes a low and a high amount for each axis of f32[2, 4], but 1 and 2 were given.");
+  EXPECT_EQ(
+      made(x24().pad({-1, -4}, {0, 3})),
+      "slice starts=[1, 4] steps=[1, 1] : f32[1, 0]; constant {0} : f32[]; pad low=[0, 0] high=[0, 3] : f32[1, 3]");
+  EXPECT_EQ(made(x24().pad({0, -3}, {0, -2})),
+            "error: 'pad' of axis 1 of f32[2, 4] by -3 and -2 cuts more elements than are known to be there.");
+  EXPECT_EQ(made(x24().pad({kLeast, 0}, {kLeast, 0})),
+            "error: 'pad' of axis 0 of f32[2, 4] by -9223372036854775808 and -9223372036854775808 cuts more elements "
+            "than are known to be there.");
+  EXPECT_EQ(made(xn().pad({-1, 0}, {0, 0})),
+            "error: 'pad' of axis 0 of f32[n, 12] by -1 and 0 cuts more elements than are known to be there.");
+  EXPECT_EQ(made(x24().pad({0}, {0, 1})),
+            "error: 'pad' takes a low and a high amount for each axis of f32[2, 4], but 1 and 2 were given.");
 }
 
 TEST(Views, PositionsInData) {
@@ -174,10 +197,14 @@ TEST(Views, PositionsInData) {
   const Tensor updates = Tensor::input("u", DType::f32, {3, 4});
   EXPECT_EQ(made(x24().scatter(i, updates)), "scatter mode=set : f32[2, 4]");
   EXPECT_EQ(made(x24().scatter(i, updates, "max")), "scatter mode=max : f32[2, 4]");
-  EXPECT_EQ(made(x24().scatter(i, updates, "sub")), "error: 'sub' is not a mode of scatter: set, add, mul, max or min.");
-  EXPECT_EQ(made(x24().slice_assign(Tensor::input("u", DType::f32, {1, 2}), {1, 1})), "slice_assign starts=[1, 1] steps=[1, 1] : f32[2, 4]");
-  EXPECT_EQ(made(x24().slice_assign(Tensor::input("u", DType::f32, {2, 2}), {1, 0}, {-1, 3})), "slice_assign starts=[1, 0] steps=[-1, 3] : f32[2, 4]");
-  EXPECT_EQ(made(x24().gather(Tensor::input("i", DType::f32, {3}), 0)), "error: The positions that 'gather' takes must be i32, u32 or i64, but they are f32.");
+  EXPECT_EQ(made(x24().scatter(i, updates, "sub")),
+            "error: 'sub' is not a mode of scatter: set, add, mul, max or min.");
+  EXPECT_EQ(made(x24().slice_assign(Tensor::input("u", DType::f32, {1, 2}), {1, 1})),
+            "slice_assign starts=[1, 1] steps=[1, 1] : f32[2, 4]");
+  EXPECT_EQ(made(x24().slice_assign(Tensor::input("u", DType::f32, {2, 2}), {1, 0}, {-1, 3})),
+            "slice_assign starts=[1, 0] steps=[-1, 3] : f32[2, 4]");
+  EXPECT_EQ(made(x24().gather(Tensor::input("i", DType::f32, {3}), 0)),
+            "error: The positions that 'gather' takes must be i32, u32 or i64, but they are f32.");
 }
 
 TEST(Reductions, AxesAreSortedKeptOrRemoved) {
@@ -191,15 +218,18 @@ TEST(Reductions, AxesAreSortedKeptOrRemoved) {
   EXPECT_EQ(made(x.argmax(-1)), "argmax axes=[2] : i32[2, n]");
   EXPECT_EQ(made(x.argmin(0, true)), "argmin axes=[0] : i32[n, 4]; reshape : i32[1, n, 4]");
   EXPECT_EQ(made(Tensor::input("b", DType::boolean, {4}).any()), "reduce_any axes=[0] : bool[]");
-  EXPECT_EQ(made(Tensor::input("b", DType::boolean, {4}).all({0}, true)), "reduce_all axes=[0] : bool[]; reshape : bool[1]");
+  EXPECT_EQ(made(Tensor::input("b", DType::boolean, {4}).all({0}, true)),
+            "reduce_all axes=[0] : bool[]; reshape : bool[1]");
   EXPECT_EQ(made(x.sum({0, -3})), "error: 'reduce_sum' names axis 0 twice.");
   EXPECT_EQ(made(x.sum({3})), "error: 'reduce_sum' names axis 3, but f32[2, n, 4] has 3 axes.");
   EXPECT_EQ(made(x.any()), "error: 'reduce_any' is not defined on f32; it takes bool.");
   EXPECT_EQ(made(x.reduce("add")), "error: 'add' is not the name of a reduction.");
   EXPECT_EQ(made(x.reduce("argmax")), "error: 'argmax' runs along one axis, but 3 were given.");
-  EXPECT_EQ(made(Tensor::input("s", DType::i32, {}).mean()), "error: 'reduce_mean' is not defined on i32; it takes f32, f16, bf16 and f64.");
+  EXPECT_EQ(made(Tensor::input("s", DType::i32, {}).mean()),
+            "error: 'reduce_mean' is not defined on i32; it takes f32, f16, bf16 and f64.");
   EXPECT_EQ(made(Tensor::input("s", DType::i32, {}).argmax(0)), "error: 'argmax' names axis 0, but i32[] has 0 axes.");
-  EXPECT_EQ(made(Tensor::input("e", DType::i32, {3, 0}).max({1})), "error: 'reduce_max' along axis 1 of i32[3, 0] has no elements to choose from.");
+  EXPECT_EQ(made(Tensor::input("e", DType::i32, {3, 0}).max({1})),
+            "error: 'reduce_max' along axis 1 of i32[3, 0] has no elements to choose from.");
   EXPECT_EQ(made(x.cumsum(-1, true)), "cumsum axis=2 exclusive=true reverse=false : f32[2, n, 4]");
   EXPECT_EQ(made(x.cumprod(0, false, true)), "cumprod axis=0 exclusive=false reverse=true : f32[2, n, 4]");
   EXPECT_EQ(made(x.cummax(1)), "cummax axis=1 exclusive=false reverse=false : f32[2, n, 4]");
@@ -216,30 +246,68 @@ TEST(Compositions, AreTheirPrimitives) {
             "reduce_max axes=[1] : f32[n]; reshape : f32[n, 1]; sub : f32[n, 8]; exp : f32[n, 8]; "
             "reduce_sum axes=[1] : f32[n]; reshape : f32[n, 1]; div : f32[n, 8]");
   EXPECT_EQ(made(cross_entropy(x, Tensor::input("l", DType::i64, {Dim::any("n")}))),
-            "reduce_max axes=[1] : f32[n]; reshape : f32[n, 1]; sub : f32[n, 8]; exp : f32[n, 8]; reduce_sum axes=[1] : f32[n]; log : f32[n]; "
+            "reduce_max axes=[1] : f32[n]; reshape : f32[n, 1]; sub : f32[n, 8]; exp : f32[n, 8]; reduce_sum axes=[1] "
+            ": f32[n]; log : f32[n]; "
             "reshape : i64[n, 1]; take_along axis=1 : f32[n, 1]; sub : f32[n, 1]; reshape : f32[n]; sub : f32[n]");
-  EXPECT_EQ(made(top_k(x, 3).values), "argsort axis=1 descending=true count=3 : i32[n, 3]; take_along axis=1 : f32[n, 3]");
+  EXPECT_EQ(made(top_k(x, 3).values),
+            "argsort axis=1 descending=true count=3 : i32[n, 3]; take_along axis=1 : f32[n, 3]");
   EXPECT_EQ(made(top_k(x, 3, -1, false).positions), "argsort axis=1 descending=false count=3 : i32[n, 3]");
   EXPECT_EQ(normalize(x, {-1}, 1e-5).shape(), x.shape());
   EXPECT_EQ(made(cross_entropy(x, Tensor::input("l", DType::i64, {3}))),
-            "error: 'cross_entropy' takes logits of [rows, classes] and labels of [rows], but they are f32[n, 8] and i64[3].");
-  EXPECT_EQ(made(top_k(x, 0).values), "error: 'top_k' takes the best 0 elements of f32[n, 8], but it takes at least 1.");
+            "error: 'cross_entropy' takes logits of [rows, classes] and labels of [rows], but they are f32[n, 8] and "
+            "i64[3].");
+  EXPECT_EQ(made(top_k(x, 0).values),
+            "error: 'top_k' takes the best 0 elements of f32[n, 8], but it takes at least 1.");
   EXPECT_EQ(made(top_k(x, 9).values), "error: 'argsort' gives 9 positions of axis 1 of f32[n, 8]; it can give 1 to 8.");
-  EXPECT_EQ(made(dropout(x, 0, 1)), "error: 'dropout' keeps elements with a probability above 0 and up to 1, but it is 0.");
-  EXPECT_EQ(made(dropout(Tensor::input("i", DType::i32, {3}), 0.5, 1)), "error: 'dropout' is not defined on i32; it takes floats.");
+  EXPECT_EQ(made(dropout(x, 0, 1)),
+            "error: 'dropout' keeps elements with a probability above 0 and up to 1, but it is 0.");
+  EXPECT_EQ(made(dropout(Tensor::input("i", DType::i32, {3}), 0.5, 1)),
+            "error: 'dropout' is not defined on i32; it takes floats.");
 }
 
 TEST(Compositions, AnInvalidOperandGivesItsOwnError) {
   const Tensor bad = x24() + Tensor::input("z", DType::i32, {2, 4});
   const Tensor x = x24();
   const Tensor i = Tensor::input("i", DType::i32, {2});
-  const std::vector<Tensor> results = {
-      bad.reshape({8}), bad.permute({1, 0}), bad.swap_dims(0, 1), bad.transpose(), bad.broadcast_to({3, 2, 4}), bad.unsqueeze(0), bad.squeeze(0),
-      bad.slice(0, 0, 1), bad.select(0, 0), bad.reverse({0}), bad.repeat({2, 2}), bad.pad({1, 1}, {0, 0}), bad.unfold(0, 2),
-      bad.slice_assign(x, {0, 0}), x.slice_assign(bad, {0, 0}), bad.gather(i, 0), x.gather(bad, 0), bad.take_along(i, 0), bad.scatter(i, x),
-      bad.scatter(i, x, "sub"), x.scatter(bad, x), x.scatter(i, bad), bad.sum(), bad.argmax(0), bad.reduce("nothing"), bad.cumsum(0), bad.argsort(0),
-      concat({x, bad}, 0), softmax(bad), log_softmax(bad), normalize(bad, {0}, 0.1), rms_normalize(bad, {0}, 0.1), cross_entropy(bad, i),
-      cross_entropy(x, bad), silu(bad), top_k(bad, 1).values, top_k(bad, 0).positions, dropout(bad, 0.5, 1), dropout(bad, 7, 1)};
+  const std::vector<Tensor> results = {bad.reshape({8}),
+                                       bad.permute({1, 0}),
+                                       bad.swap_dims(0, 1),
+                                       bad.transpose(),
+                                       bad.broadcast_to({3, 2, 4}),
+                                       bad.unsqueeze(0),
+                                       bad.squeeze(0),
+                                       bad.slice(0, 0, 1),
+                                       bad.select(0, 0),
+                                       bad.reverse({0}),
+                                       bad.repeat({2, 2}),
+                                       bad.pad({1, 1}, {0, 0}),
+                                       bad.unfold(0, 2),
+                                       bad.slice_assign(x, {0, 0}),
+                                       x.slice_assign(bad, {0, 0}),
+                                       bad.gather(i, 0),
+                                       x.gather(bad, 0),
+                                       bad.take_along(i, 0),
+                                       bad.scatter(i, x),
+                                       bad.scatter(i, x, "sub"),
+                                       x.scatter(bad, x),
+                                       x.scatter(i, bad),
+                                       bad.sum(),
+                                       bad.argmax(0),
+                                       bad.reduce("nothing"),
+                                       bad.cumsum(0),
+                                       bad.argsort(0),
+                                       concat({x, bad}, 0),
+                                       softmax(bad),
+                                       log_softmax(bad),
+                                       normalize(bad, {0}, 0.1),
+                                       rms_normalize(bad, {0}, 0.1),
+                                       cross_entropy(bad, i),
+                                       cross_entropy(x, bad),
+                                       silu(bad),
+                                       top_k(bad, 1).values,
+                                       top_k(bad, 0).positions,
+                                       dropout(bad, 0.5, 1),
+                                       dropout(bad, 7, 1)};
   for (std::size_t k = 0; k < results.size(); ++k) {
     ASSERT_FALSE(results[k].valid()) << k;
     EXPECT_EQ(results[k].error().message, bad.error().message) << k;

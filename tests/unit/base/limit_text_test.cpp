@@ -23,11 +23,14 @@ TEST(LimitText, IsANameAndANumberWithOrWithoutAUnit) {
 }
 
 TEST(LimitText, AnythingElseIsQuotedInASentence) {
-  for (const char* text : {"", "=", "=5", "storage_range", "storage_range=", "storage_range=MiB", "storage_range=1MB", "storage_range=1M", "storage_range=1mib", "storage_range=1 MiB",
-                           "storage_range=1MiBs", "storage_range=-1", "storage_range=+1", "storage_range=0x10", "storage_range=1.5MiB", "storage_range==1", "storage_range=1=1"}) {
+  for (const char* text :
+       {"", "=", "=5", "storage_range", "storage_range=", "storage_range=MiB", "storage_range=1MB", "storage_range=1M",
+        "storage_range=1mib", "storage_range=1 MiB", "storage_range=1MiBs", "storage_range=-1", "storage_range=+1",
+        "storage_range=0x10", "storage_range=1.5MiB", "storage_range==1", "storage_range=1=1"}) {
     const auto parsed = parse_limit(text);
     ASSERT_FALSE(parsed.ok()) << text;
-    EXPECT_EQ(parsed.error().message, "'--limit " + std::string(text) + "' is not NAME=NUMBER, where KiB, MiB, GiB or TiB may follow the number.");
+    EXPECT_EQ(parsed.error().message, "'--limit " + std::string(text) +
+                                          "' is not NAME=NUMBER, where KiB, MiB, GiB or TiB may follow the number.");
   }
   for (const char* text : {"memory=18446744073709551616", "memory=16777216TiB", "memory=99999999999999999999KiB"}) {
     const auto parsed = parse_limit(text);

@@ -15,7 +15,8 @@ TEST(Items, TheirNumberLeavesOneBitClear) {
   %0 = input "x" : u8[64]
   %1 = neg %0 : u8[64]
   output "y" = %1
-})")), discrete_gpu()));
+})")),
+                                               discrete_gpu()));
   std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}));
   ASSERT_EQ(steps.size(), 1U);
   steps[0].schedule.items = (std::int64_t{1} << 31) - 1;

@@ -41,12 +41,20 @@ bool has_kernels(const std::string& bytes) {
   if (bytes.size() < 2) return false;
   const auto graph = ir::parse(bytes.substr(2));
   if (!graph || graph->size() > kMostNodes) return false;
-  static const std::vector<Target> targets = {discrete_gpu(), discrete_gpu(64), discrete_gpu_with_matrices(), discrete_gpu_with_whole_tiles(), discrete_gpu_with_dots(), cpu_driver(), minimum_device()};
+  static const std::vector<Target> targets = {discrete_gpu(),
+                                              discrete_gpu(64),
+                                              discrete_gpu_with_matrices(),
+                                              discrete_gpu_with_whole_tiles(),
+                                              discrete_gpu_with_dots(),
+                                              cpu_driver(),
+                                              minimum_device()};
   Random random(std::string_view(bytes).substr(1, 1));
-  const Result<void> done = write_all(*graph, targets[static_cast<unsigned char>(bytes[0]) % targets.size()], draw_schedule(random).tuning);
+  const Result<void> done =
+      write_all(*graph, targets[static_cast<unsigned char>(bytes[0]) % targets.size()], draw_schedule(random).tuning);
   if (done) return true;
   const Error& error = done.error();
-  if (error.code == ErrorCode::internal || !error.message.ends_with(".")) fault(fmt::format("No sentence: {}", error.text()));
+  if (error.code == ErrorCode::internal || !error.message.ends_with("."))
+    fault(fmt::format("No sentence: {}", error.text()));
   return false;
 }
 

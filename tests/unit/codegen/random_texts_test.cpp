@@ -1,5 +1,5 @@
-// Kernels of random graphs for devices that are not here: each must be written, and its text must compile to valid SPIR-V.
-// What one device never schedules, another one does.
+// Kernels of random graphs for devices that are not here: each must be written, and its text must compile to valid
+// SPIR-V. What one device never schedules, another one does.
 #include <gtest/gtest.h>
 
 #include "fuzz/forced.hpp"
@@ -23,7 +23,8 @@ struct Fabricated {
 /// Everything that a large GPU has, with the costs of one: an H200's.
 Target large_gpu() {
   Target target = discrete_gpu();
-  target.caps.int8 = target.caps.int16 = target.caps.keep_nan_f32 = target.caps.keep_nan_f64 = target.caps.exp_of_nan = true;
+  target.caps.int8 = target.caps.int16 = target.caps.keep_nan_f32 = target.caps.keep_nan_f64 = target.caps.exp_of_nan =
+      true;
   target.costs = CostModel{4250, 2, 30000, 1.9e6};
   return target;
 }
@@ -46,8 +47,10 @@ const std::vector<Fabricated>& devices() {
   return all;
 }
 
-/// The plan at these sizes; where a kernel of the one for any sizes is impossible, one that is made for these, as in a run.
-Result<std::pair<plan::Plan, std::vector<plan::Scheduled>>> scheduled(const Case& one, const Target& target, const schedule::Tuning& tuning) {
+/// The plan at these sizes; where a kernel of the one for any sizes is impossible, one that is made for these, as in a
+/// run.
+Result<std::pair<plan::Plan, std::vector<plan::Scheduled>>> scheduled(const Case& one, const Target& target,
+                                                                      const schedule::Tuning& tuning) {
   VKF_TRY(prepared, passes::run_pipeline(one.graph, {}));
   VKF_TRY(made, plan::make_plan(prepared, target, {}));
   auto steps = plan::schedule_all(made, one.symbols, tuning);
@@ -71,7 +74,8 @@ Result<int> write_all(const Case& one, const Fabricated& on, const schedule::Tun
     VKF_TRY(texts, runtime::write_kernels(plan.first, i, plan.second[i], {}));
     for (const codegen::Kernel& kernel : texts) {
       ++kernels;
-      if (static_cast<std::uint32_t>(kernel.workgroup) > largest) return invalid("A kernel has workgroups of {} invocations, and the device has {}.", kernel.workgroup, largest);
+      if (static_cast<std::uint32_t>(kernel.workgroup) > largest)
+        return invalid("A kernel has workgroups of {} invocations, and the device has {}.", kernel.workgroup, largest);
       if (!on.compiles) continue;
       VKF_TRY(module, spirv::compile_glsl(kernel.glsl, "kernel"));
       static_cast<void>(module);
@@ -106,7 +110,8 @@ TEST(RandomTexts, CompileForOtherDevices) {
     if (fault.empty()) continue;
     int ignored = 0;
     const auto kind = [](const std::string& text) { return text.substr(0, text.find_first_of("0123456789'%", 1)); };
-    const Case smallest = shrink(one, [&](const Case& smaller) { return kind(fault_of(smaller, on, forced.tuning, ignored)) == kind(fault); });
+    const Case smallest = shrink(
+        one, [&](const Case& smaller) { return kind(fault_of(smaller, on, forced.tuning, ignored)) == kind(fault); });
     std::string sizes;
     for (const auto& symbol : smallest.symbols) sizes += fmt::format(" {}={}", symbol.first, symbol.second);
     ADD_FAILURE() << "On a fabricated " << on.name << forced.name << sizes << ":\n"

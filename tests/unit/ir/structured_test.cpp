@@ -28,7 +28,8 @@ TEST(StructuredText, EveryOpIsPrintedAsItIsRead) {
       EXPECT_EQ(seen.count(op.name), 1U) << op.name;
     }
   }
-  for (const char* mode : {"set", "add", "mul", "max", "min"}) EXPECT_EQ(ir::name_of(*ir::scatter_mode_named(mode)), mode);
+  for (const char* mode : {"set", "add", "mul", "max", "min"})
+    EXPECT_EQ(ir::name_of(*ir::scatter_mode_named(mode)), mode);
 }
 
 struct Refused {
@@ -38,16 +39,24 @@ struct Refused {
 
 // %0 is f32[2, 4], %1 is f32[n, 12], %2 is f32[], %3 is i32[3], %4 is bool[2], %5 is f32[0, 3], %6 is i32[2, 3].
 constexpr const char* kInputs =
-    " %0 = input \"a\" : f32[2, 4]\n %1 = input \"b\" : f32[n, 12]\n %2 = input \"c\" : f32[]\n %3 = input \"d\" : i32[3]\n"
+    " %0 = input \"a\" : f32[2, 4]\n %1 = input \"b\" : f32[n, 12]\n %2 = input \"c\" : f32[]\n %3 = input \"d\" : "
+    "i32[3]\n"
     " %4 = input \"e\" : bool[2]\n %5 = input \"f\" : f32[0, 3]\n %6 = input \"g\" : i32[2, 3]\n";
 
 const Refused kRefused[] = {
-    {"reshape %0 : f32[3, 3]", "'reshape' of f32[2, 4] to [3, 3] does not keep the number of elements: the numbers multiply out to 8 and to 9."},
-    {"reshape %1 : f32[n, 4, 4]", "'reshape' of f32[n, 12] to [n, 4, 4] does not keep the number of elements: the numbers multiply out to 12 and to 16."},
-    {"reshape %1 : f32[k]", "'reshape' of f32[n, 12] to [k] leaves out the symbol 'n': no symbol stands for a product of symbols and numbers, so each one stays as it is."},
+    {"reshape %0 : f32[3, 3]",
+     "'reshape' of f32[2, 4] to [3, 3] does not keep the number of elements: the numbers multiply out to 8 and to 9."},
+    {"reshape %1 : f32[n, 4, 4]",
+     "'reshape' of f32[n, 12] to [n, 4, 4] does not keep the number of elements: the numbers multiply out to 12 and to "
+     "16."},
+    {"reshape %1 : f32[k]",
+     "'reshape' of f32[n, 12] to [k] leaves out the symbol 'n': no symbol stands for a product of symbols and numbers, "
+     "so each one stays as it is."},
     {"reshape %0 : f32[k]", "'reshape' of f32[2, 4] to [k] names the symbol 'k' more often than the operand does."},
-    {"reshape %1 : f32[n, n, 12]", "'reshape' of f32[n, 12] to [n, n, 12] names the symbol 'n' more often than the operand does."},
-    {"reshape %5 : f32[4294967296, 4294967296]", "A tensor of shape [4294967296, 4294967296] has more elements than 64 bits can count."},
+    {"reshape %1 : f32[n, n, 12]",
+     "'reshape' of f32[n, 12] to [n, n, 12] names the symbol 'n' more often than the operand does."},
+    {"reshape %5 : f32[4294967296, 4294967296]",
+     "A tensor of shape [4294967296, 4294967296] has more elements than 64 bits can count."},
     {"reshape %0 %0 : f32[8]", "'reshape' takes 1 operand, but 2 were given."},
     {"reshape %0 : f16[8]", "'reshape' gives f32[8], but f16[8] is declared."},
     {"permute axes=[1] %0 : f32[4, 2]", "'permute' takes one entry of axes for each of 2 axes, but 1 was given."},
@@ -58,19 +67,36 @@ const Refused kRefused[] = {
     {"broadcast %0 : f32[2, 5]", "'broadcast' cannot stretch f32[2, 4] to [2, 5]."},
     {"broadcast %0 : f32[4]", "'broadcast' cannot stretch f32[2, 4] to [4]."},
     {"broadcast %1 : f32[m, 12]", "'broadcast' cannot stretch f32[n, 12] to [m, 12]."},
-    {"slice starts=[0] steps=[1, 1] %0 : f32[2, 4]", "'slice' takes one entry of starts for each of 2 axes, but 1 was given."},
-    {"slice starts=[0, 0] steps=[1, 1, 1] %0 : f32[2, 4]", "'slice' takes one entry of steps for each of 2 axes, but 3 were given."},
-    {"slice starts=[0, 0] steps=[1, 1] %0 : f32[8]", "'slice' of f32[2, 4] is declared with the shape [8], which has another number of axes."},
+    {"slice starts=[0] steps=[1, 1] %0 : f32[2, 4]",
+     "'slice' takes one entry of starts for each of 2 axes, but 1 was given."},
+    {"slice starts=[0, 0] steps=[1, 1, 1] %0 : f32[2, 4]",
+     "'slice' takes one entry of steps for each of 2 axes, but 3 were given."},
+    {"slice starts=[0, 0] steps=[1, 1] %0 : f32[8]",
+     "'slice' of f32[2, 4] is declared with the shape [8], which has another number of axes."},
     {"slice starts=[0, 0] steps=[1, 0] %0 : f32[2, 4]", "'slice' has a step of 0 along axis 1."},
-    {"slice starts=[0, 1] steps=[1, 1] %0 : f32[2, 4]", "'slice' takes 4 elements from 1 in steps of 1 along axis 1, which is out of bounds of f32[2, 4]."},
-    {"slice starts=[0, 2] steps=[1, -1] %0 : f32[2, 4]", "'slice' takes 4 elements from 2 in steps of -1 along axis 1, which is out of bounds of f32[2, 4]."},
-    {"slice starts=[-1, 0] steps=[1, 1] %0 : f32[2, 4]", "'slice' takes 2 elements from -1 in steps of 1 along axis 0, which is out of bounds of f32[2, 4]."},
-    {"slice starts=[3, 0] steps=[1, 1] %0 : f32[0, 4]", "'slice' takes 0 elements from 3 in steps of 1 along axis 0, which is out of bounds of f32[2, 4]."},
-    {"slice starts=[1, 0] steps=[9223372036854775807, 1] %0 : f32[2, 4]", "'slice' takes 2 elements from 1 in steps of 9223372036854775807 along axis 0, which is out of bounds of f32[2, 4]."},
-    {"slice starts=[1, 0] steps=[-9223372036854775808, 1] %0 : f32[2, 4]", "'slice' takes 2 elements from 1 in steps of -9223372036854775808 along axis 0, which is out of bounds of f32[2, 4]."},
-    {"slice starts=[0, 0] steps=[-1, 1] %1 : f32[n, 12]", "'slice' takes a symbolic axis whole, from 0 in steps of 1, but along axis 0 of f32[n, 12] it takes n elements from 0 in steps of -1."},
-    {"slice starts=[0, 0] steps=[1, 1] %1 : f32[4, 12]", "'slice' takes a symbolic axis whole, from 0 in steps of 1, but along axis 0 of f32[n, 12] it takes 4 elements from 0 in steps of 1."},
-    {"slice starts=[0, 0] steps=[1, 1] %1 : f32[n, m]", "'slice' takes a symbolic axis whole, from 0 in steps of 1, but along axis 1 of f32[n, 12] it takes m elements from 0 in steps of 1."},
+    {"slice starts=[0, 1] steps=[1, 1] %0 : f32[2, 4]",
+     "'slice' takes 4 elements from 1 in steps of 1 along axis 1, which is out of bounds of f32[2, 4]."},
+    {"slice starts=[0, 2] steps=[1, -1] %0 : f32[2, 4]",
+     "'slice' takes 4 elements from 2 in steps of -1 along axis 1, which is out of bounds of f32[2, 4]."},
+    {"slice starts=[-1, 0] steps=[1, 1] %0 : f32[2, 4]",
+     "'slice' takes 2 elements from -1 in steps of 1 along axis 0, which is out of bounds of f32[2, 4]."},
+    {"slice starts=[3, 0] steps=[1, 1] %0 : f32[0, 4]",
+     "'slice' takes 0 elements from 3 in steps of 1 along axis 0, which is out of bounds of f32[2, 4]."},
+    {"slice starts=[1, 0] steps=[9223372036854775807, 1] %0 : f32[2, 4]",
+     "'slice' takes 2 elements from 1 in steps of 9223372036854775807 along axis 0, which is out of bounds of f32[2, "
+     "4]."},
+    {"slice starts=[1, 0] steps=[-9223372036854775808, 1] %0 : f32[2, 4]",
+     "'slice' takes 2 elements from 1 in steps of -9223372036854775808 along axis 0, which is out of bounds of f32[2, "
+     "4]."},
+    {"slice starts=[0, 0] steps=[-1, 1] %1 : f32[n, 12]",
+     "'slice' takes a symbolic axis whole, from 0 in steps of 1, but along axis 0 of f32[n, 12] it takes n elements "
+     "from 0 in steps of -1."},
+    {"slice starts=[0, 0] steps=[1, 1] %1 : f32[4, 12]",
+     "'slice' takes a symbolic axis whole, from 0 in steps of 1, but along axis 0 of f32[n, 12] it takes 4 elements "
+     "from 0 in steps of 1."},
+    {"slice starts=[0, 0] steps=[1, 1] %1 : f32[n, m]",
+     "'slice' takes a symbolic axis whole, from 0 in steps of 1, but along axis 1 of f32[n, 12] it takes m elements "
+     "from 0 in steps of 1."},
     {"reverse axes=[] %0 : f32[2, 4]", "'reverse' of f32[2, 4] names no axis."},
     {"reverse axes=[1, 1] %0 : f32[2, 4]", "'reverse' names axis 1 twice."},
     {"reverse axes=[0] %2 : f32[]", "'reverse' names axis 0, but f32[] has 0 axes."},
@@ -78,30 +104,48 @@ const Refused kRefused[] = {
     {"pad low=[1] high=[0, 0] %0 %2 : f32[3, 4]", "'pad' takes one entry of low for each of 2 axes, but 1 was given."},
     {"pad low=[1, 0] high=[] %0 %2 : f32[3, 4]", "'pad' takes one entry of high for each of 2 axes, but 0 were given."},
     {"pad low=[0, -1] high=[0, 0] %0 %2 : f32[2, 3]", "'pad' of axis 1 by -1 and 0 is negative."},
-    {"pad low=[0, 0] high=[2, 0] %1 %2 : f32[n, 12]", "'pad' of axis 0 by 0 and 2 needs a number there, but it is the symbol 'n' of f32[n, 12]."},
-    {"pad low=[9223372036854775807, 0] high=[9, 0] %0 %2 : f32[2, 3]", "'pad' of axis 0 of f32[2, 4] by 9223372036854775807 and 9 makes more elements than 64 bits can count."},
-    {"pad low=[4611686018427387904, 0] high=[0, 0] %0 %2 : f32[2, 3]", "A tensor of shape [4611686018427387906, 4] has more elements than 64 bits can count."},
+    {"pad low=[0, 0] high=[2, 0] %1 %2 : f32[n, 12]",
+     "'pad' of axis 0 by 0 and 2 needs a number there, but it is the symbol 'n' of f32[n, 12]."},
+    {"pad low=[9223372036854775807, 0] high=[9, 0] %0 %2 : f32[2, 3]",
+     "'pad' of axis 0 of f32[2, 4] by 9223372036854775807 and 9 makes more elements than 64 bits can count."},
+    {"pad low=[4611686018427387904, 0] high=[0, 0] %0 %2 : f32[2, 3]",
+     "A tensor of shape [4611686018427387906, 4] has more elements than 64 bits can count."},
     {"pad low=[1, 0] high=[0, 0] %0 : f32[3, 4]", "'pad' takes 2 operands, but 1 was given."},
     {"concat axis=2 %0 %0 : f32[2, 8]", "'concat' names axis 2, but f32[2, 4] has 2 axes."},
-    {"concat axis=0 %0 %5 : f32[2, 8]", "'concat' along axis 0 cannot join f32[2, 4] and f32[0, 3]: the other dimensions differ."},
-    {"concat axis=0 %0 %2 : f32[2, 8]", "'concat' along axis 0 cannot join f32[2, 4] and f32[]: the other dimensions differ."},
-    {"concat axis=0 %1 %1 : f32[n, 12]", "'concat' along axis 0 needs numbers there, but it is the symbol 'n' of f32[n, 12]."},
+    {"concat axis=0 %0 %5 : f32[2, 8]",
+     "'concat' along axis 0 cannot join f32[2, 4] and f32[0, 3]: the other dimensions differ."},
+    {"concat axis=0 %0 %2 : f32[2, 8]",
+     "'concat' along axis 0 cannot join f32[2, 4] and f32[]: the other dimensions differ."},
+    {"concat axis=0 %1 %1 : f32[n, 12]",
+     "'concat' along axis 0 needs numbers there, but it is the symbol 'n' of f32[n, 12]."},
     {"concat axis=0 : f32[2, 4]", "'concat' takes one operand or more, but none was given."},
     {"unfold axes=[] sizes=[] strides=[] dilations=[] %0 : f32[2, 4]", "'unfold' of f32[2, 4] names no axis."},
-    {"unfold axes=[1] sizes=[2, 2] strides=[1] dilations=[1] %0 : f32[2, 3, 2]", "'unfold' takes one entry of sizes for each of 1 windows, but 2 were given."},
-    {"unfold axes=[1] sizes=[2] strides=[] dilations=[1] %0 : f32[2, 3, 2]", "'unfold' takes one entry of strides for each of 1 windows, but 0 were given."},
-    {"unfold axes=[1] sizes=[2] strides=[1] dilations=[1, 2] %0 : f32[2, 3, 2]", "'unfold' takes one entry of dilations for each of 1 windows, but 2 were given."},
-    {"unfold axes=[1] sizes=[0] strides=[1] dilations=[1] %0 : f32[2, 3, 2]", "'unfold' along axis 1 has a window of size 0, stride 1 and dilation 1; each is at least 1."},
-    {"unfold axes=[1] sizes=[2] strides=[-1] dilations=[1] %0 : f32[2, 3, 2]", "'unfold' along axis 1 has a window of size 2, stride -1 and dilation 1; each is at least 1."},
-    {"unfold axes=[1] sizes=[3] strides=[1] dilations=[2] %0 : f32[2, 1, 3]", "'unfold' along axis 1 of f32[2, 4] has no place for a window of size 3 and dilation 2."},
-    {"unfold axes=[0] sizes=[2] strides=[1] dilations=[1] %1 : f32[n, 12, 2]", "'unfold' along axis 0 needs a number there, but it is the symbol 'n' of f32[n, 12]."},
-    {"slice_assign starts=[0, 0] steps=[1, 1] %0 %2 : f32[2, 4]", "'slice_assign' writes f32[] into f32[2, 4], which has another number of axes."},
-    {"slice_assign starts=[0, 0] steps=[1, 2] %0 %0 : f32[2, 4]", "'slice_assign' takes 4 elements from 0 in steps of 2 along axis 1, which is out of bounds of f32[2, 4]."},
-    {"gather axis=0 %0 %4 : f32[2, 4]", "The positions that 'gather' takes must be i32, u32 or i64, but they are bool."},
+    {"unfold axes=[1] sizes=[2, 2] strides=[1] dilations=[1] %0 : f32[2, 3, 2]",
+     "'unfold' takes one entry of sizes for each of 1 windows, but 2 were given."},
+    {"unfold axes=[1] sizes=[2] strides=[] dilations=[1] %0 : f32[2, 3, 2]",
+     "'unfold' takes one entry of strides for each of 1 windows, but 0 were given."},
+    {"unfold axes=[1] sizes=[2] strides=[1] dilations=[1, 2] %0 : f32[2, 3, 2]",
+     "'unfold' takes one entry of dilations for each of 1 windows, but 2 were given."},
+    {"unfold axes=[1] sizes=[0] strides=[1] dilations=[1] %0 : f32[2, 3, 2]",
+     "'unfold' along axis 1 has a window of size 0, stride 1 and dilation 1; each is at least 1."},
+    {"unfold axes=[1] sizes=[2] strides=[-1] dilations=[1] %0 : f32[2, 3, 2]",
+     "'unfold' along axis 1 has a window of size 2, stride -1 and dilation 1; each is at least 1."},
+    {"unfold axes=[1] sizes=[3] strides=[1] dilations=[2] %0 : f32[2, 1, 3]",
+     "'unfold' along axis 1 of f32[2, 4] has no place for a window of size 3 and dilation 2."},
+    {"unfold axes=[0] sizes=[2] strides=[1] dilations=[1] %1 : f32[n, 12, 2]",
+     "'unfold' along axis 0 needs a number there, but it is the symbol 'n' of f32[n, 12]."},
+    {"slice_assign starts=[0, 0] steps=[1, 1] %0 %2 : f32[2, 4]",
+     "'slice_assign' writes f32[] into f32[2, 4], which has another number of axes."},
+    {"slice_assign starts=[0, 0] steps=[1, 2] %0 %0 : f32[2, 4]",
+     "'slice_assign' takes 4 elements from 0 in steps of 2 along axis 1, which is out of bounds of f32[2, 4]."},
+    {"gather axis=0 %0 %4 : f32[2, 4]",
+     "The positions that 'gather' takes must be i32, u32 or i64, but they are bool."},
     {"gather axis=2 %0 %3 : f32[3, 4]", "'gather' names axis 2, but f32[2, 4] has 2 axes."},
     {"gather axis=0 %5 %3 : f32[3, 3]", "'gather' reads along axis 0 of f32[0, 3], which has no elements."},
-    {"take_along axis=0 %0 %3 : f32[3, 4]", "'take_along' takes positions i32[3] of f32[2, 4], which has another number of axes."},
-    {"take_along axis=0 %0 %6 : f32[2, 4]", "'take_along' along axis 0 takes positions i32[2, 3] of f32[2, 4]: dimension 1 is neither 1 nor 4."},
+    {"take_along axis=0 %0 %3 : f32[3, 4]",
+     "'take_along' takes positions i32[3] of f32[2, 4], which has another number of axes."},
+    {"take_along axis=0 %0 %6 : f32[2, 4]",
+     "'take_along' along axis 0 takes positions i32[2, 3] of f32[2, 4]: dimension 1 is neither 1 nor 4."},
     {"take_along axis=0 %5 %6 : f32[2, 3]", "'take_along' reads along axis 0 of f32[0, 3], which has no elements."},
     {"reduce_sum axes=[] %0 : f32[2, 4]", "'reduce_sum' of f32[2, 4] names no axis."},
     {"reduce_sum axes=[2] %0 : f32[2, 4]", "'reduce_sum' names axis 2, but f32[2, 4] has 2 axes."},
@@ -115,13 +159,18 @@ const Refused kRefused[] = {
     {"argmax axes=[0, 1] %0 : i32[]", "'argmax' runs along one axis, but 2 were given."},
     {"argmax axes=[1] %0 : f32[2]", "'argmax' gives i32[2], but f32[2] is declared."},
     {"cumsum axis=1 exclusive=false reverse=false %3 : i32[3]", "'cumsum' names axis 1, but i32[3] has 1 axis."},
-    {"argsort axis=1 descending=false count=0 %0 : i32[2, 4]", "'argsort' gives 0 positions of axis 1 of f32[2, 4]; it can give 1 to 4."},
-    {"argsort axis=1 descending=false count=5 %0 : i32[2, 5]", "'argsort' gives 5 positions of axis 1 of f32[2, 4]; it can give 1 to 4."},
-    {"argsort axis=0 descending=false count=5 %1 : i32[5, 12]", "'argsort' along axis 0 of f32[n, 12] sorts it whole, with a count of 0, but the count is 5."},
+    {"argsort axis=1 descending=false count=0 %0 : i32[2, 4]",
+     "'argsort' gives 0 positions of axis 1 of f32[2, 4]; it can give 1 to 4."},
+    {"argsort axis=1 descending=false count=5 %0 : i32[2, 5]",
+     "'argsort' gives 5 positions of axis 1 of f32[2, 4]; it can give 1 to 4."},
+    {"argsort axis=0 descending=false count=5 %1 : i32[5, 12]",
+     "'argsort' along axis 0 of f32[n, 12] sorts it whole, with a count of 0, but the count is 5."},
     {"scatter mode=add %4 %3 %4 : bool[2]", "'scatter' with the mode 'add' is not defined on bool."},
     {"scatter mode=set %2 %3 %2 : f32[]", "'scatter' writes rows, but its base f32[] is a scalar."},
-    {"scatter mode=set %0 %6 %0 : f32[2, 4]", "'scatter' takes one position for each row of updates, along one axis, but they are i32[2, 3]."},
-    {"scatter mode=set %0 %3 %0 : f32[2, 4]", "'scatter' into f32[2, 4] at positions i32[3] takes updates of shape [3, 4], but they are f32[2, 4]."},
+    {"scatter mode=set %0 %6 %0 : f32[2, 4]",
+     "'scatter' takes one position for each row of updates, along one axis, but they are i32[2, 3]."},
+    {"scatter mode=set %0 %3 %0 : f32[2, 4]",
+     "'scatter' into f32[2, 4] at positions i32[3] takes updates of shape [3, 4], but they are f32[2, 4]."},
     {"scatter mode=sub %0 %3 %0 : f32[2, 4]", "'sub' is not a mode of scatter: set, add, mul, max or min."},
     {"cumsum axis=1 exclusive=1 reverse=false %3 : i32[3]", "expected true or false for 'exclusive', found '1'."},
     {"cumsum axis=1 reverse=false exclusive=true %3 : i32[3]", "expected 'exclusive=', found 'reverse=false"},
@@ -134,14 +183,16 @@ const Refused kRefused[] = {
 
 TEST(StructuredText, WhatIsRefusedNamesTheValue) {
   for (const Refused& one : kRefused) {
-    const std::string text = std::string("graph \"g\" {\n") + kInputs + " %7 = " + one.statement + "\n output \"y\" = %7\n}";
+    const std::string text =
+        std::string("graph \"g\" {\n") + kInputs + " %7 = " + one.statement + "\n output \"y\" = %7\n}";
     const auto graph = ir::parse(text);
     if (graph.ok()) {
       ADD_FAILURE() << "accepted: " << one.statement;
       continue;
     }
     EXPECT_EQ(graph.error().message.find("Line 9: "), 0U) << graph.error().message;
-    EXPECT_NE(graph.error().message.find(one.sentence), std::string::npos) << graph.error().message << "\nwanted: " << one.sentence;
+    EXPECT_NE(graph.error().message.find(one.sentence), std::string::npos)
+        << graph.error().message << "\nwanted: " << one.sentence;
     EXPECT_EQ(graph.error().message.back(), '.');
   }
 }
@@ -203,7 +254,8 @@ TEST(StructuredText, CodeOfItsOwnIsBounded) {
   EXPECT_EQ(refused(with_code("x0" + std::string((1 << 14) - 2, ' '))), "");
   EXPECT_EQ(refused(with_code("x0" + std::string((1 << 14) - 1, ' '))),
             "Line 3: The code of the custom op 'c' has 16385 bytes; it may have 16384.");
-  EXPECT_EQ(refused(with_code("x0;\\x0a(")), "Line 3: The code of the custom op 'c' has a '(' that nothing closes: 'x0; ('.");
+  EXPECT_EQ(refused(with_code("x0;\\x0a(")),
+            "Line 3: The code of the custom op 'c' has a '(' that nothing closes: 'x0; ('.");
   EXPECT_EQ(refused(with_kernel("#version 450 " + repeated("{", 64))), "");
   EXPECT_NE(refused(with_kernel("#version 450 " + repeated("{", 65))).find(too_deep), std::string::npos);
   EXPECT_NE(refused(with_kernel(std::string((1 << 18) + 1, ' '))).find("it may have 1 to 262144."), std::string::npos);
@@ -235,7 +287,8 @@ TEST(StructuredGraph, StatedSymbolsKeepTheOperandsPromises) {
   for (const char* op : {"reshape", "broadcast", "slice"}) {
     ir::Graph graph;
     const ir::NodeId x = must(graph.add_input("x", {DType::f32, {Dim::any("n", promised), 4}}));
-    const ir::Payload payload = std::string_view(op) == "slice" ? ir::Payload(ir::SlicePayload{{0, 0}, {1, 1}}) : ir::Payload(ir::NoPayload{});
+    const ir::Payload payload =
+        std::string_view(op) == "slice" ? ir::Payload(ir::SlicePayload{{0, 0}, {1, 1}}) : ir::Payload(ir::NoPayload{});
     const ir::NodeId y = must(graph.add_structured(ops::row(op), {x}, payload, {Dim::any("n"), 4}));
     EXPECT_TRUE(graph.node(y).type.shape[0].facts() == promised) << op;
   }
@@ -244,22 +297,30 @@ TEST(StructuredGraph, StatedSymbolsKeepTheOperandsPromises) {
 TEST(StructuredGraph, CallsThatNoTextCanMake) {
   ir::Graph graph;
   const ir::NodeId x = must(graph.add_input("x", {DType::f32, {3}}));
-  const auto message = [&](const char* op, std::vector<ir::NodeId> operands, const ir::Payload& payload, const Shape& shape = {}) {
+  const auto message = [&](const char* op, std::vector<ir::NodeId> operands, const ir::Payload& payload,
+                           const Shape& shape = {}) {
     const auto made = graph.add_structured(ops::row(op), std::move(operands), payload, shape);
     return made.ok() ? "accepted" : made.error().message;
   };
-  EXPECT_EQ(message("add", {x, x}, ir::NoPayload{}), "'add' is not a view, gather, reduction, contraction, scan, sort or scatter.");
+  EXPECT_EQ(message("add", {x, x}, ir::NoPayload{}),
+            "'add' is not a view, gather, reduction, contraction, scan, sort or scatter.");
   EXPECT_EQ(message("permute", {x}, ir::AxisPayload{0}), "'permute' was given the attributes of another op.");
   EXPECT_EQ(message("reshape", {x}, ir::AxesPayload{}, {3}), "'reshape' was given the attributes of another op.");
-  EXPECT_EQ(message("permute", {x}, ir::AxesPayload{{0}}, {3}), "'permute' infers its shape, but the shape [3] was given.");
+  EXPECT_EQ(message("permute", {x}, ir::AxesPayload{{0}}, {3}),
+            "'permute' infers its shape, but the shape [3] was given.");
   EXPECT_EQ(message("permute", {7}, ir::AxesPayload{{0}}), "'permute' reads %7, which is not defined before it.");
-  EXPECT_EQ(message("reshape", {x}, ir::NoPayload{}, {-3, -1}), "'reshape' has a negative dimension -3 in its shape [-3, -1].");
-  EXPECT_EQ(graph.add(ops::row("permute"), {x}).error().message, "'permute' is not an elementwise op, and cannot be applied to operands.");
+  EXPECT_EQ(message("reshape", {x}, ir::NoPayload{}, {-3, -1}),
+            "'reshape' has a negative dimension -3 in its shape [-3, -1].");
+  EXPECT_EQ(graph.add(ops::row("permute"), {x}).error().message,
+            "'permute' is not an elementwise op, and cannot be applied to operands.");
   const ir::NodeId huge = must(graph.add_input("h", {DType::i8, {std::int64_t{1} << 32}}));
-  EXPECT_EQ(message("argmax", {huge}, ir::AxesPayload{{0}}), "'argmax' gives positions as i32, and axis 0 of i8[4294967296] has more elements than that.");
-  EXPECT_EQ(message("argsort", {huge}, ir::SortPayload{0, false, 1}), "'argsort' gives positions as i32, and axis 0 of i8[4294967296] has more elements than that.");
+  EXPECT_EQ(message("argmax", {huge}, ir::AxesPayload{{0}}),
+            "'argmax' gives positions as i32, and axis 0 of i8[4294967296] has more elements than that.");
+  EXPECT_EQ(message("argsort", {huge}, ir::SortPayload{0, false, 1}),
+            "'argsort' gives positions as i32, and axis 0 of i8[4294967296] has more elements than that.");
   const ir::NodeId half = must(graph.add_input("q", {DType::i8, {std::int64_t{1} << 62, 0}}));
-  EXPECT_EQ(message("concat", {half, half}, ir::AxisPayload{0}), "'concat' along axis 0 makes more elements than 64 bits can count.");
+  EXPECT_EQ(message("concat", {half, half}, ir::AxisPayload{0}),
+            "'concat' along axis 0 makes more elements than 64 bits can count.");
   EXPECT_EQ(graph.size(), 3U);
 }
 
@@ -270,13 +331,28 @@ ir::Graph merged(const std::string& body, const char* output) {
 TEST(StructuredGraph, EqualNodesMergeAndOthersDoNot) {
   const std::string x = " %0 = input \"x\" : f32[4, 4]\n";
   // Two equal views, then two that differ in the payload alone, then two that differ in the shape alone.
-  EXPECT_EQ(merged(x + " %1 = slice starts=[0, 1] steps=[1, 1] %0 : f32[4, 2]\n %2 = slice starts=[0, 1] steps=[1, 1] %0 : f32[4, 2]\n"
-                       " %3 = add %1 %2 : f32[4, 2]\n", "%3").size(), 3U);
-  EXPECT_EQ(merged(x + " %1 = slice starts=[0, 1] steps=[1, 1] %0 : f32[4, 2]\n %2 = slice starts=[0, 2] steps=[1, 1] %0 : f32[4, 2]\n"
-                       " %3 = add %1 %2 : f32[4, 2]\n", "%3").size(), 4U);
-  EXPECT_EQ(merged(x + " %1 = reshape %0 : f32[16]\n %2 = reshape %0 : f32[1, 16]\n %3 = add %1 %2 : f32[1, 16]\n", "%3").size(), 4U);
-  EXPECT_EQ(merged(x + " %1 = cumsum axis=0 exclusive=false reverse=false %0 : f32[4, 4]\n %2 = cumsum axis=0 exclusive=false reverse=true %0 : f32[4, 4]\n"
-                       " %3 = add %1 %2 : f32[4, 4]\n", "%3").size(), 4U);
+  EXPECT_EQ(merged(x + " %1 = slice starts=[0, 1] steps=[1, 1] %0 : f32[4, 2]\n %2 = slice starts=[0, 1] steps=[1, 1] "
+                       "%0 : f32[4, 2]\n"
+                       " %3 = add %1 %2 : f32[4, 2]\n",
+                   "%3")
+                .size(),
+            3U);
+  EXPECT_EQ(merged(x + " %1 = slice starts=[0, 1] steps=[1, 1] %0 : f32[4, 2]\n %2 = slice starts=[0, 2] steps=[1, 1] "
+                       "%0 : f32[4, 2]\n"
+                       " %3 = add %1 %2 : f32[4, 2]\n",
+                   "%3")
+                .size(),
+            4U);
+  EXPECT_EQ(
+      merged(x + " %1 = reshape %0 : f32[16]\n %2 = reshape %0 : f32[1, 16]\n %3 = add %1 %2 : f32[1, 16]\n", "%3")
+          .size(),
+      4U);
+  EXPECT_EQ(merged(x + " %1 = cumsum axis=0 exclusive=false reverse=false %0 : f32[4, 4]\n %2 = cumsum axis=0 "
+                       "exclusive=false reverse=true %0 : f32[4, 4]\n"
+                       " %3 = add %1 %2 : f32[4, 4]\n",
+                   "%3")
+                .size(),
+            4U);
 }
 
 TEST(StructuredGraph, ThePassesKeepEveryOp) {
@@ -288,7 +364,8 @@ TEST(StructuredGraph, ThePassesKeepEveryOp) {
   }
   const ir::Graph after = must(passes::run_pipeline(all));
   const auto count = [](const ir::Graph& of, std::string_view op) {
-    return std::count_if(of.nodes().begin(), of.nodes().end(), [&](const ir::Node& node) { return node.op->name == op; });
+    return std::count_if(of.nodes().begin(), of.nodes().end(),
+                         [&](const ir::Node& node) { return node.op->name == op; });
   };
   for (const ir::Node& node : graph.nodes()) {
     const std::string_view op = node.op->name;

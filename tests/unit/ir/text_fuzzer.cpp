@@ -1,4 +1,5 @@
-// Any text: a sentence that names a line, or a graph that prints and reads back, and that the passes take or refuse with a sentence.
+// Any text: a sentence that names a line, or a graph that prints and reads back, and that the passes take or refuse
+// with a sentence.
 #include <algorithm>
 
 #include "passes/passes.hpp"
@@ -12,8 +13,10 @@ namespace {
 
 constexpr const char* kOwnCode = R"(graph "own" {
   %0 = input "x" : f32[n, 4]
-  %1 = custom name="swish" code="float e = exp(-x0); if (e > 1.0) return x0;\x0areturn x0 / (1.0 + e);" ulps=16 cost=8 %0 : f32[n, 4]
-  %2 = custom_kernel name="reversed" code="#version 450\x0alayout(local_size_x_id = 0) in;\x0avoid main() { }" workgroup=64 tile=[1, 256] %1 : f32[n, 4]
+  %1 = custom name="swish" code="float e = exp(-x0); if (e > 1.0) return x0;\x0areturn x0 / (1.0 + e);" )"
+                                 R"(ulps=16 cost=8 %0 : f32[n, 4]
+  %2 = custom_kernel name="reversed" code="#version 450\x0alayout(local_size_x_id = 0) in;\x0avoid main() { }" )"
+                                 R"(workgroup=64 tile=[1, 256] %1 : f32[n, 4]
   output "y" = %2
 }
 )";
@@ -30,7 +33,8 @@ std::vector<std::string> texts() {
 }
 
 void expect_sentence(const Error& error) {
-  const bool sentence = error.message.ends_with(".") && error.message.find('\n') == std::string::npos && error.code != ErrorCode::internal;
+  const bool sentence = error.message.ends_with(".") && error.message.find('\n') == std::string::npos &&
+                        error.code != ErrorCode::internal;
   if (!sentence) fault(fmt::format("No sentence: {}", error.text()));
 }
 
@@ -51,7 +55,8 @@ bool reads_back(const std::string& text) {
   const std::string printed = ir::print(*graph);
   const auto again = ir::parse(printed, allowed);
   if (!again) fault(fmt::format("What was printed is refused: {}\n{}", again.error().text(), printed));
-  if (ir::print(*again) != printed) fault(fmt::format("What was read again prints otherwise:\n{}{}", printed, ir::print(*again)));
+  if (ir::print(*again) != printed)
+    fault(fmt::format("What was read again prints otherwise:\n{}{}", printed, ir::print(*again)));
   const auto prepared = passes::run_pipeline(*graph);
   if (prepared) {
     must(ir::verify(*prepared));

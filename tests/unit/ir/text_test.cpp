@@ -35,7 +35,9 @@ TEST(Text, OddNamesRoundTrip) {
   for (int c = 1; c < 256; ++c) bytes += static_cast<char>(c);
   graph.name = bytes;
   const ir::NodeId x = must(graph.add_input("\"\\", {DType::f32, {Dim::any("n", {1, 8, 2}), Dim::any("_m2")}}));
-  must(graph.add_input("dims", {DType::f32, {Dim::any("batch size"), Dim::any("3", {0, 9, 3}), Dim::any("]\n\""), Dim::any(""), Dim::any("a.b-c+d")}}));
+  must(graph.add_input("dims", {DType::f32,
+                                {Dim::any("batch size"), Dim::any("3", {0, 9, 3}), Dim::any("]\n\""), Dim::any(""),
+                                 Dim::any("a.b-c+d")}}));
   must(graph.add_input(std::string("nul\0x41", 7), {DType::f32, {}}));
   must(graph.add_input("# no comment", {DType::f32, {Dim(0)}}));
   must(graph.add_output("} output \"y\" = %0", x));
@@ -62,7 +64,8 @@ TEST(Text, ConstantsOfEveryDtypeRoundTripBitForBit) {
 }
 
 TEST(Text, SpecialFloatsRoundTripBitForBit) {
-  for (const std::uint32_t bits : {0x7fc00000u, 0x7fa00001u, 0xffc12345u, 0x7f800000u, 0xff800000u, 0x80000000u, 0x00000001u, 0x007fffffu, 0x7f7fffffu}) {
+  for (const std::uint32_t bits : {0x7fc00000u, 0x7fa00001u, 0xffc12345u, 0x7f800000u, 0xff800000u, 0x80000000u,
+                                   0x00000001u, 0x007fffffu, 0x7f7fffffu}) {
     auto bytes = std::make_shared<std::vector<std::byte>>(4);
     std::memcpy(bytes->data(), &bits, 4);
     ir::Graph graph;
@@ -105,18 +108,27 @@ const Malformed kMalformed[] = {
     {"graph \"g\" {\n %0 = input \"x\" : f32[\n}", "Line 2: expected a dimension or ']'"},
     {"graph \"g\" {\n %0 = input \"x\" : f32[3\n}", "Line 2: expected ',' or ']' in a shape"},
     {"graph \"g\" {\n %0 = input \"x\" : f32[-3]\n}", "Line 2: '-3' is not a dimension"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[99999999999999999999]\n}", "Line 2: '99999999999999999999' is not a dimension"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[4294967296, 4294967296]\n}", "Line 2: A tensor of shape [4294967296, 4294967296] has more elements"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[99999999999999999999]\n}",
+     "Line 2: '99999999999999999999' is not a dimension"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[4294967296, 4294967296]\n}",
+     "Line 2: A tensor of shape [4294967296, 4294967296] has more elements"},
     {"graph \"g\" {\n %0 = input \"x\" : f32[] junk\n}", "Line 2: unexpected text 'junk'"},
     {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = input \"x\" : f32[]\n}", "Line 3: Two inputs are named 'x'"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = neg %7 : f32[]\n}", "Line 3: '%7' is not defined before this line"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = neg %1 : f32[]\n}", "Line 3: '%1' is not defined before this line"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = neg %7 : f32[]\n}",
+     "Line 3: '%7' is not defined before this line"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = neg %1 : f32[]\n}",
+     "Line 3: '%1' is not defined before this line"},
     {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = neg : f32[]\n}", "Line 3: 'neg' takes 1 operand"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = neg %0 : f16[]\n}", "Line 3: 'neg' gives f32[], but f16[] is declared"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[3]\n %1 = neg %0 : f32[4]\n}", "Line 3: 'neg' gives f32[3], but f32[4] is declared"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[3]\n %1 = input \"z\" : f32[4]\n %2 = add %0 %1 : f32[4]\n}", "Line 4: Shapes [3] and [4] do not broadcast"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = bit_not %0 : f32[]\n}", "Line 3: 'bit_not' is not defined on f32"},
-    {"graph \"g\" {\n %0 = constant {1, 2} : f32[3]\n}", "Line 2: A constant of type f32[3] needs 12 bytes, but 8 were given"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = neg %0 : f16[]\n}",
+     "Line 3: 'neg' gives f32[], but f16[] is declared"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[3]\n %1 = neg %0 : f32[4]\n}",
+     "Line 3: 'neg' gives f32[3], but f32[4] is declared"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[3]\n %1 = input \"z\" : f32[4]\n %2 = add %0 %1 : f32[4]\n}",
+     "Line 4: Shapes [3] and [4] do not broadcast"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n %1 = bit_not %0 : f32[]\n}",
+     "Line 3: 'bit_not' is not defined on f32"},
+    {"graph \"g\" {\n %0 = constant {1, 2} : f32[3]\n}",
+     "Line 2: A constant of type f32[3] needs 12 bytes, but 8 were given"},
     {"graph \"g\" {\n %0 = constant {one} : f32[]\n}", "Line 2: 'one' is not a number"},
     {"graph \"g\" {\n %0 = constant {300} : u8[]\n}", "Line 2: '300' is not a value of u8"},
     {"graph \"g\" {\n %0 = constant {2} : bool[]\n}", "Line 2: '2' is not a value of bool"},
@@ -130,14 +142,18 @@ const Malformed kMalformed[] = {
     {"graph \"g\" {\n %0 = iota axis=1 : u32[4]\n}", "Line 2: iota runs along axis 1, but its shape [4] has 1 axes"},
     {"graph \"g\" {\n %0 = iota axis=x : u32[4]\n}", "Line 2: 'x' is not a whole number in range for 'axis'"},
     {"graph \"g\" {\n %0 = random seed=-1 : u32[4]\n}", "Line 2: '-1' is not a whole number in range for 'seed'"},
-    {"graph \"g\" {\n dim n min=4 max=2 multiple=1\n}", "Line 2: dim 'n' has impossible facts: min 4, max 2, multiple 1"},
+    {"graph \"g\" {\n dim n min=4 max=2 multiple=1\n}",
+     "Line 2: dim 'n' has impossible facts: min 4, max 2, multiple 1"},
     {"graph \"g\" {\n dim n min=4\n}", "Line 2: expected 'max=', found ''"},
     {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output y = %0\n}", "Line 3: expected a quoted output name, found 'y"},
     {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output \"y\" %0\n}", "Line 3: expected '=' after the output's name"},
     {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output \"y\" = %3\n}", "Line 3: '%3' is not defined before this line"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output \"y\" = %0\n output \"y\" = %0\n}", "Line 4: Two outputs are named 'y'"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output \"y\" = %0\n}\nmore", "Line 5: there is text after the closing brace: 'more'"},
-    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output \"y\" = %0\n", "Line 3: the graph ends without its closing brace"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output \"y\" = %0\n output \"y\" = %0\n}",
+     "Line 4: Two outputs are named 'y'"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output \"y\" = %0\n}\nmore",
+     "Line 5: there is text after the closing brace: 'more'"},
+    {"graph \"g\" {\n %0 = input \"x\" : f32[]\n output \"y\" = %0\n",
+     "Line 3: the graph ends without its closing brace"},
 };
 
 TEST(Text, MalformedTextNamesTheLineAndTheToken) {
@@ -147,7 +163,9 @@ TEST(Text, MalformedTextNamesTheLineAndTheToken) {
       ADD_FAILURE() << "accepted:\n" << one.text;
       continue;
     }
-    EXPECT_NE(graph.error().text().find(one.sentence), std::string::npos) << graph.error().text() << "\nwanted: " << one.sentence << "\nfor:\n" << one.text;
+    EXPECT_NE(graph.error().text().find(one.sentence), std::string::npos)
+        << graph.error().text() << "\nwanted: " << one.sentence << "\nfor:\n"
+        << one.text;
     EXPECT_EQ(graph.error().message.substr(0, 5), "Line ") << graph.error().message;
     EXPECT_EQ(graph.error().message.back(), '.') << graph.error().message;
   }
@@ -158,13 +176,18 @@ TEST(Text, ErrorsQuoteTheBeginningOfALongLine) {
     const auto graph = ir::parse("graph \"g\" {\n" + line + "\n}");
     return graph.ok() ? std::string() : graph.error().message;
   };
-  const auto found = [](std::string_view quoted) { return fmt::format("Line 2: expected '%N = ...', 'output', 'dim' or '}}', found '{}'.", quoted); };
+  const auto found = [](std::string_view quoted) {
+    return fmt::format("Line 2: expected '%N = ...', 'output', 'dim' or '}}', found '{}'.", quoted);
+  };
   const std::string forty(40, 'x');
   EXPECT_EQ(message(forty), found(forty));
   EXPECT_EQ(message(forty + "x"), found(fmt::format("{}...", forty.substr(0, 37))));
   // Not in the middle of a character.
-  EXPECT_EQ(message(fmt::format("{}\xc3\xa4\xc3\xa4\xc3\xa4", forty.substr(0, 36))), found(fmt::format("{}...", forty.substr(0, 36))));
-  for (const char* line : {"%0 = @ : f32[]", "%0 = input \"x\" : @[]", "%0 = input \"x\" : f32[@]", "%@ = input \"x\" : f32[]", "%0 = constant 0x@ : f32[1]", "%0 = constant {@} : i8[1]", "output @", "@"}) {
+  EXPECT_EQ(message(fmt::format("{}\xc3\xa4\xc3\xa4\xc3\xa4", forty.substr(0, 36))),
+            found(fmt::format("{}...", forty.substr(0, 36))));
+  for (const char* line :
+       {"%0 = @ : f32[]", "%0 = input \"x\" : @[]", "%0 = input \"x\" : f32[@]", "%@ = input \"x\" : f32[]",
+        "%0 = constant 0x@ : f32[1]", "%0 = constant {@} : i8[1]", "output @", "@"}) {
     std::string text = line;
     text.replace(text.find('@'), 1, std::string(5000, '7'));
     const std::string refused = message(text);

@@ -28,7 +28,8 @@ std::vector<std::int64_t> looked_at(std::int64_t count) {
 }
 
 /// The first of these elements that differs by more than a file's tolerance (reference/judge.hpp), or an empty text.
-std::string difference(DType dtype, const reference::Column& got, const std::vector<std::int64_t>& indices, const TensorData& want) {
+std::string difference(DType dtype, const reference::Column& got, const std::vector<std::int64_t>& indices,
+                       const TensorData& want) {
   const auto undecided = std::ranges::count_if(got.bound, [](double bound) { return std::isinf(bound); });
   if (undecided * 2 > static_cast<std::ptrdiff_t>(got.bound.size())) return fmt::format("{} undecided", undecided);
   const auto size = static_cast<std::ptrdiff_t>(size_of(dtype));

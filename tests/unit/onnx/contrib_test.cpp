@@ -13,16 +13,26 @@ const std::string kContrib = "com.microsoft";
 
 List numbers(std::size_t count, double scale = 0.37) {
   List values;
-  for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<double>(static_cast<float>(std::sin(static_cast<double>(i + 1) * 1.7) * scale * 3)));
+  for (std::size_t i = 0; i < count; ++i)
+    values.push_back(static_cast<double>(static_cast<float>(std::sin(static_cast<double>(i + 1) * 1.7) * scale * 3)));
   return values;
 }
 
 double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
-double tanh_gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x))); }
+double tanh_gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
 
 TEST(OnnxContrib, ProductsOfTransposedMatrices) {
   const List a = numbers(6), b = numbers(8);  // a is turned from [2, 3], b from [4, 2]
-  const List got = OneNode("FusedMatMul").domain(kContrib).input({2, 3}, a).input({4, 2}, b).integer("transA", 1).integer("transB", 1).real("alpha", 0.5F).value();
+  const List got = OneNode("FusedMatMul")
+                       .domain(kContrib)
+                       .input({2, 3}, a)
+                       .input({4, 2}, b)
+                       .integer("transA", 1)
+                       .integer("transB", 1)
+                       .real("alpha", 0.5F)
+                       .value();
   List want;
   for (std::size_t m = 0; m < 3; ++m) {
     for (std::size_t n = 0; n < 4; ++n) want.push_back(0.5 * (a[m] * b[2 * n] + a[3 + m] * b[2 * n + 1]));
@@ -46,7 +56,8 @@ TEST(OnnxContrib, Gelus) {
 }
 
 TEST(OnnxContrib, NormsOfSums) {
-  const List x = numbers(8), skip = numbers(8, 0.9), scale = {1, 2, 0.5, -1}, shift = {0, 1, 2, 3}, bias = {0.5, -0.5, 0.25, 1};
+  const List x = numbers(8), skip = numbers(8, 0.9), scale = {1, 2, 0.5, -1}, shift = {0, 1, 2, 3},
+             bias = {0.5, -0.5, 0.25, 1};
   List normal, rms, sums;
   for (std::size_t row = 0; row < 2; ++row) {
     double sum = 0, squares = 0;
@@ -61,10 +72,25 @@ TEST(OnnxContrib, NormsOfSums) {
       rms.push_back(values[i] / std::sqrt(mean_square + 1e-5) * scale[i]);
     }
   }
-  const auto all = OneNode("SkipLayerNormalization").domain(kContrib).input({2, 4}, x).input({2, 4}, skip).input({4}, scale).input({4}, shift).input({4}, bias).real("epsilon", 1e-5F).outputs(4);
+  const auto all = OneNode("SkipLayerNormalization")
+                       .domain(kContrib)
+                       .input({2, 4}, x)
+                       .input({2, 4}, skip)
+                       .input({4}, scale)
+                       .input({4}, shift)
+                       .input({4}, bias)
+                       .real("epsilon", 1e-5F)
+                       .outputs(4);
   expect_near(all[0].values, normal);
   expect_near(all[3].values, sums);
-  const auto simple = OneNode("SkipSimplifiedLayerNormalization").domain(kContrib).input({2, 4}, x).input({2, 4}, skip).input({4}, scale).input({4}, bias).real("epsilon", 1e-5F).outputs(4);
+  const auto simple = OneNode("SkipSimplifiedLayerNormalization")
+                          .domain(kContrib)
+                          .input({2, 4}, x)
+                          .input({2, 4}, skip)
+                          .input({4}, scale)
+                          .input({4}, bias)
+                          .real("epsilon", 1e-5F)
+                          .outputs(4);
   expect_near(simple[0].values, rms);
   expect_near(simple[3].values, sums);
 }
@@ -92,16 +118,39 @@ TEST(OnnxContrib, RotaryEmbeddings) {
         }
       }
     }
-    expect_near(OneNode("RotaryEmbedding").domain(kContrib).input({1, 2, 2, 4}, x).input({1, 2}, {5, 2}, pb::TensorProto::INT64).input({8, 2}, cosine).input({8, 2}, sine).integer("interleaved", interleaved).value(), want);
-    expect_near(OneNode("RotaryEmbedding", 23).input({1, 2, 2, 4}, x).input({8, 2}, cosine).input({8, 2}, sine).input({1, 2}, {5, 2}, pb::TensorProto::INT64).integer("interleaved", interleaved).value(), want);
+    expect_near(OneNode("RotaryEmbedding")
+                    .domain(kContrib)
+                    .input({1, 2, 2, 4}, x)
+                    .input({1, 2}, {5, 2}, pb::TensorProto::INT64)
+                    .input({8, 2}, cosine)
+                    .input({8, 2}, sine)
+                    .integer("interleaved", interleaved)
+                    .value(),
+                want);
+    expect_near(OneNode("RotaryEmbedding", 23)
+                    .input({1, 2, 2, 4}, x)
+                    .input({8, 2}, cosine)
+                    .input({8, 2}, sine)
+                    .input({1, 2}, {5, 2}, pb::TensorProto::INT64)
+                    .integer("interleaved", interleaved)
+                    .value(),
+                want);
   }
   // A part of each head, and heads side by side in the last axis.
-  const List part = OneNode("RotaryEmbedding", 23).input({1, 1, 4}, {1, 2, 3, 4}).input({8, 1}, {0, 0, 0, 0, 0, 0, 0, 0}).input({8, 1}, {1, 1, 1, 1, 1, 1, 1, 1}).input({1, 1}, {3}, pb::TensorProto::INT64).integer("num_heads", 1).integer("rotary_embedding_dim", 2).value();
+  const List part = OneNode("RotaryEmbedding", 23)
+                        .input({1, 1, 4}, {1, 2, 3, 4})
+                        .input({8, 1}, {0, 0, 0, 0, 0, 0, 0, 0})
+                        .input({8, 1}, {1, 1, 1, 1, 1, 1, 1, 1})
+                        .input({1, 1}, {3}, pb::TensorProto::INT64)
+                        .integer("num_heads", 1)
+                        .integer("rotary_embedding_dim", 2)
+                        .value();
   expect_near(part, {-2, 1, 3, 4});
 }
 
 /// softmax(q k^T / sqrt(size)) v of one head, over the keys that `allowed` says.
-List attend(const List& q, const List& k, const List& v, std::size_t queries, std::size_t keys, std::size_t size, const std::function<bool(std::size_t, std::size_t)>& allowed) {
+List attend(const List& q, const List& k, const List& v, std::size_t queries, std::size_t keys, std::size_t size,
+            const std::function<bool(std::size_t, std::size_t)>& allowed) {
   List result;
   for (std::size_t i = 0; i < queries; ++i) {
     List weights(keys);
@@ -124,14 +173,25 @@ List attend(const List& q, const List& k, const List& v, std::size_t queries, st
 /// Columns [first, first + count) of rows.
 List columns(const List& x, std::size_t width, std::size_t first, std::size_t count) {
   List result;
-  for (std::size_t at = first; at < x.size(); at += width) result.insert(result.end(), x.begin() + static_cast<std::ptrdiff_t>(at), x.begin() + static_cast<std::ptrdiff_t>(at + count));
+  for (std::size_t at = first; at < x.size(); at += width)
+    result.insert(result.end(), x.begin() + static_cast<std::ptrdiff_t>(at),
+                  x.begin() + static_cast<std::ptrdiff_t>(at + count));
   return result;
 }
 
 TEST(OnnxContrib, AttentionOfSeveralHeads) {
   // Batch 1, 3 positions, 2 heads of 2; a bias on q, k and v; the last key is padding.
-  const List q = numbers(12), k = numbers(12, 0.8), v = numbers(12, 0.5), bias = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2};
-  const List got = OneNode("MultiHeadAttention").domain(kContrib).input({1, 3, 4}, q).input({1, 3, 4}, k).input({1, 3, 4}, v).input({12}, bias).input({1, 3}, {1, 1, 0}, pb::TensorProto::INT32).integer("num_heads", 2).value();
+  const List q = numbers(12), k = numbers(12, 0.8), v = numbers(12, 0.5),
+             bias = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2};
+  const List got = OneNode("MultiHeadAttention")
+                       .domain(kContrib)
+                       .input({1, 3, 4}, q)
+                       .input({1, 3, 4}, k)
+                       .input({1, 3, 4}, v)
+                       .input({12}, bias)
+                       .input({1, 3}, {1, 1, 0}, pb::TensorProto::INT32)
+                       .integer("num_heads", 2)
+                       .value();
   const auto biased = [&](const List& x, std::size_t first) {
     List result = x;
     for (std::size_t i = 0; i < x.size(); ++i) result[i] += bias[first + i % 4];
@@ -139,8 +199,12 @@ TEST(OnnxContrib, AttentionOfSeveralHeads) {
   };
   List want(12);
   for (std::size_t head = 0; head < 2; ++head) {
-    const List one = attend(columns(biased(q, 0), 4, 2 * head, 2), columns(biased(k, 4), 4, 2 * head, 2), columns(biased(v, 8), 4, 2 * head, 2), 3, 3, 2, [](std::size_t, std::size_t j) { return j < 2; });
-    for (std::size_t i = 0; i < 3; ++i) std::copy_n(one.begin() + static_cast<std::ptrdiff_t>(2 * i), 2, want.begin() + static_cast<std::ptrdiff_t>(4 * i + 2 * head));
+    const List one =
+        attend(columns(biased(q, 0), 4, 2 * head, 2), columns(biased(k, 4), 4, 2 * head, 2),
+               columns(biased(v, 8), 4, 2 * head, 2), 3, 3, 2, [](std::size_t, std::size_t j) { return j < 2; });
+    for (std::size_t i = 0; i < 3; ++i)
+      std::copy_n(one.begin() + static_cast<std::ptrdiff_t>(2 * i), 2,
+                  want.begin() + static_cast<std::ptrdiff_t>(4 * i + 2 * head));
   }
   expect_near(got, want);
 }
@@ -148,11 +212,26 @@ TEST(OnnxContrib, AttentionOfSeveralHeads) {
 TEST(OnnxContrib, AttentionOfGroupsOfQueries) {
   // 4 heads of 2 share 2 heads of keys; causal.
   const List q = numbers(24), k = numbers(12, 0.8), v = numbers(12, 0.5);
-  const auto outputs = OneNode("GroupQueryAttention").domain(kContrib).input({1, 3, 8}, q).input({1, 3, 4}, k).input({1, 3, 4}, v).absent().absent().input({1}, {2}, pb::TensorProto::INT32).known({}, {3}, pb::TensorProto::INT32).integer("num_heads", 4).integer("kv_num_heads", 2).outputs(3);
+  const auto outputs = OneNode("GroupQueryAttention")
+                           .domain(kContrib)
+                           .input({1, 3, 8}, q)
+                           .input({1, 3, 4}, k)
+                           .input({1, 3, 4}, v)
+                           .absent()
+                           .absent()
+                           .input({1}, {2}, pb::TensorProto::INT32)
+                           .known({}, {3}, pb::TensorProto::INT32)
+                           .integer("num_heads", 4)
+                           .integer("kv_num_heads", 2)
+                           .outputs(3);
   List want(24);
   for (std::size_t head = 0; head < 4; ++head) {
-    const List one = attend(columns(q, 8, 2 * head, 2), columns(k, 4, 2 * (head / 2), 2), columns(v, 4, 2 * (head / 2), 2), 3, 3, 2, [](std::size_t i, std::size_t j) { return j <= i; });
-    for (std::size_t i = 0; i < 3; ++i) std::copy_n(one.begin() + static_cast<std::ptrdiff_t>(2 * i), 2, want.begin() + static_cast<std::ptrdiff_t>(8 * i + 2 * head));
+    const List one =
+        attend(columns(q, 8, 2 * head, 2), columns(k, 4, 2 * (head / 2), 2), columns(v, 4, 2 * (head / 2), 2), 3, 3, 2,
+               [](std::size_t i, std::size_t j) { return j <= i; });
+    for (std::size_t i = 0; i < 3; ++i)
+      std::copy_n(one.begin() + static_cast<std::ptrdiff_t>(2 * i), 2,
+                  want.begin() + static_cast<std::ptrdiff_t>(8 * i + 2 * head));
   }
   expect_near(outputs[0].values, want);
   EXPECT_EQ(outputs[1].sizes, (Sizes{1, 2, 3, 2}));
@@ -160,27 +239,63 @@ TEST(OnnxContrib, AttentionOfGroupsOfQueries) {
   const auto heads = [](const List& x, std::size_t from, std::size_t to) {
     List result;
     for (std::size_t head = 0; head < 2; ++head) {
-      for (std::size_t p = from; p < to; ++p) result.insert(result.end(), {x[4 * p + 2 * head], x[4 * p + 2 * head + 1]});
+      for (std::size_t p = from; p < to; ++p)
+        result.insert(result.end(), {x[4 * p + 2 * head], x[4 * p + 2 * head + 1]});
     }
     return result;
   };
-  const auto rows = [](const List& x, std::size_t from) { return List(x.begin() + static_cast<std::ptrdiff_t>(from), x.end()); };
-  const List next = OneNode("GroupQueryAttention").domain(kContrib).input({1, 1, 8}, rows(q, 16)).input({1, 1, 4}, rows(k, 8)).input({1, 1, 4}, rows(v, 8)).input({1, 2, 2, 2}, heads(k, 0, 2)).input({1, 2, 2, 2}, heads(v, 0, 2)).input({1}, {2}, pb::TensorProto::INT32).known({}, {3}, pb::TensorProto::INT32).integer("num_heads", 4).integer("kv_num_heads", 2).outputs(3)[0].values;
+  const auto rows = [](const List& x, std::size_t from) {
+    return List(x.begin() + static_cast<std::ptrdiff_t>(from), x.end());
+  };
+  const List next = OneNode("GroupQueryAttention")
+                        .domain(kContrib)
+                        .input({1, 1, 8}, rows(q, 16))
+                        .input({1, 1, 4}, rows(k, 8))
+                        .input({1, 1, 4}, rows(v, 8))
+                        .input({1, 2, 2, 2}, heads(k, 0, 2))
+                        .input({1, 2, 2, 2}, heads(v, 0, 2))
+                        .input({1}, {2}, pb::TensorProto::INT32)
+                        .known({}, {3}, pb::TensorProto::INT32)
+                        .integer("num_heads", 4)
+                        .integer("kv_num_heads", 2)
+                        .outputs(3)[0]
+                        .values;
   expect_near(next, rows(want, 16));
 }
 
 TEST(OnnxContrib, WrongShapesAreSentences) {
   const auto attention = [](const Sizes& q, const Sizes& k, std::int64_t heads) {
-    const auto all = [](const Sizes& sizes) { return List(static_cast<std::size_t>(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>())), 1.0); };
-    return OneNode("MultiHeadAttention").domain(kContrib).input(q, all(q)).input(k, all(k)).input(k, all(k)).integer("num_heads", heads).error();
+    const auto all = [](const Sizes& sizes) {
+      return List(
+          static_cast<std::size_t>(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>())),
+          1.0);
+    };
+    return OneNode("MultiHeadAttention")
+        .domain(kContrib)
+        .input(q, all(q))
+        .input(k, all(k))
+        .input(k, all(k))
+        .integer("num_heads", heads)
+        .error();
   };
-  expect_invalid(attention({1, 3, 4}, {1, 3, 4}, 3), "Attribute 'num_heads' is 3; it must divide the 4 elements of the last axis.");
+  expect_invalid(attention({1, 3, 4}, {1, 3, 4}, 3),
+                 "Attribute 'num_heads' is 3; it must divide the 4 elements of the last axis.");
   expect_invalid(attention({1, 3, 4}, {1, 3, 4}, 0), "Attribute 'num_heads' is 0");
   expect_invalid(attention({3, 4}, {1, 3, 4}, 2), "has rank 2; it must be 3 or 4.");
   expect_invalid(attention({2, 2, 4, 4}, {3, 2, 4, 4}, 2), "3");  // batches that differ
-  expect_invalid(OneNode("RotaryEmbedding", 23).input({1, 1, 4}, {1, 2, 3, 4}).input({}, {1}).input({}, {1}).error(), "A table of angles has rank 0; it must be 2 or 3.");
-  expect_invalid(OneNode("RotaryEmbedding", 23).input({1, 1, 1, 3}, {1, 2, 3}).input({1, 1}, {1}).input({1, 1}, {1}).error(), "A rotary embedding of 3 of 3 elements is not possible.");
-  expect_unsupported(OneNode("GroupQueryAttention").domain(kContrib).input({1, 1, 4}, {1, 2, 3, 4}).absent().absent().integer("num_heads", 2).error(), "Keys and values packed with the queries are not supported.");
+  expect_invalid(OneNode("RotaryEmbedding", 23).input({1, 1, 4}, {1, 2, 3, 4}).input({}, {1}).input({}, {1}).error(),
+                 "A table of angles has rank 0; it must be 2 or 3.");
+  expect_invalid(
+      OneNode("RotaryEmbedding", 23).input({1, 1, 1, 3}, {1, 2, 3}).input({1, 1}, {1}).input({1, 1}, {1}).error(),
+      "A rotary embedding of 3 of 3 elements is not possible.");
+  expect_unsupported(OneNode("GroupQueryAttention")
+                         .domain(kContrib)
+                         .input({1, 1, 4}, {1, 2, 3, 4})
+                         .absent()
+                         .absent()
+                         .integer("num_heads", 2)
+                         .error(),
+                     "Keys and values packed with the queries are not supported.");
 }
 
 TEST(OnnxContrib, ProductsWithWeightsOfFewBits) {
@@ -192,13 +307,42 @@ TEST(OnnxContrib, ProductsWithWeightsOfFewBits) {
   List want;
   for (std::size_t row = 0; row < 2; ++row) {
     double sum = 0;
-    for (std::size_t i = 0; i < 6; ++i) sum += x[i] * (weights[8 * row + i] - zeros[2 * row + i / 4]) * scales[2 * row + i / 4];
+    for (std::size_t i = 0; i < 6; ++i)
+      sum += x[i] * (weights[8 * row + i] - zeros[2 * row + i / 4]) * scales[2 * row + i / 4];
     want.push_back(sum);
   }
-  expect_near(OneNode("MatMulNBits").domain(kContrib).input({1, 6}, x).input({2, 2, 2}, bytes, pb::TensorProto::UINT8).input({4}, scales).input({2}, packed_zeros, pb::TensorProto::UINT8).integer("K", 6).integer("N", 2).integer("bits", 4).integer("block_size", 4).value(), want);
-  expect_invalid(OneNode("MatMulNBits").domain(kContrib).input({1, 6}, x).input({2, 2, 1}, {1, 1, 1, 1}, pb::TensorProto::UINT8).input({4}, scales).integer("K", 6).integer("N", 2).integer("block_size", 4).error(),
+  expect_near(OneNode("MatMulNBits")
+                  .domain(kContrib)
+                  .input({1, 6}, x)
+                  .input({2, 2, 2}, bytes, pb::TensorProto::UINT8)
+                  .input({4}, scales)
+                  .input({2}, packed_zeros, pb::TensorProto::UINT8)
+                  .integer("K", 6)
+                  .integer("N", 2)
+                  .integer("bits", 4)
+                  .integer("block_size", 4)
+                  .value(),
+              want);
+  expect_invalid(OneNode("MatMulNBits")
+                     .domain(kContrib)
+                     .input({1, 6}, x)
+                     .input({2, 2, 1}, {1, 1, 1, 1}, pb::TensorProto::UINT8)
+                     .input({4}, scales)
+                     .integer("K", 6)
+                     .integer("N", 2)
+                     .integer("block_size", 4)
+                     .error(),
                  "The weights are u8[2, 2, 1]; they must be u8[2, 2, 2].");
-  expect_unsupported(OneNode("MatMulNBits").domain(kContrib).input({1, 6}, x).input({2, 2, 2}, bytes, pb::TensorProto::UINT8).input({4}, scales).integer("K", 6).integer("N", 2).integer("bits", 3).integer("block_size", 4).error(),
+  expect_unsupported(OneNode("MatMulNBits")
+                         .domain(kContrib)
+                         .input({1, 6}, x)
+                         .input({2, 2, 2}, bytes, pb::TensorProto::UINT8)
+                         .input({4}, scales)
+                         .integer("K", 6)
+                         .integer("N", 2)
+                         .integer("bits", 3)
+                         .integer("block_size", 4)
+                         .error(),
                      "Weights of 3 bits are not supported");
 }
 

@@ -9,13 +9,19 @@ using pb::GraphProto;
 using pb::ModelProto;
 using pb::TensorProto;
 
-GraphProto& graph_of(pb::NodeProto& node, const std::string& name) { return *add_attribute(node, name, pb::AttributeProto::GRAPH).mutable_g(); }
+GraphProto& graph_of(pb::NodeProto& node, const std::string& name) {
+  return *add_attribute(node, name, pb::AttributeProto::GRAPH).mutable_g();
+}
 
-void add_number(ModelProto& model, const std::string& name, std::int64_t value, TensorProto::DataType type = TensorProto::INT64) {
+void add_number(ModelProto& model, const std::string& name, std::int64_t value,
+                TensorProto::DataType type = TensorProto::INT64) {
   TensorProto& tensor = add_initialiser(model, name, {}, type);
-  if (type == TensorProto::INT64) tensor.add_int64_data(value);
-  else if (type == TensorProto::BOOL) tensor.add_int32_data(static_cast<std::int32_t>(value));
-  else tensor.add_float_data(static_cast<float>(value));
+  if (type == TensorProto::INT64)
+    tensor.add_int64_data(value);
+  else if (type == TensorProto::BOOL)
+    tensor.add_int32_data(static_cast<std::int32_t>(value));
+  else
+    tensor.add_float_data(static_cast<float>(value));
 }
 
 /// What the reference computes for the outputs.
@@ -31,8 +37,10 @@ std::vector<List> values_of(const ModelProto& model, const std::map<std::string,
   for (const ir::Output& output : graph->outputs()) {
     const auto column = reference::evaluate(*graph, output.value, feeds);
     EXPECT_TRUE(column.ok()) << column.error().text();
-    if (is_float(graph->node(output.value).type.dtype)) all.push_back(column->value);
-    else all.emplace_back(column->integer.begin(), column->integer.end());
+    if (is_float(graph->node(output.value).type.dtype))
+      all.push_back(column->value);
+    else
+      all.emplace_back(column->integer.begin(), column->integer.end());
   }
   return all;
 }
@@ -122,7 +130,13 @@ TEST(OnnxControlFlow, StopsWhereTheConditionSays) {
 TEST(OnnxControlFlow, LeavesLoopsThatNeverRun) {
   ModelProto model = looping("", "go");
   add_number(model, "go", 0, TensorProto::BOOL);
-  auto& type = *model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->mutable_g()->mutable_output(2)->mutable_type()->mutable_tensor_type();
+  auto& type = *model.mutable_graph()
+                    ->mutable_node(0)
+                    ->mutable_attribute(0)
+                    ->mutable_g()
+                    ->mutable_output(2)
+                    ->mutable_type()
+                    ->mutable_tensor_type();
   type.set_elem_type(TensorProto::FLOAT);
   type.mutable_shape()->add_dim()->set_dim_value(2);
   const auto values = values_of(model, {{"x", {7, 8}}});
@@ -156,7 +170,8 @@ TEST(OnnxControlFlow, RefusesConditionsThatDependOnData) {
   body.mutable_output(0)->set_name("small");
   const auto refused = import(model);
   ASSERT_FALSE(refused.ok());
-  expect_unsupported(refused.error(), "The condition of operator 'Loop' after 1 iterations is only known when the program runs");
+  expect_unsupported(refused.error(),
+                     "The condition of operator 'Loop' after 1 iterations is only known when the program runs");
 }
 
 /// Running sums of rows, forwards or backwards.
@@ -167,7 +182,10 @@ TEST(OnnxControlFlow, UnrollsScans) {
     add_input(model, "start", {2});
     pb::NodeProto& node = add_node(model, "Scan", {"start", "x"}, {"last", "sums"});
     add_int(node, "num_scan_inputs", 1);
-    for (const auto& [name, value] : {std::pair{"scan_input_axes", std::int64_t{1}}, {"scan_output_axes", std::int64_t{-1}}, {"scan_input_directions", reversed}, {"scan_output_directions", reversed}}) {
+    for (const auto& [name, value] : {std::pair{"scan_input_axes", std::int64_t{1}},
+                                      {"scan_output_axes", std::int64_t{-1}},
+                                      {"scan_input_directions", reversed},
+                                      {"scan_output_directions", reversed}}) {
       add_attribute(node, name, pb::AttributeProto::INTS).add_ints(value);
     }
     GraphProto& body = graph_of(node, "body");

@@ -51,8 +51,10 @@ TEST(OnnxHostOperators, UniqueTakesSlices) {
 }
 
 TEST(OnnxHostOperators, CompressTakesWhatTheConditionSays) {
-  EXPECT_EQ(OneNode("Compress").known({4}, {1, 2, 3, 4}).known({3}, {0, 1, 1}, TensorProto::BOOL).value(), (List{2, 3}));
-  expect_invalid(OneNode("Compress").known({2}, {1, 2}).known({3}, {0, 1, 1}, TensorProto::BOOL).error(), "The condition has 3 elements; the axis has 2.");
+  EXPECT_EQ(OneNode("Compress").known({4}, {1, 2, 3, 4}).known({3}, {0, 1, 1}, TensorProto::BOOL).value(),
+            (List{2, 3}));
+  expect_invalid(OneNode("Compress").known({2}, {1, 2}).known({3}, {0, 1, 1}, TensorProto::BOOL).error(),
+                 "The condition has 3 elements; the axis has 2.");
 }
 
 OneNode boxes() {
@@ -67,7 +69,8 @@ TEST(OnnxHostOperators, NonMaxSuppressionKeepsTheBest) {
   EXPECT_EQ(boxes().known({1}, {3}).known({1}, {0.5}, TensorProto::FLOAT).value(), (List{0, 0, 0, 0, 0, 2}));
   EXPECT_EQ(boxes().known({1}, {3}).known({1}, {0.9}, TensorProto::FLOAT).value(), (List{0, 0, 0, 0, 0, 1, 0, 0, 2}));
   EXPECT_EQ(boxes().known({1}, {1}).known({1}, {0.5}, TensorProto::FLOAT).value(), (List{0, 0, 0}));
-  EXPECT_EQ(boxes().known({1}, {3}).known({1}, {0.5}, TensorProto::FLOAT).known({1}, {0.7}, TensorProto::FLOAT).value(), (List{0, 0, 0}));
+  EXPECT_EQ(boxes().known({1}, {3}).known({1}, {0.5}, TensorProto::FLOAT).known({1}, {0.7}, TensorProto::FLOAT).value(),
+            (List{0, 0, 0}));
   // Without a number of boxes there are none.
   EXPECT_EQ(boxes().output().sizes, (Sizes{0, 3}));
   OneNode wrong("NonMaxSuppression");
@@ -79,7 +82,10 @@ OneNode grams(const std::string& mode) {
   OneNode node("TfIdfVectorizer");
   node.known({8}, {1, 5, 2, 5, 2, 5, 9, 7});
   node.text("mode", mode).integer("min_gram_length", 1).integer("max_gram_length", 2).integer("max_skip_count", 1);
-  return node.integers("pool_int64s", {5, 9, 5, 2, 2, 9}).integers("ngram_counts", {0, 2}).integers("ngram_indexes", {3, 0, 1, 2}).reals("weights", {0.5F, 1, 2, 4});
+  return node.integers("pool_int64s", {5, 9, 5, 2, 2, 9})
+      .integers("ngram_counts", {0, 2})
+      .integers("ngram_indexes", {3, 0, 1, 2})
+      .reals("weights", {0.5F, 1, 2, 4});
 }
 
 TEST(OnnxHostOperators, TfIdfCountsAndWeighs) {

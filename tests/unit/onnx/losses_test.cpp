@@ -63,7 +63,8 @@ TEST(OnnxEinsum, DiagonalsSumsAndOuterProducts) {
 
 TEST(OnnxEinsum, RefusesWhatItCannot) {
   const List x{1, 2, 3, 4};
-  expect_invalid(einsum("ij,jk->ik").input({2, 2}, x).input({3, 2}, {1, 2, 3, 4, 5, 6}).error(), "contracts axis 1 of f32[2, 2] with axis 0 of f32[3, 2]");
+  expect_invalid(einsum("ij,jk->ik").input({2, 2}, x).input({3, 2}, {1, 2, 3, 4, 5, 6}).error(),
+                 "contracts axis 1 of f32[2, 2] with axis 0 of f32[3, 2]");
   expect_invalid(einsum("ij->i").input({4}, x).error(), "Term 0 of the equation 'ij->i' has 2 letters");
   expect_invalid(einsum("i,i->i").input({4}, x).error(), "of 2 terms; the node has 1 operands.");
   expect_invalid(einsum("i->j").input({4}, x).error(), "which is not an equation");

@@ -177,7 +177,8 @@ const std::vector<Bad>& bad_models() {
       {"list_with_a_gap",
        [] {
          return with_node([](ModelProto& model) {
-           add_attribute(add_node(model, "Einsum", {"x", ""}, {"y"}), "equation", AttributeProto::STRING).set_s("ij,ij->i");
+           add_attribute(add_node(model, "Einsum", {"x", ""}, {"y"}), "equation", AttributeProto::STRING)
+               .set_s("ij,ij->i");
          });
        },
        kInvalid, "Operand 1 of operator 'Einsum' is left out, but is not optional."},
@@ -359,16 +360,14 @@ const std::vector<Bad>& bad_models() {
       // Types
       {"string_input",
        [] {
-         return with_input_type([](pb::TypeProto& type) {
-           type.mutable_tensor_type()->set_elem_type(TensorProto::STRING);
-         });
+         return with_input_type(
+             [](pb::TypeProto& type) { type.mutable_tensor_type()->set_elem_type(TensorProto::STRING); });
        },
        kUnsupported, "Input 'x' has the element type STRING, which is not supported."},
       {"complex_input",
        [] {
-         return with_input_type([](pb::TypeProto& type) {
-           type.mutable_tensor_type()->set_elem_type(TensorProto::COMPLEX64);
-         });
+         return with_input_type(
+             [](pb::TypeProto& type) { type.mutable_tensor_type()->set_elem_type(TensorProto::COMPLEX64); });
        },
        kUnsupported, "COMPLEX64"},
       {"unknown_data_type",
@@ -386,9 +385,8 @@ const std::vector<Bad>& bad_models() {
        kUnsupported, "Input 'x' is a sparse tensor"},
       {"unknown_rank",
        [] {
-         return with_input_type([](pb::TypeProto& type) {
-           type.mutable_tensor_type()->set_elem_type(TensorProto::FLOAT);
-         });
+         return with_input_type(
+             [](pb::TypeProto& type) { type.mutable_tensor_type()->set_elem_type(TensorProto::FLOAT); });
        },
        kUnsupported, "Input 'x' states no shape"},
       {"huge_size",
@@ -463,16 +461,14 @@ const std::vector<Bad>& bad_models() {
        kInvalid, "it calls itself, or nests too deeply"},
       {"function_without_a_result",
        [] {
-         return with_function([](pb::FunctionProto& function) {
-           fill_node(*function.add_node(), "Abs", {"a"}, {"c"});
-         });
+         return with_function(
+             [](pb::FunctionProto& function) { fill_node(*function.add_node(), "Abs", {"a"}, {"c"}); });
        },
        kInvalid, "The end of function 'F' reads 'b'"},
       {"function_reads_the_outer_graph",
        [] {
-         return with_function([](pb::FunctionProto& function) {
-           fill_node(*function.add_node(), "Abs", {"x"}, {"b"});
-         });
+         return with_function(
+             [](pb::FunctionProto& function) { fill_node(*function.add_node(), "Abs", {"x"}, {"b"}); });
        },
        kInvalid, "reads 'x', which is not an input"},
       {"function_defined_twice",
@@ -502,8 +498,13 @@ const std::vector<Bad>& bad_models() {
       {"negative_dim_option",
        [] {
          ModelProto model = unary_model("Abs");
-         model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()
-             ->mutable_dim(0)->set_dim_param("n");
+         model.mutable_graph()
+             ->mutable_input(0)
+             ->mutable_type()
+             ->mutable_tensor_type()
+             ->mutable_shape()
+             ->mutable_dim(0)
+             ->set_dim_param("n");
          return model;
        },
        kInvalid,

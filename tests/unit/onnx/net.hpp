@@ -13,20 +13,22 @@ namespace vkfuse::onnx {
 
 using Attribute = std::pair<std::string, std::variant<std::int64_t, float, std::string, Sizes>>;
 
-/// Values go by name. Weights are initialisers with elements of a size that keeps activations near 1; of a model that is
-/// only planned they are inputs, so that it may be as large as models are.
+/// Values go by name. Weights are initialisers with elements of a size that keeps activations near 1; of a model that
+/// is only planned they are inputs, so that it may be as large as models are.
 class Net {
  public:
   enum class Weights { stored, inputs };
 
-  explicit Net(std::int64_t opset = 18, Weights weights = Weights::stored) : model_(empty_model(opset)), weights_(weights) {}
+  explicit Net(std::int64_t opset = 18, Weights weights = Weights::stored)
+      : model_(empty_model(opset)), weights_(weights) {}
 
   // How large the network is: of sequences, and of images with their sides and channels as multiples of the smallest.
   std::int64_t batch = 2, length = 24, width = 32, heads = 4, image = 1, channels = 1;
   [[nodiscard]] std::int64_t size() const { return width / heads; }
 
   std::string image_input(std::int64_t side) { return input("x", {batch, 3, side * image, side * image}); }
-  std::string input(const std::string& name, const Sizes& sizes, pb::TensorProto::DataType type = pb::TensorProto::FLOAT) {
+  std::string input(const std::string& name, const Sizes& sizes,
+                    pb::TensorProto::DataType type = pb::TensorProto::FLOAT) {
     add_input(model_, name, sizes, type);
     return name;
   }
@@ -66,7 +68,8 @@ class Net {
     for (const Attribute& attribute : attributes) set(node, attribute);
     return names;
   }
-  std::string node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<Attribute>& attributes = {}) {
+  std::string node(const std::string& op, const std::vector<std::string>& inputs,
+                   const std::vector<Attribute>& attributes = {}) {
     return nodes(op, inputs, 1, attributes)[0];
   }
   void output(const std::string& name) { add_output(model_, name); }
@@ -78,10 +81,12 @@ class Net {
     return bias ? node("Add", {y, weight({to}, 0.1)}) : y;
   }
   std::string gemm(const std::string& x, std::int64_t from, std::int64_t to) {
-    return node("Gemm", {x, weight({to, from}, 1 / std::sqrt(static_cast<double>(from))), weight({to}, 0.1)}, {{"transB", 1}});
+    return node("Gemm", {x, weight({to, from}, 1 / std::sqrt(static_cast<double>(from))), weight({to}, 0.1)},
+                {{"transB", 1}});
   }
   std::string layer_norm(const std::string& x, std::int64_t size) {
-    return node("LayerNormalization", {x, weight({size}, 0.1, 1), weight({size}, 0.1)}, {{"epsilon", 1e-5F}, {"axis", -1}});
+    return node("LayerNormalization", {x, weight({size}, 0.1, 1), weight({size}, 0.1)},
+                {{"epsilon", 1e-5F}, {"axis", -1}});
   }
   /// As written where the opset has no operator for it.
   std::string written_layer_norm(const std::string& x, std::int64_t size) {
@@ -98,7 +103,9 @@ class Net {
   /// Without an operator of its own: normalised as instances of one channel.
   std::string group_norm(const std::string& x, const Sizes& sizes, std::int64_t groups) {
     const std::string flat = node("Reshape", {x, ints({0, groups, -1})});
-    const std::string normal = node("InstanceNormalization", {flat, numbers({groups}, [](std::int64_t) { return 1.0F; }), numbers({groups}, [](std::int64_t) { return 0.0F; })});
+    const std::string normal =
+        node("InstanceNormalization", {flat, numbers({groups}, [](std::int64_t) { return 1.0F; }),
+                                       numbers({groups}, [](std::int64_t) { return 0.0F; })});
     const std::string back = node("Reshape", {normal, ints(sizes)});
     return node("Add", {node("Mul", {back, weight({sizes[1], 1, 1}, 0.1, 1)}), weight({sizes[1], 1, 1}, 0.1)});
   }
@@ -129,11 +136,18 @@ class Net {
     std::vector<std::string> operands{x, weight(sizes, 1 / std::sqrt(taps))};
     if (how.bias) operands.push_back(weight({how.to}, 0.1));
     const std::int64_t pad = how.stride == how.kernel ? 0 : how.kernel / 2;
-    return node("Conv", operands, {{"kernel_shape", Sizes(rank, how.kernel)}, {"strides", Sizes(rank, how.stride)}, {"pads", Sizes(2 * rank, pad)}, {"group", how.groups}});
+    return node("Conv", operands,
+                {{"kernel_shape", Sizes(rank, how.kernel)},
+                 {"strides", Sizes(rank, how.stride)},
+                 {"pads", Sizes(2 * rank, pad)},
+                 {"group", how.groups}});
   }
   std::string batch_norm(const std::string& x, std::int64_t count) {
-    const std::string variance = numbers({count}, [](std::int64_t i) { return 0.5F + 0.1F * static_cast<float>(i % 7); });
-    return node("BatchNormalization", {x, weight({count}, 0.1, 1), weight({count}, 0.1), weight({count}, 0.1), variance}, {{"epsilon", 1e-5F}});
+    const std::string variance =
+        numbers({count}, [](std::int64_t i) { return 0.5F + 0.1F * static_cast<float>(i % 7); });
+    return node("BatchNormalization",
+                {x, weight({count}, 0.1, 1), weight({count}, 0.1), weight({count}, 0.1), variance},
+                {{"epsilon", 1e-5F}});
   }
 
   [[nodiscard]] const pb::ModelProto& model() const { return model_; }
@@ -145,7 +159,8 @@ class Net {
     const auto& [name, value] = attribute;
     if (const auto* number = std::get_if<std::int64_t>(&value)) add_int(node, name, *number);
     if (const auto* real = std::get_if<float>(&value)) add_float(node, name, *real);
-    if (const auto* text = std::get_if<std::string>(&value)) add_attribute(node, name, pb::AttributeProto::STRING).set_s(*text);
+    if (const auto* text = std::get_if<std::string>(&value))
+      add_attribute(node, name, pb::AttributeProto::STRING).set_s(*text);
     if (const auto* list = std::get_if<Sizes>(&value)) {
       pb::AttributeProto& made = add_attribute(node, name, pb::AttributeProto::INTS);
       for (const std::int64_t one : *list) made.add_ints(one);
@@ -158,12 +173,25 @@ class Net {
   int next_ = 0;
 };
 
-/// A kernel for each contraction, norm, pool and Split, and two more: what a model may take that fuses as it should. A recurrent
-/// layer has a contraction for all steps' inputs and one for each step.
+/// A kernel for each contraction, norm, pool and Split, and two more: what a model may take that fuses as it should. A
+/// recurrent layer has a contraction for all steps' inputs and one for each step.
 inline int most_kernels(const pb::ModelProto& model, int recurrent_products = 0) {
-  static const std::vector<std::string> counted = {
-      "Attention", "AveragePool", "Conv", "ConvTranspose", "Einsum", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization",
-      "InstanceNormalization", "LayerNormalization", "MatMul", "MaxPool", "RMSNormalization", "ReduceMean", "Split"};
+  static const std::vector<std::string> counted = {"Attention",
+                                                   "AveragePool",
+                                                   "Conv",
+                                                   "ConvTranspose",
+                                                   "Einsum",
+                                                   "Gemm",
+                                                   "GlobalAveragePool",
+                                                   "GlobalMaxPool",
+                                                   "GroupNormalization",
+                                                   "InstanceNormalization",
+                                                   "LayerNormalization",
+                                                   "MatMul",
+                                                   "MaxPool",
+                                                   "RMSNormalization",
+                                                   "ReduceMean",
+                                                   "Split"};
   int count = 2 + recurrent_products;
   for (const pb::NodeProto& node : model.graph().node()) {
     count += static_cast<int>(std::count(counted.begin(), counted.end(), node.op_type()));

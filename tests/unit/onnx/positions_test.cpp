@@ -103,7 +103,8 @@ TEST(OnnxGathers, RefusesBadPositions) {
                  "'batch_dims' is 2");
   expect_invalid(OneNode("GatherND").input({4}, x).known({1, 1}, {0}).integer("batch_dims", 1).error(),
                  "must be equal");
-  expect_unsupported(OneNode("Compress").input({4}, x).input({1}, {1}, kBool).error(), "The shape that operator 'Compress' computes depends on data");
+  expect_unsupported(OneNode("Compress").input({4}, x).input({1}, {1}, kBool).error(),
+                     "The shape that operator 'Compress' computes depends on data");
   expect_invalid(OneNode("Compress").input({1}, {1}).known({2}, {1, 1}, kBool).error(), "The condition has 2 elements");
   expect_invalid(OneNode("OneHot").input({1}, {1}).known({}, {3}).known({1}, {0}).error(), "the off and the on value");
   expect_invalid(OneNode("OneHot").input({1}, {1}).known({}, {-3}).known({2}, {0, 1}).error(), "(operand 1) is -3");

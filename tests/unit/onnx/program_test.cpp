@@ -30,8 +30,8 @@ struct Ran {
   std::vector<std::set<std::string>> ops;  ///< of each part that has kernels
 };
 
-/// Every part stores what the reference makes of what it has read, and is off by a few times what one kernel per op is, as in vkfuse
-/// validate.
+/// Every part stores what the reference makes of what it has read, and is off by a few times what one kernel per op is,
+/// as in vkfuse validate.
 Ran ran(const OnnxProgram& program, const Inputs& inputs) {
   Ran result;
   result.watcher.part = [&](const PartRun& part) -> Result<void> {
@@ -61,7 +61,8 @@ Ran ran(const OnnxProgram& program, const Inputs& inputs) {
     data.symbols = feeds.symbols;
     test::Build one_per_op;
     one_per_op.fusion = false;
-    const test::NamedBytes unfused = test::run_guarded(test::compile_graph(part.graph, one_per_op), part.graph, data).outputs;
+    const test::NamedBytes unfused =
+        test::run_guarded(test::compile_graph(part.graph, one_per_op), part.graph, data).outputs;
     test::judge_outputs(part.graph, data, stored, unfused, fmt::format("part {}", result.ops.size()));
     return {};
   };
@@ -77,7 +78,8 @@ std::vector<T> elements(const HostTensor& tensor) {
   return {all.begin(), all.end()};
 }
 
-/// The elements of x above 0, as a list: NonZero, then what it found is gathered. `also` is computed before and read after.
+/// The elements of x above 0, as a list: NonZero, then what it found is gathered. `also` is computed before and read
+/// after.
 ModelProto positive_elements() {
   ModelProto model = empty_model(17);
   add_input(model, "x", {3, 4});
@@ -128,7 +130,8 @@ TEST(OnnxProgram, RunsADetector) {
   const std::string features = net.node("Relu", {net.conv(image, {.from = 3, .to = 8, .kernel = 3})});
   const std::string raw = net.transpose(net.reshape(net.conv(features, {.from = 8, .to = 4}), {1, 4, 64}), {0, 2, 1});
   const std::string scores = net.node("Sigmoid", {net.reshape(net.conv(features, {.from = 8, .to = 2}), {1, 2, 64})});
-  const std::string chosen = net.node("NonMaxSuppression", {raw, scores, net.ints({5}), net.number(0.3), net.number(0.4)});
+  const std::string chosen =
+      net.node("NonMaxSuppression", {raw, scores, net.ints({5}), net.number(0.3), net.number(0.4)});
   const std::string rows = net.node("Gather", {chosen, net.ints({0, 2})}, {{"axis", 1}});
   net.output(net.node("GatherND", {raw, rows}));
   const Result<OnnxProgram> program = compiled(net.model());
@@ -253,7 +256,12 @@ TEST(OnnxProgram, RunsWithoutKernels) {
 /// x [n, 3] cut into as many parts as n says: a number of the import.
 ModelProto sized_model() {
   ModelProto model = empty_model(17);
-  add_input(model, "x", {1, 4}).mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("n");
+  add_input(model, "x", {1, 4})
+      .mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_param("n");
   add_node(model, "Exp", {"x"}, {"e"});
   add_int64s(model, "flat", {-1});
   add_node(model, "Reshape", {"e", "flat"}, {"y"});
@@ -290,7 +298,9 @@ TEST(OnnxProgram, ShowsTheHostInThePlan) {
   ASSERT_TRUE(program.ok()) << program.error().text();
   const Result<std::string> text = program->explain(Stage::plan);
   ASSERT_TRUE(text.ok()) << text.error().text();
-  EXPECT_NE(text->find("host NonZero (the node that computes 'found'): reads bool[3, 4], makes at most i64[2, 12]; 12 bytes read back, 192 written at most"), std::string::npos)
+  EXPECT_NE(text->find("host NonZero (the node that computes 'found'): reads bool[3, 4], makes at most i64[2, 12]; 12 "
+                       "bytes read back, 192 written at most"),
+            std::string::npos)
       << *text;
   const Result<std::string> json = program->explain(Stage::json);
   ASSERT_TRUE(json.ok()) << json.error().text();

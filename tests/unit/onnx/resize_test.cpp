@@ -53,7 +53,11 @@ TEST(OnnxResize, KeepsTheAspectRatio) {
 TEST(OnnxResize, OneElementIsTheFirst) {
   const auto resize = [](const Sizes& from, const std::string& mode) {
     OneNode node("Resize", 18);
-    node.input(from, counting(4)).absent().absent().known({static_cast<std::int64_t>(from.size())}, List(from.size(), 1)).text("mode", mode);
+    node.input(from, counting(4))
+        .absent()
+        .absent()
+        .known({static_cast<std::int64_t>(from.size())}, List(from.size(), 1))
+        .text("mode", mode);
     return node.text("coordinate_transformation_mode", "pytorch_half_pixel").value();
   };
   for (const char* mode : {"nearest", "linear", "cubic"}) {
@@ -62,7 +66,8 @@ TEST(OnnxResize, OneElementIsTheFirst) {
   }
   // What ONNX Runtime does not do, ONNX's reference does at -0.5.
   expect_near(resize({1, 1, 4}, "cubic"), {0.90625});
-  OneNode more = scaled({1, 1, 1, 4}, {1, 1, 1, 0.375F}, "cubic", 18).text("coordinate_transformation_mode", "pytorch_half_pixel");
+  OneNode more =
+      scaled({1, 1, 1, 4}, {1, 1, 1, 0.375F}, "cubic", 18).text("coordinate_transformation_mode", "pytorch_half_pixel");
   EXPECT_EQ(more.value(), (List{1}));
 }
 
@@ -153,7 +158,13 @@ TEST(OnnxGridSample, RefusesBadOperands) {
 }
 
 TEST(OnnxResize, TakesScalesThatLeaveNothing) {
-  const Computed none = OneNode("Resize", 18).input({1, 4}, {1, 2, 3, 4}).absent().known({2}, {1, 1e-40}, pb::TensorProto::FLOAT).text("mode", "linear").integer("antialias", 1).output();
+  const Computed none = OneNode("Resize", 18)
+                            .input({1, 4}, {1, 2, 3, 4})
+                            .absent()
+                            .known({2}, {1, 1e-40}, pb::TensorProto::FLOAT)
+                            .text("mode", "linear")
+                            .integer("antialias", 1)
+                            .output();
   EXPECT_EQ(none.sizes, (Sizes{1, 0}));
 }
 

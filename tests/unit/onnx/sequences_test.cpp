@@ -32,7 +32,8 @@ List value_of(const ModelProto& model) {
   if (!graph) return {};
   const std::vector<float> a{1, 2}, b{3, 4}, c{5, 6};
   reference::Feeds feeds;
-  feeds.inputs = {{"a", std::as_bytes(std::span(a))}, {"b", std::as_bytes(std::span(b))}, {"c", std::as_bytes(std::span(c))}};
+  feeds.inputs = {
+      {"a", std::as_bytes(std::span(a))}, {"b", std::as_bytes(std::span(b))}, {"c", std::as_bytes(std::span(c))}};
   const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[0].value, feeds);
   EXPECT_TRUE(column.ok()) << column.error().text();
   if (!column) return {};
@@ -93,7 +94,8 @@ TEST(OnnxSequences, ComeFromSplits) {
 }
 
 TEST(OnnxSequences, KnowTheirLength) {
-  EXPECT_EQ(value_of(with_sequence([](ModelProto& model) { add_node(model, "SequenceLength", {"s"}, {"y"}); })), (List{3}));
+  EXPECT_EQ(value_of(with_sequence([](ModelProto& model) { add_node(model, "SequenceLength", {"s"}, {"y"}); })),
+            (List{3}));
   EXPECT_EQ(value_of(with_sequence([](ModelProto& model) {
               add_node(model, "SequenceEmpty", {}, {"t"});
               add_node(model, "SequenceLength", {"t"}, {"y"});
@@ -112,7 +114,9 @@ TEST(OnnxSequences, SayWhatTheyCannotDo) {
                  "Operand 0 of operator 'Neg' is a sequence; it must be a tensor.");
   expect_invalid(refused([](ModelProto& model) { add_node(model, "SequenceLength", {"a"}, {"y"}); }),
                  "Operand 0 of operator 'SequenceLength' is a tensor; it must be a sequence.");
-  expect_unsupported(refused([](ModelProto& model) { add_node(model, "SequenceInsert", {"s", "a"}, {"y"}); }),
+  expect_unsupported(refused([](ModelProto& model) {
+                       add_node(model, "SequenceInsert", {"s", "a"}, {"y"});
+                     }),
                      "Output 'y' is a sequence, which is not supported.");
   expect_invalid(refused([](ModelProto& model) {
                    add_position(model, "at", 3);
@@ -149,17 +153,18 @@ TEST(OnnxSequences, AreBounded) {
                        add_node(model, "SequenceLength", {"t"}, {"y"});
                      }),
                      "A sequence has 1048576 elements, more than the 1024 that are supported.");
-  expect_unsupported(refused([](ModelProto& model) {
-                       add_input(model, "x", {1000});
-                       add_node(model, "SplitToSequence", {"x"}, {"t0"});
-                       for (int i = 0; i < 300; ++i) {
-                         add_node(model, "SequenceInsert", {"t" + std::to_string(i), "a"}, {"t" + std::to_string(i + 1)});
-                         add_node(model, "SequenceErase", {"t" + std::to_string(i + 1)}, {"u" + std::to_string(i)});
-                         model.mutable_graph()->mutable_node(model.graph().node_size() - 2)->set_input(0, "t0");
-                       }
-                       add_node(model, "SequenceLength", {"t0"}, {"y"});
-                     }),
-                     "The sequences of the model have more than 262144 elements together.");
+  expect_unsupported(
+      refused([](ModelProto& model) {
+        add_input(model, "x", {1000});
+        add_node(model, "SplitToSequence", {"x"}, {"t0"});
+        for (int i = 0; i < 300; ++i) {
+          add_node(model, "SequenceInsert", {"t" + std::to_string(i), "a"}, {"t" + std::to_string(i + 1)});
+          add_node(model, "SequenceErase", {"t" + std::to_string(i + 1)}, {"u" + std::to_string(i)});
+          model.mutable_graph()->mutable_node(model.graph().node_size() - 2)->set_input(0, "t0");
+        }
+        add_node(model, "SequenceLength", {"t0"}, {"y"});
+      }),
+      "The sequences of the model have more than 262144 elements together.");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Models that compute shapes from the sizes of their inputs, as exporters with dynamic axes write them: they stay symbolic, and
-// one program serves all sizes.
+// Models that compute shapes from the sizes of their inputs, as exporters with dynamic axes write them: they stay
+// symbolic, and one program serves all sizes.
 #include "onnx/symbolic_sizes.hpp"
 
 #include "api/program.hpp"
@@ -25,14 +25,18 @@ TEST(OnnxSymbolicSizes, FollowWhatAModelComputes) {
   const Tensor a = size_tensor(n), b = size_tensor(m);
   using Dims = std::vector<std::optional<Dim>>;
   EXPECT_EQ(symbolic_elements(list({a, number(-1), b})), (Dims{n, Dim(-1), m}));
-  EXPECT_EQ(symbolic_elements(list({a * number(12) / number(12), a * b / b, a - a, a + number(0), a + b - b})), (Dims{n, n, Dim(0), n, std::nullopt}));
-  EXPECT_EQ(symbolic_elements(list({a * b, a * number(2), a / number(2), a + number(1)})), (Dims{std::nullopt, std::nullopt, std::nullopt, std::nullopt}));
+  EXPECT_EQ(symbolic_elements(list({a * number(12) / number(12), a * b / b, a - a, a + number(0), a + b - b})),
+            (Dims{n, n, Dim(0), n, std::nullopt}));
+  EXPECT_EQ(symbolic_elements(list({a * b, a * number(2), a / number(2), a + number(1)})),
+            (Dims{std::nullopt, std::nullopt, std::nullopt, std::nullopt}));
   EXPECT_EQ(symbolic_elements(a.cast(DType::i32).cast(DType::i64)), (Dims{n}));
   // Through what is narrower, or a float, it may be another number.
   EXPECT_EQ(symbolic_elements(a.cast(DType::i8).cast(DType::i64)), (Dims{std::nullopt}));
   EXPECT_EQ(symbolic_elements(a.cast(DType::f32).cast(DType::i64)), (Dims{std::nullopt}));
   // Whether a size is -1 is known, whether it is 1 is not.
-  const auto chosen = [&](std::int64_t than) { return Tensor::apply("select", {Tensor::apply("eq", {a, number(than)}), number(7), a}); };
+  const auto chosen = [&](std::int64_t than) {
+    return Tensor::apply("select", {Tensor::apply("eq", {a, number(than)}), number(7), a});
+  };
   EXPECT_EQ(symbolic_elements(chosen(-1)), (Dims{n}));
   EXPECT_EQ(symbolic_elements(chosen(1)), (Dims{std::nullopt}));
   EXPECT_EQ(symbolic_elements(list({a, b}).slice(0, 1, 2)), (Dims{m}));
@@ -64,12 +68,14 @@ class Exported {
     return net.node("Unsqueeze", {net.node("Gather", {shape, index}, {{"axis", std::int64_t{0}}}), net.ints({0})});
   }
   std::string split(const std::string& x, const std::string& shape) {
-    const std::string wanted = net.node("Concat", {entry(shape, 0), net.ints({-1}), net.ints({heads}), net.ints({size})}, {{"axis", std::int64_t{0}}});
+    const std::string wanted = net.node(
+        "Concat", {entry(shape, 0), net.ints({-1}), net.ints({heads}), net.ints({size})}, {{"axis", std::int64_t{0}}});
     return net.transpose(net.node("Reshape", {x, wanted}), {0, 2, 1, 3});
   }
   /// Expand to [batch, 1, length, length] by way of Where and Equal, as exporters do.
   std::string expanded(const std::string& mask, const std::string& shape) {
-    const std::string wanted = net.node("Concat", {entry(shape, 0), net.ints({1}), entry(shape, 1), entry(shape, 1)}, {{"axis", std::int64_t{0}}});
+    const std::string wanted = net.node("Concat", {entry(shape, 0), net.ints({1}), entry(shape, 1), entry(shape, 1)},
+                                        {{"axis", std::int64_t{0}}});
     const std::string ones = net.node("ConstantOfShape", {net.ints({4})});
     static_cast<void>(ones);
     const std::string asked = net.node("Equal", {wanted, net.ints({-1, -1, -1, -1})});
@@ -82,23 +88,32 @@ class Exported {
     const std::string shape = net.node("Shape", {ids});
     const std::string words = net.node("Gather", {net.weight({50, width}, 1), ids});
     // The first `length` of 32 positions.
-    const std::string positions = net.node("Slice", {net.weight({1, 32, width}, 1), net.ints({0}), entry(shape, 1), net.ints({1})});
+    const std::string positions =
+        net.node("Slice", {net.weight({1, 32, width}, 1), net.ints({0}), entry(shape, 1), net.ints({1})});
     std::string x = net.node("Add", {words, positions});
     // Keys behind the query are masked: positions of the run compared with each other.
-    const std::string zero = net.node("Constant", {}, {{"value_int", std::int64_t{0}}}), one = net.node("Constant", {}, {{"value_int", std::int64_t{1}}});
+    const std::string zero = net.node("Constant", {}, {{"value_int", std::int64_t{0}}}),
+                      one = net.node("Constant", {}, {{"value_int", std::int64_t{1}}});
     const std::string length = net.node("Squeeze", {entry(shape, 1), net.ints({0})});
     const std::string range = net.node("Range", {zero, length, one});
-    const std::string behind = net.node("Less", {net.node("Unsqueeze", {range, net.ints({1})}), net.node("Unsqueeze", {range, net.ints({0})})});
-    const std::string mask = expanded(net.node("Unsqueeze", {net.node("Where", {behind, net.number(-1e9), net.number(0)}), net.ints({0, 1})}), shape);
+    const std::string behind = net.node(
+        "Less", {net.node("Unsqueeze", {range, net.ints({1})}), net.node("Unsqueeze", {range, net.ints({0})})});
+    const std::string mask = expanded(
+        net.node("Unsqueeze", {net.node("Where", {behind, net.number(-1e9), net.number(0)}), net.ints({0, 1})}), shape);
     const std::string normal = net.written_layer_norm(x, width);
-    const std::string q = split(net.linear(normal, width, width), shape), k = split(net.linear(normal, width, width), shape), v = split(net.linear(normal, width, width), shape);
-    const std::string scores = net.node("Mul", {net.node("MatMul", {q, net.transpose(k, {0, 1, 3, 2})}), net.number(0.5)});
+    const std::string q = split(net.linear(normal, width, width), shape),
+                      k = split(net.linear(normal, width, width), shape),
+                      v = split(net.linear(normal, width, width), shape);
+    const std::string scores =
+        net.node("Mul", {net.node("MatMul", {q, net.transpose(k, {0, 1, 3, 2})}), net.number(0.5)});
     const std::string weights = net.node("Softmax", {net.node("Add", {scores, mask})}, {{"axis", std::int64_t{-1}}});
     const std::string back = net.transpose(net.node("MatMul", {weights, v}), {0, 2, 1, 3});
-    const std::string joined = net.node("Concat", {entry(shape, 0), entry(shape, 1), net.ints({width})}, {{"axis", std::int64_t{0}}});
+    const std::string joined =
+        net.node("Concat", {entry(shape, 0), entry(shape, 1), net.ints({width})}, {{"axis", std::int64_t{0}}});
     x = net.node("Add", {x, net.linear(net.node("Reshape", {back, joined}), width, width)});
     // Scores of the last token.
-    const std::string last = net.node("Gather", {x, net.node("Constant", {}, {{"value_int", std::int64_t{-1}}})}, {{"axis", std::int64_t{1}}});
+    const std::string last = net.node("Gather", {x, net.node("Constant", {}, {{"value_int", std::int64_t{-1}}})},
+                                      {{"axis", std::int64_t{1}}});
     net.output(net.linear(last, width, 5));
     net.output(x);
     ModelProto made = net.model();

@@ -29,7 +29,8 @@ TEST(PreludeTest, GivesDependenciesFirstAndOnce) {
 
 TEST(PreludeTest, KeepsTheCommentOfAFunction) {
   EXPECT_EQ(prelude_for("u32_div(a, b)"),
-            "// x / 0 is 0.\nuint u32_div(uint x, uint y) {\n  uint quotient = x / max(y, 1u);\n  return y == 0u ? 0u : quotient;\n}\n");
+            "// x / 0 is 0.\nuint u32_div(uint x, uint y) {\n  uint quotient = x / max(y, 1u);\n  return y == 0u ? 0u "
+            ": quotient;\n}\n");
 }
 
 /// Every expression of one dtype and form as a compute shader.

@@ -50,10 +50,13 @@ TEST(TableTest, FoldsJoinByRowsOfTheTable) {
   int folds = 0;
   for (const OpRow& each : table()) {
     SCOPED_TRACE(each.name);
-    const bool folds_by_class = each.cls == OpClass::reduce || each.cls == OpClass::scan || each.cls == OpClass::contraction;
+    const bool folds_by_class =
+        each.cls == OpClass::reduce || each.cls == OpClass::scan || each.cls == OpClass::contraction;
     // What is folded is the operand's elements, or an elementwise row of two of them.
     EXPECT_EQ(!each.fold.of.empty(), each.cls == OpClass::contraction);
-    if (!each.fold.of.empty()) { EXPECT_EQ(element_row(each).arity, each.arity); }
+    if (!each.fold.of.empty()) {
+      EXPECT_EQ(element_row(each).arity, each.arity);
+    }
     EXPECT_EQ(each.fold.kind != Fold::Kind::none, folds_by_class);
     EXPECT_EQ(each.signature == Signature::position, each.fold.kind == Fold::Kind::arg || each.cls == OpClass::sort);
     if (!folds_by_class) continue;
@@ -81,7 +84,8 @@ TEST(TableTest, ViewsAndGathersCostNothing) {
   for (const OpRow& each : table()) {
     const bool moves = each.cls == OpClass::view || each.cls == OpClass::gather;
     EXPECT_EQ(moves && each.cost != 0, false) << each.name;
-    EXPECT_EQ(each.shape_is_attribute, each.name == "reshape" || each.name == "broadcast" || each.name == "slice") << each.name;
+    EXPECT_EQ(each.shape_is_attribute, each.name == "reshape" || each.name == "broadcast" || each.name == "slice")
+        << each.name;
   }
 }
 
@@ -154,16 +158,37 @@ TEST(InferTest, NamesWhatIsWrong) {
        "'bitcast' from f32 to i64 would change the element size from 4 to 8 bytes."},
       {"random", {}, DType::f32, "'random' is not defined on f32; it takes u32."},
       {"concat", {}, {}, "'concat' takes one operand or more, but none was given."},
-      {"concat", {DType::f32, DType::f32, DType::i8}, {}, "The operands of 'concat' must have one dtype, but they are f32 and i8."},
+      {"concat",
+       {DType::f32, DType::f32, DType::i8},
+       {},
+       "The operands of 'concat' must have one dtype, but they are f32 and i8."},
       {"pad", {DType::f32, DType::f64}, {}, "The operands of 'pad' must have one dtype, but they are f32 and f64."},
-      {"gather", {DType::f32, DType::i16}, {}, "The positions that 'gather' takes must be i32, u32 or i64, but they are i16."},
-      {"take_along", {DType::f32, DType::u64}, {}, "The positions that 'take_along' takes must be i32, u32 or i64, but they are u64."},
-      {"scatter", {DType::f32, DType::f32, DType::f32}, {}, "The positions that 'scatter' takes must be i32, u32 or i64, but they are f32."},
-      {"scatter", {DType::f32, DType::i32, DType::i32}, {}, "The operands of 'scatter' must have one dtype, but they are f32 and i32."},
-      {"reduce_sum", {DType::boolean}, {}, "'reduce_sum' is not defined on bool; it takes f32, f16, bf16, f64, i8, u8, i16, u16, i32, u32, i64 and u64."},
+      {"gather",
+       {DType::f32, DType::i16},
+       {},
+       "The positions that 'gather' takes must be i32, u32 or i64, but they are i16."},
+      {"take_along",
+       {DType::f32, DType::u64},
+       {},
+       "The positions that 'take_along' takes must be i32, u32 or i64, but they are u64."},
+      {"scatter",
+       {DType::f32, DType::f32, DType::f32},
+       {},
+       "The positions that 'scatter' takes must be i32, u32 or i64, but they are f32."},
+      {"scatter",
+       {DType::f32, DType::i32, DType::i32},
+       {},
+       "The operands of 'scatter' must have one dtype, but they are f32 and i32."},
+      {"reduce_sum",
+       {DType::boolean},
+       {},
+       "'reduce_sum' is not defined on bool; it takes f32, f16, bf16, f64, i8, u8, i16, u16, i32, u32, i64 and u64."},
       {"reduce_mean", {DType::i32}, {}, "'reduce_mean' is not defined on i32; it takes f32, f16, bf16 and f64."},
       {"reduce_any", {DType::f32}, {}, "'reduce_any' is not defined on f32; it takes bool."},
-      {"argmax", {DType::f32}, DType::i32, "'argmax' takes its dtype from its operands, but the attribute i32 was given."},
+      {"argmax",
+       {DType::f32},
+       DType::i32,
+       "'argmax' takes its dtype from its operands, but the attribute i32 was given."},
   };
   for (const Refusal& refusal : refusals) {
     const auto result = infer_dtype(row(refusal.op), refusal.operands, refusal.attribute);

@@ -1,4 +1,5 @@
-// What one kernel may be for a driver's compiler: longer chains and wider choices are several kernels, and the plan says why.
+// What one kernel may be for a driver's compiler: longer chains and wider choices are several kernels, and the plan
+// says why.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,23 +24,29 @@ ir::Graph nested(std::string_view op, int times) {
   return graph;
 }
 
-/// Slices of one value in the opposite order, beside each other; of the sum of each row where `summed`, else stored with it.
+/// Slices of one value in the opposite order, beside each other; of the sum of each row where `summed`, else stored
+/// with it.
 ir::Graph sliced(int parts, bool summed) {
   ir::Graph graph;
   NodeId x = must(graph.add_input("x", {DType::f32, {Dim(5), Dim(4 * parts)}}));
   x = must(graph.add(ops::row("mul"), {x, x}));
   std::vector<NodeId> all;
-  for (int i = parts; i-- > 0;) all.push_back(must(graph.add_structured(ops::row("slice"), {x}, ir::SlicePayload{{0, 4 * i}, {1, 1}}, {Dim(5), Dim(4)})));
+  for (int i = parts; i-- > 0;)
+    all.push_back(
+        must(graph.add_structured(ops::row("slice"), {x}, ir::SlicePayload{{0, 4 * i}, {1, 1}}, {Dim(5), Dim(4)})));
   const NodeId joined = must(graph.add_structured(ops::row("concat"), all, ir::AxisPayload{1}));
   if (!summed) must(graph.add_output("y", joined));
   must(graph.add_output("w", must(graph.add_structured(ops::row("reduce_sum"), {joined}, ir::AxesPayload{{1}}))));
   return graph;
 }
 
-plan::Plan planned(const ir::Graph& graph, const Target& target = cpu_driver()) { return must(plan::make_plan(must(passes::run_pipeline(graph)), target)); }
+plan::Plan planned(const ir::Graph& graph, const Target& target = cpu_driver()) {
+  return must(plan::make_plan(must(passes::run_pipeline(graph)), target));
+}
 
 bool says(const plan::Plan& plan, std::string_view words) {
-  return std::any_of(plan.boundaries.begin(), plan.boundaries.end(), [&](const partition::Boundary& one) { return one.reason.find(words) != std::string::npos; });
+  return std::any_of(plan.boundaries.begin(), plan.boundaries.end(),
+                     [&](const partition::Boundary& one) { return one.reason.find(words) != std::string::npos; });
 }
 
 TEST(Budget, StatementsCountWhatACallStandsFor) {
@@ -70,7 +77,8 @@ TEST(Budget, RowsOfLongFunctionsAreNotUnrolled) {
   NodeId x = must(graph.add_input("x", {DType::f32, {Dim(512), Dim(5), Dim(512)}}));
   for (int i = 0; i < 3; ++i) {
     const NodeId mean = must(graph.add_structured(ops::row("reduce_mean"), {x}, ir::AxesPayload{{1}}));
-    const NodeId kept = must(graph.add_structured(ops::row("reshape"), {mean}, ir::NoPayload{}, {Dim(512), Dim(1), Dim(512)}));
+    const NodeId kept =
+        must(graph.add_structured(ops::row("reshape"), {mean}, ir::NoPayload{}, {Dim(512), Dim(1), Dim(512)}));
     x = must(graph.add(ops::row("sin"), {must(graph.add(ops::row("sub"), {x, kept}))}));
   }
   must(graph.add_output("y", x));
@@ -81,7 +89,9 @@ TEST(Budget, RowsOfLongFunctionsAreNotUnrolled) {
   const std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}));
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const schedule::Schedule& how = steps[i].schedule;
-    EXPECT_LE(schedule::statements_of(steps[i].loops, how, statements) * (how.persistent ? how.trips : 1), target.budget.statements) << i;
+    EXPECT_LE(schedule::statements_of(steps[i].loops, how, statements) * (how.persistent ? how.trips : 1),
+              target.budget.statements)
+        << i;
   }
 }
 
@@ -94,7 +104,9 @@ TEST(Budget, EveryKernelOfALongChainIsWithinIt) {
     for (const plan::Step& step : plan.steps) {
       const auto one = static_cast<std::int64_t>(step.segment.members.size());
       EXPECT_LE(one, target.budget.members) << op;
-      EXPECT_LE(one == 1 ? 0 : one * schedule::statements_of(plan.graph, step.segment.members[0]), target.budget.statements) << op;
+      EXPECT_LE(one == 1 ? 0 : one * schedule::statements_of(plan.graph, step.segment.members[0]),
+                target.budget.statements)
+          << op;
     }
   }
 }
@@ -126,7 +138,9 @@ TEST(Concat, OfOneValueWithItselfIsOneKernelAtAnyCount) {
   for (const int times : {5, 100, 1000, 100'000}) {
     ir::Graph graph;
     const NodeId x = must(graph.add_input("x", {DType::f32, {Dim(3), Dim(4)}}));
-    must(graph.add_output("y", must(graph.add_structured(ops::row("concat"), std::vector<NodeId>(static_cast<std::size_t>(times), x), ir::AxisPayload{1}))));
+    must(graph.add_output(
+        "y", must(graph.add_structured(ops::row("concat"), std::vector<NodeId>(static_cast<std::size_t>(times), x),
+                                       ir::AxisPayload{1}))));
     EXPECT_EQ(planned(graph).steps.size(), 1u) << times;
   }
 }
@@ -142,7 +156,10 @@ TEST(Concat, ThatDoublesAgainAndAgainIsOneKernel) {
 TEST(Concat, OfAValueAndItsReverseAgainAndAgainIsStoredOnTheWay) {
   ir::Graph graph;
   NodeId x = must(graph.add_input("x", {DType::f32, {Dim(2)}}));
-  for (int i = 0; i < 14; ++i) x = must(graph.add_structured(ops::row("concat"), {x, must(graph.add_structured(ops::row("reverse"), {x}, ir::AxesPayload{{0}}))}, ir::AxisPayload{0}));
+  for (int i = 0; i < 14; ++i)
+    x = must(graph.add_structured(ops::row("concat"),
+                                  {x, must(graph.add_structured(ops::row("reverse"), {x}, ir::AxesPayload{{0}}))},
+                                  ir::AxisPayload{0}));
   must(graph.add_output("y", x));
   const plan::Plan plan = planned(graph);
   EXPECT_GT(plan.steps.size(), 1u);
@@ -151,7 +168,8 @@ TEST(Concat, OfAValueAndItsReverseAgainAndAgainIsStoredOnTheWay) {
 
 TEST(Concat, OfFewValuesVeryOftenIsPlanned) {
   ir::Graph graph;
-  const NodeId x = must(graph.add_input("x", {DType::f32, {Dim(4)}})), z = must(graph.add_input("z", {DType::f32, {Dim(3)}}));
+  const NodeId x = must(graph.add_input("x", {DType::f32, {Dim(4)}})),
+               z = must(graph.add_input("z", {DType::f32, {Dim(3)}}));
   std::vector<NodeId> all;
   for (int i = 0; i < 500; ++i) all.insert(all.end(), {x, z});
   must(graph.add_output("y", must(graph.add_structured(ops::row("concat"), all, ir::AxisPayload{0}))));

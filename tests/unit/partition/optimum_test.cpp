@@ -1,5 +1,5 @@
-// What the search finds, compared with the best of all partitions, which is found in another way: every set of nodes that
-// may be one kernel is priced, and partitions are put together kernel by kernel.
+// What the search finds, compared with the best of all partitions, which is found in another way: every set of nodes
+// that may be one kernel is priced, and partitions are put together kernel by kernel.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -87,7 +87,8 @@ class BruteForce {
       members.insert(nodes_[i]);
       add_views(nodes_[i], members);
       bool read = false;
-      for (std::size_t k = 0; k < nodes_.size(); ++k) read = read || (((set >> k) & 1) == 0 && ((before_[k] >> i) & 1) != 0);
+      for (std::size_t k = 0; k < nodes_.size(); ++k)
+        read = read || (((set >> k) & 1) == 0 && ((before_[k] >> i) & 1) != 0);
       escapes[nodes_[i]] = read || outputs_.count(nodes_[i]) != 0;
     }
     const segment::Segment segment = segment::build_segment(graph_, {members.begin(), members.end()}, escapes);
@@ -124,7 +125,8 @@ struct Gaps {
 Gaps gaps_of(std::uint64_t first, int count, int ops, const Target& target, const partition::Options& options = {}) {
   Gaps gaps;
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(count); ++seed) {
-    const ir::Graph graph = must(passes::run_pipeline(random_planner_graph(seed, 2 + static_cast<int>(seed % static_cast<std::uint64_t>(ops - 1)))));
+    const ir::Graph graph = must(passes::run_pipeline(
+        random_planner_graph(seed, 2 + static_cast<int>(seed % static_cast<std::uint64_t>(ops - 1)))));
     const double found = must(plan::totals(must(plan::make_plan(graph, target, options)), {})).modelled_us;
     BruteForce brute(graph, target);
     const double best = brute.best();
@@ -133,14 +135,15 @@ Gaps gaps_of(std::uint64_t first, int count, int ops, const Target& target, cons
     gaps.sum += gap;
     ++gaps.count;
     gaps.above += gap > 0.15 ? 1 : 0;
-    if (std::getenv("VKFUSE_GAPS") != nullptr && gap > 0.05) std::printf("seed %d: %.1f %%: %.2f us, best %.2f us\n", static_cast<int>(seed), 100 * gap, found, best);
+    if (std::getenv("VKFUSE_GAPS") != nullptr && gap > 0.05)
+      std::printf("seed %d: %.1f %%: %.2f us, best %.2f us\n", static_cast<int>(seed), 100 * gap, found, best);
     if (gap > gaps.worst) {
       gaps.worst = gap;
       gaps.worst_seed = seed;
     }
   }
-  std::printf("%d graphs of up to %d ops: mean gap %.2f %%, worst %.1f %% (seed %d), %d above 15 %%\n", gaps.count, ops, 100 * gaps.sum / gaps.count, 100 * gaps.worst,
-              static_cast<int>(gaps.worst_seed), gaps.above);
+  std::printf("%d graphs of up to %d ops: mean gap %.2f %%, worst %.1f %% (seed %d), %d above 15 %%\n", gaps.count, ops,
+              100 * gaps.sum / gaps.count, 100 * gaps.worst, static_cast<int>(gaps.worst_seed), gaps.above);
   return gaps;
 }
 
@@ -167,8 +170,9 @@ TEST(Optimum, GraphsOfTwelveOpsToo) {
   EXPECT_LE(gaps.worst, 0.15) << "seed " << gaps.worst_seed;
 }
 
-/// Store or compute again, all else being as it is: every kernel keeps what only it computes (folds, products, results), and of the
-/// values that are computed element by element any set may be stored and read, while all others are computed where they are needed.
+/// Store or compute again, all else being as it is: every kernel keeps what only it computes (folds, products,
+/// results), and of the values that are computed element by element any set may be stored and read, while all others
+/// are computed where they are needed.
 class StoreOrRecompute {
  public:
   struct Cost {
@@ -176,7 +180,8 @@ class StoreOrRecompute {
     double microseconds = 0;
   };
 
-  StoreOrRecompute(const plan::Plan& plan, const Target& target) : graph_(plan.graph), target_(target), is_result_(graph_.size(), false) {
+  StoreOrRecompute(const plan::Plan& plan, const Target& target)
+      : graph_(plan.graph), target_(target), is_result_(graph_.size(), false) {
     for (const ir::Output& output : graph_.outputs()) is_result_[output.value] = true;
     std::set<NodeId> free;
     for (const plan::Step& step : plan.steps) {
@@ -197,7 +202,8 @@ class StoreOrRecompute {
   /// Views that are results, or too many choices, are no question for this.
   [[nodiscard]] bool may_ask() const {
     const auto views = [&](const ir::Output& output) { return is_view(output.value); };
-    return !free_.empty() && free_.size() <= 10 && std::none_of(graph_.outputs().begin(), graph_.outputs().end(), views);
+    return !free_.empty() && free_.size() <= 10 &&
+           std::none_of(graph_.outputs().begin(), graph_.outputs().end(), views);
   }
 
   /// The fewest bytes of all choices that take no longer than what was found.
@@ -226,8 +232,8 @@ class StoreOrRecompute {
     cost.microseconds += schedule.modelled_us;
   }
 
-  /// A value that is read is stored by the first kernel that computes it. Nothing where a kernel would read what a later one
-  /// stores, or where there is no such kernel.
+  /// A value that is read is stored by the first kernel that computes it. Nothing where a kernel would read what a
+  /// later one stores, or where there is no such kernel.
   std::optional<Cost> cost_of(Set read) {
     std::vector<int> home(graph_.size(), -1);
     for (std::size_t k = 0; k < own_.size(); ++k) {
@@ -248,7 +254,8 @@ class StoreOrRecompute {
         if (is_read(id) && home[id] < 0) home[id] = static_cast<int>(k);
         for (NodeId operand : graph_.node(id).operands) {
           if (segment::is_resident(graph_, operand) || segment::is_literal(graph_, operand)) continue;
-          const bool elsewhere = !is_view(operand) && is_read(operand) && home[operand] >= 0 && home[operand] != static_cast<int>(k);
+          const bool elsewhere =
+              !is_view(operand) && is_read(operand) && home[operand] >= 0 && home[operand] != static_cast<int>(k);
           if (elsewhere && home[operand] > static_cast<int>(k)) return std::nullopt;
           if (elsewhere) leaves[operand] = true;
           if (!elsewhere) wanted.push_back(operand);
@@ -291,7 +298,8 @@ int plans_with_bytes_to_spare(int graphs, const partition::Options& options, int
     if (best.bytes == choices.found.bytes) continue;
     ++count;
     if (std::getenv("VKFUSE_GAPS") != nullptr) {
-      std::printf("seed %d: %lld bytes in %.2f us, could be %lld in %.2f us\n", static_cast<int>(seed), static_cast<long long>(choices.found.bytes), choices.found.microseconds,
+      std::printf("seed %d: %lld bytes in %.2f us, could be %lld in %.2f us\n", static_cast<int>(seed),
+                  static_cast<long long>(choices.found.bytes), choices.found.microseconds,
                   static_cast<long long>(best.bytes), best.microseconds);
     }
   }

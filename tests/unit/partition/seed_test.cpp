@@ -1,4 +1,5 @@
-// A search that begins with kernels of another form of the graph: what stays, what is looked at again, and what must not stay.
+// A search that begins with kernels of another form of the graph: what stays, what is looked at again, and what must
+// not stay.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +42,9 @@ partition::Partition kernels_of(const ir::Graph& graph, const std::vector<std::v
   for (const std::vector<NodeId>& members : all) {
     std::vector<bool> escapes(graph.size(), false);
     for (NodeId id : members) {
-      escapes[id] = std::any_of(users[id].begin(), users[id].end(), [&](NodeId user) { return std::find(members.begin(), members.end(), user) == members.end(); });
+      escapes[id] = std::any_of(users[id].begin(), users[id].end(), [&](NodeId user) {
+        return std::find(members.begin(), members.end(), user) == members.end();
+      });
       for (const ir::Output& output : graph.outputs()) escapes[id] = escapes[id] || output.value == id;
     }
     parts.segments.push_back(segment::build_segment(graph, members, escapes));
@@ -55,13 +58,16 @@ void expect_sound(const ir::Graph& graph, const partition::Partition& parts) {
   for (const segment::Segment& segment : parts.segments) wanted.insert(segment.reads.begin(), segment.reads.end());
   for (const ir::Output& output : graph.outputs()) wanted.insert(output.value);
   for (const segment::Segment& segment : parts.segments) {
-    for (NodeId id : segment.reads) EXPECT_TRUE(segment::is_resident(graph, id) || stored.count(id) != 0) << "%" << id << " is read before it is stored";
+    for (NodeId id : segment.reads)
+      EXPECT_TRUE(segment::is_resident(graph, id) || stored.count(id) != 0)
+          << "%" << id << " is read before it is stored";
     for (NodeId id : segment.stores) {
       EXPECT_TRUE(stored.insert(id).second) << "%" << id << " is stored twice";
       EXPECT_TRUE(wanted.count(id) != 0) << "%" << id << " is stored for nobody";
     }
   }
-  for (const ir::Output& output : graph.outputs()) EXPECT_TRUE(stored.count(output.value) != 0) << "'" << output.name << "' is stored by nobody";
+  for (const ir::Output& output : graph.outputs())
+    EXPECT_TRUE(stored.count(output.value) != 0) << "'" << output.name << "' is stored by nobody";
 }
 
 struct Planned {
@@ -76,7 +82,8 @@ partition::Options only_merges() {
   return options;
 }
 
-Planned begun_with(const ir::Graph& graph, const partition::Partition& before, const partition::Options& options = only_merges()) {
+Planned begun_with(const ir::Graph& graph, const partition::Partition& before,
+                   const partition::Options& options = only_merges()) {
   Planned made{*must(passes::join_products(graph)), {}};
   const partition::Seed seed{graph, before, made.form.places};
   partition::Prices prices;
@@ -86,7 +93,9 @@ Planned begun_with(const ir::Graph& graph, const partition::Partition& before, c
 
 /// The kernel that stores a value.
 const segment::Segment* kernel_of(const partition::Partition& parts, NodeId value) {
-  const auto at = std::find_if(parts.segments.begin(), parts.segments.end(), [&](const segment::Segment& one) { return std::find(one.stores.begin(), one.stores.end(), value) != one.stores.end(); });
+  const auto at = std::find_if(parts.segments.begin(), parts.segments.end(), [&](const segment::Segment& one) {
+    return std::find(one.stores.begin(), one.stores.end(), value) != one.stores.end();
+  });
   return at == parts.segments.end() ? nullptr : &*at;
 }
 
@@ -98,13 +107,15 @@ TEST(Seed, KernelsThatAreAsTheyWereStay) {
   expect_sound(made.form.graph, made.parts);
   EXPECT_NE(kernel_of(made.parts, *made.form.places[9]), nullptr);
   partition::Prices prices;
-  const partition::Partition anew = must(partition::partition(made.form.graph, discrete_gpu(), only_merges(), prices)).partition;
+  const partition::Partition anew =
+      must(partition::partition(made.form.graph, discrete_gpu(), only_merges(), prices)).partition;
   EXPECT_EQ(kernel_of(anew, *made.form.places[9]), nullptr) << "it is stored by a search that begins with nodes, too";
 }
 
 TEST(Seed, WhatReadsSomethingElseIsLookedAtAgain) {
   const ir::Graph graph = must(ir::parse(kProducts));
-  // Both products and what is behind the first are in kernels of their own, and the search joins these where they differ.
+  // Both products and what is behind the first are in kernels of their own, and the search joins these where they
+  // differ.
   const Planned made = begun_with(graph, kernels_of(graph, {{9, 10}, {4}, {5}, {6}, {7}, {8}}));
   expect_sound(made.form.graph, made.parts);
   EXPECT_EQ(kernel_of(made.parts, *made.form.places[5]), nullptr) << "between two elementwise ops behind the product";
@@ -113,9 +124,11 @@ TEST(Seed, WhatReadsSomethingElseIsLookedAtAgain) {
 TEST(Seed, KernelsThatWouldWaitForThemselvesDoNotStay) {
   // Nobody computes a scan again where it is read: it would hide the circle.
   std::string text = kProducts;
-  text.replace(text.find("%7 = neg %1"), std::string("%7 = neg %1").size(), "%7 = cumsum axis=1 exclusive=false reverse=false %1");
+  text.replace(text.find("%7 = neg %1"), std::string("%7 = neg %1").size(),
+               "%7 = cumsum axis=1 exclusive=false reverse=false %1");
   const ir::Graph graph = must(ir::parse(text));
-  // One kernel has what is behind the first product's reader, and a factor of the second: of one product, both are on either side.
+  // One kernel has what is behind the first product's reader, and a factor of the second: of one product, both are on
+  // either side.
   const Planned made = begun_with(graph, kernels_of(graph, {{9, 10}, {4}, {5}, {6, 7}, {8}}));
   expect_sound(made.form.graph, made.parts);
 }
@@ -184,13 +197,15 @@ TEST(Seed, ReasonsNameTheNodesOfThisForm) {
   boundary.value = 9;
   boundary.reason = fmt::format("Because of %{} and %{}.", 9, 10);
   const Planned made = begun_with(graph, before);
-  const auto at = std::find_if(made.parts.boundaries.begin(), made.parts.boundaries.end(), [&](const partition::Boundary& one) { return one.value == *made.form.places[9]; });
+  const auto at = std::find_if(made.parts.boundaries.begin(), made.parts.boundaries.end(),
+                               [&](const partition::Boundary& one) { return one.value == *made.form.places[9]; });
   ASSERT_NE(at, made.parts.boundaries.end());
   ASSERT_NE(*made.form.places[9], 9U) << "the nodes have the same numbers here";
   EXPECT_EQ(at->reason, fmt::format("Because of %{} and %{}.", *made.form.places[9], *made.form.places[10]));
   // Of the product that is a part of another one now, nothing that was said holds.
   before.boundaries[0].reason = fmt::format("Because of %{}.", 4);
-  for (const partition::Boundary& one : begun_with(graph, before).parts.boundaries) EXPECT_EQ(one.reason.find("Because"), std::string::npos) << one.reason;
+  for (const partition::Boundary& one : begun_with(graph, before).parts.boundaries)
+    EXPECT_EQ(one.reason.find("Because"), std::string::npos) << one.reason;
 }
 
 /// Of graphs with products that are joined, plans from seeds are sound.

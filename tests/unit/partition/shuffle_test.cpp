@@ -1,5 +1,5 @@
-// The same graph in another order, with operands turned round and with copies and views that change nothing in between, has
-// the same plan.
+// The same graph in another order, with operands turned round and with copies and views that change nothing in between,
+// has the same plan.
 #include <gtest/gtest.h>
 
 #include "golden/targets.hpp"
@@ -26,7 +26,8 @@ class Shuffler {
       std::vector<NodeId> ready;
       for (NodeId id = 0; id < graph_.size(); ++id) {
         const auto& operands = graph_.node(id).operands;
-        if (!done[id] && std::all_of(operands.begin(), operands.end(), [&](NodeId operand) { return done[operand]; })) ready.push_back(id);
+        if (!done[id] && std::all_of(operands.begin(), operands.end(), [&](NodeId operand) { return done[operand]; }))
+          ready.push_back(id);
       }
       const NodeId next = random_.pick(ready);
       append(next);
@@ -41,7 +42,8 @@ class Shuffler {
   void append(NodeId id) {
     const ir::Node& node = graph_.node(id);
     std::vector<NodeId> operands;
-    for (NodeId operand : node.operands) operands.push_back(random_.chance(30) ? disguised(map_[operand]) : map_[operand]);
+    for (NodeId operand : node.operands)
+      operands.push_back(random_.chance(30) ? disguised(map_[operand]) : map_[operand]);
     if (node.op->commutative && random_.chance(50)) std::swap(operands[0], operands[1]);
     map_[id] = must(ir::append_copy(made_, node, std::move(operands)));
   }
@@ -84,7 +86,8 @@ struct Counted {
   friend bool operator==(const Counted&, const Counted&) = default;
 };
 
-Counted counted(const ir::Graph& graph, const Target& target, const SymbolValues& symbols, const passes::Options& options = {}) {
+Counted counted(const ir::Graph& graph, const Target& target, const SymbolValues& symbols,
+                const passes::Options& options = {}) {
   const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph, options)), target));
   const plan::Totals totals = must(plan::totals(plan, symbols));
   return {totals.launches, totals.bytes, plan.steps.size()};
@@ -95,7 +98,8 @@ int expect_equal_plans(const ir::Graph& graph, const Target& target, const Symbo
   const Counted before = counted(graph, target, symbols);
   for (std::uint64_t again = 0; again < 3; ++again) {
     const ir::Graph other = Shuffler(graph, seed * 10 + again).run();
-    EXPECT_TRUE(counted(other, target, symbols) == before) << "seed " << seed << "\n" << ir::print(graph) << ir::print(other);
+    EXPECT_TRUE(counted(other, target, symbols) == before) << "seed " << seed << "\n"
+                                                           << ir::print(graph) << ir::print(other);
   }
   return before.launches > 1 ? 1 : 0;
 }
@@ -118,7 +122,8 @@ TEST(Shuffle, OrderCopiesViewsAndTurnedOperandsLeaveElementwiseGraphsAsTheyAre) 
 TEST(Shuffle, AndGraphsWithFoldsAndProducts) {
   int several = 0;
   for (std::uint64_t seed = 1; seed <= 250 && !testing::Test::HasFailure(); ++seed) {
-    several += expect_equal_plans(random_planner_graph(seed, 6 + static_cast<int>(seed % 20)), seed % 3 == 0 ? cpu_driver() : discrete_gpu(), {}, seed);
+    several += expect_equal_plans(random_planner_graph(seed, 6 + static_cast<int>(seed % 20)),
+                                  seed % 3 == 0 ? cpu_driver() : discrete_gpu(), {}, seed);
   }
   EXPECT_GT(several, 150) << "plans of one kernel show little";
 }
@@ -131,27 +136,37 @@ TEST(Shuffle, PricesOfEqualKernelsAreRemembered) {
     const partition::Partition with = must(partition::partition(graph, discrete_gpu()));
     const partition::Partition without = must(partition::partition(graph, discrete_gpu(), options));
     ASSERT_EQ(with.segments.size(), without.segments.size()) << "seed " << seed;
-    for (std::size_t i = 0; i < with.segments.size(); ++i) EXPECT_EQ(with.segments[i].members, without.segments[i].members) << "seed " << seed;
+    for (std::size_t i = 0; i < with.segments.size(); ++i)
+      EXPECT_EQ(with.segments[i].members, without.segments[i].members) << "seed " << seed;
     ASSERT_EQ(with.boundaries.size(), without.boundaries.size()) << "seed " << seed;
-    for (std::size_t i = 0; i < with.boundaries.size(); ++i) EXPECT_EQ(with.boundaries[i].reason, without.boundaries[i].reason) << "seed " << seed;
+    for (std::size_t i = 0; i < with.boundaries.size(); ++i)
+      EXPECT_EQ(with.boundaries[i].reason, without.boundaries[i].reason) << "seed " << seed;
   }
 }
 
-// Forms of a graph share what is known of kernels: whatever is known of others, the partition is the same, and so are its figures.
+// Forms of a graph share what is known of kernels: whatever is known of others, the partition is the same, and so are
+// its figures.
 TEST(Shuffle, SearchesSharePricesAndFindWhatTheyWouldAlone) {
   partition::Prices shared;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-    const ir::Graph graph = must(passes::run_pipeline(seed > 3 ? random_planner_graph(seed, 6 + static_cast<int>(seed % 40)) : layered_graph(static_cast<int>(seed))));
+    const ir::Graph graph =
+        must(passes::run_pipeline(seed > 3 ? random_planner_graph(seed, 6 + static_cast<int>(seed % 40))
+                                           : layered_graph(static_cast<int>(seed))));
     partition::Prices own;
     const partition::Priced alone = must(partition::partition(graph, discrete_gpu(), {}, own));
     const partition::Priced beside = must(partition::partition(graph, discrete_gpu(), {}, shared));
     EXPECT_EQ(beside.bytes, alone.bytes) << "seed " << seed;
     EXPECT_EQ(beside.microseconds, alone.microseconds) << "seed " << seed;
     ASSERT_EQ(beside.partition.segments.size(), alone.partition.segments.size()) << "seed " << seed;
-    for (std::size_t i = 0; i < alone.partition.segments.size(); ++i) EXPECT_EQ(beside.partition.segments[i].members, alone.partition.segments[i].members) << "seed " << seed;
-    for (std::size_t i = 0; i < alone.partition.boundaries.size(); ++i) EXPECT_EQ(beside.partition.boundaries[i].reason, alone.partition.boundaries[i].reason) << "seed " << seed;
+    for (std::size_t i = 0; i < alone.partition.segments.size(); ++i)
+      EXPECT_EQ(beside.partition.segments[i].members, alone.partition.segments[i].members) << "seed " << seed;
+    for (std::size_t i = 0; i < alone.partition.boundaries.size(); ++i)
+      EXPECT_EQ(beside.partition.boundaries[i].reason, alone.partition.boundaries[i].reason) << "seed " << seed;
     // What the search knows is what the plan comes to.
-    const plan::Totals totals = must(plan::totals(must(plan::make_plan(graph, discrete_gpu(), {.without = {partition::Mechanism::joined, partition::Mechanism::statistics}})), {}));
+    const plan::Totals totals = must(plan::totals(
+        must(plan::make_plan(graph, discrete_gpu(),
+                             {.without = {partition::Mechanism::joined, partition::Mechanism::statistics}})),
+        {}));
     EXPECT_EQ(totals.bytes, alone.bytes) << "seed " << seed;
     EXPECT_NEAR(totals.modelled_us, alone.microseconds, 1e-6 * totals.modelled_us) << "seed " << seed;
   }
@@ -162,7 +177,10 @@ TEST(Shuffle, WithoutOneOrderPlansDiffer) {
   for (std::uint64_t seed = 1; seed <= 250; ++seed) {
     const ir::Graph graph = random_planner_graph(seed, 6 + static_cast<int>(seed % 20));
     const passes::Options options{.identities = false, .reorder = false};
-    different += counted(graph, discrete_gpu(), {}, options) == counted(Shuffler(graph, seed).run(), discrete_gpu(), {}, options) ? 0 : 1;
+    different +=
+        counted(graph, discrete_gpu(), {}, options) == counted(Shuffler(graph, seed).run(), discrete_gpu(), {}, options)
+            ? 0
+            : 1;
   }
   EXPECT_GT(different, 5) << "the other tests show nothing";
 }

@@ -1,4 +1,5 @@
-// How long planning takes, and how that grows. Bounds are wide: machines are shared. docs/performance.md has what was measured.
+// How long planning takes, and how that grows. Bounds are wide: machines are shared. docs/performance.md has what was
+// measured.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -35,13 +36,15 @@ TEST(Speed, AThousandNodesArePlannedInAFewTenthsOfASecond) {
     std::size_t nodes = 0;
     const double ms = milliseconds_to_plan(layered_graph(layers), &nodes);
     std::printf("%d layers, %zu nodes: %.1f ms\n", layers, nodes, ms);
-    EXPECT_LT(ms, 0.3 * static_cast<double>(nodes) * slowness()) << "five times what 533 nodes took on a quiet machine, and ten times what more did";
+    EXPECT_LT(ms, 0.3 * static_cast<double>(nodes) * slowness())
+        << "five times what 533 nodes took on a quiet machine, and ten times what more did";
   }
   for (const int ops : {250, 500, 800, 1000}) {
     std::size_t nodes = 0;
     const double ms = milliseconds_to_plan(random_planner_graph(static_cast<std::uint64_t>(ops), ops), &nodes);
     std::printf("random graph of %d ops, %zu nodes: %.1f ms\n", ops, nodes, ms);
-    EXPECT_LT(ms, 1.5 * static_cast<double>(nodes) * slowness()) << "five times what was measured on a quiet machine: nothing repeats in these";
+    EXPECT_LT(ms, 1.5 * static_cast<double>(nodes) * slowness())
+        << "five times what was measured on a quiet machine: nothing repeats in these";
   }
 }
 
@@ -59,7 +62,9 @@ double milliseconds_to_write(int results) {
     const plan::Plan made = must(plan::make_plan(must(passes::run_pipeline(graph)), discrete_gpu()));
     const std::vector<plan::Scheduled> steps = must(plan::schedule_all(made, {}));
     for (std::size_t step = 0; step < steps.size(); ++step) {
-      EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[step].segment, steps[step].loops, steps[step].schedule, made.target, {})).empty());
+      EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[step].segment, steps[step].loops, steps[step].schedule,
+                                      made.target, {}))
+                       .empty());
     }
     best = std::min(best, 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   }
@@ -87,7 +92,9 @@ ir::Graph chain_of_literals(int nodes) {
 ir::Graph fan_out(int nodes) {
   ir::Graph graph;
   const ir::NodeId x = must(graph.add(ops::row("exp"), {must(graph.add_input("x", {DType::f32, {Dim(64)}}))}));
-  for (int i = 0; i < nodes; ++i) must(graph.add_output(fmt::format("y{}", i), must(graph.add(ops::row("add"), {x, graph.add_scalar(DType::f32, 0.5 + i)}))));
+  for (int i = 0; i < nodes; ++i)
+    must(graph.add_output(fmt::format("y{}", i),
+                          must(graph.add(ops::row("add"), {x, graph.add_scalar(DType::f32, 0.5 + i)}))));
   return graph;
 }
 
@@ -127,11 +134,13 @@ TEST(Speed, TenTimesAsManyNodesTakeAboutTenTimesAsLong) {
     const char* name;
     ir::Graph (*graph)(int);
   };
-  for (const Kind& kind : {Kind{"chain", chain}, Kind{"chain of literals", chain_of_literals}, Kind{"fan-out", fan_out}, Kind{"side by side", side_by_side}, Kind{"doubling", doubling}}) {
+  for (const Kind& kind : {Kind{"chain", chain}, Kind{"chain of literals", chain_of_literals}, Kind{"fan-out", fan_out},
+                           Kind{"side by side", side_by_side}, Kind{"doubling", doubling}}) {
     std::size_t few_kernels = 0, many_kernels = 0;
     const double few = seconds_to_plan(kind.graph(most / 10), &few_kernels);
     const double many = seconds_to_plan(kind.graph(most), &many_kernels);
-    std::printf("%s: %d nodes %.2f s (%zu kernels), %d nodes %.2f s (%zu kernels)\n", kind.name, most / 10, few, few_kernels, most, many, many_kernels);
+    std::printf("%s: %d nodes %.2f s (%zu kernels), %d nodes %.2f s (%zu kernels)\n", kind.name, most / 10, few,
+                few_kernels, most, many, many_kernels);
     std::fflush(stdout);
     EXPECT_LT(many, 25 * few + 0.2 * slowness()) << kind.name << ": what is quadratic takes 100 times as long";
   }

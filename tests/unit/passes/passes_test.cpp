@@ -23,79 +23,115 @@ Result<ir::Graph> in_one_order(const ir::Graph& graph) { return passes::canonica
 Result<ir::Graph> once_each(const ir::Graph& graph) { return passes::canonicalize(graph, /*reorder=*/false); }
 
 TEST(Passes, WhatNoOutputNeedsGoesAndInputsStay) {
-  EXPECT_EQ(after(passes::remove_dead, "  %0 = input \"x\" : f32[4]\n  %1 = input \"unused\" : f32[4]\n  %2 = exp %0 : f32[4]\n"
-                                       "  %3 = neg %1 : f32[4]\n  output \"y\" = %2\n"),
-            "  %0 = input \"x\" : f32[4]\n  %1 = input \"unused\" : f32[4]\n  %2 = exp %0 : f32[4]\n  output \"y\" = %2\n");
+  EXPECT_EQ(
+      after(passes::remove_dead,
+            "  %0 = input \"x\" : f32[4]\n  %1 = input \"unused\" : f32[4]\n  %2 = exp %0 : f32[4]\n"
+            "  %3 = neg %1 : f32[4]\n  output \"y\" = %2\n"),
+      "  %0 = input \"x\" : f32[4]\n  %1 = input \"unused\" : f32[4]\n  %2 = exp %0 : f32[4]\n  output \"y\" = %2\n");
 }
 
 TEST(Passes, ViewsThatChangeNothingGo) {
-  EXPECT_EQ(after(passes::drop_identities, "  %0 = input \"x\" : f16[2, 6]\n  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f16[2, 6]\n"
-                                           "  %2 = copy %1 : f16[2, 6]\n  %3 = concat axis=0 %2 : f16[2, 6]\n  %4 = broadcast %3 : f16[2, 6]\n"
-                                           "  %5 = permute axes=[0, 1] %4 : f16[2, 6]\n  %6 = constant {0} : f16[]\n  %7 = pad low=[0, 0] high=[0, 0] %5 %6 : f16[2, 6]\n"
-                                           "  %8 = reshape %7 : f16[12]\n  %9 = reshape %8 : f16[2, 6]\n  output \"y\" = %9\n"),
-            "  %0 = input \"x\" : f16[2, 6]\n  %1 = constant {0} : f16[]\n  %2 = reshape %0 : f16[12]\n  output \"y\" = %0\n");
+  EXPECT_EQ(after(passes::drop_identities,
+                  "  %0 = input \"x\" : f16[2, 6]\n  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f16[2, 6]\n"
+                  "  %2 = copy %1 : f16[2, 6]\n  %3 = concat axis=0 %2 : f16[2, 6]\n  %4 = broadcast %3 : f16[2, 6]\n"
+                  "  %5 = permute axes=[0, 1] %4 : f16[2, 6]\n  %6 = constant {0} : f16[]\n  %7 = pad low=[0, 0] "
+                  "high=[0, 0] %5 %6 : f16[2, 6]\n"
+                  "  %8 = reshape %7 : f16[12]\n  %9 = reshape %8 : f16[2, 6]\n  output \"y\" = %9\n"),
+            "  %0 = input \"x\" : f16[2, 6]\n  %1 = constant {0} : f16[]\n  %2 = reshape %0 : f16[12]\n  output \"y\" "
+            "= %0\n");
 }
 
 TEST(Passes, TwoPermutesAreOneAndTwoThatCancelAreNone) {
-  EXPECT_EQ(after(passes::drop_identities, "  %0 = input \"x\" : f32[2, 3, 4]\n  %1 = permute axes=[1, 2, 0] %0 : f32[3, 4, 2]\n"
-                                           "  %2 = permute axes=[1, 2, 0] %1 : f32[4, 2, 3]\n  %3 = permute axes=[2, 0, 1] %1 : f32[2, 3, 4]\n"
-                                           "  output \"y\" = %2\n  output \"y1\" = %3\n"),
-            "  %0 = input \"x\" : f32[2, 3, 4]\n  %1 = permute axes=[1, 2, 0] %0 : f32[3, 4, 2]\n  %2 = permute axes=[2, 0, 1] %0 : f32[4, 2, 3]\n"
+  EXPECT_EQ(after(passes::drop_identities,
+                  "  %0 = input \"x\" : f32[2, 3, 4]\n  %1 = permute axes=[1, 2, 0] %0 : f32[3, 4, 2]\n"
+                  "  %2 = permute axes=[1, 2, 0] %1 : f32[4, 2, 3]\n  %3 = permute axes=[2, 0, 1] %1 : f32[2, 3, 4]\n"
+                  "  output \"y\" = %2\n  output \"y1\" = %3\n"),
+            "  %0 = input \"x\" : f32[2, 3, 4]\n  %1 = permute axes=[1, 2, 0] %0 : f32[3, 4, 2]\n  %2 = permute "
+            "axes=[2, 0, 1] %0 : f32[4, 2, 3]\n"
             "  output \"y\" = %2\n  output \"y1\" = %0\n");
 }
 
 TEST(Passes, OpsOnLiteralsAreLiterals) {
   // What is folded is what the device would store: 1/3 in f16, and wrapped integers.
-  EXPECT_EQ(after(passes::fold_literals, "  %0 = constant {3} : f16[]\n  %1 = reciprocal %0 : f16[]\n  %2 = constant {200} : u8[]\n  %3 = add %2 %2 : u8[]\n"
-                                         "  %4 = cast %1 : f32[]\n  %5 = input \"x\" : f32[2]\n  %6 = mul %5 %4 : f32[2]\n  output \"y\" = %6\n  output \"z\" = %3\n"),
-            "  %0 = constant {3} : f16[]\n  %1 = constant {0.33325195} : f16[]\n  %2 = constant {200} : u8[]\n  %3 = constant {144} : u8[]\n"
-            "  %4 = constant {0.33325195} : f32[]\n  %5 = input \"x\" : f32[2]\n  %6 = mul %5 %4 : f32[2]\n  output \"y\" = %6\n  output \"z\" = %3\n");
+  EXPECT_EQ(after(passes::fold_literals,
+                  "  %0 = constant {3} : f16[]\n  %1 = reciprocal %0 : f16[]\n  %2 = constant {200} : u8[]\n  %3 = add "
+                  "%2 %2 : u8[]\n"
+                  "  %4 = cast %1 : f32[]\n  %5 = input \"x\" : f32[2]\n  %6 = mul %5 %4 : f32[2]\n  output \"y\" = "
+                  "%6\n  output \"z\" = %3\n"),
+            "  %0 = constant {3} : f16[]\n  %1 = constant {0.33325195} : f16[]\n  %2 = constant {200} : u8[]\n  %3 = "
+            "constant {144} : u8[]\n"
+            "  %4 = constant {0.33325195} : f32[]\n  %5 = input \"x\" : f32[2]\n  %6 = mul %5 %4 : f32[2]\n  output "
+            "\"y\" = %6\n  output \"z\" = %3\n");
 }
 
 TEST(Passes, SumsThatAreDividedByTheirLengthAreMeans) {
   const std::string rows = "  %0 = input \"x\" : f32[4, 6]\n";
-  const std::string mean = rows + "  %1 = reduce_mean axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  output \"y\" = %2\n";
-  EXPECT_EQ(after(passes::name_means, rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  %3 = constant {6} : f32[]\n  %4 = div %2 %3 : f32[4, 1]\n  output \"y\" = %4\n"), mean);
-  EXPECT_EQ(after(passes::name_means, rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  %3 = constant {0.16666667} : f32[1]\n  %4 = mul %3 %2 : f32[4, 1]\n  output \"y\" = %4\n"), mean);
+  const std::string mean =
+      rows + "  %1 = reduce_mean axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  output \"y\" = %2\n";
+  EXPECT_EQ(
+      after(passes::name_means, rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  %3 = "
+                                       "constant {6} : f32[]\n  %4 = div %2 %3 : f32[4, 1]\n  output \"y\" = %4\n"),
+      mean);
+  EXPECT_EQ(after(passes::name_means,
+                  rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = reshape %1 : f32[4, 1]\n  %3 = constant "
+                         "{0.16666667} : f32[1]\n  %4 = mul %3 %2 : f32[4, 1]\n  output \"y\" = %4\n"),
+            mean);
   // Another number, another dtype, the other way round, a length that only a run tells.
-  for (const std::string& other : {rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {5} : f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n",
-                                   rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {6} : f32[]\n  %3 = div %2 %1 : f32[4]\n  output \"y\" = %3\n",
-                                   rows + "  %1 = reduce_max axes=[1] %0 : f32[4]\n  %2 = constant {6} : f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n",
-                                   std::string("  %0 = input \"x\" : f16[4, 6]\n  %1 = reduce_sum axes=[1] %0 : f16[4]\n  %2 = constant {6} : f16[]\n  %3 = div %1 %2 : f16[4]\n  output \"y\" = %3\n"),
-                                   std::string("  %0 = input \"x\" : f32[4, n]\n  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {6} : f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n")}) {
+  for (const std::string& other :
+       {rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {5} : f32[]\n  %3 = div %1 %2 : f32[4]\n  "
+               "output \"y\" = %3\n",
+        rows + "  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {6} : f32[]\n  %3 = div %2 %1 : f32[4]\n  "
+               "output \"y\" = %3\n",
+        rows + "  %1 = reduce_max axes=[1] %0 : f32[4]\n  %2 = constant {6} : f32[]\n  %3 = div %1 %2 : f32[4]\n  "
+               "output \"y\" = %3\n",
+        std::string("  %0 = input \"x\" : f16[4, 6]\n  %1 = reduce_sum axes=[1] %0 : f16[4]\n  %2 = constant {6} : "
+                    "f16[]\n  %3 = div %1 %2 : f16[4]\n  output \"y\" = %3\n"),
+        std::string("  %0 = input \"x\" : f32[4, n]\n  %1 = reduce_sum axes=[1] %0 : f32[4]\n  %2 = constant {6} : "
+                    "f32[]\n  %3 = div %1 %2 : f32[4]\n  output \"y\" = %3\n")}) {
     EXPECT_EQ(after(passes::name_means, other), other);
   }
 }
 
 TEST(Passes, EqualComputationsAreOneNodeAndOthersAreNot) {
-  const std::string slices = "  %0 = input \"x\" : f32[4, 8]\n  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"
-                             "  %2 = slice starts=[0, 4] steps=[1, 1] %0 : f32[4, 4]\n  %3 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"
-                             "  %4 = sub %1 %2 : f32[4, 4]\n  %5 = mul %4 %3 : f32[4, 4]\n  output \"y\" = %5\n";
-  EXPECT_EQ(after(once_each, slices), "  %0 = input \"x\" : f32[4, 8]\n  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"
-                                      "  %2 = slice starts=[0, 4] steps=[1, 1] %0 : f32[4, 4]\n  %3 = sub %1 %2 : f32[4, 4]\n"
-                                      "  %4 = mul %3 %1 : f32[4, 4]\n  output \"y\" = %4\n");
-  const std::string folds = "  %0 = input \"x\" : f32[4, 4]\n  %1 = reduce_sum axes=[0] %0 : f32[4]\n  %2 = reduce_sum axes=[1] %0 : f32[4]\n"
-                            "  %3 = sub %1 %2 : f32[4]\n  output \"y\" = %3\n";
+  const std::string slices =
+      "  %0 = input \"x\" : f32[4, 8]\n  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"
+      "  %2 = slice starts=[0, 4] steps=[1, 1] %0 : f32[4, 4]\n  %3 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"
+      "  %4 = sub %1 %2 : f32[4, 4]\n  %5 = mul %4 %3 : f32[4, 4]\n  output \"y\" = %5\n";
+  EXPECT_EQ(after(once_each, slices),
+            "  %0 = input \"x\" : f32[4, 8]\n  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"
+            "  %2 = slice starts=[0, 4] steps=[1, 1] %0 : f32[4, 4]\n  %3 = sub %1 %2 : f32[4, 4]\n"
+            "  %4 = mul %3 %1 : f32[4, 4]\n  output \"y\" = %4\n");
+  const std::string folds =
+      "  %0 = input \"x\" : f32[4, 4]\n  %1 = reduce_sum axes=[0] %0 : f32[4]\n  %2 = reduce_sum axes=[1] %0 : f32[4]\n"
+      "  %3 = sub %1 %2 : f32[4]\n  output \"y\" = %3\n";
   EXPECT_EQ(after(once_each, folds), folds);
-  const std::string constants = "  %0 = input \"x\" : f32[4]\n  %1 = constant {1} : f32[]\n  %2 = constant {2} : f32[]\n  %3 = add %0 %1 : f32[4]\n"
-                                "  %4 = mul %3 %2 : f32[4]\n  output \"y\" = %4\n";
+  const std::string constants =
+      "  %0 = input \"x\" : f32[4]\n  %1 = constant {1} : f32[]\n  %2 = constant {2} : f32[]\n  %3 = add %0 %1 : "
+      "f32[4]\n"
+      "  %4 = mul %3 %2 : f32[4]\n  output \"y\" = %4\n";
   EXPECT_EQ(after(once_each, constants), constants);
 }
 
 TEST(Passes, GraphsThatDifferInHowTheyAreWrittenHaveOneForm) {
   const char* const written[] = {
-      "  %0 = input \"a\" : f32[4]\n  %1 = input \"b\" : f32[4]\n  %2 = exp %0 : f32[4]\n  %3 = neg %1 : f32[4]\n  %4 = add %2 %3 : f32[4]\n"
+      "  %0 = input \"a\" : f32[4]\n  %1 = input \"b\" : f32[4]\n  %2 = exp %0 : f32[4]\n  %3 = neg %1 : f32[4]\n  %4 "
+      "= add %2 %3 : f32[4]\n"
       "  %5 = mul %4 %0 : f32[4]\n  output \"y\" = %5\n",
-      "  %0 = input \"b\" : f32[4]\n  %1 = neg %0 : f32[4]\n  %2 = input \"a\" : f32[4]\n  %3 = exp %2 : f32[4]\n  %4 = add %1 %3 : f32[4]\n"
+      "  %0 = input \"b\" : f32[4]\n  %1 = neg %0 : f32[4]\n  %2 = input \"a\" : f32[4]\n  %3 = exp %2 : f32[4]\n  %4 "
+      "= add %1 %3 : f32[4]\n"
       "  %5 = mul %2 %4 : f32[4]\n  output \"y\" = %5\n"};
   EXPECT_EQ(after(in_one_order, written[0]), after(in_one_order, written[1]));
   EXPECT_NE(after(once_each, written[0]), after(once_each, written[1]));
 }
 
 TEST(Passes, OutputsAreNodesOfTheirOwn) {
-  const std::string made = after(passes::separate_outputs, "  %0 = input \"x\" : f32[4]\n  %1 = exp %0 : f32[4]\n  %2 = constant {1, 2} : f32[2]\n"
-                                                           "  output \"y\" = %1\n  output \"again\" = %1\n  output \"x too\" = %0\n  output \"two\" = %2\n");
-  EXPECT_NE(made.find("output \"y\" = %1\n  output \"again\" = %3\n  output \"x too\" = %4\n  output \"two\" = %5\n"), std::string::npos) << made;
+  const std::string made =
+      after(passes::separate_outputs,
+            "  %0 = input \"x\" : f32[4]\n  %1 = exp %0 : f32[4]\n  %2 = constant {1, 2} : f32[2]\n"
+            "  output \"y\" = %1\n  output \"again\" = %1\n  output \"x too\" = %0\n  output \"two\" = %2\n");
+  EXPECT_NE(made.find("output \"y\" = %1\n  output \"again\" = %3\n  output \"x too\" = %4\n  output \"two\" = %5\n"),
+            std::string::npos)
+      << made;
 }
 
 /// Elements that one graph is sure of are those that the other has, within the error that the first may have.
@@ -110,9 +146,12 @@ void expect_same_values(const ir::Graph& before, const ir::Graph& made, const Da
     for (std::size_t i = 0; i < a.bound.size(); ++i) {
       if (std::isinf(a.bound[i]) || std::isinf(b.bound[i])) continue;
       const bool real = is_float(before.node(output.value).type.dtype);
-      const bool same = real ? a.value[i] == b.value[i] || (std::isnan(a.value[i]) && std::isnan(b.value[i])) || std::abs(a.value[i] - b.value[i]) <= a.bound[i]
+      const bool same = real ? a.value[i] == b.value[i] || (std::isnan(a.value[i]) && std::isnan(b.value[i])) ||
+                                   std::abs(a.value[i] - b.value[i]) <= a.bound[i]
                              : a.integer[i] == b.integer[i];
-      ASSERT_TRUE(same) << what << ": element " << i << " of '" << output.name << "'\n" << ir::print(before) << "became\n" << ir::print(made);
+      ASSERT_TRUE(same) << what << ": element " << i << " of '" << output.name << "'\n"
+                        << ir::print(before) << "became\n"
+                        << ir::print(made);
     }
   }
 }
@@ -124,25 +163,40 @@ Result<ir::Graph> joined(const ir::Graph& graph) {
 
 TEST(Passes, ProductsOfOneValueAreOneAndPartsOfIt) {
   const std::string dot = " = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] ";
-  EXPECT_EQ(after(joined, "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 2]\n  %2" + dot + "%0 %1 : f32[4, 2]\n  %3 = input \"b\" : f32[8, 6]\n  %4" + dot +
-                             "%0 %3 : f32[4, 6]\n  output \"y\" = %2\n  output \"z\" = %4\n"),
-            "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 2]\n  %2 = input \"b\" : f32[8, 6]\n  %3 = concat axis=1 %1 %2 : f32[8, 8]\n  %4" + dot +
-                "%0 %3 : f32[4, 8]\n  %5 = slice starts=[0, 0] steps=[1, 1] %4 : f32[4, 2]\n  %6 = slice starts=[0, 2] steps=[1, 1] %4 : f32[4, 6]\n  output \"y\" = %5\n  output \"z\" = %6\n");
-  const auto stays = [&](const std::string& body) { EXPECT_FALSE(must(passes::join_products(must(ir::parse("graph \"g\" {\n" + body + "}\n"))))) << body; };
-  const std::string inputs = "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 4]\n  %2 = input \"b\" : f32[8, 4]\n  %3" + dot + "%0 %1 : f32[4, 4]\n";
+  EXPECT_EQ(after(joined, "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 2]\n  %2" + dot +
+                              "%0 %1 : f32[4, 2]\n  %3 = input \"b\" : f32[8, 6]\n  %4" + dot +
+                              "%0 %3 : f32[4, 6]\n  output \"y\" = %2\n  output \"z\" = %4\n"),
+            "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 2]\n  %2 = input \"b\" : f32[8, 6]\n  %3 = "
+            "concat axis=1 %1 %2 : f32[8, 8]\n  %4" +
+                dot +
+                "%0 %3 : f32[4, 8]\n  %5 = slice starts=[0, 0] steps=[1, 1] %4 : f32[4, 2]\n  %6 = slice starts=[0, 2] "
+                "steps=[1, 1] %4 : f32[4, 6]\n  output \"y\" = %5\n  output \"z\" = %6\n");
+  const auto stays = [&](const std::string& body) {
+    EXPECT_FALSE(must(passes::join_products(must(ir::parse("graph \"g\" {\n" + body + "}\n"))))) << body;
+  };
+  const std::string inputs =
+      "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 4]\n  %2 = input \"b\" : f32[8, 4]\n  %3" + dot +
+      "%0 %1 : f32[4, 4]\n";
   // The halves of a gated pair, however far they are from where they meet.
-  stays(inputs + "  %4" + dot + "%0 %2 : f32[4, 4]\n  %5 = exp %3 : f32[4, 4]\n  %6 = mul %5 %4 : f32[4, 4]\n  output \"y\" = %6\n");
+  stays(inputs + "  %4" + dot +
+        "%0 %2 : f32[4, 4]\n  %5 = exp %3 : f32[4, 4]\n  %6 = mul %5 %4 : f32[4, 4]\n  output \"y\" = %6\n");
   // What is multiplied is another product, or has another length.
-  stays(inputs + "  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[1] %2 %3 : f32[8, 4]\n  %5" + dot + "%0 %4 : f32[4, 4]\n  output \"y\" = %5\n");
-  stays("  %0 = input \"x\" : f32[2, 4, 8]\n  %1 = input \"a\" : f32[8, 4]\n  %2 = input \"b\" : f32[4, 8]\n"
-        "  %3 = dot batch_a=[] batch_b=[] contract_a=[2] contract_b=[0] %0 %1 : f32[2, 4, 4]\n  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f32[2, 8, 8]\n"
-        "  output \"y\" = %3\n  output \"z\" = %4\n");
+  stays(inputs + "  %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[1] %2 %3 : f32[8, 4]\n  %5" + dot +
+        "%0 %4 : f32[4, 4]\n  output \"y\" = %5\n");
+  stays(
+      "  %0 = input \"x\" : f32[2, 4, 8]\n  %1 = input \"a\" : f32[8, 4]\n  %2 = input \"b\" : f32[4, 8]\n"
+      "  %3 = dot batch_a=[] batch_b=[] contract_a=[2] contract_b=[0] %0 %1 : f32[2, 4, 4]\n  %4 = dot batch_a=[] "
+      "batch_b=[] contract_a=[1] contract_b=[0] %0 %2 : f32[2, 8, 8]\n"
+      "  output \"y\" = %3\n  output \"z\" = %4\n");
 }
 
 TEST(Passes, ChangeNoValueOfRandomGraphs) {
-  const std::pair<const char*, Pass> all[] = {{"remove_dead", passes::remove_dead},     {"decompose", passes::decompose},
-                                              {"drop_identities", passes::drop_identities}, {"fold_literals", passes::fold_literals},
-                                              {"canonicalize", in_one_order},           {"canonicalize where it is", once_each},
+  const std::pair<const char*, Pass> all[] = {{"remove_dead", passes::remove_dead},
+                                              {"decompose", passes::decompose},
+                                              {"drop_identities", passes::drop_identities},
+                                              {"fold_literals", passes::fold_literals},
+                                              {"canonicalize", in_one_order},
+                                              {"canonicalize where it is", once_each},
                                               {"separate_outputs", passes::separate_outputs}};
   CaseOptions options;
   options.caps.int64 = options.caps.float64 = true;

@@ -1,5 +1,5 @@
-// Any bytes as a saved plan, and any change of one by somebody who knows how to make the digest: a sentence, or a plan that is valid: it is
-// written and read as itself, and each of its kernels has a text.
+// Any bytes as a saved plan, and any change of one by somebody who knows how to make the digest: a sentence, or a plan
+// that is valid: it is written and read as itself, and each of its kernels has a text.
 #include <nlohmann/json.hpp>
 
 #include "golden/targets.hpp"
@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 const std::vector<ir::Graph>& graphs() {
   static const std::vector<ir::Graph> all = [] {
     std::vector<ir::Graph> made;
-    for (const std::uint64_t seed : {1, 2, 3, 4}) made.push_back(must(passes::run_pipeline(random_planner_graph(seed, 4 + 4 * static_cast<int>(seed)))));
+    for (const std::uint64_t seed : {1, 2, 3, 4})
+      made.push_back(must(passes::run_pipeline(random_planner_graph(seed, 4 + 4 * static_cast<int>(seed)))));
     return made;
   }();
   return all;
@@ -52,11 +53,14 @@ std::string mutated_file(const std::string& bytes, const std::string& other, std
   if (random() % 8 == 0 || json.is_discarded()) return mutated_bytes(bytes, other, random);
   for (std::size_t changes = 1 + random() % 3; changes > 0; --changes) {
     Json& value = any_value(json, random);
-    static const std::vector<Json> words = {0, 1, 2, 3, 7, -1, 100000, 4294967296, INT64_MAX, INT64_MIN, UINT64_MAX, 0.5, 1e300, "", "f32", true, nullptr, Json::array(), Json::object()};
+    static const std::vector<Json> words = {
+        0,          1,   2,     3,  7,     -1,   100000,  4294967296,    INT64_MAX,     INT64_MIN,
+        UINT64_MAX, 0.5, 1e300, "", "f32", true, nullptr, Json::array(), Json::object()};
     switch (random() % 6) {
       case 0: value = words[random() % words.size()]; break;
       case 1:
-        if (value.is_number_integer()) value = value.get<std::uint64_t>() + (random() % 2 == 0 ? 1U : ~std::uint64_t{0});
+        if (value.is_number_integer())
+          value = value.get<std::uint64_t>() + (random() % 2 == 0 ? 1U : ~std::uint64_t{0});
         break;
       case 2: value = Json(any_value(json, random)); break;
       case 3:
@@ -66,14 +70,16 @@ std::string mutated_file(const std::string& bytes, const std::string& other, std
         if (value.is_array() && !value.empty()) value.erase(random() % value.size());
         break;
       default:
-        if (value.is_array() && value.size() > 1) std::swap(value[random() % value.size()], value[random() % value.size()]);
+        if (value.is_array() && value.size() > 1)
+          std::swap(value[random() % value.size()], value[random() % value.size()]);
     }
   }
   return first + json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
 void expect_sentence(const Error& error) {
-  const bool sentence = error.message.ends_with(".") && error.message.find('\n') == std::string::npos && error.code != ErrorCode::internal;
+  const bool sentence = error.message.ends_with(".") && error.message.find('\n') == std::string::npos &&
+                        error.code != ErrorCode::internal;
   if (!sentence) fault(fmt::format("No sentence: {}", error.text()));
 }
 
@@ -84,7 +90,8 @@ bool is_plan_of(const std::string& file, const ir::Graph& graph) {
     return false;
   }
   const std::string written = must(plan::to_file(*plan));
-  if (must(plan::to_file(must(plan::from_file(written, graph, discrete_gpu())))) != written) fault("What was written is read as another plan.");
+  if (must(plan::to_file(must(plan::from_file(written, graph, discrete_gpu())))) != written)
+    fault("What was written is read as another plan.");
   const auto steps = must(plan::schedule_all(*plan, {}));
   for (std::size_t i = 0; i < steps.size(); ++i) must(runtime::write_kernels(*plan, i, steps[i], {}));
   return true;

@@ -46,7 +46,8 @@ Data some_data(const ir::Graph& of) {
   Random random(5);
   for (ir::NodeId id : of.inputs()) {
     std::vector<std::byte> bytes;
-    for (std::size_t i = 0; i < bytes_of(of, id, {}) / 4; ++i) ir::encode(DType::f32, static_cast<double>(random.below(2001)) / 1000 - 1, bytes);
+    for (std::size_t i = 0; i < bytes_of(of, id, {}) / 4; ++i)
+      ir::encode(DType::f32, static_cast<double>(random.below(2001)) / 1000 - 1, bytes);
     data.inputs[std::get<ir::InputPayload>(of.node(id).payload).name] = std::move(bytes);
   }
   return data;
@@ -98,14 +99,16 @@ TEST(PlanFile, TheProgramIsTheSameAndNothingIsPlanned) {
   EXPECT_EQ(check_outputs(graph(), data, run_guarded(again, graph(), data).outputs).wrong, "");
   loaded.planner = "greedy-io";
   EXPECT_EQ(api::compile_graph(device(), graph(), loaded).error().message,
-            "A plan that is given leaves nothing to decide: no planner, and no mechanism of the planner to do without, can be named beside it.");
+            "A plan that is given leaves nothing to decide: no planner, and no mechanism of the planner to do without, "
+            "can be named beside it.");
 }
 
 TEST(PlanFile, ForeignAndStaleOnesAreOneSentence) {
   const std::string file = must(plan::to_file(must(plan::make_plan(prepared(), discrete_gpu()))));
   EXPECT_EQ(error_of(""), "This is not a plan that vkfuse has saved: it is not JSON.");
   EXPECT_EQ(error_of("[1, 2]"), "This is not a plan that vkfuse has saved: it has no 'vkfuse_plan'.");
-  EXPECT_EQ(error_of(forged(file, [](Json& json) { json["vkfuse_plan"] = 2; })), "The plan has the format 2; this version of vkfuse reads 1.");
+  EXPECT_EQ(error_of(forged(file, [](Json& json) { json["vkfuse_plan"] = 2; })),
+            "The plan has the format 2; this version of vkfuse reads 1.");
   EXPECT_EQ(error_of(forged(file, [](Json& json) { json["segments"][1]["schedule"]["workgroup"] = 7; })).substr(0, 67),
             "The plan is stale: its segment 1 has 7 for 'workgroup', where this ");
   // Another graph: one number differs.
@@ -113,16 +116,22 @@ TEST(PlanFile, ForeignAndStaleOnesAreOneSentence) {
   text.replace(text.find("{0.5}"), 5, "{0.7}");
   const ir::Graph other = must(passes::run_pipeline(must(ir::parse(text))));
   EXPECT_EQ(plan::from_file(file, other, discrete_gpu()).error().message,
-            "The plan is of the graph 'plan file' with 12 nodes, and not of 'plan file' with 12 nodes as the passes leave it: the two differ.");
+            "The plan is of the graph 'plan file' with 12 nodes, and not of 'plan file' with 12 nodes as the passes "
+            "leave it: the two differ.");
   // Another device.
   Target less = discrete_gpu();
   less.caps.storage_buffers = 8;
   less.name = "a lesser one";
   EXPECT_EQ(plan::from_file(file, prepared(), less).error().message,
-            "The plan is for the device 'fabricated discrete GPU', whose limits and features are not those of 'a lesser one' as it is used here.");
-  for (const char* name : {"version", "graph", "nodes", "graph_digest", "device", "device_digest", "segments", "boundaries"}) {
+            "The plan is for the device 'fabricated discrete GPU', whose limits and features are not those of 'a "
+            "lesser one' as it is used here.");
+  for (const char* name :
+       {"version", "graph", "nodes", "graph_digest", "device", "device_digest", "segments", "boundaries"}) {
     const std::string said = error_of(forged(file, [&](Json& json) { json.erase(name); }));
-    EXPECT_EQ(said, std::string(name) == "version" ? "" : said.substr(0, 43) == "This is not a plan that vkfuse has saved: i" ? said : "?") << name;
+    EXPECT_EQ(said, std::string(name) == "version"                                        ? ""
+                    : said.substr(0, 43) == "This is not a plan that vkfuse has saved: i" ? said
+                                                                                          : "?")
+        << name;
   }
 }
 

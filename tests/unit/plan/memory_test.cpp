@@ -41,8 +41,10 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
     // Each element is read for the last time by the invocation that puts the other one there.
     const auto replaces = [&](const plan::Slot& later, const plan::Slot& earlier) {
       const std::size_t step = lifetime(plan, later.value).first;
-      const bool replaced = lifetime(plan, earlier.value).last == step && later.offset == earlier.offset && plan::reads_own_place(steps, step, earlier.value, later.value) &&
-                            size_of(plan.graph.node(later.value).type.dtype) == size_of(plan.graph.node(earlier.value).type.dtype);
+      const bool replaced =
+          lifetime(plan, earlier.value).last == step && later.offset == earlier.offset &&
+          plan::reads_own_place(steps, step, earlier.value, later.value) &&
+          size_of(plan.graph.node(later.value).type.dtype) == size_of(plan.graph.node(earlier.value).type.dtype);
       in_place += replaced ? 1 : 0;
       return replaced;
     };
@@ -58,7 +60,8 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
         const Span y = lifetime(plan, other.value);
         const bool together = x.first <= y.last && y.first <= x.last;
         const bool overlap = slot.offset < other.offset + other.bytes && other.offset < slot.offset + slot.bytes;
-        EXPECT_FALSE(together && overlap && !replaces(slot, other) && !replaces(other, slot)) << "%" << slot.value << " and %" << other.value << " of seed " << seed;
+        EXPECT_FALSE(together && overlap && !replaces(slot, other) && !replaces(other, slot))
+            << "%" << slot.value << " and %" << other.value << " of seed " << seed;
       }
     }
     packed += memory.arena_bytes;
@@ -66,8 +69,10 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
     for (const plan::Step& step : plan.steps) {
       for (ir::NodeId value : step.segment.reads) {
         const auto& outputs = plan.graph.outputs();
-        const bool output = std::any_of(outputs.begin(), outputs.end(), [&](const ir::Output& o) { return o.value == value; });
-        const bool slotted = std::any_of(memory.slots.begin(), memory.slots.end(), [&](const plan::Slot& s) { return s.value == value; });
+        const bool output =
+            std::any_of(outputs.begin(), outputs.end(), [&](const ir::Output& o) { return o.value == value; });
+        const bool slotted = std::any_of(memory.slots.begin(), memory.slots.end(),
+                                         [&](const plan::Slot& s) { return s.value == value; });
         EXPECT_EQ(slotted, !output && !segment::is_resident(plan.graph, value)) << "%" << value << " of seed " << seed;
       }
     }
@@ -88,12 +93,15 @@ TEST(Memory, AChainRunsInOneSlotUnlessItMovesElements) {
   must(graph.add_output("y", value));
   EXPECT_EQ(arena_of(graph), 4096);
   value = must(turned.add_input("x", {DType::f32, {Dim(1024)}}));
-  for (int i = 0; i < 5; ++i) value = must(turned.add(ops::row("neg"), {must(turned.add_structured(ops::row("reverse"), {value}, ir::AxesPayload{{0}}))}));
+  for (int i = 0; i < 5; ++i)
+    value = must(
+        turned.add(ops::row("neg"), {must(turned.add_structured(ops::row("reverse"), {value}, ir::AxesPayload{{0}}))}));
   must(turned.add_output("y", value));
   EXPECT_EQ(arena_of(turned), 2 * 4096);
 }
 
-/// The second reader of the first value does not wait for the first reader, and would have to if it wrote over what that reads.
+/// The second reader of the first value does not wait for the first reader, and would have to if it wrote over what
+/// that reads.
 TEST(Memory, InPlaceCostsNoBarrier) {
   ir::Graph graph;
   const ir::NodeId x = must(graph.add_input("x", {DType::f32, {Dim(1024)}}));
@@ -103,7 +111,11 @@ TEST(Memory, InPlaceCostsNoBarrier) {
   must(graph.add_output("z", must(graph.add(ops::row("neg"), {other}))));
   const plan::Plan plan = must(plan::make_plan(graph, Target{}, {false}));
   const plan::Memory memory = must(plan::plan_memory(plan, {}, must(plan::schedule_all(plan, {}))));
-  const auto offset_of = [&](ir::NodeId value) { return std::find_if(memory.slots.begin(), memory.slots.end(), [&](const plan::Slot& slot) { return slot.value == value; })->offset; };
+  const auto offset_of = [&](ir::NodeId value) {
+    return std::find_if(memory.slots.begin(), memory.slots.end(),
+                        [&](const plan::Slot& slot) { return slot.value == value; })
+        ->offset;
+  };
   EXPECT_NE(offset_of(first), offset_of(one));
   EXPECT_NE(offset_of(first), offset_of(other));
 }
@@ -120,7 +132,8 @@ TEST(Memory, PartialResultsLiveAsLongAsTheirStep) {
   const plan::Memory memory = must(plan::plan_memory(plan, {}, steps));
   for (std::size_t step = 0; step < steps.size(); ++step) {
     const std::int64_t bytes = steps[step].schedule.scratch_bytes;
-    const auto slot = std::find_if(memory.slots.begin(), memory.slots.end(), [&](const plan::Slot& s) { return s.value == plan::scratch_id(plan, step); });
+    const auto slot = std::find_if(memory.slots.begin(), memory.slots.end(),
+                                   [&](const plan::Slot& s) { return s.value == plan::scratch_id(plan, step); });
     EXPECT_EQ(slot != memory.slots.end(), bytes > 0) << "step " << step;
     if (bytes > 0) {
       EXPECT_GE(slot->bytes, bytes);

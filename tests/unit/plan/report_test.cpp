@@ -39,10 +39,12 @@ Target dear_launches() {
 }
 
 std::string text_of(const plan::Plan& plan) {
-  return must(plan::to_text(plan, must(plan::make_plan(plan.graph, plan.target, {false})), schedule::nominal_symbols(plan.graph)));
+  return must(plan::to_text(plan, must(plan::make_plan(plan.graph, plan.target, {false})),
+                            schedule::nominal_symbols(plan.graph)));
 }
 Json json_of(const plan::Plan& plan) {
-  return Json::parse(must(plan::to_json(plan, must(plan::make_plan(plan.graph, plan.target, {false})), schedule::nominal_symbols(plan.graph), {})));
+  return Json::parse(must(plan::to_json(plan, must(plan::make_plan(plan.graph, plan.target, {false})),
+                                        schedule::nominal_symbols(plan.graph), {})));
 }
 
 /// From `from` on, up to the next empty line.
@@ -62,13 +64,16 @@ struct Case {
 /// The numbers are those of the two plans made by themselves; what was decided, and why, follows from them.
 TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
   int more_bytes = 0;
-  for (const Case& one : {Case{projections_text(384), h200(), Mechanism::joined, passes::join_products, true}, Case{projections_text(256), h200(), Mechanism::joined, passes::join_products, false},
-                          Case{kNormBetweenProducts, dear_launches(), Mechanism::statistics, passes::split_rows, true}, Case{kNormBetweenProducts, cpu_driver(), Mechanism::statistics, passes::split_rows, false}}) {
+  for (const Case& one : {Case{projections_text(384), h200(), Mechanism::joined, passes::join_products, true},
+                          Case{projections_text(256), h200(), Mechanism::joined, passes::join_products, false},
+                          Case{kNormBetweenProducts, dear_launches(), Mechanism::statistics, passes::split_rows, true},
+                          Case{kNormBetweenProducts, cpu_driver(), Mechanism::statistics, passes::split_rows, false}}) {
     const ir::Graph graph = prepared(one.text);
     partition::Options without;
     without.without = {one.form};
     const plan::Totals before = must(plan::totals(must(plan::make_plan(graph, one.target, without)), {}));
-    const plan::Totals with = must(plan::totals(must(plan::make_plan(must(one.make(graph))->graph, one.target, without)), {}));
+    const plan::Totals with =
+        must(plan::totals(must(plan::make_plan(must(one.make(graph))->graph, one.target, without)), {}));
     const plan::Plan made = must(plan::make_plan(graph, one.target));
     const Json forms = json_of(made)["forms"];
     ASSERT_EQ(forms.size(), 1U) << forms;
@@ -82,12 +87,17 @@ TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
     EXPECT_NEAR(forms[0]["modelled_us_with"].get<double>(), with.modelled_us, 1e-9 * with.modelled_us);
     const std::string reason = forms[0]["reason"];
     more_bytes += with.bytes > before.bytes ? 1 : 0;
-    EXPECT_EQ(reason.find("It moves more bytes") != std::string::npos, with.bytes > before.bytes && with.modelled_us < before.modelled_us) << reason;
+    EXPECT_EQ(reason.find("It moves more bytes") != std::string::npos,
+              with.bytes > before.bytes && with.modelled_us < before.modelled_us)
+        << reason;
     EXPECT_EQ(reason.find("longer") != std::string::npos, with.modelled_us > before.modelled_us) << reason;
     // As text the same.
     const std::string block = paragraph(text_of(made), "other forms of the graph");
-    for (const std::string& line : {fmt::format("  {}: ", partition::name_of(one.form)), fmt::format("    bytes moved{:>25}{:>16}\n", before.bytes, with.bytes),
-                                    fmt::format("    modelled us{:>25.1f}{:>16.1f}\n", before.modelled_us, with.modelled_us), std::string(one.taken ? "    taken: It " : "    not taken: It ")}) {
+    for (const std::string& line :
+         {fmt::format("  {}: ", partition::name_of(one.form)),
+          fmt::format("    bytes moved{:>25}{:>16}\n", before.bytes, with.bytes),
+          fmt::format("    modelled us{:>25.1f}{:>16.1f}\n", before.modelled_us, with.modelled_us),
+          std::string(one.taken ? "    taken: It " : "    not taken: It ")}) {
       EXPECT_NE(block.find(line), std::string::npos) << line << "is not in\n" << block;
     }
   }
@@ -100,7 +110,11 @@ TEST(PlanReport, TheTextIsWhatAPersonReads) {
                 {Mechanism::joined, {100, 20}, plan::Cost{110, 17}, true, ""},
                 {Mechanism::joined, {100, 20}, plan::Cost{110, 19}, false, ""},
                 {Mechanism::statistics, {100, 20}, plan::Cost{100, 20}, false, ""},
-                {Mechanism::statistics, {6291456, 18.04}, std::nullopt, false, "The value %12 of 96 bytes is larger than what a kernel of the device 'a small one' can bind."}};
+                {Mechanism::statistics,
+                 {6291456, 18.04},
+                 std::nullopt,
+                 false,
+                 "The value %12 of 96 bytes is larger than what a kernel of the device 'a small one' can bind."}};
   EXPECT_EQ(paragraph(text_of(made), "other forms of the graph"), R"(other forms of the graph
   joined: products of one value with several others as one product
                                  without         with it
@@ -138,7 +152,9 @@ TEST(PlanReport, TheTextIsWhatAPersonReads) {
 TEST(PlanReport, AFormThatFewBuffersAreTooFewForIsPlannedInParts) {
   std::string text = "graph \"four\" {\n  %0 = input \"x\" : f32[64, 512]\n";
   for (int i = 1; i <= 4; ++i) text += fmt::format("  %{0} = input \"w{0}\" : f32[512, 256]\n", i);
-  for (int i = 1; i <= 4; ++i) text += fmt::format("  %{} = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %{} : f32[64, 256]\n", i + 4, i);
+  for (int i = 1; i <= 4; ++i)
+    text += fmt::format("  %{} = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[0] %0 %{} : f32[64, 256]\n",
+                        i + 4, i);
   for (int i = 1; i <= 4; ++i) text += fmt::format("  output \"y{}\" = %{}\n", i, i + 4);
   Target target = dear_launches();
   target.caps.storage_buffers = 4;
@@ -153,12 +169,16 @@ TEST(PlanReport, AFormThatFewBuffersAreTooFewForIsPlannedInParts) {
 }
 
 TEST(PlanReport, WhatDoesNotApplyOrIsSwitchedOffIsNotThere) {
-  const auto forms = [](const std::string& text, const Target& target, const partition::Options& options) { return must(plan::make_plan(prepared(text), target, options)); };
+  const auto forms = [](const std::string& text, const Target& target, const partition::Options& options) {
+    return must(plan::make_plan(prepared(text), target, options));
+  };
   partition::Options off, policy, unfused;
   off.without = {Mechanism::joined};
   policy.policy = partition::Policy::greedy_io;
   unfused.fusion = false;
-  for (const plan::Plan& made : {forms(kPointwise, h200(), {}), forms(projections_text(384), h200(), off), forms(projections_text(384), h200(), policy), forms(projections_text(384), h200(), unfused)}) {
+  for (const plan::Plan& made :
+       {forms(kPointwise, h200(), {}), forms(projections_text(384), h200(), off),
+        forms(projections_text(384), h200(), policy), forms(projections_text(384), h200(), unfused)}) {
     EXPECT_TRUE(made.forms.empty());
     EXPECT_EQ(json_of(made)["forms"], Json::array());
     EXPECT_EQ(text_of(made).find("other forms"), std::string::npos);
@@ -167,7 +187,9 @@ TEST(PlanReport, WhatDoesNotApplyOrIsSwitchedOffIsNotThere) {
 
 /// Lines of the text are at most 80 columns, but for names that are longer.
 TEST(PlanReport, TheTextFitsATerminal) {
-  for (const plan::Plan& made : {must(plan::make_plan(prepared(projections_text(384)), h200())), must(plan::make_plan(prepared(kNormBetweenProducts), cpu_driver())), must(plan::make_plan(prepared(kNormBetweenProducts), discrete_gpu()))}) {
+  for (const plan::Plan& made : {must(plan::make_plan(prepared(projections_text(384)), h200())),
+                                 must(plan::make_plan(prepared(kNormBetweenProducts), cpu_driver())),
+                                 must(plan::make_plan(prepared(kNormBetweenProducts), discrete_gpu()))}) {
     std::istringstream lines(text_of(made));
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
   }
@@ -177,11 +199,13 @@ TEST(PlanReport, SaysWhichCostsItWasMadeWith) {
   Target target = discrete_gpu();
   const plan::Plan guessed = must(plan::make_plan(prepared(kPointwise), target));
   EXPECT_EQ(json_of(guessed)["constants"], "defaults of the device type discrete");
-  EXPECT_NE(text_of(guessed).find("\n  modelled with defaults of the device type discrete\n"), std::string::npos) << text_of(guessed);
+  EXPECT_NE(text_of(guessed).find("\n  modelled with defaults of the device type discrete\n"), std::string::npos)
+      << text_of(guessed);
   target.costs = CostModel{4250, 2, 30000, 1.9e6};
   const plan::Plan measured = must(plan::make_plan(prepared(kPointwise), target));
   EXPECT_EQ(json_of(measured)["constants"], "costs measured on the device");
-  EXPECT_NE(text_of(measured).find("\n  modelled with costs measured on the device\n"), std::string::npos) << text_of(measured);
+  EXPECT_NE(text_of(measured).find("\n  modelled with costs measured on the device\n"), std::string::npos)
+      << text_of(measured);
 }
 
 /// A plan that is read says what it said when it was saved: in the store of a device lie such files.
@@ -207,11 +231,15 @@ TEST(PlanReport, FormsAreSavedWithThePlan) {
   const std::string broken = "This is not a plan that vkfuse has saved: ";
   EXPECT_EQ(said([](Json& json) { json["forms"] = 7; }), broken + "its 'forms' are no list.");
   EXPECT_EQ(said([](Json& json) { json["forms"][0] = 7; }), broken + "it has no 'mechanism'.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["mechanism"] = "vertical"; }), broken + "'vertical' is no form of a graph.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["mechanism"] = "joint"; }), broken + "'joint' is no form of a graph.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["taken"] = 1; }), broken + "of the form 'joined' it does not say whether it was taken.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["mechanism"] = "vertical"; }),
+            broken + "'vertical' is no form of a graph.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["mechanism"] = "joint"; }),
+            broken + "'joint' is no form of a graph.");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["taken"] = 1; }),
+            broken + "of the form 'joined' it does not say whether it was taken.");
   EXPECT_EQ(said([](Json& json) { json["forms"][0].erase("without"); }), broken + "a form has no 'without'.");
-  EXPECT_EQ(said([](Json& json) { json["forms"][0]["without"]["bytes"] = -1; }).substr(0, 60), broken + "a form costs -1 by");
+  EXPECT_EQ(said([](Json& json) { json["forms"][0]["without"]["bytes"] = -1; }).substr(0, 60),
+            broken + "a form costs -1 by");
   EXPECT_EQ(said([](Json& json) { json["forms"][0]["with"]["us"] = "fast"; }), broken + "its 'us' is \"fast\".");
   EXPECT_EQ(said([](Json& json) { json["forms"][1].erase("refusal"); }), broken + "it has no 'refusal'.");
 }

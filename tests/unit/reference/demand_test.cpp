@@ -21,9 +21,15 @@ TEST(ReferenceDemand, SamplesAgreeWithTheWhole) {
   const Tensor x = Tensor::input("x", DType::f32, {Dim::any("n"), 24});
   const Tensor i = Tensor::input("i", DType::i32, {Dim::any("n")});
   const std::vector<Tensor> results = {
-      softmax(x), normalize(x, {-1}, 1e-5).transpose(), x.cumsum(0) + x.cummax(1, true, true), x.argsort(1, true, 5), x.scatter(i, x * 2.0, "add").slice(1, 20, 3, -4),
-      concat({x.reshape({Dim::any("n"), 4, 6}).permute({1, 0, 2}).sum({0}), x.slice(1, 0, 6)}, 1), x.unfold(1, 5, 3, 2).max({2}) - x.mean({1}, true),
-      x.take_along(i.unsqueeze(1), 1) * x.gather(i, 0), x.pad({0, 3}, {0, -2}, 7).prod({0})};
+      softmax(x),
+      normalize(x, {-1}, 1e-5).transpose(),
+      x.cumsum(0) + x.cummax(1, true, true),
+      x.argsort(1, true, 5),
+      x.scatter(i, x * 2.0, "add").slice(1, 20, 3, -4),
+      concat({x.reshape({Dim::any("n"), 4, 6}).permute({1, 0, 2}).sum({0}), x.slice(1, 0, 6)}, 1),
+      x.unfold(1, 5, 3, 2).max({2}) - x.mean({1}, true),
+      x.take_along(i.unsqueeze(1), 1) * x.gather(i, 0),
+      x.pad({0, 3}, {0, -2}, 7).prod({0})};
   const std::vector<float> data = random_floats(7 * 24, 3);
   const Inputs inputs = Inputs().add("x", data).add("i", std::vector<std::int32_t>{3, -1, 3, 6, 0, 30, 2}).size("n", 7);
   for (std::size_t k = 0; k < results.size(); ++k) {
@@ -34,7 +40,8 @@ TEST(ReferenceDemand, SamplesAgreeWithTheWhole) {
     const auto all = must(reference::evaluate(graph, value, feeds));
     ASSERT_FALSE(all.bound.empty());
     std::vector<std::int64_t> indices;  // backwards, some twice
-    for (auto at = static_cast<std::int64_t>(all.bound.size()) - 1; at >= 0; at -= 3) indices.insert(indices.end(), 1 + static_cast<std::size_t>(at % 2), at);
+    for (auto at = static_cast<std::int64_t>(all.bound.size()) - 1; at >= 0; at -= 3)
+      indices.insert(indices.end(), 1 + static_cast<std::size_t>(at % 2), at);
     const auto some = must(reference::evaluate_at(graph, value, indices, feeds));
     ASSERT_EQ(some.bound.size(), indices.size());
     for (std::size_t s = 0; s < indices.size(); ++s) {
@@ -100,13 +107,16 @@ TEST(ReferenceDemand, WhatIsNestedTooDeepIsAnErrorAndNoCrash) {
   const std::vector<std::int64_t> one = {large / 2};
   const auto result = reference::evaluate_at(graph, graph.outputs()[0].value, one, feeds);
   ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.error().message, "The reference does not follow values through more than 1000 ops nested in each other that fold or gather.");
+  EXPECT_EQ(
+      result.error().message,
+      "The reference does not follow values through more than 1000 ops nested in each other that fold or gather.");
 }
 
 // Compositions against loops over rows. -----------------------------------------------------------
 
-void expect_rows(const Tensor& result, const Inputs& inputs, std::size_t columns, const std::function<double(std::size_t row, std::size_t column)>& wanted,
-                 double tolerance, const char* what) {
+void expect_rows(const Tensor& result, const Inputs& inputs, std::size_t columns,
+                 const std::function<double(std::size_t row, std::size_t column)>& wanted, double tolerance,
+                 const char* what) {
   ASSERT_TRUE(result.valid()) << what << ": " << result.error().text();
   const auto y = evaluated(graph_to(result), inputs);
   for (std::size_t i = 0; i < y.column.bound.size(); ++i) {
@@ -123,25 +133,44 @@ TEST(ReferenceCompositions, AreWhatTheirNamesSay) {
   const std::vector<std::int64_t> labels = {3, 0, 15, 7, 7};
   const Inputs inputs = Inputs().add("x", data).add("l", labels);
   const Tensor x = Tensor::input("x", DType::f32, {Dim(std::int64_t{kRows}), Dim(std::int64_t{kColumns})});
-  const auto at = [&](std::size_t row, std::size_t column) { return static_cast<double>(data[row * kColumns + column]); };
+  const auto at = [&](std::size_t row, std::size_t column) {
+    return static_cast<double>(data[row * kColumns + column]);
+  };
   const auto over_row = [&](std::size_t row, const std::function<double(double)>& of) {
     double sum = 0;
     for (std::size_t i = 0; i < kColumns; ++i) sum += of(at(row, i));
     return sum;
   };
-  const auto log_sum_exp = [&](std::size_t row) { return std::log(over_row(row, [](double v) { return std::exp(v); })); };
+  const auto log_sum_exp = [&](std::size_t row) {
+    return std::log(over_row(row, [](double v) { return std::exp(v); }));
+  };
   const auto mean = [&](std::size_t row) { return over_row(row, [](double v) { return v; }) / kColumns; };
-  const auto variance = [&](std::size_t row) { return over_row(row, [&](double v) { return (v - mean(row)) * (v - mean(row)); }) / kColumns; };
+  const auto variance = [&](std::size_t row) {
+    return over_row(row, [&](double v) { return (v - mean(row)) * (v - mean(row)); }) / kColumns;
+  };
 
-  expect_rows(softmax(x), inputs, kColumns, [&](auto r, auto c) { return std::exp(at(r, c) - log_sum_exp(r)); }, 1e-5, "softmax");
-  expect_rows(softmax(x.transpose(), 0).transpose(), inputs, kColumns, [&](auto r, auto c) { return std::exp(at(r, c) - log_sum_exp(r)); }, 1e-5, "softmax of columns");
-  expect_rows(log_softmax(x), inputs, kColumns, [&](auto r, auto c) { return at(r, c) - log_sum_exp(r); }, 1e-4, "log_softmax");
-  expect_rows(normalize(x, {1}, 0.01), inputs, kColumns, [&](auto r, auto c) { return (at(r, c) - mean(r)) / std::sqrt(variance(r) + 0.01); }, 1e-3, "normalize");
-  expect_rows(rms_normalize(x, {-1}, 0.01), inputs, kColumns, [&](auto r, auto c) { return at(r, c) / std::sqrt(over_row(r, [](double v) { return v * v; }) / kColumns + 0.01); },
-              1e-3, "rms_normalize");
-  expect_rows(cross_entropy(x, Tensor::input("l", DType::i64, {Dim(std::int64_t{kRows})})), inputs, 1, [&](auto r, auto) { return log_sum_exp(r) - at(r, static_cast<std::size_t>(labels[r])); }, 1e-4,
-              "cross_entropy");
-  expect_rows(silu(x), inputs, kColumns, [&](auto r, auto c) { return at(r, c) / (1 + std::exp(-at(r, c))); }, 1e-5, "silu");
+  expect_rows(
+      softmax(x), inputs, kColumns, [&](auto r, auto c) { return std::exp(at(r, c) - log_sum_exp(r)); }, 1e-5,
+      "softmax");
+  expect_rows(
+      softmax(x.transpose(), 0).transpose(), inputs, kColumns,
+      [&](auto r, auto c) { return std::exp(at(r, c) - log_sum_exp(r)); }, 1e-5, "softmax of columns");
+  expect_rows(
+      log_softmax(x), inputs, kColumns, [&](auto r, auto c) { return at(r, c) - log_sum_exp(r); }, 1e-4, "log_softmax");
+  expect_rows(
+      normalize(x, {1}, 0.01), inputs, kColumns,
+      [&](auto r, auto c) { return (at(r, c) - mean(r)) / std::sqrt(variance(r) + 0.01); }, 1e-3, "normalize");
+  expect_rows(
+      rms_normalize(x, {-1}, 0.01), inputs, kColumns,
+      [&](auto r, auto c) {
+        return at(r, c) / std::sqrt(over_row(r, [](double v) { return v * v; }) / kColumns + 0.01);
+      },
+      1e-3, "rms_normalize");
+  expect_rows(
+      cross_entropy(x, Tensor::input("l", DType::i64, {Dim(std::int64_t{kRows})})), inputs, 1,
+      [&](auto r, auto) { return log_sum_exp(r) - at(r, static_cast<std::size_t>(labels[r])); }, 1e-4, "cross_entropy");
+  expect_rows(
+      silu(x), inputs, kColumns, [&](auto r, auto c) { return at(r, c) / (1 + std::exp(-at(r, c))); }, 1e-5, "silu");
 
   const auto ranked = [&](std::size_t row, bool largest) {
     std::vector<std::pair<double, std::size_t>> all;
@@ -151,8 +180,11 @@ TEST(ReferenceCompositions, AreWhatTheirNamesSay) {
   };
   for (const bool largest : {true, false}) {
     const TopK best = top_k(x, 3, 1, largest);
-    expect_rows(best.positions, inputs, 3, [&](auto r, auto c) { return static_cast<double>(ranked(r, largest)[c].second); }, 0, "top_k positions");
-    expect_rows(best.values, inputs, 3, [&](auto r, auto c) { return at(r, ranked(r, largest)[c].second); }, 0, "top_k values");
+    expect_rows(
+        best.positions, inputs, 3, [&](auto r, auto c) { return static_cast<double>(ranked(r, largest)[c].second); }, 0,
+        "top_k positions");
+    expect_rows(
+        best.values, inputs, 3, [&](auto r, auto c) { return at(r, ranked(r, largest)[c].second); }, 0, "top_k values");
   }
 }
 

@@ -43,7 +43,9 @@ struct Evaluated {
   Sizes sizes;
   DType dtype = DType::f32;
 
-  [[nodiscard]] double number(std::size_t i) const { return is_float(dtype) ? column.value[i] : static_cast<double>(column.integer[i]); }
+  [[nodiscard]] double number(std::size_t i) const {
+    return is_float(dtype) ? column.value[i] : static_cast<double>(column.integer[i]);
+  }
   [[nodiscard]] std::vector<double> numbers() const {
     std::vector<double> all;
     for (std::size_t i = 0; i < column.bound.size(); ++i) all.push_back(number(i));
@@ -68,7 +70,9 @@ inline ir::Graph graph_of(const std::vector<std::string>& statements) {
   return must(ir::parse(text + fmt::format("output \"y\" = %{}\n}}", statements.size() - 1)));
 }
 
-inline Evaluated evaluated(const std::vector<std::string>& statements, const Inputs& inputs) { return evaluated(graph_of(statements), inputs); }
+inline Evaluated evaluated(const std::vector<std::string>& statements, const Inputs& inputs) {
+  return evaluated(graph_of(statements), inputs);
+}
 
 using At = std::vector<std::int64_t>;
 
@@ -114,14 +118,16 @@ inline Dense counted(Sizes sizes) {
 inline std::vector<float> floats(const Dense& dense) { return {dense.elements.begin(), dense.elements.end()}; }
 
 /// Every element equals what `wanted` says, or is NaN as it is, and is decided.
-inline void expect_each(const Evaluated& got, const Sizes& sizes, const std::function<double(const At&)>& wanted, const std::string& what = "") {
+inline void expect_each(const Evaluated& got, const Sizes& sizes, const std::function<double(const At&)>& wanted,
+                        const std::string& what = "") {
   ASSERT_EQ(got.sizes, sizes) << what;
   std::size_t i = 0;
   each(sizes, [&](const At& at) {
     const double want = wanted(at);
     const double have = got.number(i);
     const double bound = got.column.bound[i];
-    EXPECT_TRUE((std::isnan(want) && std::isnan(have)) || have == want || std::abs(have - want) <= 1e-12 * std::abs(want))
+    EXPECT_TRUE((std::isnan(want) && std::isnan(have)) || have == want ||
+                std::abs(have - want) <= 1e-12 * std::abs(want))
         << what << ": element " << i << " is " << have << ", not " << want;
     EXPECT_TRUE(std::isfinite(bound)) << what << ": element " << i << " is undecided";
     ++i;

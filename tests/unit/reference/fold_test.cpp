@@ -52,16 +52,20 @@ TEST(ReferenceReductions, OverEverySetOfAxes) {
         }
         wanted.at(left) = one.join(wanted.at(left), x.at(at));
       });
-      const auto y = evaluated({"input \"x\" : f32[3, 4, 5]", fmt::format("{} axes=[{}] %0 : f32[{}]", one.op, fmt::join(axes, ", "), fmt::join(wanted.sizes, ", "))},
-                               Inputs().add("x", floats(x)));
-      expect_each(y, wanted.sizes, [&](const At& at) { return wanted.at(at); }, one.op);
+      const auto y = evaluated(
+          {"input \"x\" : f32[3, 4, 5]",
+           fmt::format("{} axes=[{}] %0 : f32[{}]", one.op, fmt::join(axes, ", "), fmt::join(wanted.sizes, ", "))},
+          Inputs().add("x", floats(x)));
+      expect_each(
+          y, wanted.sizes, [&](const At& at) { return wanted.at(at); }, one.op);
     }
   }
 }
 
 TEST(ReferenceReductions, MeanAnyAll) {
   const Dense x = drawn({3, 8}, 2);
-  const auto y = evaluated({"input \"x\" : f32[3, 8]", "reduce_mean axes=[1] %0 : f32[3]"}, Inputs().add("x", floats(x)));
+  const auto y =
+      evaluated({"input \"x\" : f32[3, 8]", "reduce_mean axes=[1] %0 : f32[3]"}, Inputs().add("x", floats(x)));
   expect_each(y, {3}, [&](const At& at) {
     double sum = 0;
     for (std::int64_t i = 0; i < 8; ++i) sum += x.at({at[0], i});
@@ -69,13 +73,17 @@ TEST(ReferenceReductions, MeanAnyAll) {
   });
   const std::vector<std::uint8_t> bits = {0, 0, 0, 1, 0, 1, 1, 1, 1};
   const Inputs inputs = Inputs().add("b", bits);
-  EXPECT_EQ(evaluated({"input \"b\" : bool[3, 3]", "reduce_any axes=[1] %0 : bool[3]"}, inputs).column.integer, (std::vector<std::int64_t>{0, 1, 1}));
-  EXPECT_EQ(evaluated({"input \"b\" : bool[3, 3]", "reduce_all axes=[1] %0 : bool[3]"}, inputs).column.integer, (std::vector<std::int64_t>{0, 0, 1}));
+  EXPECT_EQ(evaluated({"input \"b\" : bool[3, 3]", "reduce_any axes=[1] %0 : bool[3]"}, inputs).column.integer,
+            (std::vector<std::int64_t>{0, 1, 1}));
+  EXPECT_EQ(evaluated({"input \"b\" : bool[3, 3]", "reduce_all axes=[1] %0 : bool[3]"}, inputs).column.integer,
+            (std::vector<std::int64_t>{0, 0, 1}));
 }
 
 TEST(ReferenceReductions, TheMeanOfEqualElementsIsExact) {
   const auto mean = [](std::vector<float> x) {
-    return evaluated({fmt::format("input \"x\" : f32[{}]", x.size()), "reduce_mean axes=[0] %0 : f32[]"}, Inputs().add("x", x)).column;
+    return evaluated({fmt::format("input \"x\" : f32[{}]", x.size()), "reduce_mean axes=[0] %0 : f32[]"},
+                     Inputs().add("x", x))
+        .column;
   };
   for (const float number : {1000.1F, -100000.1F, 0.0F, 1e-20F}) {
     const auto equal = mean(std::vector<float>(77, number));
@@ -90,7 +98,8 @@ TEST(ReferenceReductions, TheMeanOfEqualElementsIsExact) {
 TEST(ReferenceReductions, OneCertainBooleanDecidesForAllUndecidedOnes) {
   // floor(e^0) == 1 is undecided; the other elements are not.
   const auto with = [](const char* op, std::vector<float> x) {
-    return evaluated({"input \"x\" : f32[2]", "exp %0 : f32[2]", "floor %1 : f32[2]", "constant {1} : f32[]", "ge %2 %3 : bool[2]", fmt::format("{} axes=[0] %4 : bool[]", op)},
+    return evaluated({"input \"x\" : f32[2]", "exp %0 : f32[2]", "floor %1 : f32[2]", "constant {1} : f32[]",
+                      "ge %2 %3 : bool[2]", fmt::format("{} axes=[0] %4 : bool[]", op)},
                      Inputs().add("x", x));
   };
   EXPECT_EQ(with("reduce_any", {0, 1}).column.bound[0], 0);
@@ -104,7 +113,9 @@ TEST(ReferenceReductions, OneCertainBooleanDecidesForAllUndecidedOnes) {
 TEST(ReferenceReductions, IntegersWrapToTheirWidth) {
   const std::vector<std::int8_t> x = {100, 100, 100, -7};
   const Inputs inputs = Inputs().add("x", x);
-  const auto one = [&](const char* op) { return evaluated({"input \"x\" : i8[4]", fmt::format("{} axes=[0] %0 : i8[]", op)}, inputs).column.integer[0]; };
+  const auto one = [&](const char* op) {
+    return evaluated({"input \"x\" : i8[4]", fmt::format("{} axes=[0] %0 : i8[]", op)}, inputs).column.integer[0];
+  };
   EXPECT_EQ(one("reduce_sum"), static_cast<std::int8_t>(293 & 0xff));
   EXPECT_EQ(one("reduce_prod"), static_cast<std::int8_t>(-7000000 & 0xff));
   EXPECT_EQ(one("reduce_max"), 100);
@@ -114,13 +125,15 @@ TEST(ReferenceReductions, IntegersWrapToTheirWidth) {
   EXPECT_EQ(evaluated({"input \"x\" : u64[3]", "reduce_max axes=[0] %0 : u64[]"}, wide).column.integer[0], -1);
   EXPECT_EQ(evaluated({"input \"x\" : u64[3]", "reduce_min axes=[0] %0 : u64[]"}, wide).column.integer[0], 3);
   EXPECT_EQ(evaluated({"input \"x\" : u64[3]", "argmax axes=[0] %0 : i32[]"}, wide).column.integer[0], 0);
-  EXPECT_EQ(evaluated({"input \"x\" : u64[3]", "reduce_sum axes=[0] %0 : u64[]"}, wide).column.integer[0], std::numeric_limits<std::int64_t>::min() + 2);
+  EXPECT_EQ(evaluated({"input \"x\" : u64[3]", "reduce_sum axes=[0] %0 : u64[]"}, wide).column.integer[0],
+            std::numeric_limits<std::int64_t>::min() + 2);
 }
 
 TEST(ReferenceReductions, OfNothing) {
   const Inputs inputs = Inputs().add("x", std::vector<float>{}).size("n", 0);
   const auto one = [&](const char* op, const char* dtype, const char* result) {
-    return evaluated({fmt::format("input \"x\" : {}[n, 2]", dtype), fmt::format("{} axes=[0] %0 : {}[2]", op, result)}, inputs);
+    return evaluated({fmt::format("input \"x\" : {}[n, 2]", dtype), fmt::format("{} axes=[0] %0 : {}[2]", op, result)},
+                     inputs);
   };
   EXPECT_EQ(one("reduce_sum", "f32", "f32").numbers(), (std::vector<double>{0, 0}));
   EXPECT_EQ(one("reduce_prod", "f16", "f16").numbers(), (std::vector<double>{1, 1}));
@@ -136,17 +149,46 @@ TEST(ReferenceReductions, OfNothing) {
 TEST(ReferenceReductions, NaNAndInfinity) {
   const std::vector<float> x = {1, kNaN, kInf, 2, kInf, -kInf, 3, -kInf, 4, kInf, 0, 5};
   const Inputs inputs = Inputs().add("x", x);
-  const auto rows = [&](const char* op) { return evaluated({"input \"x\" : f32[4, 3]", fmt::format("{} axes=[1] %0 : f32[4]", op)}, inputs); };
-  expect_each(rows("reduce_sum"), {4}, [](const At& at) { return std::vector<double>{kNaN, kNaN, -kInf, kInf}[static_cast<std::size_t>(at[0])]; }, "sum");
-  expect_each(rows("reduce_mean"), {4}, [](const At& at) { return std::vector<double>{kNaN, kNaN, -kInf, kInf}[static_cast<std::size_t>(at[0])]; }, "mean");
-  expect_each(rows("reduce_prod"), {4}, [](const At& at) { return std::vector<double>{kNaN, -kInf, -kInf, kNaN}[static_cast<std::size_t>(at[0])]; }, "prod");
-  expect_each(rows("reduce_max"), {4}, [](const At& at) { return std::vector<double>{kNaN, kInf, 4, kInf}[static_cast<std::size_t>(at[0])]; }, "max");
-  expect_each(rows("reduce_min"), {4}, [](const At& at) { return std::vector<double>{kNaN, -kInf, -kInf, 0}[static_cast<std::size_t>(at[0])]; }, "min");
+  const auto rows = [&](const char* op) {
+    return evaluated({"input \"x\" : f32[4, 3]", fmt::format("{} axes=[1] %0 : f32[4]", op)}, inputs);
+  };
+  expect_each(
+      rows("reduce_sum"), {4},
+      [](const At& at) {
+        return std::vector<double>{kNaN, kNaN, -kInf, kInf}[static_cast<std::size_t>(at[0])];
+      },
+      "sum");
+  expect_each(
+      rows("reduce_mean"), {4},
+      [](const At& at) {
+        return std::vector<double>{kNaN, kNaN, -kInf, kInf}[static_cast<std::size_t>(at[0])];
+      },
+      "mean");
+  expect_each(
+      rows("reduce_prod"), {4},
+      [](const At& at) {
+        return std::vector<double>{kNaN, -kInf, -kInf, kNaN}[static_cast<std::size_t>(at[0])];
+      },
+      "prod");
+  expect_each(
+      rows("reduce_max"), {4},
+      [](const At& at) {
+        return std::vector<double>{kNaN, kInf, 4, kInf}[static_cast<std::size_t>(at[0])];
+      },
+      "max");
+  expect_each(
+      rows("reduce_min"), {4},
+      [](const At& at) {
+        return std::vector<double>{kNaN, -kInf, -kInf, 0}[static_cast<std::size_t>(at[0])];
+      },
+      "min");
 }
 
 TEST(ReferenceReductions, OverflowThatTheOrderDecides) {
   const auto one = [](const char* op, std::vector<float> x) {
-    return evaluated({fmt::format("input \"x\" : f32[{}]", x.size()), fmt::format("{} axes=[0] %0 : f32[]", op)}, Inputs().add("x", x)).column;
+    return evaluated({fmt::format("input \"x\" : f32[{}]", x.size()), fmt::format("{} axes=[0] %0 : f32[]", op)},
+                     Inputs().add("x", x))
+        .column;
   };
   EXPECT_TRUE(std::isinf(one("reduce_sum", {3e38F, 3e38F, -3e38F}).bound[0]));
   EXPECT_EQ(one("reduce_sum", {3e38F, 3e38F, 3e38F}).value[0], kInf);  // too large in every order
@@ -194,12 +236,13 @@ TEST(ReferenceReductions, TheFirstOfEqualPositions) {
 
 TEST(ReferenceReductions, PositionsThatErrorsDecideAreUndecided) {
   const auto most = [](std::vector<float> x) {
-    return evaluated({"input \"x\" : f32[3]", "exp %0 : f32[3]", "argmax axes=[0] %1 : i32[]"}, Inputs().add("x", x)).column;
+    return evaluated({"input \"x\" : f32[3]", "exp %0 : f32[3]", "argmax axes=[0] %1 : i32[]"}, Inputs().add("x", x))
+        .column;
   };
   EXPECT_EQ(most({1, 2, 1.5F}).integer[0], 1);
   EXPECT_EQ(most({1, 2, 1.5F}).bound[0], 0);
-  EXPECT_TRUE(std::isinf(most({1, 2, 2}).bound[0]));              // computed twice, perhaps not alike
-  EXPECT_TRUE(std::isinf(most({2, 2.0000003F, 1}).bound[0]));     // closer than exp is exact
+  EXPECT_TRUE(std::isinf(most({1, 2, 2}).bound[0]));           // computed twice, perhaps not alike
+  EXPECT_TRUE(std::isinf(most({2, 2.0000003F, 1}).bound[0]));  // closer than exp is exact
   EXPECT_TRUE(std::isinf(most({2.0000005F, 2, 1}).bound[0]));
 }
 
@@ -221,11 +264,16 @@ TEST(ReferenceBounds, SumsInOtherOrdersStayWithin) {
   for (std::size_t n : {2, 3, 100, 1000, 5000, 70000}) {
     for (int round = 0; round < 6; ++round) {
       std::vector<float> x;
-      for (std::size_t i = 0; i < n; ++i) x.push_back(static_cast<float>(random.between(round % 2 == 0 ? -1 : 0.5, 1)) * (i % 7 == 0 ? 1000.0F : 1.0F));
-      const auto y = evaluated({fmt::format("input \"x\" : f32[{}]", n), "reduce_sum axes=[0] %0 : f32[]"}, Inputs().add("x", x)).column;
+      for (std::size_t i = 0; i < n; ++i)
+        x.push_back(static_cast<float>(random.between(round % 2 == 0 ? -1 : 0.5, 1)) * (i % 7 == 0 ? 1000.0F : 1.0F));
+      const auto y =
+          evaluated({fmt::format("input \"x\" : f32[{}]", n), "reduce_sum axes=[0] %0 : f32[]"}, Inputs().add("x", x))
+              .column;
       double magnitude = 0;
       for (float each : x) magnitude += std::abs(static_cast<double>(each));
-      EXPECT_NEAR(y.bound[0], static_cast<double>(longest_sum_chain(static_cast<std::int64_t>(n))) * 0x1p-23 * magnitude, 1e-9 * magnitude);
+      EXPECT_NEAR(y.bound[0],
+                  static_cast<double>(longest_sum_chain(static_cast<std::int64_t>(n))) * 0x1p-23 * magnitude,
+                  1e-9 * magnitude);
       for (std::size_t lanes : {std::size_t{1}, std::size_t{2}, std::size_t{64}, std::size_t{1024}}) {
         const std::size_t chain = n / lanes + 12;
         if (n >= 1024 && chain > static_cast<std::size_t>(longest_sum_chain(static_cast<std::int64_t>(n)))) continue;
@@ -239,14 +287,21 @@ TEST(ReferenceBounds, SumsInOtherOrdersStayWithin) {
 }
 
 TEST(ReferenceBounds, SumsCarryTheBoundsOfTheirOperands) {
-  const auto y = evaluated({"input \"x\" : f32[4]", "exp %0 : f32[4]", "reduce_sum axes=[0] %1 : f32[]"}, Inputs().add("x", std::vector<float>{10, 10, 10, 10})).column;
-  const auto one = evaluated({"input \"x\" : f32[1]", "exp %0 : f32[1]"}, Inputs().add("x", std::vector<float>{10})).column;
+  const auto y = evaluated({"input \"x\" : f32[4]", "exp %0 : f32[4]", "reduce_sum axes=[0] %1 : f32[]"},
+                           Inputs().add("x", std::vector<float>{10, 10, 10, 10}))
+                     .column;
+  const auto one =
+      evaluated({"input \"x\" : f32[1]", "exp %0 : f32[1]"}, Inputs().add("x", std::vector<float>{10})).column;
   EXPECT_GE(y.bound[0], 4 * one.bound[0]);
   EXPECT_LE(y.bound[0], 4 * one.bound[0] + 4 * 0x1p-23 * 4 * 22027);
-  const auto mean = evaluated({"input \"x\" : f32[4]", "exp %0 : f32[4]", "reduce_mean axes=[0] %1 : f32[]"}, Inputs().add("x", std::vector<float>{10, 10, 10, 10})).column;
+  const auto mean = evaluated({"input \"x\" : f32[4]", "exp %0 : f32[4]", "reduce_mean axes=[0] %1 : f32[]"},
+                              Inputs().add("x", std::vector<float>{10, 10, 10, 10}))
+                        .column;
   EXPECT_GE(mean.bound[0], y.bound[0] / 4);
   EXPECT_LE(mean.bound[0], y.bound[0] / 4 + 3 * 0x1p-23 * 22027);
-  const auto most = evaluated({"input \"x\" : f32[2]", "exp %0 : f32[2]", "reduce_max axes=[0] %1 : f32[]"}, Inputs().add("x", std::vector<float>{10, 9})).column;
+  const auto most = evaluated({"input \"x\" : f32[2]", "exp %0 : f32[2]", "reduce_max axes=[0] %1 : f32[]"},
+                              Inputs().add("x", std::vector<float>{10, 9}))
+                        .column;
   EXPECT_NEAR(most.bound[0], one.bound[0], 1e-10);
 }
 
@@ -254,8 +309,11 @@ TEST(ReferenceBounds, ProductsInOtherOrdersStayWithin) {
   Random random(12);
   for (std::size_t n : {2, 10, 100, 400}) {
     std::vector<float> x;
-    for (std::size_t i = 0; i < n; ++i) x.push_back(static_cast<float>(random.between(0.8, 1.25)) * (random.chance(50) ? 1.0F : -1.0F));
-    const auto y = evaluated({fmt::format("input \"x\" : f32[{}]", n), "reduce_prod axes=[0] %0 : f32[]"}, Inputs().add("x", x)).column;
+    for (std::size_t i = 0; i < n; ++i)
+      x.push_back(static_cast<float>(random.between(0.8, 1.25)) * (random.chance(50) ? 1.0F : -1.0F));
+    const auto y =
+        evaluated({fmt::format("input \"x\" : f32[{}]", n), "reduce_prod axes=[0] %0 : f32[]"}, Inputs().add("x", x))
+            .column;
     std::vector<float> sorted = x;
     std::sort(sorted.begin(), sorted.end());
     for (const auto& order : {x, sorted}) {
@@ -273,7 +331,8 @@ TEST(ReferenceBounds, HalfIsAddedUpInF32AndRoundedOnce) {
   EXPECT_EQ(y.value[0], 2048);
   EXPECT_GE(y.bound[0], 2048 * 0x1p-11);
   EXPECT_LE(y.bound[0], 2048 * 0x1p-11 + 2048 * 1056 * 0x1p-23 + 1e-6);
-  const auto most = evaluated({"input \"x\" : f16[2048]", "reduce_max axes=[0] %0 : f16[]"}, Inputs().add("x", x)).column;
+  const auto most =
+      evaluated({"input \"x\" : f16[2048]", "reduce_max axes=[0] %0 : f16[]"}, Inputs().add("x", x)).column;
   EXPECT_EQ(most.bound[0], 0);  // one of the elements as it is
 }
 
@@ -281,7 +340,9 @@ TEST(ReferenceBounds, DoublesAreAddedMoreExactlyThanDevicesAdd) {
   std::vector<double> x;
   for (int i = 0; i < 20000; ++i) x.push_back(i % 2 == 0 ? 1e16 : 0.25);
   for (int i = 0; i < 20000; i += 2) x.push_back(-1e16);
-  const auto y = evaluated({fmt::format("input \"x\" : f64[{}]", x.size()), "reduce_sum axes=[0] %0 : f64[]"}, Inputs().add("x", x)).column;
+  const auto y = evaluated({fmt::format("input \"x\" : f64[{}]", x.size()), "reduce_sum axes=[0] %0 : f64[]"},
+                           Inputs().add("x", x))
+                     .column;
   EXPECT_EQ(y.value[0], 2500);
 }
 
@@ -295,19 +356,24 @@ TEST(ReferenceScans, EveryDirectionOverEveryAxis) {
       for (int flags = 0; flags < 4; ++flags) {
         const bool exclusive = (flags & 1) != 0;
         const bool reverse = (flags & 2) != 0;
-        const auto y = evaluated({"input \"x\" : f32[3, 5, 4]", fmt::format("{} axis={} exclusive={} reverse={} %0 : f32[3, 5, 4]", names[op], axis, exclusive, reverse)},
-                                 Inputs().add("x", floats(x)));
+        const auto y = evaluated(
+            {"input \"x\" : f32[3, 5, 4]",
+             fmt::format("{} axis={} exclusive={} reverse={} %0 : f32[3, 5, 4]", names[op], axis, exclusive, reverse)},
+            Inputs().add("x", floats(x)));
         const auto a = static_cast<std::size_t>(axis);
-        expect_each(y, x.sizes, [&](const At& at) {
-          double result = kReductions[op].start;
-          for (std::int64_t i = 0; i < x.sizes[a]; ++i) {
-            const bool before = reverse ? i > at[a] : i < at[a];
-            At from = at;
-            from[a] = i;
-            if (before || (i == at[a] && !exclusive)) result = kReductions[op].join(result, x.at(from));
-          }
-          return result;
-        }, y.column.bound.empty() ? "" : names[op]);
+        expect_each(
+            y, x.sizes,
+            [&](const At& at) {
+              double result = kReductions[op].start;
+              for (std::int64_t i = 0; i < x.sizes[a]; ++i) {
+                const bool before = reverse ? i > at[a] : i < at[a];
+                At from = at;
+                from[a] = i;
+                if (before || (i == at[a] && !exclusive)) result = kReductions[op].join(result, x.at(from));
+              }
+              return result;
+            },
+            y.column.bound.empty() ? "" : names[op]);
       }
     }
   }
@@ -315,18 +381,28 @@ TEST(ReferenceScans, EveryDirectionOverEveryAxis) {
 
 TEST(ReferenceScans, IntegersNaNAndNothing) {
   const std::vector<std::uint8_t> bytes = {200, 100, 3};
-  EXPECT_EQ(evaluated({"input \"x\" : u8[3]", "cumsum axis=0 exclusive=false reverse=false %0 : u8[3]"}, Inputs().add("x", bytes)).column.integer,
+  EXPECT_EQ(evaluated({"input \"x\" : u8[3]", "cumsum axis=0 exclusive=false reverse=false %0 : u8[3]"},
+                      Inputs().add("x", bytes))
+                .column.integer,
             (std::vector<std::int64_t>{200, 44, 47}));
-  EXPECT_EQ(evaluated({"input \"x\" : u8[3]", "cummin axis=0 exclusive=true reverse=false %0 : u8[3]"}, Inputs().add("x", bytes)).column.integer,
+  EXPECT_EQ(evaluated({"input \"x\" : u8[3]", "cummin axis=0 exclusive=true reverse=false %0 : u8[3]"},
+                      Inputs().add("x", bytes))
+                .column.integer,
             (std::vector<std::int64_t>{255, 200, 100}));
-  const auto y = evaluated({"input \"x\" : f32[3]", "cummax axis=0 exclusive=false reverse=false %0 : f32[3]"}, Inputs().add("x", std::vector<float>{1, kNaN, 2}));
+  const auto y = evaluated({"input \"x\" : f32[3]", "cummax axis=0 exclusive=false reverse=false %0 : f32[3]"},
+                           Inputs().add("x", std::vector<float>{1, kNaN, 2}));
   EXPECT_EQ(y.column.value[0], 1);
   EXPECT_TRUE(std::isnan(y.column.value[1]) && std::isnan(y.column.value[2]));
-  EXPECT_TRUE(evaluated({"input \"x\" : f32[0]", "cumsum axis=0 exclusive=false reverse=false %0 : f32[0]"}, Inputs().add("x", std::vector<float>{})).numbers().empty());
+  EXPECT_TRUE(evaluated({"input \"x\" : f32[0]", "cumsum axis=0 exclusive=false reverse=false %0 : f32[0]"},
+                        Inputs().add("x", std::vector<float>{}))
+                  .numbers()
+                  .empty());
 }
 
 TEST(ReferenceScans, BoundsGrowWithWhatIsAdded) {
-  const auto y = evaluated({"input \"x\" : f32[4]", "cumsum axis=0 exclusive=false reverse=false %0 : f32[4]"}, Inputs().add("x", std::vector<float>{8, -8, 8, 8})).column;
+  const auto y = evaluated({"input \"x\" : f32[4]", "cumsum axis=0 exclusive=false reverse=false %0 : f32[4]"},
+                           Inputs().add("x", std::vector<float>{8, -8, 8, 8}))
+                     .column;
   EXPECT_EQ(y.value, (std::vector<double>{8, 0, 8, 16}));
   EXPECT_EQ(y.bound[0], 0);
   EXPECT_NEAR(y.bound[1], 4 * 0x1p-23 * 16, 1e-12);

@@ -12,7 +12,9 @@ namespace {
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
 /// So many elements of 1 with the same bound.
-Column ones(std::size_t count, double bound) { return {std::vector<double>(count, 1), std::vector<std::int64_t>(count, 0), std::vector<double>(count, bound)}; }
+Column ones(std::size_t count, double bound) {
+  return {std::vector<double>(count, 1), std::vector<std::int64_t>(count, 0), std::vector<double>(count, bound)};
+}
 
 /// 1 but for one element.
 std::vector<std::byte> floats(std::size_t count, std::size_t at, double value) {
@@ -21,7 +23,8 @@ std::vector<std::byte> floats(std::size_t count, std::size_t at, double value) {
   return bytes;
 }
 
-Judgement judged(std::span<const std::byte> got, const Column& column, std::optional<std::span<const std::byte>> unfused = {}) {
+Judgement judged(std::span<const std::byte> got, const Column& column,
+                 std::optional<std::span<const std::byte>> unfused = {}) {
   return judge(DType::f32, got, {column, {}, unfused, false});
 }
 
@@ -54,7 +57,8 @@ TEST(Judge, HoldsElementsWithoutABoundToFourTimesWhatOneKernelPerOpIsOffBy) {
     EXPECT_NEAR(right.by_reference.max_ratio, 0.75, 0.01);
     const Judgement wrong = judged(floats(100, 7, 1.00005), column, unfused);  // the tolerance of a file would take it
     EXPECT_EQ(wrong.by_reference.wrong, 1);
-    EXPECT_NE(wrong.by_reference.first_wrong.find("Element 7 is 1.0000"), std::string::npos) << wrong.by_reference.first_wrong;
+    EXPECT_NE(wrong.by_reference.first_wrong.find("Element 7 is 1.0000"), std::string::npos)
+        << wrong.by_reference.first_wrong;
     EXPECT_NEAR(wrong.by_reference.max_ratio, 1.25, 0.01);
   }
 }
@@ -91,7 +95,8 @@ TEST(Judge, BelievesNoErrorOfFewLargeElements) {
   EXPECT_FALSE(judged(with(7, 2e-3), column, unfused).right()) << "the tolerance of a file";
   EXPECT_FALSE(judged(with(50, 1e-5), column, unfused).right()) << "85 are not";
   column.value[20] = 0.3;
-  EXPECT_FALSE(judged(with(7, 1e-5), column, with(99, 1e-6)).right()) << "16 are not, if all have a quarter of its magnitude";
+  EXPECT_FALSE(judged(with(7, 1e-5), column, with(99, 1e-6)).right())
+      << "16 are not, if all have a quarter of its magnitude";
 }
 
 TEST(Judge, NeedsNoUnfusedRun) {
@@ -103,13 +108,16 @@ TEST(Judge, NeedsNoUnfusedRun) {
 
 // Of whole numbers behind a rounding: how many, not by how much.
 TEST(Judge, CountsWhatARoundingDecidesOtherwise) {
-  const Column column{std::vector<double>(200, 0), std::vector<std::int64_t>(200, 3), std::vector<double>(200, kNoBound)};
+  const Column column{std::vector<double>(200, 0), std::vector<std::int64_t>(200, 3),
+                      std::vector<double>(200, kNoBound)};
   const auto with = [](std::size_t others) {
     std::vector<std::byte> bytes;
     for (std::size_t i = 0; i < 200; ++i) ir::encode_int(DType::i32, i < others ? 4 : 3, bytes);
     return bytes;
   };
-  const auto judged_by = [&](const std::vector<std::byte>& got, std::optional<std::span<const std::byte>> unfused) { return judge(DType::i32, got, {column, {}, unfused, false}); };
+  const auto judged_by = [&](const std::vector<std::byte>& got, std::optional<std::span<const std::byte>> unfused) {
+    return judge(DType::i32, got, {column, {}, unfused, false});
+  };
   const std::vector<std::byte> none = with(0), one = with(1), two = with(2), four = with(4), five = with(5);
   const Judgement same = judged_by(none, {});
   EXPECT_TRUE(same.right());
@@ -122,7 +130,8 @@ TEST(Judge, CountsWhatARoundingDecidesOtherwise) {
   EXPECT_TRUE(judged_by(four, one).right());
   const Judgement wrong = judged_by(five, one);
   EXPECT_EQ(wrong.by_reference.wrong, 5);
-  EXPECT_EQ(wrong.by_reference.first_wrong, "Element 0 is 4, but 3 by the reference; a rounding decides, but of 200 such elements 4 may differ.");
+  EXPECT_EQ(wrong.by_reference.first_wrong,
+            "Element 0 is 4, but 3 by the reference; a rounding decides, but of 200 such elements 4 may differ.");
   EXPECT_TRUE(judge(DType::i32, five, {column, {}, {}, true}).right()) << "the file decides";
 }
 
@@ -237,7 +246,8 @@ TEST(Judge, LetsRoundingsOfAGraphMoveWhatTheyDecide) {
     return bytes;
   };
   Column column = ones(count, kNoBound);
-  const auto judged_by = [&](const std::vector<std::byte>& got, std::optional<std::span<const std::byte>> unfused, bool rounds) {
+  const auto judged_by = [&](const std::vector<std::byte>& got, std::optional<std::span<const std::byte>> unfused,
+                             bool rounds) {
     const auto file = noisy(3, 0.03);
     Judgement judgement = judge(DType::f32, got, {column, {}, unfused, true, file, rounds});
     judge_by_file(DType::f32, got, file, &column, judgement);

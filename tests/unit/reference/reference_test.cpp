@@ -11,7 +11,8 @@
 namespace vkfuse::test {
 namespace {
 
-reference::Column evaluated(const std::string& body, const std::map<std::string, std::vector<float>>& inputs, const char* output = "y") {
+reference::Column evaluated(const std::string& body, const std::map<std::string, std::vector<float>>& inputs,
+                            const char* output = "y") {
   const ir::Graph graph = must(ir::parse("graph \"g\" {\n" + body + "}"));
   reference::Feeds feeds;
   for (const auto& input : inputs) feeds.inputs[input.first] = std::as_bytes(std::span(input.second));
@@ -22,8 +23,10 @@ reference::Column evaluated(const std::string& body, const std::map<std::string,
 }
 
 TEST(Reference, BroadcastsAndChains) {
-  const auto y = evaluated(" %0 = input \"x\" : f32[2, 3]\n %1 = input \"b\" : f32[3]\n %2 = add %0 %1 : f32[2, 3]\n %3 = neg %2 : f32[2, 3]\n output \"y\" = %3\n",
-                           {{"x", {1, 2, 3, 4, 5, 6}}, {"b", {10, 20, 30}}});
+  const auto y = evaluated(
+      " %0 = input \"x\" : f32[2, 3]\n %1 = input \"b\" : f32[3]\n %2 = add %0 %1 : f32[2, 3]\n %3 = neg %2 : f32[2, "
+      "3]\n output \"y\" = %3\n",
+      {{"x", {1, 2, 3, 4, 5, 6}}, {"b", {10, 20, 30}}});
   EXPECT_EQ(y.value, (std::vector<double>{-11, -22, -33, -14, -25, -36}));
   for (std::size_t i = 0; i < y.bound.size(); ++i) {
     EXPECT_GT(y.bound[i], 0);
@@ -32,7 +35,9 @@ TEST(Reference, BroadcastsAndChains) {
 }
 
 TEST(Reference, CancellationKeepsTheAbsoluteBound) {
-  const auto y = evaluated(" %0 = input \"x\" : f32[1]\n %1 = exp %0 : f32[1]\n %2 = sub %1 %1 : f32[1]\n output \"y\" = %2\n", {{"x", {10}}});
+  const auto y =
+      evaluated(" %0 = input \"x\" : f32[1]\n %1 = exp %0 : f32[1]\n %2 = sub %1 %1 : f32[1]\n output \"y\" = %2\n",
+                {{"x", {10}}});
   EXPECT_EQ(y.value[0], 0);
   EXPECT_GT(y.bound[0], 1e-4);  // two roundings of e^10, about 22026
   EXPECT_LT(y.bound[0], 1);
@@ -47,11 +52,13 @@ TEST(Reference, StepsWithinTheBoundAreUndecided) {
 }
 
 TEST(Reference, HalfRoundsOncePerOp) {
-  const auto y = evaluated(" %0 = input \"x\" : f32[1]\n %1 = cast %0 : f16[1]\n output \"y\" = %1\n", {{"x", {1.0001F}}});
+  const auto y =
+      evaluated(" %0 = input \"x\" : f32[1]\n %1 = cast %0 : f16[1]\n output \"y\" = %1\n", {{"x", {1.0001F}}});
   EXPECT_NEAR(y.value[0], 1.0001, 1e-6);
   EXPECT_GE(y.bound[0], 0x1p-11);
   EXPECT_LE(y.bound[0], 0x1.1p-11);
-  const auto inf = evaluated(" %0 = input \"x\" : f32[1]\n %1 = cast %0 : f16[1]\n output \"y\" = %1\n", {{"x", {1e30F}}});
+  const auto inf =
+      evaluated(" %0 = input \"x\" : f32[1]\n %1 = cast %0 : f16[1]\n output \"y\" = %1\n", {{"x", {1e30F}}});
   EXPECT_TRUE(std::isinf(inf.bound[0]) || std::isinf(inf.value[0]));
 }
 
@@ -79,7 +86,8 @@ TEST(Reference, SamplesAgreeWithTheWhole) {
     for (const ir::Output& output : one.graph.outputs()) {
       const auto all = must(reference::evaluate(one.graph, output.value, feeds));
       std::vector<std::int64_t> indices;
-      for (std::size_t i = 0; i < all.bound.size(); i += 1 + i / 3) indices.insert(indices.begin(), static_cast<std::int64_t>(i));
+      for (std::size_t i = 0; i < all.bound.size(); i += 1 + i / 3)
+        indices.insert(indices.begin(), static_cast<std::int64_t>(i));
       const auto some = must(reference::evaluate_at(one.graph, output.value, indices, feeds));
       for (std::size_t i = 0; i < indices.size(); ++i) {
         const auto at = static_cast<std::size_t>(indices[i]);
@@ -92,7 +100,8 @@ TEST(Reference, SamplesAgreeWithTheWhole) {
 }
 
 TEST(Reference, TooFewBytesAreAnError) {
-  const ir::Graph graph = must(ir::parse("graph \"g\" {\n %0 = input \"x\" : f32[4]\n %1 = neg %0 : f32[4]\n output \"y\" = %1\n}"));
+  const ir::Graph graph =
+      must(ir::parse("graph \"g\" {\n %0 = input \"x\" : f32[4]\n %1 = neg %0 : f32[4]\n output \"y\" = %1\n}"));
   const std::vector<float> three = {1, 2, 3};
   reference::Feeds feeds;
   EXPECT_EQ(reference::evaluate(graph, 1, feeds).error().message, "Input 'x' was not given.");

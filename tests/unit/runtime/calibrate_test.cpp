@@ -47,7 +47,8 @@ TEST_F(Calibrate, MeasuresOnceAndReadsTheStoreAfterwards) {
 TEST_F(Calibrate, MeasuresAgainWhereTheStoreHoldsNonsense) {
   const auto context = must(Context::open(options_));
   const vulkan::DeviceInfo& info = context->device()->info();
-  const std::string key = fmt::format("costs of {} {}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
+  const std::string key =
+      fmt::format("costs of {} {}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
   const CostModel nonsense{-1, std::nan(""), 1e300, 0};
   context->store().save(store::Kind::costs, key, std::as_bytes(std::span(&nonsense, 1)));
   const auto measured = must(calibrate(*context));
@@ -81,18 +82,23 @@ TEST(Rates, AreWorthItWhereLanesAreNotFaster) {
 
 TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {
   const auto honest = must(Context::open(options_));
-  if (!must(honest->costs())) GTEST_SKIP() << "costs are not measured on CPU drivers, which have no rung to compare then";
+  if (!must(honest->costs()))
+    GTEST_SKIP() << "costs are not measured on CPU drivers, which have no rung to compare then";
   const MatrixShape shape = matrix_of(honest->caps(), DType::f16, DType::f32).value_or(MatrixShape{});
-  const std::string product = fmt::format("T4, f16 and f32, {} x {} x {} by {}", shape.m, shape.n, shape.k, honest->caps().subgroup_size);
-  if (!must(honest->missing(Rung::t3)).empty() && !must(honest->missing(Rung::t4)).empty()) GTEST_SKIP() << "the device has neither T3 nor T4";
+  const std::string product =
+      fmt::format("T4, f16 and f32, {} x {} x {} by {}", shape.m, shape.n, shape.k, honest->caps().subgroup_size);
+  if (!must(honest->missing(Rung::t3)).empty() && !must(honest->missing(Rung::t4)).empty())
+    GTEST_SKIP() << "the device has neither T3 nor T4";
   for (const Rung rung : {Rung::t3, Rung::t4}) {
     if (!must(honest->missing(rung)).empty()) continue;
     const vulkan::DeviceInfo& info = honest->device()->info();
     const double slow = 1;
-    const std::string key = fmt::format("rate of {} {} {}", rung == Rung::t3 ? "T3" : product, vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
+    const std::string key = fmt::format("rate of {} {} {}", rung == Rung::t3 ? "T3" : product,
+                                        vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
     honest->store().save(store::Kind::costs, key, std::as_bytes(std::span(&slow, 1)));
     const auto told = must(Context::open(options_));
-    EXPECT_EQ(must(told->missing(rung)).rfind("It is slower than without: 1 G multiply-adds/s", 0), 0U) << must(told->missing(rung));
+    EXPECT_EQ(must(told->missing(rung)).rfind("It is slower than without: 1 G multiply-adds/s", 0), 0U)
+        << must(told->missing(rung));
   }
 }
 

@@ -29,11 +29,14 @@ Executable block(const Device& on) {
 
 std::vector<float> rows(std::size_t n, unsigned seed) {
   std::vector<float> values(n * 32);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 7 + seed * 31) % 101) * 0.01F - 0.5F;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>((i * 7 + seed * 31) % 101) * 0.01F - 0.5F;
   return values;
 }
 
-std::vector<std::byte> run(const Executable& program, const std::vector<float>& data) { return must(program.run({{"x", HostView(data)}})).at("y").bytes; }
+std::vector<std::byte> run(const Executable& program, const std::vector<float>& data) {
+  return must(program.run({{"x", HostView(data)}})).at("y").bytes;
+}
 
 TEST(Concurrency, EightThreadsGetTheirOwnResults) {
   const Executable program = block(device());
@@ -41,10 +44,13 @@ TEST(Concurrency, EightThreadsGetTheirOwnResults) {
   const int runs = wanted == nullptr ? 25 : std::atoi(wanted);
   constexpr int kThreads = 8;
   // Three sizes and eight sets of numbers, each computed alone first.
-  const auto data_of = [](int thread, int at) { return rows(static_cast<std::size_t>(8 << at % 3), static_cast<unsigned>(thread)); };
+  const auto data_of = [](int thread, int at) {
+    return rows(static_cast<std::size_t>(8 << at % 3), static_cast<unsigned>(thread));
+  };
   std::vector<std::vector<std::vector<std::byte>>> alone(kThreads);
   for (int thread = 0; thread < kThreads; ++thread) {
-    for (int size = 0; size < 3; ++size) alone[static_cast<std::size_t>(thread)].push_back(run(program, data_of(thread, size)));
+    for (int size = 0; size < 3; ++size)
+      alone[static_cast<std::size_t>(thread)].push_back(run(program, data_of(thread, size)));
   }
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
@@ -105,11 +111,13 @@ TEST(Concurrency, ARunDoesNotWaitForAnother) {
 
 TEST(Concurrency, ThePoolHoldsFourRuns) {
   const WatchedDevice watched;
-  const Executable program = must(compile(watched.device(), {exp(Tensor::input("x", DType::f32, {Dim::any("n"), 32}))}));
+  const Executable program =
+      must(compile(watched.device(), {exp(Tensor::input("x", DType::f32, {Dim::any("n"), 32}))}));
   for (const std::size_t n : {1, 2, 3, 4}) run(program, rows(n * 1000, 1));
   const std::uint64_t four = watched.allocated();
   for (const std::size_t n : {5, 6, 7}) run(program, rows(n, 1));
-  EXPECT_LT(watched.allocated(), four) << "the largest of the four was the last to be used, and is kept; three small ones took the place of the others";
+  EXPECT_LT(watched.allocated(), four)
+      << "the largest of the four was the last to be used, and is kept; three small ones took the place of the others";
   const std::uint64_t now = watched.allocated();
   WatchedDevice::counts().clear();
   run(program, rows(4000, 1));

@@ -1,4 +1,5 @@
-// Inputs whose buffers are given away: results and intermediate values take them, and nothing is read after it is written over.
+// Inputs whose buffers are given away: results and intermediate values take them, and nothing is read after it is
+// written over.
 #include <gtest/gtest.h>
 
 #include "support/cases.hpp"
@@ -18,7 +19,8 @@ TEST(Donations, AChainRunsInItsInput) {
   const WatchedDevice watched;
   CompileOptions options;
   options.fusion = false;
-  const Executable program = must(compile_text(watched.device(), chain_text(10000, {"neg", "abs", "neg", "relu"}), options));
+  const Executable program =
+      must(compile_text(watched.device(), chain_text(10000, {"neg", "abs", "neg", "relu"}), options));
   const std::vector<float> data = ramp(10000);
   Bindings bindings;
   bindings.inputs["x"] = filled(watched.device(), std::as_bytes(std::span(data)));
@@ -82,7 +84,8 @@ TEST(Donations, SmallerResultsFitAndLargerOnesDoNot) {
   }
 }
 
-/// What two results of one kernel are made of is not written over by either: a compiler may store one before it loads for the other.
+/// What two results of one kernel are made of is not written over by either: a compiler may store one before it loads
+/// for the other.
 TEST(Donations, WhatAnotherResultReadsIsNotWrittenOver) {
   const WatchedDevice watched;
   const Tensor x = Tensor::input("x", DType::f32, {1000});
@@ -105,9 +108,11 @@ TEST(Donations, AreRefusedWhereTheyMeanNothing) {
   Bindings bindings;
   bindings.inputs["x"] = bindings.inputs["z"] = filled(watched.device(), std::as_bytes(std::span(data)));
   bindings.donated = {"x"};
-  EXPECT_EQ(program.submit(bindings).error().message, "The input 'x' is donated, but its buffer is bound to something else, too.");
+  EXPECT_EQ(program.submit(bindings).error().message,
+            "The input 'x' is donated, but its buffer is bound to something else, too.");
   bindings.donated = {"w"};
-  EXPECT_EQ(program.submit(bindings).error().message, "The input 'w' is donated, and the program 'graph' has none of that name.");
+  EXPECT_EQ(program.submit(bindings).error().message,
+            "The input 'w' is donated, and the program 'graph' has none of that name.");
   bindings.donated.clear();
   EXPECT_EQ(program.submit(bindings).error().message, "No buffer was bound to the output 'y'.");
 }
@@ -131,7 +136,10 @@ int judge_donated(const ir::Graph& graph, const Data& data, bool fusion, const s
     bytes.resize(bytes_of(graph, output.value, data.symbols));
     const Buffer& buffer = ticket.outputs().at(output.name);
     must(buffer.read(bytes));
-    reused += std::any_of(bindings.inputs.begin(), bindings.inputs.end(), [&](const auto& input) { return input.second.state() == buffer.state(); }) ? 1 : 0;
+    reused += std::any_of(bindings.inputs.begin(), bindings.inputs.end(),
+                          [&](const auto& input) { return input.second.state() == buffer.state(); })
+                  ? 1
+                  : 0;
   }
   EXPECT_EQ(check_outputs(graph, data, outputs).wrong, "") << what << "\n" << ir::print(graph);
   return reused;

@@ -17,7 +17,7 @@ namespace {
 struct Case {
   std::string name;
   std::function<Tensor(const Dim& n)> make;
-  std::size_t most_texts = 3;  ///< of a segment, at all lengths from 1 to 512
+  std::size_t most_texts = 3;   ///< of a segment, at all lengths from 1 to 512
   std::int64_t longest = 1030;  ///< in the second class of sizes; the reference takes long for more
 };
 
@@ -27,33 +27,90 @@ Tensor x_of(DType dtype, Shape shape) { return Tensor::input("x", dtype, std::mo
 
 std::vector<Case> cases() {
   return {
-      {"rows_and_a_bias", [](const Dim& n) { return relu(x_of(DType::f32, {3, n}) + Tensor::input("b", DType::f32, {n})); }},
-      {"rows_and_a_bias_f16", [](const Dim& n) { return relu(x_of(DType::f16, {3, n}) + Tensor::input("b", DType::f16, {n})); }},
-      {"bytes", [](const Dim& n) { return x_of(DType::i8, {3, n}) + Tensor::input("b", DType::i8, {n}); }},
-      {"softmax_of_rows", [](const Dim& n) { return softmax(x_of(DType::f32, {5, n})); }},
-      {"softmax_of_rows_f16", [](const Dim& n) { return softmax(x_of(DType::f16, {5, n})); }},
-      {"mean_of_columns", [](const Dim& n) { return x_of(DType::f32, {n, 6}).mean({0}); }},
-      {"norm_of_rows", [](const Dim& n) { return normalize(x_of(DType::f32, {7, n}), {1}, 1e-5) * Tensor::input("b", DType::f32, {n}); }},
-      {"norm_of_many_rows", [](const Dim& n) { return rms_normalize(x_of(DType::f32, {n, 24}), {1}, 1e-5); }},
-      {"sum_of_all", [](const Dim& n) { return (x_of(DType::f32, {n, 24}) * 2.0).sum(); }},
-      {"transposed", [](const Dim& n) { return x_of(DType::f32, {n, 5}).transpose() + 1.0; }, 20},  // boxes of positions are as large as fits
-      {"reversed", [](const Dim& n) { return x_of(DType::f32, {3, n}).reverse({1}) * 2.0; }},
-      {"repeated", [](const Dim& n) { return x_of(DType::f32, {3, n}).repeat({2, 1}) + 1.0; }},
-      {"running_sum", [](const Dim& n) { return x_of(DType::f32, {4, n}).cumsum(1); }},
-      {"sorted", [](const Dim& n) { return x_of(DType::f32, {4, n}).argsort(1); }, 512},  // blocks of keys are as large as a row
-      {"product_along", [](const Dim& n) { return matmul(x_of(DType::f32, {24, n}), Tensor::input("b", DType::f32, {n, 32})); }},
-      {"product_across", [](const Dim& n) { return matmul(x_of(DType::f32, {24, 16}), Tensor::input("b", DType::f32, {16, n})); }},
-      {"product_of_rows", [](const Dim& n) { return relu(matmul(x_of(DType::f16, {n, 32}), Tensor::input("b", DType::f16, {32, 24}))); }},
-      {"attention", [](const Dim& n) {
+      {"rows_and_a_bias",
+       [](const Dim& n) {
+         return relu(x_of(DType::f32, {3, n}) + Tensor::input("b", DType::f32, {n}));
+       }},
+      {"rows_and_a_bias_f16",
+       [](const Dim& n) {
+         return relu(x_of(DType::f16, {3, n}) + Tensor::input("b", DType::f16, {n}));
+       }},
+      {"bytes",
+       [](const Dim& n) {
+         return x_of(DType::i8, {3, n}) + Tensor::input("b", DType::i8, {n});
+       }},
+      {"softmax_of_rows",
+       [](const Dim& n) {
+         return softmax(x_of(DType::f32, {5, n}));
+       }},
+      {"softmax_of_rows_f16",
+       [](const Dim& n) {
+         return softmax(x_of(DType::f16, {5, n}));
+       }},
+      {"mean_of_columns",
+       [](const Dim& n) {
+         return x_of(DType::f32, {n, 6}).mean({0});
+       }},
+      {"norm_of_rows",
+       [](const Dim& n) {
+         return normalize(x_of(DType::f32, {7, n}), {1}, 1e-5) * Tensor::input("b", DType::f32, {n});
+       }},
+      {"norm_of_many_rows",
+       [](const Dim& n) {
+         return rms_normalize(x_of(DType::f32, {n, 24}), {1}, 1e-5);
+       }},
+      {"sum_of_all",
+       [](const Dim& n) {
+         return (x_of(DType::f32, {n, 24}) * 2.0).sum();
+       }},
+      {"transposed",
+       [](const Dim& n) {
+         return x_of(DType::f32, {n, 5}).transpose() + 1.0;
+       },
+       20},  // boxes of positions are as large as fits
+      {"reversed",
+       [](const Dim& n) {
+         return x_of(DType::f32, {3, n}).reverse({1}) * 2.0;
+       }},
+      {"repeated",
+       [](const Dim& n) {
+         return x_of(DType::f32, {3, n}).repeat({2, 1}) + 1.0;
+       }},
+      {"running_sum",
+       [](const Dim& n) {
+         return x_of(DType::f32, {4, n}).cumsum(1);
+       }},
+      {"sorted",
+       [](const Dim& n) {
+         return x_of(DType::f32, {4, n}).argsort(1);
+       },
+       512},  // blocks of keys are as large as a row
+      {"product_along",
+       [](const Dim& n) {
+         return matmul(x_of(DType::f32, {24, n}), Tensor::input("b", DType::f32, {n, 32}));
+       }},
+      {"product_across",
+       [](const Dim& n) {
+         return matmul(x_of(DType::f32, {24, 16}), Tensor::input("b", DType::f32, {16, n}));
+       }},
+      {"product_of_rows",
+       [](const Dim& n) {
+         return relu(matmul(x_of(DType::f16, {n, 32}), Tensor::input("b", DType::f16, {32, 24})));
+       }},
+      {"attention",
+       [](const Dim& n) {
          const auto input = [&](const char* name) { return Tensor::input(name, DType::f32, {1, 2, n, 16}); };
          return attention(input("x"), input("k"), input("v"));
-       }, 3, 255},
-      {"causal_attention", [](const Dim& n) {
+       },
+       3, 255},
+      {"causal_attention",
+       [](const Dim& n) {
          const auto input = [&](const char* name) { return Tensor::input(name, DType::f32, {1, 2, n, 16}); };
          AttentionOptions options;
          options.causal = true;
          return attention(input("x"), input("k"), input("v"), options);
-       }, 3, 255},
+       },
+       3, 255},
   };
 }
 
@@ -69,7 +126,8 @@ TEST_P(DynamicShapesOf, FewTextsServeEveryLength) {
       std::string all;
       for (const runtime::Launch& launch : written.kernels[i]) all += launch.kernel->key;
       const bool is_new = texts[i].insert(all).second;
-      if (is_new && std::getenv("VKFUSE_TEST_TEXTS") != nullptr) fmt::print("---- segment {} at {}: text {}\n{}\n", i, n, texts[i].size(), all);
+      if (is_new && std::getenv("VKFUSE_TEST_TEXTS") != nullptr)
+        fmt::print("---- segment {} at {}: text {}\n{}\n", i, n, texts[i].size(), all);
     }
   }
   std::size_t most = 0;

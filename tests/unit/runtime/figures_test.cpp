@@ -1,5 +1,5 @@
-// Times that a user feels, printed. They are judged where VKFUSE_TEST_FIGURES is set, which a machine that does nothing else deserves, and
-// on a GPU against what a GPU is held to; otherwise only that the results are right.
+// Times that a user feels, printed. They are judged where VKFUSE_TEST_FIGURES is set, which a machine that does nothing
+// else deserves, and on a GPU against what a GPU is held to; otherwise only that the results are right.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double microseconds_since(Clock::time_point from) { return std::chrono::duration<double, std::micro>(Clock::now() - from).count(); }
+double microseconds_since(Clock::time_point from) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
+}
 bool judged() { return std::getenv("VKFUSE_TEST_FIGURES") != nullptr; }
 bool on_gpu() { return target(false).type != DeviceType::cpu; }
 
@@ -40,7 +42,8 @@ std::vector<std::string> signs(int ops) {
 class Recorded {
  public:
   /// `empty`: of its commands nothing is recorded but what is around them.
-  Recorded(const Executable& program, std::int64_t elements, bool empty = false) : program_(program), variant_(must(program.state()->program->variant({}))) {
+  Recorded(const Executable& program, std::int64_t elements, bool empty = false)
+      : program_(program), variant_(must(program.state()->program->variant({}))) {
     const auto& inner = *program.state()->program;
     const auto& own = inner.context()->device();
     ranges_ = must(program.state()->program->constant_ranges());
@@ -51,7 +54,9 @@ class Recorded {
     bindings_.outputs["y"] = must(device().allocate(DType::f32, sizes));
     const std::vector<float> data(static_cast<std::size_t>(elements), -3.0F);
     must(bindings_.inputs["x"].write(std::as_bytes(std::span(data))));
-    const auto bind = [&](ir::NodeId id, const Buffer& buffer) { ranges_[id] = {&buffer.state()->buffer, 0, buffer.state()->buffer.size()}; };
+    const auto bind = [&](ir::NodeId id, const Buffer& buffer) {
+      ranges_[id] = {&buffer.state()->buffer, 0, buffer.state()->buffer.size()};
+    };
     bind(inner.inputs()[0], bindings_.inputs["x"]);
     bind(inner.plan().graph.outputs()[0].value, bindings_.outputs["y"]);
     for (int i = 0; i < 2; ++i) {
@@ -116,7 +121,10 @@ TEST(Figures, ASmallChainEndsSoonAfterAnEmptySubmission) {
       {"an empty submission", [&] { must(must(own.submit(nothing)).wait()); }},
       {"submit()", [&] { must(must(program.submit(recorded.bindings())).wait()); }},
       {"the recorded commands alone", [&] { must(must(own.submit(recorded.commands())).wait()); }},
-      {"run(), with copies from and to the host", [&] { must(program.run({{"x", HostView(host)}})); }},
+      {"run(), with copies from and to the host",
+       [&] {
+         must(program.run({{"x", HostView(host)}}));
+       }},
   };
   std::vector<double> times[std::size(ways)];
   const int rounds = judged() ? 1000 : 20;
@@ -128,7 +136,8 @@ TEST(Figures, ASmallChainEndsSoonAfterAnEmptySubmission) {
     }
   }
   recorded.expect_all(3.0F);
-  for (std::size_t i = 0; i < std::size(ways); ++i) fmt::print("{}: {:.1f} us from call to end, median of {}\n", ways[i].first, median(times[i]), rounds);
+  for (std::size_t i = 0; i < std::size(ways); ++i)
+    fmt::print("{}: {:.1f} us from call to end, median of {}\n", ways[i].first, median(times[i]), rounds);
   if (judged() && on_gpu()) {
     EXPECT_LT(median(times[1]), median(times[0]) + 15) << "us, submit() to done";
   }
@@ -152,7 +161,10 @@ TEST(Figures, ADependentKernelTakesTheDeviceLittle) {
       calls.push_back(microseconds_since(start));
       must(ticket.wait());
     }
-    fmt::print("{} kernels that wait for one another: {:.1f} us of the device, {:.2f} a kernel; submit() {:.1f} us of the host, {:.2f} a kernel\n", kernels, us, us / kernels, median(calls), median(calls) / kernels);
+    fmt::print(
+        "{} kernels that wait for one another: {:.1f} us of the device, {:.2f} a kernel; submit() {:.1f} us of the "
+        "host, {:.2f} a kernel\n",
+        kernels, us, us / kernels, median(calls), median(calls) / kernels);
     if (judged() && on_gpu() && kernels == 100) {
       EXPECT_LE(us / kernels, 2.8);
     }
@@ -177,7 +189,8 @@ TEST(Figures, AChainOfTwentyFiveSmallOpsIsOneShortKernel) {
   const std::size_t samples = judged() ? 1000 : 5;
   const double nothing = Recorded(least, 64, true).device_us(settle_us, samples);
   const Recorded one_op(least, 64);
-  fmt::print("between two timestamps: {:.2f} us with nothing there, {:.2f} with one op on 64 elements\n", nothing, one_op.device_us(settle_us, samples));
+  fmt::print("between two timestamps: {:.2f} us with nothing there, {:.2f} with one op on 64 elements\n", nothing,
+             one_op.device_us(settle_us, samples));
   one_op.expect_all(3.0F);
 }
 
@@ -194,7 +207,8 @@ Tensor twenty_ops() {
   return exp(scores * x + 1.0F).sum({0});
 }
 
-/// From an open device with an empty store to the first result in the host's memory: planning, compiling, pipelines, the run.
+/// From an open device with an empty store to the first result in the host's memory: planning, compiling, pipelines,
+/// the run.
 TEST(Figures, AColdStartOfTwentyOpsIsShort) {
   const std::vector<float> data(64 * 96, 0.5F);
   const std::pair<const char*, std::function<Executable(const Device&)>> graphs[] = {
@@ -215,8 +229,11 @@ TEST(Figures, AColdStartOfTwentyOpsIsShort) {
       const double compiled = microseconds_since(start);
       const Outputs outputs = must(program.run({{"x", HostView(data)}}));
       const double ms = microseconds_since(start) * 1e-3;
-      fmt::print("{}, {}: {:.0f} ms to the first result, {:.0f} of them in compile(), {} kernels; the device took {:.0f} ms to open\n", name, how, ms, compiled * 1e-3, program.kernel_count(),
-                 std::chrono::duration<double, std::milli>(start - opened).count());
+      fmt::print(
+          "{}, {}: {:.0f} ms to the first result, {:.0f} of them in compile(), {} kernels; the device took {:.0f} ms "
+          "to open\n",
+          name, how, ms, compiled * 1e-3, program.kernel_count(),
+          std::chrono::duration<double, std::milli>(start - opened).count());
       const std::vector<std::byte>& bytes = outputs.at("y").bytes;
       if (first.empty()) first = bytes;
       EXPECT_EQ(bytes, first) << "a warm start computes the same";
@@ -228,7 +245,8 @@ TEST(Figures, AColdStartOfTwentyOpsIsShort) {
   }
 }
 
-/// Evaluations that take the device some milliseconds each, with as much work of the host between: the longer of the two, not the sum.
+/// Evaluations that take the device some milliseconds each, with as much work of the host between: the longer of the
+/// two, not the sum.
 TEST(Figures, AStreamOverlapsTheHost) {
   const Stream stream(device());
   const int evaluations = judged() ? 200 : 5;
@@ -238,11 +256,13 @@ TEST(Figures, AStreamOverlapsTheHost) {
     return x;
   };
   const auto spin = [](double us) {
-    for (const auto start = Clock::now(); microseconds_since(start) < us;) {}
+    for (const auto start = Clock::now(); microseconds_since(start) < us;) {
+    }
   };
   std::int64_t elements = 1 << 12;
   const auto run = [&](int count, double host_us, std::vector<float>* values) {
-    Tensor x = must(stream.tensor(DType::f32, {elements}, std::vector<float>(static_cast<std::size_t>(elements), 0.25F)));
+    Tensor x =
+        must(stream.tensor(DType::f32, {elements}, std::vector<float>(static_cast<std::size_t>(elements), 0.25F)));
     must(stream.eval({x = step(x)}));
     must(stream.read(x.slice(0, 0, 1)));
     const auto start = Clock::now();
@@ -267,9 +287,13 @@ TEST(Figures, AStreamOverlapsTheHost) {
   const double both_us = run(evaluations, each, &together);
   EXPECT_EQ(alone, together);
   const double ratio = both_us / std::max(device_us, host_us);
-  fmt::print("{} evaluations of {} elements: {:.1f} ms of the device, {:.1f} ms of the host, {:.1f} ms together: {:.3f} of the longer\n", evaluations, elements, device_us * 1e-3, host_us * 1e-3, both_us * 1e-3, ratio);
+  fmt::print(
+      "{} evaluations of {} elements: {:.1f} ms of the device, {:.1f} ms of the host, {:.1f} ms together: {:.3f} of "
+      "the longer\n",
+      evaluations, elements, device_us * 1e-3, host_us * 1e-3, both_us * 1e-3, ratio);
   if (judged()) {
-    EXPECT_LT(ratio, on_gpu() ? 1.1 : 1.3) << (on_gpu() ? "" : "with LP_NUM_THREADS=1, so that the host has a processor of its own");
+    EXPECT_LT(ratio, on_gpu() ? 1.1 : 1.3)
+        << (on_gpu() ? "" : "with LP_NUM_THREADS=1, so that the host has a processor of its own");
   }
 }
 

@@ -18,12 +18,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double microseconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::micro>(to - from).count(); }
+double microseconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
 
 /// The queue's part of a submission: from the call of vkQueueSubmit to its return, of the last one.
 Clock::time_point entered, returned;
 PFN_vkQueueSubmit real_submit = nullptr;
-VKAPI_ATTR VkResult VKAPI_CALL timed_submit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* infos, VkFence fence) {
+VKAPI_ATTR VkResult VKAPI_CALL timed_submit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* infos,
+                                            VkFence fence) {
   entered = Clock::now();
   const VkResult result = real_submit(queue, count, infos, fence);
   returned = Clock::now();
@@ -53,9 +56,11 @@ TEST(HostTime, OfAReplayIsSmall) {
     within = std::min(within, microseconds(entered, returned));
   }
   const int kernels = program.kernel_count();
-  fmt::print("replay of {} kernels: {:.1f} us of the host before vkQueueSubmit, {:.1f} us in it\n", kernels, before, within);
+  fmt::print("replay of {} kernels: {:.1f} us of the host before vkQueueSubmit, {:.1f} us in it\n", kernels, before,
+             within);
   EXPECT_EQ(kernels, 100);
-  EXPECT_LT(before + within, (20.0 + kernels) * slowness()) << "20 us and 1 us a kernel; the least of 100 runs, because the machine does other things too";
+  EXPECT_LT(before + within, (20.0 + kernels) * slowness())
+      << "20 us and 1 us a kernel; the least of 100 runs, because the machine does other things too";
 }
 
 /// One block of a transformer of `n` rows.
@@ -66,14 +71,18 @@ std::vector<Tensor> block(const Dim& n) {
     std::int64_t count = 1;
     for (const std::int64_t size : sizes) count *= size;
     std::vector<float> values(static_cast<std::size_t>(count));
-    for (float& value : values) value = static_cast<float>((state = state * 1664525u + 1013904223u) >> 24) * 0.001F - 0.128F;
+    for (float& value : values)
+      value = static_cast<float>((state = state * 1664525u + 1013904223u) >> 24) * 0.001F - 0.128F;
     return Tensor::constant(DType::f32, Shape(sizes.begin(), sizes.end()), std::as_bytes(std::span(values)));
   };
   const auto heads = [&](const Tensor& x) { return x.reshape({1, n, kHeads, kWidth / kHeads}).permute({0, 2, 1, 3}); };
-  const auto linear = [&](const Tensor& x, std::int64_t from, std::int64_t to) { return matmul(x, weight({from, to})) + weight({to}); };
+  const auto linear = [&](const Tensor& x, std::int64_t from, std::int64_t to) {
+    return matmul(x, weight({from, to})) + weight({to});
+  };
   const Tensor x = Tensor::input("x", DType::f32, {n, kWidth});
   const Tensor normal = normalize(x, {1}, 1e-5) * weight({kWidth}) + weight({kWidth});
-  const Tensor q = heads(linear(normal, kWidth, kWidth)), k = heads(linear(normal, kWidth, kWidth)), v = heads(linear(normal, kWidth, kWidth));
+  const Tensor q = heads(linear(normal, kWidth, kWidth)), k = heads(linear(normal, kWidth, kWidth)),
+               v = heads(linear(normal, kWidth, kWidth));
   const Tensor seen = x + linear(attention(q, k, v).permute({0, 2, 1, 3}).reshape({n, kWidth}), kWidth, kWidth);
   const Tensor hidden = silu(linear(normalize(seen, {1}, 1e-5), kWidth, 4 * kWidth));
   return {seen + linear(hidden, 4 * kWidth, kWidth)};
@@ -89,7 +98,8 @@ std::vector<std::set<std::string>> texts_of(const runtime::Program& program, std
       std::string all;
       for (const runtime::Launch& launch : written.kernels[i]) all += launch.kernel->key;
       const bool is_new = texts[i].insert(all).second;
-      if (is_new && std::getenv("VKFUSE_TEST_TEXTS") != nullptr) fmt::print("---- segment {} at {}: text {}\n{}\n", i, n, texts[i].size(), all);
+      if (is_new && std::getenv("VKFUSE_TEST_TEXTS") != nullptr)
+        fmt::print("---- segment {} at {}: text {}\n{}\n", i, n, texts[i].size(), all);
     }
   }
   return texts;
@@ -159,11 +169,14 @@ TEST(DynamicShapes, StepsThatRepeatAreRightAtANewSize) {
   for (const std::size_t n : {40u, 57u, 41u, 99u}) {
     const std::vector<float> data(n * 8, -2.5F);
     const Outputs outputs = must(program.run({{"x", HostView(data)}}));
-    EXPECT_EQ(std::count(outputs.at("y").as<float>().begin(), outputs.at("y").as<float>().end(), 2.5F), static_cast<std::ptrdiff_t>(n * 8)) << n;
+    EXPECT_EQ(std::count(outputs.at("y").as<float>().begin(), outputs.at("y").as<float>().end(), 2.5F),
+              static_cast<std::ptrdiff_t>(n * 8))
+        << n;
   }
 }
 
-/// Where an element lies is a number of the size: steps that repeat take those of the run, not of the sizes that their text was made for.
+/// Where an element lies is a number of the size: steps that repeat take those of the run, not of the sizes that their
+/// text was made for.
 TEST(DynamicShapes, StepsThatRepeatReadWhereTheNewSizeHasIt) {
   Tensor y = Tensor::input("x", DType::f32, {3, Dim::any("n")});
   for (int i = 0; i < 9; ++i) y = -y.reverse({1});
@@ -181,8 +194,8 @@ TEST(DynamicShapes, StepsThatRepeatReadWhereTheNewSizeHasIt) {
   }
 }
 
-/// Few rows make another text than the one that many sizes share. A step that repeats another one then has that one's text, bound
-/// to its own values. The run itself sees memory that no kernel wrote.
+/// Few rows make another text than the one that many sizes share. A step that repeats another one then has that one's
+/// text, bound to its own values. The run itself sees memory that no kernel wrote.
 TEST(DynamicShapes, DuplicatesThatFallBackAreBoundToTheirOwnValues) {
   const Executable program = must(compile_text(device(), R"(graph "two" {
     %0 = input "x1" : f32[2, 2, s, 32]
@@ -202,7 +215,8 @@ TEST(DynamicShapes, DuplicatesThatFallBackAreBoundToTheirOwnValues) {
     std::vector<float> x1(2 * 2 * s * 32), x2(x1.size()), w1(64 * 64), w2(w1.size());
     for (std::size_t i = 0; i < x1.size(); ++i) x1[i] = static_cast<float>(i % 5), x2[i] = static_cast<float>(i % 7);
     for (std::size_t i = 0; i < 64; ++i) w1[65 * i] = 2, w2[65 * i] = 3;
-    const Outputs outputs = must(program.run({{"x1", HostView(x1)}, {"x2", HostView(x2)}, {"w1", HostView(w1)}, {"w2", HostView(w2)}}));
+    const Outputs outputs =
+        must(program.run({{"x1", HostView(x1)}, {"x2", HostView(x2)}, {"w1", HostView(w1)}, {"w2", HostView(w2)}}));
     const auto y1 = outputs.at("y1").as<float>(), y2 = outputs.at("y2").as<float>();
     for (std::size_t i = 0; i < y1.size(); ++i) {
       // [batch, position, head, element] of [batch, head, position, element].
@@ -226,7 +240,8 @@ TEST(DynamicShapes, ASizeThatWasSeenCostsNothing) {
   EXPECT_NE(again, first);
   const std::uint64_t after = watched.device().store().compiler_calls;
   static_cast<void>(variant(43));
-  EXPECT_EQ(watched.device().store().compiler_calls, after) << "43 differs from 39 and 41 in nothing that the text of a kernel depends on";
+  EXPECT_EQ(watched.device().store().compiler_calls, after)
+      << "43 differs from 39 and 41 in nothing that the text of a kernel depends on";
   EXPECT_GE(after, calls);
 }
 

@@ -1,4 +1,5 @@
-// Devices that are lost and memory that is not to be had, seen from the public interface; and two devices in one process.
+// Devices that are lost and memory that is not to be had, seen from the public interface; and two devices in one
+// process.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -14,7 +15,10 @@ namespace {
 /// Faults in what is called from now on; taken out again at the end.
 class Faults {
  public:
-  explicit Faults(const Device& device) : calls_(const_cast<vulkan::DeviceFunctions&>(device.state()->context->device()->functions())) { calls_.faults = &plan; }
+  explicit Faults(const Device& device)
+      : calls_(const_cast<vulkan::DeviceFunctions&>(device.state()->context->device()->functions())) {
+    calls_.faults = &plan;
+  }
   ~Faults() { calls_.faults = nullptr; }
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
@@ -34,7 +38,9 @@ Result<double> whole_flow(const Device& device) {
   CompileOptions options;
   options.fusion = false;
   const Tensor x = Tensor::input("x", DType::f32, {600});
-  VKF_TRY(program, compile(device, {abs(x + 1.5F) * Tensor::constant(DType::f32, {600}, std::as_bytes(std::span(data())))}, options));
+  VKF_TRY(program,
+          compile(device, {abs(x + 1.5F) * Tensor::constant(DType::f32, {600}, std::as_bytes(std::span(data())))},
+                  options));
   VKF_TRY(results, program.run({{"x", HostView(data())}}));
   Bindings bindings;
   VKF_TRY(in, device.allocate(2400));
@@ -134,7 +140,8 @@ TEST(Lost, ARunInFlightIsAnErrorAndNothingCrashes) {
   EXPECT_EQ(program.run({{"x", HostView(data())}}).error().code, ErrorCode::device_lost);
 }
 
-constexpr const char* kDrivers[] = {"/usr/share/vulkan/icd.d/lvp_icd.x86_64.json", "/usr/lib/chromium/vk_swiftshader_icd.json"};
+constexpr const char* kDrivers[] = {"/usr/share/vulkan/icd.d/lvp_icd.x86_64.json",
+                                    "/usr/lib/chromium/vk_swiftshader_icd.json"};
 
 /// Both drivers, on two threads, and one of them lost meanwhile.
 void use_two_devices() {

@@ -20,7 +20,8 @@ Executable chain(const Device& device, std::int64_t elements, const std::vector<
 
 /// As the driver has memory, and as a GPU has it.
 class MemoryUse : public OfMemory {};
-INSTANTIATE_TEST_SUITE_P(Memories, MemoryUse, testing::Values(Memory::as_it_is, Memory::apart), [](const auto& param) { return param.param == Memory::apart ? "apart" : "as_it_is"; });
+INSTANTIATE_TEST_SUITE_P(Memories, MemoryUse, testing::Values(Memory::as_it_is, Memory::apart),
+                         [](const auto& param) { return param.param == Memory::apart ? "apart" : "as_it_is"; });
 
 TEST_P(MemoryUse, IsWhatIsAllocated) {
   const WatchedDevice watched({}, GetParam());
@@ -80,7 +81,8 @@ TEST_P(MemoryUse, TooMuchIsRefusedBeforeAnythingIsAllocated) {
   EXPECT_EQ(ticket.error().code, ErrorCode::out_of_memory);
   bindings = {};
   const std::vector<float> less = ramp(20000);
-  must(chain(watched.device(), 20000, {"neg", "exp", "abs"}).run({{"x", HostView(less)}}));  // what is freed counts no more
+  must(chain(watched.device(), 20000, {"neg", "exp", "abs"})
+           .run({{"x", HostView(less)}}));  // what is freed counts no more
 }
 
 TEST_P(MemoryUse, NoBufferIsLargerThanTheDeviceAllocates) {
@@ -100,14 +102,18 @@ TEST_P(MemoryUse, NoBufferIsLargerThanTheDeviceAllocates) {
   const auto folds = compile_text(watched.device(), text, one_kernel_per_op());
   ASSERT_FALSE(folds.ok());
   EXPECT_EQ(folds.error().code, ErrorCode::out_of_memory);
-  EXPECT_NE(folds.error().message.find("takes 400000 bytes, and one allocation of this device holds 300000 (max_allocation); the segment has no axis to cut"), std::string::npos)
+  EXPECT_NE(folds.error().message.find("takes 400000 bytes, and one allocation of this device holds 300000 "
+                                       "(max_allocation); the segment has no axis to cut"),
+            std::string::npos)
       << folds.error().message;
   const Tensor table = Tensor::constant(DType::f32, {100000}, std::as_bytes(std::span(data)));
   const std::vector<float> ten = ramp(10);
-  const auto constant = must(compile(watched.device(), {Tensor::input("x", DType::f32, {10}) + table.slice(0, 10, 20)})).run({{"x", HostView(ten)}});
+  const auto constant = must(compile(watched.device(), {Tensor::input("x", DType::f32, {10}) + table.slice(0, 10, 20)}))
+                            .run({{"x", HostView(ten)}});
   ASSERT_FALSE(constant.ok());
   EXPECT_EQ(constant.error().code, ErrorCode::out_of_memory);
-  EXPECT_NE(constant.error().message.find("at most 300000 at once (max_allocation)."), std::string::npos) << constant.error().message;
+  EXPECT_NE(constant.error().message.find("at most 300000 at once (max_allocation)."), std::string::npos)
+      << constant.error().message;
   EXPECT_FALSE(Device::open({.limits = {{"memory_bytes", ~std::uint64_t{0}}}}).ok());
 }
 
@@ -134,16 +140,19 @@ TEST_P(MemoryUse, AnArenaBeyondThatIsSeveralBuffers) {
   for (const float value : outputs.at("y").as<float>()) ASSERT_NEAR(value, (std::exp(2.0F) + 2.0F) * 2.0F, 1e-4);
 }
 
-/// Two folds of what is dear to compute twice: the fastest plan stores it. Beside them products of one value, which one of the two plans may join: inputs and
-/// constants are known by other numbers then.
+/// Two folds of what is dear to compute twice: the fastest plan stores it. Beside them products of one value, which one
+/// of the two plans may join: inputs and constants are known by other numbers then.
 TEST(MemoryOfADevice, IsEnoughForAPlanOfFewerBytesWhereTheFastestNeedsMore) {
   constexpr std::uint64_t kSide = 512, kStored = kSide * kSide * 4;
   const std::vector<float> column(kSide, 0.5F), row(kSide, 1.0F), rows = ramp(16 * 64), weights = ramp(64 * 48);
   std::map<std::int64_t, std::vector<float>> of_width;
-  for (const std::int64_t width : {16, 8, 12, 20, 24}) of_width[width].assign(weights.begin(), weights.begin() + 64 * width);
+  for (const std::int64_t width : {16, 8, 12, 20, 24})
+    of_width[width].assign(weights.begin(), weights.begin() + 64 * width);
   for (const bool constant : {false, true}) {
-    std::vector<std::pair<std::string, HostView>> inputs = {{"a", HostView(column)}, {"b", HostView(row)}, {"x", HostView(rows)}};
-    const Tensor a = Tensor::input("a", DType::f32, {static_cast<std::int64_t>(kSide), 1}), b = Tensor::input("b", DType::f32, {1, static_cast<std::int64_t>(kSide)});
+    std::vector<std::pair<std::string, HostView>> inputs = {
+        {"a", HostView(column)}, {"b", HostView(row)}, {"x", HostView(rows)}};
+    const Tensor a = Tensor::input("a", DType::f32, {static_cast<std::int64_t>(kSide), 1}),
+                 b = Tensor::input("b", DType::f32, {1, static_cast<std::int64_t>(kSide)});
     const Tensor x = Tensor::input("x", DType::f32, {16, 64});
     Tensor dear = a * b;
     for (int i = 0; i < 3; ++i) dear = sin(exp(-dear * dear));
@@ -151,7 +160,8 @@ TEST(MemoryOfADevice, IsEnoughForAPlanOfFewerBytesWhereTheFastestNeedsMore) {
     for (const auto& [width, values] : of_width) {
       const std::string name = fmt::format("w{}", width);
       if (!constant) inputs.emplace_back(name, HostView(values));
-      results.push_back(matmul(x, constant ? Tensor::constant(DType::f32, {64, width}, std::as_bytes(std::span(values))) : Tensor::input(name, DType::f32, {64, width})));
+      results.push_back(matmul(x, constant ? Tensor::constant(DType::f32, {64, width}, std::as_bytes(std::span(values)))
+                                           : Tensor::input(name, DType::f32, {64, width})));
     }
     const auto outputs_of = [&](const DeviceOptions& options, std::int64_t& arena) {
       const WatchedDevice watched(options);
@@ -167,7 +177,8 @@ TEST(MemoryOfADevice, IsEnoughForAPlanOfFewerBytesWhereTheFastestNeedsMore) {
     for (std::size_t i = 0; i < results.size(); ++i) {
       const std::string name = i == 0 ? "y" : fmt::format("y{}", i);
       const auto right = want.at(name).as<float>(), left = got.at(name).as<float>();
-      for (std::size_t k = 0; k < right.size(); ++k) ASSERT_NEAR(left[k], right[k], 1e-3) << name << " " << k << (constant ? " of constants" : "");
+      for (std::size_t k = 0; k < right.size(); ++k)
+        ASSERT_NEAR(left[k], right[k], 1e-3) << name << " " << k << (constant ? " of constants" : "");
     }
   }
 }
@@ -190,7 +201,9 @@ TEST(StorageRange, IsOneErrorThatNamesTheLimit) {
   const auto run = program.run({{"x", HostView(beyond)}});
   ASSERT_FALSE(run.ok());
   EXPECT_EQ(run.error().code, ErrorCode::out_of_memory);
-  EXPECT_NE(run.error().message.find("takes 1048640 bytes, and one storage buffer of this device holds 1048576 (storage_range); at one position of each axis"), std::string::npos)
+  EXPECT_NE(run.error().message.find("takes 1048640 bytes, and one storage buffer of this device holds 1048576 "
+                                     "(storage_range); at one position of each axis"),
+            std::string::npos)
       << run.error().text();
   EXPECT_EQ(WatchedDevice::counts().allocations, 0);
   const Outputs rows = must(must(compile(watched.device(), {x.sum({1})})).run({{"x", HostView(beyond)}}));
@@ -224,7 +237,8 @@ TEST(Constants, AreSharedByTheProgramsOfADevice) {
   const std::uint64_t before = watched.allocated();
   first.reset();
   EXPECT_LT(watched.allocated(), before);
-  const Outputs still = must(second.run({{"x", HostView(data)}}));  // the constant lives as long as a program that reads it
+  const Outputs still =
+      must(second.run({{"x", HostView(data)}}));  // the constant lives as long as a program that reads it
   EXPECT_EQ(still.at("y").as<float>()[7], -3.0F * weights[7]);
 }
 
@@ -233,7 +247,8 @@ TEST(Constants, GoWithTheirLastProgram) {
   const std::vector<float> data = ramp(5000);
   {
     const Tensor x = Tensor::input("x", DType::f32, {5000});
-    const Executable program = must(compile(watched.device(), {x + Tensor::constant(DType::f32, {5000}, std::as_bytes(std::span(data)))}));
+    const Executable program =
+        must(compile(watched.device(), {x + Tensor::constant(DType::f32, {5000}, std::as_bytes(std::span(data)))}));
     must(program.run({{"x", HostView(data)}}));
     EXPECT_GT(watched.allocated(), 0u);
   }

@@ -10,7 +10,8 @@
 namespace vkfuse::test {
 namespace {
 
-/// A kernel that the compiler refuses is a defect, and shows itself in tests. Elsewhere its ops get a kernel each, and the log says so.
+/// A kernel that the compiler refuses is a defect, and shows itself in tests. Elsewhere its ops get a kernel each, and
+/// the log says so.
 TEST(RefusedKernels, ArePlannedAgainOpByOp) {
   for (const bool symbolic : {false, true}) {
     std::vector<std::string> warnings;
@@ -21,7 +22,9 @@ TEST(RefusedKernels, ArePlannedAgainOpByOp) {
       if (level == LogLevel::warning) warnings.emplace_back(sentence);
     };
     const Device own = must(Device::open(options));
-    own.state()->context->refuse_kernels([](const codegen::Kernel& kernel) { return kernel.glsl.find("tanh") != std::string::npos && kernel.glsl.find("sqrt") != std::string::npos; });
+    own.state()->context->refuse_kernels([](const codegen::Kernel& kernel) {
+      return kernel.glsl.find("tanh") != std::string::npos && kernel.glsl.find("sqrt") != std::string::npos;
+    });
     const Tensor x = Tensor::input("x", DType::f32, {symbolic ? Dim::any("n") : Dim(6)});
     const Tensor y = Tensor::apply("abs", {x});
     const Executable program = must(compile(own, {Tensor::apply("tanh", {Tensor::apply("sqrt", {y})}), y + y}, {}));
@@ -38,7 +41,8 @@ TEST(RefusedKernels, ArePlannedAgainOpByOp) {
   checking.self_check = true;
   const Device checked = must(Device::open(checking));
   checked.state()->context->refuse_kernels([](const codegen::Kernel&) { return true; });
-  const auto refused = compile(checked, {Tensor::apply("tanh", {Tensor::apply("sqrt", {Tensor::input("x", DType::f32, {6})})})}, {});
+  const auto refused =
+      compile(checked, {Tensor::apply("tanh", {Tensor::apply("sqrt", {Tensor::input("x", DType::f32, {6})})})}, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::internal);
 }

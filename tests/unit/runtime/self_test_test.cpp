@@ -1,5 +1,5 @@
-// Drivers that compute wrong numbers: the modules that a device is given are changed on their way there. A self-test finds it on first
-// demand, the rung is not used, and results are right; without the self-test they would not be.
+// Drivers that compute wrong numbers: the modules that a device is given are changed on their way there. A self-test
+// finds it on first demand, the rung is not used, and results are right; without the self-test they would not be.
 #include <gtest/gtest.h>
 
 #include "api/states.hpp"
@@ -12,7 +12,8 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 
-/// An instruction of SPIR-V, and what the driver makes of it, which is valid: layers look at it, too. `free_id` is a result that the module does not use yet.
+/// An instruction of SPIR-V, and what the driver makes of it, which is valid: layers look at it, too. `free_id` is a
+/// result that the module does not use yet.
 struct Fault {
   const char* name;
   Rung rung;
@@ -26,15 +27,21 @@ struct Fault {
 constexpr std::uint32_t op(std::uint32_t words, std::uint32_t code) { return words << 16 | code; }
 
 const Fault kFaults[] = {
-    {"shuffles_stay_in_their_lane", Rung::t1, 346,  // OpGroupNonUniformShuffleXor becomes OpCopyObject
-     [](std::span<const std::uint32_t> one, std::uint32_t&) { return Words{op(4, 83), one[1], one[2], one[4]}; },
+    {"shuffles_stay_in_their_lane",
+     Rung::t1,
+     346,  // OpGroupNonUniformShuffleXor becomes OpCopyObject
+     [](std::span<const std::uint32_t> one, std::uint32_t&) {
+       return Words{op(4, 83), one[1], one[2], one[4]};
+     },
      R"(graph "g" {
   %0 = input "x" : f32[6, 500]
   %1 = reduce_sum axes=[1] %0 : f32[6]
   output "y" = %1
 })",
      {.column_lanes = 4}},
-    {"shuffles_take_the_mask_for_a_lane", Rung::t1, 346,  // OpGroupNonUniformShuffle
+    {"shuffles_take_the_mask_for_a_lane",
+     Rung::t1,
+     346,  // OpGroupNonUniformShuffle
      [](std::span<const std::uint32_t> one, std::uint32_t&) {
        Words words(one.begin(), one.end());
        words[0] = op(6, 345);
@@ -46,7 +53,9 @@ const Fault kFaults[] = {
   output "y" = %1
 })",
      {.column_lanes = 4}},
-    {"conversions_change_the_sign", Rung::t2, 115,  // OpFConvert, then OpFNegate
+    {"conversions_change_the_sign",
+     Rung::t2,
+     115,  // OpFConvert, then OpFNegate
      [](std::span<const std::uint32_t> one, std::uint32_t& free_id) {
        const std::uint32_t converted = free_id++;
        return Words{op(4, 115), one[1], converted, one[3], op(4, 127), one[1], one[2], converted};
@@ -57,7 +66,9 @@ const Fault kFaults[] = {
   output "y" = %1
 })",
      {}},
-    {"bytes_are_multiplied_by_themselves", Rung::t3, 4450,  // OpSDot of one factor
+    {"bytes_are_multiplied_by_themselves",
+     Rung::t3,
+     4450,  // OpSDot of one factor
      [](std::span<const std::uint32_t> one, std::uint32_t&) {
        Words words(one.begin(), one.end());
        words[4] = one[3];
@@ -93,7 +104,8 @@ Words miscompiled(std::span<const std::uint32_t> module) {
   return words;
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL create_miscompiled(VkDevice device, const VkShaderModuleCreateInfo* info, const VkAllocationCallbacks* callbacks, VkShaderModule* module) {
+VKAPI_ATTR VkResult VKAPI_CALL create_miscompiled(VkDevice device, const VkShaderModuleCreateInfo* info,
+                                                  const VkAllocationCallbacks* callbacks, VkShaderModule* module) {
   const Words words = miscompiled({info->pCode, info->codeSize / 4});
   VkShaderModuleCreateInfo own = *info;
   own.codeSize = words.size() * 4;
@@ -105,7 +117,8 @@ class SelfTest : public testing::TestWithParam<Fault> {
  protected:
   SelfTest() { changed = 0; }
 
-  [[nodiscard]] Device opened(const StoreOptions& store = {.enabled = false}) {  // what this driver makes of kernels is nothing to keep
+  [[nodiscard]] Device opened(const StoreOptions& store = {
+                                  .enabled = false}) {  // what this driver makes of kernels is nothing to keep
     DeviceOptions options;
     options.store = store;
     options.log = [this](LogLevel level, std::string_view sentence) {
@@ -140,7 +153,8 @@ TEST_P(SelfTest, FindsItAndDoesWithout) {
   miscompile();
   const std::string reason = missing();
   EXPECT_EQ(reason.rfind("The self-test failed: ", 0), 0U) << reason;
-  EXPECT_NE(warnings_.find(fmt::format("{} is not used on '", name_of(GetParam().rung))), std::string::npos) << warnings_;
+  EXPECT_NE(warnings_.find(fmt::format("{} is not used on '", name_of(GetParam().rung))), std::string::npos)
+      << warnings_;
   changed = 0;
   judge(compiled(), graph_, data_, GetParam().name);
   EXPECT_EQ(changed, 0) << "no kernel holds what the driver gets wrong";
@@ -173,7 +187,8 @@ TEST_P(SelfTest, WhatPassedIsKeptAndWhatFailedIsTriedAgain) {
   EXPECT_EQ(changed, 0) << "it ran again";
 }
 
-INSTANTIATE_TEST_SUITE_P(Drivers, SelfTest, testing::ValuesIn(kFaults), [](const auto& one) { return std::string(one.param.name); });
+INSTANTIATE_TEST_SUITE_P(Drivers, SelfTest, testing::ValuesIn(kFaults),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace vkfuse::test

@@ -34,7 +34,8 @@ std::vector<Tensor> program() {
 
 Outputs run(const Executable& executable) {
   std::vector<float> data(8 * 64);
-  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0.125F;
+  for (std::size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<float>(static_cast<int>(i * 37 % 101) - 50) * 0.125F;
   return must(executable.run({{"x", HostView(data)}}));
 }
 
@@ -81,13 +82,15 @@ TEST(ProgramStore, AWarmStartPlansNothing) {
 
   const Device warm = open_with(folder.options());
   const Executable kept = must(compile(warm, std::span<const Tensor>(tensors)));
-  for (const Stage stage : {Stage::plan, Stage::json, Stage::glsl}) EXPECT_EQ(must(kept.explain(stage)), must(made.explain(stage)));
+  for (const Stage stage : {Stage::plan, Stage::json, Stage::glsl})
+    EXPECT_EQ(must(kept.explain(stage)), must(made.explain(stage)));
   expect_same(run(warm), expected);
 
   // Under the key of the one, the other's plan: who planned would not find so many kernels.
   const plan::Plan& plan = made.state()->program->plan();
   store::Store& store = warm.state()->context->store();
-  const ir::Graph graph = must(passes::run_pipeline(must(api::to_graph(std::span<const Tensor>(tensors), {}, "graph"))));
+  const ir::Graph graph =
+      must(passes::run_pipeline(must(api::to_graph(std::span<const Tensor>(tensors), {}, "graph"))));
   const std::string key = plan::file_key(graph, plan.target, {});
   ASSERT_TRUE(store.load(Kind::plan, key).has_value());
   const auto keep = [&](const std::string& text) { store.save(Kind::plan, key, std::as_bytes(std::span(text))); };
@@ -116,17 +119,22 @@ Tensor blocks(int count) {
   constexpr std::int64_t kWidth = 32;
   const auto weight = [](std::int64_t from, std::int64_t to, int seed) {
     std::vector<float> values(static_cast<std::size_t>(from * to));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 31 + static_cast<std::size_t>(seed) * 7) % 17) * 0.02F - 0.16F;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>((i * 31 + static_cast<std::size_t>(seed) * 7) % 17) * 0.02F - 0.16F;
     return Tensor::constant(DType::f32, {from, to}, std::as_bytes(std::span(values)));
   };
   Tensor x = Tensor::input("x", DType::f32, {16, kWidth});
-  for (int i = 0; i < count; ++i) x = x + matmul(silu(matmul(normalize(x, {1}, 1e-5), weight(kWidth, 2 * kWidth, i))), weight(2 * kWidth, kWidth, i + 50));
+  for (int i = 0; i < count; ++i)
+    x = x + matmul(silu(matmul(normalize(x, {1}, 1e-5), weight(kWidth, 2 * kWidth, i))),
+                   weight(2 * kWidth, kWidth, i + 50));
   return x;
 }
 
 TEST(ProgramStore, AWarmStartOfAHundredNodesIsQuick) {
   using Clock = std::chrono::steady_clock;
-  const auto ms = [](Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::milli>(to - from).count(); };
+  const auto ms = [](Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+  };
   const ScratchFolder folder;
   const std::vector<float> data(16 * 32, 0.5F);
   const ir::Graph graph = must(api::to_graph(std::vector<Tensor>{blocks(10)}, {}, "blocks"));
@@ -157,7 +165,8 @@ TEST(ProgramStore, AWarmStartOfAHundredNodesIsQuick) {
     EXPECT_EQ(spirv::compiler_calls(), calls) << "a warm start calls no compiler";
     EXPECT_EQ(got, expected);
   }
-  fmt::print("{} nodes, from the graph to the return of the first submission: cold {:.0f} ms, warm {:.0f} ms\n", graph.size(), cold_ms, warm_ms);
+  fmt::print("{} nodes, from the graph to the return of the first submission: cold {:.0f} ms, warm {:.0f} ms\n",
+             graph.size(), cold_ms, warm_ms);
   // Pipelines of SwiftShader are compiled by it each time.
   const char* driver = std::getenv("VKFUSE_TEST_DRIVER");
   if (driver != nullptr && driver == std::string("lavapipe")) {
@@ -170,8 +179,9 @@ TEST(ProgramStore, AWarmStartOfAHundredNodesIsQuick) {
   const Device device = open_with(options);
   run(device);
   const StoreReport report = device.store();
-  std::fprintf(stderr, "%llu compiled, %llu loaded, %llu saved\n", static_cast<unsigned long long>(report.compiler_calls),
-               static_cast<unsigned long long>(report.loaded), static_cast<unsigned long long>(report.saved));
+  std::fprintf(stderr, "%llu compiled, %llu loaded, %llu saved\n",
+               static_cast<unsigned long long>(report.compiler_calls), static_cast<unsigned long long>(report.loaded),
+               static_cast<unsigned long long>(report.saved));
   std::_Exit(static_cast<int>(std::min<std::uint64_t>(report.compiler_calls, 100)));
 }
 
@@ -251,12 +261,18 @@ std::vector<std::string> other_interfaces() {
   const std::string text = doubling().glsl;
   const auto with = [&](const std::string& what, const std::string& by) {
     std::string changed = text;
-    for (std::size_t at = changed.find(what); at != std::string::npos; at = changed.find(what, at + by.size())) changed.replace(at, what.size(), by);
+    for (std::size_t at = changed.find(what); at != std::string::npos; at = changed.find(what, at + by.size()))
+      changed.replace(at, what.size(), by);
     return changed;
   };
-  return {with("uint count;", "uint count; uint more;"), with("binding = 1", "binding = 2"), with("readonly ", ""), with("binding = 0", "binding = 7"),
-          with("local_size_x_id = 0", "local_size_x = 1"), with("set = 0, binding = 1", "set = 1, binding = 1"),
-          with("layout(set = 0, binding = 0) readonly buffer In { float x[]; };", "layout(set = 0, binding = 0) uniform In { float x[64]; };")};
+  return {with("uint count;", "uint count; uint more;"),
+          with("binding = 1", "binding = 2"),
+          with("readonly ", ""),
+          with("binding = 0", "binding = 7"),
+          with("local_size_x_id = 0", "local_size_x = 1"),
+          with("set = 0, binding = 1", "set = 1, binding = 1"),
+          with("layout(set = 0, binding = 0) readonly buffer In { float x[]; };",
+               "layout(set = 0, binding = 0) uniform In { float x[64]; };")};
 }
 
 TEST(Shaders, AnIntactFileWithTheWrongContentsIsNotUsed) {
@@ -273,8 +289,10 @@ TEST(Shaders, AnIntactFileWithTheWrongContentsIsNotUsed) {
     return spirv::compiler_calls() == before;
   };
   EXPECT_TRUE(used(right));
-  for (const std::string& glsl : other_interfaces()) EXPECT_FALSE(used(must(spirv::compile_glsl(glsl, "other")))) << glsl;
-  for (std::size_t words : {std::size_t{0}, std::size_t{1}, std::size_t{5}, right.size() / 2, right.size() - 1}) EXPECT_FALSE(used(std::span(right).first(words))) << words;
+  for (const std::string& glsl : other_interfaces())
+    EXPECT_FALSE(used(must(spirv::compile_glsl(glsl, "other")))) << glsl;
+  for (std::size_t words : {std::size_t{0}, std::size_t{1}, std::size_t{5}, right.size() / 2, right.size() - 1})
+    EXPECT_FALSE(used(std::span(right).first(words))) << words;
   kept.save(Kind::spirv, key, std::as_bytes(std::span(right)).first(right.size() * 4 - 1));
   EXPECT_EQ(must(shaders.compile(kernel)), right);
 }
@@ -352,7 +370,8 @@ TEST(PipelineStore, WhatADriverMadeIsHandedToItAgain) {
   const auto compile = [&] {
     DeviceOptions options;
     options.store = folder.options();
-    const Device device(std::make_shared<Device::State>(Device::State{must(runtime::Context::open(options, {.timeline = false}))}));
+    const Device device(
+        std::make_shared<Device::State>(Device::State{must(runtime::Context::open(options, {.timeline = false}))}));
     must(device.state()->context->compile_all({&kernels[0], &kernels[1]}));
     return device.store();
   };
@@ -365,7 +384,8 @@ TEST(PipelineStore, WhatADriverMadeIsHandedToItAgain) {
 
   std::uint64_t seed = 0;
   for (int round = 0; round < 50; ++round) {
-    for (const auto& path : files_of(folder.path, ".pipeline")) store::test::write(path, store::test::damaged(store::test::read(path), ++seed));
+    for (const auto& path : files_of(folder.path, ".pipeline"))
+      store::test::write(path, store::test::damaged(store::test::read(path), ++seed));
     EXPECT_EQ(compile().saved, kept);
   }
 }

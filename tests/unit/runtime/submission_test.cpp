@@ -12,7 +12,8 @@ namespace vkfuse::test {
 namespace {
 
 class ReplayOfRuns : public OfMemory {};
-INSTANTIATE_TEST_SUITE_P(Memories, ReplayOfRuns, testing::Values(Memory::as_it_is, Memory::apart), [](const auto& param) { return param.param == Memory::apart ? "apart" : "as_it_is"; });
+INSTANTIATE_TEST_SUITE_P(Memories, ReplayOfRuns, testing::Values(Memory::as_it_is, Memory::apart),
+                         [](const auto& param) { return param.param == Memory::apart ? "apart" : "as_it_is"; });
 
 TEST_P(ReplayOfRuns, IsOneSubmissionWithNothingRecorded) {
   const WatchedDevice watched({}, GetParam());
@@ -26,7 +27,8 @@ TEST_P(ReplayOfRuns, IsOneSubmissionWithNothingRecorded) {
   EXPECT_EQ(counts.submits, 1);
   EXPECT_EQ(counts.dispatches, 3);
   const int staged = (watched.stages_inputs() ? 1 : 0) + (watched.stages_outputs() ? 1 : 0);
-  EXPECT_EQ(counts.barriers, 3 + staged) << "two between three kernels that wait for each other, one for the host or the copy of results, one behind each copy";
+  EXPECT_EQ(counts.barriers, 3 + staged) << "two between three kernels that wait for each other, one for the host or "
+                                            "the copy of results, one behind each copy";
   counts.clear();
   for (int i = 0; i < 5; ++i) must(program.run({{"x", HostView(data)}}));
   EXPECT_EQ(counts.submits, 5);
@@ -51,7 +53,8 @@ TEST(Replay, OfASubmissionOnTheSameBuffersRecordsNothing) {
   const auto expect = [&](const Buffer& y, float first) {
     std::vector<float> got(500);
     must(y.read(std::as_writable_bytes(std::span(got))));
-    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], std::exp(-first - static_cast<float>(i) * 0.001F), 1e-4F) << first;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(got[i], std::exp(-first - static_cast<float>(i) * 0.001F), 1e-4F) << first;
   };
   CallCounts& counts = WatchedDevice::counts();
   const auto dispatches = [&](const Bindings& bindings) {
@@ -109,16 +112,33 @@ Tensor input(Shape shape) { return Tensor::input("x", DType::f32, std::move(shap
 
 const Kind kKinds[] = {
     {"pointwise", [] { return graph_of({exp(input({70000})) + 1.0F}); }},
-    {"rows", [] {
+    {"rows",
+     [] {
        const Tensor x = input({300, 700});
        return graph_of({x - x.mean({1}, true)});
      }},
-    {"long_rows", [] { return graph_of({input({3, 400000}).sum({1})}); }},
-    {"sort", [] { return graph_of({input({5, 3000}).argsort(1).cast(DType::f32)}); }},
-    {"matrix", [] { return graph_of({matmul(input({150, 70}), Tensor::input("w", DType::f32, {70, 90}))}); }},
-    {"transpose", [] { return graph_of({input({300, 500}).transpose() * 2.0F}); }},
-    {"scan", [] { return graph_of({input({200, 900}).cumsum(1)}); }},
-    {"attention", [] {
+    {"long_rows",
+     [] {
+       return graph_of({input({3, 400000}).sum({1})});
+     }},
+    {"sort",
+     [] {
+       return graph_of({input({5, 3000}).argsort(1).cast(DType::f32)});
+     }},
+    {"matrix",
+     [] {
+       return graph_of({matmul(input({150, 70}), Tensor::input("w", DType::f32, {70, 90}))});
+     }},
+    {"transpose",
+     [] {
+       return graph_of({input({300, 500}).transpose() * 2.0F});
+     }},
+    {"scan",
+     [] {
+       return graph_of({input({200, 900}).cumsum(1)});
+     }},
+    {"attention",
+     [] {
        const auto part = [](const char* name) { return Tensor::input(name, DType::f32, {2, 4, 70, 16}); };
        return graph_of({attention(part("q"), part("k"), part("v"), {})});
      }},
@@ -149,9 +169,11 @@ TEST_P(Submissions, AreCutWhereOneWouldTakeTooLong) {
         const double all = static_cast<double>(kernel.groups_x) * kernel.groups_y;
         const double own = static_cast<double>(unit.groups_x) * unit.groups_y;
         groups[{unit.step, unit.dispatch}] += std::uint64_t{unit.groups_x} * unit.groups_y;
-        us += variant->steps[unit.step].schedule.modelled_us / static_cast<double>(variant->kernels[unit.step].size()) * own / all;
+        us += variant->steps[unit.step].schedule.modelled_us / static_cast<double>(variant->kernels[unit.step].size()) *
+              own / all;
       }
-      EXPECT_TRUE(us <= *how.longest_submission_us || (part.size() == 1 && part[0].groups_x * part[0].groups_y == 1)) << us << " of " << *how.longest_submission_us;
+      EXPECT_TRUE(us <= *how.longest_submission_us || (part.size() == 1 && part[0].groups_x * part[0].groups_y == 1))
+          << us << " of " << *how.longest_submission_us;
     }
     for (const auto& [at, count] : groups) {
       const runtime::Launch& kernel = variant->kernels[at.first][at.second];
@@ -165,15 +187,18 @@ TEST_P(Submissions, AreCutWhereOneWouldTakeTooLong) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Runtime, Submissions, testing::ValuesIn(kKinds), [](const auto& kind) { return std::string(kind.param.name); });
+INSTANTIATE_TEST_SUITE_P(Runtime, Submissions, testing::ValuesIn(kKinds),
+                         [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST(SubmissionPace, IsNotThatOfAFirstRunInWhichADriverMayHaveCompiled) {
   const double limit = 250e3;
-  EXPECT_FALSE(runtime::tells_pace(600e3, true, 100, limit)) << "a few times over the limit, where the model expects little";
+  EXPECT_FALSE(runtime::tells_pace(600e3, true, 100, limit))
+      << "a few times over the limit, where the model expects little";
   EXPECT_TRUE(runtime::tells_pace(600e3, false, 100, limit)) << "the next run";
   EXPECT_TRUE(runtime::tells_pace(200e3, true, 100, limit)) << "below the limit nothing is cut";
   EXPECT_TRUE(runtime::tells_pace(3.4e6, true, 55e3, limit)) << "no driver may do that twice";
-  EXPECT_FALSE(runtime::tells_pace(2.2e6, true, 200, limit)) << "a small graph on a machine that does other things meanwhile";
+  EXPECT_FALSE(runtime::tells_pace(2.2e6, true, 200, limit))
+      << "a small graph on a machine that does other things meanwhile";
   EXPECT_TRUE(runtime::tells_pace(2.2e6, false, 200, limit)) << "the next run";
   EXPECT_TRUE(runtime::tells_pace(600e3, true, 400e3, limit)) << "the model expects it";
 }

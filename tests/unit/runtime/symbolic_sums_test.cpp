@@ -21,11 +21,26 @@ void PrintTo(const Form& one, std::ostream* out) { *out << one.name; }
 Tensor x_of(Shape shape) { return Tensor::input("x", DType::f32, std::move(shape)); }
 
 const Form kForms[] = {
-    {"rows", [](const Dim& n) { return x_of({3, n}).sum({1}); }},
-    {"columns", [](const Dim& n) { return x_of({n, 6}).sum({0}); }},
-    {"a_middle_axis", [](const Dim& n) { return x_of({2, n, 5}).sum({1}); }},
-    {"all", [](const Dim& n) { return x_of({n, 3}).sum(); }},
-    {"a_mean", [](const Dim& n) { return x_of({3, n}).mean({1}); }},
+    {"rows",
+     [](const Dim& n) {
+       return x_of({3, n}).sum({1});
+     }},
+    {"columns",
+     [](const Dim& n) {
+       return x_of({n, 6}).sum({0});
+     }},
+    {"a_middle_axis",
+     [](const Dim& n) {
+       return x_of({2, n, 5}).sum({1});
+     }},
+    {"all",
+     [](const Dim& n) {
+       return x_of({n, 3}).sum();
+     }},
+    {"a_mean",
+     [](const Dim& n) {
+       return x_of({3, n}).mean({1});
+     }},
     {"squares",
      [](const Dim& n) {
        const Tensor x = x_of({3, n});
@@ -36,13 +51,30 @@ const Form kForms[] = {
        const Tensor x = x_of({3, n}) + 2.0;
        return (x - x.mean({1}, true)).sum({1});
      }},
-    {"a_softmax", [](const Dim& n) { return softmax(x_of({3, n})); }},
-    {"a_running_sum", [](const Dim& n) { return x_of({3, n}).cumsum(1); }},
-    {"a_running_sum_of_columns", [](const Dim& n) { return x_of({n, 4}).cumsum(0); }},
-    {"a_dot", [](const Dim& n) { return matmul(x_of({1, n}), Tensor::input("w", DType::f32, {n, 1})); }},
+    {"a_softmax",
+     [](const Dim& n) {
+       return softmax(x_of({3, n}));
+     }},
+    {"a_running_sum",
+     [](const Dim& n) {
+       return x_of({3, n}).cumsum(1);
+     }},
+    {"a_running_sum_of_columns",
+     [](const Dim& n) {
+       return x_of({n, 4}).cumsum(0);
+     }},
+    {"a_dot",
+     [](const Dim& n) {
+       return matmul(x_of({1, n}), Tensor::input("w", DType::f32, {n, 1}));
+     }},
     {"a_vector_times_a_matrix",
-     [](const Dim& n) { return matmul(x_of({1, n}), Tensor::input("w", DType::f32, {n, 16})); }},
-    {"a_product", [](const Dim& n) { return matmul(x_of({24, n}), Tensor::input("w", DType::f32, {n, 16})); }},
+     [](const Dim& n) {
+       return matmul(x_of({1, n}), Tensor::input("w", DType::f32, {n, 16}));
+     }},
+    {"a_product",
+     [](const Dim& n) {
+       return matmul(x_of({24, n}), Tensor::input("w", DType::f32, {n, 16}));
+     }},
 };
 
 /// Numbers that are nearly alike: what additions lose of them has one sign, and adds up.

@@ -91,8 +91,10 @@ TEST(Tuning, ATunedProgramIsRight) {
     const Executable program = must(compile(device(), graph_of(symbolic ? Dim::any("n") : Dim(96))));
     run_checked(program, 96);
     std::vector<TuneProgress> told;
-    const TuneProgress end = must(program.tune(1000, symbolic ? Symbols{{"n", 96}} : Symbols{}, [&](const TuneProgress& so_far) { told.push_back(so_far); }));
-    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates, end.adopted, end.spent_ms);
+    const TuneProgress end = must(program.tune(1000, symbolic ? Symbols{{"n", 96}} : Symbols{},
+                                               [&](const TuneProgress& so_far) { told.push_back(so_far); }));
+    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates,
+               end.adopted, end.spent_ms);
     EXPECT_GT(end.candidates, 0);
     EXPECT_EQ(static_cast<int>(told.size()), end.segment);
     run_checked(program, 96);
@@ -107,7 +109,8 @@ TEST(Tuning, WhatIsAdoptedIsWhatRuns) {
   const auto before = must(inner.variant({}));
   run_checked(program, 96);
   for (std::size_t step = 0; step < before->steps.size(); ++step) {
-    for (const schedule::Tuning& tuning : schedule::tunings_near(before->steps[step].schedule, inner.plan().target.caps)) {
+    for (const schedule::Tuning& tuning :
+         schedule::tunings_near(before->steps[step].schedule, inner.plan().target.caps)) {
       const auto written = inner.write_step(*before, step, tuning);
       if (!written || written->kernels.front().kernel->key == before->kernels[step].front().kernel->key) continue;
       inner.adopt(*before, {{step, tuning}});
@@ -138,8 +141,10 @@ int run_with_other_tunings(const std::vector<Tensor>& outputs, schedule::Templat
   int tried = 0, others = 0;
   for (std::size_t step = 0; step < standard->steps.size(); ++step) {
     if (standard->steps[step].schedule.kind != kind) continue;
-    std::set<std::string> texts = {standard->kernels[step].front().kernel->key + std::to_string(standard->kernels[step].front().kernel->workgroup)};
-    for (const schedule::Tuning& tuning : schedule::tunings_near(standard->steps[step].schedule, inner.plan().target.caps)) {
+    std::set<std::string> texts = {standard->kernels[step].front().kernel->key +
+                                   std::to_string(standard->kernels[step].front().kernel->workgroup)};
+    for (const schedule::Tuning& tuning :
+         schedule::tunings_near(standard->steps[step].schedule, inner.plan().target.caps)) {
       const auto written = inner.write_step(*standard, step, tuning);
       if (!written) continue;
       const codegen::Kernel& first = *written->kernels.front().kernel;
@@ -157,7 +162,8 @@ int run_with_other_tunings(const std::vector<Tensor>& outputs, schedule::Templat
 /// The store keeps a tuning as its text.
 TEST(Tuning, TextsTellTuningsApart) {
   using schedule::Template;
-  for (const Template kind : {Template::pointwise, Template::rows, Template::matrix, Template::attention, Template::sort}) {
+  for (const Template kind :
+       {Template::pointwise, Template::rows, Template::matrix, Template::attention, Template::sort}) {
     for (const bool units : {false, true}) {
       schedule::Schedule standard;
       standard.kind = kind;
@@ -177,7 +183,9 @@ TEST(Tuning, TextsTellTuningsApart) {
 }
 
 TEST(Tuning, EveryTileOfAnAttentionIsRight) {
-  const auto input = [](const char* name, std::int64_t rows, std::int64_t columns) { return Tensor::input(name, DType::f32, {1, 2, rows, columns}); };
+  const auto input = [](const char* name, std::int64_t rows, std::int64_t columns) {
+    return Tensor::input(name, DType::f32, {1, 2, rows, columns});
+  };
   const std::vector<Tensor> outputs = {attention(input("q", 20, 16), input("k", 37, 16), input("v", 37, 24))};
   EXPECT_GE(run_with_other_tunings(outputs, schedule::Template::attention, 4), 4);
 }
@@ -190,13 +198,18 @@ TEST(Tuning, EveryBlockOfASortIsRight) {
 
 TEST(Tuning, AttentionAndSortsAreMeasuredToo) {
   if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
-  const auto input = [](const char* name, std::int64_t rows) { return Tensor::input(name, DType::f32, {1, 4, rows, 16}); };
-  const std::vector<Tensor> graphs[] = {{attention(input("q", 64), input("k", 64), input("v", 64))}, {Tensor::input("x", DType::f32, {4, 3000}).argsort(1)}};
+  const auto input = [](const char* name, std::int64_t rows) {
+    return Tensor::input(name, DType::f32, {1, 4, rows, 16});
+  };
+  const std::vector<Tensor> graphs[] = {{attention(input("q", 64), input("k", 64), input("v", 64))},
+                                        {Tensor::input("x", DType::f32, {4, 3000}).argsort(1)}};
   for (const std::vector<Tensor>& outputs : graphs) {
     const Executable program = must(compile(device(), outputs));
     TuneProgress end;
-    for (int i = 0; i < 5 && end.candidates == 0; ++i) end = must(program.tune(1500));  // where a compiler takes long, it is done in the end
-    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates, end.adopted, end.spent_ms);
+    for (int i = 0; i < 5 && end.candidates == 0; ++i)
+      end = must(program.tune(1500));  // where a compiler takes long, it is done in the end
+    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates,
+               end.adopted, end.spent_ms);
     EXPECT_GT(end.candidates, 0);
     run_checked(program, must(api::to_graph(outputs, {}, "graph")));
   }
@@ -205,8 +218,10 @@ TEST(Tuning, AttentionAndSortsAreMeasuredToo) {
 /// A schedule that is bad on purpose: what is found beside it also shows that candidates are measured as they run.
 TEST(Tuning, WhatIsFarFasterIsAdopted) {
   if (!has_clock()) GTEST_SKIP() << "The queue of this device has no timestamps.";
-  if (device().state()->context->device()->info().type != DeviceType::cpu) GTEST_SKIP() << "what is this small takes as long however it is sorted on a GPU";
-  const ir::Graph graph = must(api::to_graph(std::vector<Tensor>{Tensor::input("x", DType::f32, {4, 700}).argsort(1)}, {}, "graph"));
+  if (device().state()->context->device()->info().type != DeviceType::cpu)
+    GTEST_SKIP() << "what is this small takes as long however it is sorted on a GPU";
+  const ir::Graph graph =
+      must(api::to_graph(std::vector<Tensor>{Tensor::input("x", DType::f32, {4, 700}).argsort(1)}, {}, "graph"));
   // What is measured beside much other work may look like noise once, but not four times.
   for (int attempt = 1;; ++attempt) {
     const Device few = must(Device::open({.limits = {{"max_invocations", 64}}}));  // so that there are few candidates
@@ -219,7 +234,8 @@ TEST(Tuning, WhatIsFarFasterIsAdopted) {
     const int before = program.kernel_count();
     EXPECT_GT(before, 4) << "halves of the scratch memory serve by turns";
     const TuneProgress end = must(program.tune(30000));
-    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates, end.adopted, end.spent_ms);
+    fmt::print("{} of {} kernels, {} schedules, {} adopted, {:.0f} ms\n", end.segment, end.segments, end.candidates,
+               end.adopted, end.spent_ms);
     if (end.adopted == 0 && attempt < 4) continue;
     EXPECT_EQ(end.adopted, 1);
     EXPECT_LT(program.kernel_count(), before);
@@ -318,7 +334,8 @@ TEST(Tuning, SearchesInTheBackgroundTakeTurns) {
   }
   programs.clear();  // their searches end
   EXPECT_EQ(std::set<int>(told.begin(), told.end()).size(), 3u);
-  EXPECT_EQ(std::unique(told.begin(), told.end()) - told.begin(), 3) << "one after the other: " << fmt::format("{}", fmt::join(told, " "));
+  EXPECT_EQ(std::unique(told.begin(), told.end()) - told.begin(), 3)
+      << "one after the other: " << fmt::format("{}", fmt::join(told, " "));
 }
 
 TEST(Tuning, ProgramsOfAStreamAreMeasuredWhileItRuns) {

@@ -18,14 +18,17 @@ struct CallCounts {
   void clear() { submits = allocations = dispatches = barriers = 0; }
 };
 
-/// Where a device's buffers lie: as the driver has it, or in memory of its own, which the host does not see, with host memory in another heap.
+/// Where a device's buffers lie: as the driver has it, or in memory of its own, which the host does not see, with host
+/// memory in another heap.
 enum class Memory : std::uint8_t { as_it_is, apart };
 
 class WatchedDevice {
  public:
-  explicit WatchedDevice(const DeviceOptions& options = {}, Memory memory = Memory::as_it_is) : device_(must(Device::open(without_self_check(options)))) {
+  explicit WatchedDevice(const DeviceOptions& options = {}, Memory memory = Memory::as_it_is)
+      : device_(must(Device::open(without_self_check(options)))) {
     vulkan::DeviceFunctions& calls = table();
-    real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer, calls.CmdPipelineBarrier.pointer, calls.GetBufferMemoryRequirements.pointer};
+    real() = {calls.QueueSubmit.pointer, calls.AllocateMemory.pointer, calls.CmdDispatch.pointer,
+              calls.CmdPipelineBarrier.pointer, calls.GetBufferMemoryRequirements.pointer};
     if (memory == Memory::apart) set_memory_apart();
     calls.QueueSubmit.pointer = submit;
     if (memory == Memory::as_it_is) calls.AllocateMemory.pointer = allocate;
@@ -35,7 +38,9 @@ class WatchedDevice {
   }
 
   [[nodiscard]] const Device& device() const { return device_; }
-  [[nodiscard]] vulkan::DeviceFunctions& table() const { return const_cast<vulkan::DeviceFunctions&>(device_.state()->context->device()->functions()); }
+  [[nodiscard]] vulkan::DeviceFunctions& table() const {
+    return const_cast<vulkan::DeviceFunctions&>(device_.state()->context->device()->functions());
+  }
   /// Bytes of the buffers that are alive.
   [[nodiscard]] std::uint64_t allocated() const {
     const vulkan::Device& own = *device_.state()->context->device();
@@ -48,7 +53,9 @@ class WatchedDevice {
   /// Whether outputs are copied to host memory before they are read.
   [[nodiscard]] bool stages_outputs() const { return !place(vulkan::BufferKind::device).host_cached; }
   /// Whether what is staged takes memory from the device's buffers.
-  [[nodiscard]] bool staging_is_apart() const { return place(vulkan::BufferKind::device).heap != place(vulkan::BufferKind::upload).heap; }
+  [[nodiscard]] bool staging_is_apart() const {
+    return place(vulkan::BufferKind::device).heap != place(vulkan::BufferKind::upload).heap;
+  }
   static CallCounts& counts() {
     static CallCounts all;
     return all;
@@ -60,12 +67,15 @@ class WatchedDevice {
     options.self_check = false;
     return options;
   }
-  [[nodiscard]] vulkan::Placement place(vulkan::BufferKind kind) const { return vulkan::expected_placement(*device_.state()->context->device(), kind); }
+  [[nodiscard]] vulkan::Placement place(vulkan::BufferKind kind) const {
+    return vulkan::expected_placement(*device_.state()->context->device(), kind);
+  }
 
   /// A second heap and a second type, which the driver does not know: what is allocated there comes from its own.
   void set_memory_apart() {
     auto& memory = const_cast<VkPhysicalDeviceMemoryProperties&>(device_.state()->context->device()->memory());
-    constexpr VkMemoryPropertyFlags kHost = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    constexpr VkMemoryPropertyFlags kHost =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     memory.memoryHeapCount = memory.memoryTypeCount = 2;
     memory.memoryHeaps[1] = {memory.memoryHeaps[0].size, 0};
     memory.memoryTypes[0] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
@@ -85,15 +95,18 @@ class WatchedDevice {
     static Real all;
     return all;
   }
-  static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* infos, VkFence fence) {
+  static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, std::uint32_t count, const VkSubmitInfo* infos,
+                                               VkFence fence) {
     ++counts().submits;
     return real().submit(queue, count, infos, fence);
   }
-  static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateInfo* info, const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
+  static VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateInfo* info,
+                                                 const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
     ++counts().allocations;
     return real().allocate(device, info, callbacks, memory);
   }
-  static VKAPI_ATTR VkResult VKAPI_CALL allocate_apart(VkDevice device, const VkMemoryAllocateInfo* info, const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
+  static VKAPI_ATTR VkResult VKAPI_CALL allocate_apart(VkDevice device, const VkMemoryAllocateInfo* info,
+                                                       const VkAllocationCallbacks* callbacks, VkDeviceMemory* memory) {
     VkMemoryAllocateInfo of_driver = *info;
     of_driver.memoryTypeIndex = 0;
     return allocate(device, &of_driver, callbacks, memory);
@@ -102,13 +115,16 @@ class WatchedDevice {
     real().requirements(device, buffer, needs);
     needs->memoryTypeBits = 3;
   }
-  static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, std::uint32_t x, std::uint32_t y, std::uint32_t z) {
+  static VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, std::uint32_t x, std::uint32_t y,
+                                             std::uint32_t z) {
     ++counts().dispatches;
     real().dispatch(commands, x, y, z);
   }
-  static VKAPI_ATTR void VKAPI_CALL barrier(VkCommandBuffer commands, VkPipelineStageFlags before, VkPipelineStageFlags after, VkDependencyFlags flags,
-                                            std::uint32_t memories, const VkMemoryBarrier* memory, std::uint32_t buffers, const VkBufferMemoryBarrier* buffer,
-                                            std::uint32_t images, const VkImageMemoryBarrier* image) {
+  static VKAPI_ATTR void VKAPI_CALL barrier(VkCommandBuffer commands, VkPipelineStageFlags before,
+                                            VkPipelineStageFlags after, VkDependencyFlags flags, std::uint32_t memories,
+                                            const VkMemoryBarrier* memory, std::uint32_t buffers,
+                                            const VkBufferMemoryBarrier* buffer, std::uint32_t images,
+                                            const VkImageMemoryBarrier* image) {
     ++counts().barriers;
     real().barrier(commands, before, after, flags, memories, memory, buffers, buffer, images, image);
   }
@@ -119,7 +135,8 @@ class WatchedDevice {
 /// Words of the text form for a chain of elementwise ops over x : f32[elements].
 inline std::string chain_text(std::int64_t elements, const std::vector<std::string>& ops) {
   std::string text = fmt::format("graph \"chain\" {{\n %0 = input \"x\" : f32[{}]\n", elements);
-  for (std::size_t i = 0; i < ops.size(); ++i) text += fmt::format(" %{} = {} %{} : f32[{}]\n", i + 1, ops[i], i, elements);
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    text += fmt::format(" %{} = {} %{} : f32[{}]\n", i + 1, ops[i], i, elements);
   return text + fmt::format(" output \"y\" = %{}\n}}", ops.size());
 }
 
@@ -133,7 +150,8 @@ inline std::vector<float> ramp(std::size_t count) {
 class OfMemory : public testing::TestWithParam<Memory> {
  protected:
   void SetUp() override {
-    if (GetParam() == Memory::apart && device().state()->context->device()->info().type != DeviceType::cpu) GTEST_SKIP() << "the device has memory of its own, which need not be made up";
+    if (GetParam() == Memory::apart && device().state()->context->device()->info().type != DeviceType::cpu)
+      GTEST_SKIP() << "the device has memory of its own, which need not be made up";
   }
 };
 

@@ -15,10 +15,12 @@ namespace {
 ir::Graph weights_times_vector(std::int64_t rows, std::int64_t columns, std::int64_t group, DType vector = DType::f16) {
   const Tensor numbers = unpack_int4(Tensor::input("w", DType::u8, {rows, columns / 2}), true);
   const Tensor scale = Tensor::input("scale", vector, {rows, columns / group});
-  return graph_of({matmul(dequantize(numbers, {.scale = scale, .axis = 1, .group = group}), Tensor::input("x", vector, {columns}))});
+  return graph_of({matmul(dequantize(numbers, {.scale = scale, .axis = 1, .group = group}),
+                          Tensor::input("x", vector, {columns}))});
 }
 
-std::optional<schedule::PackedTile> packed_of(const ir::Graph& graph, const Target& target, const schedule::Tuning& tuning = {}) {
+std::optional<schedule::PackedTile> packed_of(const ir::Graph& graph, const Target& target,
+                                              const schedule::Tuning& tuning = {}) {
   const plan::Plan plan = must(plan::make_plan(graph, target));
   EXPECT_EQ(plan.steps.size(), 1U);
   const segment::Loops loops = must(segment::build_loops(plan.graph, plan.steps[0].segment, {}));
@@ -54,21 +56,27 @@ TEST(Packed, LanesDoTheRest) {
   Target few = discrete_gpu_with_measured_costs();
   few.caps.max_invocations = few.caps.max_workgroup_x = 128;
   EXPECT_FALSE(packed_of(graph, few)) << "eight subgroups of 32 are 256";
-  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs())) << "a vector of f32";
-  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 32), discrete_gpu_with_measured_costs())) << "a fragment has 64 columns";
-  EXPECT_FALSE(packed_of(weights_times_vector(64, 8192, 128), discrete_gpu_with_measured_costs())) << "few rows are sooner done by lanes";
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 128, DType::f32), discrete_gpu_with_measured_costs()))
+      << "a vector of f32";
+  EXPECT_FALSE(packed_of(weights_times_vector(28672, 8192, 32), discrete_gpu_with_measured_costs()))
+      << "a fragment has 64 columns";
+  EXPECT_FALSE(packed_of(weights_times_vector(64, 8192, 128), discrete_gpu_with_measured_costs()))
+      << "few rows are sooner done by lanes";
 }
 
-/// For many rows they become bytes in a kernel of their own, which the product scales; as f16, for tiles that the workgroup multiplies as one, they took 298 us
-/// instead of 254 on an H200.
+/// For many rows they become bytes in a kernel of their own, which the product scales; as f16, for tiles that the
+/// workgroup multiplies as one, they took 298 us instead of 254 on an H200.
 TEST(Packed, ForManyRowsTheyAreStoredAsBytes) {
   Target target = discrete_gpu_with_whole_tiles();
   target.caps.shared_memory_bytes = 49152;
-  target.caps.storage_8bit = target.caps.int8 = target.caps.int16 = target.caps.round_to_even_f16 = target.caps.keep_denorms_f16 = true;
+  target.caps.storage_8bit = target.caps.int8 = target.caps.int16 = target.caps.round_to_even_f16 =
+      target.caps.keep_denorms_f16 = true;
   target.costs = CostModel{.copy_gb_per_s = 4200, .launch_us = 1.6, .gflops = 30000, .accesses_per_us = 1.896e6};
   const Tensor numbers = unpack_int4(Tensor::input("w", DType::u8, {14336, 2048}), true);
   const Tensor scale = Tensor::input("scale", DType::f16, {14336, 32}) * 0.03125;
-  const ir::Graph graph = graph_of({matmul(Tensor::input("x", DType::f16, {512, 4096}), dequantize(numbers, {.scale = scale, .axis = 1, .group = 128}).transpose())});
+  const ir::Graph graph =
+      graph_of({matmul(Tensor::input("x", DType::f16, {512, 4096}),
+                       dequantize(numbers, {.scale = scale, .axis = 1, .group = 128}).transpose())});
   EXPECT_LT(must(plan::totals(must(plan::make_plan(graph, target)), {})).bytes, 200e6);
 }
 

@@ -1,4 +1,5 @@
-// Pieces of segments whose tensors are over a limit: what each stores and binds, by its expressions and without a device.
+// Pieces of segments whose tensors are over a limit: what each stores and binds, by its expressions and without a
+// device.
 #include "schedule/pieces.hpp"
 
 #include <gtest/gtest.h>
@@ -66,7 +67,9 @@ TEST(Pieces, ShareNoWordThatTheyStore) {
           const ir::Graph graph = must(api::to_graph(std::vector<Tensor>{x.cast(dtype).reverse({1})}, {}, "rows"));
           const std::int64_t four = 4 * width * 4 + alignment;
           if (four > range) continue;  // four rows are the least that end with a word
-          expect_apart(graph, target, fmt::format("{} of {} in rows of {}, bindings of {} bytes at multiples of {}", name_of(dtype), 53, width, range, alignment));
+          expect_apart(graph, target,
+                       fmt::format("{} of {} in rows of {}, bindings of {} bytes at multiples of {}", name_of(dtype),
+                                   53, width, range, alignment));
           odd += width % 4 != 0 ? 1 : 0;
         }
       }

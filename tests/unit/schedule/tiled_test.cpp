@@ -26,7 +26,8 @@ std::string negated(const std::string& dtype, const Sizes& sizes, const std::vec
   %1 = permute axes=[{2}] %0 : {0}[{3}]
   %2 = neg %1 : {0}[{3}]
   output "y" = %2
-}})", dtype, fmt::join(sizes, ", "), fmt::join(axes, ", "), fmt::join(result, ", "));
+}})",
+                     dtype, fmt::join(sizes, ", "), fmt::join(axes, ", "), fmt::join(result, ", "));
 }
 
 const schedule::AccessPlan& load_of(const plan::Scheduled& step) {
@@ -53,7 +54,8 @@ TEST(Tiled, TransposesAreTiledOnAGpu) {
     Sizes extents;
     int packed;
   };
-  for (const Want& want : {Want{"f32", {32, 64}, 1}, Want{"f16", {64, 64}, 2}, Want{"i8", {64, 128}, 4}, Want{"i64", {32, 32}, 1}}) {
+  for (const Want& want :
+       {Want{"f32", {32, 64}, 1}, Want{"f16", {64, 64}, 2}, Want{"i8", {64, 128}, 4}, Want{"i64", {32, 32}, 1}}) {
     SCOPED_TRACE(want.dtype);
     const plan::Scheduled step = scheduled(negated(want.dtype, {8192, 4096}, {1, 0}), discrete_gpu());
     EXPECT_EQ(step.schedule.kind, schedule::Template::tiled);
@@ -88,8 +90,10 @@ TEST(Tiled, TuningForcesAndForbids) {
   EXPECT_EQ(scheduled(transposed, discrete_gpu(), tiled(false)).schedule.kind, schedule::Template::pointwise);
   EXPECT_EQ(scheduled(transposed, discrete_gpu(), tiled(true)).schedule.kind, schedule::Template::tiled);
   // There is nothing to transpose.
-  EXPECT_EQ(scheduled(negated("f32", {1000, 1000}, {0, 1}), discrete_gpu(), tiled(true)).schedule.kind, schedule::Template::pointwise);
-  EXPECT_EQ(scheduled(negated("f32", {1000, 1}, {1, 0}), discrete_gpu(), tiled(true)).schedule.kind, schedule::Template::pointwise);
+  EXPECT_EQ(scheduled(negated("f32", {1000, 1000}, {0, 1}), discrete_gpu(), tiled(true)).schedule.kind,
+            schedule::Template::pointwise);
+  EXPECT_EQ(scheduled(negated("f32", {1000, 1}, {1, 0}), discrete_gpu(), tiled(true)).schedule.kind,
+            schedule::Template::pointwise);
 }
 
 TEST(Tiled, InnerAxesThatStayAreVectorsWithoutATile) {
@@ -140,7 +144,8 @@ TEST(Tiled, LanesWithoutAPositionCostTime) {
 }
 
 TEST(Tiled, SharedMemoryIsDividedBetweenLoads) {
-  std::string text = "graph \"sum\" {\n  %0 = input \"x0\" : f32[2048, 2048]\n  %1 = permute axes=[1, 0] %0 : f32[2048, 2048]\n";
+  std::string text =
+      "graph \"sum\" {\n  %0 = input \"x0\" : f32[2048, 2048]\n  %1 = permute axes=[1, 0] %0 : f32[2048, 2048]\n";
   int value = 2;
   std::string sum = "%1";
   for (int i = 1; i < 6; ++i) {
@@ -194,7 +199,8 @@ TEST(Tiled, MergedAxesReadWhatTheyDidApart) {
       together[last] = at;
       apart[last] = at / inner;
       apart[last + 1] = at % inner;
-      EXPECT_EQ(index::evaluate(merged.values[i].offset, together), index::evaluate(step.loops.values[i].offset, apart)) << at;
+      EXPECT_EQ(index::evaluate(merged.values[i].offset, together), index::evaluate(step.loops.values[i].offset, apart))
+          << at;
     }
   }
 }

@@ -22,7 +22,9 @@ segment::Segment whole(const ir::Graph& graph) {
   return segment::build_segment(graph, members, escapes);
 }
 
-segment::Loops loops_of(const ir::Graph& graph, const SymbolValues& symbols = {}) { return must(segment::build_loops(graph, whole(graph), symbols)); }
+segment::Loops loops_of(const ir::Graph& graph, const SymbolValues& symbols = {}) {
+  return must(segment::build_loops(graph, whole(graph), symbols));
+}
 
 segment::Loops loops_of(const std::string& body, const SymbolValues& symbols = {}) {
   return loops_of(must(ir::parse("graph \"g\" {\n" + body + "}")), symbols);
@@ -85,8 +87,9 @@ TEST(Loops, SymbolsMergeLikeNumbers) {
 }
 
 TEST(Loops, IotaKeepsItsOwnAxis) {
-  const segment::Loops loops = loops_of(" %0 = input \"x\" : u32[2, 3, 4]\n %1 = iota axis=0 : u32[3, 4]\n %2 = add %0 %1 : u32[2, 3, 4]\n"
-                                        " output \"y\" = %2\n");
+  const segment::Loops loops = loops_of(
+      " %0 = input \"x\" : u32[2, 3, 4]\n %1 = iota axis=0 : u32[3, 4]\n %2 = add %0 %1 : u32[2, 3, 4]\n"
+      " output \"y\" = %2\n");
   EXPECT_EQ(space(loops), "2 x 3 x 4");
   for (const segment::Value& value : loops.values) {
     if (value.kind == segment::Value::Kind::position) {
@@ -96,31 +99,43 @@ TEST(Loops, IotaKeepsItsOwnAxis) {
 }
 
 TEST(Loops, ReshapesOfWholeTensorsLeaveOneAxis) {
-  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10]\n %1 = reshape %0 : f32[4, 15]\n %2 = neg %1 : f32[4, 15]\n output \"y\" = %2\n")), "60");
+  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10]\n %1 = reshape %0 : f32[4, 15]\n %2 = neg %1 : f32[4, 15]\n "
+                           "output \"y\" = %2\n")),
+            "60");
 }
 
 TEST(Loops, APermutedReadKeepsTheStoreInOrder) {
-  const segment::Loops loops = loops_of(" %0 = input \"x\" : f32[6, 10]\n %1 = permute axes=[1, 0] %0 : f32[10, 6]\n %2 = neg %1 : f32[10, 6]\n"
-                                        " output \"y\" = %2\n");
+  const segment::Loops loops = loops_of(
+      " %0 = input \"x\" : f32[6, 10]\n %1 = permute axes=[1, 0] %0 : f32[10, 6]\n %2 = neg %1 : f32[10, 6]\n"
+      " output \"y\" = %2\n");
   EXPECT_EQ(space(loops), "10 x 6");
   EXPECT_EQ(offset_of(loops, 0), Expr::axis(1, 6) * 10 + Expr::axis(0, 10));
   EXPECT_EQ(loops.stores[0].offset, Expr::axis(0, 10) * 6 + Expr::axis(1, 6));
 }
 
 TEST(Loops, FoldsRunOverColumns) {
-  const segment::Loops last = loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[2] %0 : f32[6, 10]\n output \"y\" = %1\n");
+  const segment::Loops last =
+      loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[2] %0 : f32[6, 10]\n output \"y\" = %1\n");
   EXPECT_EQ(space(last), "60 | 4");
   EXPECT_EQ(last.passes, 1);
-  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[1] %0 : f32[6, 4]\n output \"y\" = %1\n")), "6 x 4 | 10");
-  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[0, 2] %0 : f32[10]\n output \"y\" = %1\n")), "10 | 6 x 4");
-  EXPECT_EQ(space(loops_of(" %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[0, 1, 2] %0 : f32[]\n output \"y\" = %1\n")), " | 240");
+  EXPECT_EQ(space(loops_of(
+                " %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[1] %0 : f32[6, 4]\n output \"y\" = %1\n")),
+            "6 x 4 | 10");
+  EXPECT_EQ(space(loops_of(
+                " %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[0, 2] %0 : f32[10]\n output \"y\" = %1\n")),
+            "10 | 6 x 4");
+  EXPECT_EQ(space(loops_of(
+                " %0 = input \"x\" : f32[6, 10, 4]\n %1 = reduce_sum axes=[0, 1, 2] %0 : f32[]\n output \"y\" = %1\n")),
+            " | 240");
 }
 
 TEST(Loops, AChainOfFoldsIsOnePassEach) {
-  const segment::Loops loops =
-      loops_of(" %0 = input \"x\" : f32[6, 10]\n %1 = reduce_max axes=[1] %0 : f32[6]\n %2 = reshape %1 : f32[6, 1]\n %3 = sub %0 %2 : f32[6, 10]\n"
-               " %4 = exp %3 : f32[6, 10]\n %5 = reduce_sum axes=[1] %4 : f32[6]\n %6 = reshape %5 : f32[6, 1]\n %7 = div %4 %6 : f32[6, 10]\n"
-               " output \"y\" = %7\n");
+  const segment::Loops loops = loops_of(
+      " %0 = input \"x\" : f32[6, 10]\n %1 = reduce_max axes=[1] %0 : f32[6]\n %2 = reshape %1 : f32[6, 1]\n %3 = sub "
+      "%0 %2 : f32[6, 10]\n"
+      " %4 = exp %3 : f32[6, 10]\n %5 = reduce_sum axes=[1] %4 : f32[6]\n %6 = reshape %5 : f32[6, 1]\n %7 = div %4 %6 "
+      ": f32[6, 10]\n"
+      " output \"y\" = %7\n");
   EXPECT_EQ(space(loops), "6 | 10");
   EXPECT_EQ(loops.passes, 3);
   const segment::Proof proof = segment::prove_in_bounds(loops);
@@ -128,8 +143,9 @@ TEST(Loops, AChainOfFoldsIsOnePassEach) {
 }
 
 TEST(Loops, FoldsOfOtherAxesDoNotShareALoopNest) {
-  const ir::Graph graph = must(ir::parse("graph \"g\" {\n %0 = input \"x\" : f32[6, 10]\n %1 = reduce_sum axes=[0] %0 : f32[10]\n"
-                                         " %2 = reduce_sum axes=[1] %0 : f32[6]\n output \"a\" = %1\n output \"b\" = %2\n}"));
+  const ir::Graph graph =
+      must(ir::parse("graph \"g\" {\n %0 = input \"x\" : f32[6, 10]\n %1 = reduce_sum axes=[0] %0 : f32[10]\n"
+                     " %2 = reduce_sum axes=[1] %0 : f32[6]\n output \"a\" = %1\n output \"b\" = %2\n}"));
   const auto loops = segment::build_loops(graph, whole(graph), {});
   ASSERT_FALSE(loops.ok());
   EXPECT_EQ(loops.error().code, ErrorCode::unsupported);
@@ -164,13 +180,15 @@ TEST(Loops, AddressesAreThoseOfBroadcasting) {
     for (std::int64_t flat = 0; flat < count; ++flat) {
       std::map<index::AxisId, std::int64_t> point;
       std::int64_t rest = flat;
-      for (std::size_t i = loops.axes.size(); i-- > 0; rest /= loops.axes[i].size) point[static_cast<int>(i)] = rest % loops.axes[i].size;
+      for (std::size_t i = loops.axes.size(); i-- > 0; rest /= loops.axes[i].size)
+        point[static_cast<int>(i)] = rest % loops.axes[i].size;
       const std::int64_t element = index::evaluate(loops.stores[0].offset, point);
       ASSERT_FALSE(stored.at(static_cast<std::size_t>(element)));
       stored[static_cast<std::size_t>(element)] = true;
       for (const segment::Value& value : loops.values) {
         if (value.kind != segment::Value::Kind::load) continue;
-        const Sizes& own = shapes[static_cast<std::size_t>(std::get<ir::InputPayload>(graph.node(value.node).payload).name[1] - '0')];
+        const Sizes& own =
+            shapes[static_cast<std::size_t>(std::get<ir::InputPayload>(graph.node(value.node).payload).name[1] - '0')];
         std::int64_t want = 0;
         std::int64_t stride = 1;
         std::int64_t left = element;

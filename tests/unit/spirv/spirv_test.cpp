@@ -196,8 +196,9 @@ void main() {
 }
 )"));
   ASSERT_TRUE(hlsl.ok()) << hlsl.error().text();
-  for (const char* text : {"register(b0, space0)", "SPIRV_Cross_NumWorkgroups : register(b1, space0)", "register(u2, space0)",
-                           "uint uaddCarry(uint a, uint b, out uint carry)\n{", "void umulExtended("}) {
+  for (const char* text :
+       {"register(b0, space0)", "SPIRV_Cross_NumWorkgroups : register(b1, space0)", "register(u2, space0)",
+        "uint uaddCarry(uint a, uint b, out uint carry)\n{", "void umulExtended("}) {
     EXPECT_NE(hlsl->find(text), std::string::npos) << text << "\n" << *hlsl;
   }
   const auto again = compile_hlsl(*hlsl, "again.hlsl");

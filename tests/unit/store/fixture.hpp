@@ -15,7 +15,9 @@ namespace vkfuse::store::test {
 namespace fs = std::filesystem;
 
 /// In memory where there is such a place: these tests make tens of thousands of files.
-inline fs::path scratch() { return fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::path(::testing::TempDir()); }
+inline fs::path scratch() {
+  return fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::path(::testing::TempDir());
+}
 
 struct ScratchFolder {
   ScratchFolder() {
@@ -30,7 +32,9 @@ struct ScratchFolder {
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  [[nodiscard]] StoreOptions options(std::uint64_t limit = std::uint64_t{256} << 20) const { return {true, path.string(), limit}; }
+  [[nodiscard]] StoreOptions options(std::uint64_t limit = std::uint64_t{256} << 20) const {
+    return {true, path.string(), limit};
+  }
 
   fs::path path;
 };
@@ -43,7 +47,8 @@ inline std::vector<std::byte> bytes_of(std::string_view text) {
 /// Bytes that look like a file's, the same for the same seed.
 inline std::vector<std::byte> noise(std::size_t size, std::uint64_t seed) {
   std::vector<std::byte> bytes(size);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>((seed = seed * 6364136223846793005U + 1442695040888963407U) >> 56);
+  for (std::byte& byte : bytes)
+    byte = static_cast<std::byte>((seed = seed * 6364136223846793005U + 1442695040888963407U) >> 56);
   return bytes;
 }
 
@@ -77,8 +82,13 @@ inline std::vector<std::byte> damaged(const std::vector<std::byte>& file, std::u
       std::memcpy(changed.data() + 16 + 8 * random(2), &huge, sizeof huge);
       break;
     }
-    case 5: std::fill(changed.begin() + static_cast<std::ptrdiff_t>(random(reach)), changed.end(), std::byte{0}); break;  // a torn page
-    case 6: std::rotate(changed.begin(), changed.begin() + 1 + static_cast<std::ptrdiff_t>(random(file.size() - 1)), changed.end()); break;
+    case 5:
+      std::fill(changed.begin() + static_cast<std::ptrdiff_t>(random(reach)), changed.end(), std::byte{0});
+      break;  // a torn page
+    case 6:
+      std::rotate(changed.begin(), changed.begin() + 1 + static_cast<std::ptrdiff_t>(random(file.size() - 1)),
+                  changed.end());
+      break;
     default: changed = noise(random(2 * file.size()), seed); break;
   }
   if (changed == file) changed.push_back(std::byte{0});

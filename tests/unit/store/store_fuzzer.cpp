@@ -1,4 +1,5 @@
-// Any bytes as a file of the store: exactly what was written, or nothing. Any bytes as a payload and as a key: they come back.
+// Any bytes as a file of the store: exactly what was written, or nothing. Any bytes as a payload and as a key: they
+// come back.
 #include <unistd.h>
 
 #include "support/fuzzer.hpp"
@@ -7,14 +8,17 @@
 namespace vkfuse::store::test {
 namespace {
 
-std::string text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 /// Files of every kind, the first byte of each being its kind.
 std::vector<std::string> inputs() {
   std::vector<std::string> all;
   for (int kind = 0; kind < kKindCount; ++kind) {
     for (const std::size_t size : {0, 1, 4, 80, 700}) {
-      all.push_back(std::string(1, static_cast<char>(kind)) + text_of(encode(static_cast<Kind>(kind), "a key", noise(size, 1 + size))));
+      all.push_back(std::string(1, static_cast<char>(kind)) +
+                    text_of(encode(static_cast<Kind>(kind), "a key", noise(size, 1 + size))));
     }
   }
   return all;
@@ -37,7 +41,8 @@ bool is_file(const std::string& bytes) {
   const auto kind = static_cast<Kind>(static_cast<unsigned char>(bytes[0]) % kKindCount);
   const std::vector<std::byte> file = bytes_of(std::string_view(bytes).substr(1));
   const auto payload = decode(kind, "a key", file);
-  if (payload && encode(kind, "a key", *payload) != file) vkfuse::test::fault("A file was accepted that is not what encode() makes of its payload.");
+  if (payload && encode(kind, "a key", *payload) != file)
+    vkfuse::test::fault("A file was accepted that is not what encode() makes of its payload.");
 
   // Through a folder, as a process finds it.
   static const Folder folder;
@@ -46,7 +51,8 @@ bool is_file(const std::string& bytes) {
   write(folder.path / file_name(kind, "a key"), file);
   const auto loaded = store.load(kind, "a key");
   if (loaded.has_value() != payload.has_value()) vkfuse::test::fault("The store says otherwise than decode() does.");
-  if (loaded && !std::equal(loaded->begin(), loaded->end(), payload->begin(), payload->end())) vkfuse::test::fault("The store gives other bytes than decode() does.");
+  if (loaded && !std::equal(loaded->begin(), loaded->end(), payload->begin(), payload->end()))
+    vkfuse::test::fault("The store gives other bytes than decode() does.");
 
   // The bytes as a payload, and half of them as a key.
   const std::string key = bytes.substr(0, bytes.size() / 2);

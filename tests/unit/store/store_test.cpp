@@ -45,7 +45,8 @@ TEST(StoreEntry, FilesOfTheStoreAreKnownByTheirNames) {
   EXPECT_TRUE(is_file_name(file_name(Kind::spirv, "x")));
   EXPECT_NE(file_name(Kind::spirv, "x"), file_name(Kind::spirv, "y"));
   EXPECT_NE(file_name(Kind::spirv, "x"), file_name(Kind::pipeline, "x"));
-  for (const char* other : {"", "notes.txt", "0123456789abcdef", "0123456789abcdef.", "0123456789abcdef.spv", "0123456789ABCDEF.spirv", "0123456789abcdeg.spirv"}) {
+  for (const char* other : {"", "notes.txt", "0123456789abcdef", "0123456789abcdef.", "0123456789abcdef.spv",
+                            "0123456789ABCDEF.spirv", "0123456789abcdeg.spirv"}) {
     EXPECT_FALSE(is_file_name(other)) << other;
   }
 }
@@ -154,7 +155,8 @@ TEST(Store, IsWhereTheEnvironmentSays) {
   const Variable own("VKFUSE_CACHE", (folder.path / "own").c_str());
   EXPECT_EQ(Store({}).path(), (folder.path / "own").string());
   const Variable nowhere("VKFUSE_CACHE", nullptr), no_cache("XDG_CACHE_HOME", nullptr), no_home("HOME", nullptr);
-  EXPECT_EQ(Store({}).off(), "There is no place for the kernel store: neither VKFUSE_CACHE nor XDG_CACHE_HOME nor HOME names a folder.");
+  EXPECT_EQ(Store({}).off(),
+            "There is no place for the kernel store: neither VKFUSE_CACHE nor XDG_CACHE_HOME nor HOME names a folder.");
 }
 
 TEST(Store, AFolderThatVanishesIsNoError) {
@@ -193,19 +195,21 @@ TEST(Store, AFullDiskKeepsWhatWasThereAndLeavesNothingBehind) {
   Store store(folder.options());
   store.save(Kind::spirv, "key", noise(1000, 20));
   EXPECT_EQ(in_child([&]() -> std::string {
-    // Writing stops in the middle of a file, as where a disk is full.
-    ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit least{3000, 3000};
-    if (::setrlimit(RLIMIT_FSIZE, &least) != 0) return "no limit";
-    store.save(Kind::spirv, "key", noise(5000, 21));
-    store.save(Kind::spirv, "another", noise(5000, 22));
-    if (store.saved() != 1) return "It says that it has saved them.";
-    if (store.load(Kind::spirv, "key") != noise(1000, 20)) return "What was there is gone.";
-    if (store.load(Kind::spirv, "another")) return "Half a file is loaded.";
-    if (std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) != 1) return "Something is left behind.";
-    store.save(Kind::spirv, "another", noise(2000, 23));
-    return store.load(Kind::spirv, "another") == noise(2000, 23) ? "" : "What has room is not saved.";
-  }), "");
+              // Writing stops in the middle of a file, as where a disk is full.
+              ::signal(SIGXFSZ, SIG_IGN);
+              const rlimit least{3000, 3000};
+              if (::setrlimit(RLIMIT_FSIZE, &least) != 0) return "no limit";
+              store.save(Kind::spirv, "key", noise(5000, 21));
+              store.save(Kind::spirv, "another", noise(5000, 22));
+              if (store.saved() != 1) return "It says that it has saved them.";
+              if (store.load(Kind::spirv, "key") != noise(1000, 20)) return "What was there is gone.";
+              if (store.load(Kind::spirv, "another")) return "Half a file is loaded.";
+              if (std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) != 1)
+                return "Something is left behind.";
+              store.save(Kind::spirv, "another", noise(2000, 23));
+              return store.load(Kind::spirv, "another") == noise(2000, 23) ? "" : "What has room is not saved.";
+            }),
+            "");
 }
 
 TEST(Store, AReadOnlyFolderIsReadAndNotWritten) {
@@ -220,15 +224,16 @@ TEST(Store, AReadOnlyFolderIsReadAndNotWritten) {
   ASSERT_EQ(::chmod(file.c_str(), 0400), 0);
   ASSERT_EQ(::chmod(folder.path.c_str(), 0500), 0);
   EXPECT_EQ(in_child([&]() -> std::string {
-    if (::geteuid() == 0 && ::setuid(kSomebody) != 0) return "no other user";
-    Store store(folder.options());
-    if (!store.off().empty()) return store.off();
-    if (store.load(Kind::spirv, "key") != noise(1000, 24)) return "What is there is not loaded.";
-    store.save(Kind::spirv, "key", noise(1000, 25));
-    store.save(Kind::spirv, "another", noise(1000, 26));
-    if (store.saved() != 0 || store.load(Kind::spirv, "another")) return "It says that it has saved them.";
-    return store.load(Kind::spirv, "key") == noise(1000, 24) ? "" : "It was changed.";
-  }), "");
+              if (::geteuid() == 0 && ::setuid(kSomebody) != 0) return "no other user";
+              Store store(folder.options());
+              if (!store.off().empty()) return store.off();
+              if (store.load(Kind::spirv, "key") != noise(1000, 24)) return "What is there is not loaded.";
+              store.save(Kind::spirv, "key", noise(1000, 25));
+              store.save(Kind::spirv, "another", noise(1000, 26));
+              if (store.saved() != 0 || store.load(Kind::spirv, "another")) return "It says that it has saved them.";
+              return store.load(Kind::spirv, "key") == noise(1000, 24) ? "" : "It was changed.";
+            }),
+            "");
   ::chmod(folder.path.c_str(), 0700);
 }
 
@@ -279,7 +284,8 @@ int fill(const StoreOptions& options, std::uint64_t process) {
     const auto missed = store.missed();
     const auto got = store.load(Kind::spirv, std::to_string(other));
     if (!got) {
-      bad += store.missed() != missed && fs::exists(fs::path(options.folder) / file_name(Kind::spirv, std::to_string(other)));
+      bad += store.missed() != missed &&
+             fs::exists(fs::path(options.folder) / file_name(Kind::spirv, std::to_string(other)));
       continue;
     }
     std::uint64_t of_round = 0;
@@ -291,7 +297,8 @@ int fill(const StoreOptions& options, std::uint64_t process) {
 
 TEST(Store, EightProcessesFillItAtOnce) {
   const ScratchFolder folder;
-  for (std::uint64_t key = 0; key < 20; ++key) Store(folder.options()).save(Kind::spirv, std::to_string(key), payload_of(key, 0));
+  for (std::uint64_t key = 0; key < 20; ++key)
+    Store(folder.options()).save(Kind::spirv, std::to_string(key), payload_of(key, 0));
   std::vector<pid_t> children;
   for (std::uint64_t process = 0; process < 8; ++process) {
     const pid_t child = ::fork();
@@ -302,12 +309,14 @@ TEST(Store, EightProcessesFillItAtOnce) {
   for (const pid_t child : children) {
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "a process saw " << WEXITSTATUS(status) << " torn files, or died";
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << "a process saw " << WEXITSTATUS(status) << " torn files, or died";
   }
   Store store(folder.options());
   for (std::uint64_t key = 0; key < 20; ++key) EXPECT_TRUE(store.load(Kind::spirv, std::to_string(key)));
   EXPECT_EQ(store.usage().entries, 20u);
-  for (const auto& entry : fs::directory_iterator(folder.path)) EXPECT_TRUE(is_file_name(entry.path().filename().string())) << entry.path();
+  for (const auto& entry : fs::directory_iterator(folder.path))
+    EXPECT_TRUE(is_file_name(entry.path().filename().string())) << entry.path();
 }
 
 }  // namespace

@@ -173,7 +173,8 @@ TEST_F(OneAnswer, WhereAConditionIsComputedFromData) {
   const Said checked = validate();
   EXPECT_EQ(checked.status, 2);
   EXPECT_EQ(checked.out.find("idle "), 0U) << checked.out;
-  EXPECT_NE(checked.out.find("0 passed, 0 failed, 0 skipped, 1 idle: computed on import"), std::string::npos) << checked.out;
+  EXPECT_NE(checked.out.find("0 passed, 0 failed, 0 skipped, 1 idle: computed on import"), std::string::npos)
+      << checked.out;
   common_.known = {"z"};
   EXPECT_EQ(run().error.message, "'--known z' has no value: an --input, or the data of a test case, must give one.");
 }

@@ -36,10 +36,23 @@ class RunModel : public testing::Test {
     // Scores of a linear layer over a batch that the model does not state: 2 x, 1 - x, x, 0.
     onnx::Net net;
     net.input("x", {1, 1});
-    net.output(net.node("Identity", {net.node("Add", {net.node("MatMul", {"x", net.numbers({1, 4}, [](std::int64_t i) { return i == 0 ? 2.0F : i == 1 ? -1.0F : i == 2 ? 1.0F : 0.0F; })}),
-                                                      net.numbers({4}, [](std::int64_t i) { return i == 1 ? 1.0F : 0.0F; })})}));
+    net.output(net.node("Identity",
+                        {net.node("Add", {net.node("MatMul", {"x", net.numbers({1, 4},
+                                                                               [](std::int64_t i) {
+                                                                                 return i == 0   ? 2.0F
+                                                                                        : i == 1 ? -1.0F
+                                                                                        : i == 2 ? 1.0F
+                                                                                                 : 0.0F;
+                                                                               })}),
+                                          net.numbers({4}, [](std::int64_t i) { return i == 1 ? 1.0F : 0.0F; })})}));
     pb::ModelProto model = net.model();
-    model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("batch");
+    model.mutable_graph()
+        ->mutable_input(0)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(0)
+        ->set_dim_param("batch");
     output_ = model.graph().output(0).name();
     command_.model = folder_.write("model.onnx", model.SerializeAsString());
     common_.cache = "off";
@@ -135,7 +148,8 @@ TEST_F(RunModel, ConvertsFloatsAndSaysTheError) {
 
 TEST_F(RunModel, SaysWhatIsWrongWithItsArguments) {
   command_.inputs = {"x"};
-  EXPECT_EQ(refused(common_, command_).message, "'--input x' is not NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED].");
+  EXPECT_EQ(refused(common_, command_).message,
+            "'--input x' is not NAME=FILE.npy, NAME=FILE.pb or NAME=random[:SEED].");
   command_.inputs = {"x=random:seven"};
   EXPECT_EQ(refused(common_, command_).message, "'random:seven' names no seed.");
   command_.inputs = {"z=random"};
@@ -149,7 +163,12 @@ TEST_F(RunModel, SaysWhatIsWrongWithItsArguments) {
 TEST(ValidateCase, TakesTheSizesOfTheData) {
   const onnx::ScratchFolder folder;
   pb::ModelProto model = onnx::empty_model();
-  onnx::add_input(model, "x", {1, 6}).mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("batch");
+  onnx::add_input(model, "x", {1, 6})
+      .mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_param("batch");
   onnx::add_int64s(model, "first", {0});
   onnx::add_int64s(model, "rest", {3, 2});
   onnx::add_node(model, "Shape", {"x"}, {"shape"});

@@ -96,7 +96,9 @@ TEST_F(Validation, OnEveryDeviceIsAPageAndJson) {
 }
 
 TEST_F(Validation, OfWhatIsNotThereIsAnErrorAfterTheRest) {
-  command_.paths = {(folder_ / "nothing.vkf").string(), graph("neg.vkf", "graph \"g\" {\n  %0 = input \"x\" : f32[7]\n  %1 = neg %0 : f32[7]\n  output \"y\" = %1\n}")};
+  command_.paths = {
+      (folder_ / "nothing.vkf").string(),
+      graph("neg.vkf", "graph \"g\" {\n  %0 = input \"x\" : f32[7]\n  %1 = neg %0 : f32[7]\n  output \"y\" = %1\n}")};
   command_.report = (folder_ / "page.html").string();
   testing::internal::CaptureStdout();
   const Result<int> status = validate_models(common_, command_);
@@ -147,10 +149,12 @@ std::string deep_graph(const std::function<std::string(int)>& more) {
     return next++;
   };
   for (int layer = 0; layer < 12; ++layer) {
-    const int mean = add(fmt::format("reshape %{} : f32[16, 1]", add(fmt::format("reduce_mean axes=[1] %{} : f32[16]", at))));
+    const int mean =
+        add(fmt::format("reshape %{} : f32[16, 1]", add(fmt::format("reduce_mean axes=[1] %{} : f32[16]", at))));
     const int centred = add(fmt::format("sub %{} %{} : f32[16, 64]", at, mean));
     const int square = add(fmt::format("mul %{0} %{0} : f32[16, 64]", centred));
-    const int variance = add(fmt::format("reshape %{} : f32[16, 1]", add(fmt::format("reduce_mean axes=[1] %{} : f32[16]", square))));
+    const int variance =
+        add(fmt::format("reshape %{} : f32[16, 1]", add(fmt::format("reduce_mean axes=[1] %{} : f32[16]", square))));
     const int scale = add(fmt::format("rsqrt %{} : f32[16, 1]", add(fmt::format("add %{} %1 : f32[16, 1]", variance))));
     at = add(fmt::format("mul %{} %{} : f32[16, 64]", centred, scale));
   }
@@ -158,30 +162,43 @@ std::string deep_graph(const std::function<std::string(int)>& more) {
 }
 
 TEST_F(Validation, WhatHasNoBoundIsComparedWithOneKernelPerOp) {
-  command_.paths = {graph("deep.vkf", deep_graph([](int at) { return fmt::format("  output \"y\" = %{}\n", at); }).c_str())};
+  command_.paths = {
+      graph("deep.vkf", deep_graph([](int at) { return fmt::format("  output \"y\" = %{}\n", at); }).c_str())};
   EXPECT_EQ(validated(), 0);
-  EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference and with one kernel per op"), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference and with one kernel per op"),
+            std::string::npos)
+      << printed_;
 }
 
 /// All differences of 1024 elements are 4 MiB, which a kernel that folds them does not store.
 TEST_F(Validation, GoesOnWhereOneKernelPerOpDoesNotFit) {
   command_.paths = {graph("differences.vkf", deep_graph([](int at) {
-                            return fmt::format("  %{1} = reshape %{0} : f32[1024, 1]\n  %{2} = reshape %{0} : f32[1, 1024]\n  %{3} = sub %{1} %{2} : f32[1024, 1024]\n"
-                                               "  %{4} = abs %{3} : f32[1024, 1024]\n  %{5} = reduce_mean axes=[1] %{4} : f32[1024]\n  output \"y\" = %{5}\n",
-                                               at, at + 1, at + 2, at + 3, at + 4, at + 5);
-                          }).c_str())};
+                                               return fmt::format(
+                                                   "  %{1} = reshape %{0} : f32[1024, 1]\n  %{2} = reshape %{0} : "
+                                                   "f32[1, 1024]\n  %{3} = sub %{1} %{2} : f32[1024, 1024]\n"
+                                                   "  %{4} = abs %{3} : f32[1024, 1024]\n  %{5} = reduce_mean axes=[1] "
+                                                   "%{4} : f32[1024]\n  output \"y\" = %{5}\n",
+                                                   at, at + 1, at + 2, at + 3, at + 4, at + 5);
+                                             }).c_str())};
   EXPECT_EQ(validated(), 0);
-  EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference and with one kernel per op"), std::string::npos) << printed_;
+  EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference and with one kernel per op"),
+            std::string::npos)
+      << printed_;
   common_.limits = {"memory_bytes=1MiB"};
   EXPECT_EQ(validated(), 0) << printed_;
-  EXPECT_NE(joined(printed_).find("1024 elements without a bound agree with the reference; one kernel per op cannot be run beside them: "), std::string::npos) << printed_;
+  EXPECT_NE(
+      joined(printed_).find(
+          "1024 elements without a bound agree with the reference; one kernel per op cannot be run beside them: "),
+      std::string::npos)
+      << printed_;
   EXPECT_NE(joined(printed_).find("bytes of device memory"), std::string::npos) << printed_;
   EXPECT_NE(printed_.find("1 passed, 0 failed, 0 skipped"), std::string::npos) << printed_;
   command_.fusion = "off";
   EXPECT_NE(validated(), 0) << "the limit does not tell them apart: " << printed_;
 }
 
-/// Layers behind which bounds say nothing, with a choice of rows by the host after the first and the second of three parts.
+/// Layers behind which bounds say nothing, with a choice of rows by the host after the first and the second of three
+/// parts.
 onnx::pb::ModelProto in_three_parts() {
   onnx::Net net(18);
   constexpr std::int64_t kWidth = 32;
@@ -205,11 +222,14 @@ onnx::pb::ModelProto in_three_parts() {
 std::int64_t spoil_largest(HostTensor& tensor, double part) {
   std::int64_t largest = 0;
   const auto count = static_cast<std::int64_t>(tensor.bytes.size() / sizeof(float));
-  const auto at = [&](std::int64_t i) { return ir::decode(DType::f32, tensor.bytes.data() + static_cast<std::size_t>(i) * sizeof(float)); };
+  const auto at = [&](std::int64_t i) {
+    return ir::decode(DType::f32, tensor.bytes.data() + static_cast<std::size_t>(i) * sizeof(float));
+  };
   for (std::int64_t i = 0; i < count; ++i) largest = std::abs(at(i)) > std::abs(at(largest)) ? i : largest;
   std::vector<std::byte> bytes;
   ir::encode(DType::f32, at(largest) * (1 + part), bytes);
-  std::copy(bytes.begin(), bytes.end(), tensor.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(largest) * sizeof(float)));
+  std::copy(bytes.begin(), bytes.end(),
+            tensor.bytes.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(largest) * sizeof(float)));
   return largest;
 }
 
@@ -217,7 +237,8 @@ TEST_F(Validation, PartsAreComparedWithOneKernelPerOp) {
   const std::filesystem::path path = folder_.write("parts.onnx", in_three_parts().SerializeAsString());
   const CaseResult right = validate_model(test::device(), path, {});
   EXPECT_EQ(static_cast<int>(right.verdict), static_cast<int>(Verdict::passed)) << right.detail;
-  EXPECT_NE(right.detail.find(" agree with the reference and with one kernel per op"), std::string::npos) << right.detail;
+  EXPECT_NE(right.detail.find(" agree with the reference and with one kernel per op"), std::string::npos)
+      << right.detail;
   EXPECT_EQ(right.host_steps, 2);
   int of_part[4] = {};
   for (const OutputResult& output : right.outputs) {
@@ -240,7 +261,8 @@ TEST_F(Validation, PartsAreComparedWithOneKernelPerOp) {
     const CaseResult wrong = validate_model(test::device(), path, options);
     ASSERT_GE(element, 0);
     EXPECT_EQ(static_cast<int>(wrong.verdict), static_cast<int>(Verdict::failed)) << wrong_part;
-    EXPECT_NE(wrong.detail.find(fmt::format("elements are wrong. Element {} is ", element)), std::string::npos) << wrong.detail;
+    EXPECT_NE(wrong.detail.find(fmt::format("elements are wrong. Element {} is ", element)), std::string::npos)
+        << wrong.detail;
     int found = 0;
     for (const OutputResult& output : wrong.outputs) {
       if (output.found.right()) continue;
@@ -252,7 +274,8 @@ TEST_F(Validation, PartsAreComparedWithOneKernelPerOp) {
     EXPECT_EQ(found, 1) << wrong_part;
     // Without one kernel per op the tolerance takes it: the fault is one that only this comparison sees.
     options.fusion = false;
-    EXPECT_EQ(static_cast<int>(validate_model(test::device(), path, options).verdict), static_cast<int>(Verdict::passed));
+    EXPECT_EQ(static_cast<int>(validate_model(test::device(), path, options).verdict),
+              static_cast<int>(Verdict::passed));
   }
 }
 
@@ -284,7 +307,9 @@ class ValidatedFile : public Validation {
     for (std::int64_t i = 0; i < kRows * kColumns; ++i) made.add_float_data(static_cast<float>(of(i)));
     return made.SerializeAsString();
   }
-  void write_file(const std::function<double(std::int64_t)>& of) const { folder_.write("case/test_data_set_0/output_0.pb", tensor("y", of)); }
+  void write_file(const std::function<double(std::int64_t)>& of) const {
+    folder_.write("case/test_data_set_0/output_0.pb", tensor("y", of));
+  }
   [[nodiscard]] nlohmann::json output() const {
     const auto json = nlohmann::json::parse(test::must(read_text(command_.json)));
     EXPECT_EQ(json[0]["outputs"].size(), 1U);
@@ -424,7 +449,9 @@ TEST_F(Validation, KeepsToATimeLimit) {
 TEST_F(Validation, SaysHowManyElementsWereCompared) {
   const auto negated = [&](std::int64_t rows) {
     return graph("long.vkf", fmt::format("graph \"long\" {{\n  %0 = iota axis=1 : f32[{0}, 1000]\n"
-                                         "  %1 = neg %0 : f32[{0}, 1000]\n  output \"y\" = %1\n}}", rows).c_str());
+                                         "  %1 = neg %0 : f32[{0}, 1000]\n  output \"y\" = %1\n}}",
+                                         rows)
+                                 .c_str());
   };
   command_.paths = {negated(5000)};
   EXPECT_EQ(validated(), 0) << printed_;

@@ -70,7 +70,8 @@ TEST(PipelineCacheTest, OnlyTheDevicesOwnCacheIsUsed) {
   info.keep_cache = true;
   const ComputePipeline pipeline = must(ComputePipeline::create(device, info));
   // A cache that begins as this driver writes it, whether or not this driver keeps anything.
-  VkPipelineCacheHeaderVersionOne header{sizeof header, VK_PIPELINE_CACHE_HEADER_VERSION_ONE, device->info().vendor_id, device->info().device_id, {}};
+  VkPipelineCacheHeaderVersionOne header{
+      sizeof header, VK_PIPELINE_CACHE_HEADER_VERSION_ONE, device->info().vendor_id, device->info().device_id, {}};
   std::copy_n(device->info().pipeline_cache_uuid.begin(), VK_UUID_SIZE, header.pipelineCacheUUID);
   std::vector<std::byte> bytes(sizeof header);
   std::memcpy(bytes.data(), &header, sizeof header);

@@ -85,7 +85,8 @@ struct VectorAdd {
 
   Result<void> record(const TimestampPool* times = nullptr) {
     VKF_CHECK_OK(commands.begin());
-    commands.barrier(Access::compute | Access::transfer, Access::compute | Access::transfer);  // an earlier run may not be done
+    commands.barrier(Access::compute | Access::transfer,
+                     Access::compute | Access::transfer);  // an earlier run may not be done
     if (times) commands.reset_timestamps(*times);
     if (!a.mapped()) {
       commands.copy({&staging, 0, kBytes}, {&a});

@@ -61,9 +61,11 @@ TEST(VulkanTest, PathsAreThoseAskedFor) {
   EXPECT_NE(must(Buffer::create(best, 64, BufferKind::device)).mapped(), nullptr);
 }
 
-// That the layer is silent about everything else shows nothing unless it sees this and the next. tests/layers.sh sets what they need.
+// That the layer is silent about everything else shows nothing unless it sees this and the next. tests/layers.sh sets
+// what they need.
 TEST(LayerTest, SynchronisationValidationSeesAMissingBarrier) {
-  if (std::getenv("VK_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC") == nullptr) GTEST_SKIP() << "synchronisation validation is off";
+  if (std::getenv("VK_VALIDATION_SYNCVAL_SHADER_ACCESSES_HEURISTIC") == nullptr)
+    GTEST_SKIP() << "synchronisation validation is off";
   const auto device = open_device();
   const auto add = must(VectorAdd::create(device));
   CommandBuffer& commands = add->commands;
@@ -99,12 +101,16 @@ TEST(LayerTest, GpuAssistedValidationSeesAWriteBehindTheEnd) {
 
 TEST(LayerTest, GpuAssistedValidationSeesARaceInSharedMemory) {
   if (std::getenv("VK_VALIDATION_GPUAV_ENABLE") == nullptr) GTEST_SKIP() << "GPU-assisted validation is off";
-  if (std::getenv("VK_VALIDATION_GPUAV_SHARED_MEMORY_DATA_RACE") != nullptr) GTEST_SKIP() << "it does not look at shared memory here: tests/layers.sh says why";
+  if (std::getenv("VK_VALIDATION_GPUAV_SHARED_MEMORY_DATA_RACE") != nullptr)
+    GTEST_SKIP() << "it does not look at shared memory here: tests/layers.sh says why";
   const std::string barriers[] = {"barrier();", ""};
   for (const std::string& between : barriers) {
-    const auto words = must(spirv::compile_glsl("#version 450\nlayout(local_size_x = 64) in;\nlayout(set = 0, binding = 0) buffer Result { float result[]; };\nshared float seen[64];\n"
-                                                "void main() {\n  uint lane = gl_LocalInvocationID.x;\n  seen[lane] = float(lane);\n  " + between +
-                                                "\n  result[lane] = seen[(lane + 9u) % 64u];\n}\n", "race"));
+    const auto words = must(
+        spirv::compile_glsl("#version 450\nlayout(local_size_x = 64) in;\nlayout(set = 0, binding = 0) buffer Result { "
+                            "float result[]; };\nshared float seen[64];\n"
+                            "void main() {\n  uint lane = gl_LocalInvocationID.x;\n  seen[lane] = float(lane);\n  " +
+                                between + "\n  result[lane] = seen[(lane + 9u) % 64u];\n}\n",
+                            "race"));
     const auto device = open_device();
     PipelineInfo info;
     info.name = "race";
