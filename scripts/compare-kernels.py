@@ -31,7 +31,8 @@ def read(path):
 def assembly(path):
     """The text of a module without what does not count; of a kernel that was not compiled, its lines without comments."""
     if path.endswith(".glsl"):
-        return tuple(line.split("//")[0].rstrip() for line in read(path).decode().splitlines())
+        code = (line.split("//")[0].rstrip() for line in read(path).decode().splitlines())
+        return tuple(line for line in code if line)
     plain = subprocess.run(["spirv-opt", "--strip-debug", "--strip-nonsemantic", "--compact-ids", path, "-o", "-"], check=True, capture_output=True).stdout
     return tuple(subprocess.run(["spirv-dis", "--raw-id", "--no-header", "-"], input=plain, check=True, capture_output=True).stdout.decode().splitlines())
 
