@@ -322,7 +322,7 @@ Result<Prepared> prepare(const Session& session, std::span<const ir::Graph> grap
   prepared.programs = std::move(programs);
   std::set<const runtime::CompiledKernel*> distinct;
   for (const Part& part : bound->parts) {
-    for (const auto& step : part.variant->compiled) {
+    for (const auto& step : part.specialization->compiled) {
       for (const auto& kernel : step) {
         if (!distinct.insert(kernel.get()).second) continue;
         prepared.measured.cold.compile_ms += kernel->compile_ms;

@@ -118,12 +118,12 @@ Result<void> bind_part(const std::shared_ptr<runtime::Program>& program, const B
                        Bound& bound) {
   Part& part = bound.parts.emplace_back();
   part.program = program;
-  VKF_TRY(variant, program->variant({}));
-  part.variant = variant;
+  VKF_TRY(specialization, program->specialization({}));
+  part.specialization = specialization;
   VKF_TRY(constants, program->constant_ranges());
-  VKF_TRY(arena, runtime::make_arena(program->context()->device(), variant->memory));
+  VKF_TRY(arena, runtime::make_arena(program->context()->device(), specialization->memory));
   part.arena = std::move(arena);
-  runtime::add_arena(variant->memory, part.arena, constants);
+  runtime::add_arena(specialization->memory, part.arena, constants);
   const ir::Graph& graph = program->plan().graph;
   for (const ir::Output& output : graph.outputs()) {
     if (sets.sets.front().outputs.count(output.name) > 0) continue;
@@ -174,13 +174,13 @@ Result<std::unique_ptr<Bound>> bind_programs(const std::vector<std::shared_ptr<r
 
 int Bound::kernels() const {
   int count = 0;
-  for (const Part& part : parts) count += part.variant->dispatches();
+  for (const Part& part : parts) count += part.specialization->dispatches();
   return count;
 }
 
 std::int64_t Bound::arena_bytes() const {
   std::int64_t bytes = 0;
-  for (const Part& part : parts) bytes += part.variant->memory.arena_bytes;
+  for (const Part& part : parts) bytes += part.specialization->memory.arena_bytes;
   for (const vulkan::Buffer& buffer : between) bytes += static_cast<std::int64_t>(buffer.size());
   return bytes;
 }
@@ -216,7 +216,7 @@ Result<void> Bound::record(vulkan::CommandBuffer& commands, std::size_t set) con
     }
     read.insert(reads.begin(), reads.end());
     written.insert(writes.begin(), writes.end());
-    VKF_CHECK_OK(part.program->record(commands, *part.variant, part.sets[set]));
+    VKF_CHECK_OK(part.program->record(commands, *part.specialization, part.sets[set]));
   }
   return {};
 }

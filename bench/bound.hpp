@@ -29,7 +29,7 @@ Result<BufferSets> make_sets(runtime::Context& context, const ir::Graph& graph, 
 /// One program, and where its values live in each set.
 struct Part {
   std::shared_ptr<runtime::Program> program;
-  std::shared_ptr<const runtime::Variant> variant;
+  std::shared_ptr<const runtime::Specialization> specialization;
   runtime::Arena arena;
   std::vector<runtime::Ranges> sets;
 };

@@ -88,12 +88,12 @@ void tile(std::vector<std::byte>& pool, std::uint64_t bytes) {
 
 }  // namespace
 
-reference::Feeds HostData::feeds() const {
-  reference::Feeds feeds;
+reference::InputBindings HostData::input_bindings() const {
+  reference::InputBindings input_bindings;
   for (const Window& input : inputs) {
-    feeds.inputs.emplace(input.name, std::span(pools[input.pool]).subspan(input.offset, input.bytes));
+    input_bindings.inputs.emplace(input.name, std::span(pools[input.pool]).subspan(input.offset, input.bytes));
   }
-  return feeds;
+  return input_bindings;
 }
 
 Result<HostData> make_data(const ir::Graph& graph, const Traits& traits) {

@@ -25,7 +25,7 @@ struct HostData {
   std::vector<std::vector<std::byte>> pools;
   std::vector<Window> inputs;
 
-  [[nodiscard]] reference::Feeds feeds() const;
+  [[nodiscard]] reference::InputBindings input_bindings() const;
 };
 
 /// Floats are N(0,1) unless the row's traits say otherwise; integers are positions along the axis that they index,

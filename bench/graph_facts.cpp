@@ -62,9 +62,9 @@ Result<double> arithmetic(const ir::Graph& graph) {
       VKF_TRY(products, products_of(graph, node));
       total += 2 * products;
     }
-    const bool folds = node.op->cls == OpClass::reduce || node.op->cls == OpClass::scan;
-    if (node.op->cls != OpClass::elementwise && !folds) continue;
-    const TensorType& type = folds ? graph.node(node.operands[0]).type : node.type;
+    const bool reductions = node.op->cls == OpClass::reduce || node.op->cls == OpClass::scan;
+    if (node.op->cls != OpClass::elementwise && !reductions) continue;
+    const TensorType& type = reductions ? graph.node(node.operands[0]).type : node.type;
     VKF_TRY(sizes, resolve(type.shape, {}));
     VKF_TRY(elements, element_count(sizes));
     total += static_cast<double>(elements) * (node.op->name == "fma" ? 2 : 1);

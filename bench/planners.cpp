@@ -12,7 +12,7 @@ namespace {
 /// What tells the kernels of a program from those of another one.
 std::string identity(const Prepared& prepared) {
   std::string all;
-  for (const auto& step : prepared.bound->parts.front().variant->kernels) {
+  for (const auto& step : prepared.bound->parts.front().specialization->kernels) {
     for (const runtime::Launch& launch : step)
       all +=
           fmt::format("{} {}x{}\n{}\n", launch.kernel->workgroup, launch.groups_x, launch.groups_y, launch.kernel->key);
@@ -35,7 +35,7 @@ Result<void> run(const Session& session, const Request& request, PlannersResult&
     point.policy = policy;
     point.kernels = prepared.measured.kernels;
     point.bytes = prepared.measured.moved_bytes;
-    point.modelled_us = prepared.bound->parts.front().variant->modelled_us();
+    point.modelled_us = prepared.bound->parts.front().specialization->modelled_us();
     const auto [same, is_new] = known.emplace(identity(prepared), result.points.size());
     if (!is_new) point.same_as = result.points[same->second].policy;
     result.points.push_back(point);

@@ -74,13 +74,13 @@ json to_json(const SweepPoint& point) {
                  {"p10", point.times.p10},
                  {"p90", point.times.p90},
                  {"n", point.times.n()},
-                 {"items_in_flight", schedule.items_in_flight},
+                 {"items_in_flight", schedule.unroll_factor},
                  {"modelled_us", schedule.modelled_us},
                  {"parts", schedule.parts}};
-  if (schedule.kind != schedule::Template::rows) return object;
-  object["row_lanes"] = schedule.row_lanes;
-  object["column_lanes"] = schedule.column_lanes;
-  object["trips"] = schedule.trips;
+  if (schedule.kind != schedule::Template::reduction) return object;
+  object["row_lanes"] = schedule.parallel_threads;
+  object["column_lanes"] = schedule.reduction_threads;
+  object["trips"] = schedule.iterations;
   object["persistent"] = schedule.persistent;
   object["online"] = schedule.online;
   return object;
@@ -148,9 +148,9 @@ Result<json> environment(const Session& session) {
   VKF_TRY(target, session.context->target({}));
   const DeviceDescription device = runtime::describe(session.context->index(), info, target.caps);
   json rungs = json::object();
-  for (int i = 0; i < kRungCount; ++i) {
-    VKF_TRY(missing, session.context->missing(static_cast<Rung>(i)));
-    rungs[std::string(vkfuse::name_of(static_cast<Rung>(i)))] = missing.empty() ? "yes" : missing;
+  for (int i = 0; i < kFeatureTierCount; ++i) {
+    VKF_TRY(missing, session.context->missing(static_cast<FeatureTier>(i)));
+    rungs[std::string(vkfuse::name_of(static_cast<FeatureTier>(i)))] = missing.empty() ? "yes" : missing;
   }
   return json{{"device", device.name},
               {"driver", device.driver},

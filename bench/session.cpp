@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "api/tensor_node.hpp"
+#include "backward_slice.hpp"
 #include "bound.hpp"
-#include "cone.hpp"
 #include "cut.hpp"
 #include "graph_facts.hpp"
 
@@ -25,7 +25,7 @@ Result<std::int64_t> divisor(const Session& session, DType dtype) {
     default: return session.quick ? 32 : 8;
   }
   // A driver that converts 16-bit floats by integer code takes tens of times as long for them.
-  VKF_TRY(missing, session.context->missing(Rung::t2));
+  VKF_TRY(missing, session.context->missing(FeatureTier::float16));
   const bool slow = size_of(dtype) == 2 && !missing.empty();
   return (session.quick ? 128 : 64) * (slow ? 4 : 1);
 }
@@ -42,7 +42,7 @@ std::uint64_t largest_buffer(const Session& session) {
 /// Whether one element of every output can be checked in time.
 bool can_be_checked(const Session& session, const ir::Graph& graph) {
   return std::all_of(graph.outputs().begin(), graph.outputs().end(), [&](const ir::Output& output) {
-    const auto work = cone_elements(graph, output.value, 1);
+    const auto work = backward_slice_elements(graph, output.value, 1);
     return work && *work <= session.most_work();
   });
 }

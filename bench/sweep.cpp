@@ -11,45 +11,46 @@ namespace vkfuse::bench {
 
 namespace {
 
-using plan::Steps;
+using plan::ScheduledKernels;
 
-SweepPoint point_of(const Steps& steps) {
-  const auto weight = [](const plan::Scheduled& step) {
+SweepPoint point_of(const ScheduledKernels& steps) {
+  const auto weight = [](const plan::ScheduledKernel& step) {
     const schedule::Schedule& schedule = step.schedule;
-    return std::pair(schedule.kind == schedule::Template::rows, schedule.bytes_read + schedule.bytes_written);
+    return std::pair(schedule.kind == schedule::Template::reduction, schedule.bytes_read + schedule.bytes_written);
   };
-  const plan::Scheduled* most = &steps.front();
-  for (const plan::Scheduled& step : steps) most = weight(*most) < weight(step) ? &step : most;
+  const plan::ScheduledKernel* most = &steps.front();
+  for (const plan::ScheduledKernel& step : steps) most = weight(*most) < weight(step) ? &step : most;
   SweepPoint point{{}, most->schedule, {}};
   const schedule::Schedule& schedule = point.schedule;
   const int bytes = widest_access(schedule);
-  if (schedule.kind == schedule::Template::matrix) {
-    const schedule::TileShape& shape = schedule.matrix.shape;
-    point.text = fmt::format("{}x{}x{} {}x{}{}", shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n,
-                             schedule.matrix.unit ? " units" : "");
+  if (schedule.kind == schedule::Template::matmul) {
+    const schedule::TileShape& shape = schedule.matmul.shape;
+    point.text = fmt::format("{}x{}x{} {}x{}{}", shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n,
+                             schedule.matmul.mma ? " units" : "");
     return point;
   }
-  if (schedule.kind != schedule::Template::rows) {
+  if (schedule.kind != schedule::Template::reduction) {
     const bool tiled = schedule.kind == schedule::Template::tiled;
-    point.text =
-        fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.items_in_flight);
+    point.text = fmt::format("{}{}x{}B x{}", tiled ? "tiled " : "", schedule.workgroup, bytes, schedule.unroll_factor);
     return point;
   }
   point.text =
-      fmt::format("{}x{} {}B x{}{}{}", schedule.row_lanes, schedule.column_lanes, bytes, schedule.items_in_flight,
-                  schedule.persistent ? " keep" : "", schedule.online ? " online" : "");
+      fmt::format("{}x{} {}B x{}{}{}", schedule.parallel_threads, schedule.reduction_threads, bytes,
+                  schedule.unroll_factor, schedule.persistent ? " keep" : "", schedule.online ? " online" : "");
   if (schedule.parts > 1) point.text += fmt::format(" /{}", schedule.parts);
   return point;
 }
 
-bool keeps_chains_short(const plan::Scheduled& step) { return schedule::keeps_chains_short(step.loops, step.schedule); }
+bool keeps_chains_short(const plan::ScheduledKernel& step) {
+  return schedule::keeps_chains_short(step.loops, step.schedule);
+}
 
 /// What tells the schedules of a program from those of another one.
-std::string identity(const Steps& steps) {
+std::string identity(const ScheduledKernels& steps) {
   std::string all;
-  for (const plan::Scheduled& step : steps) {
+  for (const plan::ScheduledKernel& step : steps) {
     const schedule::Schedule& schedule = step.schedule;
-    all += fmt::format("{} {} {}; ", point_of(std::vector{step}).text, schedule.elements_per_item, schedule.workgroup);
+    all += fmt::format("{} {} {}; ", point_of(std::vector{step}).text, schedule.chunk_size, schedule.workgroup);
   }
   return all;
 }
@@ -63,7 +64,8 @@ Result<bool> add_candidate(const Session& session, const Case& one, const Loaded
   VKF_TRY(verdict, verify(*prepared.bound, loaded.expected, loaded.sets));
   if (!verdict.wrong.empty()) {
     result.outcome = Outcome::wrong;
-    result.detail = fmt::format("{}: {}", point_of(prepared.bound->parts.front().variant->steps).text, verdict.wrong);
+    result.detail =
+        fmt::format("{}: {}", point_of(prepared.bound->parts.front().specialization->steps).text, verdict.wrong);
     return false;
   }
   all.push_back(std::move(prepared));
@@ -77,8 +79,8 @@ Result<std::vector<Prepared>> candidates(const Session& session, const Case& one
   VKF_TRY(right, add_candidate(session, one, loaded, {}, all, result));
   if (!right) return std::vector<Prepared>();
   const Bound& standard = *all.front().bound;
-  std::set<std::string> known = {identity(standard.parts.front().variant->steps)};
-  const schedule::Schedule main = point_of(standard.parts.front().variant->steps).schedule;
+  std::set<std::string> known = {identity(standard.parts.front().specialization->steps)};
+  const schedule::Schedule main = point_of(standard.parts.front().specialization->steps).schedule;
   for (const schedule::Tuning& tuning : schedule::tunings_near(main, session.context->device()->caps())) {
     // Asked before anything is compiled: most tunings say what another one does.
     const auto steps = plan::schedule_all(standard.parts.front().program->plan(), {}, tuning);
@@ -107,7 +109,7 @@ Result<void> run(const Session& session, const Request& request, SweepResult& re
   VKF_TRY(measured, time_interleaved(programs, run_us, timing));
   std::size_t best = 0;
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    result.all.push_back(point_of(programs[i]->parts.front().variant->steps));
+    result.all.push_back(point_of(programs[i]->parts.front().specialization->steps));
     result.all.back().times = measured.programs[i].alone;
     if (measured.programs[i].alone.median < measured.programs[best].alone.median) best = i;
   }
@@ -115,9 +117,9 @@ Result<void> run(const Session& session, const Request& request, SweepResult& re
   const Bound* const finalists[] = {programs[0], programs[best]};
   const std::vector<double> final_us = {run_us[0], run_us[best]};
   VKF_TRY(final_times, time_interleaved(std::span(finalists).first(best == 0 ? 1 : 2), final_us, timing));
-  result.standard = point_of(programs[0]->parts.front().variant->steps);
+  result.standard = point_of(programs[0]->parts.front().specialization->steps);
   result.standard.times = final_times.programs.front().alone;
-  result.best = point_of(programs[best]->parts.front().variant->steps);
+  result.best = point_of(programs[best]->parts.front().specialization->steps);
   result.best.times = final_times.programs.back().alone;
   result.ratio = result.standard.times.median / result.best.times.median;
   result.outcome = Outcome::measured;

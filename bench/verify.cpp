@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "backward_slice.hpp"
 #include "batch.hpp"
-#include "cone.hpp"
 
 namespace vkfuse::bench {
 
@@ -23,9 +23,9 @@ struct Sampling {
 /// The longest windows, then as many of them, as stay below `work`; two if that is possible at any length.
 Result<Sampling> choose_sampling(const ir::Graph& graph, ir::NodeId value, std::int64_t elements,
                                  std::int64_t most_windows, double work) {
-  VKF_TRY(whole, cone_elements(graph, value, elements));
+  VKF_TRY(whole, backward_slice_elements(graph, value, elements));
   for (std::int64_t length = std::min(kWindow, elements);; length = (length + 1) / 2) {
-    VKF_TRY(cost, cone_elements(graph, value, length));
+    VKF_TRY(cost, backward_slice_elements(graph, value, length));
     // One window may need nearly everything, as in a scan of one line: then more of them cost no more.
     if (whole <= std::max(work, 2 * cost)) return Sampling{most_windows, length};
     if (length > 1 && 2 * cost > work) continue;
@@ -95,7 +95,7 @@ Result<reference::Comparison> compare_output(const Bound& bound, const Expected:
 }  // namespace
 
 Result<Expected> expect(const ir::Graph& graph, const HostData& data, const CheckOptions& options) {
-  const reference::Feeds feeds = data.feeds();
+  const reference::InputBindings input_bindings = data.input_bindings();
   const auto outputs = static_cast<std::int64_t>(graph.outputs().size());
   const std::int64_t most_windows = std::max<std::int64_t>(2, kSamples / kWindow / outputs);
   Expected expected;
@@ -110,7 +110,7 @@ Result<Expected> expect(const ir::Graph& graph, const HostData& data, const Chec
     for (std::int64_t start : samples.starts) {
       for (std::int64_t i = 0; i < samples.length; ++i) indices.push_back(start + i);
     }
-    VKF_TRY(column, reference::evaluate_at(graph, output.value, indices, feeds));
+    VKF_TRY(column, reference::evaluate_at(graph, output.value, indices, input_bindings));
     if (options.exact) std::fill(column.bound.begin(), column.bound.end(), 0.0);
     samples.column = std::move(column);
     expected.outputs.push_back(std::move(samples));

@@ -38,7 +38,7 @@ struct Host {
   vk::raii::DeviceMemory memory = nullptr;
   vk::raii::Buffer buffer = nullptr;  ///< two vectors: what an op reads and what it writes, by turns
   float* elements = nullptr;
-  std::optional<vkfuse::Device> lent;
+  std::optional<vkfuse::Device> external;
 };
 
 /// The device is made as this program wants it, and lent with the same vk::DeviceCreateInfo.
@@ -67,7 +67,7 @@ void open(Host& host) {
   mine.queue_family = family;
   mine.api_version = application.apiVersion;
   mine.create_info = &info;
-  host.lent = must(vkfuse::Device::adopt(mine));
+  host.external = must(vkfuse::Device::adopt(mine));
 }
 
 void allocate(Host& host) {
@@ -96,19 +96,19 @@ void rotate(const Host& host, vk::DeviceSize from, vk::DeviceSize to) {
 /// which half of the buffer has the result. `recordings` live until the commands have run.
 int record(const Host& host, std::vector<vkfuse::Recording>& recordings) {
   const auto handle = (std::uint64_t) static_cast<VkBuffer>(*host.buffer);
-  const vkfuse::Buffer halves[] = {must(host.lent->wrap(handle, kBytes)),
-                                   must(host.lent->wrap(handle, kBytes, kBytes))};
+  const vkfuse::Buffer halves[] = {must(host.external->wrap(handle, kBytes)),
+                                   must(host.external->wrap(handle, kBytes, kBytes))};
   int now = 0;
   for (std::size_t i = 0; i < kOps.size(); now = 1 - now) {
     vkfuse::Tensor part = vkfuse::Tensor::input("x", vkfuse::DType::f32, {kCount});
     const std::size_t first = i;
     for (; i < kOps.size(); ++i) {
       const vkfuse::Tensor longer = vkfuse::Tensor::apply(kOps[i], {part});
-      if (!vkfuse::supports(*host.lent, {&longer, 1})) break;
+      if (!vkfuse::supports(*host.external, {&longer, 1})) break;
       part = longer;
     }
     if (i > first) {
-      const vkfuse::Executable program = must(vkfuse::compile(*host.lent, {part}));
+      const vkfuse::Executable program = must(vkfuse::compile(*host.external, {part}));
       std::printf("%s to %s: vkfuse, %d kernel\n", kOps[first].c_str(), kOps[i - 1].c_str(), program.kernel_count());
       const auto commands = static_cast<VkCommandBuffer>(*host.commands);
       recordings.push_back(

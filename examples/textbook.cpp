@@ -28,7 +28,7 @@ struct Counts {
 Result<Counts> count(const Executable& program, const std::vector<float>& x) {
   Counts counts;
   counts.kernels = program.kernel_count();
-  auto variant = program.state()->program->variant({});
+  auto variant = program.state()->program->specialization({});
   if (!variant) return std::move(variant).error();
   for (const auto& step : (*variant)->compiled) {
     for (const auto& kernel : step) {

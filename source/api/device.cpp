@@ -8,14 +8,14 @@ namespace vkfuse {
 namespace {
 
 /// "yes", or why a rung of the open device is not used.
-Result<std::map<std::string, std::string>> rung_sentences(runtime::Context& context) {
+Result<std::map<std::string, std::string>> tier_sentences(runtime::Context& context) {
   std::map<std::string, std::string> all;
-  for (int i = 0; i < kRungCount; ++i) {
-    const Rung rung = static_cast<Rung>(i);
-    VKF_TRY(reason, context.missing(rung));
-    std::string& text = all[std::string(name_of(rung))];
+  for (int i = 0; i < kFeatureTierCount; ++i) {
+    const FeatureTier tier = static_cast<FeatureTier>(i);
+    VKF_TRY(reason, context.missing(tier));
+    std::string& text = all[std::string(name_of(tier))];
     text = reason.empty() ? "yes" : reason;
-    if (rung == Rung::t4 && reason.empty()) {
+    if (tier == FeatureTier::cooperative_matrix && reason.empty()) {
       VKF_TRY(matrices, context.matrices());
       text = "yes (" + matrices + ")";
     }
@@ -76,7 +76,7 @@ Result<std::vector<DeviceDescription>> Device::list(bool self_test) {
         all.back().rungs["T0"] = "The device cannot be opened: " + context.error().message;
         continue;
       }
-      VKF_TRY(rungs, rung_sentences(**context));
+      VKF_TRY(rungs, tier_sentences(**context));
       all.back().rungs = std::move(rungs);
       VKF_TRY(costs, (*context)->costs());
       if (costs) {

@@ -121,9 +121,9 @@ namespace {
 
 Result<TuneProgress> tune_now(runtime::Program& program, const Symbols& symbols, const runtime::TuneOptions& options) {
   SymbolValues values(symbols.begin(), symbols.end());
-  const SymbolValues nominal = program.nominal();
-  if (values.empty()) values = nominal;
-  for (const auto& entry : nominal) {
+  const SymbolValues representative = program.representative();
+  if (values.empty()) values = representative;
+  for (const auto& entry : representative) {
     if (values.count(entry.first) == 0) return invalid("The symbol '{}' has no size.", entry.first);
   }
   VKF_CHECK_OK(program.check_symbols(values));
@@ -197,19 +197,20 @@ Result<std::string> code_of(Stage stage, const codegen::Kernel& kernel, const ru
 
 Result<std::string> explain_plan(runtime::Program& program, Stage stage, const plan::Measured& measured = {}) {
   VKF_TRY(unfused, program.unfused_plan());
-  const SymbolValues symbols = program.nominal();
-  VKF_TRY(variant, program.variant(symbols));  // known since the program was made
-  const plan::Plan& plan = program.plan_of(*variant);
+  const SymbolValues symbols = program.representative();
+  VKF_TRY(specialization, program.specialization(symbols));  // known since the program was made
+  const plan::Plan& plan = program.plan_of(*specialization);
   if (stage == Stage::plan) return plan::to_text(plan, unfused, symbols, measured);
   std::vector<plan::KernelFigures> figures;
-  for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
-    figures.push_back(variant->steps[i].alias ? plan::KernelFigures{}
-                                              : figures_of(*program.context(), *variant->kernels[i].back().kernel));
+  for (std::size_t i = 0; i < specialization->kernels.size(); ++i) {
+    figures.push_back(specialization->steps[i].alias
+                          ? plan::KernelFigures{}
+                          : figures_of(*program.context(), *specialization->kernels[i].back().kernel));
   }
   if (stage == Stage::json) return plan::to_json(plan, unfused, symbols, figures, measured);
-  std::vector<std::string> code(variant->kernels.size());
-  for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
-    for (const runtime::Launch& launch : variant->kernels[i])
+  std::vector<std::string> code(specialization->kernels.size());
+  for (std::size_t i = 0; i < specialization->kernels.size(); ++i) {
+    for (const runtime::Launch& launch : specialization->kernels[i])
       code[i] += (code[i].empty() ? "" : "\n") + launch.kernel->glsl;
   }
   return plan::to_html(plan, unfused, symbols, figures, code, measured);
@@ -222,16 +223,16 @@ Result<std::string> Executable::explain(Stage stage, std::optional<int> segment)
     runtime::Program& program = *state_->program;
     if (stage == Stage::graph) return ir::print(program.plan().graph);
     if (stage == Stage::plan || stage == Stage::json || stage == Stage::html) return explain_plan(program, stage);
-    VKF_TRY(variant, program.variant(program.nominal()));
-    if (segment && (*segment < 0 || *segment >= static_cast<int>(variant->kernels.size()))) {
-      return invalid("There is no segment {}: the plan has {}.", *segment, variant->kernels.size());
+    VKF_TRY(specialization, program.specialization(program.representative()));
+    if (segment && (*segment < 0 || *segment >= static_cast<int>(specialization->kernels.size()))) {
+      return invalid("There is no segment {}: the plan has {}.", *segment, specialization->kernels.size());
     }
     std::string all;
-    for (std::size_t i = 0; i < variant->kernels.size(); ++i) {
-      if (segment ? *segment != static_cast<int>(i) : variant->steps[i].alias.has_value()) continue;
-      for (std::size_t k = 0; k < variant->kernels[i].size(); ++k) {
-        VKF_TRY(compiled, program.compiled(*variant, i, k));
-        VKF_TRY(text, code_of(stage, *variant->kernels[i][k].kernel, *compiled));
+    for (std::size_t i = 0; i < specialization->kernels.size(); ++i) {
+      if (segment ? *segment != static_cast<int>(i) : specialization->steps[i].alias.has_value()) continue;
+      for (std::size_t k = 0; k < specialization->kernels[i].size(); ++k) {
+        VKF_TRY(compiled, program.compiled(*specialization, i, k));
+        VKF_TRY(text, code_of(stage, *specialization->kernels[i][k].kernel, *compiled));
         all += (all.empty() ? "" : "\n") + text;
       }
     }
@@ -244,8 +245,8 @@ Result<std::string> Executable::explain(Stage stage, const MeasuredTimes& times)
     runtime::Program& program = *state_->program;
     if (stage != Stage::plan && stage != Stage::json && stage != Stage::html)
       return invalid("Measured times are part of plans, and of no other stage.");
-    VKF_TRY(variant, program.variant(program.nominal()));
-    const std::size_t segments = program.plan_of(*variant).steps.size();
+    VKF_TRY(specialization, program.specialization(program.representative()));
+    const std::size_t segments = program.plan_of(*specialization).steps.size();
     if (times.fused.size() != segments)
       return invalid("{} times are given for the {} segments of the plan.", times.fused.size(), segments);
     plan::Measured measured;
@@ -262,8 +263,8 @@ Result<std::string> Executable::save_plan() const {
 
 int Executable::kernel_count() const {
   runtime::Program& program = *state_->program;
-  const auto variant = program.variant(program.nominal());  // known since it was made
-  return variant ? (*variant)->dispatches() : static_cast<int>(program.plan().steps.size());
+  const auto specialization = program.specialization(program.representative());  // known since it was made
+  return specialization ? (*specialization)->dispatches() : static_cast<int>(program.plan().steps.size());
 }
 
 std::vector<Port> Executable::inputs() const {
@@ -302,16 +303,16 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   if (!(options.tune_ms >= 0)) return invalid("{} ms are no budget.", options.tune_ms);
   runtime::ProgramOptions made;
   for (const std::string& name : options.without) {
-    const auto mechanism = partition::mechanism_named(name);
-    if (mechanism) {
-      made.planning.without.insert(*mechanism);
+    const auto planner_pass = partition::planner_pass_named(name);
+    if (planner_pass) {
+      made.planning.without.insert(*planner_pass);
     } else if (name == "identities") {
       made.passes.identities = false;
     } else if (name == "reorder") {
       made.passes.reorder = false;
     } else if (name != "fusion") {
       return invalid("'{}' is no mechanism to do without; there are: fusion, identities, reorder, {}.", name,
-                     names_of(partition::kMechanisms));
+                     names_of(partition::kPlannerPasses));
     }
   }
   const auto policy = partition::policy_named(options.planner);
@@ -320,7 +321,7 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
   made.planning.policy = *policy;
   made.plan = options.plan;
   made.numerics = options.numerics == Numerics::strict ? codegen::Numerics::strict : codegen::Numerics::standard;
-  if (options.numerics == Numerics::half_sums) made.tuning.half_sums = true;
+  if (options.numerics == Numerics::half_sums) made.tuning.f16_accumulation = true;
   made.fusion =
       options.fusion && std::find(options.without.begin(), options.without.end(), "fusion") == options.without.end();
   const bool plans = !made.planning.without.empty() || made.planning.policy != partition::Policy::bytes || !made.fusion;
@@ -330,7 +331,7 @@ Result<runtime::ProgramOptions> program_options(const CompileOptions& options) {
         "be named beside it.");
   }
   // Statistics in parts are not rounded as those of whole rows are.
-  if (options.numerics == Numerics::strict) made.planning.without.insert(partition::Mechanism::statistics);
+  if (options.numerics == Numerics::strict) made.planning.without.insert(partition::PlannerPass::partial_statistics);
   return made;
 }
 

@@ -13,12 +13,12 @@ vulkan::Allocator to_allocator(const HostAllocator& host) {
     made.allocate = [allocate = host.allocate](std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type,
                                                bool mapped) {
       const HostMemory block = allocate(bytes, alignment, type, mapped);
-      return vulkan::LentMemory{block.memory, block.offset, block.mapped};
+      return vulkan::ExternalMemory{block.memory, block.offset, block.mapped};
     };
   }
   if (host.release) {
     // Called as buffers are destroyed, where nothing may be thrown.
-    made.release = [release = host.release](const vulkan::LentMemory& block) noexcept {
+    made.release = [release = host.release](const vulkan::ExternalMemory& block) noexcept {
       try {
         release({block.memory, block.offset, block.mapped});
       } catch (...) {
@@ -33,17 +33,17 @@ vulkan::Allocator to_allocator(const HostAllocator& host) {
 Result<Device> Device::adopt(const HostDevice& host, const DeviceOptions& options) {
   return api::guarded([&]() -> Result<Device> {
     VKF_TRY(instance, vulkan::Instance::adopt(host.instance, host.get_instance_proc_addr));
-    vulkan::LentDevice lent;
-    lent.physical_device = host.physical_device;
-    lent.device = host.device;
-    lent.queue = host.queue;
-    lent.queue_family = host.queue_family;
-    lent.api_version = host.api_version;
-    lent.create_info = host.create_info;
-    lent.lock_queue = host.lock_queue;
-    lent.unlock_queue = host.unlock_queue;
-    lent.allocator = to_allocator(host.allocator);
-    auto context = runtime::Context::adopt(std::move(instance), lent, options);
+    vulkan::ExternalDevice external;
+    external.physical_device = host.physical_device;
+    external.device = host.device;
+    external.queue = host.queue;
+    external.queue_family = host.queue_family;
+    external.api_version = host.api_version;
+    external.create_info = host.create_info;
+    external.lock_queue = host.lock_queue;
+    external.unlock_queue = host.unlock_queue;
+    external.allocator = to_allocator(host.allocator);
+    auto context = runtime::Context::adopt(std::move(instance), external, options);
     if (!context) return std::move(context).error().within("adopting a host's device");
     return Device(std::make_shared<State>(State{*std::move(context)}));
   });

@@ -29,7 +29,7 @@ struct Ticket::State {
   // Alive until the work is done.
   std::vector<std::shared_ptr<Buffer::State>> buffers;
   std::shared_ptr<runtime::Program> program;
-  std::shared_ptr<const runtime::Variant> variant;
+  std::shared_ptr<const runtime::Specialization> specialization;
   runtime::Arena arena;
   std::vector<vulkan::CommandBuffer> commands;
   std::shared_ptr<runtime::SpentRuns> spent;  ///< where the arena and the commands go afterwards, if set

@@ -111,10 +111,10 @@ Result<void> Stream::State::run(const Recorded& recorded) {
   }
   VKF_TRY(ticket, plan.program->submit(bindings));
   VKF_CHECK_OK(memory->add(std::move(ticket)));
-  VKF_TRY(variant, plan.program->state()->program->variant(plan.symbols));
-  report.kernels = variant->dispatches();
+  VKF_TRY(specialization, plan.program->state()->program->specialization(plan.symbols));
+  report.kernels = specialization->dispatches();
   report.bytes = 0;
-  for (std::size_t i = 0; i < variant->steps.size(); ++i) report.bytes += variant->bytes_moved(i);
+  for (std::size_t i = 0; i < specialization->steps.size(); ++i) report.bytes += specialization->bytes_moved(i);
   ++report.evaluations;
   // The nodes forget what they were made from. That may free operands, so it comes last; the roots are held by whoever
   // asked.

@@ -28,8 +28,8 @@ class Submission {
   /// What was recorded for a run on the same buffers that has ended is that run again.
   Result<std::shared_ptr<Ticket::State>> record(void* host_commands = nullptr) {
     VKF_CHECK_OK(bind());
-    VKF_TRY(variant, program_->variant(bindings_.symbols));
-    state_->variant = std::move(variant);
+    VKF_TRY(specialization, program_->specialization(bindings_.symbols));
+    state_->specialization = std::move(specialization);
     if (host_commands == nullptr && bindings_.donated.empty() && !program_->context()->self_checks() && replay())
       return state_;
     VKF_CHECK_OK(prepare());
@@ -44,15 +44,15 @@ class Submission {
   /// Device times of the kernels on these buffers.
   Result<std::vector<runtime::StepTime>> profile() {
     VKF_CHECK_OK(bind());
-    VKF_TRY(variant, program_->variant(bindings_.symbols));
-    state_->variant = std::move(variant);
+    VKF_TRY(specialization, program_->specialization(bindings_.symbols));
+    state_->specialization = std::move(specialization);
     VKF_CHECK_OK(prepare());
-    return runtime::profile_runs(*program_, *state_->variant, ranges_);
+    return runtime::profile_runs(*program_, *state_->specialization, ranges_);
   }
 
  private:
   bool replay() {
-    auto run = spent_->take(*state_->variant, {state_->buffers.begin(), state_->buffers.end()});
+    auto run = spent_->take(*state_->specialization, {state_->buffers.begin(), state_->buffers.end()});
     if (!run) return false;
     state_->arena = std::move(run->arena);
     state_->commands.push_back(*std::move(run->commands));
@@ -62,29 +62,30 @@ class Submission {
 
   Result<void> prepare() {
     VKF_TRY(donations, find_donations());
-    const runtime::Variant& variant = *state_->variant;
+    const runtime::Specialization& specialization = *state_->specialization;
     std::optional<plan::Memory> own;
     if (!donations.inputs.empty()) {
-      VKF_TRY(planned, plan::plan_memory(program_->plan_of(variant), bindings_.symbols, variant.steps, donations));
+      VKF_TRY(planned,
+              plan::plan_memory(program_->plan_of(specialization), bindings_.symbols, specialization.steps, donations));
       own = std::move(planned);
     }
-    const plan::Memory& memory = own ? *own : variant.memory;
+    const plan::Memory& memory = own ? *own : specialization.memory;
     VKF_CHECK_OK(place(memory, donations));
-    return program_->check_sharing(variant, ranges_);
+    return program_->check_sharing(specialization, ranges_);
   }
 
   /// Of a run that has ended if there is one, else a new one; what idle ones hold is free.
   Result<void> take_arena(const plan::Memory& memory) {
-    const runtime::Variant& variant = *state_->variant;
-    if (&memory == &variant.memory) {
+    const runtime::Specialization& specialization = *state_->specialization;
+    if (&memory == &specialization.memory) {
       state_->spent = spent_;
       if (auto idle = spent_->take_arena(memory)) {
         state_->arena = *std::move(idle);
         return {};
       }
     }
-    Result<void> room = program_->check_memory(variant, memory, /*ports=*/false);
-    if (!room && spent_->forget()) room = program_->check_memory(variant, memory, /*ports=*/false);
+    Result<void> room = program_->check_memory(specialization, memory, /*ports=*/false);
+    if (!room && spent_->forget()) room = program_->check_memory(specialization, memory, /*ports=*/false);
     VKF_CHECK_OK(room);
     VKF_TRY(arena, runtime::make_arena(program_->context()->device(), memory));
     state_->arena = std::move(arena);
@@ -212,16 +213,16 @@ class Submission {
   }
 
   Result<void> record_parts() {
-    const runtime::Variant& variant = *state_->variant;
+    const runtime::Specialization& specialization = *state_->specialization;
     const double limit = program_->options().longest_submission_us;
     // Measured once, and as long as it is too long: then two timestamps are no matter.
-    const double measured = variant.pace.shortest_us;
+    const double measured = specialization.pace.shortest_us;
     const std::shared_ptr<vulkan::Device>& device = program_->context()->device();
     if ((measured == 0 || measured > limit) && device->timestamp_bits() > 0) {
       VKF_TRY(clock, vulkan::TimestampPool::create(device, 2));
       state_->clock = std::move(clock);
     }
-    const std::vector<runtime::Part> parts = program_->parts(variant);
+    const std::vector<runtime::Part> parts = program_->parts(specialization);
     for (const runtime::Part& part : parts)
       VKF_CHECK_OK(record_part(&part, &part == &parts.front(), &part == &parts.back()));
     return {};
@@ -242,8 +243,8 @@ class Submission {
       commands.reset_timestamps(*state_->clock);
       commands.write_timestamp(*state_->clock, 0);
     }
-    VKF_CHECK_OK(part == nullptr ? program_->record(commands, *state_->variant, ranges_)
-                                 : program_->record_part(commands, *state_->variant, ranges_, *part));
+    VKF_CHECK_OK(part == nullptr ? program_->record(commands, *state_->specialization, ranges_)
+                                 : program_->record_part(commands, *state_->specialization, ranges_, *part));
     if (last && state_->clock) commands.write_timestamp(*state_->clock, 1);
     // Kernels of a later submission of ours are behind its first barrier; a host's own may be behind none.
     const auto readers = Access::transfer | Access::host;
@@ -276,7 +277,7 @@ Ticket::State::~State() {
   if (!done) return;
   note_time();
   if (!spent) return;
-  runtime::SpentRun run{std::move(arena), variant, {}, {}};
+  runtime::SpentRun run{std::move(arena), specialization, {}, {}};
   // What is submitted in parts may be cut otherwise next time; what reads the clock writes to timestamps that end with
   // this run.
   if (commands.size() == 1 && ticket.value() > 0 && !clock) {
@@ -289,7 +290,7 @@ Ticket::State::~State() {
 void Ticket::State::note_time() {
   std::call_once(read_clock, [&] {
     if (!clock) return;
-    if (const auto times = clock->nanoseconds()) variant->pace.note(times->back() * 1e-3);
+    if (const auto times = clock->nanoseconds()) specialization->pace.note(times->back() * 1e-3);
   });
 }
 
@@ -311,7 +312,7 @@ const std::map<std::string, Buffer, std::less<>>& Ticket::outputs() const { retu
 Result<Ticket> Executable::submit(const Bindings& bindings) const {
   return api::guarded([&]() -> Result<Ticket> {
     VKF_TRY(state, submit_now(*state_, bindings));
-    state_->tune_later(state->variant->symbols);
+    state_->tune_later(state->specialization->symbols);
     return Ticket(std::move(state));
   });
 }

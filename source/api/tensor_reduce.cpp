@@ -29,7 +29,7 @@ Tensor Tensor::reduce(std::string_view op, std::vector<int> axes, bool keep_dims
   if (row == nullptr || row->cls != ops::OpClass::reduce)
     return failed(invalid("'{}' is not the name of a reduction.", op));
   const std::size_t rank = shape().size();
-  if (rank == 0 && axes.empty() && row->fold.kind != ops::Fold::Kind::arg) return of_scalar(*this, *row);
+  if (rank == 0 && axes.empty() && row->reduction.kind != ops::Reduction::Kind::arg) return of_scalar(*this, *row);
   if (axes.empty()) {
     for (std::size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int>(i));
   }

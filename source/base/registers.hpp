@@ -8,7 +8,7 @@ namespace vkfuse {
 struct RegisterBudget {
   std::uint32_t vendor_id;  ///< of VkPhysicalDeviceProperties
   const char* source;
-  std::uint32_t lane, workgroup;
+  std::uint32_t per_thread, per_workgroup;
 };
 
 inline constexpr RegisterBudget kRegisterBudgets[] = {
@@ -27,7 +27,7 @@ constexpr RegisterBudget registers_of(std::uint32_t vendor_id) {
   for (const RegisterBudget& budget : kRegisterBudgets) {
     if (budget.vendor_id == vendor_id) return budget;
   }
-  return {vendor_id, "", kUnknownLaneRegisters, 1u << 16};
+  return {vendor_id, "", kUnknownRegistersPerThread, 1u << 16};
 }
 
 }  // namespace vkfuse

@@ -14,12 +14,19 @@
 
 namespace vkfuse {
 
-/// The feature ladder of docs/design.md. Every rung falls back to the one below.
-enum class Rung : std::uint8_t { t0, t1, t2, t3, t4, t5 };
-inline constexpr int kRungCount = 6;
-constexpr std::string_view name_of(Rung rung) {
-  constexpr std::string_view names[kRungCount] = {"T0", "T1", "T2", "T3", "T4", "T5"};
-  return names[static_cast<int>(rung)];
+/// The feature tiers of docs/design.md. Every rung falls back to the one below.
+enum class FeatureTier : std::uint8_t {
+  baseline,
+  subgroup,
+  float16,
+  dot_product,
+  cooperative_matrix,
+  cooperative_matrix2
+};
+inline constexpr int kFeatureTierCount = 6;
+constexpr std::string_view name_of(FeatureTier tier) {
+  constexpr std::string_view names[kFeatureTierCount] = {"T0", "T1", "T2", "T3", "T4", "T5"};
+  return names[static_cast<int>(tier)];
 }
 
 enum class DeviceType : std::uint8_t { discrete, integrated, virtualized, cpu, other };
@@ -40,7 +47,7 @@ struct MatrixShape {
 };
 
 /// More than any kernel of ours is estimated to want.
-inline constexpr std::uint32_t kUnknownLaneRegisters = 1024;
+inline constexpr std::uint32_t kUnknownRegistersPerThread = 1024;
 
 /// Bytes of the widest access; buffers are padded to multiples of it.
 inline constexpr std::int64_t kBindingGranule = 16;
@@ -61,7 +68,8 @@ struct Caps {
   std::uint32_t subgroup_size_max = 1;  ///< require; else both are subgroup_size
   float timestamp_period_ns = 0.0F;     ///< 0 when the queue has no timestamps
   // Vulkan tells neither; see registers_of (base/registers.hpp). The defaults leave every schedule as it is.
-  std::uint32_t lane_registers = kUnknownLaneRegisters;  ///< of 32 bits: what a lane has beyond them lies in memory
+  std::uint32_t registers_per_thread =
+      kUnknownRegistersPerThread;  ///< of 32 bits: what a lane has beyond them lies in memory
   std::uint32_t workgroup_registers =
       1u << 16;  ///< of all lanes of a workgroup: 64 per lane of 1024, on NVIDIA and GCN
 
@@ -89,7 +97,7 @@ struct Caps {
   bool matrix_bf16 = false;                ///< SPV_KHR_bfloat16 in cooperative matrices
   /// The product whose first factor may be bits of any kind, 16 an element, that become numbers where they are: asked
   /// for and tested where a graph has a use for it.
-  std::optional<MatrixShape> matrix_fields;
+  std::optional<MatrixShape> matrix_sub_byte;
   // T5: NV cooperative matrix 2
   bool matrix2_reductions = false;
   bool matrix2_conversions = false;
@@ -98,10 +106,10 @@ struct Caps {
   bool matrix2_workgroup_scope = false;
   bool matrix2_flexible = false;  ///< sizes beyond matrix_shapes
   /// Whether a workgroup can multiply tiles as one, which the device brings from memory by itself.
-  [[nodiscard]] bool matrix2_whole_tiles() const {
+  [[nodiscard]] bool matrix2_workgroup_tiles() const {
     return matrix2_tensor_addressing && matrix2_workgroup_scope && matrix2_flexible;
   }
-  // independent of the ladder
+  // independent of the tiers
   bool int64 = false;
   bool float64 = false;
   bool int8 = false;
@@ -138,7 +146,7 @@ struct KernelBudget {
 };
 
 /// Known bugs that the generated code steps around, each named after what goes wrong.
-struct Quirks {
+struct DriverWorkarounds {
   /// Folds 0*x and 0/x to 0 and x/0 to nothing in particular where the zero is a literal, even where
   /// the operation is `precise` and x is infinite or NaN (lavapipe).
   bool folds_nan_away = false;
@@ -152,26 +160,26 @@ struct Target {
   std::string name = "minimum Vulkan 1.1 device";
   DeviceType type = DeviceType::other;
   Caps caps;
-  Quirks quirks;
+  DriverWorkarounds workarounds;
   std::optional<CostModel> costs;  ///< as measured on the device
   KernelBudget budget;
   /// Rungs in use: offered by the device, compilable by the linked shaderc, passed by the
   /// self-test, and not switched off. T0 always is.
-  std::array<bool, kRungCount> rungs = {true, false, false, false, false, false};
+  std::array<bool, kFeatureTierCount> tiers = {true, false, false, false, false, false};
 
-  [[nodiscard]] bool has(Rung rung) const { return rungs[static_cast<std::size_t>(rung)]; }
+  [[nodiscard]] bool has(FeatureTier tier) const { return tiers[static_cast<std::size_t>(tier)]; }
 };
 
 /// The largest product of factors of a dtype, with such sums, that a cooperative matrix offers.
-std::optional<MatrixShape> matrix_of(const Caps& caps, DType factors, DType sums);
+std::optional<MatrixShape> matrix_of(const Caps& caps, DType operands, DType sums);
 
 /// The one with the fewest columns, for a factor that has one.
-std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType factors, DType sums);
+std::optional<MatrixShape> thin_matrix_of(const Caps& caps, DType operands, DType sums);
 
 /// What cooperative matrices are used for, where a device offers them and its self-test passes: dtypes of factors and
 /// sums.
 struct MatrixKind {
-  DType factors, sums;
+  DType operands, sums;
 };
 inline constexpr MatrixKind kMatrixKinds[] = {{DType::f16, DType::f32},
                                               {DType::bf16, DType::f32},

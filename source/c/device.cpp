@@ -90,9 +90,9 @@ vkf_status vkf_device_open(const vkf_device_options* options, vkf_device** made)
 
 vkf_status vkf_device_adopt(const vkf_host_device* host, const vkf_device_options* options, vkf_device** made) {
   return c::make(made, "device", [&]() -> Result<vkf_device> {
-    VKF_TRY(lent, c::to_host(host));
+    VKF_TRY(external, c::to_host(host));
     VKF_TRY(wanted, c::to_device_options(options));
-    VKF_TRY(device, Device::adopt(lent, wanted));
+    VKF_TRY(device, Device::adopt(external, wanted));
     return c::opened(std::move(device));
   });
 }

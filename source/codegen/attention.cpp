@@ -14,7 +14,7 @@ class Attention : public AttentionBase {
             const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
             const NodeNames& names);
 
-  Result<std::vector<Draft>> run();
+  Result<std::vector<RelocatableKernel>> run();
 
  private:
   Result<void> main_function();
@@ -32,23 +32,23 @@ class Attention : public AttentionBase {
                counter, count, counter);
   }
   /// The same, but for lanes of few registers: unrolled, all turns would be computed side by side.
-  void open_lean_loop(const char* counter, int count) {
-    if (!tile_.lean) return open_loop(counter, count);
+  void open_low_register_loop(const char* counter, int count) {
+    if (!tile_.low_register) return open_loop(counter, count);
     main_.open("[[dont_unroll]] for (uint {} = 0u; {} < {}u; ++{}) {{", counter, counter, count, counter);
   }
   /// At the end of a lean loop over rows, of which each has so many fours: every turn finds its own in the same
   /// registers.
-  void turn_rows(const std::string& rows, int fours) {
-    for (int g = 0; g < fours; ++g) {
+  void turn_rows(const std::string& rows, int vec4s) {
+    for (int g = 0; g < vec4s; ++g) {
       main_.open("{{");
       main_.line("vec4 turned = {}[{}];", rows, g);
-      for (int i = 0; i < 3; ++i) main_.line("{0}[{1}] = {0}[{2}];", rows, i * fours + g, (i + 1) * fours + g);
-      main_.line("{}[{}] = turned;", rows, 3 * fours + g);
+      for (int i = 0; i < 3; ++i) main_.line("{0}[{1}] = {0}[{2}];", rows, i * vec4s + g, (i + 1) * vec4s + g);
+      main_.line("{}[{}] = turned;", rows, 3 * vec4s + g);
       main_.close();
     }
   }
 
-  int fours_ = 1;  ///< of n, per lane and row
+  int vec4s_ = 1;  ///< of n, per lane and row
   std::string weights_, others_, scores_, shared_rows_;
 };
 
@@ -56,9 +56,9 @@ Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, co
                      const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                      const NodeNames& names)
     : AttentionBase(graph, segment, loops, schedule, target, options, names) {
-  fours_ = third_.extent / 4 / tile_.lanes_k;
-  for (Factor* factor : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
-    if (factor != nullptr) factor->ahead = factor->unrolled = false;
+  vec4s_ = third_.extent / 4 / tile_.threads_k;
+  for (TileOperand* tile_operand : {first_ ? &*first_ : nullptr, second_ ? &*second_ : nullptr, &third_}) {
+    if (tile_operand != nullptr) tile_operand->prefetched = tile_operand->unrolled = false;
   }
   others_ = unique("others");
   third_.tile = others_;
@@ -68,7 +68,7 @@ Attention::Attention(const ir::Graph& graph, const segment::Segment& segment, co
   shared_rows_ = unique("rows");
 }
 
-Result<std::vector<Draft>> Attention::run() {
+Result<std::vector<RelocatableKernel>> Attention::run() {
   VKF_CHECK_OK(functions());
   VKF_CHECK_OK(main_function());
   return finish_one(
@@ -76,13 +76,13 @@ Result<std::vector<Draft>> Attention::run() {
 }
 
 void Attention::declare() {
-  if (first_) shared_.line("shared {} {}[{}];", four(first_->value), first_->tile, first_->deep * first_->stride());
+  if (first_) shared_.line("shared {} {}[{}];", vec4(first_->value), first_->tile, first_->deep * first_->stride());
   const int others = std::max(second_ ? second_->deep * second_->stride() : 0, third_.deep * third_.stride());
   shared_.line("shared vec4 {}[{}];{}", others_, others, second_ ? "  // of one factor, then of the other" : "");
-  shared_.line("shared vec4 {}[{}];", weights_, tile_.tile_k() * (tile_.lanes_m + 1));
+  shared_.line("shared vec4 {}[{}];", weights_, tile_.tile_k() * (tile_.threads_m + 1));
   shared_.line("shared float {}[{}];  // of each row, what each lane found", shared_rows_,
-               tile_.lanes_k * tile_.tile_m());
-  if (tile_.lean) {
+               tile_.threads_k * tile_.tile_m());
+  if (tile_.low_register) {
     for (std::string* known : {&most_, &total_}) {
       shared_.line("shared float {}[{}];  // of four rows, of each lane", *known, 4 * schedule_.workgroup);
       *known += fmt::format("[i * {}u + lane]", schedule_.workgroup);
@@ -94,19 +94,19 @@ void Attention::declare() {
     }
   }
   main_.line("vec4 {}[4];", scores_);
-  main_.line("vec4 {}[{}];", sums_, 4 * fours_);
+  main_.line("vec4 {}[{}];", sums_, 4 * vec4s_);
   open_loop("i", 4);
   main_.line("{} = uintBitsToFloat(0xff800000u);", most_);
   main_.line("{} = 0.0;", total_);
-  main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] = vec4(0.0);", fours_, sums_);
+  main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] = vec4(0.0);", vec4s_, sums_);
   main_.close();
 }
 
 Result<void> Attention::main_function() {
   main_.open("void main() {{");
   locate_tile();
-  main_.line("uint lane_m = lane / {}u;", tile_.lanes_k);
-  main_.line("uint lane_k = lane % {}u;", tile_.lanes_k);
+  main_.line("uint lane_m = lane / {}u;", tile_.threads_k);
+  main_.line("uint lane_k = lane % {}u;", tile_.threads_k);
   declare();
   if (first_) VKF_CHECK_OK(hand_over(*first_, "tile_m", ""));
   const Walk walk = find_blocks();
@@ -143,20 +143,20 @@ void Attention::find_scores() {
 }
 
 Result<void> Attention::finish_scores() {
-  use_items_of(score_);
+  use_chunks_of(score_);
   const Extent rows = extent(tile_.m);
   const Extent positions = extent(tile_.k);
-  open_lean_loop("i", 4);
-  const std::string row = fmt::format("{}[{}]", scores_, tile_.lean ? "0" : "i");
+  open_low_register_loop("i", 4);
+  const std::string row = fmt::format("{}[{}]", scores_, tile_.low_register ? "0" : "i");
   main_.line("float top = uintBitsToFloat(0xff800000u);");
   const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
   main_.line("uint m = {};", limited(m, rows, tile_.tile_m()));
-  open_lean_loop("g", 4);
+  open_low_register_loop("g", 4);
   const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
   const bool whole = divides(tile_.tile_k(), positions);
   main_.line("uint item = {};", limited(k, positions, tile_.tile_k()));
   Scope scope = part_scope(score_);
-  VKF_CHECK_OK(emit_values(scope, score_.per_item));
+  VKF_CHECK_OK(emit_values(scope, score_.per_chunk));
   for (ValueId id : score_.vectors) load_vectors(scope, id, "");
   const std::map<ValueId, std::string> groups = unpack_group(score_, 0, "");
   main_.line("float score;");
@@ -169,7 +169,7 @@ Result<void> Attention::finish_scores() {
   main_.line("top = {};", apply("max", {"top", "score"}));
   main_.close();
   main_.line("{}[lane_k * {}u + lane_m * 4u + i] = top;", shared_rows_, tile_.tile_m());
-  if (tile_.lean) turn_rows(scores_, 1);
+  if (tile_.low_register) turn_rows(scores_, 1);
   main_.close();
   return {};
 }
@@ -178,22 +178,23 @@ Result<void> Attention::finish_scores() {
 void Attention::rescale() {
   open_loop("i", 4);
   main_.line("float top = {};", most_);
-  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", tile_.lean ? "[[dont_unroll]] " : "", tile_.lanes_k,
+  main_.line("{}for (uint g = 0u; g < {}u; ++g) top = {};", tile_.low_register ? "[[dont_unroll]] " : "",
+             tile_.threads_k,
              apply("max", {"top", fmt::format("{}[g * {}u + lane_m * 4u + i]", shared_rows_, tile_.tile_m())}));
   main_.line("float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;");
   main_.line("precise float fallen = {} - base;", most_);
   main_.line("float scale = {};", apply("exp", {"fallen"}));
   main_.line("{} = top;", most_);
   main_.line("{} *= scale;", total_);
-  main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] *= scale;", fours_, sums_);
+  main_.line("for (uint g = 0u; g < {0}u; ++g) {1}[i * {0}u + g] *= scale;", vec4s_, sums_);
   main_.line("{0}[i] -= base;", scores_);
   main_.close();
 }
 
 Result<void> Attention::weigh() {
-  use_items_of(weight_);
+  use_chunks_of(weight_);
   const bool changes = changes_weight();
-  open_lean_loop("g", 4);
+  open_low_register_loop("g", 4);
   main_.line("vec4 weight;");
   if (changes) {
     const std::string k = fmt::format("block * {}u + lane_k * 4u + g", tile_.tile_k());
@@ -206,7 +207,7 @@ Result<void> Attention::weigh() {
     const std::string m = fmt::format("tile_m * {}u + lane_m * 4u + i", tile_.tile_m());
     main_.line("uint m = {};", limited(m, extent(tile_.m), tile_.tile_m()));
     Scope scope = part_scope(weight_);
-    VKF_CHECK_OK(emit_values(scope, weight_.per_item));
+    VKF_CHECK_OK(emit_values(scope, weight_.per_chunk));
     for (ValueId id : weight_.vectors) load_vectors(scope, id, "");
     const std::map<ValueId, std::string> groups = unpack_group(weight_, 0, "");
     std::vector<std::string> passed = arguments(scope, weight_, 0, groups);
@@ -217,18 +218,18 @@ Result<void> Attention::weigh() {
     main_.line("weight[i] = power;");
   }
   main_.close();
-  main_.line("{}[(lane_k * 4u + g) * {}u + lane_m] = weight;", weights_, tile_.lanes_m + 1);
+  main_.line("{}[(lane_k * 4u + g) * {}u + lane_m] = weight;", weights_, tile_.threads_m + 1);
   main_.close();
   return {};
 }
 
 void Attention::add_up() {
   main_.open("for (uint k = 0u; k < {}u; ++k) {{", tile_.tile_k());
-  main_.line("vec4 weight = {}[k * {}u + lane_m];", weights_, tile_.lanes_m + 1);
-  open_loop("g", fours_);
-  main_.line("vec4 third = {}[k * {}u + g * {}u + lane_k];", third_.tile, third_.stride(), tile_.lanes_k);
+  main_.line("vec4 weight = {}[k * {}u + lane_m];", weights_, tile_.threads_m + 1);
+  open_loop("g", vec4s_);
+  main_.line("vec4 third = {}[k * {}u + g * {}u + lane_k];", third_.tile, third_.stride(), tile_.threads_k);
   for (int i = 0; i < 4; ++i)
-    main_.line("{0}[{1}u + g] = fma(vec4(weight.{2}), third, {0}[{1}u + g]);", sums_, i * fours_, "xyzw"[i]);
+    main_.line("{0}[{1}u + g] = fma(vec4(weight.{2}), third, {0}[{1}u + g]);", sums_, i * vec4s_, "xyzw"[i]);
   main_.close();
   main_.close();
 }
@@ -240,45 +241,47 @@ void Attention::finish_total() {
 }
 
 Result<void> Attention::store_results() {
-  use_items_of(results_);
-  const int per_four = 4 / tile_.elements;
-  const std::int64_t items_n = count(tile_.n) / tile_.elements;
-  open_lean_loop("i", 4);
+  use_chunks_of(results_);
+  const int per_vec4 = 4 / tile_.elements;
+  const std::int64_t chunks_n = count(tile_.n) / tile_.elements;
+  open_low_register_loop("i", 4);
   main_.line("uint m = tile_m * {}u + lane_m * 4u + i;", tile_.tile_m());
   main_.line("float whole = {}[lane_m * 4u + i];", shared_rows_);
-  main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + lane_m * 4u + i];", tile_.lanes_k, shared_rows_,
+  main_.line("for (uint g = 1u; g < {}u; ++g) whole += {}[g * {}u + lane_m * 4u + i];", tile_.threads_k, shared_rows_,
              tile_.tile_m());
   main_.line("// An infinite or undefined maximum leaves no number.");
   main_.line("if (f32_magnitude_bits({}) >= 0x7f800000u) whole = uintBitsToFloat(0x7fc00000u);", most_);
-  open_loop("g", fours_ * per_four);
+  open_loop("g", vec4s_ * per_vec4);
   main_.line("uint item = {};",
-             per_four == 1 ? fmt::format("g * {}u + lane_k", tile_.lanes_k)
-                           : fmt::format("(g / {0}u * {1}u + lane_k) * {0}u + g % {0}u", per_four, tile_.lanes_k));
+             per_vec4 == 1 ? fmt::format("g * {}u + lane_k", tile_.threads_k)
+                           : fmt::format("(g / {0}u * {1}u + lane_k) * {0}u + g % {0}u", per_vec4, tile_.threads_k));
   std::string inside;
   if (!divides(tile_.tile_m(), extent(tile_.m))) inside = fmt::format("m < {}", numbers_.size(count(tile_.m)));
-  if (items_n != std::int64_t{fours_} * per_four * tile_.lanes_k)
-    inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(items_n));
+  if (chunks_n != std::int64_t{vec4s_} * per_vec4 * tile_.threads_k)
+    inside += fmt::format("{}item < {}", inside.empty() ? "" : " && ", numbers_.size(chunks_n));
   if (!inside.empty()) main_.open("if ({}) {{", inside);
-  VKF_CHECK_OK(store_item(results_, [&](int e) {
-    const std::string row = tile_.lean ? "" : fmt::format("i * {}u + ", fours_);
-    const std::string at = fmt::format("{}[{}{}]", sums_, row, per_four == 1 ? "g" : fmt::format("g / {}u", per_four));
-    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_four)
-                                                   : fmt::format("[g % {}u * {}u + {}u]", per_four, tile_.elements, e);
-    return std::vector<std::string>{most_, "whole", at + (per_four == 1 ? fmt::format(".{}", "xyzw"[e]) : within)};
+  VKF_CHECK_OK(store_chunk(results_, [&](int e) {
+    const std::string row = tile_.low_register ? "" : fmt::format("i * {}u + ", vec4s_);
+    const std::string at = fmt::format("{}[{}{}]", sums_, row, per_vec4 == 1 ? "g" : fmt::format("g / {}u", per_vec4));
+    const std::string within = tile_.elements == 1 ? fmt::format("[g % {}u]", per_vec4)
+                                                   : fmt::format("[g % {}u * {}u + {}u]", per_vec4, tile_.elements, e);
+    return std::vector<std::string>{most_, "whole", at + (per_vec4 == 1 ? fmt::format(".{}", "xyzw"[e]) : within)};
   }));
   if (!inside.empty()) main_.close();
   main_.close();
-  if (tile_.lean) turn_rows(sums_, fours_);
+  if (tile_.low_register) turn_rows(sums_, vec4s_);
   main_.close();
   return {};
 }
 
 }  // namespace
 
-Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment,
-                                          const segment::Loops& loops, const schedule::Schedule& schedule,
-                                          const Target& target, const EmitOptions& options, const NodeNames& names) {
-  if (schedule.attention.unit) return emit_attention_units(graph, segment, loops, schedule, target, options, names);
+Result<std::vector<RelocatableKernel>> emit_attention(const ir::Graph& graph, const segment::Segment& segment,
+                                                      const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                      const Target& target, const EmitOptions& options,
+                                                      const NodeNames& names) {
+  if (schedule.attention.mma)
+    return emit_cooperative_attention(graph, segment, loops, schedule, target, options, names);
   return Attention(graph, segment, loops, schedule, target, options, names).run();
 }
 

@@ -3,11 +3,11 @@
 
 #include <optional>
 
-#include "codegen/factors.hpp"
+#include "codegen/tile_operands.hpp"
 
 namespace vkfuse::codegen {
 
-class AttentionBase : public Factors {
+class AttentionBase : public OperandEmitter {
  protected:
   AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
@@ -31,15 +31,15 @@ class AttentionBase : public Factors {
   /// What is loaded for each position of the scores, as a bias or a mask is: with matrix units in matrices of its own,
   /// ahead of the product. The score's function is passed it after the product.
   std::vector<ValueId> beside_;
-  std::optional<Factor> first_, second_;
-  Factor third_;
+  std::optional<TileOperand> first_, second_;
+  TileOperand third_;
   Part score_, weight_, results_;
   std::string sums_, most_, total_;
   /// Scores are between two numbers small enough for powers of 2 of them to be taken in one step: a tanh caps them.
-  [[nodiscard]] bool capped() const { return cap_.has_value(); }
+  [[nodiscard]] bool softcapped() const { return softcap_.has_value(); }
 
  private:
-  void find_cap();
+  void find_softcap();
   [[nodiscard]] bool lies_beside(ValueId id) const;
   /// A value that one element of a part gives, as the function NAME_element.
   Result<void> scalar_function(Part& part, ValueId value, const char* result);

@@ -7,13 +7,13 @@
 #include <numbers>
 
 #include "base/mutations.hpp"
-#include "schedule/products.hpp"
+#include "schedule/matmul_operands.hpp"
 
 namespace vkfuse::codegen {
 
 namespace {
 
-constexpr double kMostCap =
+constexpr double kMostSoftcap =
     64;  // 2^-20 of it is 2^-14, and so much of a weight: less than an eighth of what f16 rounds
 
 }  // namespace
@@ -21,7 +21,7 @@ constexpr double kMostCap =
 AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                              const schedule::Schedule& schedule, const Target& target, const EmitOptions& options,
                              const NodeNames& names)
-    : Factors(graph, segment, loops, schedule, target, options, names), tile_(schedule.attention) {
+    : OperandEmitter(graph, segment, loops, schedule, target, options, names), tile_(schedule.attention) {
   counted_ = {{kBatch, "batch", tile_.batch},
               {kM, "m", tile_.m},
               {kN, "n", tile_.n},
@@ -29,12 +29,13 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
               {kDepth, "d", tile_.d}};
   const auto make = [&](const schedule::AttentionTile::Side& side, index::AxisId across, index::AxisId depth,
                         int extent, int deep) {
-    Factor factor = make_factor(side.value, schedule::cone_of(loops, side.value), side.along_depth, false,
-                                side.elements, counted(across), counted(depth), extent, deep, {});
-    factor.places_once =
+    TileOperand tile_operand =
+        make_tile_operand(side.value, schedule::backward_slice_of(loops, side.value), side.along_k, false,
+                          side.elements, counted(across), counted(depth), extent, deep, {});
+    tile_operand.places_once =
         false;  // registers are what bounds attention: with ALiBi it took 2326 us with, and 2202 without
-    if (tile_.unit) narrow_factor(factor, tile_.unit->a, false);
-    return factor;
+    if (tile_.mma) make_sub32(tile_operand, tile_.mma->a, false);
+    return tile_operand;
   };
   std::vector<ValueId> known;
   if (tile_.contract) {
@@ -44,20 +45,20 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
     known.push_back(*tile_.contract);
   }
   third_ = make(tile_.third, kN, kK, tile_.extent_n(loops), tile_.tile_k());
-  std::vector<ValueId> cone = schedule::cone_of(loops, tile_.score, known);
-  for (ValueId id : cone) {
-    if (tile_.unit && lies_beside(id)) beside_.push_back(id);
+  std::vector<ValueId> backward_slice = schedule::backward_slice_of(loops, tile_.score, known);
+  for (ValueId id : backward_slice) {
+    if (tile_.mma && lies_beside(id)) beside_.push_back(id);
   }
   known.insert(known.end(), beside_.begin(), beside_.end());
-  score_ = make_part("score", kK, segment::AxisSet{1} << tile_.k.back(), 1, cone, {tile_.score}, known);
+  score_ = make_part("score", kK, segment::AxisSet{1} << tile_.k.back(), 1, backward_slice, {tile_.score}, known);
   const ValueId from[] = {tile_.exponential};
   weight_ = make_part("weight", kK, segment::AxisSet{1} << tile_.k.back(), 1,
-                      schedule::cone_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
+                      schedule::backward_slice_of(loops, tile_.weight, from), {tile_.weight}, {tile_.exponential});
   std::vector<ValueId> wanted;
   for (const segment::Store& store : loops.stores) wanted.push_back(store.value);
   results_ = make_part("result", kN, segment::AxisSet{1} << tile_.n.back(), tile_.elements,
-                       schedule::cone_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
-  if (tile_.unit && dialect_.native_exp && options_.numerics != Numerics::strict) find_cap();
+                       schedule::backward_slice_of_results(loops), wanted, {tile_.most, tile_.total, tile_.sum});
+  if (tile_.mma && dialect_.native_exp && options_.numerics != Numerics::strict) find_softcap();
   sums_ = unique("sums");
   most_ = unique("most");
   total_ = unique("total");
@@ -68,7 +69,7 @@ AttentionBase::AttentionBase(const ir::Graph& graph, const segment::Segment& seg
 
 /// A score is a number times a tanh, or -infinity where a mask says so. Nothing but its exponential is taken, of which
 /// an absolute error is a relative one; the dtype of weights rounds more.
-void AttentionBase::find_cap() {
+void AttentionBase::find_softcap() {
   const auto is = [&](ValueId id, std::string_view op) {
     return loops_.values[id].kind == Value::Kind::compute && graph_.node(loops_.values[id].node).op->name == op;
   };
@@ -96,28 +97,29 @@ void AttentionBase::find_cap() {
     id = loops_.values[id].operands[number(id, 1) == kNothing ? 2 : 1];
     if (readers(id) != 1) return;
   }
-  Cap cap;
-  cap.capped = cap.tanh = id;
+  Softcap softcap;
+  softcap.softcapped = softcap.tanh = id;
   if (is(id, "mul") && (number(id, 0) || number(id, 1))) {
     const std::size_t literal = number(id, 0) ? 0 : 1;
-    cap.outer = *number(id, literal);
-    cap.tanh = loops_.values[id].operands[1 - literal];
-    if (readers(cap.tanh) != 1) return;
+    softcap.outer = *number(id, literal);
+    softcap.tanh = loops_.values[id].operands[1 - literal];
+    if (readers(softcap.tanh) != 1) return;
   }
-  if (!is(cap.tanh, "tanh") || size_of(dtype_of(loops_.values[cap.tanh])) != 2 || !(std::abs(cap.outer) <= kMostCap))
+  if (!is(softcap.tanh, "tanh") || size_of(dtype_of(loops_.values[softcap.tanh])) != 2 ||
+      !(std::abs(softcap.outer) <= kMostSoftcap))
     return;
-  const ValueId scaled = loops_.values[cap.tanh].operands[0];
+  const ValueId scaled = loops_.values[softcap.tanh].operands[0];
   if (readers(scaled) == 1 && is(scaled, "div") && number(scaled, 1)) {
-    cap.scaled = scaled;
-    cap.inner = 1 / *number(scaled, 1);
+    softcap.scaled = scaled;
+    softcap.inner = 1 / *number(scaled, 1);
   }
-  if (!std::isfinite(static_cast<float>(cap.inner * 2 * std::numbers::log2e))) return;
+  if (!std::isfinite(static_cast<float>(softcap.inner * 2 * std::numbers::log2e))) return;
   // A result that is computed from the largest score takes more of it than its exponential.
-  for (ValueId result : schedule::cone_of_results(loops_)) {
+  for (ValueId result : schedule::backward_slice_of_results(loops_)) {
     const std::vector<ValueId>& operands = loops_.values[result].operands;
     if (std::find(operands.begin(), operands.end(), tile_.most) != operands.end()) return;
   }
-  cap_ = cap;
+  softcap_ = softcap;
 }
 
 /// Its elements are told apart by the position of k, wait for no other load, and are numbers that f32 holds.
@@ -132,10 +134,10 @@ bool AttentionBase::lies_beside(ValueId id) const {
 
 Result<void> AttentionBase::functions() {
   find_products();
-  for (std::optional<Factor>* factor : {&first_, &second_}) {
-    if (*factor) VKF_CHECK_OK(factor_function(**factor));
+  for (std::optional<TileOperand>* tile_operand : {&first_, &second_}) {
+    if (*tile_operand) VKF_CHECK_OK(tile_operand_function(**tile_operand));
   }
-  VKF_CHECK_OK(factor_function(third_));
+  VKF_CHECK_OK(tile_operand_function(third_));
   functions_.line("// The score at one position.");
   VKF_CHECK_OK(scalar_function(score_, tile_.score, "score"));
   if (changes_weight()) {
@@ -159,30 +161,30 @@ void AttentionBase::locate_tile() {
 
 AttentionBase::Walk AttentionBase::find_blocks() {
   const std::string all = numbers_.size(schedule::ceil_div(count(tile_.k), tile_.tile_k()));
-  if (tile_.last.empty() && tile_.first_position.empty()) return {"0u", all};
+  if (tile_.mask_end.empty() && tile_.mask_begin.empty()) return {"0u", all};
   const std::int64_t rows = loops_.axes[static_cast<std::size_t>(tile_.m.back())].size;
   const std::string at = fmt::format("tile_m * {}u", tile_.tile_m());
   const std::string own_rows = numbers_.size(rows);
   main_.line("// Blocks in which the mask leaves some row something.");
   main_.line("int lowest = int({});", tile_.m.size() == 1 ? at : fmt::format("({}) % {}", at, own_rows));
   main_.line("int highest = min(lowest + {}, int({}) - 1);", tile_.tile_m() - 1, own_rows);
-  const auto position = [](const schedule::AttentionTile::Reach& reach, bool upper) {
-    const char* row = (reach.slope > 0) == upper ? "highest" : "lowest";
-    const std::string scaled = reach.slope == 1   ? row
-                               : reach.slope == 0 ? "0"
-                                                  : fmt::format("{} * {}", row, reach.slope);
-    return reach.constant == 0
+  const auto position = [](const schedule::AttentionTile::MaskBound& mask_bound, bool upper) {
+    const char* row = (mask_bound.slope > 0) == upper ? "highest" : "lowest";
+    const std::string scaled = mask_bound.slope == 1   ? row
+                               : mask_bound.slope == 0 ? "0"
+                                                       : fmt::format("{} * {}", row, mask_bound.slope);
+    return mask_bound.constant == 0
                ? scaled
-               : fmt::format("{} {} {}", scaled, reach.constant > 0 ? "+" : "-", std::abs(reach.constant));
+               : fmt::format("{} {} {}", scaled, mask_bound.constant > 0 ? "+" : "-", std::abs(mask_bound.constant));
   };
   main_.line("int last = int({}) - {};", numbers_.size(count(tile_.k)),
-             VKF_PLANT(mask_reaches_too_far, 1, 1 + tile_.tile_k()));
-  for (const auto& reach : tile_.last) main_.line("last = min(last, {});", position(reach, true));
+             VKF_PLANT(mask_bound_too_far, 1, 1 + tile_.tile_k()));
+  for (const auto& mask_bound : tile_.mask_end) main_.line("last = min(last, {});", position(mask_bound, true));
   main_.line("uint end = uint(max(last, -1) + {0}) / {0}u;", tile_.tile_k());
   std::string begin = "0u";
-  if (!tile_.first_position.empty()) {
+  if (!tile_.mask_begin.empty()) {
     main_.line("int first = 0;");
-    for (const auto& reach : tile_.first_position) main_.line("first = max(first, {});", position(reach, false));
+    for (const auto& mask_bound : tile_.mask_begin) main_.line("first = max(first, {});", position(mask_bound, false));
     main_.line("uint begin = uint(first) / {}u;", tile_.tile_k());
     begin = "begin";
   }

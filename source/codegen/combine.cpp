@@ -4,21 +4,22 @@
 
 namespace vkfuse::codegen {
 
-using ops::Lane;
+using ops::RegisterType;
 
 namespace {
 
 /// Whether `a` comes before `b` for an arg fold; NaN comes first.
-std::string better(const FoldText& fold, const Dialect& dialect, const std::string& a, const std::string& b) {
-  const bool largest = fold.node->op->fold.join == "max";
+std::string better(const ReductionText& reduction, const Dialect& dialect, const std::string& a, const std::string& b) {
+  const bool largest = reduction.node->op->reduction.join == "max";
   const auto compare = [&](const std::string& x, const std::string& y) {
-    return ops::expression(ops::row(largest ? "gt" : "lt"), fold.operand, dialect.native(),
+    return ops::expression(ops::row(largest ? "gt" : "lt"), reduction.operand, dialect.native(),
                            std::vector<std::string>{x, y});
   };
-  if (fold.operand == DType::boolean) return largest ? fmt::format("{} && !{}", a, b) : fmt::format("!{} && {}", a, b);
-  if (!is_float(fold.operand)) return compare(a, b);
+  if (reduction.operand == DType::boolean)
+    return largest ? fmt::format("{} && !{}", a, b) : fmt::format("!{} && {}", a, b);
+  if (!is_float(reduction.operand)) return compare(a, b);
   const auto nan = [&](const std::string& x) {
-    return ops::expression(ops::row("is_nan"), fold.operand, dialect.native(), std::vector<std::string>{x});
+    return ops::expression(ops::row("is_nan"), reduction.operand, dialect.native(), std::vector<std::string>{x});
   };
   return VKF_PLANT(nan_is_not_first, fmt::format("!({2}) && ({0} || {1})", nan(a), compare(a, b), nan(b)),
                    compare(a, b));
@@ -29,11 +30,12 @@ std::string better(const FoldText& fold, const Dialect& dialect, const std::stri
 namespace {
 
 /// Both sides of a join as parameters: "inout float a, inout uint a_i, float b, uint b_i".
-std::string parameters(const FoldText& fold, std::span<const char* const> own, std::span<const char* const> theirs) {
+std::string parameters(const ReductionText& reduction, std::span<const char* const> own,
+                       std::span<const char* const> theirs) {
   std::string all;
-  for (std::size_t i = 0; i < fold.fields.size(); ++i)
-    all += (i == 0 ? "inout " : ", inout ") + fold.fields[i].type + " " + own[i];
-  for (std::size_t i = 0; i < fold.fields.size(); ++i) all += ", " + fold.fields[i].type + " " + theirs[i];
+  for (std::size_t i = 0; i < reduction.fields.size(); ++i)
+    all += (i == 0 ? "inout " : ", inout ") + reduction.fields[i].type + " " + own[i];
+  for (std::size_t i = 0; i < reduction.fields.size(); ++i) all += ", " + reduction.fields[i].type + " " + theirs[i];
   return all;
 }
 
@@ -43,13 +45,13 @@ std::string Combine::apply(std::string_view row, DType dtype, std::vector<std::s
   return ops::expression(ops::row(row), dtype, dialect_.native(), operands);
 }
 
-void Combine::one_element_softmax(const FoldText& fold, Writer& functions) const {
+void Combine::one_element_softmax(const ReductionText& reduction, Writer& functions) const {
   functions.line("// One more element: a single exponential rescales either the sum or the element.");
-  functions.open("void {}(inout float most, inout float sum, float x) {{", add_element(fold));
+  functions.open("void {}(inout float most, inout float sum, float x) {{", add_element(reduction));
   functions.line("precise float apart = -abs(x - most);");
   // Chosen after the exponential: with the choice before it, a chain of eight elements takes SwiftShader 40 seconds
   // to compile.
-  functions.line("precise float scale = x == most ? 1.0 : {};", apply("exp", fold.operand, {"apart"}));
+  functions.line("precise float scale = x == most ? 1.0 : {};", apply("exp", reduction.operand, {"apart"}));
   functions.line("sum = x <= most ? sum + scale : fma(sum, scale, 1.0);");
   functions.line("most = {};", apply("max", DType::f32, {"most", "x"}));
   functions.close();
@@ -57,7 +59,7 @@ void Combine::one_element_softmax(const FoldText& fold, Writer& functions) const
 }
 
 /// Where exponentials keep NaN, so does the sum, and only then is it worth asking for NaN in the maximum.
-void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) const {
+void Combine::four_elements_softmax(const ReductionText& reduction, Writer& functions) const {
   const auto largest = [&](const auto& larger) {
     return larger(larger(larger("x.x", "x.y"), larger("x.z", "x.w")), "most");
   };
@@ -65,14 +67,14 @@ void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) con
   const auto any = [](const std::string& a, const std::string& b) { return fmt::format("max({}, {})", a, b); };
   const bool native = dialect_.native_exp;
   functions.line("// Four more elements: one exponential rescales the sum for all of them.");
-  functions.open("void {}(inout float most, inout float sum, vec4 x) {{", add_four(fold));
+  functions.open("void {}(inout float most, inout float sum, vec4 x) {{", add_four(reduction));
   functions.line("float top = {};", native ? largest(any) : largest(with_nan));
   functions.line(
       "precise float base = top == uintBitsToFloat(0xff800000u) ? 0.0 : top;  // as long as all are -infinity");
   functions.line("precise float fallen = most - base;");
-  functions.line("precise float scale = most == base ? 1.0 : {};", apply("exp", fold.operand, {"fallen"}));
+  functions.line("precise float scale = most == base ? 1.0 : {};", apply("exp", reduction.operand, {"fallen"}));
   functions.line("precise vec4 apart = x - base;");
-  const auto power = [&](const char* element) { return apply("exp", fold.operand, {element}); };
+  const auto power = [&](const char* element) { return apply("exp", reduction.operand, {element}); };
   functions.line("precise float added = ({} + {}) + ({} + {});", power("apart.x"), power("apart.y"), power("apart.z"),
                  power("apart.w"));
   functions.line("sum = fma(sum, scale, added);");
@@ -85,10 +87,10 @@ void Combine::four_elements_softmax(const FoldText& fold, Writer& functions) con
 /// One sum for all, and what it has lost, by what each element is away from a share of it: of elements that are nearly
 /// alike that is exact. Where the zeros of a ragged row may be among them, two by two: half of an element is exact, a
 /// quarter less than it is not.
-void Combine::four_elements_mean(const FoldText& fold, Writer& functions) const {
+void Combine::four_elements_mean(const ReductionText& reduction, Writer& functions) const {
   functions.line("// Four more elements.");
-  functions.open("void {}(inout float a, inout float a1, vec4 x) {{", add_four(fold));
-  if (fold.ragged) {
+  functions.open("void {}(inout float a, inout float a1, vec4 x) {{", add_four(reduction));
+  if (reduction.ragged) {
     functions.line("precise vec2 sums = vec2(x.x + x.y, x.z + x.w);");
     functions.line("precise vec4 apart = x - vec4(sums.xx, sums.yy) * 0.5;");
     functions.line("precise float lost = a1 + ((apart.x + apart.y) + (apart.z + apart.w));");
@@ -106,32 +108,32 @@ void Combine::four_elements_mean(const FoldText& fold, Writer& functions) const 
   functions.blank();
 }
 
-void Combine::four_elements_moments(const FoldText& fold, Writer& functions) const {
+void Combine::four_elements_moments(const ReductionText& reduction, Writer& functions) const {
   functions.line("// Four more elements, around their own mean.");
   functions.open("void {}(inout float count, inout float mean, inout float squares, inout float low, vec4 x) {{",
-                 add_four(fold));
+                 add_four(reduction));
   functions.line("precise float own = ((x.x + x.y) + (x.z + x.w)) * 0.25;");
   functions.line("precise vec4 beside = x - own;");
   functions.line("precise float own_low = ((beside.x + beside.y) + (beside.z + beside.w)) * 0.25;");
   functions.line("precise vec4 apart = beside - own_low;");
   functions.line(
       "precise float around = (apart.x * apart.x + apart.y * apart.y) + (apart.z * apart.z + apart.w * apart.w);");
-  functions.line("{}(count, mean, squares, low, 4.0, own, around, own_low);", fold.join);
+  functions.line("{}(count, mean, squares, low, 4.0, own, around, own_low);", reduction.join);
   functions.close();
   functions.blank();
 }
 
 /// The best of four and which of them it is, then one comparison with what is best so far: a fourth of the instructions
 /// of one by one. NaN, which comes before all numbers, makes the sum NaN; so may two infinities.
-void Combine::four_elements_arg(const FoldText& fold, Writer& functions) const {
-  const bool largest = fold.node->op->fold.join == "max";
+void Combine::four_elements_arg(const ReductionText& reduction, Writer& functions) const {
+  const bool largest = reduction.node->op->reduction.join == "max";
   const char* best = largest ? "max" : "min";
   functions.line("// Four more elements, side by side from `first` on.");
-  functions.open("void {}(inout float a, inout uint a1, vec4 x, uint first) {{", add_four(fold));
+  functions.open("void {}(inout float a, inout uint a1, vec4 x, uint first) {{", add_four(reduction));
   functions.line("precise float sum = (x.x + x.y) + (x.z + x.w);");
   functions.open("if (f32_is_nan(sum)) {{");
   for (int i = 0; i < 4; ++i)
-    functions.line("{}(a, a1, x.{}, first{});", fold.join, "xyzw"[i], i == 0 ? "" : fmt::format(" + {}u", i));
+    functions.line("{}(a, a1, x.{}, first{});", reduction.join, "xyzw"[i], i == 0 ? "" : fmt::format(" + {}u", i));
   functions.line("return;");
   functions.close();
   functions.line("float b = {0}({0}(x.x, x.y), {0}(x.z, x.w));", best);
@@ -142,35 +144,37 @@ void Combine::four_elements_arg(const FoldText& fold, Writer& functions) const {
   functions.blank();
 }
 
-void Combine::join_function(const FoldText& fold, Writer& functions) const {
+void Combine::join_function(const ReductionText& reduction, Writer& functions) const {
   const char* const own[] = {"a", "a1", "a2", "a3"};
   const char* const theirs[] = {"b", "b1", "b2", "b3"};
-  switch (fold.kind) {
-    case FoldText::Kind::arg:
+  switch (reduction.kind) {
+    case ReductionText::Kind::arg:
       functions.line(
           "// Keeps the better of two candidates, the earlier one of equals; a position of all ones is no candidate.");
-      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
-      functions.line("bool better = {};", better(fold, dialect_, "b", "a"));
-      functions.line("bool worse = {};", better(fold, dialect_, "a", "b"));
+      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
+      functions.line("bool better = {};", better(reduction, dialect_, "b", "a"));
+      functions.line("bool worse = {};", better(reduction, dialect_, "a", "b"));
       functions.line(
           "if (b1 != 0xffffffffu && (a1 == 0xffffffffu || better || (!worse && b1 {} a1))) {{ a = b; a1 = b1; }}",
           VKF_PLANT(last_of_equals, "<", ">"));
       break;
-    case FoldText::Kind::softmax:
-      fold.fours ? four_elements_softmax(fold, functions) : one_element_softmax(fold, functions);
+    case ReductionText::Kind::softmax:
+      reduction.vec4s ? four_elements_softmax(reduction, functions) : one_element_softmax(reduction, functions);
       functions.line("// A maximum and the sum of exponentials below it, with those below another maximum.");
-      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
+      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
       functions.line("precise float most = {};", apply("max", DType::f32, {"a", "b"}));
-      functions.line("precise float own_scale = a == most ? 1.0 : {};", apply("exp", fold.operand, {"(a - most)"}));
-      functions.line("precise float other_scale = b == most ? 1.0 : {};", apply("exp", fold.operand, {"(b - most)"}));
+      functions.line("precise float own_scale = a == most ? 1.0 : {};",
+                     apply("exp", reduction.operand, {"(a - most)"}));
+      functions.line("precise float other_scale = b == most ? 1.0 : {};",
+                     apply("exp", reduction.operand, {"(b - most)"}));
       functions.line("{}",
                      VKF_PLANT(softmax_not_rescaled, "a1 = fma(a1, own_scale, b1 * other_scale);", "a1 = a1 + b1;"));
       functions.line("a = most;");
       break;
-    case FoldText::Kind::moments:
+    case ReductionText::Kind::moments:
       functions.line(
           "// Count, mean, squares around the mean, and what rounding that has lost, of two sets taken together.");
-      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
+      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
       functions.line("precise float count = a + b;");
       functions.line("precise float apart = (b1 - a1) + (b3 - a3);");
       functions.line("precise float share = count == 0.0 ? 0.0 : b / count;");
@@ -183,157 +187,159 @@ void Combine::join_function(const FoldText& fold, Writer& functions) const {
       functions.line("a1 = finite ? a == 0.0 ? b1 : mean : a1 + b1;");
       functions.line("a = count;");
       break;
-    case FoldText::Kind::mean:
+    case ReductionText::Kind::mean:
       functions.line("// Two sums of two parts each.");
-      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
-      functions.line("{}_add_term(a, a1, b);", fold.operand == DType::f64 ? "f64" : "f32");
-      functions.line("precise {} low = a1 + b1;", fold.type);
+      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
+      functions.line("{}_add_term(a, a1, b);", reduction.operand == DType::f64 ? "f64" : "f32");
+      functions.line("precise {} low = a1 + b1;", reduction.type);
       functions.line("a1 = low;");
       break;
-    case FoldText::Kind::plain: {
-      const DType lane = is_float(fold.operand) && fold.operand != DType::f64 ? DType::f32 : fold.operand;
-      functions.open("void {}({}) {{", fold.join, parameters(fold, own, theirs));
-      functions.line("{}{} joined = {};", is_float(fold.operand) ? "precise " : "", fold.type,
-                     apply(fold.node->op->fold.join, lane, {"a", "b"}));
+    case ReductionText::Kind::plain: {
+      const DType register_type =
+          is_float(reduction.operand) && reduction.operand != DType::f64 ? DType::f32 : reduction.operand;
+      functions.open("void {}({}) {{", reduction.join, parameters(reduction, own, theirs));
+      functions.line("{}{} joined = {};", is_float(reduction.operand) ? "precise " : "", reduction.type,
+                     apply(reduction.node->op->reduction.join, register_type, {"a", "b"}));
       functions.line("a = joined;");
       break;
     }
   }
   functions.close();
   functions.blank();
-  if (fold.fours && fold.kind == FoldText::Kind::mean) four_elements_mean(fold, functions);
-  if (fold.fours && fold.kind == FoldText::Kind::moments) four_elements_moments(fold, functions);
-  if (fold.fours && fold.kind == FoldText::Kind::arg) four_elements_arg(fold, functions);
+  if (reduction.vec4s && reduction.kind == ReductionText::Kind::mean) four_elements_mean(reduction, functions);
+  if (reduction.vec4s && reduction.kind == ReductionText::Kind::moments) four_elements_moments(reduction, functions);
+  if (reduction.vec4s && reduction.kind == ReductionText::Kind::arg) four_elements_arg(reduction, functions);
 }
 
 std::string Combine::shuffled(DType dtype, const std::string& value, const std::string& mask) const {
-  const Lane lane = ops::lane_of(dtype);
-  if (dialect_.native_int64 && lane == Lane::u64)
+  const RegisterType register_type = ops::register_type_of(dtype);
+  if (dialect_.native_int64 && register_type == RegisterType::u64)
     return fmt::format("packUint2x32(subgroupShuffleXor(unpackUint2x32({}), {}))", value, mask);
-  if (dialect_.native_int64 && lane == Lane::i64) {
+  if (dialect_.native_int64 && register_type == RegisterType::i64) {
     return fmt::format("int64_t(packUint2x32(subgroupShuffleXor(unpackUint2x32(uint64_t({})), {})))", value, mask);
   }
   return fmt::format("subgroupShuffleXor({}, {})", value, mask);
 }
 
-void Combine::across_lanes(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const {
+void Combine::across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
   bool any = false;
-  for (const FoldText& fold : folds) any = any || fold.stage == stage;
-  if (!any || schedule_.column_lanes == 1) return;
+  for (const ReductionText& reduction : reductions) any = any || reduction.level == level;
+  if (!any || schedule_.reduction_threads == 1) return;
   if (schedule_.subgroup > 0) {
-    by_shuffles(folds, stage, main, shared);
+    by_shuffles(reductions, level, main, shared);
   } else {
-    by_memory(folds, stage, main, shared);
+    by_memory(reductions, level, main, shared);
   }
 }
 
-void Combine::by_shuffles(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const {
+void Combine::by_shuffles(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
   const int subgroup = schedule_.subgroup;
-  const int inside = std::min(schedule_.column_lanes, subgroup);
+  const int inside = std::min(schedule_.reduction_threads, subgroup);
   const auto butterfly = [&](int lanes) {
-    main.open("for (uint mask = {}u; mask > {}u; mask >>= 1) {{", lanes / 2, VKF_PLANT(skipped_lane, 0, 1));
-    for (const FoldText& fold : folds) {
-      if (fold.stage == stage)
-        main.line("{}",
-                  join(fold, 0, [&](const FoldField& field) { return shuffled(field.dtype, field.name, "mask"); }));
+    main.open("for (uint mask = {}u; mask > {}u; mask >>= 1) {{", lanes / 2, VKF_PLANT(skipped_thread, 0, 1));
+    for (const ReductionText& reduction : reductions) {
+      if (reduction.level == level)
+        main.line("{}", join(reduction, 0,
+                             [&](const ReductionField& field) { return shuffled(field.dtype, field.name, "mask"); }));
     }
     main.close();
   };
   if (inside > 1) butterfly(inside);
-  if (schedule_.column_lanes <= subgroup) return;
-  const int per_row = schedule_.column_lanes / subgroup;
+  if (schedule_.reduction_threads <= subgroup) return;
+  const int per_row = schedule_.reduction_threads / subgroup;
   const auto each_field = [&](const auto& visit) {
-    for (const FoldText& fold : folds) {
-      for (const FoldField& field : fold.fields) {
-        if (fold.stage == stage) visit(field);
+    for (const ReductionText& reduction : reductions) {
+      for (const ReductionField& field : reduction.fields) {
+        if (reduction.level == level) visit(field);
       }
     }
   };
-  each_field([&](const FoldField& field) {
+  each_field([&](const ReductionField& field) {
     shared.line("shared {} {}[{}];", field.type, field.shared, schedule_.workgroup / subgroup);
   });
   main.open("if (gl_SubgroupInvocationID == 0u) {{");
-  each_field([&](const FoldField& field) { main.line("{}[gl_SubgroupID] = {};", field.shared, field.name); });
+  each_field([&](const ReductionField& field) { main.line("{}[gl_SubgroupID] = {};", field.shared, field.name); });
   main.close();
   main.line("barrier();");
   const int wide = std::min(per_row, subgroup);
   std::string from = wide == subgroup ? "gl_SubgroupInvocationID" : fmt::format("gl_SubgroupInvocationID % {}u", wide);
   if (schedule_.workgroup / subgroup > per_row) from = fmt::format("gl_SubgroupID / {0}u * {0}u + {1}", per_row, from);
-  each_field([&](const FoldField& field) { main.line("{} = {}[{}];", field.name, field.shared, from); });
+  each_field([&](const ReductionField& field) { main.line("{} = {}[{}];", field.name, field.shared, from); });
   if (per_row > subgroup) {
     main.open("for (uint k = {0}u; k < {1}u; k += {0}u) {{", subgroup, per_row);
-    for (const FoldText& fold : folds) {
-      if (fold.stage == stage)
-        main.line("{}",
-                  join(fold, 0, [&](const FoldField& field) { return fmt::format("{}[{} + k]", field.shared, from); }));
+    for (const ReductionText& reduction : reductions) {
+      if (reduction.level == level)
+        main.line("{}", join(reduction, 0, [&](const ReductionField& field) {
+                    return fmt::format("{}[{} + k]", field.shared, from);
+                  }));
     }
     main.close();
   }
   if (wide > 1) butterfly(wide);
 }
 
-void Combine::by_memory(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const {
+void Combine::by_memory(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const {
   const int size = schedule_.workgroup;
   // Lanes of one row are `step` apart.
-  const int step = schedule_.vector_rows ? schedule_.row_lanes : 1;
-  const auto slot = [&](const std::string& place, int j) {
+  const int step = schedule_.vector_rows ? schedule_.parallel_threads : 1;
+  const auto register_index = [&](const std::string& place, int j) {
     return j == 0 ? place : fmt::format("{} + {}u", place, j * size);
   };
-  const auto write = [&](const FoldText& fold, int j) {
-    for (const FoldField& field : fold.fields)
-      main.line("{}[{}] = {};", field.shared, slot("lane", j), at(field.name, j));
+  const auto write = [&](const ReductionText& reduction, int j) {
+    for (const ReductionField& field : reduction.fields)
+      main.line("{}[{}] = {};", field.shared, register_index("lane", j), at(field.name, j));
   };
-  for (const FoldText& fold : folds) {
-    if (fold.stage != stage) continue;
-    for (const FoldField& field : fold.fields)
+  for (const ReductionText& reduction : reductions) {
+    if (reduction.level != level) continue;
+    for (const ReductionField& field : reduction.fields)
       shared.line("shared {} {}[{}];", field.type, field.shared, size * width_);
-    for (int j = 0; j < width_; ++j) write(fold, j);
+    for (int j = 0; j < width_; ++j) write(reduction, j);
   }
   main.line("barrier();");
-  main.open("for (uint reach = {}u; reach > {}u; reach >>= 1) {{", schedule_.column_lanes / 2,
-            VKF_PLANT(skipped_lane_without_subgroups, 0, 1));
+  main.open("for (uint reach = {}u; reach > {}u; reach >>= 1) {{", schedule_.reduction_threads / 2,
+            VKF_PLANT(skipped_thread_without_subgroups, 0, 1));
   main.open("if (column_lane < reach) {{");
   const std::string other = step == 1 ? "lane + reach" : fmt::format("lane + reach * {}u", step);
-  for (const FoldText& fold : folds) {
-    if (fold.stage != stage) continue;
+  for (const ReductionText& reduction : reductions) {
+    if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
-      main.line("{}", join(fold, j, [&](const FoldField& field) {
-                  return fmt::format("{}[{}]", field.shared, slot(other, j));
+      main.line("{}", join(reduction, j, [&](const ReductionField& field) {
+                  return fmt::format("{}[{}]", field.shared, register_index(other, j));
                 }));
-      write(fold, j);
+      write(reduction, j);
     }
   }
   main.close();
   main.line("barrier();");
   main.close();
   const std::string first =
-      schedule_.vector_rows ? fmt::format("lane % {}u", schedule_.row_lanes) : "lane - column_lane";
-  for (const FoldText& fold : folds) {
-    if (fold.stage != stage) continue;
+      schedule_.vector_rows ? fmt::format("lane % {}u", schedule_.parallel_threads) : "lane - column_lane";
+  for (const ReductionText& reduction : reductions) {
+    if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
-      for (const FoldField& field : fold.fields)
-        main.line("{} = {}[{}];", at(field.name, j), field.shared, slot(first, j));
+      for (const ReductionField& field : reduction.fields)
+        main.line("{} = {}[{}];", at(field.name, j), field.shared, register_index(first, j));
     }
   }
 }
 
 std::vector<std::string> Combine::words_of(DType dtype, const std::string& value) const {
-  switch (ops::lane_of(dtype)) {
-    case Lane::f32: return {fmt::format("floatBitsToUint({})", value)};
-    case Lane::u32: return {value};
-    case Lane::i32:
-    case Lane::boolean: return {fmt::format("uint({})", value)};
+  switch (ops::register_type_of(dtype)) {
+    case RegisterType::f32: return {fmt::format("floatBitsToUint({})", value)};
+    case RegisterType::u32: return {value};
+    case RegisterType::i32:
+    case RegisterType::boolean: return {fmt::format("uint({})", value)};
     default: return pack(dtype, 1, value, dialect_);
   }
 }
 
 std::string Combine::value_of(DType dtype, const std::string& at_word) const {
   const std::string word = fmt::format("partials.w[{}]", at_word);
-  switch (ops::lane_of(dtype)) {
-    case Lane::f32: return fmt::format("uintBitsToFloat({})", word);
-    case Lane::u32: return word;
-    case Lane::i32: return fmt::format("int({})", word);
-    case Lane::boolean: return fmt::format("{} != 0u", word);
+  switch (ops::register_type_of(dtype)) {
+    case RegisterType::f32: return fmt::format("uintBitsToFloat({})", word);
+    case RegisterType::u32: return word;
+    case RegisterType::i32: return fmt::format("int({})", word);
+    case RegisterType::boolean: return fmt::format("{} != 0u", word);
     default: {
       const std::vector<std::string> words{word, fmt::format("partials.w[{} + 1u]", at_word)};
       return unpack(dtype, 1, words, dialect_, false);
@@ -343,21 +349,22 @@ std::string Combine::value_of(DType dtype, const std::string& at_word) const {
 
 namespace {
 
-int words_of_field(const FoldField& field) { return std::max(1, size_of(field.dtype) / 4); }
+int words_of_field(const ReductionField& field) { return std::max(1, size_of(field.dtype) / 4); }
 
-int words_of_fold(const FoldText& fold) {
+int words_of_reduction(const ReductionText& reduction) {
   int words = 0;
-  for (const FoldField& field : fold.fields) words += words_of_field(field);
+  for (const ReductionField& field : reduction.fields) words += words_of_field(field);
   return words;
 }
 
 }  // namespace
 
-std::int64_t Combine::base(std::span<const FoldText> folds, const FoldText& fold, std::int64_t rows) const {
+std::int64_t Combine::base(std::span<const ReductionText> reductions, const ReductionText& reduction,
+                           std::int64_t rows) const {
   std::int64_t words = 0;
-  for (const FoldText& other : folds) {
-    if (other.id == fold.id) break;
-    words += rows * schedule_.parts * words_of_fold(other);
+  for (const ReductionText& other : reductions) {
+    if (other.id == reduction.id) break;
+    words += rows * schedule_.parts * words_of_reduction(other);
   }
   return words;
 }
@@ -370,16 +377,17 @@ std::string Combine::partial_place(std::int64_t base, int j, const std::string& 
   return base == 0 ? place : fmt::format("{}u + {}", base, place);
 }
 
-void Combine::to_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const {
-  main.open("if (inside{}) {{", schedule_.column_lanes > 1 ? " && column_lane == 0u" : "");
-  for (const FoldText& fold : folds) {
-    if (fold.stage != stage) continue;
+void Combine::to_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const {
+  main.open("if (inside{}) {{", schedule_.reduction_threads > 1 ? " && column_lane == 0u" : "");
+  for (const ReductionText& reduction : reductions) {
+    if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
       std::vector<std::string> values;
-      for (const FoldField& field : fold.fields) {
+      for (const ReductionField& field : reduction.fields) {
         for (std::string& word : words_of(field.dtype, at(field.name, j))) values.push_back(std::move(word));
       }
-      const std::string place = partial_place(base(folds, fold, rows), j, "part", words_of_fold(fold));
+      const std::string place =
+          partial_place(base(reductions, reduction, rows), j, "part", words_of_reduction(reduction));
       for (std::size_t k = 0; k < values.size(); ++k)
         main.line("partials.w[{}{}] = {};", place, k == 0 ? "" : fmt::format(" + {}u", k), values[k]);
     }
@@ -387,14 +395,14 @@ void Combine::to_parts(std::span<const FoldText> folds, int stage, std::int64_t 
   main.close();
 }
 
-void Combine::from_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const {
-  main.open("for (uint k = column_lane; k < {}u; k += {}u) {{", schedule_.parts, schedule_.column_lanes);
-  for (const FoldText& fold : folds) {
-    if (fold.stage != stage) continue;
+void Combine::from_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const {
+  main.open("for (uint k = column_lane; k < {}u; k += {}u) {{", schedule_.parts, schedule_.reduction_threads);
+  for (const ReductionText& reduction : reductions) {
+    if (reduction.level != level) continue;
     for (int j = 0; j < width_; ++j) {
-      const std::string place = partial_place(base(folds, fold, rows), j, "k", words_of_fold(fold));
+      const std::string place = partial_place(base(reductions, reduction, rows), j, "k", words_of_reduction(reduction));
       int offset = 0;
-      main.line("{}{}", fold.prefix ? "if (k < part) " : "", join(fold, j, [&](const FoldField& field) {
+      main.line("{}{}", reduction.prefix ? "if (k < part) " : "", join(reduction, j, [&](const ReductionField& field) {
                   const std::string at_word = offset == 0 ? place : fmt::format("{} + {}u", place, offset);
                   offset += words_of_field(field);
                   return value_of(field.dtype, at_word);

@@ -11,7 +11,7 @@
 namespace vkfuse::codegen {
 
 /// One register of a fold's partial result.
-struct FoldField {
+struct ReductionField {
   std::string name;  ///< the accumulator
   std::string type;
   std::string identity;
@@ -20,7 +20,7 @@ struct FoldField {
 };
 
 /// The names of one fold in the text.
-struct FoldText {
+struct ReductionText {
   enum class Kind : std::uint8_t {
     plain,    ///< one field
     arg,      ///< the best value and its position
@@ -31,15 +31,15 @@ struct FoldText {
   };
   Kind kind = Kind::plain;
   segment::ValueId id = 0;
-  int stage = 1;
+  int level = 1;
   const ir::Node* node = nullptr;
   DType operand = DType::f32;
   bool prefix = false;  ///< of a scan: joins the workgroups before this one alone
-  bool fours = false;   ///< all but plain: elements of a lane's item are added four at a time
+  bool vec4s = false;   ///< all but plain: elements of a lane's item are added four at a time
   bool ragged = false;  ///< the last item of a row may lack elements
   std::string name;
   std::string type;  ///< of the operand
-  std::vector<FoldField> fields;
+  std::vector<ReductionField> fields;
   std::string join;  ///< function: void join(inout fields..., fields...)
 };
 
@@ -49,47 +49,48 @@ class Combine {
       : schedule_(schedule), dialect_(dialect), width_(width) {}
 
   /// The function that folds b into a.
-  void join_function(const FoldText& fold, Writer& functions) const;
+  void join_function(const ReductionText& reduction, Writer& functions) const;
   /// The name of the function that adds one element to an online softmax, or the one that adds four to any fold of two
   /// in one pass.
-  [[nodiscard]] static std::string add_element(const FoldText& fold) { return fold.join + "_one"; }
-  [[nodiscard]] static std::string add_four(const FoldText& fold) { return fold.join + "_four"; }
+  [[nodiscard]] static std::string add_element(const ReductionText& reduction) { return reduction.join + "_one"; }
+  [[nodiscard]] static std::string add_four(const ReductionText& reduction) { return reduction.join + "_four"; }
   /// Afterwards every lane of a row holds the fold over all its lanes.
-  void across_lanes(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
+  void across_threads(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
   /// One lane of each row writes what its workgroup has seen.
-  void to_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const;
+  void to_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
   /// Each lane takes its share of what the workgroups of the row have written.
-  void from_parts(std::span<const FoldText> folds, int stage, std::int64_t rows, Writer& main) const;
+  void from_parts(std::span<const ReductionText> reductions, int level, std::int64_t rows, Writer& main) const;
   /// The call that folds other fields, given as text by `other(field)`, into row j's accumulators.
   template <typename Other>
-  [[nodiscard]] std::string join(const FoldText& fold, int j, const Other& other) const {
+  [[nodiscard]] std::string join(const ReductionText& reduction, int j, const Other& other) const {
     std::string own, theirs;
-    for (const FoldField& field : fold.fields) {
+    for (const ReductionField& field : reduction.fields) {
       own += (own.empty() ? "" : ", ") + at(field.name, j);
       theirs += ", " + other(field);
     }
-    return fmt::format("{}({}{});", fold.join, own, theirs);
+    return fmt::format("{}({}{});", reduction.join, own, theirs);
   }
   /// The value of a register in the lane whose number differs in the bits of `mask`.
   [[nodiscard]] std::string shuffled(DType dtype, const std::string& value, const std::string& mask) const;
 
  private:
-  void one_element_softmax(const FoldText& fold, Writer& functions) const;
-  void four_elements_softmax(const FoldText& fold, Writer& functions) const;
-  void four_elements_mean(const FoldText& fold, Writer& functions) const;
-  void four_elements_moments(const FoldText& fold, Writer& functions) const;
-  void four_elements_arg(const FoldText& fold, Writer& functions) const;
+  void one_element_softmax(const ReductionText& reduction, Writer& functions) const;
+  void four_elements_softmax(const ReductionText& reduction, Writer& functions) const;
+  void four_elements_mean(const ReductionText& reduction, Writer& functions) const;
+  void four_elements_moments(const ReductionText& reduction, Writer& functions) const;
+  void four_elements_arg(const ReductionText& reduction, Writer& functions) const;
   [[nodiscard]] std::string apply(std::string_view row, DType dtype, std::vector<std::string> operands) const;
   [[nodiscard]] std::string at(const std::string& name, int j) const {
     return width_ == 1 ? name : fmt::format("{}[{}]", name, j);
   }
-  void by_shuffles(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
-  void by_memory(std::span<const FoldText> folds, int stage, Writer& main, Writer& shared) const;
+  void by_shuffles(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
+  void by_memory(std::span<const ReductionText> reductions, int level, Writer& main, Writer& shared) const;
   [[nodiscard]] std::vector<std::string> words_of(DType dtype, const std::string& value) const;
   [[nodiscard]] std::string value_of(DType dtype, const std::string& at) const;
   [[nodiscard]] std::string partial_place(std::int64_t base, int j, const std::string& part, int words) const;
   /// Words of the folds before this one in the buffer of partial results.
-  [[nodiscard]] std::int64_t base(std::span<const FoldText> folds, const FoldText& fold, std::int64_t rows) const;
+  [[nodiscard]] std::int64_t base(std::span<const ReductionText> reductions, const ReductionText& reduction,
+                                  std::int64_t rows) const;
 
   const schedule::Schedule& schedule_;
   const Dialect& dialect_;

@@ -35,7 +35,7 @@ inline constexpr const char* kSubgroupBarrier =
     "controlBarrier(gl_ScopeSubgroup, gl_ScopeSubgroup, gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);";
 
 /// Four of the sums of matrices side by side in memory: f32, i32 or u32.
-constexpr std::string_view component_four(DType sums) {
+constexpr std::string_view component_vec4(DType sums) {
   return sums == DType::i32 ? "ivec4" : sums == DType::u32 ? "uvec4" : "vec4";
 }
 
@@ -51,7 +51,7 @@ constexpr std::string_view component_extension(DType factor) {
 
 /// T3: the sum of the products of four signed bytes each, OpSDot of SPV_KHR_integer_dot_product. `packed` is 0: four
 /// bytes a word.
-inline constexpr std::string_view kDotOfBytes =
+inline constexpr std::string_view kIntegerDotProduct =
     "spirv_instruction(extensions = [\"SPV_KHR_integer_dot_product\"], capabilities = [6019, 6018], id = 4450)\n"
     "int i8x4_dot(int a, int b, spirv_literal int packed);";
 

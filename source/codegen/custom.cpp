@@ -30,12 +30,12 @@ std::string check_prelude(const CustomFunction& function) { return ops::prelude_
 Result<CustomFunction> custom_function(const ir::Graph& graph, const ir::Node& node, bool native_int64) {
   const auto& custom = std::get<ir::CustomPayload>(node.payload);
   const auto type_of = [&](DType dtype) -> Result<std::string> {
-    const ops::Lane lane = ops::lane_of(dtype);
-    if (!native_int64 && (lane == ops::Lane::i64 || lane == ops::Lane::u64)) {
+    const ops::RegisterType register_type = ops::register_type_of(dtype);
+    if (!native_int64 && (register_type == ops::RegisterType::i64 || register_type == ops::RegisterType::u64)) {
       return unsupported("The custom op '{}' takes or gives {}, and the device has no 64-bit integers.", custom.name,
                          name_of(dtype));
     }
-    return std::string(ops::glsl_type(lane, native_int64));
+    return std::string(ops::glsl_type(register_type, native_int64));
   };
   CustomFunction function;
   VKF_TRY(result, type_of(node.type.dtype));
@@ -72,9 +72,9 @@ Result<std::string> Emitter::custom_call(const ir::Node& node, const std::vector
   return fmt::format("{}({})", function.name, fmt::join(operands, ", "));
 }
 
-Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops,
-                                       const schedule::Schedule& schedule, const Target& target,
-                                       const EmitOptions& options) {
+Result<std::vector<RelocatableKernel>> emit_custom(const ir::Graph& graph, const segment::Loops& loops,
+                                                   const schedule::Schedule& schedule, const Target& target,
+                                                   const EmitOptions& options) {
   const ir::NodeId id = loops.stores[0].node;
   const ir::Node& node = graph.node(id);
   const auto& custom = std::get<ir::KernelPayload>(node.payload);
@@ -96,12 +96,12 @@ Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Lo
                          custom.name, kernel.constants.size(), target.caps.push_constant_bytes);
     }
   }
-  Draft draft;
-  draft.essence = custom.code;
-  draft.kernel = std::move(kernel);
-  std::vector<Draft> drafts;
-  drafts.push_back(std::move(draft));
-  return drafts;
+  RelocatableKernel relocatable;
+  relocatable.canonical_key = custom.code;
+  relocatable.kernel = std::move(kernel);
+  std::vector<RelocatableKernel> relocatables;
+  relocatables.push_back(std::move(relocatable));
+  return relocatables;
 }
 
 }  // namespace vkfuse::codegen

@@ -10,7 +10,7 @@
 #include "codegen/numbers.hpp"
 #include "codegen/packing.hpp"
 #include "codegen/writer.hpp"
-#include "schedule/fields.hpp"
+#include "schedule/sub_byte.hpp"
 
 namespace vkfuse::codegen {
 
@@ -45,7 +45,7 @@ struct IntegerRange {
 
 /// Ids of the axes that templates count by, apart from loop axes.
 enum CountingAxis : index::AxisId {
-  kItem = 1 << 24,
+  kChunk = 1 << 24,
   kPosition,
   kElement,
   kRow,
@@ -69,7 +69,7 @@ class Emitter {
   [[nodiscard]] DType dtype(ir::NodeId id) const { return graph_.node(id).type.dtype; }
   [[nodiscard]] DType dtype_of(const Value& value) const { return dtype(value.node); }
   [[nodiscard]] std::string scalar_type(ir::NodeId id) const {
-    return std::string(ops::glsl_type(ops::lane_of(dtype(id)), dialect_.native_int64));
+    return std::string(ops::glsl_type(ops::register_type_of(dtype(id)), dialect_.native_int64));
   }
   [[nodiscard]] bool is_literal(ValueId id) const { return loops_.values[id].kind == Value::Kind::literal; }
   [[nodiscard]] std::string literal_text(ValueId id) const;
@@ -84,7 +84,7 @@ class Emitter {
   /// All of them, in order.
   Result<void> emit_values(Scope& scope, const std::vector<ValueId>& ids);
   void find_products();
-  [[nodiscard]] bool is_folded_product(ValueId id) const;
+  [[nodiscard]] bool is_reduced_product(ValueId id) const;
   [[nodiscard]] bool is_rounded_by_store(ValueId id) const;
   [[nodiscard]] bool is_contracted(ValueId id) const { return contracted_.count(id) != 0; }
 
@@ -100,32 +100,32 @@ class Emitter {
   /// Whether an op's result may have to be wrapped to its dtype.
   [[nodiscard]] bool wraps(const Value& value) const;
 
-  // --- bits of bytes as floats (fields.cpp) ------------------------------------------------------------
+  // --- bits of bytes as floats (sub_byte.cpp) ------------------------------------------------------------
   /// One of an item's.
-  struct FieldElement {
+  struct SubByteElement {
     int word = 0;   ///< of the item's
     int place = 0;  ///< of its lowest bit, once the word is shifted
     int down = 0;   ///< by so many bits: beyond bit 23 are those of an exponent
     std::uint32_t mask = 0;
   };
   /// What is written of a group: the function that takes it out of a word, and the constant that this is given.
-  struct FieldGroup {
+  struct SubByteGroup {
     std::string function, bits;
   };
   /// Whose float is made from the bits.
-  struct Field : schedule::BitField {
-    std::vector<FieldElement> elements;  ///< of an item
-    std::vector<FieldGroup> groups;
+  struct UnpackedField : schedule::SubByteField {
+    std::vector<SubByteElement> elements;  ///< of an item
+    std::vector<SubByteGroup> groups;
   };
-  [[nodiscard]] std::vector<FieldElement> field_elements(const Field& field, const Scope& scope,
-                                                         index::AxisId element_axis) const;
-  /// Fills fields_: casts to floats of items whose loads are vectors. `scope` knows the axes of an element, of which
-  /// one counts those of an item.
-  void find_fields(const Scope& scope, index::AxisId element_axis);
-  [[nodiscard]] bool is_field(ValueId id) const { return fields_.count(id) != 0; }
-  void write_field_functions();
+  [[nodiscard]] std::vector<SubByteElement> sub_byte_elements(const UnpackedField& field, const Scope& scope,
+                                                              index::AxisId element_axis) const;
+  /// Fills sub_byte_fields_: casts to floats of items whose loads are vectors. `scope` knows the axes of an element, of
+  /// which one counts those of an item.
+  void find_sub_byte_fields(const Scope& scope, index::AxisId element_axis);
+  [[nodiscard]] bool is_sub_byte(ValueId id) const { return sub_byte_fields_.count(id) != 0; }
+  void write_sub_byte_functions();
   /// One group of a field's floats, from the words of its load.
-  [[nodiscard]] std::string field_group(ValueId id, int group, const std::string& slot) const;
+  [[nodiscard]] std::string sub_byte_group(ValueId id, int group, const std::string& register_index) const;
 
   // --- positions (positions.cpp) ---------------------------------------------------------------------
   /// An expression of the loop axes as text; quotients and remainders become variables of the scope.
@@ -133,7 +133,7 @@ class Emitter {
   std::string scoped(Scope& scope, const index::Expr& expr);  ///< the same, of the scope's own axes
   [[nodiscard]] index::Expr in_scope(const Scope& scope, const index::Expr& expr) const;
   /// The conjunction as a boolean expression.
-  std::string condition(Scope& scope, std::span<const segment::Guard> guards);
+  std::string condition(Scope& scope, std::span<const segment::Predicate> predicates);
   /// The variable that holds a data value as an index below `size`.
   std::string data_index(Scope& scope, int data, std::int64_t size);
 
@@ -141,22 +141,22 @@ class Emitter {
   /// One element wherever it is, with its guards.
   std::string load_scalar(Scope& scope, ValueId id);
   /// The condition under which a load reads; empty where it always does.
-  std::string guard_of(Scope& scope, const Value& load);
+  std::string predicate_of(Scope& scope, const Value& load);
   [[nodiscard]] int vectors_of(ValueId load) const;
   /// The raw vectors of an item: declares them, or assigns where `slot` ("[u]") says they are arrays, or (" ")
   /// that they are declared elsewhere.
-  void load_vectors(Scope& scope, ValueId id, const std::string& slot);
+  void load_vectors(Scope& scope, ValueId id, const std::string& register_index);
   [[nodiscard]] std::string raw_name(ValueId id, int vector) const;
   /// Registers of a load that moves whole items: its words, and of a shifted one whether its run begins in the middle
   /// of the first.
   [[nodiscard]] std::vector<std::string> raw_names(ValueId load) const;
-  [[nodiscard]] bool is_shifted(ValueId load) const;
-  void load_shifted(Scope& scope, ValueId id, const std::string& slot);
+  [[nodiscard]] bool is_unaligned(ValueId load) const;
+  void load_unaligned(Scope& scope, ValueId id, const std::string& register_index);
   /// Two neighbours of an item, out of the words that a shifted load has read.
-  [[nodiscard]] std::string shifted_word(ValueId id, int word, const std::string& slot) const;
-  [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& slot) const;
+  [[nodiscard]] std::string unaligned_word(ValueId id, int word, const std::string& register_index) const;
+  [[nodiscard]] std::string unpacked(ValueId id, int group, const std::string& register_index) const;
   [[nodiscard]] std::string group_type_of(ir::NodeId id) const {
-    return group_type(ops::lane_of(dtype(id)), group_, dialect_);
+    return group_type(ops::register_type_of(dtype(id)), group_, dialect_);
   }
   void store_scalar(Scope& scope, std::size_t store, const std::string& value);
   /// The vectors of an item from the groups of results. `valid` is empty where the item is whole.
@@ -164,21 +164,21 @@ class Emitter {
   [[nodiscard]] std::string result_name(std::size_t store) const;  ///< of the element function's parameter
   [[nodiscard]] std::string result_group(std::size_t store, int group) const;
   [[nodiscard]] int buffer_bytes(ir::NodeId node) const;  ///< of one word of the array
-  [[nodiscard]] index::Expr item_vector(Scope& scope, const index::Expr& offset, int per_vector) const;
+  [[nodiscard]] index::Expr chunk_vector(Scope& scope, const index::Expr& offset, int per_vector) const;
 
   // --- the file (interface.cpp) ----------------------------------------------------------------------
   [[nodiscard]] std::string head(const std::string& body, const std::string& summary, bool comments) const;
   [[nodiscard]] std::string interface(bool comments) const;
   /// The bytes of an element of a buffer that is written element by element by stores of that size; 0 for others.
-  [[nodiscard]] int narrow_bytes(const Binding& binding) const;
+  [[nodiscard]] int sub32_bytes(const Binding& binding) const;
   /// Whether a result may be written over what is read at its own place, as plan/memory and donations have it
   /// (plan::reads_own_place decides, and more strictly). SPIR-V lets compilers take memory of different names for
   /// different memory where nothing says Aliased.
   [[nodiscard]] bool may_alias(const Binding& binding) const;
   /// The kernel of one dispatch: so many workgroups, in rows of `groups_x`.
-  Result<Draft> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);
+  Result<RelocatableKernel> finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x);
   /// The only kernel, of as many workgroups as the schedule says.
-  Result<std::vector<Draft>> finish_one(const std::string& summary);
+  Result<std::vector<RelocatableKernel>> finish_one(const std::string& summary);
   [[nodiscard]] std::string op_summary() const;
 
   [[nodiscard]] std::string unique(const std::string& wanted);
@@ -194,28 +194,28 @@ class Emitter {
   const Target& target_;
   const EmitOptions& options_;
   Dialect dialect_;
-  Like like_;  ///< what decides: the loops and the schedule themselves, unless the options say
+  ReferenceSizes reference_sizes_;  ///< what decides: the loops and the schedule themselves, unless the options say
   Numbers numbers_;
   NodeNames node_names_;
   std::vector<std::string> value_names_;
   std::vector<std::string> store_names_;  ///< what results are called: the node's name, of its further parts another
   std::set<std::string> taken_;
-  bool hides_zeros_ = false;  ///< see Quirks::folds_nan_away
+  bool hides_zeros_behind_barrier_ = false;  ///< see Quirks::folds_nan_away
   /// outer * tanh(x * inner), of which nothing but an exponential is taken: it is computed in one step, and times
   /// log2(e), so that what is taken of it is a power of 2.
-  struct Cap {
-    ValueId capped = 0, tanh = 0;
+  struct Softcap {
+    ValueId softcapped = 0, tanh = 0;
     std::optional<ValueId> scaled;  ///< x divided by a literal; nobody else reads it, nor the tanh
     double inner = 1, outer = 1;
   };
-  std::optional<Cap> cap_;
+  std::optional<Softcap> softcap_;
   /// The text of a value that the cap is made of; nothing of others. An empty one: the value is its operand.
-  [[nodiscard]] std::optional<std::string> text_of_cap(ValueId id, const std::vector<std::string>& operands) const;
+  [[nodiscard]] std::optional<std::string> text_of_softcap(ValueId id, const std::vector<std::string>& operands) const;
   struct {
     bool f32 = false, f64 = false;
   } keeps_nan_;  ///< the execution mode SignedZeroInfNanPreserve, without which drivers fold x * 0
   mutable std::map<ValueId, std::optional<IntegerRange>> ranges_;  ///< of those that were asked for
-  std::map<ValueId, Field> fields_;                                ///< by the cast
+  std::map<ValueId, UnpackedField> sub_byte_fields_;               ///< by the cast
   std::map<ValueId, ValueId> contracted_;                          ///< product -> the sum it is part of
   int elements_ = 1;
   int group_ = 1;
@@ -223,7 +223,7 @@ class Emitter {
   bool shuffles_ = false;
   bool differs_ = false;  ///< see Draft
   std::vector<Binding> bindings_;
-  std::string hidden_bit_ =
+  std::string optimization_barrier_ =
       "(p.items & 0x80000000u)";  ///< a zero that the driver's compiler does not know: finish() refuses more items
   Writer shared_;                 ///< shared arrays
   std::map<std::string, std::string> custom_functions_;  ///< by name
@@ -232,35 +232,40 @@ class Emitter {
 };
 
 /// What a fold starts from, in its accumulator's type.
-std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect);
+std::string reduction_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect);
 
 /// A kernel of the user's, as it is.
-Result<std::vector<Draft>> emit_custom(const ir::Graph& graph, const segment::Loops& loops,
-                                       const schedule::Schedule& schedule, const Target& target,
-                                       const EmitOptions& options);
+Result<std::vector<RelocatableKernel>> emit_custom(const ir::Graph& graph, const segment::Loops& loops,
+                                                   const schedule::Schedule& schedule, const Target& target,
+                                                   const EmitOptions& options);
 
 /// The templates: one kernel per dispatch.
-Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment,
-                                          const segment::Loops& loops, const schedule::Schedule& schedule,
-                                          const Target& target, const EmitOptions& options, const NodeNames& names);
-Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment,
-                                     const segment::Loops& loops, const schedule::Schedule& schedule,
-                                     const Target& target, const EmitOptions& options, const NodeNames& names);
-Result<std::vector<Draft>> emit_attention(const ir::Graph& graph, const segment::Segment& segment,
-                                          const segment::Loops& loops, const schedule::Schedule& schedule,
-                                          const Target& target, const EmitOptions& options, const NodeNames& names);
-Result<std::vector<Draft>> emit_attention_units(const ir::Graph& graph, const segment::Segment& segment,
-                                                const segment::Loops& loops, const schedule::Schedule& schedule,
-                                                const Target& target, const EmitOptions& options,
-                                                const NodeNames& names);
-Result<std::vector<Draft>> emit_matrix(const ir::Graph& graph, const segment::Segment& segment,
-                                       const segment::Loops& loops, const schedule::Schedule& schedule,
-                                       const Target& target, const EmitOptions& options, const NodeNames& names);
-Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment,
-                                      const segment::Loops& loops, const schedule::Schedule& schedule,
-                                      const Target& target, const EmitOptions& options, const NodeNames& names);
-Result<std::vector<Draft>> emit_rows(const ir::Graph& graph, const segment::Segment& segment,
-                                     const segment::Loops& loops, const schedule::Schedule& schedule,
-                                     const Target& target, const EmitOptions& options, const NodeNames& names);
+Result<std::vector<RelocatableKernel>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment,
+                                                      const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                      const Target& target, const EmitOptions& options,
+                                                      const NodeNames& names);
+Result<std::vector<RelocatableKernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment,
+                                                 const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                 const Target& target, const EmitOptions& options,
+                                                 const NodeNames& names);
+Result<std::vector<RelocatableKernel>> emit_attention(const ir::Graph& graph, const segment::Segment& segment,
+                                                      const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                      const Target& target, const EmitOptions& options,
+                                                      const NodeNames& names);
+Result<std::vector<RelocatableKernel>> emit_cooperative_attention(
+    const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
+    const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, const NodeNames& names);
+Result<std::vector<RelocatableKernel>> emit_matmul(const ir::Graph& graph, const segment::Segment& segment,
+                                                   const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                   const Target& target, const EmitOptions& options,
+                                                   const NodeNames& names);
+Result<std::vector<RelocatableKernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment,
+                                                  const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                  const Target& target, const EmitOptions& options,
+                                                  const NodeNames& names);
+Result<std::vector<RelocatableKernel>> emit_reduction(const ir::Graph& graph, const segment::Segment& segment,
+                                                      const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                      const Target& target, const EmitOptions& options,
+                                                      const NodeNames& names);
 
 }  // namespace vkfuse::codegen

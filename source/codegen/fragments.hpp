@@ -13,7 +13,7 @@ namespace vkfuse::codegen {
 
 /// Powers of 2 in two halves of a word, above four bits that are flipped: what the function is given for those at 0
 /// and 4.
-constexpr std::uint32_t field_powers(std::uint32_t flip, int place) {
+constexpr std::uint32_t sub_byte_powers(std::uint32_t flip, int place) {
   const std::uint32_t half = 0x6400u | (flip << place);
   return half | half << 16;
 }

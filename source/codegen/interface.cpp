@@ -49,15 +49,15 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
       target_(target),
       options_(options),
       dialect_(dialect_of(target)),
-      like_(options.like.loops != nullptr ? options.like : Like{&loops, &schedule}),
+      reference_sizes_(options.like.loops != nullptr ? options.like : ReferenceSizes{&loops, &schedule}),
       numbers_(options.hoist_sizes),
       node_names_(std::move(node_names)),
-      hides_zeros_(target.quirks.folds_nan_away && !schedule.wide) {
+      hides_zeros_behind_barrier_(target.workarounds.folds_nan_away && !schedule.wide) {
   // Few subgroups share a processor there, and each waits for its own.
   dialect_.few_exponentials =
-      schedule.kind == schedule::Template::matrix || schedule.kind == schedule::Template::attention;
+      schedule.kind == schedule::Template::matmul || schedule.kind == schedule::Template::attention;
   keeps_nan_ = {target.caps.keep_nan_f32, target.caps.keep_nan_f32 && target.caps.keep_nan_f64};
-  elements_ = schedule.elements_per_item;
+  elements_ = schedule.chunk_size;
   group_ = std::min(4, elements_);
   groups_ = elements_ / group_;
   for (const auto& [id, name] : node_names_) taken_.insert(name);
@@ -78,16 +78,16 @@ Emitter::Emitter(const ir::Graph& graph, const segment::Segment& segment, const 
     store_names_.push_back(first ? node_names_.at(store.node) : unique(node_names_.at(store.node) + "_part"));
     if (first) bindings_.push_back({store.node, true, false});
   }
-  if (schedule.scratch_bytes > 0 && schedule.rounds.empty()) bindings_.push_back({0, true, true});
+  if (schedule.scratch_bytes > 0 && schedule.sort_passes.empty()) bindings_.push_back({0, true, true});
 }
 
 /// Whether a value of the node is in scope where the buffer of the node is touched: main() touches the
 /// buffers that are moved as vectors, and what varies within an item is in scope in a function alone.
 bool Emitter::meets_buffer(ir::NodeId node) const {
   const auto in_main = [&](const Value& value, const schedule::AccessPlan& plan) {
-    const bool per_element = schedule_.kind != schedule::Template::rows || loops_.per_element(value);
+    const bool per_element = schedule_.kind != schedule::Template::reduction || loops_.per_element(value);
     const bool vectors = plan.kind == schedule::AccessKind::vector || plan.kind == schedule::AccessKind::transposed;
-    return vectors && per_element && schedule::varies_in_item(loops_, schedule_, value);
+    return vectors && per_element && schedule::varies_in_chunk(loops_, schedule_, value);
   };
   for (std::size_t i = 0; i < loops_.values.size(); ++i) {
     const Value& value = loops_.values[i];
@@ -138,7 +138,7 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
       out.line("#extension {} : require", component_extension(factor));
   }
   for (const int bytes : {2, 1}) {
-    const auto narrow = [&](const Binding& binding) { return narrow_bytes(binding) == bytes; };
+    const auto narrow = [&](const Binding& binding) { return sub32_bytes(binding) == bytes; };
     if (std::any_of(bindings_.begin(), bindings_.end(), narrow))
       out.line("#extension GL_EXT_shader_{}bit_storage : require", 8 * bytes);
   }
@@ -149,10 +149,10 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
     if (has("coopMatPerElementNV")) out.line("#extension GL_NV_cooperative_matrix2 : require");
   }
   if (has("subgroupShuffle")) out.line("#extension GL_KHR_shader_subgroup_shuffle : require");
-  const bool dots = has("i8x4_dot(");
+  const bool integer_dot = has("i8x4_dot(");
   const bool aliases =
       std::any_of(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return may_alias(binding); });
-  if (keeps_nan_.f32 || dots || aliases) out.line("#extension GL_EXT_spirv_intrinsics : require");
+  if (keeps_nan_.f32 || integer_dot || aliases) out.line("#extension GL_EXT_spirv_intrinsics : require");
   // Without it a driver may keep what is in flight in memory instead of registers.
   if (has("unroll]]")) out.line("#extension GL_EXT_control_flow_attributes : require");
   out.blank();
@@ -170,13 +170,13 @@ std::string Emitter::head(const std::string& body, const std::string& summary, b
         "spirv_execution_mode(extensions = [\"SPV_KHR_float_controls\"], capabilities = [4466], 4461, 64);  // and of "
         "f64");
   if (aliases) out.line("#define ALIASED spirv_decorate(20)  // a result may be written over what it is computed from");
-  if (dots) out.raw(std::string(kDotOfBytes) + "  // the sum of four products of bytes\n");
+  if (integer_dot) out.raw(std::string(kIntegerDotProduct) + "  // the sum of four products of bytes\n");
   out.blank();
   return out.take();
 }
 
 bool Emitter::may_alias(const Binding& binding) const {
-  if (schedule_.kind == schedule::Template::rows || loops_.opaque || binding.scratch || binding.half) return false;
+  if (schedule_.kind == schedule::Template::reduction || loops_.opaque || binding.scratch || binding.half) return false;
   for (const Value& load : loops_.values) {
     if (load.kind != Value::Kind::load) continue;
     for (const segment::Store& store : loops_.stores) {
@@ -187,9 +187,9 @@ bool Emitter::may_alias(const Binding& binding) const {
   return false;
 }
 
-int Emitter::narrow_bytes(const Binding& binding) const {
+int Emitter::sub32_bytes(const Binding& binding) const {
   const bool value = binding.store && !binding.scratch && !binding.half;
-  return value && schedule::stores_narrow(graph_, loops_, target_, schedule_, binding.value)
+  return value && schedule::stores_sub32(graph_, loops_, target_, schedule_, binding.value)
              ? size_of(dtype(binding.value))
              : 0;
 }
@@ -218,7 +218,7 @@ std::string Emitter::interface(bool comments) const {
       continue;
     }
     if (binding.scratch) {
-      const bool matrix = schedule_.kind == schedule::Template::matrix;
+      const bool matrix = schedule_.kind == schedule::Template::matmul;
       out.line("layout(set = 0, binding = {}) buffer Buffer{} {{ {} w[]; }} partials;{}", i, i,
                matrix ? "uvec4" : "uint",
                comments ? fmt::format("  // of the workgroups that share a {}", matrix ? "tile" : "row") : "");
@@ -226,7 +226,7 @@ std::string Emitter::interface(bool comments) const {
     }
     const auto store = std::find_if(loops_.stores.begin(), loops_.stores.end(),
                                     [&](const segment::Store& s) { return s.node == binding.value; });
-    const int narrow = narrow_bytes(binding);
+    const int narrow = sub32_bytes(binding);
     const bool joins =
         binding.store && narrow == 0 && size_of(dtype(binding.value)) < 4 && store->buffer_elements > 1 &&
         schedule_.stores[static_cast<std::size_t>(store - loops_.stores.begin())].kind != schedule::AccessKind::vector;
@@ -253,22 +253,23 @@ bool Emitter::divides(std::int64_t piece, Extent all) {
   return decided;
 }
 
-Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x) {
-  Draft draft;
-  Kernel& kernel = draft.kernel;
+Result<RelocatableKernel> Emitter::finish(std::string_view summary, std::int64_t groups, std::int64_t groups_x) {
+  RelocatableKernel relocatable;
+  Kernel& kernel = relocatable.kernel;
   kernel.name = options_.name;
   kernel.workgroup = schedule_.workgroup;
   kernel.bindings = bindings_;
   for (const NamedWord& word : numbers_.words()) {
-    if (word.name == "items" && (word.value & 0x80000000u) != 0) {  // the text counts on that bit: hidden_bit_
+    if (word.name == "items" &&
+        (word.value & 0x80000000u) != 0) {  // the text counts on that bit: optimization_barrier_
       return unsupported("A kernel of {} items is not supported: there are {} at most.", word.value, 0x7fffffffu);
     }
     kernel.constants.push_back(word.value);
   }
-  draft.places = numbers_.places();
-  draft.differs = differs_;
+  relocatable.relocations = numbers_.relocations();
+  relocatable.differs = differs_;
   const std::size_t room = std::min<std::size_t>(target_.caps.push_constant_bytes / 4, 32);
-  draft.most_words = room - std::min(room, kernel.constants.size());
+  relocatable.most_words = room - std::min(room, kernel.constants.size());
   const std::string shared = shared_.take();
   std::string customs;
   for (const auto& function : custom_functions_) customs += function.second + "\n";
@@ -281,8 +282,8 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
   }
   if (dialect_.native_f16) take_form(text, "f16_round(", "_native", "p.items >> 31, ");  // there are fewer than 2^31
   const std::string body = shared_and_own + text;
-  draft.essence = interface(false) + body;
-  if (!options_.only_essence) {
+  relocatable.canonical_key = interface(false) + body;
+  if (!options_.only_canonical_key) {
     const std::string prelude = ops::prelude_for(body);
     kernel.glsl = head(body + prelude, std::string(summary), true) + interface(true) + prelude +
                   (prelude.empty() ? "" : "\n") + body;
@@ -294,12 +295,12 @@ Result<Draft> Emitter::finish(std::string_view summary, std::int64_t groups, std
     kernel.subgroup = schedule_.subgroup;
   kernel.groups_x = static_cast<std::uint32_t>(groups_x);
   kernel.groups_y = groups_x == 0 ? 0 : static_cast<std::uint32_t>(schedule::ceil_div(groups, groups_x));
-  return draft;
+  return relocatable;
 }
 
-Result<std::vector<Draft>> Emitter::finish_one(const std::string& summary) {
+Result<std::vector<RelocatableKernel>> Emitter::finish_one(const std::string& summary) {
   VKF_TRY(kernel, finish(summary, schedule_.workgroups, schedule_.workgroups_x));
-  std::vector<Draft> kernels;
+  std::vector<RelocatableKernel> kernels;
   kernels.push_back(std::move(kernel));
   return kernels;
 }
@@ -324,17 +325,19 @@ NodeNames local_identifiers(std::span<const ir::NodeId> nodes) {
 
 }  // namespace
 
-Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& planned,
-                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
+Result<std::vector<RelocatableKernel>> relocatable(const ir::Graph& graph, const segment::Segment& segment,
+                                                   const segment::Loops& planned, const schedule::Schedule& schedule,
+                                                   const Target& target, const EmitOptions& options) {
   if (planned.opaque) return emit_custom(graph, planned, schedule, target, options);
   const segment::Loops loops = schedule::scheduled_loops(graph, planned, schedule);
   const auto with_names = [&](const NodeNames& names) {
     switch (schedule.kind) {
-      case schedule::Template::rows: return emit_rows(graph, segment, loops, schedule, target, options, names);
+      case schedule::Template::reduction:
+        return emit_reduction(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::sort: return emit_sort(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::attention:
         return emit_attention(graph, segment, loops, schedule, target, options, names);
-      case schedule::Template::matrix: return emit_matrix(graph, segment, loops, schedule, target, options, names);
+      case schedule::Template::matmul: return emit_matmul(graph, segment, loops, schedule, target, options, names);
       case schedule::Template::tiled: return emit_tiled(graph, segment, loops, schedule, target, options, names);
       default: return emit_pointwise(graph, segment, loops, schedule, target, options, names);
     }
@@ -343,32 +346,33 @@ Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment&
   // do, then compile once.
   const std::vector<ir::NodeId> nodes = named_nodes(loops, segment);
   VKF_TRY(keys, with_names(local_identifiers(nodes)));
-  if (options.only_essence) return keys;
+  if (options.only_canonical_key) return keys;
   VKF_TRY(kernels, with_names(identifiers(graph, nodes)));
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     kernels[i].kernel.key = std::move(keys[i].kernel.key);
-    kernels[i].essence = std::move(keys[i].essence);
+    kernels[i].canonical_key = std::move(keys[i].canonical_key);
   }
   return kernels;
 }
 
-Kernel filled(const Draft& draft, const Filling& filling, std::span<const std::uint32_t> words) {
-  Kernel kernel = draft.kernel;
-  kernel.glsl = filling.fill(kernel.glsl);
-  kernel.key = filling.fill(kernel.key);
+Kernel bind_sizes(const RelocatableKernel& relocatable, const SizeBinding& size_binding,
+                  std::span<const std::uint32_t> words) {
+  Kernel kernel = relocatable.kernel;
+  kernel.glsl = size_binding.fill(kernel.glsl);
+  kernel.key = size_binding.fill(kernel.key);
   kernel.constants.insert(kernel.constants.end(), words.begin(), words.end());
   return kernel;
 }
 
 Result<std::vector<Kernel>> emit(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
                                  const schedule::Schedule& schedule, const Target& target, const EmitOptions& options) {
-  VKF_TRY(drafts, draft(graph, segment, loops, schedule, target, options));
+  VKF_TRY(relocatables, relocatable(graph, segment, loops, schedule, target, options));
   std::vector<Kernel> kernels;
-  for (const Draft& one : drafts) {
-    const Filling filling = Filling::alone(one.places, one.most_words);
-    const auto words = filling.words_for(one.places);
+  for (const RelocatableKernel& one : relocatables) {
+    const SizeBinding size_binding = SizeBinding::alone(one.relocations, one.most_words);
+    const auto words = size_binding.words_for(one.relocations);
     check(words.has_value(), "a text is filled in with numbers of its own");
-    kernels.push_back(filled(one, filling, *words));
+    kernels.push_back(bind_sizes(one, size_binding, *words));
   }
   return kernels;
 }

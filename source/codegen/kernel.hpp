@@ -47,7 +47,7 @@ struct Kernel {
 };
 
 /// Sizes that decide what a text looks like, where not the numbers in it.
-struct Like {
+struct ReferenceSizes {
   const segment::Loops* loops = nullptr;  ///< as scheduled
   const schedule::Schedule* schedule = nullptr;
 };
@@ -59,28 +59,30 @@ struct EmitOptions {
   std::string name;
   /// Set: the text is that of these sizes if the loops, which have others, allow it. The schedule is then
   /// schedule::like() of that one.
-  Like like = {};
-  bool only_essence = false;  ///< Kernel::glsl and Kernel::key are not needed
+  ReferenceSizes like = {};
+  bool only_canonical_key = false;  ///< Kernel::glsl and Kernel::key are not needed
 };
 
 /// A kernel whose numbers have not been filled in: where they depend on sizes, its texts have marks.
-struct Draft {
+struct RelocatableKernel {
   Kernel kernel;
   /// What is left of the key without what follows from the rest: the keys of drafts of one target are equal where this
   /// is.
-  std::string essence;
-  std::vector<Place> places;   ///< of each text
+  std::string canonical_key;
+  std::vector<Relocation> relocations;  ///< of each text
   std::size_t most_words = 0;  ///< that the push constants have room for beside those that the kernel has already
   bool differs =
       false;  ///< from the text of EmitOptions::like, which makes use of something that is not so at these sizes
 };
 
 /// The shaders of a segment as drafts.
-Result<std::vector<Draft>> draft(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
-                                 const schedule::Schedule& schedule, const Target& target, const EmitOptions& options);
+Result<std::vector<RelocatableKernel>> relocatable(const ir::Graph& graph, const segment::Segment& segment,
+                                                   const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                   const Target& target, const EmitOptions& options);
 
 /// The kernel of a draft with this text.
-Kernel filled(const Draft& draft, const Filling& filling, std::span<const std::uint32_t> words);
+Kernel bind_sizes(const RelocatableKernel& relocatable, const SizeBinding& size_binding,
+                  std::span<const std::uint32_t> words);
 
 /// Whether part_of() can be asked for: kernels of the user's have push constants of their own, or none, and others may
 /// have all there are.

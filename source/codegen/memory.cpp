@@ -40,10 +40,10 @@ int Emitter::buffer_bytes(ir::NodeId node) const {
   return bytes != 0 ? bytes : std::max(4, size_of(dtype(node)));
 }
 
-std::string Emitter::guard_of(Scope& scope, const Value& load) {
-  const std::string guard = load.guards.empty() ? "true" : condition(scope, load.guards);
-  if (guard == "true" || guard == "(true)") return scope.exists;
-  return scope.exists.empty() ? guard : scope.exists + " && " + guard;
+std::string Emitter::predicate_of(Scope& scope, const Value& load) {
+  const std::string predicate = load.predicates.empty() ? "true" : condition(scope, load.predicates);
+  if (predicate == "true" || predicate == "(true)") return scope.exists;
+  return scope.exists.empty() ? predicate : scope.exists + " && " + predicate;
 }
 
 std::string Emitter::load_scalar(Scope& scope, ValueId id) {
@@ -52,9 +52,9 @@ std::string Emitter::load_scalar(Scope& scope, ValueId id) {
   std::string at = position(scope, load.offset);
   // Where the guards fail the element is not used, but the load must stay inside the buffer. A branch instead
   // was slower on an H200, and software drivers take minutes to compile many of them.
-  if (const std::string guard = guard_of(scope, load); !guard.empty()) {
+  if (const std::string predicate = predicate_of(scope, load); !predicate.empty()) {
     const std::string name = unique(block + "_i");
-    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, at);
+    scope.out->line("uint {} = {} ? {} : 0u;", name, predicate, at);
     at = name;
   }
   if (size_of(dtype(load.node)) < 4 && at.find(' ') != std::string::npos) {
@@ -71,35 +71,35 @@ int Emitter::vectors_of(ValueId load) const {
   return std::max(1, elements_ / plan.repeat * bytes / plan.vector_bytes);
 }
 
-bool Emitter::is_shifted(ValueId load) const { return schedule_.loads[load].kind == AccessKind::shifted; }
+bool Emitter::is_unaligned(ValueId load) const { return schedule_.loads[load].kind == AccessKind::unaligned; }
 
 std::vector<std::string> Emitter::raw_names(ValueId load) const {
   std::vector<std::string> names;
-  const int count = is_shifted(load) ? schedule::words_around(schedule_.loads[load], elements_) : vectors_of(load);
+  const int count = is_unaligned(load) ? schedule::words_around(schedule_.loads[load], elements_) : vectors_of(load);
   for (int v = 0; v < count; ++v) names.push_back(raw_name(load, v));
-  if (is_shifted(load)) names.push_back(value_names_[load] + "_odd");
+  if (is_unaligned(load)) names.push_back(value_names_[load] + "_odd");
   return names;
 }
 
 std::string Emitter::raw_name(ValueId id, int vector) const { return fmt::format("{}_w{}", value_names_[id], vector); }
 
 /// The index of an item's first vector, in vectors.
-Expr Emitter::item_vector(Scope& scope, const Expr& offset, int per_vector) const {
+Expr Emitter::chunk_vector(Scope& scope, const Expr& offset, int per_vector) const {
   return index::floor_div(in_scope(scope, offset), per_vector);
 }
 
 /// The words around a run of 16-bit elements, of which each or every second one is wanted. Guards are left out: no
 /// element for which they fail is in a word that has to be replaced, because the run leaves the buffer, for one for
 /// which they hold.
-void Emitter::load_shifted(Scope& scope, ValueId id, const std::string& slot) {
+void Emitter::load_unaligned(Scope& scope, ValueId id, const std::string& register_index) {
   const Value& load = loops_.values[id];
   const std::string& block = node_names_.at(load.node);
   const std::string at = unique(block + "_at");
   scope.out->line("int {} = int({});", at, position(scope, load.offset));
   const std::string last = numbers_.size((load.buffer_elements - 1) / 2);
   const std::vector<std::string> names = raw_names(id);
-  const std::string target = slot == " " ? "" : slot;
-  const char* type = slot.empty() ? "uint " : "";
+  const std::string target = register_index == " " ? "" : register_index;
+  const char* type = register_index.empty() ? "uint " : "";
   for (std::size_t v = 0; v + 1 < names.size(); ++v) {
     const std::string word = fmt::format("min(uint({} >> 1){}, {})", at, v == 0 ? "" : fmt::format(" + {}u", v), last);
     scope.out->line("{}{}{} = {};", type, names[v], target, load_word(block, buffer_bytes(load.node), word));
@@ -107,18 +107,18 @@ void Emitter::load_shifted(Scope& scope, ValueId id, const std::string& slot) {
   scope.out->line("{}{}{} = uint({}) & 1u;", type, names.back(), target, at);
 }
 
-void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
-  if (is_shifted(id)) return load_shifted(scope, id, slot);
+void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& register_index) {
+  if (is_unaligned(id)) return load_unaligned(scope, id, register_index);
   const Value& load = loops_.values[id];
   const std::string& block = node_names_.at(load.node);
   const int bytes = schedule_.loads[id].vector_bytes;
   const int per_vector = bytes / size_of(dtype(load.node));
   const int count = vectors_of(id);
-  std::string first = scoped(scope, item_vector(scope, load.offset, per_vector));
-  const std::string guard = guard_of(scope, load);
-  if (!guard.empty()) {
+  std::string first = scoped(scope, chunk_vector(scope, load.offset, per_vector));
+  const std::string predicate = predicate_of(scope, load);
+  if (!predicate.empty()) {
     const std::string name = unique(block + "_i");
-    scope.out->line("uint {} = {} ? {} : 0u;", name, guard, first);
+    scope.out->line("uint {} = {} ? {} : 0u;", name, predicate, first);
     first = name;
   }
   const std::string type(word_type(bytes));
@@ -129,30 +129,33 @@ void Emitter::load_vectors(Scope& scope, ValueId id, const std::string& slot) {
     if (!schedule_.exact && v > 0) {
       at = fmt::format("min({}, {})", at, numbers_.size((load.buffer_elements - 1) / per_vector));
     }
-    scope.out->line("{}{}{} = {}.w[{}];", slot.empty() ? type + " " : "", raw_name(id, v), slot == " " ? "" : slot,
-                    block, at);
+    scope.out->line("{}{}{} = {}.w[{}];", register_index.empty() ? type + " " : "", raw_name(id, v),
+                    register_index == " " ? "" : register_index, block, at);
   }
 }
 
-std::string Emitter::shifted_word(ValueId id, int word, const std::string& slot) const {
-  const std::string odd = raw_names(id).back() + slot;
+std::string Emitter::unaligned_word(ValueId id, int word, const std::string& register_index) const {
+  const std::string odd = raw_names(id).back() + register_index;
   if (schedule_.loads[id].step == 1) {
-    const std::string low = raw_name(id, word) + slot;
-    return fmt::format("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, word + 1) + slot, low);
+    const std::string low = raw_name(id, word) + register_index;
+    return fmt::format("({} != 0u ? ({} >> 16) | ({} << 16) : {})", odd, low, raw_name(id, word + 1) + register_index,
+                       low);
   }
-  const std::string first = raw_name(id, 2 * word) + slot, second = raw_name(id, 2 * word + 1) + slot;
+  const std::string first = raw_name(id, 2 * word) + register_index,
+                    second = raw_name(id, 2 * word + 1) + register_index;
   return fmt::format("({} != 0u ? ({} >> 16) | ({} & 0xffff0000u) : ({} & 0xffffu) | ({} << 16))", odd, first, second,
                      first, second);
 }
 
-std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) const {
+std::string Emitter::unpacked(ValueId id, int group, const std::string& register_index) const {
   const DType type = dtype_of(loops_.values[id]);
   const int bytes = schedule_.loads[id].vector_bytes;
   const int group_words = group_ * size_of(type) / 4;
   const int vector_words = bytes / 4;
-  if (is_shifted(id)) {
+  if (is_unaligned(id)) {
     std::vector<std::string> words;
-    for (int w = group * group_words; w < (group + 1) * group_words; ++w) words.push_back(shifted_word(id, w, slot));
+    for (int w = group * group_words; w < (group + 1) * group_words; ++w)
+      words.push_back(unaligned_word(id, w, register_index));
     return unpack(type, group_, words, dialect_, false);
   }
   if (const int repeat = schedule_.loads[id].repeat; repeat > 1) {
@@ -161,7 +164,7 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
     const int first = group * group_ / repeat;
     std::vector<std::string> words;
     for (int w = first / own * own * size_of(type) / 4; w < (first / own + 1) * own * size_of(type) / 4; ++w) {
-      const std::string raw = raw_name(id, w / vector_words) + slot;
+      const std::string raw = raw_name(id, w / vector_words) + register_index;
       words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[w % vector_words]));
     }
     std::string places;
@@ -171,12 +174,12 @@ std::string Emitter::unpacked(ValueId id, int group, const std::string& slot) co
                     : fmt::format("{}.{}", values, places);
   }
   if (group_words == vector_words && size_of(type) <= 4) {
-    return unpack(type, group_, std::vector<std::string>{raw_name(id, group) + slot}, dialect_, true);
+    return unpack(type, group_, std::vector<std::string>{raw_name(id, group) + register_index}, dialect_, true);
   }
   std::vector<std::string> words;
   for (int w = 0; w < group_words; ++w) {
     const int word = group * group_words + w;
-    const std::string raw = raw_name(id, word / vector_words) + slot;
+    const std::string raw = raw_name(id, word / vector_words) + register_index;
     words.push_back(vector_words == 1 ? raw : fmt::format("{}.{}", raw, "xyzw"[word % vector_words]));
   }
   return unpack(type, group_, words, dialect_, false);
@@ -210,7 +213,7 @@ void Emitter::store_scalar(Scope& scope, std::size_t store, const std::string& v
     return;
   }
   const std::string bits = element_bits(type, value, dialect_);
-  if (schedule::stores_narrow(graph_, loops_, target_, schedule_, target.node)) {
+  if (schedule::stores_sub32(graph_, loops_, target_, schedule_, target.node)) {
     scope.out->line("{}.w[{}] = {}({});", block, at, size == 2 ? "uint16_t" : "uint8_t", bits);
     return;
   }
@@ -239,7 +242,7 @@ void Emitter::store_vectors(Scope& scope, std::size_t store, const std::string& 
   const int vector_words = bytes / 4;
   const int per_vector = bytes / size_of(type);
   const int count = std::max(1, elements_ * size_of(type) / bytes);
-  const std::string first = scoped(scope, item_vector(scope, target.offset, per_vector));
+  const std::string first = scoped(scope, chunk_vector(scope, target.offset, per_vector));
   std::vector<std::string> words;
   for (int g = 0; g < groups_; ++g) {
     for (std::string& word : pack(type, group_, result_group(store, g), dialect_)) words.push_back(std::move(word));

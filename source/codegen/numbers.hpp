@@ -14,7 +14,7 @@
 namespace vkfuse::codegen {
 
 /// One place of the text that a number belongs to. Places of a text are counted from 0 on, whatever their numbers are.
-struct Place {
+struct Relocation {
   std::int64_t of = 0;  ///< the number, or what something is divided by
   char kind = 's';      ///< s: a number, q and r: a quotient and a remainder
   bool kept = false;    ///< a choice of the schedule, which makes another kernel anyway
@@ -42,31 +42,31 @@ class Numbers {
   std::string remainder(const std::string& x, std::int64_t d, bool wide);
 
   [[nodiscard]] const std::vector<NamedWord>& words() const { return words_; }
-  [[nodiscard]] const std::vector<Place>& places() const { return places_; }
+  [[nodiscard]] const std::vector<Relocation>& relocations() const { return relocations_; }
 
  private:
-  std::size_t place(std::int64_t of, char kind);
+  std::size_t relocation(std::int64_t of, char kind);
   std::string divided(const std::string& x, std::int64_t d, bool wide, char kind);
 
   bool hoist_;
   std::vector<NamedWord> words_;
-  std::vector<Place> places_;
+  std::vector<Relocation> relocations_;
   std::set<std::int64_t> kept_;
 };
 
 /// What the places of a text become: equal numbers are one push constant.
-class Filling {
+class SizeBinding {
  public:
   /// For these sizes alone: what is 0 or 1, or finds no room in `most_words` push constants, is a literal.
-  static Filling alone(const std::vector<Place>& places, std::size_t most_words);
+  static SizeBinding alone(const std::vector<Relocation>& relocations, std::size_t most_words);
   /// For all sizes of a class, of which two are known: what both agree on is a literal. Nothing where the rest finds no
   /// room.
-  static std::optional<Filling> shared(const std::vector<Place>& one, const std::vector<Place>& other,
-                                       std::size_t most_words);
+  static std::optional<SizeBinding> shared(const std::vector<Relocation>& one, const std::vector<Relocation>& other,
+                                           std::size_t most_words);
 
   /// The values of the push constants where a text with these places is this text at other sizes; nothing where it is
   /// not, because a literal would differ, or two numbers that were one.
-  [[nodiscard]] std::optional<std::vector<std::uint32_t>> words_for(const std::vector<Place>& places) const;
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> words_for(const std::vector<Relocation>& relocations) const;
   /// The text with its numbers, and with declarations of the push constants where declared_here() stands.
   [[nodiscard]] std::string fill(std::string_view text) const;
 
@@ -84,14 +84,14 @@ class Filling {
   static constexpr std::size_t kNone = SIZE_MAX;
 
   /// The word of that kind of a place; `number` tells numbers apart.
-  std::size_t word(char kind, std::size_t number, std::size_t place);
-  Words words_of(const Place& place, std::size_t number, std::size_t index);
+  std::size_t word(char kind, std::size_t number, std::size_t relocation);
+  Words words_of(const Relocation& relocation, std::size_t number, std::size_t index);
   void fill(std::string_view text, std::size_t& at, std::string& filled) const;
-  [[nodiscard]] std::string divided(const std::string& x, std::size_t place) const;
+  [[nodiscard]] std::string divided(const std::string& x, std::size_t relocation) const;
 
-  std::vector<Place> places_;
+  std::vector<Relocation> relocations_;
   std::vector<std::size_t> same_as_;  ///< per place: the first one with its number
-  std::vector<Words> places_words_;
+  std::vector<Words> relocation_words_;
   std::vector<Word> words_;
   std::map<std::pair<char, std::size_t>, std::size_t> known_;  ///< words by kind and number
 };

@@ -14,25 +14,25 @@ namespace vkfuse::codegen {
 
 namespace {
 
-using ops::Lane;
+using ops::RegisterType;
 
 std::string call(std::string_view function, const std::string& argument) {
   return fmt::format("{}({})", function, argument);
 }
 
-bool is_pair(Lane lane, const Dialect& dialect) {
-  return (lane == Lane::i64 || lane == Lane::u64) && !dialect.native_int64;
+bool is_pair(RegisterType register_type, const Dialect& dialect) {
+  return (register_type == RegisterType::i64 || register_type == RegisterType::u64) && !dialect.native_int64;
 }
 
-std::string_view vector_prefix(Lane lane) {
-  switch (lane) {
-    case Lane::f32: return "vec";
-    case Lane::i32: return "ivec";
-    case Lane::u32: return "uvec";
-    case Lane::boolean: return "bvec";
-    case Lane::i64: return "i64vec";
-    case Lane::u64: return "u64vec";
-    case Lane::f64: return "dvec";
+std::string_view vector_prefix(RegisterType register_type) {
+  switch (register_type) {
+    case RegisterType::f32: return "vec";
+    case RegisterType::i32: return "ivec";
+    case RegisterType::u32: return "uvec";
+    case RegisterType::boolean: return "bvec";
+    case RegisterType::i64: return "i64vec";
+    case RegisterType::u64: return "u64vec";
+    case RegisterType::f64: return "dvec";
   }
   return "vec";
 }
@@ -81,13 +81,13 @@ std::string wide_bits(DType dtype, const std::string& value, const Dialect& dial
 }  // namespace
 
 Dialect dialect_of(const Target& target) {
-  return {target.caps.int64, target.has(Rung::t2) && target.caps.float16, target.caps.exp_of_nan};
+  return {target.caps.int64, target.has(FeatureTier::float16) && target.caps.float16, target.caps.exp_of_nan};
 }
 
-std::string group_type(Lane lane, int count, const Dialect& dialect) {
-  if (is_pair(lane, dialect)) return count == 1 ? "uvec2" : fmt::format("uvec2[{}]", count);
-  if (count == 1) return std::string(ops::glsl_type(lane, dialect.native_int64));
-  return fmt::format("{}{}", vector_prefix(lane), count);
+std::string group_type(RegisterType register_type, int count, const Dialect& dialect) {
+  if (is_pair(register_type, dialect)) return count == 1 ? "uvec2" : fmt::format("uvec2[{}]", count);
+  if (count == 1) return std::string(ops::glsl_type(register_type, dialect.native_int64));
+  return fmt::format("{}{}", vector_prefix(register_type), count);
 }
 
 std::string element_of(const std::string& group, int index, int count) {
@@ -102,8 +102,8 @@ std::string join_words(std::span<const std::string> words) {
 }
 
 std::string unpack(DType dtype, int count, std::span<const std::string> words, const Dialect& dialect, bool joined) {
-  const Lane lane = ops::lane_of(dtype);
-  const std::string type = group_type(lane, count, dialect);
+  const RegisterType register_type = ops::register_type_of(dtype);
+  const std::string type = group_type(register_type, count, dialect);
   if (size_of(dtype) == 8) {
     std::vector<std::string> values;
     for (int i = 0; i < count; ++i) {
@@ -206,13 +206,13 @@ std::string element_bits(DType dtype, const std::string& value, const Dialect& d
   const int per_word = size_of(dtype) >= 4 ? 1 : 4 / size_of(dtype);
   if (per_word == 1) return pack(dtype, 1, value, dialect).front();
   // All elements of the word are this one: the caller masks.
-  const std::string type = group_type(ops::lane_of(dtype), per_word, dialect);
+  const std::string type = group_type(ops::register_type_of(dtype), per_word, dialect);
   return pack(dtype, per_word, fmt::format("{}({})", type, value), dialect).front();
 }
 
 std::string literal(DType dtype, const std::byte* bytes, const Dialect& dialect) {
-  switch (ops::lane_of(dtype)) {
-    case Lane::f32: {
+  switch (ops::register_type_of(dtype)) {
+    case RegisterType::f32: {
       const float value = static_cast<float>(ir::decode(dtype, bytes));
       const bool plain = std::isfinite(value) && (value == 0.0F ? !std::signbit(value) : std::isnormal(value));
       if (!plain) return fmt::format("uintBitsToFloat(0x{:08x}u)", std::bit_cast<std::uint32_t>(value));
@@ -220,19 +220,19 @@ std::string literal(DType dtype, const std::byte* bytes, const Dialect& dialect)
       if (text.find_first_of(".e") == std::string::npos) text += ".0";
       return text;
     }
-    case Lane::f64: {
+    case RegisterType::f64: {
       std::uint64_t bits = 0;
       std::memcpy(&bits, bytes, 8);
       return fmt::format("packDouble2x32(uvec2(0x{:08x}u, 0x{:08x}u))", bits & 0xffffffffu, bits >> 32);
     }
-    case Lane::i32: {
+    case RegisterType::i32: {
       const std::int64_t value = ir::decode_int(dtype, bytes);
       return value < 0 ? fmt::format("int(0x{:08x}u)", static_cast<std::uint32_t>(value)) : fmt::format("{}", value);
     }
-    case Lane::u32: return fmt::format("{}u", ir::decode_int(dtype, bytes));
-    case Lane::boolean: return ir::decode_int(dtype, bytes) != 0 ? "true" : "false";
-    case Lane::i64:
-    case Lane::u64: {
+    case RegisterType::u32: return fmt::format("{}u", ir::decode_int(dtype, bytes));
+    case RegisterType::boolean: return ir::decode_int(dtype, bytes) != 0 ? "true" : "false";
+    case RegisterType::i64:
+    case RegisterType::u64: {
       const auto bits = static_cast<std::uint64_t>(ir::decode_int(dtype, bytes));
       return wide_value(dtype, fmt::format("uvec2(0x{:08x}u, 0x{:08x}u)", bits & 0xffffffffu, bits >> 32), dialect);
     }

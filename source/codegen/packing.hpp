@@ -26,7 +26,7 @@ Dialect dialect_of(const Target& target);
 
 /// The type of `count` (1, 2 or 4) elements of a lane: "vec4", "ivec2", "float", ...; pairs are
 /// arrays, "uvec2[4]".
-std::string group_type(ops::Lane lane, int count, const Dialect& dialect);
+std::string group_type(ops::RegisterType register_type, int count, const Dialect& dialect);
 
 /// Element `index` of a group variable.
 std::string element_of(const std::string& group, int index, int count);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/mutations.hpp"
-#include "codegen/items.hpp"
+#include "codegen/chunks.hpp"
 
 namespace vkfuse::codegen {
 
@@ -10,14 +10,14 @@ using index::Expr;
 
 namespace {
 
-class Pointwise : public Items {
+class Pointwise : public ChunkEmitter {
  public:
-  using Items::Items;
+  using ChunkEmitter::ChunkEmitter;
 
-  Result<std::vector<Draft>> run() {
-    items_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.items), "in the iteration space");
+  Result<std::vector<RelocatableKernel>> run() {
+    chunks_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.chunks), "in the iteration space");
     if (!schedule_.exact) {
-      const std::int64_t last = schedule_.elements - (schedule_.items - 1) * elements_;
+      const std::int64_t last = schedule_.elements - (schedule_.chunks - 1) * elements_;
       last_ = numbers_.named("last", static_cast<std::uint32_t>(std::max<std::int64_t>(last, 0)),
                              "elements of the last item");
     }
@@ -28,14 +28,14 @@ class Pointwise : public Items {
     VKF_CHECK_OK(element_function());
     VKF_CHECK_OK(main_function());
     return finish_one(fmt::format("{} elements per item, {} item{} in flight per invocation{}{}", elements_,
-                                  schedule_.items_in_flight, schedule_.items_in_flight == 1 ? "" : "s",
+                                  schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s",
                                   schedule_.exact ? "" : ", masked tail",
-                                  schedule_.straddles && loops_.axes.size() > 1 ? ", items run across rows" : ""));
+                                  schedule_.crosses_rows && loops_.axes.size() > 1 ? ", items run across rows" : ""));
   }
 
  private:
   [[nodiscard]] AxisNames own_axes() const override {
-    return {{kPosition, "position"}, {kItem, "item"}, {kElement, "j"}};
+    return {{kPosition, "position"}, {kChunk, "item"}, {kElement, "j"}};
   }
 
   [[nodiscard]] std::string argument(const std::string& name, int element) const override {
@@ -56,19 +56,19 @@ class Pointwise : public Items {
     Sizes sizes;
     for (const segment::Axis& axis : loops_.axes) sizes.push_back(axis.size);
     if (sizes.empty()) return;
-    if (schedule_.straddles) {
+    if (schedule_.crosses_rows) {
       const Expr at =
-          element
-              ? Expr::axis(kPosition, std::max<std::int64_t>(loops_.count(), 2))
-              : Expr::axis(kItem, std::max<std::int64_t>(schedule::ceil_div(loops_.count(), elements_), 2)) * elements_;
+          element ? Expr::axis(kPosition, std::max<std::int64_t>(loops_.count(), 2))
+                  : Expr::axis(kChunk, std::max<std::int64_t>(schedule::ceil_div(loops_.count(), elements_), 2)) *
+                        elements_;
       const std::vector<Expr> coordinates = index::delinearize(at, sizes);
       for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(static_cast<int>(i), coordinates[i]);
       return;
     }
     const std::int64_t per_row = sizes.back() / elements_;
     sizes.back() = per_row;
-    const Expr item = Expr::axis(kItem, std::max<std::int64_t>(loops_.count() / elements_, 2));
-    const std::vector<Expr> coordinates = index::delinearize(item, sizes);
+    const Expr chunk = Expr::axis(kChunk, std::max<std::int64_t>(loops_.count() / elements_, 2));
+    const std::vector<Expr> coordinates = index::delinearize(chunk, sizes);
     for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(static_cast<int>(i), coordinates[i]);
     Expr& inner = scope.axes.at(static_cast<int>(sizes.size()) - 1);
     inner = inner * elements_;
@@ -76,21 +76,21 @@ class Pointwise : public Items {
   }
 
   Result<void> main_function() {
-    const int in_flight = schedule_.items_in_flight;
+    const int in_flight = schedule_.unroll_factor;
     main_.open("void main() {{");
     main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;",
                VKF_PLANT(lost_row_of_workgroups, groups_x_, "0u"));
-    Scope scope = item_scope();
+    Scope scope = chunk_scope();
     const bool by_position = takes("position") || takes_existence();
-    if (by_position && !schedule_.exact) main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", items_, elements_, last_);
+    if (by_position && !schedule_.exact) main_.line("uint end = ({} - 1u) * {}u + {} - 1u;", chunks_, elements_, last_);
     if (in_flight == 1) {
       main_.line("uint item = workgroup * gl_WorkGroupSize.x + gl_LocalInvocationID.x;");
-      main_.line("if (item {} {}) return;", VKF_PLANT(one_item_too_many, ">=", ">"), items_);
+      main_.line("if (item {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
       if (by_position) main_.line("uint start = item * {}u;", elements_);
-      VKF_CHECK_OK(emit_values(scope, per_item_));
+      VKF_CHECK_OK(emit_values(scope, per_chunk_));
       for (ValueId id : vectors_) load_vectors(scope, id, "");
       compute(scope, "");
-      store_items(scope);
+      store_chunks(scope);
     } else {
       main_.line("uint first = workgroup * (gl_WorkGroupSize.x * {}u) + gl_LocalInvocationID.x;", in_flight);
       for (ValueId id : vectors_) {
@@ -101,35 +101,37 @@ class Pointwise : public Items {
       }
       main_.line("// Every load is issued before the first result is needed.");
       main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
-      main_.line("uint item = min(first + u * gl_WorkGroupSize.x, {} - 1u);", items_);
+      main_.line("uint item = min(first + u * gl_WorkGroupSize.x, {} - 1u);", chunks_);
       Scope loading = scope;
       for (ValueId id : vectors_) load_vectors(loading, id, "[u]");
       main_.close();
       main_.open("[[unroll]] for (uint u = 0u; u < {}u; ++u) {{", in_flight);
       main_.line("uint item = first + u * gl_WorkGroupSize.x;");
-      main_.line("if (item {} {}) return;", VKF_PLANT(one_item_too_many, ">=", ">"), items_);
-      VKF_CHECK_OK(emit_values(scope, per_item_));
+      main_.line("if (item {} {}) return;", VKF_PLANT(one_chunk_too_many, ">=", ">"), chunks_);
+      VKF_CHECK_OK(emit_values(scope, per_chunk_));
       compute(scope, "[u]");
-      store_items(scope);
+      store_chunks(scope);
       main_.close();
     }
     main_.close();
     return {};
   }
 
-  void store_items(Scope& scope) {
+  void store_chunks(Scope& scope) {
     const bool whole = VKF_PLANT(dropped_tail_mask, schedule_.exact, true);
-    store(scope, whole ? "" : fmt::format("item + 1u < {} || {} == {}u", items_, last_, elements_), whole ? "" : last_);
+    store(scope, whole ? "" : fmt::format("item + 1u < {} || {} == {}u", chunks_, last_, elements_),
+          whole ? "" : last_);
   }
 
-  std::string items_, last_, groups_x_;
+  std::string chunks_, last_, groups_x_;
 };
 
 }  // namespace
 
-Result<std::vector<Draft>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment,
-                                          const segment::Loops& loops, const schedule::Schedule& schedule,
-                                          const Target& target, const EmitOptions& options, const NodeNames& names) {
+Result<std::vector<RelocatableKernel>> emit_pointwise(const ir::Graph& graph, const segment::Segment& segment,
+                                                      const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                      const Target& target, const EmitOptions& options,
+                                                      const NodeNames& names) {
   return Pointwise(graph, segment, loops, schedule, target, options, names).run();
 }
 

@@ -22,13 +22,13 @@ std::string Emitter::data_index(Scope& scope, int data, std::int64_t size) {
   const std::string value = use(scope, id);
   const std::string last = numbers_.size(size - 1);
   std::string text;
-  switch (ops::lane_of(dtype_of(loops_.values[id]))) {
-    case ops::Lane::u32: text = fmt::format("min({}, {})", value, last); break;
-    case ops::Lane::i32:
+  switch (ops::register_type_of(dtype_of(loops_.values[id]))) {
+    case ops::RegisterType::u32: text = fmt::format("min({}, {})", value, last); break;
+    case ops::RegisterType::i32:
       text = VKF_PLANT(unclamped_position, fmt::format("min(uint(max({}, 0)), {})", value, last),
                        fmt::format("uint({})", value));
       break;
-    case ops::Lane::i64:
+    case ops::RegisterType::i64:
       text = dialect_.native_int64 ? fmt::format("i64_index({}, {})", value, last)
                                    : fmt::format("i64p_index({}, {})", value, last);
       break;
@@ -86,11 +86,11 @@ std::string Emitter::scoped(Scope& scope, const Expr& expr) {
   return text.empty() ? "0u" : text;
 }
 
-std::string Emitter::condition(Scope& scope, std::span<const segment::Guard> guards) {
+std::string Emitter::condition(Scope& scope, std::span<const segment::Predicate> predicates) {
   std::string text;
-  for (const segment::Guard& guard : guards) {
+  for (const segment::Predicate& predicate : predicates) {
     std::string all;
-    for (const segment::Guard::Range& range : guard.ranges) {
+    for (const segment::Predicate::Range& range : predicate.ranges) {
       const Expr value = in_scope(scope, range.value);
       const index::Interval interval = index::interval_of(value);
       if (interval.low >= 0 && interval.high < range.size) continue;
@@ -99,9 +99,9 @@ std::string Emitter::condition(Scope& scope, std::span<const segment::Guard> gua
       // Unsigned: what is negative is large.
       all += (all.empty() ? "" : " && ") + at + " < " + numbers_.size(range.size);
     }
-    if (all.empty() && !guard.negated) continue;
+    if (all.empty() && !predicate.negated) continue;
     if (all.empty()) all = "true";
-    if (guard.negated) all = "!(" + all + ")";
+    if (predicate.negated) all = "!(" + all + ")";
     text += (text.empty() ? "" : " && ") + all;
   }
   return text.empty() ? "true" : "(" + text + ")";

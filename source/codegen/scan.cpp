@@ -7,42 +7,42 @@ namespace vkfuse::codegen {
 namespace {
 
 void join(const ScanText& scan, const std::string& into, const std::string& what, Writer& main) {
-  main.line("{}({}, {});", scan.fold.join, into, what);
+  main.line("{}({}, {});", scan.reduction.join, into, what);
 }
 
 }  // namespace
 
-void LaneScan::declare_shared(const ScanText& scan, Writer& shared) const {
-  if (uses_memory()) shared.line("shared {} {}[{}];", scan.fold.type, scan.lanes, schedule::scan_slots(schedule_));
+void WorkgroupScan::declare_shared(const ScanText& scan, Writer& shared) const {
+  if (uses_memory()) shared.line("shared {} {}[{}];", scan.reduction.type, scan.lanes, schedule::scan_slots(schedule_));
 }
 
-void LaneScan::across_lanes(std::span<const ScanText* const> scans, Writer& main) const {
-  for (const ScanText* scan : scans) main.line("{} {} = {};", scan->fold.type, scan->before, scan->identity());
+void WorkgroupScan::across_threads(std::span<const ScanText* const> scans, Writer& main) const {
+  for (const ScanText* scan : scans) main.line("{} {} = {};", scan->reduction.type, scan->before, scan->identity());
   if (schedule_.subgroup == 0) {
     by_memory(scans, main);
     return;
   }
-  butterfly(scans, std::min(schedule_.column_lanes, schedule_.subgroup), main);
+  butterfly(scans, std::min(schedule_.reduction_threads, schedule_.subgroup), main);
   if (uses_memory()) across_subgroups(scans, main);
 }
 
 /// After the step with mask m, `total` is that of the 2m lanes around this one, and `before` that of those of
 /// them that come before it.
-void LaneScan::butterfly(std::span<const ScanText* const> scans, int lanes, Writer& main) const {
+void WorkgroupScan::butterfly(std::span<const ScanText* const> scans, int lanes, Writer& main) const {
   main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", lanes);
   for (const ScanText* scan : scans) {
-    const std::string other = scan->fold.name + "_other";
-    main.line("{} {} = {};", scan->fold.type, other,
-              combine_.shuffled(scan->fold.fields[0].dtype, scan->total, "mask"));
-    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->fold.join,
+    const std::string other = scan->reduction.name + "_other";
+    main.line("{} {} = {};", scan->reduction.type, other,
+              combine_.shuffled(scan->reduction.fields[0].dtype, scan->total, "mask"));
+    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->reduction.join,
               scan->before, other);
     join(*scan, scan->total, other, main);
   }
   main.close();
 }
 
-void LaneScan::across_subgroups(std::span<const ScanText* const> scans, Writer& main) const {
-  const int per_row = schedule_.column_lanes / schedule_.subgroup;
+void WorkgroupScan::across_subgroups(std::span<const ScanText* const> scans, Writer& main) const {
+  const int per_row = schedule_.reduction_threads / schedule_.subgroup;
   main.open("if (gl_SubgroupInvocationID == 0u) {{");
   for (const ScanText* scan : scans) main.line("{}[half_begin + gl_SubgroupID] = {};", scan->lanes, scan->total);
   main.close();
@@ -51,21 +51,22 @@ void LaneScan::across_subgroups(std::span<const ScanText* const> scans, Writer& 
   main.open("for (uint k = 0u; k < {}u; ++k) {{", per_row);
   main.line("uint from = half_begin + gl_SubgroupID / {0}u * {0}u + k;", per_row);
   for (const ScanText* scan : scans) {
-    main.line("if (k < gl_SubgroupID % {}u) {}({}, {}[from]);", per_row, scan->fold.join, scan->before, scan->lanes);
+    main.line("if (k < gl_SubgroupID % {}u) {}({}, {}[from]);", per_row, scan->reduction.join, scan->before,
+              scan->lanes);
     join(*scan, scan->total, scan->lanes + "[from]", main);
   }
   main.close();
   main.line("half_begin = {}u - half_begin;", schedule::scan_slots(schedule_) / 2);
 }
 
-void LaneScan::by_memory(std::span<const ScanText* const> scans, Writer& main) const {
-  main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", schedule_.column_lanes);
+void WorkgroupScan::by_memory(std::span<const ScanText* const> scans, Writer& main) const {
+  main.open("for (uint mask = 1u; mask < {}u; mask <<= 1) {{", schedule_.reduction_threads);
   for (const ScanText* scan : scans) main.line("{}[half_begin + lane] = {};", scan->lanes, scan->total);
   main.line("barrier();");
   for (const ScanText* scan : scans) {
-    const std::string other = scan->fold.name + "_other";
-    main.line("{} {} = {}[half_begin + (lane ^ mask)];", scan->fold.type, other, scan->lanes);
-    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->fold.join,
+    const std::string other = scan->reduction.name + "_other";
+    main.line("{} {} = {}[half_begin + (lane ^ mask)];", scan->reduction.type, other, scan->lanes);
+    main.line("if ((column_lane & mask) {} 0u) {}({}, {});", VKF_PLANT(lost_carry, "!=", "<"), scan->reduction.join,
               scan->before, other);
     join(*scan, scan->total, other, main);
   }

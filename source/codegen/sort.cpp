@@ -7,8 +7,8 @@
 
 namespace vkfuse::codegen {
 
-using ops::Lane;
-using schedule::SortRound;
+using ops::RegisterType;
+using schedule::SortPass;
 
 namespace {
 
@@ -20,9 +20,9 @@ int power_of_two_at_least(std::int64_t n) {
 
 Sort::Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
            const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, NodeNames names,
-           std::size_t round)
+           std::size_t sort_pass)
     : Emitter(graph, segment, loops, schedule, target, options, std::move(names)),
-      round_(round),
+      sort_pass_(sort_pass),
       after_sort_(loops.values.size(), false) {
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
@@ -40,33 +40,35 @@ Sort::Sort(const ir::Graph& graph, const segment::Segment& segment, const segmen
   bind_buffers();
 }
 
-Result<Draft> Sort::run() {
-  const bool stores_only = round().kind == SortRound::Kind::store;
+Result<RelocatableKernel> Sort::run() {
+  const bool stores_only = sort_pass().kind == SortPass::Kind::store;
   const std::int64_t groups =
-      stores_only ? round().groups : schedule::ceil_div(schedule_.row_items, schedule_.row_lanes) * round().groups;
+      stores_only ? sort_pass().groups
+                  : schedule::ceil_div(schedule_.parallel_chunks, schedule_.parallel_threads) * sort_pass().groups;
   const std::int64_t groups_x = std::min<std::int64_t>(groups, target_.caps.max_groups_per_axis);
-  rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.row_items), "rows");
+  rows_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.parallel_chunks), "rows");
   groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(groups_x, 1)),
                              "workgroups in one row of the dispatch");
   find_products();
   std::string summary;
-  switch (round().kind) {
-    case SortRound::Kind::block:
-      VKF_CHECK_OK(block_round());
-      summary =
-          fmt::format("{} of {} elements in shared memory, {} row{} per workgroup", round().stores ? "rows" : "blocks",
-                      schedule_.block_keys, schedule_.row_lanes, schedule_.row_lanes == 1 ? "" : "s");
+  switch (sort_pass().kind) {
+    case SortPass::Kind::block:
+      VKF_CHECK_OK(block_pass());
+      summary = fmt::format("{} of {} elements in shared memory, {} row{} per workgroup",
+                            sort_pass().stores ? "rows" : "blocks", schedule_.block_keys, schedule_.parallel_threads,
+                            schedule_.parallel_threads == 1 ? "" : "s");
       break;
-    case SortRound::Kind::merge:
-      merge_round();
+    case SortPass::Kind::merge:
+      merge_pass();
       summary = "merges neighbouring sorted runs";
       break;
-    case SortRound::Kind::store:
-      VKF_CHECK_OK(store_round());
+    case SortPass::Kind::store:
+      VKF_CHECK_OK(store_pass());
       summary = "stores what is computed from the order";
       break;
   }
-  if (schedule_.rounds.size() > 1) summary += fmt::format(", dispatch {} of {}", round_ + 1, schedule_.rounds.size());
+  if (schedule_.sort_passes.size() > 1)
+    summary += fmt::format(", dispatch {} of {}", sort_pass_ + 1, schedule_.sort_passes.size());
   return finish(summary, groups, groups_x);
 }
 
@@ -95,12 +97,12 @@ void Sort::order_function() {
 std::string Sort::pair_key(const std::string& at) {
   const auto word = [&](int n) {
     return fmt::format("pairs_in.w[{} + {}]",
-                       n == 1 ? all_slots() : numbers_.size(n * schedule_.row_items * schedule_.slots), at);
+                       n == 1 ? all_slots() : numbers_.size(n * schedule_.parallel_chunks * schedule_.slots), at);
   };
-  switch (ops::lane_of(key_type_)) {
-    case Lane::f32: return fmt::format("uintBitsToFloat({})", word(1));
-    case Lane::i32: return fmt::format("int({})", word(1));
-    case Lane::u32: return word(1);
+  switch (ops::register_type_of(key_type_)) {
+    case RegisterType::f32: return fmt::format("uintBitsToFloat({})", word(1));
+    case RegisterType::i32: return fmt::format("int({})", word(1));
+    case RegisterType::u32: return word(1);
     default: return unpack(key_type_, 1, std::vector<std::string>{word(1), word(2)}, dialect_, false);
   }
 }
@@ -108,15 +110,16 @@ std::string Sort::pair_key(const std::string& at) {
 void Sort::write_pair(const std::string& at, const std::string& key, const std::string& position) {
   main_.line("pairs_out.w[{}] = {};", at, position);
   std::vector<std::string> words;
-  switch (ops::lane_of(key_type_)) {
-    case Lane::f32: words = {fmt::format("floatBitsToUint({})", key)}; break;
-    case Lane::i32: words = {fmt::format("uint({})", key)}; break;
-    case Lane::u32: words = {key}; break;
+  switch (ops::register_type_of(key_type_)) {
+    case RegisterType::f32: words = {fmt::format("floatBitsToUint({})", key)}; break;
+    case RegisterType::i32: words = {fmt::format("uint({})", key)}; break;
+    case RegisterType::u32: words = {key}; break;
     default: words = pack(key_type_, 1, key, dialect_);
   }
   for (std::size_t n = 0; n < words.size(); ++n) {
     main_.line("pairs_out.w[{} + {}] = {};",
-               numbers_.size(static_cast<std::int64_t>(n + 1) * schedule_.row_items * schedule_.slots), at, words[n]);
+               numbers_.size(static_cast<std::int64_t>(n + 1) * schedule_.parallel_chunks * schedule_.slots), at,
+               words[n]);
   }
 }
 
@@ -125,11 +128,11 @@ void Sort::begin_main(bool whole_rows) {
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
   main_.line("uint lane = gl_LocalInvocationID.x;");
   if (whole_rows) {
-    main_.line("uint first_row = workgroup * {}u;", schedule_.row_lanes);
+    main_.line("uint first_row = workgroup * {}u;", schedule_.parallel_threads);
     return;
   }
   const std::string groups =
-      numbers_.named("groups", static_cast<std::uint32_t>(round().groups), "workgroups of a row");
+      numbers_.named("groups", static_cast<std::uint32_t>(sort_pass().groups), "workgroups of a row");
   main_.line("uint row = workgroup / {};", groups);
   // The last row of the dispatch may have idle workgroups; all lanes of one leave together.
   main_.line("if (row >= {}) return;", rows_);
@@ -137,19 +140,19 @@ void Sort::begin_main(bool whole_rows) {
 
 // Blocks. -----------------------------------------------------------------------------------------------
 
-Result<void> Sort::block_round() {
-  const int slots = schedule_.block_keys * schedule_.row_lanes;
+Result<void> Sort::block_pass() {
+  const int slots = schedule_.block_keys * schedule_.parallel_threads;
   shared_.line("shared {} keys[{}];", type_, slots);
   shared_.line("shared uint order[{}];", slots);
   order_function();
   step_functions();
-  if (round().computes_keys) VKF_CHECK_OK(key_function());
-  if (round().stores) VKF_CHECK_OK(result_function());
-  begin_main(round().stores);
+  if (sort_pass().computes_keys) VKF_CHECK_OK(key_function());
+  if (sort_pass().stores) VKF_CHECK_OK(result_function());
+  begin_main(sort_pass().stores);
   load_block();
   sort_block();
-  if (round().stores) {
-    store_item();
+  if (sort_pass().stores) {
+    store_chunk();
   } else {
     write_block();
   }
@@ -159,40 +162,40 @@ Result<void> Sort::block_round() {
 
 /// Pairs of one block, or of all rows of the workgroup: `count` of each.
 void Sort::load_block() {
-  const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(round().keys), "of a row that come in");
+  const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(sort_pass().keys), "of a row that come in");
   const std::string size = fmt::format("{}u", schedule_.block_keys);
-  if (round().stores) {
+  if (sort_pass().stores) {
     main_.line("uint count = {};", all);
   } else {
     main_.line("uint block = workgroup - row * p.groups;");
     main_.line("uint count = min({0}, {1} - block * {0});", size, all);
   }
-  const bool several = schedule_.row_lanes > 1;
-  const std::string total = several ? fmt::format("{}u * count", schedule_.row_lanes) : std::string("count");
+  const bool several = schedule_.parallel_threads > 1;
+  const std::string total = several ? fmt::format("{}u * count", schedule_.parallel_threads) : std::string("count");
   main_.open("for (uint i = lane; i < {}; i += {}u) {{", total, schedule_.workgroup);
-  std::string slot = "i";
+  std::string register_index = "i";
   std::string within = "i";
   if (several && schedule_.rows_neighbour) {
-    main_.line("uint own = i % {}u;  // neighbouring lanes take neighbouring rows", schedule_.row_lanes);
-    main_.line("uint at = i / {}u;", schedule_.row_lanes);
+    main_.line("uint own = i % {}u;  // neighbouring lanes take neighbouring rows", schedule_.parallel_threads);
+    main_.line("uint at = i / {}u;", schedule_.parallel_threads);
     main_.line("uint slot = own * count + at;");
   } else if (several) {
     main_.line("uint own = i / count;");
     main_.line("uint at = i - own * count;");
   }
   if (several) {
-    slot = schedule_.rows_neighbour ? "slot" : "i";
+    register_index = schedule_.rows_neighbour ? "slot" : "i";
     within = "at";
   }
-  if (round().stores) main_.line("uint row = min(first_row{}, {} - 1u);", several ? " + own" : "", rows_);
-  if (!round().stores) within = fmt::format("block * {} + i", size);
-  if (round().computes_keys) {
-    main_.line("keys[{}] = key_of(row, {});", slot, within);
-    main_.line("order[{}] = {};", slot, within);
+  if (sort_pass().stores) main_.line("uint row = min(first_row{}, {} - 1u);", several ? " + own" : "", rows_);
+  if (!sort_pass().stores) within = fmt::format("block * {} + i", size);
+  if (sort_pass().computes_keys) {
+    main_.line("keys[{}] = key_of(row, {});", register_index, within);
+    main_.line("order[{}] = {};", register_index, within);
   } else {
     main_.line("uint from = row * {} + {};", numbers_.size(schedule_.slots), within);
-    main_.line("keys[{}] = {};", slot, pair_key("from"));
-    main_.line("order[{}] = {};", slot, pair_position("from"));
+    main_.line("keys[{}] = {};", register_index, pair_key("from"));
+    main_.line("order[{}] = {};", register_index, pair_position("from"));
   }
   main_.close();
   main_.line("barrier();");
@@ -201,7 +204,7 @@ void Sort::load_block() {
 /// Bitonic sorting without directions: the pairs of a merge's first step mirror each other, so that the smaller
 /// one is always the lower one, and what lies beyond the end may be missing.
 void Sort::step_functions() {
-  const bool several = schedule_.row_lanes > 1;
+  const bool several = schedule_.parallel_threads > 1;
   functions_.open("void exchange(uint begin, uint low, uint high, uint count) {{");
   functions_.line("if (high >= count) return;");
   functions_.line("uint i = begin + low;");
@@ -223,7 +226,7 @@ void Sort::step_functions() {
       power_of_two_at_least(schedule_.block_keys) / 2);
   functions_.open("void step(uint lane, uint pairs, uint half_run, uint flip, uint run, uint apart, uint count) {{");
   functions_.open("for (uint i = lane; i < {}pairs; i += {}u) {{",
-                  several ? fmt::format("{}u * ", schedule_.row_lanes) : "", schedule_.workgroup);
+                  several ? fmt::format("{}u * ", schedule_.parallel_threads) : "", schedule_.workgroup);
   functions_.line("uint pair = {};", several ? "i % pairs" : "i");
   functions_.line("uint group = pair / run;");
   functions_.line("uint within = pair & (run - 1u);");
@@ -287,7 +290,7 @@ void Sort::split_function() {
 
 /// A workgroup finds which pairs of both runs its share of the merged one consists of, and each lane where its
 /// pairs go: as far as they have come, and past those of the other run that belong before.
-void Sort::merge_round() {
+void Sort::merge_pass() {
   const int size = schedule_.block_keys;
   shared_.line("shared {} keys[{}];", type_, size);
   shared_.line("shared uint order[{}];", size);
@@ -305,8 +308,8 @@ void Sort::merge_round() {
   functions_.close();
   functions_.blank();
   begin_main(false);
-  const std::string run = numbers_.named("run", static_cast<std::uint32_t>(round().run), "pairs of a sorted run");
-  const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(round().keys), "of a row that come in");
+  const std::string run = numbers_.named("run", static_cast<std::uint32_t>(sort_pass().run), "pairs of a sorted run");
+  const std::string all = numbers_.named("keys", static_cast<std::uint32_t>(sort_pass().keys), "of a row that come in");
   main_.line("uint tile = (workgroup - row * p.groups) * {}u;", size);
   main_.line("uint first = tile / (2u * {0}) * (2u * {0});", run);
   main_.line("uint row_begin = row * {};", numbers_.size(schedule_.slots));
@@ -342,13 +345,13 @@ void Sort::merge_round() {
 
 // Results. ----------------------------------------------------------------------------------------------
 
-Result<void> Sort::store_round() {
+Result<void> Sort::store_pass() {
   VKF_CHECK_OK(result_function());
   main_.open("void main() {{");
   main_.line("uint workgroup = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
   main_.line("uint item = workgroup * {}u + gl_LocalInvocationID.x;", schedule_.workgroup);
-  main_.line("uint row = item / {};", numbers_.size(schedule_.column_items));
-  main_.line("uint column = item - row * {};", numbers_.size(schedule_.column_items));
+  main_.line("uint row = item / {};", numbers_.size(schedule_.reduction_chunks));
+  main_.line("uint column = item - row * {};", numbers_.size(schedule_.reduction_chunks));
   main_.line("if (row >= {}) return;", rows_);
   main_.line("uint begin = row * {};", numbers_.size(schedule_.slots));
   store_elements();
@@ -357,20 +360,20 @@ Result<void> Sort::store_round() {
 }
 
 /// All items of the workgroup's rows.
-void Sort::store_item() {
-  const std::string items = numbers_.size(schedule_.column_items);
-  const bool several = schedule_.row_lanes > 1;
+void Sort::store_chunk() {
+  const std::string chunks = numbers_.size(schedule_.reduction_chunks);
+  const bool several = schedule_.parallel_threads > 1;
   main_.open("for (uint item = lane; item < {}{}; item += {}u) {{",
-             several ? fmt::format("{}u * ", schedule_.row_lanes) : "", items, schedule_.workgroup);
+             several ? fmt::format("{}u * ", schedule_.parallel_threads) : "", chunks, schedule_.workgroup);
   if (!several) {
     main_.line("uint own = 0u;");
     main_.line("uint column = item;");
   } else if (schedule_.rows_neighbour) {
-    main_.line("uint own = item % {}u;", schedule_.row_lanes);
-    main_.line("uint column = item / {}u;", schedule_.row_lanes);
+    main_.line("uint own = item % {}u;", schedule_.parallel_threads);
+    main_.line("uint column = item / {}u;", schedule_.parallel_threads);
   } else {
-    main_.line("uint own = item / {};", items);
-    main_.line("uint column = item - own * {};", items);
+    main_.line("uint own = item / {};", chunks);
+    main_.line("uint column = item - own * {};", chunks);
   }
   main_.line("uint row = first_row + own;");
   main_.line("uint begin = own * count;");
@@ -402,12 +405,13 @@ void Sort::store_elements() {
   }
 }
 
-Result<std::vector<Draft>> emit_sort(const ir::Graph& graph, const segment::Segment& segment,
-                                     const segment::Loops& loops, const schedule::Schedule& schedule,
-                                     const Target& target, const EmitOptions& options, const NodeNames& names) {
-  std::vector<Draft> kernels;
-  for (std::size_t round = 0; round < schedule.rounds.size(); ++round) {
-    VKF_TRY(kernel, Sort(graph, segment, loops, schedule, target, options, names, round).run());
+Result<std::vector<RelocatableKernel>> emit_sort(const ir::Graph& graph, const segment::Segment& segment,
+                                                 const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                 const Target& target, const EmitOptions& options,
+                                                 const NodeNames& names) {
+  std::vector<RelocatableKernel> kernels;
+  for (std::size_t sort_pass = 0; sort_pass < schedule.sort_passes.size(); ++sort_pass) {
+    VKF_TRY(kernel, Sort(graph, segment, loops, schedule, target, options, names, sort_pass).run());
     kernels.push_back(std::move(kernel));
   }
   return kernels;

@@ -10,9 +10,9 @@ class Sort : public Emitter {
  public:
   Sort(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
        const schedule::Schedule& schedule, const Target& target, const EmitOptions& options, NodeNames names,
-       std::size_t round);
+       std::size_t sort_pass);
 
-  Result<Draft> run();
+  Result<RelocatableKernel> run();
 
  private:
   // --- what is sorted, and what becomes of it (sort_values.cpp) ------------------------------------------
@@ -20,8 +20,8 @@ class Sort : public Emitter {
   /// Whether a value computed after the sort is the key at its place in the order.
   [[nodiscard]] bool is_sorted_key(ValueId id, ValueId key);
   [[nodiscard]] bool same_expr(const index::Expr& after, const index::Expr& key) const;
-  [[nodiscard]] std::vector<ValueId> keys_cone() const;
-  [[nodiscard]] std::vector<ValueId> results_cone();
+  [[nodiscard]] std::vector<ValueId> backward_slice_of_keys() const;
+  [[nodiscard]] std::vector<ValueId> backward_slice_of_sorted();
   void set_axes(Scope& scope, bool of_keys) const;
   Result<void> key_function();
   Result<void> result_function();
@@ -30,26 +30,26 @@ class Sort : public Emitter {
   // --- dispatches (sort.cpp) ------------------------------------------------------------------------------
   void order_function();
   void begin_main(bool whole_rows);
-  Result<void> block_round();
+  Result<void> block_pass();
   void load_block();
   void step_functions();
   void sort_block();
   void write_block();
-  void merge_round();
+  void merge_pass();
   void split_function();
-  Result<void> store_round();
-  void store_item();
+  Result<void> store_pass();
+  void store_chunk();
   void store_elements();
   /// Pairs in device memory: positions first, then keys, each word apart from the others.
   [[nodiscard]] std::string pair_position(const std::string& at) const { return fmt::format("pairs_in.w[{}]", at); }
   [[nodiscard]] std::string pair_key(const std::string& at);
   void write_pair(const std::string& at, const std::string& key, const std::string& position);
-  [[nodiscard]] std::string all_slots() { return numbers_.size(schedule_.row_items * schedule_.slots); }
+  [[nodiscard]] std::string all_slots() { return numbers_.size(schedule_.parallel_chunks * schedule_.slots); }
 
-  [[nodiscard]] const schedule::SortRound& round() const { return schedule_.rounds[round_]; }
-  [[nodiscard]] bool from_memory() const { return round().kind == schedule::SortRound::Kind::store; }
+  [[nodiscard]] const schedule::SortPass& sort_pass() const { return schedule_.sort_passes[sort_pass_]; }
+  [[nodiscard]] bool from_memory() const { return sort_pass().kind == schedule::SortPass::Kind::store; }
 
-  std::size_t round_;
+  std::size_t sort_pass_;
   ValueId sort_ = 0;
   DType key_type_;
   std::string type_;  ///< of a key in registers

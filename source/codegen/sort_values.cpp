@@ -24,14 +24,15 @@ void Sort::bind_buffers() {
       if (loops_.values[id].kind == Value::Kind::load) loaded.insert(loops_.values[id].node);
     }
   };
-  if (round().computes_keys) load(keys_cone());
-  if (round().stores) load(results_cone());
+  if (sort_pass().computes_keys) load(backward_slice_of_keys());
+  if (sort_pass().stores) load(backward_slice_of_sorted());
   std::erase_if(bindings_, [&](const Binding& binding) {
-    return binding.store ? !round().stores : loaded.count(binding.value) == 0;
+    return binding.store ? !sort_pass().stores : loaded.count(binding.value) == 0;
   });
-  const int half = static_cast<int>(round_ % 2);  // that this round writes
-  if (!round().computes_keys) bindings_.push_back({0, false, true, schedule_.rounds.size() > 2 ? 1 - half : 0});
-  if (!round().stores) bindings_.push_back({0, true, true, half});
+  const int half = static_cast<int>(sort_pass_ % 2);  // that this round writes
+  if (!sort_pass().computes_keys)
+    bindings_.push_back({0, false, true, schedule_.sort_passes.size() > 2 ? 1 - half : 0});
+  if (!sort_pass().stores) bindings_.push_back({0, true, true, half});
 }
 
 bool Sort::same_expr(const Expr& after, const Expr& key) const {
@@ -50,15 +51,16 @@ bool Sort::is_sorted_key(ValueId id, ValueId key) {
   const Value& b = loops_.values[key];
   if (id == key) return (a.axes & loops_.keys()) == 0;
   if (a.kind != b.kind || a.node != b.node || a.operands.size() != b.operands.size() ||
-      a.guards.size() != b.guards.size())
+      a.predicates.size() != b.predicates.size())
     return false;
   if (a.kind == Value::Kind::sort || a.kind == Value::Kind::literal || !same_expr(a.offset, b.offset)) return false;
-  for (std::size_t i = 0; i < a.guards.size(); ++i) {
-    if (a.guards[i].negated != b.guards[i].negated || a.guards[i].ranges.size() != b.guards[i].ranges.size())
+  for (std::size_t i = 0; i < a.predicates.size(); ++i) {
+    if (a.predicates[i].negated != b.predicates[i].negated ||
+        a.predicates[i].ranges.size() != b.predicates[i].ranges.size())
       return false;
-    for (std::size_t k = 0; k < a.guards[i].ranges.size(); ++k) {
-      const segment::Guard::Range& own = a.guards[i].ranges[k];
-      const segment::Guard::Range& other = b.guards[i].ranges[k];
+    for (std::size_t k = 0; k < a.predicates[i].ranges.size(); ++k) {
+      const segment::Predicate::Range& own = a.predicates[i].ranges[k];
+      const segment::Predicate::Range& other = b.predicates[i].ranges[k];
       if (own.size != other.size || !same_expr(own.value, other.value)) return false;
     }
   }
@@ -68,28 +70,28 @@ bool Sort::is_sorted_key(ValueId id, ValueId key) {
   return true;
 }
 
-std::vector<ValueId> Sort::keys_cone() const {
+std::vector<ValueId> Sort::backward_slice_of_keys() const {
   std::vector<bool> needed(loops_.values.size(), false);
   needed[loops_.values[sort_].operands[0]] = true;
-  std::vector<ValueId> cone;
+  std::vector<ValueId> backward_slice;
   for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
     if (!needed[id]) continue;
-    cone.push_back(id);
+    backward_slice.push_back(id);
     for (ValueId operand : loops_.values[id].operands) needed[operand] = true;
     for (ValueId data : loops_.values[id].data) needed[data] = true;
   }
-  std::reverse(cone.begin(), cone.end());
-  return cone;
+  std::reverse(backward_slice.begin(), backward_slice.end());
+  return backward_slice;
 }
 
-std::vector<ValueId> Sort::results_cone() {
+std::vector<ValueId> Sort::backward_slice_of_sorted() {
   const ValueId key = loops_.values[sort_].operands[0];
   std::vector<bool> needed(loops_.values.size(), false);
   for (const segment::Store& store : loops_.stores) needed[store.value] = true;
-  std::vector<ValueId> cone;
+  std::vector<ValueId> backward_slice;
   for (ValueId id = static_cast<ValueId>(loops_.values.size()); id-- > 0;) {
     if (!needed[id] || id == sort_) continue;
-    cone.push_back(id);
+    backward_slice.push_back(id);
     const Value& value = loops_.values[id];
     const bool at_hand = after_sort_[id] && (value.axes & loops_.keys()) == 0 && is_sorted_key(id, key);
     if (at_hand) {
@@ -99,8 +101,8 @@ std::vector<ValueId> Sort::results_cone() {
     for (ValueId operand : value.operands) needed[operand] = true;
     for (ValueId data : value.data) needed[data] = true;
   }
-  std::reverse(cone.begin(), cone.end());
-  return cone;
+  std::reverse(backward_slice.begin(), backward_slice.end());
+  return backward_slice;
 }
 
 void Sort::set_axes(Scope& scope, bool of_keys) const {
@@ -108,10 +110,13 @@ void Sort::set_axes(Scope& scope, bool of_keys) const {
   std::vector<int> row_ids, column_ids, key_ids;
   for (std::size_t i = 0; i < loops_.axes.size(); ++i) {
     const segment::Axis& axis = loops_.axes[i];
-    (axis.role == segment::Role::key ? keys : axis.role == segment::Role::column ? columns : rows).push_back(axis.size);
-    (axis.role == segment::Role::key      ? key_ids
-     : axis.role == segment::Role::column ? column_ids
-                                          : row_ids)
+    (axis.role == segment::Role::key         ? keys
+     : axis.role == segment::Role::reduction ? columns
+                                             : rows)
+        .push_back(axis.size);
+    (axis.role == segment::Role::key         ? key_ids
+     : axis.role == segment::Role::reduction ? column_ids
+                                             : row_ids)
         .push_back(static_cast<int>(i));
   }
   const auto set = [&](const Sizes& sizes, const std::vector<int>& ids, index::AxisId counter, std::int64_t count) {
@@ -119,12 +124,12 @@ void Sort::set_axes(Scope& scope, bool of_keys) const {
         index::delinearize(Expr::axis(counter, std::max<std::int64_t>(count, 2)), sizes);
     for (std::size_t i = 0; i < sizes.size(); ++i) scope.axes.emplace(ids[i], coordinates[i]);
   };
-  if (!rows.empty()) set(rows, row_ids, kRow, schedule_.row_items);
+  if (!rows.empty()) set(rows, row_ids, kRow, schedule_.parallel_chunks);
   if (of_keys) {
     set(keys, key_ids, kPosition, schedule_.keys);
   } else if (!columns.empty()) {
     columns.back() /= elements_;
-    set(columns, column_ids, kColumn, schedule_.column_items);
+    set(columns, column_ids, kColumn, schedule_.reduction_chunks);
     Expr& inner = scope.axes.at(column_ids.back());
     inner = inner * elements_;
     if (elements_ > 1) inner = inner + Expr::axis(kElement, elements_);
@@ -138,7 +143,7 @@ Result<void> Sort::key_function() {
   scope.out = &body;
   set_axes(scope, true);
   body.indent();
-  VKF_CHECK_OK(emit_values(scope, keys_cone()));
+  VKF_CHECK_OK(emit_values(scope, backward_slice_of_keys()));
   body.line("return {};", use(scope, loops_.values[sort_].operands[0]));
   functions_.line("// What element `position` of a row is sorted by.");
   functions_.open("{} key_of(uint row, uint position) {{", type_);
@@ -164,16 +169,16 @@ Result<void> Sort::result_function() {
   scope.out = &body;
   set_axes(scope, false);
   body.indent();
-  const std::vector<ValueId> cone = results_cone();
+  const std::vector<ValueId> backward_slice = backward_slice_of_sorted();
   std::vector<bool> reads_order(loops_.values.size(), false);
-  for (ValueId id : cone) {
+  for (ValueId id : backward_slice) {
     if (sorted_keys_.count(id) != 0) continue;
     for (ValueId operand : loops_.values[id].operands) reads_order[operand] = true;
     for (ValueId data : loops_.values[id].data) reads_order[data] = true;
   }
   for (const segment::Store& store : loops_.stores) reads_order[store.value] = true;
   if (reads_order[sort_]) emit_order(scope, sort_);
-  for (ValueId id : cone) {
+  for (ValueId id : backward_slice) {
     if (sorted_keys_.count(id) != 0) {
       emit_order(scope, id);
     } else {

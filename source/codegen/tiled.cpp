@@ -2,8 +2,8 @@
 // stores it as vectors along the stores' axes. Between the two the elements lie in shared memory.
 #include <algorithm>
 
-#include "codegen/crossing.hpp"
-#include "codegen/items.hpp"
+#include "codegen/chunks.hpp"
+#include "codegen/staged_load.hpp"
 
 namespace vkfuse::codegen {
 
@@ -13,26 +13,27 @@ namespace {
 
 constexpr int kMostWordsInFlight = 32;  // of a lane's registers
 
-class Tiled : public Items {
+class Tiled : public ChunkEmitter {
  public:
   /// `merged` are the loops with the axes that items run across as one; `loops` have each of them.
   Tiled(const ir::Graph& graph, const segment::Segment& segment, const segment::Loops& loops,
         const segment::Loops& merged, const schedule::Schedule& schedule, const Target& target,
         const EmitOptions& options, const NodeNames& names)
-      : Items(graph, segment, merged, schedule, target, options, names), box_(schedule::box_of(loops, schedule.tile)) {
+      : ChunkEmitter(graph, segment, merged, schedule, target, options, names),
+        box_(schedule::box_of(loops, schedule.tile)) {
     for (const schedule::TransposedLoad& load : schedule.tile.loads) {
       const std::string& name = value_names_[load.value];
-      Part part{Crossing(loops, schedule.tile, box_, load), unique(name + "_tile"), {}, 0, 0};
+      Part part{StagedLoad(loops, schedule.tile, box_, load), unique(name + "_tile"), {}, 0, 0};
       for (int k = 0; k < load.packed; ++k) part.raw.push_back(unique(fmt::format("{}_r{}", name, k)));
-      part.trips = schedule::ceil_div(part.crossing.units(), schedule.workgroup);
+      part.iterations = schedule::ceil_div(part.staged_load.units(), schedule.workgroup);
       const int words = load.packed * raw_bytes(load) / 4;
-      part.batch = std::min<std::int64_t>(part.trips, std::max(1, kMostWordsInFlight / words));
+      part.batch = std::min<std::int64_t>(part.iterations, std::max(1, kMostWordsInFlight / words));
       parts_.push_back(std::move(part));
     }
-    items_ = box_.volume() / elements_;
+    chunks_ = box_.volume() / elements_;
   }
 
-  Result<std::vector<Draft>> run() {
+  Result<std::vector<RelocatableKernel>> run() {
     keep_literals();
     tiles_ = numbers_.named("items", static_cast<std::uint32_t>(schedule_.workgroups), "tiles");
     groups_x_ = numbers_.named("row", static_cast<std::uint32_t>(std::max<std::int64_t>(schedule_.workgroups_x, 1)),
@@ -46,22 +47,22 @@ class Tiled : public Items {
       if (extent > 1) extents += (extents.empty() ? "" : " x ") + std::to_string(extent);
     }
     return finish_one(fmt::format("tiles of {}, {} elements per item, {} item{} per invocation", extents, elements_,
-                                  schedule_.items_in_flight, schedule_.items_in_flight == 1 ? "" : "s"));
+                                  schedule_.unroll_factor, schedule_.unroll_factor == 1 ? "" : "s"));
   }
 
  private:
   /// One transposed load in the text.
   struct Part {
-    Crossing crossing;
+    StagedLoad staged_load;
     std::string array;
     std::vector<std::string> raw;  ///< the vectors of a unit
-    std::int64_t trips = 1;        ///< units of a lane
+    std::int64_t iterations = 1;   ///< units of a lane
     std::int64_t batch = 1;        ///< of these, as many are in flight at a time
   };
 
   // --- positions -------------------------------------------------------------------------------------
 
-  [[nodiscard]] AxisNames own_axes() const override { return {{kTile, "tile"}, {kItem, "item"}, {kElement, "j"}}; }
+  [[nodiscard]] AxisNames own_axes() const override { return {{kTile, "tile"}, {kChunk, "item"}, {kElement, "j"}}; }
   [[nodiscard]] std::string argument(const std::string& name, int element) const override {
     return name == "j" ? fmt::format("{}u", element) : name;
   }
@@ -79,14 +80,14 @@ class Tiled : public Items {
 
   /// Positions inside a tile do not depend on sizes, and lanes divide for them.
   void keep_literals() {
-    const ItemPlace place = place_of_item();
+    const ChunkPosition place = position_of_chunk();
     std::vector<Expr> local = index::delinearize(place.row, std::span(box_.extents).first(box_.extents.size() - 1));
     local.push_back(place.column);
     for (const Part& part : parts_) {
-      local.push_back(part.crossing.array().entry(place.row, place.column));
-      for (int e = 0; e < part.crossing.load().elements; ++e) {
-        local.push_back(part.crossing.entry(unit_axis(part), e));
-        for (const Expr& along : part.crossing.position(unit_axis(part), e, 0)) local.push_back(along);
+      local.push_back(part.staged_load.array().entry(place.row, place.column));
+      for (int e = 0; e < part.staged_load.load().elements; ++e) {
+        local.push_back(part.staged_load.entry(unit_axis(part), e));
+        for (const Expr& along : part.staged_load.position(unit_axis(part), e, 0)) local.push_back(along);
       }
     }
     for (const Expr& expr : local) keep_numbers(expr);
@@ -94,15 +95,15 @@ class Tiled : public Items {
   }
 
   /// Columns of the tile as items: some neighbours along a row, then down the rows, then the next neighbours.
-  struct ItemPlace {
+  struct ChunkPosition {
     Expr row;
     Expr column;
   };
-  [[nodiscard]] ItemPlace place_of_item() const {
+  [[nodiscard]] ChunkPosition position_of_chunk() const {
     const std::int64_t along = box_.columns / elements_;
-    const std::int64_t near = schedule::lanes_along(along, elements_ / schedule_.tile.loads.front().packed);
+    const std::int64_t near = schedule::threads_along(along, elements_ / schedule_.tile.loads.front().packed);
     const Sizes digits{along / near, box_.rows, near};
-    const std::vector<Expr> digit = index::delinearize(Expr::axis(kItem, items_), digits);
+    const std::vector<Expr> digit = index::delinearize(Expr::axis(kChunk, chunks_), digits);
     return {digit[1], (digit[0] * near + digit[2]) * elements_};
   }
 
@@ -117,7 +118,7 @@ class Tiled : public Items {
   }
 
   void set_axes(Scope& scope, bool element) const override {
-    const ItemPlace place = place_of_item();
+    const ChunkPosition place = position_of_chunk();
     std::vector<Expr> local = index::delinearize(place.row, std::span(box_.extents).first(box_.extents.size() - 1));
     local.push_back(element && elements_ > 1 ? place.column + Expr::axis(kElement, elements_) : place.column);
     scope.axes = axes_at(local);
@@ -125,13 +126,13 @@ class Tiled : public Items {
 
   /// The condition that a position exists: tiles at the ends stand out. Empty where none does.
   std::string exists(Scope& scope) {
-    segment::Guard guard;
+    segment::Predicate predicate;
     for (std::size_t i = 0; i < box_.sizes.size(); ++i) {
       if (box_.sizes[i] % box_.extents[i] != 0)
-        guard.ranges.push_back({Expr::axis(static_cast<int>(i), box_.sizes[i]), box_.sizes[i]});
+        predicate.ranges.push_back({Expr::axis(static_cast<int>(i), box_.sizes[i]), box_.sizes[i]});
     }
-    if (guard.ranges.empty()) return {};
-    return condition(scope, std::span(&guard, 1));
+    if (predicate.ranges.empty()) return {};
+    return condition(scope, std::span(&predicate, 1));
   }
 
   [[nodiscard]] static std::string both(const std::string& a, const std::string& b) {
@@ -147,60 +148,61 @@ class Tiled : public Items {
 
   /// Whether every trip of every lane has a unit.
   [[nodiscard]] bool is_whole(const Part& part) const {
-    return part.crossing.units() == schedule::ceil_div(part.trips, part.batch) * part.batch * schedule_.workgroup;
+    return part.staged_load.units() ==
+           schedule::ceil_div(part.iterations, part.batch) * part.batch * schedule_.workgroup;
   }
   [[nodiscard]] std::string has_unit(const Part& part) const {
-    return is_whole(part) ? std::string() : fmt::format("{} < {}u", unit_name(part), part.crossing.units());
+    return is_whole(part) ? std::string() : fmt::format("{} < {}u", unit_name(part), part.staged_load.units());
   }
-  [[nodiscard]] static std::string unit_name(const Part& part) { return part.trips == 1 ? "lane" : "unit"; }
-  [[nodiscard]] static std::string slot(const Part& part) { return part.batch == 1 ? "" : "[u]"; }
+  [[nodiscard]] static std::string unit_name(const Part& part) { return part.iterations == 1 ? "lane" : "unit"; }
+  [[nodiscard]] static std::string register_index(const Part& part) { return part.batch == 1 ? "" : "[u]"; }
 
   [[nodiscard]] Scope unit_scope(const Scope& scope, const Part& part) const {
     Scope made = scope;
     made.axis_names[kUnit] = unit_name(part);
     return made;
   }
-  [[nodiscard]] static Expr unit_axis(const Part& part) { return Expr::axis(kUnit, part.crossing.units()); }
+  [[nodiscard]] static Expr unit_axis(const Part& part) { return Expr::axis(kUnit, part.staged_load.units()); }
 
   /// The instructions that fetch a unit.
   void fetch(Scope& scope, const Part& part) {
-    const schedule::TransposedLoad& load = part.crossing.load();
+    const schedule::TransposedLoad& load = part.staged_load.load();
     const Value& value = loops_.values[load.value];
     const std::string& block = node_names_.at(value.node);
     const DType type = dtype(value.node);
     const int bytes = raw_bytes(load);
     for (int k = 0; k < load.packed; ++k) {
-      scope.axes = axes_at(part.crossing.position(unit_axis(part), 0, k));
+      scope.axes = axes_at(part.staged_load.position(unit_axis(part), 0, k));
       scope.exists = both(has_unit(part), exists(scope));
-      const std::string guard = guard_of(scope, value);
+      const std::string predicate = predicate_of(scope, value);
       const std::string at = scoped(scope, index::floor_div(in_scope(scope, value.offset), load.elements));
       std::string text = fmt::format("{}.w[{}]", block, at);
       if (load.elements == 1) text = load_bits(type, block, buffer_bytes(value.node), at);
       if (load.elements > 1 && bytes == 4) text = load_word(block, buffer_bytes(value.node), at);
       const std::string& name = part.raw[static_cast<std::size_t>(k)];
       const std::string raw_type(word_type(bytes));
-      const std::string declared = slot(part).empty() ? raw_type + " " : "";
-      if (guard.empty()) {
-        main_.line("{}{}{} = {};", declared, name, slot(part), text);
+      const std::string declared = register_index(part).empty() ? raw_type + " " : "";
+      if (predicate.empty()) {
+        main_.line("{}{}{} = {};", declared, name, register_index(part), text);
         continue;
       }
-      main_.line("{}{}{} = {}(0u);", declared, name, slot(part), raw_type);
-      main_.line("if ({}) {}{} = {};", guard, name, slot(part), text);
+      main_.line("{}{}{} = {}(0u);", declared, name, register_index(part), raw_type);
+      main_.line("if ({}) {}{} = {};", predicate, name, register_index(part), text);
     }
   }
 
   /// The instructions that hand its elements over.
   void hand_over(Scope& scope, const Part& part) {
-    const schedule::TransposedLoad& load = part.crossing.load();
+    const schedule::TransposedLoad& load = part.staged_load.load();
     std::vector<std::string> raw;
-    for (const std::string& name : part.raw) raw.push_back(name + slot(part));
-    const Expr first = part.crossing.entry(unit_axis(part), 0);
+    for (const std::string& name : part.raw) raw.push_back(name + register_index(part));
+    const Expr first = part.staged_load.entry(unit_axis(part), 0);
     const std::string to = unique(value_names_[load.value] + "_to");
-    const std::string guard = has_unit(part);
-    if (!guard.empty()) main_.open("if ({}) {{", guard);
+    const std::string predicate = has_unit(part);
+    if (!predicate.empty()) main_.open("if ({}) {{", predicate);
     main_.line("uint {} = {};", to, scoped(scope, first));
     for (int e = 0; e < load.elements; ++e) {
-      const Expr entry = part.crossing.entry(unit_axis(part), e);
+      const Expr entry = part.staged_load.entry(unit_axis(part), e);
       const Expr further = entry - first;
       std::string at = e == 0                  ? to
                        : further.is_constant() ? fmt::format("{} + {}u", to, further.constant())
@@ -208,13 +210,13 @@ class Tiled : public Items {
       main_.line("{}[{}] = {};", part.array, at,
                  entry_bits(dtype_of(loops_.values[load.value]), raw, load.elements, e));
     }
-    if (!guard.empty()) main_.close();
+    if (!predicate.empty()) main_.close();
   }
 
   void declare_raw(const Part& part) {
-    if (slot(part).empty()) return;
+    if (register_index(part).empty()) return;
     for (const std::string& name : part.raw)
-      main_.line("{} {}[{}];", word_type(raw_bytes(part.crossing.load())), name, part.batch);
+      main_.line("{} {}[{}];", word_type(raw_bytes(part.staged_load.load())), name, part.batch);
   }
 
   /// A block for each unit of a batch that begins at unit number `begin` of the lane.
@@ -229,10 +231,10 @@ class Tiled : public Items {
   }
 
   /// Loads that fit a lane's registers are all issued before the first is waited for.
-  [[nodiscard]] static bool at_once(const Part& part) { return part.trips == part.batch; }
+  [[nodiscard]] static bool at_once(const Part& part) { return part.iterations == part.batch; }
 
   void fill_in_batches(const Scope& scope, const Part& part) {
-    main_.open("for (uint t = 0u; t < {}u; t += {}u) {{", part.trips, part.batch);
+    main_.open("for (uint t = 0u; t < {}u; t += {}u) {{", part.iterations, part.batch);
     declare_raw(part);
     if (part.batch == 1) {
       each_unit(scope, part, "t", [&](Scope& inner) {
@@ -248,58 +250,60 @@ class Tiled : public Items {
 
   // --- items -----------------------------------------------------------------------------------------
 
-  [[nodiscard]] bool items_are_whole() const {
-    return items_ == static_cast<std::int64_t>(schedule_.items_in_flight) * schedule_.workgroup;
+  [[nodiscard]] bool chunks_are_full() const {
+    return chunks_ == static_cast<std::int64_t>(schedule_.unroll_factor) * schedule_.workgroup;
   }
-  [[nodiscard]] std::string has_item() const {
-    return items_are_whole() ? std::string() : fmt::format("item < {}u", items_);
+  [[nodiscard]] std::string has_chunk() const {
+    return chunks_are_full() ? std::string() : fmt::format("item < {}u", chunks_);
   }
 
-  void open_items() {
-    if (schedule_.items_in_flight > 1) {
+  void open_chunks() {
+    if (schedule_.unroll_factor > 1) {
       // Only registers have to be told apart by number.
-      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", item_slot().empty() ? "" : "[[unroll]] ",
-                 schedule_.items_in_flight);
+      main_.open("{}for (uint u = 0u; u < {}u; ++u) {{", chunk_register_index().empty() ? "" : "[[unroll]] ",
+                 schedule_.unroll_factor);
       main_.line("uint item = u * gl_WorkGroupSize.x + lane;");
     }
   }
-  void close_items() {
-    if (schedule_.items_in_flight > 1) main_.close();
+  void close_chunks() {
+    if (schedule_.unroll_factor > 1) main_.close();
   }
 
   /// Whether the vectors of all items are loaded before the barrier, beside those that cross.
-  [[nodiscard]] bool loads_ahead() const {
+  [[nodiscard]] bool prefetches() const {
     int words = 0;
     for (ValueId id : vectors_) {
       if (!loops_.values[id].data.empty()) return false;
-      words += schedule_.items_in_flight * vectors_of(id) * schedule_.loads[id].vector_bytes / 4;
+      words += schedule_.unroll_factor * vectors_of(id) * schedule_.loads[id].vector_bytes / 4;
     }
     return !vectors_.empty() && words <= kMostWordsInFlight;
   }
-  [[nodiscard]] std::string item_slot() const { return loads_ahead() && schedule_.items_in_flight > 1 ? "[u]" : ""; }
+  [[nodiscard]] std::string chunk_register_index() const {
+    return prefetches() && schedule_.unroll_factor > 1 ? "[u]" : "";
+  }
 
-  void load_ahead(const Scope& scope) {
-    if (!item_slot().empty()) {
+  void prefetch(const Scope& scope) {
+    if (!chunk_register_index().empty()) {
       for (ValueId id : vectors_) {
         for (int v = 0; v < vectors_of(id); ++v) {
           main_.line("{} {}[{}];", word_type(schedule_.loads[id].vector_bytes), raw_name(id, v),
-                     schedule_.items_in_flight);
+                     schedule_.unroll_factor);
         }
       }
     }
-    open_items();
+    open_chunks();
     Scope inner = scope;
-    inner.exists = both(has_item(), exists(inner));
-    for (ValueId id : vectors_) load_vectors(inner, id, item_slot());
-    close_items();
+    inner.exists = both(has_chunk(), exists(inner));
+    for (ValueId id : vectors_) load_vectors(inner, id, chunk_register_index());
+    close_chunks();
   }
 
-  [[nodiscard]] std::string loaded_group(ValueId id, int group, const std::string& slot) override {
+  [[nodiscard]] std::string loaded_group(ValueId id, int group, const std::string& register_index) override {
     const auto part =
-        std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) { return one.crossing.load().value == id; });
-    if (part == parts_.end()) return unpacked(id, group, slot);
+        std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) { return one.staged_load.load().value == id; });
+    if (part == parts_.end()) return unpacked(id, group, register_index);
     const DType type = dtype_of(loops_.values[id]);
-    const int packed = part->crossing.load().packed;
+    const int packed = part->staged_load.load().packed;
     std::vector<std::string> entries;
     for (int i = 0; i < group_ / packed; ++i) {
       const int entry = group * group_ / packed + i;
@@ -312,39 +316,39 @@ class Tiled : public Items {
     return group_ == 1 ? all : fmt::format("{}({})", group_type_of(loops_.values[id].node), all);
   }
 
-  Result<void> items(const Scope& scope) {
-    open_items();
+  Result<void> chunks(const Scope& scope) {
+    open_chunks();
     Scope inner = scope;
-    const std::string guard = both(has_item(), exists(inner));
-    if (!guard.empty()) main_.open("if ({}) {{", guard);
-    const ItemPlace place = place_of_item();
+    const std::string predicate = both(has_chunk(), exists(inner));
+    if (!predicate.empty()) main_.open("if ({}) {{", predicate);
+    const ChunkPosition place = position_of_chunk();
     for (const Part& part : parts_) {
-      const std::string from = unique(value_names_[part.crossing.load().value] + "_from");
-      main_.line("uint {} = {};", from, scoped(inner, part.crossing.array().entry(place.row, place.column)));
-      from_[part.crossing.load().value] = from;
+      const std::string from = unique(value_names_[part.staged_load.load().value] + "_from");
+      main_.line("uint {} = {};", from, scoped(inner, part.staged_load.array().entry(place.row, place.column)));
+      from_[part.staged_load.load().value] = from;
     }
-    VKF_CHECK_OK(emit_values(inner, per_item_));
-    if (!loads_ahead()) {
+    VKF_CHECK_OK(emit_values(inner, per_chunk_));
+    if (!prefetches()) {
       for (ValueId id : vectors_) load_vectors(inner, id, "");
     }
-    compute(inner, item_slot());
+    compute(inner, chunk_register_index());
     store(inner, "", "");
-    if (!guard.empty()) main_.close();
-    close_items();
+    if (!predicate.empty()) main_.close();
+    close_chunks();
     return {};
   }
 
   Result<void> main_function() {
     for (const Part& part : parts_) {
-      const bool pairs = size_of(dtype_of(loops_.values[part.crossing.load().value])) == 8;
-      shared_.line("shared {} {}[{}];", pairs ? "uvec2" : "uint", part.array, part.crossing.array().entries);
+      const bool pairs = size_of(dtype_of(loops_.values[part.staged_load.load().value])) == 8;
+      shared_.line("shared {} {}[{}];", pairs ? "uvec2" : "uint", part.array, part.staged_load.array().entries);
     }
     main_.open("void main() {{");
     main_.line("uint tile = gl_WorkGroupID.y * {} + gl_WorkGroupID.x;", groups_x_);
     main_.line("if (tile >= {}) return;", tiles_);
     main_.line("uint lane = gl_LocalInvocationID.x;");
-    if (schedule_.items_in_flight == 1) main_.line("uint item = lane;");
-    Scope scope = item_scope();
+    if (schedule_.unroll_factor == 1) main_.line("uint item = lane;");
+    Scope scope = chunk_scope();
     // What depends on the tile alone has one name for all that follows.
     for (const Expr& block :
          index::delinearize(Expr::axis(kTile, std::max<std::int64_t>(schedule_.workgroups, 2)), box_.blocks))
@@ -357,18 +361,18 @@ class Tiled : public Items {
       const Part& part = parts_[i];
       if (!at_once(part)) continue;
       declare_raw(part);
-      if (part.trips == 1) {
+      if (part.iterations == 1) {
         fetch(single[i], part);
       } else {
         each_unit(scope, part, "", [&](Scope& inner) { fetch(inner, part); });
       }
     }
-    if (loads_ahead()) load_ahead(scope);
+    if (prefetches()) prefetch(scope);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const Part& part = parts_[i];
       if (!at_once(part)) {
         fill_in_batches(scope, part);
-      } else if (part.trips == 1) {
+      } else if (part.iterations == 1) {
         hand_over(single[i], part);
       } else {
         each_unit(scope, part, "", [&](Scope& inner) { hand_over(inner, part); });
@@ -376,23 +380,24 @@ class Tiled : public Items {
     }
     main_.line("barrier();");
     main_.line("// Items along the axes of the stores.");
-    VKF_CHECK_OK(items(scope));
+    VKF_CHECK_OK(chunks(scope));
     main_.close();
     return {};
   }
 
   schedule::Box box_;
   std::vector<Part> parts_;
-  std::int64_t items_ = 1;  ///< of a tile
+  std::int64_t chunks_ = 1;  ///< of a tile
   std::map<ValueId, std::string> from_;
   std::string tiles_, groups_x_;
 };
 
 }  // namespace
 
-Result<std::vector<Draft>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment,
-                                      const segment::Loops& loops, const schedule::Schedule& schedule,
-                                      const Target& target, const EmitOptions& options, const NodeNames& names) {
+Result<std::vector<RelocatableKernel>> emit_tiled(const ir::Graph& graph, const segment::Segment& segment,
+                                                  const segment::Loops& loops, const schedule::Schedule& schedule,
+                                                  const Target& target, const EmitOptions& options,
+                                                  const NodeNames& names) {
   const segment::Loops merged = schedule::merge_inner(loops, schedule.tile.merged);
   return Tiled(graph, segment, loops, merged, schedule, target, options, names).run();
 }

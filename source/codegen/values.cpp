@@ -21,8 +21,8 @@ std::string hidden(DType type, const std::string& text, const std::string& bit) 
 std::string identity_text(DType type, double identity, const Dialect& dialect) {
   if (type == DType::boolean) return identity != 0 ? "true" : "false";
   if (is_float(type)) {
-    const DType lane = type == DType::f64 ? DType::f64 : DType::f32;
-    return literal(lane, ir::encode_scalar(lane, identity)->data(), dialect);
+    const DType register_type = type == DType::f64 ? DType::f64 : DType::f32;
+    return literal(register_type, ir::encode_scalar(register_type, identity)->data(), dialect);
   }
   std::vector<std::byte> bytes;
   if (identity == 0 || identity == 1) {
@@ -35,10 +35,10 @@ std::string identity_text(DType type, double identity, const Dialect& dialect) {
 
 }  // namespace
 
-std::string fold_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect) {
+std::string reduction_identity(const ir::Graph& graph, const ir::Node& node, const Dialect& dialect) {
   return identity_text(graph.node(node.operands[0]).type.dtype,
-                       VKF_PLANT(identity_of_max, node.op->fold.identity,
-                                 std::isinf(node.op->fold.identity) ? 0.0 : node.op->fold.identity),
+                       VKF_PLANT(identity_of_max, node.op->reduction.identity,
+                                 std::isinf(node.op->reduction.identity) ? 0.0 : node.op->reduction.identity),
                        dialect);
 }
 
@@ -46,14 +46,14 @@ std::string Emitter::literal_text(ValueId id) const {
   const ir::NodeId node = loops_.values[id].node;
   const auto* constant = std::get_if<ir::ConstantPayload>(&graph_.node(node).payload);
   if (constant == nullptr) {
-    if (graph_.node(node).op->fold.kind == ops::Fold::Kind::arg) return "0";  // of nothing: no element has it
-    if (graph_.node(node).op->fold.kind == ops::Fold::Kind::mean) return "uintBitsToFloat(0x7fc00000u)";
-    return fold_identity(graph_, graph_.node(node), dialect_);
+    if (graph_.node(node).op->reduction.kind == ops::Reduction::Kind::arg) return "0";  // of nothing: no element has it
+    if (graph_.node(node).op->reduction.kind == ops::Reduction::Kind::mean) return "uintBitsToFloat(0x7fc00000u)";
+    return reduction_identity(graph_, graph_.node(node), dialect_);
   }
   const std::byte* bytes = constant->bytes->data();
-  const bool zero = hides_zeros_ && is_float(dtype(node)) && ir::decode(dtype(node), bytes) == 0;
+  const bool zero = hides_zeros_behind_barrier_ && is_float(dtype(node)) && ir::decode(dtype(node), bytes) == 0;
   const std::string text = literal(dtype(node), bytes, dialect_);
-  return zero ? hidden(dtype(node), text, hidden_bit_) : text;
+  return zero ? hidden(dtype(node), text, optimization_barrier_) : text;
 }
 
 /// What to multiply by in place of dividing by a literal that is a power of two, in f32; else empty. Other reciprocals
@@ -61,7 +61,7 @@ std::string Emitter::literal_text(ValueId id) const {
 std::string Emitter::reciprocal_of(ValueId divisor) const {
   const ir::Node& node = graph_.node(loops_.values[divisor].node);
   const auto* constant = is_literal(divisor) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
-  if (constant == nullptr || ops::lane_of(node.type.dtype) != ops::Lane::f32) return {};
+  if (constant == nullptr || ops::register_type_of(node.type.dtype) != ops::RegisterType::f32) return {};
   const double number = ir::decode(node.type.dtype, constant->bytes->data());
   int exponent = 0;
   if (std::abs(std::frexp(number, &exponent)) != 0.5) return {};
@@ -71,26 +71,27 @@ std::string Emitter::reciprocal_of(ValueId divisor) const {
   return literal(DType::f32, reinterpret_cast<const std::byte*>(&reciprocal), dialect_);
 }
 
-std::optional<std::string> Emitter::text_of_cap(ValueId id, const std::vector<std::string>& operands) const {
-  if (!cap_ || (id != cap_->capped && id != cap_->tanh && id != cap_->scaled)) return std::nullopt;
+std::optional<std::string> Emitter::text_of_softcap(ValueId id, const std::vector<std::string>& operands) const {
+  if (!softcap_ || (id != softcap_->softcapped && id != softcap_->tanh && id != softcap_->scaled)) return std::nullopt;
   const auto number = [&](double value) {
     const auto single = static_cast<float>(value);
     return literal(DType::f32, reinterpret_cast<const std::byte*>(&single), dialect_);
   };
-  const std::string scale = number(cap_->inner * 2 * std::numbers::log2e);
-  if (id == cap_->scaled) return fmt::format("{} * {}", operands[0], scale);
-  const std::string argument = cap_->scaled || id != cap_->tanh ? "" : fmt::format("{} * {}", operands[0], scale);
-  if (id != cap_->capped) return argument;
-  const std::size_t of = id == cap_->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
+  const std::string scale = number(softcap_->inner * 2 * std::numbers::log2e);
+  if (id == softcap_->scaled) return fmt::format("{} * {}", operands[0], scale);
+  const std::string argument =
+      softcap_->scaled || id != softcap_->tanh ? "" : fmt::format("{} * {}", operands[0], scale);
+  if (id != softcap_->softcapped) return argument;
+  const std::size_t of = id == softcap_->tanh || !is_literal(loops_.values[id].operands[0]) ? 0 : 1;
   return fmt::format("f16_capped({}, {})", argument.empty() ? operands[of] : argument,
-                     number(cap_->outer * std::numbers::log2e));
+                     number(softcap_->outer * std::numbers::log2e));
 }
 
 /// 2 or 3 where an exponent is that literal: products are nearer to the power than any logarithm. Else 0.
 int Emitter::whole_power(ValueId exponent) const {
   const ir::Node& node = graph_.node(loops_.values[exponent].node);
   const auto* constant = is_literal(exponent) ? std::get_if<ir::ConstantPayload>(&node.payload) : nullptr;
-  if (constant == nullptr || ops::lane_of(node.type.dtype) != ops::Lane::f32) return 0;
+  if (constant == nullptr || ops::register_type_of(node.type.dtype) != ops::RegisterType::f32) return 0;
   const double number = ir::decode(node.type.dtype, constant->bytes->data());
   return number == 2 || number == 3 ? static_cast<int>(number) : 0;
 }
@@ -123,7 +124,7 @@ void Emitter::find_products() {
     for (ValueId operand : value.operands) {
       const Value& product = loops_.values[operand];
       // Both in one scope: what does not vary with the element is computed elsewhere.
-      if (product.kind != Value::Kind::compute || product.axes != value.axes || product.stage != value.stage) continue;
+      if (product.kind != Value::Kind::compute || product.axes != value.axes || product.level != value.level) continue;
       if (readers[operand] != 1 || !graph_.node(product.node).op->is_product || contracted_.count(operand) != 0)
         continue;
       contracted_[operand] = id;
@@ -158,9 +159,9 @@ bool Emitter::is_rounded_by_store(ValueId id) const {
 }
 
 /// What a contraction folds is not rounded before it is.
-bool Emitter::is_folded_product(ValueId id) const {
+bool Emitter::is_reduced_product(ValueId id) const {
   return std::any_of(loops_.values.begin(), loops_.values.end(), [&](const Value& value) {
-    return value.kind == Value::Kind::fold && value.operands[0] == id && value.node == loops_.values[id].node;
+    return value.kind == Value::Kind::reduction && value.operands[0] == id && value.node == loops_.values[id].node;
   });
 }
 
@@ -196,7 +197,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       break;
     }
     case Value::Kind::choose:
-      text = fmt::format("{} ? {} : {}", condition(scope, value.guards),
+      text = fmt::format("{} ? {} : {}", condition(scope, value.predicates),
                          use(scope, value.operands[VKF_PLANT(swapped_choice, 0U, 1U)]),
                          use(scope, value.operands[VKF_PLANT(swapped_choice, 1U, 0U)]));
       break;
@@ -206,21 +207,21 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
       for (std::size_t i = 0; i < ids.size() && ids.size() == 2; ++i) {
         const auto product = contracted_.find(ids[i]);
         if (product == contracted_.end() || product->second != id) continue;
-        const std::vector<ValueId>& factors = loops_.values[ids[i]].operands;
+        const std::vector<ValueId>& tile_operands = loops_.values[ids[i]].operands;
         op = &ops::row(node.op->of_product);
-        ids = {factors[0], factors[1], ids[1 - i]};
+        ids = {tile_operands[0], tile_operands[1], ids[1 - i]};
         break;
       }
       const bool constant = std::all_of(ids.begin(), ids.end(), [&](ValueId operand) { return is_literal(operand); });
       std::vector<std::string> operands;
       for (ValueId operand : ids) {
         operands.push_back(use(scope, operand));
-        const bool known = operands.back().find(hidden_bit_) == std::string::npos;
+        const bool known = operands.back().find(optimization_barrier_) == std::string::npos;
         const DType type = dtype_of(loops_.values[operand]);
-        if (constant && known && is_float(type)) operands.back() = hidden(type, operands.back(), hidden_bit_);
+        if (constant && known && is_float(type)) operands.back() = hidden(type, operands.back(), optimization_barrier_);
       }
-      if (const auto of_cap = text_of_cap(id, operands)) {
-        text = *of_cap;
+      if (const auto of_softcap = text_of_softcap(id, operands)) {
+        text = *of_softcap;
         if (text.empty()) {
           scope.names[id] = operands[0];
           return {};
@@ -231,7 +232,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
         // A byte with a sign that has become a word without one is a byte with a sign again to NVIDIA's compiler.
         if (casts && from == DType::u32 && is_float(node.type.dtype) &&
             loops_.values[value.operands[0]].kind != Value::Kind::load && !constant)
-          operands[0] = fmt::format("({} | {})", operands[0], hidden_bit_);
+          operands[0] = fmt::format("({} | {})", operands[0], optimization_barrier_);
         if (casts && holds_exactly(node.type.dtype, value.operands[0])) {
           text = fmt::format("float({})", operands[0]);
         } else if (casts && is_integer(node.type.dtype) && size_of(node.type.dtype) < 4 &&
@@ -240,14 +241,14 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
                                       dialect_.native_int64, operands[0]);
         } else if (node.op->name == "bitcast") {
           text = ops::bitcast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
-        } else if (ops::lane_of(from) == ops::Lane::f32 && is_rounded_by_store(id)) {
+        } else if (ops::register_type_of(from) == ops::RegisterType::f32 && is_rounded_by_store(id)) {
           text = operands[0];
         } else {
           text = ops::cast_expression(from, node.type.dtype, dialect_.native_int64, operands[0]);
         }
         // Whole numbers are where constants hide: x ^ x, x != x.
-        if (hides_zeros_ && !is_float(from) && is_float(node.type.dtype) && !text.empty())
-          text = hidden(node.type.dtype, text, hidden_bit_);
+        if (hides_zeros_behind_barrier_ && !is_float(from) && is_float(node.type.dtype) && !text.empty())
+          text = hidden(node.type.dtype, text, optimization_barrier_);
       } else if (std::holds_alternative<ir::CustomPayload>(node.payload)) {
         VKF_TRY(call, custom_call(node, operands));
         text = std::move(call);
@@ -262,7 +263,7 @@ Result<void> Emitter::emit_value(Scope& scope, ValueId id) {
                : reciprocal.empty()    ? ops::expression(*op, operand_dtype(graph_, node), dialect_.native(), operands)
                                        : fmt::format("{} * {}", operands[0], reciprocal);
         rounds = (!is_float(node.type.dtype) && wraps(value)) ||
-                 (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_folded_product(id) &&
+                 (is_float(node.type.dtype) && options_.numerics == Numerics::strict && !is_reduced_product(id) &&
                   !is_rounded_by_store(id));
       }
       if (text.empty()) {

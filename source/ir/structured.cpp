@@ -64,7 +64,7 @@ Result<Shape> take_along_shape(const Call& call) {
 
 /// A fold that keeps one of its elements has no result for none.
 Result<void> check_not_empty(const Call& call, int axis) {
-  const bool keeps_one = call.op.fold.kind == ops::Fold::Kind::arg || std::isinf(call.op.fold.identity);
+  const bool keeps_one = call.op.reduction.kind == ops::Reduction::Kind::arg || std::isinf(call.op.reduction.identity);
   if (!keeps_one || call.operands[0].shape[static_cast<std::size_t>(axis)] != Dim(0)) return {};
   return invalid("'{}' along axis {} of {} has no elements to choose from.", call.op.name, axis,
                  to_text(call.operands[0]));
@@ -78,7 +78,7 @@ Result<Shape> reduce_shape(const Call& call) {
   if (!std::is_sorted(axes.begin(), axes.end())) {
     return invalid("'{}' takes its axes in ascending order, but they are [{}].", call.op.name, fmt::join(axes, ", "));
   }
-  if (call.op.fold.kind == ops::Fold::Kind::arg) {
+  if (call.op.reduction.kind == ops::Reduction::Kind::arg) {
     if (axes.size() != 1) return invalid("'{}' runs along one axis, but {} were given.", call.op.name, axes.size());
     VKF_CHECK_OK(check_countable(call, axes[0]));
   }

@@ -12,12 +12,12 @@ namespace vkfuse::onnx {
 namespace {
 
 /// What a reduction folds away; no axes means that it changes no shape.
-struct Folding {
+struct ReducedAxes {
   std::vector<int> axes;
   bool keep_dims = true;
 };
 
-Result<Folding> folding_of(const NodeContext& node) {
+Result<ReducedAxes> reduced_axes_of(const NodeContext& node) {
   const std::size_t rank = node.tensor(0).shape().size();
   VKF_TRY(keep_dims, node.attributes().integer("keepdims", 1));
   VKF_TRY(is_nothing, node.attributes().integer("noop_with_empty_axes", 0));
@@ -28,42 +28,43 @@ Result<Folding> folding_of(const NodeContext& node) {
     std::iota(axes.begin(), axes.end(), 0);
   }
   std::ranges::sort(axes);
-  return Folding{std::move(axes), keep_dims != 0};
+  return ReducedAxes{std::move(axes), keep_dims != 0};
 }
 
-Tensor folded(const Tensor& x, std::string_view reduction, const Folding& folding) {
+Tensor reduced(const Tensor& x, std::string_view reduction, const ReducedAxes& reduced_axes) {
   // An empty list would mean all axes.
-  return folding.axes.empty() ? x : x.reduce(reduction, folding.axes, folding.keep_dims);
+  return reduced_axes.axes.empty() ? x : x.reduce(reduction, reduced_axes.axes, reduced_axes.keep_dims);
 }
 
-bool folds_nothing_together(const Shape& shape, const Folding& folding) {
-  return std::ranges::any_of(folding.axes, [&](int axis) { return shape[static_cast<std::size_t>(axis)] == Dim(0); });
+bool reduces_nothing_together(const Shape& shape, const ReducedAxes& reduced_axes) {
+  return std::ranges::any_of(reduced_axes.axes,
+                             [&](int axis) { return shape[static_cast<std::size_t>(axis)] == Dim(0); });
 }
 
-Tensor without(Tensor tensor, const Folding& folding) {
-  if (folding.keep_dims) return tensor;
-  for (auto axis = folding.axes.rbegin(); axis != folding.axes.rend(); ++axis) tensor = tensor.squeeze(*axis);
+Tensor without(Tensor tensor, const ReducedAxes& reduced_axes) {
+  if (reduced_axes.keep_dims) return tensor;
+  for (auto axis = reduced_axes.axes.rbegin(); axis != reduced_axes.axes.rend(); ++axis) tensor = tensor.squeeze(*axis);
   return tensor;
 }
 
 /// log(sum(exp(x))) about the largest element, so that no exponential overflows.
-Tensor log_sum_exp(const Tensor& x, const Folding& folding) {
+Tensor log_sum_exp(const Tensor& x, const ReducedAxes& reduced_axes) {
   // Of nothing there is no largest element; the logarithm of the empty sum is -infinity.
-  if (folds_nothing_together(x.shape(), folding)) return op("log", folded(x, "reduce_sum", folding));
-  const Folding kept{folding.axes, true};
-  const Tensor largest = folded(x, "reduce_max", kept);
+  if (reduces_nothing_together(x.shape(), reduced_axes)) return op("log", reduced(x, "reduce_sum", reduced_axes));
+  const ReducedAxes kept{reduced_axes.axes, true};
+  const Tensor largest = reduced(x, "reduce_max", kept);
   // An infinity minus itself is NaN: about 0 the sum is the infinity, or the zero, that it should be.
   const Tensor centre = select(op("is_finite", largest), largest, Tensor::scalar(x.dtype(), 0));
-  return without(op("log", folded(op("exp", x - centre), "reduce_sum", kept)) + centre, folding);
+  return without(op("log", reduced(op("exp", x - centre), "reduce_sum", kept)) + centre, reduced_axes);
 }
 
 /// The largest of no elements is less than any other, the smallest greater.
-Tensor extreme_of_nothing(const NodeContext& node, const Folding& folding) {
+Tensor extreme_of_nothing(const NodeContext& node, const ReducedAxes& reduced_axes) {
   const bool is_max = node.row().primitive == "reduce_max";
   const DType dtype = node.dtype();
   Shape shape = node.tensor(0).shape();
-  for (auto axis = folding.axes.rbegin(); axis != folding.axes.rend(); ++axis) {
-    if (folding.keep_dims) {
+  for (auto axis = reduced_axes.axes.rbegin(); axis != reduced_axes.axes.rend(); ++axis) {
+    if (reduced_axes.keep_dims) {
       shape[static_cast<std::size_t>(*axis)] = 1;
     } else {
       shape.erase(shape.begin() + *axis);
@@ -83,10 +84,10 @@ Tensor extreme_of_nothing(const NodeContext& node, const Folding& folding) {
 /// Integers take part in roots and logarithms as f32, and come back as the integers they were.
 template <typename Function>
 Result<Outputs> through_floats(const NodeContext& node, Function function) {
-  VKF_TRY(folding, folding_of(node));
+  VKF_TRY(reduced_axes, reduced_axes_of(node));
   const Tensor& x = node.tensor(0);
   const DType dtype = is_float(x.dtype()) ? x.dtype() : DType::f32;
-  return Outputs{function(x.cast(dtype), folding).cast(x.dtype())};
+  return Outputs{function(x.cast(dtype), reduced_axes).cast(x.dtype())};
 }
 
 Result<Outputs> import_arg(const NodeContext& node, bool largest) {
@@ -106,47 +107,51 @@ Result<Outputs> import_arg(const NodeContext& node, bool largest) {
 }  // namespace
 
 Result<Outputs> import_reduce(const NodeContext& node) {
-  VKF_TRY(folding, folding_of(node));
-  return Outputs{folded(node.tensor(0), node.row().primitive, folding)};
+  VKF_TRY(reduced_axes, reduced_axes_of(node));
+  return Outputs{reduced(node.tensor(0), node.row().primitive, reduced_axes)};
 }
 
 Result<Outputs> import_reduce_extreme(const NodeContext& node) {
-  VKF_TRY(folding, folding_of(node));
-  if (folds_nothing_together(node.tensor(0).shape(), folding)) return Outputs{extreme_of_nothing(node, folding)};
-  if (node.dtype() != DType::boolean) return Outputs{folded(node.tensor(0), node.row().primitive, folding)};
-  return Outputs{folded(node.tensor(0), node.row().primitive == "reduce_max" ? "reduce_any" : "reduce_all", folding)};
+  VKF_TRY(reduced_axes, reduced_axes_of(node));
+  if (reduces_nothing_together(node.tensor(0).shape(), reduced_axes))
+    return Outputs{extreme_of_nothing(node, reduced_axes)};
+  if (node.dtype() != DType::boolean) return Outputs{reduced(node.tensor(0), node.row().primitive, reduced_axes)};
+  return Outputs{
+      reduced(node.tensor(0), node.row().primitive == "reduce_max" ? "reduce_any" : "reduce_all", reduced_axes)};
 }
 
 Result<Outputs> import_reduce_mean(const NodeContext& node) {
-  VKF_TRY(folding, folding_of(node));
+  VKF_TRY(reduced_axes, reduced_axes_of(node));
   const Tensor& x = node.tensor(0);
-  if (is_float(x.dtype())) return Outputs{folded(x, "reduce_mean", folding)};
+  if (is_float(x.dtype())) return Outputs{reduced(x, "reduce_mean", reduced_axes)};
   std::int64_t count = 1;
-  for (const int axis : folding.axes) {
+  for (const int axis : reduced_axes.axes) {
     VKF_TRY(size, static_size(x.shape(), static_cast<std::size_t>(axis)));
     count *= size;
   }
-  return Outputs{folded(x, "reduce_sum", folding) / Tensor::scalar_int(x.dtype(), count)};
+  return Outputs{reduced(x, "reduce_sum", reduced_axes) / Tensor::scalar_int(x.dtype(), count)};
 }
 
 Result<Outputs> import_reduce_l1(const NodeContext& node) {
-  VKF_TRY(folding, folding_of(node));
-  return Outputs{folded(op("abs", node.tensor(0)), "reduce_sum", folding)};
+  VKF_TRY(reduced_axes, reduced_axes_of(node));
+  return Outputs{reduced(op("abs", node.tensor(0)), "reduce_sum", reduced_axes)};
 }
 
 Result<Outputs> import_reduce_sum_square(const NodeContext& node) {
-  VKF_TRY(folding, folding_of(node));
-  return Outputs{folded(node.tensor(0) * node.tensor(0), "reduce_sum", folding)};
+  VKF_TRY(reduced_axes, reduced_axes_of(node));
+  return Outputs{reduced(node.tensor(0) * node.tensor(0), "reduce_sum", reduced_axes)};
 }
 
 Result<Outputs> import_reduce_l2(const NodeContext& node) {
-  return through_floats(
-      node, [](const Tensor& x, const Folding& folding) { return op("sqrt", folded(x * x, "reduce_sum", folding)); });
+  return through_floats(node, [](const Tensor& x, const ReducedAxes& reduced_axes) {
+    return op("sqrt", reduced(x * x, "reduce_sum", reduced_axes));
+  });
 }
 
 Result<Outputs> import_reduce_log_sum(const NodeContext& node) {
-  return through_floats(
-      node, [](const Tensor& x, const Folding& folding) { return op("log", folded(x, "reduce_sum", folding)); });
+  return through_floats(node, [](const Tensor& x, const ReducedAxes& reduced_axes) {
+    return op("log", reduced(x, "reduce_sum", reduced_axes));
+  });
 }
 
 Result<Outputs> import_reduce_log_sum_exp(const NodeContext& node) { return through_floats(node, log_sum_exp); }

@@ -88,7 +88,7 @@ double mod_error(Reals x, double y, double eps) {
                                                             : units(1, std::max(std::abs(y), std::abs(x[1])), eps);
 }
 
-double div_spread(Approxes x, double y) { return may_vanish(x[1]) ? kInfinity : corner_spread(real_div, 2, x, y); }
+double div_spread(Approxes x, double y) { return may_vanish(x[1]) ? kInfinity : corner_propagation(real_div, 2, x, y); }
 
 /// Between two jumps the remainder is linear: it moves with x, and with y times the quotient.
 template <double (*kRound)(double)>
@@ -132,21 +132,24 @@ constexpr OpRow kRows[] = {
               .i64 = "i64_div({0}, {1})", .u64 = "u64_div({0}, {1})", .pair64 = "{s}p_div({0}, {1})",
               .f64 = "{0} / {1}"},
      .real = real_div, .integer = integer_div,
-     .spread = Spread::custom, .own_error = ulps_of_normals<3, 2>, .custom_spread = div_spread, .cost = 4,
+     .propagation = ErrorPropagation::custom, .own_error = ulps_of_normals<3, 2>, .custom_propagation = div_spread,
+     .cost = 4,
      .doc = "Quotient; x/0 of floats is an infinity, or NaN for 0/0. Integers truncate; x/0 is 0 and the "
             "smallest number divided by -1 wraps."},
     {.name = "rem", .arity = 2, .types = kSingles | kIntegers,
      .glsl = {.f32 = "f32_rem({0}, {1})", .i32 = "i32_rem({0}, {1})", .u32 = "u32_rem({0}, {1})",
               .i64 = "i64_rem({0}, {1})", .u64 = "u64_rem({0}, {1})", .pair64 = "{s}p_rem({0}, {1})"},
      .real = [](Reals x) { return std::fmod(x[0], x[1]); }, .integer = integer_rem,
-     .spread = Spread::custom, .own_error = exact_of_normals<2>, .custom_spread = remainder_spread<truncated>,
+     .propagation = ErrorPropagation::custom, .own_error = exact_of_normals<2>,
+     .custom_propagation = remainder_spread<truncated>,
      .cost = 24,
      .doc = "Remainder with the sign of the dividend, exact (C's fmod); x rem 0 is NaN. Integers: x rem 0 is x."},
     {.name = "mod", .arity = 2, .types = kSingles | kIntegers,
      .glsl = {.f32 = "f32_mod({0}, {1})", .i32 = "i32_mod({0}, {1})", .u32 = "u32_rem({0}, {1})",
               .i64 = "i64_mod({0}, {1})", .u64 = "u64_rem({0}, {1})", .pair64 = "{s}p_mod({0}, {1})"},
      .real = real_mod, .integer = integer_mod,
-     .spread = Spread::custom, .own_error = mod_error, .custom_spread = remainder_spread<floored>, .cost = 25,
+     .propagation = ErrorPropagation::custom, .own_error = mod_error, .custom_propagation = remainder_spread<floored>,
+     .cost = 25,
      .doc = "Remainder with the sign of the divisor (Python's %); x mod 0 is NaN. Integers: x mod 0 is x."},
     {.name = "min", .arity = 2, .types = kNumbers,
      .glsl = {.f32 = "f32_min({0}, {1})", .i32 = "min({0}, {1})", .u32 = "min({0}, {1})", .i64 = "min({0}, {1})",
@@ -182,13 +185,13 @@ constexpr OpRow kRows[] = {
               .pair64 = "{s}p_abs({0})", .f64 = "abs({0})"},
      .real = [](Reals x) { return std::abs(x[0]); },
      .integer = [](Integers x, DType dtype) { return less(x[0], 0, dtype) ? as_signed(0 - as_unsigned(x[0])) : x[0]; },
-     .spread = Spread::lipschitz, .own_error = ulps<0>,
+     .propagation = ErrorPropagation::lipschitz, .own_error = ulps<0>,
      .doc = "Magnitude. The smallest signed integer stays itself."},
     {.name = "sign", .types = kNumbers,
      .glsl = {.f32 = "f32_sign({0})", .i32 = "sign({0})", .u32 = "min({0}, 1u)", .i64 = "sign({0})",
               .u64 = "min({0}, uint64_t(1))", .pair64 = "{s}p_sign({0})", .f64 = "f64_sign({0})"},
      .real = real_sign, .integer = integer_sign,
-     .spread = Spread::jump, .own_error = exact_of_normals<1>, .cost = 2,
+     .propagation = ErrorPropagation::jump, .own_error = exact_of_normals<1>, .cost = 2,
      .doc = "-1, 0 or 1; NaN for NaN."},
     {.name = "relu", .types = kNumbers,
      .glsl = {.f32 = "f32_max({0}, 0.0)", .i32 = "max({0}, 0)", .u32 = "{0}", .i64 = "max({0}, int64_t(0))",
@@ -199,35 +202,37 @@ constexpr OpRow kRows[] = {
      .doc = "max(x, 0); NaN for NaN."},
     {.name = "floor", .types = kFloats, .glsl = {.f32 = "floor({0})", .f64 = "f64_floor({0})"},
      .real = [](Reals x) { return std::floor(x[0]); },
-     .spread = Spread::jump, .own_error = exact_of_normals<1>,
+     .propagation = ErrorPropagation::jump, .own_error = exact_of_normals<1>,
      .doc = "The largest whole number not above x."},
     {.name = "ceil", .types = kFloats, .glsl = {.f32 = "ceil({0})", .f64 = "f64_ceil({0})"},
      .real = [](Reals x) { return std::ceil(x[0]); },
-     .spread = Spread::jump, .own_error = exact_of_normals<1>,
+     .propagation = ErrorPropagation::jump, .own_error = exact_of_normals<1>,
      .doc = "The smallest whole number not below x."},
     {.name = "round", .types = kFloats, .glsl = {.f32 = "roundEven({0})", .f64 = "f64_round({0})"},
      .real = [](Reals x) { return std::nearbyint(x[0]); },
-     .spread = Spread::jump,
+     .propagation = ErrorPropagation::jump,
      .doc = "The nearest whole number; halves go to the even one."},
     {.name = "trunc", .types = kFloats, .glsl = {.f32 = "trunc({0})", .f64 = "f64_trunc({0})"},
      .real = [](Reals x) { return std::trunc(x[0]); },
-     .spread = Spread::jump,
+     .propagation = ErrorPropagation::jump,
      .doc = "The whole part, towards zero."},
     {.name = "sqrt", .types = kFloats, .glsl = {.f32 = "f32_sqrt({0})", .f64 = "sqrt({0})"},
      .real = real_sqrt,
-     .spread = Spread::custom, .own_error = ulps_of_normals<5>, .custom_spread = spread_off_zero<real_sqrt>,
+     .propagation = ErrorPropagation::custom, .own_error = ulps_of_normals<5>,
+     .custom_propagation = propagate_off_zero<real_sqrt>,
      .low = 0, .high = 16, .cost = 4,
      .doc = "Square root; NaN below zero."},
     {.name = "rsqrt", .types = kFloats, .glsl = {.f32 = "f32_rsqrt({0})", .f64 = "1.0 / sqrt({0})"},
      .real = real_rsqrt,
-     .spread = Spread::custom, .own_error = [](Reals x, double y, double eps) {
+     .propagation = ErrorPropagation::custom, .own_error = [](Reals x, double y, double eps) {
        return eps > 0x1p-40 ? ulps_of_normals<2>(x, y, eps) : ulps_of_normals<8>(x, y, eps);  // f64: sqrt, then divide
-     }, .custom_spread = spread_off_zero<real_rsqrt>,
+     }, .custom_propagation = propagate_off_zero<real_rsqrt>,
      .low = 0, .high = 16, .cost = 3,
      .doc = "1/sqrt(x); infinity of the sign of a zero, NaN below zero."},
     {.name = "reciprocal", .types = kFloats, .glsl = {.f32 = "f32_div(1.0, {0})", .f64 = "1.0 / {0}"},
      .real = real_reciprocal,
-     .spread = Spread::custom, .own_error = ulps_of_normals<3>, .custom_spread = spread_off_zero<real_reciprocal>,
+     .propagation = ErrorPropagation::custom, .own_error = ulps_of_normals<3>,
+     .custom_propagation = propagate_off_zero<real_reciprocal>,
      .cost = 3,
      .doc = "1/x; infinity of the sign of a zero."},
 };
@@ -235,7 +240,7 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-double corner_spread(double (*f)(Reals), int arity, Approxes x, double y) {
+double corner_propagation(double (*f)(Reals), int arity, Approxes x, double y) {
   double farthest = 0;
   for (unsigned corner = 0; corner < (1u << arity); ++corner) {
     double at[3] = {};

@@ -13,15 +13,15 @@ namespace {
 enum Register : std::uint8_t { kF32, kI32, kU32, kBoolean, kI64, kU64, kF64, kI64Pair, kU64Pair, kRegisterCount };
 
 Register register_of(DType dtype, bool native_int64) {
-  const Lane lane = lane_of(dtype);
-  if (!native_int64 && lane == Lane::i64) return kI64Pair;
-  if (!native_int64 && lane == Lane::u64) return kU64Pair;
-  return static_cast<Register>(lane);
+  const RegisterType register_type = register_type_of(dtype);
+  if (!native_int64 && register_type == RegisterType::i64) return kI64Pair;
+  if (!native_int64 && register_type == RegisterType::u64) return kU64Pair;
+  return static_cast<Register>(register_type);
 }
 
-std::string_view lane_name(Lane lane) {
-  constexpr std::string_view names[kLaneCount] = {"f32", "i32", "u32", "bool", "i64", "u64", "f64"};
-  return names[static_cast<int>(lane)];
+std::string_view register_type_name(RegisterType register_type) {
+  constexpr std::string_view names[kRegisterTypeCount] = {"f32", "i32", "u32", "bool", "i64", "u64", "f64"};
+  return names[static_cast<int>(register_type)];
 }
 
 std::string_view text_for(const Glsl& glsl, Register target) {
@@ -51,7 +51,7 @@ bool stands_alone(std::string_view pattern, std::size_t begin, std::size_t end) 
   return whole || (opened && closed && !after_operator);
 }
 
-std::string substitute(std::string_view pattern, std::string_view lane, int width,
+std::string substitute(std::string_view pattern, std::string_view register_type, int width,
                        std::span<const std::string> operands) {
   std::string text;
   for (std::size_t at = 0; at < pattern.size(); ++at) {
@@ -61,7 +61,7 @@ std::string substitute(std::string_view pattern, std::string_view lane, int widt
     }
     const char what = pattern[at + 1];
     if (what == 's') {
-      text += lane;
+      text += register_type;
     } else if (what == 'w') {
       text += std::to_string(width - 1);
     } else {
@@ -128,7 +128,7 @@ std::string_view bits_pattern(DType dtype) {
     case DType::f32: return "floatBitsToUint({0})";
     case DType::f16: return "f16_bits({0})";
     case DType::bf16: return "bf16_bits({0})";
-    default: return lane_of(dtype) == Lane::i32 ? "uint({0})" : "{0}";
+    default: return register_type_of(dtype) == RegisterType::i32 ? "uint({0})" : "{0}";
   }
 }
 
@@ -137,7 +137,7 @@ std::string_view value_pattern(DType dtype) {
     case DType::f32: return "uintBitsToFloat({0})";
     case DType::f16: return "f16_value({0} & 0xffffu)";
     case DType::bf16: return "bf16_value({0} & 0xffffu)";
-    default: return lane_of(dtype) == Lane::i32 ? "int({0})" : "{0}";
+    default: return register_type_of(dtype) == RegisterType::i32 ? "int({0})" : "{0}";
   }
 }
 
@@ -155,15 +155,15 @@ std::string bitcast_64(DType from, DType to, bool native_int64, const std::strin
 
 }  // namespace
 
-std::string_view glsl_type(Lane lane, bool native_int64) {
-  switch (lane) {
-    case Lane::f32: return "float";
-    case Lane::i32: return "int";
-    case Lane::u32: return "uint";
-    case Lane::boolean: return "bool";
-    case Lane::i64: return native_int64 ? "int64_t" : "uvec2";
-    case Lane::u64: return native_int64 ? "uint64_t" : "uvec2";
-    case Lane::f64: return "double";
+std::string_view glsl_type(RegisterType register_type, bool native_int64) {
+  switch (register_type) {
+    case RegisterType::f32: return "float";
+    case RegisterType::i32: return "int";
+    case RegisterType::u32: return "uint";
+    case RegisterType::boolean: return "bool";
+    case RegisterType::i64: return native_int64 ? "int64_t" : "uvec2";
+    case RegisterType::u64: return native_int64 ? "uint64_t" : "uvec2";
+    case RegisterType::f64: return "double";
   }
   return "float";
 }
@@ -171,12 +171,12 @@ std::string_view glsl_type(Lane lane, bool native_int64) {
 std::string expression(const OpRow& row, DType dtype, Native native, std::span<const std::string> operands) {
   const bool half = (dtype == DType::f16 || dtype == DType::bf16) && !row.glsl.half.empty();
   std::string_view pattern = half ? row.glsl.half : text_for(row.glsl, register_of(dtype, native.int64));
-  const std::string_view plain = half                          ? row.glsl.native_half
-                                 : lane_of(dtype) == Lane::f32 ? row.glsl.native_f32
-                                                               : std::string_view();
+  const std::string_view plain = half                                           ? row.glsl.native_half
+                                 : register_type_of(dtype) == RegisterType::f32 ? row.glsl.native_f32
+                                                                                : std::string_view();
   if (native.exp_of_nan && !plain.empty()) pattern = plain;
   if (half && native.few_exponentials && !row.glsl.arithmetic_half.empty()) pattern = row.glsl.arithmetic_half;
-  return substitute(pattern, lane_name(lane_of(dtype)), 8 * size_of(dtype), operands);
+  return substitute(pattern, register_type_name(register_type_of(dtype)), 8 * size_of(dtype), operands);
 }
 
 double own_error(const OpRow& row, DType dtype, const double* x, double y) {

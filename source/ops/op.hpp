@@ -32,7 +32,7 @@ enum class OpClass : std::uint8_t {
 
 /// How a reduction or scan folds: the elementwise row that joins two partial results, and what it starts
 /// from. Partial results of f16 and bf16 are f32.
-struct Fold {
+struct Reduction {
   enum class Kind : std::uint8_t {
     none,
     plain,  ///< join(join(identity, x0), x1) ... in any association
@@ -51,26 +51,26 @@ struct Fold {
 
 /// How an element is held in a shader register. 16- and 8-bit types are widened; i64 and u64 are
 /// native 64-bit integers where the device has them, else uvec2 (low word, high word).
-enum class Lane : std::uint8_t { f32, i32, u32, boolean, i64, u64, f64 };
-inline constexpr int kLaneCount = 7;
+enum class RegisterType : std::uint8_t { f32, i32, u32, boolean, i64, u64, f64 };
+inline constexpr int kRegisterTypeCount = 7;
 
-constexpr Lane lane_of(DType dtype) {
+constexpr RegisterType register_type_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
     case DType::f16:
-    case DType::bf16: return Lane::f32;
-    case DType::f64: return Lane::f64;
+    case DType::bf16: return RegisterType::f32;
+    case DType::f64: return RegisterType::f64;
     case DType::i8:
     case DType::i16:
-    case DType::i32: return Lane::i32;
+    case DType::i32: return RegisterType::i32;
     case DType::u8:
     case DType::u16:
-    case DType::u32: return Lane::u32;
-    case DType::i64: return Lane::i64;
-    case DType::u64: return Lane::u64;
-    case DType::boolean: return Lane::boolean;
+    case DType::u32: return RegisterType::u32;
+    case DType::i64: return RegisterType::i64;
+    case DType::u64: return RegisterType::u64;
+    case DType::boolean: return RegisterType::boolean;
   }
-  return Lane::f32;
+  return RegisterType::f32;
 }
 
 /// A set of dtypes, one bit each.
@@ -135,7 +135,7 @@ struct Approx {
 
 /// How far the result may move when operand i moves by at most its bound e_i (before the op's own
 /// rounding is added).
-enum class Spread : std::uint8_t {
+enum class ErrorPropagation : std::uint8_t {
   exact,      ///< not at all: bitwise and integer ops
   monotone,   ///< monotone in each operand by itself: the corners x +- e bound it (most ops)
   lipschitz,  ///< at most the sum of the e_i (sin, cos)
@@ -164,14 +164,14 @@ struct OpRow {
   /// its bit pattern); the caller wraps the result to `dtype`. Null where there is no integer form.
   std::int64_t (*integer)(const std::int64_t* x, DType dtype) = nullptr;
 
-  Spread spread = Spread::monotone;
+  ErrorPropagation propagation = ErrorPropagation::monotone;
   OwnError own_error = nullptr;  ///< null: exact
-  double (*custom_spread)(const Approx* x, double y) = nullptr;
+  double (*custom_propagation)(const Approx* x, double y) = nullptr;
 
   /// Operands that random tests draw from: uniform in [low, high] for floats.
   double low = -4, high = 4;
   bool commutative = false;
-  Fold fold;                        ///< of reductions and scans
+  Reduction reduction;              ///< of reductions and scans
   bool shape_is_attribute = false;  ///< the result's shape is stated, not inferred
   bool is_product = false;          ///< of its two operands
   /// The row that computes this(a * b, c) in one step, e.g. "fma" for add, whose bound is that of the
@@ -209,7 +209,7 @@ Result<DType> infer_dtype(const OpRow& row, std::span<const DType> operands, std
 double own_error(const OpRow& row, DType dtype, const double* x, double y);
 
 /// The GLSL type that holds a lane: "float", "int", "uint", "bool", "double", "int64_t" or "uvec2".
-std::string_view glsl_type(Lane lane, bool native_int64);
+std::string_view glsl_type(RegisterType register_type, bool native_int64);
 
 /// The expression of one element. `dtype` is the T of the signature; `native` chooses between
 /// the native form and the one that does without; empty when the op is not offered in that form. The result is not yet

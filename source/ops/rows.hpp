@@ -15,7 +15,7 @@ std::span<const OpRow> special_rows();
 std::span<const OpRow> bit_and_logic_rows();
 std::span<const OpRow> compare_rows();
 std::span<const OpRow> view_rows();
-std::span<const OpRow> fold_rows();
+std::span<const OpRow> reduction_rows();
 
 using Reals = const double*;
 using Integers = const std::int64_t*;
@@ -72,7 +72,7 @@ double exact_of_normals(Reals x, double, double eps) {
 
 /// How far f(corner) is from y at most, over all corners x_i +- e_i; undecided where f has no value.
 /// This bounds functions that are monotone in each operand by itself, and convex ones.
-double corner_spread(double (*f)(Reals), int arity, Approxes x, double y);
+double corner_propagation(double (*f)(Reals), int arity, Approxes x, double y);
 
 /// True where an operand that is not exactly zero may be subnormal or change its sign.
 inline bool may_vanish(const Approx& x) {
@@ -84,14 +84,14 @@ inline bool contains_zero(const Approx& x) { return std::abs(x.value) <= x.bound
 
 /// Corners for a function with a pole or a branch point at zero of its operand.
 template <double (*kFunction)(Reals)>
-double spread_off_zero(Approxes x, double y) {
-  return may_vanish(x[0]) ? kInfinity : corner_spread(kFunction, 1, x, y);
+double propagate_off_zero(Approxes x, double y) {
+  return may_vanish(x[0]) ? kInfinity : corner_propagation(kFunction, 1, x, y);
 }
 
 /// Corners for a function whose domain has an edge: undecided where a corner lies outside.
 template <double (*kFunction)(Reals)>
-double spread_in_domain(Approxes x, double y) {
-  return corner_spread(kFunction, 1, x, y);
+double propagate_in_domain(Approxes x, double y) {
+  return corner_propagation(kFunction, 1, x, y);
 }
 
 // Glsl entries. ---------------------------------------------------------------------------------

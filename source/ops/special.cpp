@@ -55,24 +55,24 @@ double log_error(Reals x, double y, double eps) {
 double tan_spread(Approxes x, double y) {
   const double low = std::floor((x[0].value - x[0].bound) / kPi + 0.5);
   const double high = std::floor((x[0].value + x[0].bound) / kPi + 0.5);
-  return low == high ? corner_spread(real_tan, 1, x, y) : kInfinity;
+  return low == high ? corner_propagation(real_tan, 1, x, y) : kInfinity;
 }
 
 /// The angle jumps where the first operand changes sign left of the origin, and has no limit at it.
 double atan2_spread(Approxes x, double y) {
   if (x[0].bound == 0 && x[1].bound == 0) return 0;
   const bool reaches_left = x[1].value - x[1].bound <= 0;
-  return reaches_left && contains_zero(x[0]) ? kInfinity : corner_spread(real_atan2, 2, x, y);
+  return reaches_left && contains_zero(x[0]) ? kInfinity : corner_propagation(real_atan2, 2, x, y);
 }
 
 /// x^y is monotone in each operand where x > 0; for a whole y that is exact it is also monotone or
 /// convex in x on either side of zero, and across it where y >= 1.
 double pow_spread(Approxes x, double y) {
   if (x[0].bound == 0 && x[1].bound == 0) return 0;
-  if (!may_vanish(x[0]) && x[0].value > 0) return corner_spread(real_pow, 2, x, y);
+  if (!may_vanish(x[0]) && x[0].value > 0) return corner_propagation(real_pow, 2, x, y);
   const bool whole = x[1].bound == 0 && std::trunc(x[1].value) == x[1].value;
   const bool smooth = whole && (x[1].value >= 0 || !may_vanish(x[0]));
-  return smooth ? corner_spread(real_pow, 2, x, y) : kInfinity;
+  return smooth ? corner_propagation(real_pow, 2, x, y) : kInfinity;
 }
 
 // A row is a paragraph.
@@ -88,42 +88,48 @@ constexpr OpRow kRows[] = {
      .real = [](Reals x) { return std::expm1(x[0]); }, .own_error = ulps<4>, .cost = 14,
      .doc = "e^x - 1 without cancellation near 0."},
     {.name = "log", .types = kSingles, .glsl = {.f32 = "f32_log({0})"},
-     .real = real_log, .spread = Spread::custom, .own_error = log_error, .custom_spread = spread_off_zero<real_log>,
+     .real = real_log, .propagation = ErrorPropagation::custom, .own_error = log_error,
+     .custom_propagation = propagate_off_zero<real_log>,
      .low = 0, .high = 16, .cost = 8,
      .doc = "Natural logarithm; -infinity at either zero, NaN below."},
     {.name = "log2", .types = kSingles, .glsl = {.f32 = "f32_log2({0})"},
-     .real = real_log2, .spread = Spread::custom, .own_error = log_error, .custom_spread = spread_off_zero<real_log2>,
+     .real = real_log2, .propagation = ErrorPropagation::custom, .own_error = log_error,
+     .custom_propagation = propagate_off_zero<real_log2>,
      .low = 0, .high = 16, .cost = 8,
      .doc = "Logarithm to base 2; -infinity at either zero, NaN below."},
     {.name = "log1p", .types = kSingles, .glsl = {.f32 = "f32_log1p({0})"},
-     .real = real_log1p, .spread = Spread::custom, .own_error = ulps<4>, .custom_spread = spread_in_domain<real_log1p>,
+     .real = real_log1p, .propagation = ErrorPropagation::custom, .own_error = ulps<4>,
+     .custom_propagation = propagate_in_domain<real_log1p>,
      .low = -0.9, .high = 8, .cost = 20,
      .doc = "log(1 + x) without cancellation near 0; -infinity at -1, NaN below."},
     {.name = "sin", .types = kSingles, .glsl = {.f32 = "f32_sin({0})"},
-     .real = [](Reals x) { return std::sin(x[0]); }, .spread = Spread::lipschitz, .own_error = ulps<4>,
+     .real = [](Reals x) { return std::sin(x[0]); }, .propagation = ErrorPropagation::lipschitz, .own_error = ulps<4>,
      .low = -32, .high = 32, .cost = 20,
      .doc = "Sine of radians, reduced exactly whatever the magnitude; NaN for infinities."},
     {.name = "cos", .types = kSingles, .glsl = {.f32 = "f32_cos({0})"},
-     .real = [](Reals x) { return std::cos(x[0]); }, .spread = Spread::lipschitz, .own_error = ulps<4>,
+     .real = [](Reals x) { return std::cos(x[0]); }, .propagation = ErrorPropagation::lipschitz, .own_error = ulps<4>,
      .low = -32, .high = 32, .cost = 20,
      .doc = "Cosine of radians, reduced exactly whatever the magnitude; NaN for infinities."},
     {.name = "tan", .types = kSingles, .glsl = {.f32 = "f32_tan({0})"},
-     .real = real_tan, .spread = Spread::custom, .own_error = ulps<8>, .custom_spread = tan_spread,
+     .real = real_tan, .propagation = ErrorPropagation::custom, .own_error = ulps<8>, .custom_propagation = tan_spread,
      .low = -32, .high = 32, .cost = 28,
      .doc = "Tangent of radians, reduced exactly whatever the magnitude; NaN for infinities."},
     {.name = "asin", .types = kSingles, .glsl = {.f32 = "f32_asin({0})"},
-     .real = real_asin, .spread = Spread::custom, .own_error = ulps<6>, .custom_spread = spread_in_domain<real_asin>,
+     .real = real_asin, .propagation = ErrorPropagation::custom, .own_error = ulps<6>,
+     .custom_propagation = propagate_in_domain<real_asin>,
      .low = -1, .high = 1, .cost = 16,
      .doc = "Arc sine; NaN outside [-1, 1]."},
     {.name = "acos", .types = kSingles, .glsl = {.f32 = "f32_acos({0})"},
-     .real = real_acos, .spread = Spread::custom, .own_error = ulps<8>, .custom_spread = spread_in_domain<real_acos>,
+     .real = real_acos, .propagation = ErrorPropagation::custom, .own_error = ulps<8>,
+     .custom_propagation = propagate_in_domain<real_acos>,
      .low = -1, .high = 1, .cost = 16,
      .doc = "Arc cosine; NaN outside [-1, 1]."},
     {.name = "atan", .types = kSingles, .glsl = {.f32 = "f32_atan({0})"},
      .real = [](Reals x) { return std::atan(x[0]); }, .own_error = ulps<5>, .cost = 18,
      .doc = "Arc tangent; +-pi/2 at the infinities."},
     {.name = "atan2", .arity = 2, .types = kSingles, .glsl = {.f32 = "f32_atan2({0}, {1})"},
-     .real = real_atan2, .spread = Spread::custom, .own_error = ulps_of_normals<6, 2>, .custom_spread = atan2_spread,
+     .real = real_atan2, .propagation = ErrorPropagation::custom, .own_error = ulps_of_normals<6, 2>,
+     .custom_propagation = atan2_spread,
      .cost = 26,
      .doc = "atan2(y, x), the angle of the point (x, y), with C's rules for zeros and infinities."},
     {.name = "sinh", .types = kSingles, .glsl = {.f32 = "f32_sinh({0})"},
@@ -140,11 +146,13 @@ constexpr OpRow kRows[] = {
      .real = [](Reals x) { return std::asinh(x[0]); }, .own_error = ulps<8>, .cost = 30,
      .doc = "Inverse hyperbolic sine."},
     {.name = "acosh", .types = kSingles, .glsl = {.f32 = "f32_acosh({0})"},
-     .real = real_acosh, .spread = Spread::custom, .own_error = ulps<8>, .custom_spread = spread_in_domain<real_acosh>,
+     .real = real_acosh, .propagation = ErrorPropagation::custom, .own_error = ulps<8>,
+     .custom_propagation = propagate_in_domain<real_acosh>,
      .low = 1, .high = 16, .cost = 30,
      .doc = "Inverse hyperbolic cosine; NaN below 1."},
     {.name = "atanh", .types = kSingles, .glsl = {.f32 = "f32_atanh({0})"},
-     .real = real_atanh, .spread = Spread::custom, .own_error = ulps<8>, .custom_spread = spread_in_domain<real_atanh>,
+     .real = real_atanh, .propagation = ErrorPropagation::custom, .own_error = ulps<8>,
+     .custom_propagation = propagate_in_domain<real_atanh>,
      .low = -1, .high = 1, .cost = 30,
      .doc = "Inverse hyperbolic tangent; infinite at +-1, NaN outside."},
     {.name = "erf", .types = kSingles, .glsl = {.f32 = "f32_erf({0})", .half = "f16_erf({0})"},
@@ -158,7 +166,7 @@ constexpr OpRow kRows[] = {
      .glsl = {.f32 = "f32_pow({0}, {1})", .i32 = "i32_pow({0}, {1})", .u32 = "u32_pow({0}, {1})",
               .i64 = "i64_pow({0}, {1})", .u64 = "u64_pow({0}, {1})", .pair64 = "{s}p_pow({0}, {1})"},
      .real = real_pow, .integer = integer_pow,
-     .spread = Spread::custom, .own_error = ulps_of_normals<6, 2>, .custom_spread = pow_spread,
+     .propagation = ErrorPropagation::custom, .own_error = ulps_of_normals<6, 2>, .custom_propagation = pow_spread,
      .low = 0, .high = 4, .cost = 40,
      .doc = "x^y by C's rules: a negative x needs a whole y, else NaN; x^0 and 1^y are 1 even for NaN. Integers "
             "wrap; a negative power is 0, except of 1 and -1."},

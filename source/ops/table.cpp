@@ -12,27 +12,27 @@ namespace {
 // clang-format off
 constexpr OpRow kStructure[] = {
     {.name = "input", .arity = 0, .cls = OpClass::input, .signature = Signature::generate, .types = kAll,
-     .spread = Spread::exact, .cost = 0,
+     .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "A named operand of the graph."},
     {.name = "constant", .arity = 0, .cls = OpClass::constant, .signature = Signature::generate, .types = kAll,
-     .spread = Spread::exact, .cost = 0,
+     .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "A literal tensor."},
     {.name = "iota", .arity = 0, .cls = OpClass::generate, .signature = Signature::generate, .types = kNumbers,
-     .spread = Spread::exact,
+     .propagation = ErrorPropagation::exact,
      .doc = "The index of the element along one axis, cast from u32."},
     {.name = "random", .arity = 0, .cls = OpClass::generate, .signature = Signature::generate, .types = bit(DType::u32),
-     .glsl = {.u32 = "philox({0}, {1})"}, .spread = Spread::exact, .cost = 40,
+     .glsl = {.u32 = "philox({0}, {1})"}, .propagation = ErrorPropagation::exact, .cost = 40,
      .doc = "Random words: Philox 4x32-10 of the seed and the flat index, the same on every device."},
     {.name = "cast", .cls = OpClass::convert, .signature = Signature::convert, .types = kAll, .own_error = ulps<1>,
      .doc = "Conversion. Floats to integers truncate and saturate, NaN to 0; integers wrap; anything to bool is != 0."},
     {.name = "bitcast", .cls = OpClass::convert, .signature = Signature::convert, .types = kNumbers,
-     .spread = Spread::exact,
+     .propagation = ErrorPropagation::exact,
      .doc = "The same bits as another dtype of the same size. A NaN of f16 or bf16 becomes the canonical one."},
     {.name = "copy", .types = kAll,
      .glsl = {.f32 = "{0}", .i32 = "{0}", .u32 = "{0}", .boolean = "{0}", .i64 = "{0}", .u64 = "{0}", .pair64 = "{0}",
               .f64 = "{0}"},
      .real = [](const double* x) { return x[0]; }, .integer = [](const std::int64_t* x, DType) { return x[0]; },
-     .spread = Spread::lipschitz, .cost = 0,
+     .propagation = ErrorPropagation::lipschitz, .cost = 0,
      .doc = "The operand itself, written again: how a program returns an input."},
 };
 // clang-format on
@@ -40,7 +40,7 @@ constexpr OpRow kStructure[] = {
 std::vector<OpRow> joined() {
   std::vector<OpRow> rows(std::begin(kStructure), std::end(kStructure));
   for (const auto family :
-       {arithmetic_rows(), special_rows(), compare_rows(), bit_and_logic_rows(), view_rows(), fold_rows()}) {
+       {arithmetic_rows(), special_rows(), compare_rows(), bit_and_logic_rows(), view_rows(), reduction_rows()}) {
     rows.insert(rows.end(), family.begin(), family.end());
   }
   return rows;
@@ -72,6 +72,6 @@ const OpRow& row(std::string_view name) {
   return *found;
 }
 
-const OpRow& element_row(const OpRow& op) { return op.fold.of.empty() ? op : row(op.fold.of); }
+const OpRow& element_row(const OpRow& op) { return op.reduction.of.empty() ? op : row(op.reduction.of); }
 
 }  // namespace vkfuse::ops

@@ -9,43 +9,48 @@ namespace {
 // A row is a paragraph.
 // clang-format off
 constexpr OpRow kRows[] = {
-    {.name = "reshape", .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .shape_is_attribute = true,
+    {.name = "reshape", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+        .shape_is_attribute = true,
         .cost = 0,
      .doc = "The same elements in row-major order under the declared shape. The numbers multiply out to the operand's, "
             "and every symbol stays, as often as it was."},
-    {.name = "permute", .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .cost = 0,
+    {.name = "permute", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "`axes=[...]`: axis i of the result is axis axes[i] of the operand."},
-    {.name = "broadcast", .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .shape_is_attribute = true,
+    {.name = "broadcast", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+        .shape_is_attribute = true,
         .cost = 0,
      .doc = "The operand stretched to the declared shape as NumPy broadcasts: dimensions of 1, and new ones in front."},
-    {.name = "slice", .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .shape_is_attribute = true,
+    {.name = "slice", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+        .shape_is_attribute = true,
         .cost = 0,
      .doc = "`starts=[...] steps=[...]`, one per axis: element i along an axis is element start + i * step of the "
             "operand. Steps may be negative, not 0. A symbolic axis is taken whole."},
-    {.name = "reverse", .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .cost = 0,
+    {.name = "reverse", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "`axes=[...]`: the order of elements turned round along these axes."},
-    {.name = "pad", .arity = 2, .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .cost = 0,
+    {.name = "pad", .arity = 2, .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "pad(x, value), `low=[...] high=[...]`, one per axis: so many elements of the scalar before and after x. A "
             "symbolic axis gets none."},
-    {.name = "concat", .arity = kVariadic, .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .cost = 0,
+    {.name = "concat", .arity = kVariadic, .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+        .cost = 0,
      .doc = "`axis=K`: the operands one after the other along an axis that is a number in each; the other "
          "dimensions are "
             "equal."},
-    {.name = "unfold", .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .cost = 0,
+    {.name = "unfold", .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "`axes=[...] sizes=[...] strides=[...] dilations=[...]`: windows. Each of the axes, numbers all, counts "
          "the "
             "windows that fit, and for each an axis of the window's size is appended: element (..., o, ..., w) is "
             "element (..., o * stride + w * dilation, ...) of the operand."},
-    {.name = "slice_assign", .arity = 2, .cls = OpClass::view, .types = kAll, .spread = Spread::exact, .cost = 0,
+    {.name = "slice_assign", .arity = 2, .cls = OpClass::view, .types = kAll, .propagation = ErrorPropagation::exact,
+        .cost = 0,
      .doc = "slice_assign(base, update), `starts=[...] steps=[...]`: base with update in place of the elements that a "
             "slice of update's shape would read."},
     {.name = "gather", .arity = 2, .cls = OpClass::gather, .signature = Signature::indexed, .types = kAll,
-     .spread = Spread::exact, .cost = 0,
+     .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "gather(data, positions), `axis=K`: the axis is replaced by the axes of the positions. What is out of "
          "range "
             "is the nearest element."},
     {.name = "take_along", .arity = 2, .cls = OpClass::gather, .signature = Signature::indexed, .types = kAll,
-     .spread = Spread::exact, .cost = 0,
+     .propagation = ErrorPropagation::exact, .cost = 0,
      .doc = "take_along(data, positions), `axis=K`: element (..., i, ...) is element (..., positions[..., i, ...], "
          "...) of "
             "data. The other dimensions of the positions are data's or 1. What is out of range is the nearest "

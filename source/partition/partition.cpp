@@ -18,16 +18,16 @@ auto named(const List& list, std::string_view name) -> std::optional<typename Li
 constexpr int kMostRounds = 8;
 
 void join_producers(Search& search, const Options& options) {
-  if (options.has(Mechanism::vertical)) search.merge_producers();
+  if (options.has(PlannerPass::vertical)) search.fuse_vertically();
 }
 
 /// What is stored and what is computed again, until nothing changes any more. Cuts look at all values of a kernel
 /// together, and come when kernels are what they will be.
 void settle(Search& search, const Options& options, bool cuts) {
   for (int round = 0; round < kMostRounds; ++round) {
-    bool changed = options.has(Mechanism::recompute) && search.recompute_values(false);
-    if (cuts && options.has(Mechanism::cut)) changed = search.cut_reads() || changed;
-    if (options.has(Mechanism::vertical) && changed) changed = search.merge_producers() || changed;
+    bool changed = options.has(PlannerPass::rematerialization) && search.rematerialize_values(false);
+    if (cuts && options.has(PlannerPass::min_cut)) changed = search.rematerialize_by_min_cut() || changed;
+    if (options.has(PlannerPass::vertical) && changed) changed = search.fuse_vertically() || changed;
     if (!changed) return;
   }
 }
@@ -36,41 +36,41 @@ void settle(Search& search, const Options& options, bool cuts) {
 void by_bytes(Search& search, const Options& options) {
   join_producers(search, options);
   settle(search, options, false);
-  if (options.has(Mechanism::siblings) && search.merge_siblings()) join_producers(search, options);
-  for (int round = 0; options.has(Mechanism::moves) && round < kMostRounds && search.move_parts(); ++round) {
+  if (options.has(PlannerPass::siblings) && search.fuse_siblings()) join_producers(search, options);
+  for (int round = 0; options.has(PlannerPass::moves) && round < kMostRounds && search.move_parts(); ++round) {
     join_producers(search, options);
     settle(search, options, false);
   }
-  if (options.has(Mechanism::exact) && search.search_all()) return settle(search, options, true);
+  if (options.has(PlannerPass::exhaustive) && search.search_exhaustively()) return settle(search, options, true);
   for (int round = 0; round < kMostRounds; ++round) {
-    if (options.has(Mechanism::horizontal) && search.merge_unrelated()) join_producers(search, options);
+    if (options.has(PlannerPass::horizontal) && search.fuse_horizontally()) join_producers(search, options);
     settle(search, options, true);
-    if (!options.has(Mechanism::windows) || !search.redivide_windows()) return;
+    if (!options.has(PlannerPass::local_search) || !search.search_locally()) return;
     join_producers(search, options);
   }
 }
 
 }  // namespace
 
-std::optional<Mechanism> mechanism_named(std::string_view name) { return named(kMechanisms, name); }
+std::optional<PlannerPass> planner_pass_named(std::string_view name) { return named(kPlannerPasses, name); }
 std::optional<Policy> policy_named(std::string_view name) { return named(kPolicies, name); }
 
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options) {
-  Prices prices;
-  VKF_TRY(priced, partition(graph, target, options, prices));
-  return std::move(priced.partition);
+  CostCache cost_cache;
+  VKF_TRY(costed, partition(graph, target, options, cost_cache));
+  return std::move(costed.partition);
 }
 
-Result<Priced> partition(const ir::Graph& graph, const Target& target, const Options& options, Prices& prices,
-                         const Seed* seed) {
+Result<CostedPartition> partition(const ir::Graph& graph, const Target& target, const Options& options,
+                                  CostCache& cost_cache, const WarmStart* warm_start) {
   SymbolValues sizes = options.sizes;
-  sizes.merge(schedule::nominal_symbols(graph));
+  sizes.merge(schedule::representative_symbols(graph));
   std::vector<bool> kept(graph.size(), false);
-  std::optional<Facts> facts;
+  std::optional<GraphAnalysis> analysis;
   std::optional<Search> searched;
   for (;;) {
-    facts.emplace(graph, sizes, kept);
-    searched.emplace(*facts, target, options, prices);
+    analysis.emplace(graph, sizes, kept);
+    searched.emplace(*analysis, target, options, cost_cache);
     auto started = searched->start();
     const std::vector<ir::NodeId> wide = started ? searched->views_over_budget() : std::vector<ir::NodeId>();
     for (ir::NodeId view : wide) kept[view] = true;
@@ -81,11 +81,11 @@ Result<Priced> partition(const ir::Graph& graph, const Target& target, const Opt
     for (ir::NodeId view : views) kept[view] = true;
   }
   Search& search = *searched;
-  if (seed != nullptr) search.begin_with(*seed);
+  if (warm_start != nullptr) search.warm_start_from(*warm_start);
   if (options.fusion && options.policy == Policy::bytes) by_bytes(search, options);
-  if (options.fusion && options.policy != Policy::bytes) search.merge_producers();
-  if (options.fusion && options.policy == Policy::recompute_all && search.recompute_values(true))
-    search.merge_producers();
+  if (options.fusion && options.policy != Policy::bytes) search.fuse_vertically();
+  if (options.fusion && options.policy == Policy::recompute_all && search.rematerialize_values(true))
+    search.fuse_vertically();
   VKF_CHECK_OK(search.check_sizes());
   return search.finish();
 }

@@ -14,30 +14,39 @@
 namespace vkfuse::partition {
 
 /// What the search can do; each can be switched off.
-enum class Mechanism : std::uint8_t {
-  vertical,    ///< a producer and a reader become one kernel
-  triples,     ///< where two do not pay as one, they are tried with a producer of the first
-  siblings,    ///< kernels that read the same become one
-  horizontal,  ///< kernels that have nothing in common do, where their launches cost much of their time
-  moves,       ///< parts of a kernel go to another one, or become one
-  windows,     ///< neighbouring kernels of few ops are divided anew, in the best of all ways
-  exact,       ///< graphs of few ops: all partitions are looked at
-  cut,         ///< what a kernel reads, and what it computes again, is the cheapest of all ways
-  joined,      ///< products of one value with several others are one where that is modelled faster
-  statistics,  ///< norms after contractions leave no kernel of their own where statistics in parts are modelled faster
-  recompute,   ///< a value is computed where it is read instead of being stored
-  memo,        ///< kernels of equal structure are priced once; plans are the same without
+enum class PlannerPass : std::uint8_t {
+  vertical,            ///< a producer and a reader become one kernel
+  triples,             ///< where two do not pay as one, they are tried with a producer of the first
+  siblings,            ///< kernels that read the same become one
+  horizontal,          ///< kernels that have nothing in common do, where their launches cost much of their time
+  moves,               ///< parts of a kernel go to another one, or become one
+  local_search,        ///< neighbouring kernels of few ops are divided anew, in the best of all ways
+  exhaustive,          ///< graphs of few ops: all partitions are looked at
+  min_cut,             ///< what a kernel reads, and what it computes again, is the cheapest of all ways
+  merged_matmuls,      ///< products of one value with several others are one where that is modelled faster
+  partial_statistics,  ///< norms after contractions leave no kernel of their own where statistics in parts are modelled
+                       ///< faster
+  rematerialization,   ///< a value is computed where it is read instead of being stored
+  memo,                ///< kernels of equal structure are priced once; plans are the same without
 };
-inline constexpr std::array<Mechanism, 12> kMechanisms = {
-    Mechanism::vertical, Mechanism::triples,    Mechanism::siblings,  Mechanism::horizontal,
-    Mechanism::moves,    Mechanism::windows,    Mechanism::exact,     Mechanism::cut,
-    Mechanism::joined,   Mechanism::statistics, Mechanism::recompute, Mechanism::memo};
-constexpr std::string_view name_of(Mechanism mechanism) {
+inline constexpr std::array<PlannerPass, 12> kPlannerPasses = {PlannerPass::vertical,
+                                                               PlannerPass::triples,
+                                                               PlannerPass::siblings,
+                                                               PlannerPass::horizontal,
+                                                               PlannerPass::moves,
+                                                               PlannerPass::local_search,
+                                                               PlannerPass::exhaustive,
+                                                               PlannerPass::min_cut,
+                                                               PlannerPass::merged_matmuls,
+                                                               PlannerPass::partial_statistics,
+                                                               PlannerPass::rematerialization,
+                                                               PlannerPass::memo};
+constexpr std::string_view name_of(PlannerPass planner_pass) {
   constexpr std::string_view names[] = {"vertical", "triples", "siblings", "horizontal", "moves",     "windows",
                                         "exact",    "cut",     "joined",   "statistics", "recompute", "memo"};
-  return names[static_cast<int>(mechanism)];
+  return names[static_cast<int>(planner_pass)];
 }
-std::optional<Mechanism> mechanism_named(std::string_view name);
+std::optional<PlannerPass> planner_pass_named(std::string_view name);
 
 /// Who decides what is stored. All but the first are for comparison.
 enum class Policy : std::uint8_t {
@@ -57,22 +66,22 @@ std::optional<Policy> policy_named(std::string_view name);
 struct Options {
   bool fusion = true;  ///< off: one kernel per op
   Policy policy = Policy::bytes;
-  std::set<Mechanism> without;
+  std::set<PlannerPass> without;
   std::set<ir::NodeId>
       alone;           ///< ops that share a kernel with no other: a compiler has refused a kernel that had more of them
   SymbolValues sizes;  ///< that stand for symbols; of one that is missing, the nominal one
-  [[nodiscard]] bool has(Mechanism mechanism) const { return without.count(mechanism) == 0; }
+  [[nodiscard]] bool has(PlannerPass planner_pass) const { return without.count(planner_pass) == 0; }
 };
 
 /// A value that is written by one kernel and read by another, and why the two are not one.
-struct Boundary {
+struct FusionBoundary {
   ir::NodeId value = 0;
   std::string reason;
 };
 
 struct Partition {
   std::vector<segment::Segment> segments;  ///< in an order where producers come first
-  std::vector<Boundary> boundaries;
+  std::vector<FusionBoundary> fusion_boundaries;
 };
 
 /// Partitions every node that an output needs. Two kernels are merged when the result is convex,

@@ -126,7 +126,7 @@ Result<ir::NodeId> repeated(Rewriter& rewriter, ir::NodeId value, std::size_t ax
 
 }  // namespace
 
-Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers) {
+Result<std::optional<Rewritten>> limit_concats(const ir::Graph& graph, std::uint32_t buffers) {
   const std::size_t most = buffers < 3 ? std::numeric_limits<std::size_t>::max() : buffers - 1;
   const auto is_wide = [&](const ir::Node& node) { return is_concat_of_more(node, most); };
   const auto changes = [&](const ir::Node& node) { return is_wide(node) || repeats_one(graph, node); };
@@ -156,9 +156,9 @@ Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uin
   return std::optional(std::move(made));
 }
 
-Result<std::optional<Rewritten>> narrow_form(Result<std::optional<Rewritten>> form, std::uint32_t buffers) {
+Result<std::optional<Rewritten>> limit_concats_of(Result<std::optional<Rewritten>> form, std::uint32_t buffers) {
   if (!form || !*form) return form;
-  VKF_TRY(narrow, narrow_concats((*form)->graph, buffers));
+  VKF_TRY(narrow, limit_concats((*form)->graph, buffers));
   return narrow ? std::optional(behind(**form, *std::move(narrow))) : *std::move(form);
 }
 

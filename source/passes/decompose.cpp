@@ -102,7 +102,7 @@ Result<NodeId> scatter(ir::Graph& graph, const ir::Node& node, NodeId base, Node
   }
   const NodeId hit = w.op("eq", {w.reshape(wanted, hit_columns), w.iota(hit_rows, 0)});
   const Joining ops = joining(mode);
-  const double identity = ops::row(ops.reduce).fold.identity;
+  const double identity = ops::row(ops.reduce).reduction.identity;
   const NodeId mine = w.op("select", {hit, w.reshape(updates, update_shape), w.scalar(type.dtype, identity)});
   return w.done(w.op(ops.join, {base, w.reduce(ops.reduce, mine, {1})}));
 }

@@ -39,9 +39,9 @@ Result<ir::Graph> store_operands(const ir::Graph& graph);
 /// A concatenation of more values than a kernel with one result and so many buffers can read, or of more operands than
 /// kernels choose between (KernelBudget), becomes concatenations of fewer; one of a single value, again and again, a
 /// broadcast. Nothing where there is none. Not of run_pipeline(), which knows no device.
-Result<std::optional<Rewritten>> narrow_concats(const ir::Graph& graph, std::uint32_t buffers);
+Result<std::optional<Rewritten>> limit_concats(const ir::Graph& graph, std::uint32_t buffers);
 /// The same of a form of a graph, if there is one.
-Result<std::optional<Rewritten>> narrow_form(Result<std::optional<Rewritten>> form, std::uint32_t buffers);
+Result<std::optional<Rewritten>> limit_concats_of(Result<std::optional<Rewritten>> form, std::uint32_t buffers);
 
 /// An output that is an input, a constant or the value of an earlier output becomes a view of it: every output is a
 /// node of its own, and the plan decides whether a kernel writes it.
@@ -50,7 +50,7 @@ Result<ir::Graph> separate_outputs(const ir::Graph& graph);
 /// Norms after contractions whose readers are contractions, or join the results of others: with statistics in parts,
 /// one for each block of a row, which readers join. Nothing where there are none. Not of run_pipeline(): the plan tries
 /// it.
-Result<std::optional<Rewritten>> split_statistics(const ir::Graph& graph);
+Result<std::optional<Rewritten>> partial_statistics(const ir::Graph& graph);
 
 /// The same of the maxima and sums of exponentials of a contraction's rows of which nothing else is made but elements
 /// at positions that a tensor has, as of a cross-entropy.
@@ -58,14 +58,14 @@ Result<std::optional<Rewritten>> split_softmax(const ir::Graph& graph);
 
 /// Products of one value with several others, which do not meet element by element, as one product with all of these
 /// side by side. Nothing where there are none. Not of run_pipeline(): the plan tries it.
-Result<std::optional<Rewritten>> join_products(const ir::Graph& graph);
+Result<std::optional<Rewritten>> merge_matmuls(const ir::Graph& graph);
 
-/// split_statistics and split_softmax.
+/// partial_statistics and split_softmax.
 Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph);
 
 /// Every other graph that a plan of this one may turn out to be of, where a kernel has so many buffers: with products
 /// joined, with rows split, with both. What cannot be made is left out, as the plan leaves it.
-std::vector<ir::Graph> other_forms(const ir::Graph& graph, std::uint32_t buffers);
+std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers);
 
 struct Options {
   bool identities = true;  ///< drop_identities

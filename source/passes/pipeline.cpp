@@ -38,21 +38,21 @@ Result<ir::Graph> run_pipeline(const ir::Graph& graph, const Options& options) {
 }
 
 Result<std::optional<Rewritten>> split_rows(const ir::Graph& graph) {
-  VKF_TRY(norms, split_statistics(graph));
+  VKF_TRY(norms, partial_statistics(graph));
   VKF_TRY(both, split_softmax(norms ? norms->graph : graph));
   if (norms && both) return std::optional(behind(*norms, *std::move(both)));
   return both ? std::move(both) : std::move(norms);
 }
 
-std::vector<ir::Graph> other_forms(const ir::Graph& graph, std::uint32_t buffers) {
+std::vector<ir::Graph> alternative_graphs(const ir::Graph& graph, std::uint32_t buffers) {
   std::vector<ir::Graph> forms;
   const auto add = [&](Result<std::optional<Rewritten>> form) {
     if (form && *form) forms.push_back(std::move((*form)->graph));
   };
-  add(narrow_form(split_rows(graph), buffers));
-  auto joined = narrow_form(join_products(graph), buffers);
+  add(limit_concats_of(split_rows(graph), buffers));
+  auto joined = limit_concats_of(merge_matmuls(graph), buffers);
   if (!joined || !*joined) return forms;
-  add(narrow_form(split_rows((*joined)->graph), buffers));
+  add(limit_concats_of(split_rows((*joined)->graph), buffers));
   add(std::move(joined));
   return forms;
 }

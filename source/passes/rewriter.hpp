@@ -49,7 +49,7 @@ class Rewriter {
     return to_.node(value).type.dtype == dtype ? value : to_.add(ops::row("cast"), {value}, dtype);
   }
   /// A reduction along the last axis.
-  Result<ir::NodeId> fold_rows(std::string_view name, ir::NodeId value) {
+  Result<ir::NodeId> reduce_rows(std::string_view name, ir::NodeId value) {
     return to_.add_structured(ops::row(name), {value},
                               ir::AxesPayload{{static_cast<int>(to_.node(value).type.shape.size()) - 1}});
   }

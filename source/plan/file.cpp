@@ -63,16 +63,17 @@ std::string digest_of(const ir::Graph& graph) {
 /// All of a device that schedules and kernels depend on, but for what work costs there.
 std::string digest_of(const Target& target) {
   const Caps& caps = target.caps;
-  std::string all =
-      fmt::format("{} {} {} ", name_of(target.type), target.quirks.folds_nan_away, target.quirks.leaves_loops_after);
-  for (const bool rung : target.rungs) all += rung ? '1' : '0';
+  std::string all = fmt::format("{} {} {} ", name_of(target.type), target.workarounds.folds_nan_away,
+                                target.workarounds.leaves_loops_after);
+  for (const bool tier : target.tiers) all += tier ? '1' : '0';
   all += fmt::format(" {} {} {} {} {} {} {} {} {} {} {} {}", caps.max_invocations, caps.max_workgroup_x,
                      caps.max_groups_per_axis, caps.shared_memory_bytes, caps.storage_buffers, caps.push_constant_bytes,
                      caps.storage_buffer_range, caps.max_allocation, caps.offset_alignment, caps.subgroup_size,
                      caps.subgroup_size_min, caps.subgroup_size_max);
   const Caps unknown;
-  if (caps.lane_registers != unknown.lane_registers || caps.workgroup_registers != unknown.workgroup_registers)
-    all += fmt::format(" registers {} {}", caps.lane_registers, caps.workgroup_registers);
+  if (caps.registers_per_thread != unknown.registers_per_thread ||
+      caps.workgroup_registers != unknown.workgroup_registers)
+    all += fmt::format(" registers {} {}", caps.registers_per_thread, caps.workgroup_registers);
   for (const bool feature : {caps.subgroup_shuffle,
                              caps.subgroup_size_control,
                              caps.full_subgroups,
@@ -100,7 +101,8 @@ std::string digest_of(const Target& target) {
                              caps.int16}) {
     all += feature ? '1' : '0';
   }
-  for (const MatrixShape& shape : caps.matrix_fields ? std::vector{*caps.matrix_fields} : std::vector<MatrixShape>())
+  for (const MatrixShape& shape :
+       caps.matrix_sub_byte ? std::vector{*caps.matrix_sub_byte} : std::vector<MatrixShape>())
     all += fmt::format(" fields {}x{}x{}", shape.m, shape.n, shape.k);
   for (const MatrixShape& shape : caps.matrix_shapes) {
     all += fmt::format(" {}x{}x{} {} {} {} {}", shape.m, shape.n, shape.k, name_of(shape.a), name_of(shape.b),
@@ -110,34 +112,34 @@ std::string digest_of(const Target& target) {
 }
 
 /// What a schedule has chosen, as far as a reader of the file wants to know and a kernel's text depends on.
-Json chosen(const Scheduled& step) {
+Json chosen(const ScheduledKernel& step) {
   const schedule::Schedule& schedule = step.schedule;
   Json json;
   json["kind"] = schedule::name_of(schedule.kind);
   json["workgroup"] = schedule.workgroup;
   json["workgroups"] = schedule.workgroups;
   json["dispatches"] = schedule.dispatches;
-  json["elements_per_item"] = schedule.elements_per_item;
-  json["items_per_lane"] = schedule.items_in_flight;
+  json["elements_per_item"] = schedule.chunk_size;
+  json["items_per_lane"] = schedule.unroll_factor;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
   json["bytes_read"] = schedule.bytes_read;
   json["bytes_written"] = schedule.bytes_written;
-  json["column_lanes"] = schedule.column_lanes;
-  json["row_lanes"] = schedule.row_lanes;
+  json["column_lanes"] = schedule.reduction_threads;
+  json["row_lanes"] = schedule.parallel_threads;
   json["parts"] = schedule.parts;
   if (const auto& packed = schedule.packed)
-    json["packed"] = {packed->unit.m, packed->unit.n, packed->unit.k, packed->subgroups, packed->tiles, packed->strip};
-  json["rows_together"] = {schedule.axis_together, schedule.rows_together};
+    json["packed"] = {packed->mma.m, packed->mma.n, packed->mma.k, packed->subgroups, packed->tiles, packed->k_slice};
+  json["rows_together"] = {schedule.register_block_axis, schedule.register_block_rows};
   json["passes"] = schedule.passes;
   json["persistent"] = schedule.persistent;
   json["online"] = schedule.online;
-  json["factors_after_sums"] = schedule.factors_after_sums;
+  json["factors_after_sums"] = schedule.sunk_scales;
   json["tile"] = schedule.tile.extents;
-  const schedule::TileShape& shape = schedule.matrix.shape;
-  json["matrix"] = {shape.m, shape.n, shape.k, shape.lane_m, shape.lane_n, shape.lanes};
+  const schedule::TileShape& shape = schedule.matmul.shape;
+  json["matrix"] = {shape.m, shape.n, shape.k, shape.thread_m, shape.thread_n, shape.lanes};
   json["attention"] = {schedule.attention.tile_m(), schedule.attention.tile_k(),
-                       schedule.attention.unit.has_value() ? 1 : 0};
+                       schedule.attention.mma.has_value() ? 1 : 0};
   json["loads"] = Json::array();
   for (std::size_t i = 0; i < schedule.loads.size(); ++i) {
     if (step.loops.values[i].kind == segment::Value::Kind::load)
@@ -203,9 +205,9 @@ Result<segment::Segment> segment_in(const Json& object, const ir::Graph& graph) 
 }
 
 /// Every value that is read is there by then, and every result is stored, once.
-Result<void> check_order(const ir::Graph& graph, const std::vector<Step>& steps) {
+Result<void> check_order(const ir::Graph& graph, const std::vector<PlannedKernel>& steps) {
   std::set<ir::NodeId> stored;
-  for (const Step& step : steps) {
+  for (const PlannedKernel& step : steps) {
     for (ir::NodeId id : step.segment.reads) {
       if (!segment::is_resident(graph, id) && stored.count(id) == 0)
         return broken(fmt::format("a segment reads %{}, which none before it stores", id));
@@ -245,35 +247,35 @@ Result<Cost> cost_in(const Json& object, const char* name) {
   return Cost{static_cast<std::int64_t>(bytes), microseconds};
 }
 
-Json form_json(const Form& form) {
-  Json json{{"mechanism", partition::name_of(form.mechanism)}, {"without", cost_json(form.before)}};
-  if (form.with) json["with"] = cost_json(*form.with);
-  json["taken"] = form.taken;
-  if (!form.with) json["refusal"] = form.refusal;
+Json rewrite_json(const GraphRewrite& rewrite) {
+  Json json{{"mechanism", partition::name_of(rewrite.planner_pass)}, {"without", cost_json(rewrite.before)}};
+  if (rewrite.with) json["with"] = cost_json(*rewrite.with);
+  json["taken"] = rewrite.taken;
+  if (!rewrite.with) json["refusal"] = rewrite.refusal;
   return json;
 }
 
 /// What was weighed is for who reads the plan: nothing follows from it.
-Result<Form> form_in(const Json& object) {
+Result<GraphRewrite> rewrite_in(const Json& object) {
   VKF_TRY(name, member<std::string>(object, "mechanism"));
-  const auto mechanism = partition::mechanism_named(name);
-  if (!mechanism || form_text(*mechanism).empty())
+  const auto planner_pass = partition::planner_pass_named(name);
+  if (!planner_pass || rewrite_text(*planner_pass).empty())
     return broken(fmt::format("'{}' is no form of a graph", name.substr(0, 60)));
-  Form form;
-  form.mechanism = *mechanism;
+  GraphRewrite rewrite;
+  rewrite.planner_pass = *planner_pass;
   VKF_TRY(before, cost_in(object, "without"));
-  form.before = before;
+  rewrite.before = before;
   if (!object.contains("taken") || !object["taken"].is_boolean())
     return broken(fmt::format("of the form '{}' it does not say whether it was taken", name));
-  form.taken = object["taken"].get<bool>();
+  rewrite.taken = object["taken"].get<bool>();
   if (object.contains("with")) {
     VKF_TRY(with, cost_in(object, "with"));
-    form.with = with;
+    rewrite.with = with;
   } else {
     VKF_TRY(refusal, member<std::string>(object, "refusal"));
-    form.refusal = std::move(refusal);
+    rewrite.refusal = std::move(refusal);
   }
-  return form;
+  return rewrite;
 }
 
 }  // namespace
@@ -286,7 +288,8 @@ std::string file_key(const ir::Graph& graph, const Target& target, const partiti
   }
   std::string key = fmt::format("plan by {} of {} on {} fusion {} by {} without", planner_id(), digest_of(graph),
                                 digest_of(target), options.fusion, partition::name_of(options.policy));
-  for (const partition::Mechanism mechanism : options.without) key += fmt::format(" {}", partition::name_of(mechanism));
+  for (const partition::PlannerPass planner_pass : options.without)
+    key += fmt::format(" {}", partition::name_of(planner_pass));
   if (target.costs)
     key += fmt::format(" costs {} {} {} {}", target.costs->copy_gb_per_s, target.costs->launch_us, target.costs->gflops,
                        target.costs->accesses_per_us);
@@ -296,7 +299,7 @@ std::string file_key(const ir::Graph& graph, const Target& target, const partiti
 std::string file_digest(std::string_view others) { return digest_of(others); }
 
 Result<std::string> to_file(const Plan& plan) {
-  const SymbolValues symbols = schedule::nominal_symbols(plan.graph);
+  const SymbolValues symbols = schedule::representative_symbols(plan.graph);
   VKF_TRY(scheduled, schedule_all(plan, symbols));
   Json json;
   json["vkfuse_plan"] = kFormat;
@@ -324,10 +327,10 @@ Result<std::string> to_file(const Plan& plan) {
     json["segments"].push_back(std::move(one));
   }
   json["boundaries"] = Json::array();
-  for (const partition::Boundary& boundary : plan.boundaries)
-    json["boundaries"].push_back({{"value", boundary.value}, {"reason", boundary.reason}});
+  for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries)
+    json["boundaries"].push_back({{"value", fusion_boundary.value}, {"reason", fusion_boundary.reason}});
   json["forms"] = Json::array();
-  for (const Form& form : plan.forms) json["forms"].push_back(form_json(form));
+  for (const GraphRewrite& rewrite : plan.rewrites) json["forms"].push_back(rewrite_json(rewrite));
   // Names come from users and files and may not be UTF-8: the digest is of what is written.
   json = Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   json["digest"] = digest_of(json.dump());
@@ -351,14 +354,14 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
   VKF_TRY(name, member<std::string>(json, "graph"));
   VKF_TRY(nodes, member<std::int64_t>(json, "nodes"));
   VKF_TRY(graph_digest, member<std::string>(json, "graph_digest"));
-  VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
+  VKF_TRY(narrow, passes::limit_concats(graph, target.caps.storage_buffers));
   if (narrow) graph = std::move(narrow->graph);
   // The plan may be of another form of the graph.
   if (graph_digest != digest_of(graph)) {
-    std::vector<ir::Graph> forms = passes::other_forms(graph, target.caps.storage_buffers);
-    const auto same = std::find_if(forms.begin(), forms.end(),
-                                   [&](const ir::Graph& form) { return graph_digest == digest_of(form); });
-    if (same != forms.end()) graph = std::move(*same);
+    std::vector<ir::Graph> rewrites = passes::alternative_graphs(graph, target.caps.storage_buffers);
+    const auto same = std::find_if(rewrites.begin(), rewrites.end(),
+                                   [&](const ir::Graph& rewrite) { return graph_digest == digest_of(rewrite); });
+    if (same != rewrites.end()) graph = std::move(*same);
   }
   if (graph_digest != digest_of(graph)) {
     return invalid(
@@ -398,16 +401,16 @@ Result<Plan> from_file(std::string_view text, ir::Graph graph, const Target& tar
     VKF_TRY(value, member<ir::NodeId>(one, "value"));
     VKF_TRY(reason, member<std::string>(one, "reason"));
     if (value >= graph.size()) return broken(fmt::format("it gives a reason for %{}, which does not exist", value));
-    plan.boundaries.push_back({value, std::move(reason)});
+    plan.fusion_boundaries.push_back({value, std::move(reason)});
   }
   // Earlier versions wrote none.
   if (json.contains("forms") && !json["forms"].is_array()) return broken("its 'forms' are no list");
   for (const Json& one : json.value("forms", Json::array())) {
-    VKF_TRY(form, form_in(one));
-    plan.forms.push_back(std::move(form));
+    VKF_TRY(rewrite, rewrite_in(one));
+    plan.rewrites.push_back(std::move(rewrite));
   }
   plan.graph = std::move(graph);
-  auto scheduled = schedule_all(plan, schedule::nominal_symbols(plan.graph));
+  auto scheduled = schedule_all(plan, schedule::representative_symbols(plan.graph));
   if (!scheduled) return std::move(scheduled).error().within("reading a plan");
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const Json& one = json["segments"][i];

@@ -22,7 +22,7 @@ std::int64_t bytes_of(const Plan& plan, ir::NodeId id, const SymbolValues& symbo
 /// Every value that a kernel reads, computes or stores.
 nlohmann::ordered_json values_json(const Plan& plan, const SymbolValues& symbols) {
   std::vector<bool> shown(plan.graph.size(), false);
-  for (const Step& step : plan.steps) {
+  for (const PlannedKernel& step : plan.steps) {
     for (ir::NodeId id : step.segment.members) shown[id] = true;
     for (ir::NodeId id : step.segment.reads) shown[id] = true;
   }

@@ -7,10 +7,10 @@
 
 namespace vkfuse::plan {
 
-bool reads_own_place(const Steps& steps, std::size_t number, ir::NodeId read_here, ir::NodeId stored_here) {
-  const Scheduled& step = steps[number];
+bool reads_own_place(const ScheduledKernels& steps, std::size_t number, ir::NodeId read_here, ir::NodeId stored_here) {
+  const ScheduledKernel& step = steps[number];
   const ir::NodeId read = steps.in_loops(number, read_here), stored = steps.in_loops(number, stored_here);
-  if (step.schedule.kind == schedule::Template::rows || step.loops.opaque) return false;
+  if (step.schedule.kind == schedule::Template::reduction || step.loops.opaque) return false;
   // Nothing else is made of what is read: a driver's compiler may store before it loads where one does not need the
   // other, and NVIDIA's does so whatever the module says of aliases.
   const segment::Loops& loops = step.loops;
@@ -72,7 +72,7 @@ std::vector<Lifetime> lifetimes(const Plan& plan, const std::vector<ir::NodeId>&
 }
 
 /// Whether the step that writes a value may write it over what it reads.
-bool replaces(const Plan& plan, const Steps& steps, std::size_t step, ir::NodeId value, ir::NodeId read) {
+bool replaces(const Plan& plan, const ScheduledKernels& steps, std::size_t step, ir::NodeId value, ir::NodeId read) {
   return size_of(plan.graph.node(value).type.dtype) == size_of(plan.graph.node(read).type.dtype) &&
          reads_own_place(steps, step, read, value);
 }
@@ -106,7 +106,7 @@ class Waits {
 };
 
 /// The same values, those that are written over what their step reads for the last time being one with it.
-std::vector<Lifetime> joined_in_place(const Plan& plan, const Steps& steps, std::vector<Lifetime> values) {
+std::vector<Lifetime> joined_in_place(const Plan& plan, const ScheduledKernels& steps, std::vector<Lifetime> values) {
   const Waits waits(plan);
   std::stable_sort(values.begin(), values.end(),
                    [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
@@ -148,12 +148,12 @@ std::int64_t ceil_to(std::int64_t bytes, std::int64_t alignment) {
 /// Buffers of donated inputs, each with what is in it from step to step.
 class Given {
  public:
-  Given(const Plan& plan, const Steps& steps, const Donations& donations) : plan_(plan), steps_(steps) {
+  Given(const Plan& plan, const ScheduledKernels& steps, const Donations& donations) : plan_(plan), steps_(steps) {
     for (const auto& [input, bytes] : donations.inputs) {
       if (static_cast<std::uint64_t>(bytes) > plan.target.caps.max_allocation) continue;  // it lies in pieces
       const bool kept = std::any_of(plan.graph.outputs().begin(), plan.graph.outputs().end(),
                                     [&, id = input](const ir::Output& one) { return one.value == id; }) ||
-                        std::any_of(steps.begin(), steps.end(), [&, id = input](const Scheduled& step) {
+                        std::any_of(steps.begin(), steps.end(), [&, id = input](const ScheduledKernel& step) {
                           return step.alias && step.alias->of == id;
                         });
       if (kept) continue;  // a result is read there
@@ -199,7 +199,7 @@ class Given {
   }
 
   const Plan& plan_;
-  const Steps& steps_;
+  const ScheduledKernels& steps_;
   std::vector<Buffer> buffers_;
 };
 
@@ -322,7 +322,7 @@ class LargeValues {
 };
 
 /// The arena as buffers of the device.
-void cut_into_pieces(Memory& memory) {
+void split_dispatch(Memory& memory) {
   for (const Slot& slot : memory.slots) {
     const auto piece = static_cast<std::size_t>(slot.offset / memory.piece_bytes);
     if (memory.pieces.size() <= piece) memory.pieces.resize(piece + 1, 0);
@@ -333,7 +333,7 @@ void cut_into_pieces(Memory& memory) {
 
 }  // namespace
 
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const Steps& steps,
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const ScheduledKernels& steps,
                            const Donations& donations) {
   const std::int64_t alignment = std::max<std::int64_t>(256, plan.target.caps.offset_alignment);
   Memory memory;
@@ -377,7 +377,7 @@ Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const 
   memory.largest_live = largest_live(large, steps.size());
   if (!packing) return invalid("The intermediate values of the graph '{}' need more than 2^63 bytes.", plan.graph.name);
   memory.slots = packing->slots();
-  cut_into_pieces(memory);
+  split_dispatch(memory);
   return memory;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/mutations.hpp"
 #include "ir/structured.hpp"
-#include "partition/prices.hpp"
+#include "partition/cost_cache.hpp"
 #include "passes/passes.hpp"
 
 namespace vkfuse::plan {
@@ -13,25 +13,25 @@ namespace vkfuse::plan {
 namespace {
 
 /// A plan with what its kernels move and take together.
-struct PricedPlan {
+struct CostedPlan {
   Plan plan;
   std::int64_t bytes = 0;
   double microseconds = 0;
 };
 
-Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options,
-                                   partition::Prices& prices, const partition::Seed* seed = nullptr) {
-  auto parts = partition::partition(graph, target, options, prices, seed);
+Result<CostedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const partition::Options& options,
+                                   partition::CostCache& cost_cache, const partition::WarmStart* warm_start = nullptr) {
+  auto parts = partition::partition(graph, target, options, cost_cache, warm_start);
   if (!parts && parts.error().code == ErrorCode::out_of_memory && options.fusion) {
     // A value is over a limit of the device, and what reads it cannot be cut into pieces: ops by themselves may be.
     partition::Options apart = options;
     apart.fusion = false;
-    if (auto single = partition::partition(graph, target, apart, prices)) parts = std::move(single);
+    if (auto single = partition::partition(graph, target, apart, cost_cache)) parts = std::move(single);
   }
   if (!parts) return std::move(parts).error();
-  PricedPlan made{{}, parts->bytes, parts->microseconds};
+  CostedPlan made{{}, parts->bytes, parts->microseconds};
   made.plan.target = target;
-  made.plan.boundaries = std::move(parts->partition.boundaries);
+  made.plan.fusion_boundaries = std::move(parts->partition.fusion_boundaries);
   for (segment::Segment& segment : parts->partition.segments) made.plan.steps.push_back({std::move(segment)});
   made.plan.graph = std::move(graph);
   return made;
@@ -40,32 +40,32 @@ Result<PricedPlan> make_plan_as_is(ir::Graph graph, const Target& target, const 
 }  // namespace
 
 Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::Options& options) {
-  VKF_TRY(narrow, passes::narrow_concats(graph, target.caps.storage_buffers));
+  VKF_TRY(narrow, passes::limit_concats(graph, target.caps.storage_buffers));
   if (narrow) graph = std::move(narrow->graph);
   // Forms of a graph are compared at the same sizes: their own nominal ones may differ, as their largest tensors do.
   partition::Options sized = options;
-  SymbolValues sizes = schedule::nominal_symbols(graph);
+  SymbolValues sizes = schedule::representative_symbols(graph);
   sized.sizes.merge(sizes);
-  partition::Prices prices;
-  VKF_TRY(made, make_plan_as_is(std::move(graph), target, sized, prices));
+  partition::CostCache cost_cache;
+  VKF_TRY(made, make_plan_as_is(std::move(graph), target, sized, cost_cache));
   if (!options.fusion || options.policy != partition::Policy::bytes) return std::move(made.plan);
   // Which of two forms is faster is decided at the sizes that stand for symbols, as everything else is. What cannot be
   // brought into another form is planned as it is.
-  std::vector<Form> forms;
-  const auto consider = [&](partition::Mechanism mechanism,
-                            Result<std::optional<passes::Rewritten>> (*form)(const ir::Graph&)) {
-    if (!options.has(mechanism)) return;
-    auto rewritten = passes::narrow_form(form(made.plan.graph), target.caps.storage_buffers);
+  std::vector<GraphRewrite> rewrites;
+  const auto consider = [&](partition::PlannerPass planner_pass,
+                            Result<std::optional<passes::Rewritten>> (*rewrite)(const ir::Graph&)) {
+    if (!options.has(planner_pass)) return;
+    auto rewritten = passes::limit_concats_of(rewrite(made.plan.graph), target.caps.storage_buffers);
     if (rewritten && !*rewritten) return;
-    Form& weighed = forms.emplace_back();
-    weighed.mechanism = mechanism;
+    GraphRewrite& weighed = rewrites.emplace_back();
+    weighed.planner_pass = planner_pass;
     weighed.before = {made.bytes, made.microseconds};
     const auto plan_of = [&](passes::Rewritten one) {
       partition::Partition parts;
-      for (const Step& step : made.plan.steps) parts.segments.push_back(step.segment);
-      parts.boundaries = made.plan.boundaries;
-      const partition::Seed seed{made.plan.graph, parts, one.places};
-      return make_plan_as_is(std::move(one.graph), target, sized, prices, &seed);
+      for (const PlannedKernel& step : made.plan.steps) parts.segments.push_back(step.segment);
+      parts.fusion_boundaries = made.plan.fusion_boundaries;
+      const partition::WarmStart warm_start{made.plan.graph, parts, one.places};
+      return make_plan_as_is(std::move(one.graph), target, sized, cost_cache, &warm_start);
     };
     auto other = rewritten ? plan_of(**std::move(rewritten)) : std::move(rewritten).error();
     if (!other) {
@@ -76,9 +76,9 @@ Result<Plan> make_plan(ir::Graph graph, const Target& target, const partition::O
     weighed.taken = other->microseconds < made.microseconds * (other->bytes > made.bytes ? kTimeForMoreBytes : 1);
     if (weighed.taken) made = *std::move(other);
   };
-  consider(partition::Mechanism::joined, passes::join_products);
-  consider(partition::Mechanism::statistics, passes::split_rows);
-  made.plan.forms = std::move(forms);
+  consider(partition::PlannerPass::merged_matmuls, passes::merge_matmuls);
+  consider(partition::PlannerPass::partial_statistics, passes::split_rows);
+  made.plan.rewrites = std::move(rewrites);
   return std::move(made.plan);
 }
 
@@ -90,7 +90,7 @@ class Aliases {
   explicit Aliases(const Plan& plan)
       : plan_(plan), is_output_(plan.graph.size(), false), is_read_(plan.graph.size(), false) {
     for (const ir::Output& output : plan.graph.outputs()) is_output_[output.value] = true;
-    for (const Step& step : plan.steps) {
+    for (const PlannedKernel& step : plan.steps) {
       for (ir::NodeId value : step.segment.reads) is_read_[value] = true;
     }
   }
@@ -128,10 +128,11 @@ class Aliases {
 };
 
 /// The loops as pieces, each with the schedule that is best for it.
-Result<Scheduled> schedule_pieces(const Plan& plan, const segment::Loops& loops, std::vector<schedule::Piece> pieces,
-                                  const schedule::Tuning& tuning) {
-  Scheduled all;
-  for (schedule::Piece& piece : pieces) {
+Result<ScheduledKernel> schedule_dispatch_parts(const Plan& plan, const segment::Loops& loops,
+                                                std::vector<schedule::DispatchPart> pieces,
+                                                const schedule::Tuning& tuning) {
+  ScheduledKernel all;
+  for (schedule::DispatchPart& piece : pieces) {
     VKF_TRY(own, schedule::best(plan.graph, piece.loops, plan.target, tuning));
     segment::Loops run = schedule::scheduled_loops(plan.graph, piece.loops, own);
     schedule::Schedule& sum = all.schedule;
@@ -142,7 +143,7 @@ Result<Scheduled> schedule_pieces(const Plan& plan, const segment::Loops& loops,
       sum.scratch_bytes = std::max(sum.scratch_bytes, own.scratch_bytes);  // one piece after the other
       sum.dispatches += own.dispatches;
       for (const auto count :
-           {&schedule::Schedule::elements, &schedule::Schedule::items, &schedule::Schedule::row_items,
+           {&schedule::Schedule::elements, &schedule::Schedule::chunks, &schedule::Schedule::parallel_chunks,
             &schedule::Schedule::workgroups, &schedule::Schedule::bytes_read, &schedule::Schedule::bytes_written,
             &schedule::Schedule::bytes_read_again, &schedule::Schedule::loads_executed,
             &schedule::Schedule::stores_executed, &schedule::Schedule::transactions}) {
@@ -165,19 +166,19 @@ Result<void> schedule_each(const Plan& plan, const SymbolValues& symbols, const 
                            const Choose& choose, const Skip& skip, const Add& add) {
   Aliases aliases(plan);
   // First of all: which kernel would be refused for it, and with which sentence, is chance.
-  for (const Step& step : plan.steps) {
+  for (const PlannedKernel& step : plan.steps) {
     for (const ir::NodeId id : step.segment.members) VKF_CHECK_OK(ir::check_picks(plan.graph, id, symbols));
   }
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     if (skip(i)) continue;
-    const auto make = [&]() -> Result<Scheduled> {
+    const auto make = [&]() -> Result<ScheduledKernel> {
       VKF_TRY(loops, segment::build_loops(plan.graph, plan.steps[i].segment, symbols));
-      VKF_TRY(pieces, schedule::cut_into_pieces(plan.graph, loops, symbols, plan.target));
-      if (!pieces.empty()) return schedule_pieces(plan, loops, std::move(pieces), tuning);
+      VKF_TRY(pieces, schedule::split_dispatch(plan.graph, loops, symbols, plan.target));
+      if (!pieces.empty()) return schedule_dispatch_parts(plan, loops, std::move(pieces), tuning);
       if (auto chosen = choose ? choose(i, loops) : std::nullopt) return *std::move(chosen);
       VKF_TRY(schedule, schedule::best(plan.graph, loops, plan.target, tuning));
       segment::Loops run = schedule::scheduled_loops(plan.graph, loops, schedule);
-      return Scheduled{std::move(run), std::move(schedule), std::nullopt, {}};
+      return ScheduledKernel{std::move(run), std::move(schedule), std::nullopt, {}};
     };
     auto made = make();
     if (!made) return std::move(made).error().within(fmt::format("scheduling segment {}", i));
@@ -189,43 +190,45 @@ Result<void> schedule_each(const Plan& plan, const SymbolValues& symbols, const 
 
 }  // namespace
 
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols,
-                                            const schedule::Tuning& tuning, const Choose& choose) {
-  std::vector<Scheduled> all;
+Result<std::vector<ScheduledKernel>> schedule_all(const Plan& plan, const SymbolValues& symbols,
+                                                  const schedule::Tuning& tuning, const Choose& choose) {
+  std::vector<ScheduledKernel> all;
   all.reserve(plan.steps.size());
   VKF_CHECK_OK(schedule_each(
       plan, symbols, tuning, choose, [](std::size_t) { return false; },
-      [&](Scheduled step) { all.push_back(std::move(step)); }));
+      [&](ScheduledKernel step) { all.push_back(std::move(step)); }));
   return all;
 }
 
-Result<Steps> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
-                             const Choose& choose, std::shared_ptr<const Twins> twins, const Reuse& reuse) {
-  Steps all(twins);
+Result<ScheduledKernels> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
+                                        const Choose& choose, std::shared_ptr<const StructuralDuplicates> duplicates,
+                                        const Reuse& reuse) {
+  ScheduledKernels all(duplicates);
   all.reserve(plan.steps.size());
   const auto skip = [&](std::size_t step) {
-    const std::optional<Twin>& twin = (*twins)[step];
+    const std::optional<StructuralDuplicate>& original = (*duplicates)[step];
     // What a view stands for differs from twin to twin.
-    if (!twin || segment::window_of(all[twin->of].loops) || !reuse(step)) return false;
-    all.add_twin();
+    if (!original || segment::window_of(all[original->of].loops) || !reuse(step)) return false;
+    all.add_duplicate();
     return true;
   };
-  VKF_CHECK_OK(schedule_each(plan, symbols, tuning, choose, skip, [&](Scheduled step) { all.add(std::move(step)); }));
+  VKF_CHECK_OK(
+      schedule_each(plan, symbols, tuning, choose, skip, [&](ScheduledKernel step) { all.add(std::move(step)); }));
   return all;
 }
 
-Steps::Steps(std::vector<Scheduled> all) : own_(std::move(all)) {
+ScheduledKernels::ScheduledKernels(std::vector<ScheduledKernel> all) : own_(std::move(all)) {
   for (std::uint32_t i = 0; i < own_.size(); ++i) at_.push_back(i);
 }
 
-void Steps::add(Scheduled step) {
+void ScheduledKernels::add(ScheduledKernel step) {
   at_.push_back(static_cast<std::uint32_t>(own_.size()));
   own_.push_back(std::move(step));
 }
 
-void Steps::add_twin() { at_.push_back(at_[(*twins_)[at_.size()]->of]); }
+void ScheduledKernels::add_duplicate() { at_.push_back(at_[(*duplicates_)[at_.size()]->of]); }
 
-ir::NodeId Twin::here(ir::NodeId there) const {
+ir::NodeId StructuralDuplicate::here(ir::NodeId there) const {
   const auto found = std::lower_bound(values.begin(), values.end(), there,
                                       [](const auto& pair, ir::NodeId id) { return pair.first < id; });
   if (found == values.end() || found->first != there)
@@ -233,13 +236,13 @@ ir::NodeId Twin::here(ir::NodeId there) const {
   return found->second;
 }
 
-bool Steps::is_duplicate(std::size_t step) const {
-  return twins_ != nullptr && (*twins_)[step] && at_[step] == at_[(*twins_)[step]->of];
+bool ScheduledKernels::is_duplicate(std::size_t step) const {
+  return duplicates_ != nullptr && (*duplicates_)[step] && at_[step] == at_[(*duplicates_)[step]->of];
 }
 
-ir::NodeId Steps::in_loops(std::size_t step, ir::NodeId value) const {
+ir::NodeId ScheduledKernels::in_loops(std::size_t step, ir::NodeId value) const {
   if (!is_duplicate(step)) return value;
-  for (const auto& [there, here] : (*twins_)[step]->values) {
+  for (const auto& [there, here] : (*duplicates_)[step]->values) {
     if (here == value) return there;
   }
   return value;
@@ -250,10 +253,10 @@ Result<Totals> totals(const Plan& plan, const SymbolValues& symbols) {
   VKF_TRY(memory, plan_memory(plan, symbols, steps));
   Totals sum;
   sum.arena_bytes = memory.arena_bytes;
-  for (const Scheduled& step : steps) {
+  for (const ScheduledKernel& step : steps) {
     if (step.alias) continue;
     const schedule::Schedule& schedule = step.schedule;
-    sum.launches += schedule.items > 0 ? schedule.dispatches : 0;
+    sum.launches += schedule.chunks > 0 ? schedule.dispatches : 0;
     sum.bytes += schedule.bytes_read + schedule.bytes_read_again + schedule.bytes_written;
     sum.loads += schedule.loads_executed;
     sum.stores += schedule.stores_executed;

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "partition/partition.hpp"
-#include "schedule/pieces.hpp"
+#include "schedule/dispatch_split.hpp"
 
 namespace vkfuse::plan {
 
 /// One segment, in running order.
-struct Step {
+struct PlannedKernel {
   segment::Segment segment;
 };
 
@@ -25,8 +25,8 @@ struct Cost {
 };
 
 /// Another form of the whole graph, which was weighed against the one there was by then.
-struct Form {
-  partition::Mechanism mechanism = partition::Mechanism::joined;
+struct GraphRewrite {
+  partition::PlannerPass planner_pass = partition::PlannerPass::merged_matmuls;
   Cost before;
   std::optional<Cost> with;  ///< nothing: it could not be planned
   bool taken = false;
@@ -34,16 +34,16 @@ struct Form {
 };
 
 /// What such a form is; empty of a mechanism that makes none.
-std::string_view form_text(partition::Mechanism mechanism);
+std::string_view rewrite_text(partition::PlannerPass planner_pass);
 
 /// A plan is valid for every size of its symbols; loops, schedules and memory follow once those are known.
 struct Plan {
   ir::Graph graph;
   Target target;
-  std::vector<Step> steps;
-  std::vector<partition::Boundary> boundaries;
-  std::vector<Form>
-      forms;  ///< in the order in which they were weighed; those that do not apply to the graph are not there
+  std::vector<PlannedKernel> steps;
+  std::vector<partition::FusionBoundary> fusion_boundaries;
+  std::vector<GraphRewrite>
+      rewrites;  ///< in the order in which they were weighed; those that do not apply to the graph are not there
 };
 
 /// How much faster a form has to be that moves more bytes: what part of the time there was it may take. As where
@@ -60,63 +60,64 @@ struct Alias {
 };
 
 /// A part of a step's positions, which is a kernel of its own.
-struct ScheduledPiece {
+struct ScheduledDispatchPart {
   segment::Loops loops;  ///< as the schedule runs them
   schedule::Schedule schedule;
   std::map<ir::NodeId, schedule::Window> windows;
 };
 
 /// A step at given sizes.
-struct Scheduled {
+struct ScheduledKernel {
   segment::Loops loops;  ///< as the schedule runs them
   schedule::Schedule schedule;
   /// Set: nothing has to run. The kernel is there for runs that bind the output to a buffer of its own.
   std::optional<Alias> alias;
   /// Where a value is over a limit of the device: what runs instead of `loops`. `schedule` is then the first one's,
   /// with the launch and the costs of all.
-  std::vector<ScheduledPiece> pieces;
+  std::vector<ScheduledDispatchPart> pieces;
 };
 
 /// A step that computes the same as an earlier one, of other values: layers that repeat.
-struct Twin {
+struct StructuralDuplicate {
   std::size_t of = 0;
   std::vector<std::pair<ir::NodeId, ir::NodeId>> values;  ///< of that step, ascending, and what stands here for each
   /// The value of this step that corresponds to `there`, a value of the other one.
   [[nodiscard]] ir::NodeId here(ir::NodeId there) const;
 };
 /// One entry per step; nothing for the first of its kind.
-using Twins = std::vector<std::optional<Twin>>;
+using StructuralDuplicates = std::vector<std::optional<StructuralDuplicate>>;
 
 /// Every step of a plan at given sizes, in order. Steps that are as a twin of theirs is share what it has.
-class Steps {
+class ScheduledKernels {
  public:
-  Steps() = default;
-  Steps(std::vector<Scheduled> all);  // NOLINT(google-explicit-constructor)
-  explicit Steps(std::shared_ptr<const Twins> twins) : twins_(std::move(twins)) {}
+  ScheduledKernels() = default;
+  ScheduledKernels(std::vector<ScheduledKernel> all);  // NOLINT(google-explicit-constructor)
+  explicit ScheduledKernels(std::shared_ptr<const StructuralDuplicates> duplicates)
+      : duplicates_(std::move(duplicates)) {}
 
   void reserve(std::size_t count) { at_.reserve(count); }
-  void add(Scheduled step);
+  void add(ScheduledKernel step);
   /// The next one is as its twin is, which is no alias.
-  void add_twin();
+  void add_duplicate();
 
   [[nodiscard]] std::size_t size() const { return at_.size(); }
   /// Whether the step shares what an earlier one has: its loops then name that one's values.
   [[nodiscard]] bool is_duplicate(std::size_t step) const;
   /// The loops are those of the twin, and have its values.
-  const Scheduled& operator[](std::size_t step) const { return own_[at_[step]]; }
-  [[nodiscard]] const Scheduled& at(std::size_t step) const { return own_.at(at_.at(step)); }
-  [[nodiscard]] const Scheduled& front() const { return at(0); }
+  const ScheduledKernel& operator[](std::size_t step) const { return own_[at_[step]]; }
+  [[nodiscard]] const ScheduledKernel& at(std::size_t step) const { return own_.at(at_.at(step)); }
+  [[nodiscard]] const ScheduledKernel& front() const { return at(0); }
   /// What those loops call a value of the step.
   [[nodiscard]] ir::NodeId in_loops(std::size_t step, ir::NodeId value) const;
 
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
-    using value_type = Scheduled;
+    using value_type = ScheduledKernel;
     using difference_type = std::ptrdiff_t;
-    using pointer = const Scheduled*;
-    using reference = const Scheduled&;
-    Iterator(const Steps* steps, std::size_t step) : steps_(steps), step_(step) {}
+    using pointer = const ScheduledKernel*;
+    using reference = const ScheduledKernel&;
+    Iterator(const ScheduledKernels* steps, std::size_t step) : steps_(steps), step_(step) {}
     reference operator*() const { return (*steps_)[step_]; }
     pointer operator->() const { return &(*steps_)[step_]; }
     Iterator& operator++() {
@@ -131,30 +132,31 @@ class Steps {
     friend bool operator==(const Iterator&, const Iterator&) = default;
 
    private:
-    const Steps* steps_;
+    const ScheduledKernels* steps_;
     std::size_t step_;
   };
   [[nodiscard]] Iterator begin() const { return {this, 0}; }
   [[nodiscard]] Iterator end() const { return {this, size()}; }
 
  private:
-  std::vector<Scheduled> own_;
+  std::vector<ScheduledKernel> own_;
   std::vector<std::uint32_t> at_;  ///< of `own_`, for each step
-  std::shared_ptr<const Twins> twins_;
+  std::shared_ptr<const StructuralDuplicates> duplicates_;
 };
 
 /// Chooses how a step runs whose loops have been built; nothing: as is best.
-using Choose = std::function<std::optional<Scheduled>(std::size_t step, const segment::Loops& loops)>;
+using Choose = std::function<std::optional<ScheduledKernel>(std::size_t step, const segment::Loops& loops)>;
 
 /// Whether a step runs as its twin among those before it, so that its loops need not be built.
 using Reuse = std::function<bool(std::size_t step)>;
 
 /// Every step at these sizes, in order.
-Result<std::vector<Scheduled>> schedule_all(const Plan& plan, const SymbolValues& symbols,
-                                            const schedule::Tuning& tuning = {}, const Choose& choose = {});
+Result<std::vector<ScheduledKernel>> schedule_all(const Plan& plan, const SymbolValues& symbols,
+                                                  const schedule::Tuning& tuning = {}, const Choose& choose = {});
 /// The same where steps have twins.
-Result<Steps> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
-                             const Choose& choose, std::shared_ptr<const Twins> twins, const Reuse& reuse);
+Result<ScheduledKernels> schedule_steps(const Plan& plan, const SymbolValues& symbols, const schedule::Tuning& tuning,
+                                        const Choose& choose, std::shared_ptr<const StructuralDuplicates> duplicates,
+                                        const Reuse& reuse);
 
 /// Where each intermediate value lives in the arena.
 struct Slot {
@@ -202,12 +204,12 @@ struct Memory {
 /// Packs intermediate values by lifetime: a slot is free again after the last step that reads it, a donated input's
 /// buffer after the last step that reads the input, or during it where each element is replaced by the invocation that
 /// read it. Offsets are multiples of max(256, the device's offset alignment).
-Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const Steps& steps,
+Result<Memory> plan_memory(const Plan& plan, const SymbolValues& symbols, const ScheduledKernels& steps,
                            const Donations& donations = {});
 
 /// Whether every load of `read` is of an element that the same invocation stores to `stored`, after it has loaded all
 /// of its own.
-bool reads_own_place(const Steps& steps, std::size_t step, ir::NodeId read, ir::NodeId stored);
+bool reads_own_place(const ScheduledKernels& steps, std::size_t step, ir::NodeId read, ir::NodeId stored);
 
 /// What one run does, all kernels together.
 struct Totals {

@@ -37,7 +37,7 @@ struct Read {
   ir::NodeId value = 0;
   schedule::AccessPlan plan;
 };
-std::vector<Read> reads_of(const Scheduled& step) {
+std::vector<Read> reads_of(const ScheduledKernel& step) {
   std::vector<Read> reads;
   for (std::size_t i = 0; i < step.loops.values.size(); ++i) {
     const segment::Value& value = step.loops.values[i];
@@ -48,7 +48,7 @@ std::vector<Read> reads_of(const Scheduled& step) {
 }
 
 /// How a value is stored, all parts of it.
-const schedule::AccessPlan& store_of(const Scheduled& step, ir::NodeId stored) {
+const schedule::AccessPlan& store_of(const ScheduledKernel& step, ir::NodeId stored) {
   const auto& stores = step.loops.stores;
   const auto at =
       std::find_if(stores.begin(), stores.end(), [&](const segment::Store& store) { return store.node == stored; });
@@ -60,10 +60,10 @@ const schedule::AccessPlan& store_of(const Scheduled& step, ir::NodeId stored) {
 std::string space_of(const segment::Loops& loops) {
   std::string rows, columns, keys, inner;
   for (const segment::Axis& axis : loops.axes) {
-    std::string& text = axis.role == segment::Role::inner    ? inner
-                        : axis.role == segment::Role::key    ? keys
-                        : axis.role == segment::Role::column ? columns
-                                                             : rows;
+    std::string& text = axis.role == segment::Role::inner       ? inner
+                        : axis.role == segment::Role::key       ? keys
+                        : axis.role == segment::Role::reduction ? columns
+                                                                : rows;
     text += (text.empty() ? "" : ", ") + std::to_string(axis.size);
   }
   return "[" + rows + "]" + (columns.empty() ? "" : " x [" + columns + "]") +
@@ -71,7 +71,7 @@ std::string space_of(const segment::Loops& loops) {
 }
 
 /// What is where, and when it does move.
-std::string alias_text(const Plan& plan, const Scheduled& step) {
+std::string alias_text(const Plan& plan, const ScheduledKernel& step) {
   const ir::NodeId value = step.loops.stores[0].node;
   return fmt::format("  alias:  {} : {} is the bytes of {} from {} on\n", label(plan, value),
                      vkfuse::to_text(plan.graph.node(value).type), label(plan, step.alias->of), step.alias->offset) +
@@ -85,45 +85,45 @@ std::string costs_text(const Target& target) {
 }
 
 /// Why a form was taken or not, in one sentence.
-std::string verdict(const Form& form) {
-  if (!form.with) return form.refusal;
+std::string verdict(const GraphRewrite& rewrite) {
+  if (!rewrite.with) return rewrite.refusal;
   const auto percent = [](double part) {
     return part < 0.001 ? "less than 0.1 %" : fmt::format("{:.{}f} %", 100 * part, part < 0.0995 ? 1 : 0);
   };
-  const double faster = 1 - form.with->microseconds / std::max(form.before.microseconds, 1e-9);
+  const double faster = 1 - rewrite.with->microseconds / std::max(rewrite.before.microseconds, 1e-9);
   if (faster == 0) return "It is modelled to take as long.";
   if (faster < 0) return fmt::format("It is modelled to take {} longer.", percent(-faster));
-  if (form.with->bytes <= form.before.bytes) return fmt::format("It is modelled {} faster.", percent(faster));
+  if (rewrite.with->bytes <= rewrite.before.bytes) return fmt::format("It is modelled {} faster.", percent(faster));
   return fmt::format("It moves more bytes and is modelled {} faster; {} is asked for then.", percent(faster),
                      percent(1 - kTimeForMoreBytes));
 }
 
 /// What was weighed, as the totals are printed.
-std::string form_block(const Form& form) {
-  const std::string_view name = name_of(form.mechanism);
-  std::string all = wrapped(fmt::format("  {}: ", name), std::string(form_text(form.mechanism)));
-  if (!form.with) return all + wrapped("    not planned: ", verdict(form));
+std::string rewrite_block(const GraphRewrite& rewrite) {
+  const std::string_view name = name_of(rewrite.planner_pass);
+  std::string all = wrapped(fmt::format("  {}: ", name), std::string(rewrite_text(rewrite.planner_pass)));
+  if (!rewrite.with) return all + wrapped("    not planned: ", verdict(rewrite));
   all += fmt::format("  {:<22}{:>16}{:>16}\n", "", "without", "with it");
-  all += fmt::format("    {:<20}{:>16}{:>16}\n", "bytes moved", form.before.bytes, form.with->bytes);
-  all +=
-      fmt::format("    {:<20}{:>16.1f}{:>16.1f}\n", "modelled us", form.before.microseconds, form.with->microseconds);
-  return all + wrapped(form.taken ? "    taken: " : "    not taken: ", verdict(form));
+  all += fmt::format("    {:<20}{:>16}{:>16}\n", "bytes moved", rewrite.before.bytes, rewrite.with->bytes);
+  all += fmt::format("    {:<20}{:>16.1f}{:>16.1f}\n", "modelled us", rewrite.before.microseconds,
+                     rewrite.with->microseconds);
+  return all + wrapped(rewrite.taken ? "    taken: " : "    not taken: ", verdict(rewrite));
 }
 
-nlohmann::ordered_json form_json(const Form& form) {
-  nlohmann::ordered_json json{{"mechanism", name_of(form.mechanism)},
-                              {"form", form_text(form.mechanism)},
-                              {"planned", form.with.has_value()},
-                              {"taken", form.taken}};
-  json["bytes_without"] = form.before.bytes;
-  if (form.with) json["bytes_with"] = form.with->bytes;
-  json["modelled_us_without"] = form.before.microseconds;
-  if (form.with) json["modelled_us_with"] = form.with->microseconds;
-  json["reason"] = verdict(form);
+nlohmann::ordered_json rewrite_json(const GraphRewrite& rewrite) {
+  nlohmann::ordered_json json{{"mechanism", name_of(rewrite.planner_pass)},
+                              {"form", rewrite_text(rewrite.planner_pass)},
+                              {"planned", rewrite.with.has_value()},
+                              {"taken", rewrite.taken}};
+  json["bytes_without"] = rewrite.before.bytes;
+  if (rewrite.with) json["bytes_with"] = rewrite.with->bytes;
+  json["modelled_us_without"] = rewrite.before.microseconds;
+  if (rewrite.with) json["modelled_us_with"] = rewrite.with->microseconds;
+  json["reason"] = verdict(rewrite);
   return json;
 }
 
-nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Scheduled& scheduled) {
+nlohmann::ordered_json segment_json(const Plan& plan, const PlannedKernel& step, const ScheduledKernel& scheduled) {
   const schedule::Schedule& schedule = scheduled.schedule;
   nlohmann::ordered_json json;
   json["kind"] = scheduled.alias ? "alias" : schedule::name_of(schedule.kind);
@@ -144,17 +144,17 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
   json["stores"] = schedule.stores_executed;
   json["transactions"] = schedule.transactions;
   json["workgroup"] = schedule.workgroup;
-  json["workgroups"] = schedule.workgroups * (schedule.kind == schedule::Template::matrix ? schedule.parts : 1);
-  json["elements_per_item"] = schedule.elements_per_item;
-  json["items_per_lane"] = schedule.items_in_flight;
+  json["workgroups"] = schedule.workgroups * (schedule.kind == schedule::Template::matmul ? schedule.parts : 1);
+  json["elements_per_item"] = schedule.chunk_size;
+  json["items_per_lane"] = schedule.unroll_factor;
   json["shared_bytes"] = schedule.shared_bytes;
   json["scratch_bytes"] = schedule.scratch_bytes;
-  if (schedule.kind == schedule::Template::matrix) json["parts"] = schedule.parts;
+  if (schedule.kind == schedule::Template::matmul) json["parts"] = schedule.parts;
   if (schedule.kind == schedule::Template::tiled) json["tile"] = schedule.tile.extents;
-  if (schedule.kind == schedule::Template::rows) {
-    json["column_lanes"] = schedule.column_lanes;
+  if (schedule.kind == schedule::Template::reduction) {
+    json["column_lanes"] = schedule.reduction_threads;
     json["rows_per_workgroup"] =
-        schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together);
+        schedule.parallel_threads * (schedule.vector_rows ? schedule.chunk_size : schedule.register_block_rows);
     json["parts"] = schedule.parts;
     json["passes"] = schedule.passes;
     json["persistent"] = schedule.persistent;
@@ -175,10 +175,11 @@ nlohmann::ordered_json segment_json(const Plan& plan, const Step& step, const Sc
 
 }  // namespace
 
-std::string_view form_text(partition::Mechanism mechanism) {
-  switch (mechanism) {
-    case partition::Mechanism::joined: return "products of one value with several others as one product";
-    case partition::Mechanism::statistics: return "statistics of norms and softmax in parts, joined by their readers";
+std::string_view rewrite_text(partition::PlannerPass planner_pass) {
+  switch (planner_pass) {
+    case partition::PlannerPass::merged_matmuls: return "products of one value with several others as one product";
+    case partition::PlannerPass::partial_statistics:
+      return "statistics of norms and softmax in parts, joined by their readers";
     default: return "";
   }
 }
@@ -222,8 +223,8 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
   }
   all += fmt::format("  {:<22}{:>11} of {:>4}  (in bounds; others are clamped)\n", "accesses proven",
                      fused_totals.proof.proven, fused_totals.proof.accesses);
-  if (!plan.forms.empty()) all += "\nother forms of the graph\n";
-  for (const Form& form : plan.forms) all += form_block(form);
+  if (!plan.rewrites.empty()) all += "\nother forms of the graph\n";
+  for (const GraphRewrite& rewrite : plan.rewrites) all += rewrite_block(rewrite);
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const segment::Segment& segment = plan.steps[i].segment;
     const schedule::Schedule& schedule = schedules[i].schedule;
@@ -249,38 +250,38 @@ Result<std::string> to_text(const Plan& plan, const Plan& unfused, const SymbolV
                                                store.vector_bytes));
     }
     if (schedule.packed) {
-      const schedule::PackedTile& packed = *schedule.packed;
+      const schedule::PackedGemvTile& packed = *schedule.packed;
       all += fmt::format(
           "  launch: {} workgroups of {}, {} rows each, {} at a time; {} subgroups share the\n          columns, in "
           "products of {} x {} x {}\n",
-          schedule.workgroups, schedule.workgroup, packed.rows(), packed.unit.m, packed.subgroups, packed.unit.m,
-          packed.unit.n, packed.unit.k);
+          schedule.workgroups, schedule.workgroup, packed.rows(), packed.mma.m, packed.subgroups, packed.mma.m,
+          packed.mma.n, packed.mma.k);
       continue;
     }
-    if (schedule.kind == schedule::Template::rows) {
-      all += wrapped(
-          "  launch: ",
-          fmt::format("{} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}", schedule.workgroups,
-                      schedule.column_lanes,
-                      schedule.row_lanes * (schedule.vector_rows ? schedule.elements_per_item : schedule.rows_together),
-                      schedule.passes, schedule.passes == 1 ? "" : "es",
-                      schedule.persistent ? ", rows kept in registers" : ""));
+    if (schedule.kind == schedule::Template::reduction) {
+      all += wrapped("  launch: ",
+                     fmt::format("{} workgroups of {} lanes per row x {} rows, {} pass{} over the columns{}",
+                                 schedule.workgroups, schedule.reduction_threads,
+                                 schedule.parallel_threads *
+                                     (schedule.vector_rows ? schedule.chunk_size : schedule.register_block_rows),
+                                 schedule.passes, schedule.passes == 1 ? "" : "es",
+                                 schedule.persistent ? ", rows kept in registers" : ""));
       if (schedule.parts > 1)
         all += fmt::format("          {} workgroups share a row: {} dispatches\n", schedule.parts, schedule.dispatches);
       continue;
     }
     all += fmt::format("  launch: {} workgroups of {}, {} elements x {} per invocation\n",
-                       schedule.workgroups * schedule.parts, schedule.workgroup, schedule.elements_per_item,
-                       schedule.items_in_flight);
-    if (schedule.kind == schedule::Template::matrix && schedule.parts > 1)
+                       schedule.workgroups * schedule.parts, schedule.workgroup, schedule.chunk_size,
+                       schedule.unroll_factor);
+    if (schedule.kind == schedule::Template::matmul && schedule.parts > 1)
       all += fmt::format("          {} of them share a tile: {} dispatches\n", schedule.parts, schedule.dispatches);
     if (schedule.kind != schedule::Template::tiled) continue;
     all += fmt::format("          tiles of [{}], {} bytes of shared memory\n", fmt::join(schedule.tile.extents, ", "),
                        schedule.shared_bytes);
   }
-  if (!plan.boundaries.empty()) all += "\nboundaries\n";
-  for (const partition::Boundary& boundary : plan.boundaries) {
-    all += wrapped(fmt::format("  {} is stored: ", label(plan, boundary.value)), boundary.reason);
+  if (!plan.fusion_boundaries.empty()) all += "\nboundaries\n";
+  for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
+    all += wrapped(fmt::format("  {} is stored: ", label(plan, fusion_boundary.value)), fusion_boundary.reason);
   }
   return all;
 }
@@ -313,7 +314,7 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
   json["accesses_proven"] = fused_totals.proof.proven;
   json["constants"] = costs_text(plan.target);
   json["forms"] = nlohmann::ordered_json::array();
-  for (const Form& form : plan.forms) json["forms"].push_back(form_json(form));
+  for (const GraphRewrite& rewrite : plan.rewrites) json["forms"].push_back(rewrite_json(rewrite));
   json["segments"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     json["segments"].push_back(segment_json(plan, plan.steps[i], schedules[i]));
@@ -324,8 +325,9 @@ Result<std::string> to_json(const Plan& plan, const Plan& unfused, const SymbolV
     if (figures[i].code_bytes) json["segments"][i]["code_bytes"] = *figures[i].code_bytes;
   }
   json["boundaries"] = nlohmann::ordered_json::array();
-  for (const partition::Boundary& boundary : plan.boundaries) {
-    json["boundaries"].push_back({{"value", fmt::format("%{}", boundary.value)}, {"reason", boundary.reason}});
+  for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries) {
+    json["boundaries"].push_back(
+        {{"value", fmt::format("%{}", fusion_boundary.value)}, {"reason", fusion_boundary.reason}});
   }
   // Names come from users and files and may not be UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "reference/judge.hpp"
+#include "reference/output_comparison.hpp"
 
 namespace vkfuse::reference {
 

@@ -3,7 +3,7 @@
 
 #include "reference/dot.hpp"
 #include "reference/evaluator.hpp"
-#include "reference/fold.hpp"
+#include "reference/reduction.hpp"
 
 namespace vkfuse::reference {
 
@@ -19,7 +19,7 @@ Result<Elements> Evaluator::contracted(ir::NodeId id, const Indices& indices) {
   const ir::NodeId b = node.operands[1];
   const DotShape shape(std::get<ir::DotPayload>(node.payload), sizes(a), sizes(b));
   const std::int64_t length = shape.length();
-  Elements results(indices.size(), Folder(node.op->fold, node.type.dtype, 0).result());
+  Elements results(indices.size(), Reducer(node.op->reduction, node.type.dtype, 0).result());
   if (length == 0) return results;
   const Indices offsets_a = shape.along_a.offsets();
   const Indices offsets_b = shape.along_b.offsets();

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "reference/dot.hpp"
-#include "reference/fold.hpp"
+#include "reference/reduction.hpp"
 
 namespace vkfuse::reference {
 
@@ -238,7 +238,7 @@ void dense_dot(ir::NodeId id, const Reader& reader, const Deadline& deadline, De
   const DotBounds bounds(node.type.dtype, length);
   const bool coefficients_first = coefficients_of_first(reader.graph(), node);
   if (length == 0) {
-    const Element empty = Folder(node.op->fold, node.type.dtype, 0).result();
+    const Element empty = Reducer(node.op->reduction, node.type.dtype, 0).result();
     reader.count(id, into.count);
     for (std::int64_t i = 0; i < into.count; ++i) into.set(i, empty);
     return;

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/numerics.hpp"
-#include "reference/fold.hpp"
+#include "reference/reduction.hpp"
 #include "reference/reference.hpp"
 
 namespace vkfuse::reference {
@@ -35,7 +35,7 @@ Element product(DType dtype, const Element& a, const Element& b) {
 
 /// Of any elements, one after the other.
 Element careful_sum(const ir::Node& node, std::span<const Element> a, std::span<const Element> b) {
-  Folder folder(node.op->fold, node.type.dtype, longest_dot_chain(static_cast<std::int64_t>(a.size())));
+  Reducer folder(node.op->reduction, node.type.dtype, longest_dot_chain(static_cast<std::int64_t>(a.size())));
   for (std::size_t k = 0; k < a.size(); ++k) folder.add(product(node.type.dtype, a[k], b[k]));
   return folder.result();
 }

@@ -57,12 +57,12 @@ double spread_of(const ops::OpRow& op, std::span<const ops::Approx> operands, do
   for (const ops::Approx& operand : operands) sum += operand.bound;
   if (sum == 0) return 0;
   if (std::isinf(sum)) return kInfinity;
-  switch (op.spread) {
-    case ops::Spread::exact: return 0;
-    case ops::Spread::lipschitz: return std::isfinite(y) ? sum : kInfinity;
-    case ops::Spread::custom: return op.custom_spread(operands.data(), y);
-    case ops::Spread::monotone: return corner_distance(op, operands, y);
-    case ops::Spread::jump: return corner_distance(op, operands, y) == 0 ? 0 : kInfinity;
+  switch (op.propagation) {
+    case ops::ErrorPropagation::exact: return 0;
+    case ops::ErrorPropagation::lipschitz: return std::isfinite(y) ? sum : kInfinity;
+    case ops::ErrorPropagation::custom: return op.custom_propagation(operands.data(), y);
+    case ops::ErrorPropagation::monotone: return corner_distance(op, operands, y);
+    case ops::ErrorPropagation::jump: return corner_distance(op, operands, y) == 0 ? 0 : kInfinity;
   }
   return kInfinity;
 }
@@ -197,7 +197,7 @@ Element apply_custom(const ir::Node& node, std::span<const DType> dtypes, std::s
     undecided = undecided || std::isinf(operands[i].bound);
   }
   const double y = function(x);
-  double spread = 0;
+  double propagation = 0;
   for (std::size_t i = 0; i < x.size() && !undecided; ++i) {
     if (operands[i].bound == 0) continue;
     const double own = x[i];
@@ -207,19 +207,19 @@ Element apply_custom(const ir::Node& node, std::span<const DType> dtypes, std::s
       moved = std::max(moved, distance(function(x), y));
     }
     x[i] = own;
-    spread += 2 * moved;
+    propagation += 2 * moved;
   }
-  if (undecided) spread = kInfinity;
+  if (undecided) propagation = kInfinity;
   if (is_float(node.type.dtype))
     return finish_float(node.type.dtype, y,
-                        spread + custom.ulps * unit(node.type.dtype) * std::abs(std::isfinite(y) ? y : 0) +
+                        propagation + custom.ulps * unit(node.type.dtype) * std::abs(std::isfinite(y) ? y : 0) +
                             (custom.ulps > 0 ? kTiny : 0));
-  if (node.type.dtype == DType::boolean) return {0, y != 0 ? 1 : 0, spread == 0 ? 0 : kInfinity};
+  if (node.type.dtype == DType::boolean) return {0, y != 0 ? 1 : 0, propagation == 0 ? 0 : kInfinity};
   const bool large = node.type.dtype == DType::u64 && y >= 0x1p63;
   const std::int64_t whole =
       large ? static_cast<std::int64_t>(static_cast<std::uint64_t>(std::min(y, 0x1.fffffffffffffp63)))
             : ops::saturate(DType::i64, y);
-  return {0, ops::wrap(node.type.dtype, whole), spread == 0 ? 0 : kInfinity};
+  return {0, ops::wrap(node.type.dtype, whole), propagation == 0 ? 0 : kInfinity};
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void ascend(Indices& indices) {
   indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
 }
 
-bool folds_or_reads_by_data(ops::OpClass cls) {
+bool reduces_or_reads_by_data(ops::OpClass cls) {
   return cls == ops::OpClass::gather || cls == ops::OpClass::reduce || cls == ops::OpClass::scan ||
          cls == ops::OpClass::sort || cls == ops::OpClass::scatter || cls == ops::OpClass::contraction;
 }
@@ -43,7 +43,7 @@ Result<Elements> stored(DType dtype, std::span<const std::byte> bytes, const Ind
 
 // Which nodes there are, and which are kept. -------------------------------------------------------
 
-bool Evaluator::is_point(ir::NodeId id) const { return folds_or_reads_by_data(graph_.node(id).op->cls); }
+bool Evaluator::is_point(ir::NodeId id) const { return reduces_or_reads_by_data(graph_.node(id).op->cls); }
 
 void Evaluator::keep_below(std::span<const ir::NodeId> roots) {
   if (roots.empty()) return;
@@ -163,7 +163,7 @@ Result<Elements> Evaluator::computed(ir::NodeId id, const Indices& indices) {
 
 // What is walked together. ------------------------------------------------------------------------
 
-const Element& Evaluator::Demand::at(std::int64_t index) const {
+const Element& Evaluator::ElementRequest::at(std::int64_t index) const {
   const std::int64_t first = indices.front();
   if (indices.back() - first + 1 == static_cast<std::int64_t>(indices.size()))
     return values[static_cast<std::size_t>(index - first)];
@@ -182,60 +182,63 @@ Result<Elements> Evaluator::walked(ir::NodeId root, const Indices& indices) {
   for (auto step = walk.end(); step != walk.begin();) {
     --step;
     ascend(step->second.indices);
-    if (is_walked(step->first)) demand_operands(step->first, step->second, walk);
+    if (is_walked(step->first)) request_operands(step->first, step->second, walk);
   }
-  for (auto& [id, demand] : walk) {
-    auto elements = is_walked(id) ? walked_values(id, walk) : values(id, demand.indices);
+  for (auto& [id, request_element] : walk) {
+    auto elements = is_walked(id) ? walked_values(id, walk) : values(id, request_element.indices);
     if (!elements) return std::move(elements).error();
-    demand.values = *std::move(elements);
+    request_element.values = *std::move(elements);
   }
-  const Demand& asked = walk.at(root);
+  const ElementRequest& asked = walk.at(root);
   Elements result;
   result.reserve(indices.size());
   for (std::int64_t index : indices) result.push_back(asked.at(index));
   return result;
 }
 
-void Evaluator::demand_operands(ir::NodeId id, Demand& demand, Walk& walk) const {
+void Evaluator::request_operands(ir::NodeId id, ElementRequest& request_element, Walk& walk) const {
   const ir::Node& node = graph_.node(id);
   if (node.op->cls == ops::OpClass::view) {
     std::vector<Sizes> operands;
     for (ir::NodeId operand : node.operands) operands.push_back(sizes(operand));
-    demand.sources = view_sources(node, operands, sizes(id), demand.indices);
-    for (const Source& source : demand.sources) walk[node.operands[source.operand]].indices.push_back(source.index);
+    request_element.sources = view_sources(node, operands, sizes(id), request_element.indices);
+    for (const Source& source : request_element.sources)
+      walk[node.operands[source.operand]].indices.push_back(source.index);
     return;
   }
   for (ir::NodeId operand : node.operands) {
     Indices& wanted = walk[operand].indices;
     if (sizes(operand) == sizes(id)) {
-      wanted.insert(wanted.end(), demand.indices.begin(), demand.indices.end());
+      wanted.insert(wanted.end(), request_element.indices.begin(), request_element.indices.end());
     } else {
-      for (std::int64_t index : demand.indices) wanted.push_back(broadcast_index(index, sizes(id), sizes(operand)));
+      for (std::int64_t index : request_element.indices)
+        wanted.push_back(broadcast_index(index, sizes(id), sizes(operand)));
     }
   }
 }
 
 Result<Elements> Evaluator::walked_values(ir::NodeId id, const Walk& walk) {
   const ir::Node& node = graph_.node(id);
-  const Demand& demand = walk.at(id);
+  const ElementRequest& request_element = walk.at(id);
   switch (node.op->cls) {
     case ops::OpClass::input: {
       const std::string& name = std::get<ir::InputPayload>(node.payload).name;
-      const auto found = feeds_.inputs.find(name);
-      if (found == feeds_.inputs.end()) return invalid("Input '{}' was not given.", name);
-      return stored(node.type.dtype, found->second, demand.indices);
+      const auto found = input_bindings_.inputs.find(name);
+      if (found == input_bindings_.inputs.end()) return invalid("Input '{}' was not given.", name);
+      return stored(node.type.dtype, found->second, request_element.indices);
     }
     case ops::OpClass::constant:
-      return stored(node.type.dtype, *std::get<ir::ConstantPayload>(node.payload).bytes, demand.indices);
+      return stored(node.type.dtype, *std::get<ir::ConstantPayload>(node.payload).bytes, request_element.indices);
     case ops::OpClass::generate: {
       Elements result;
-      for (const std::int64_t index : demand.indices) result.push_back(generated_element(node, sizes(id), index));
+      for (const std::int64_t index : request_element.indices)
+        result.push_back(generated_element(node, sizes(id), index));
       return result;
     }
     case ops::OpClass::view: {
       Elements result;
-      result.reserve(demand.indices.size());
-      for (const Source& source : demand.sources)
+      result.reserve(request_element.indices.size());
+      for (const Source& source : request_element.sources)
         result.push_back(walk.at(node.operands[source.operand]).at(source.index));
       return result;
     }
@@ -247,22 +250,23 @@ Elements Evaluator::applied(ir::NodeId id, const Walk& walk) const {
   const ir::Node& node = graph_.node(id);
   const Indices& indices = walk.at(id).indices;
   std::vector<DType> dtypes;
-  std::vector<const Demand*> demands;
+  std::vector<const ElementRequest*> element_requests;
   std::vector<bool> same_shape;
   for (ir::NodeId operand : node.operands) {
     dtypes.push_back(graph_.node(operand).type.dtype);
-    demands.push_back(&walk.at(operand));
+    element_requests.push_back(&walk.at(operand));
     same_shape.push_back(sizes(operand) == sizes(id));
   }
   Elements result(indices.size());
-  Elements operands(demands.size());
+  Elements operands(element_requests.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    for (std::size_t k = 0; k < demands.size(); ++k) {
-      const bool same_list = same_shape[k] && demands[k]->indices.size() == indices.size();  // a subset of equal size
+    for (std::size_t k = 0; k < element_requests.size(); ++k) {
+      const bool same_list =
+          same_shape[k] && element_requests[k]->indices.size() == indices.size();  // a subset of equal size
       operands[k] =
-          same_list ? demands[k]->values[i]
-                    : demands[k]->at(same_shape[k] ? indices[i]
-                                                   : broadcast_index(indices[i], sizes(id), sizes(node.operands[k])));
+          same_list ? element_requests[k]->values[i]
+                    : element_requests[k]->at(
+                          same_shape[k] ? indices[i] : broadcast_index(indices[i], sizes(id), sizes(node.operands[k])));
     }
     result[i] = apply(node, dtypes, operands);
   }

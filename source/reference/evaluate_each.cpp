@@ -6,8 +6,8 @@
 #include "reference/dot.hpp"
 #include "reference/evaluation.hpp"
 #include "reference/evaluator.hpp"
-#include "reference/fold.hpp"
 #include "reference/lines.hpp"
+#include "reference/reduction.hpp"
 
 namespace vkfuse::reference {
 
@@ -19,14 +19,14 @@ constexpr const char* kTimedOut = "The reference has not ended within the time t
 
 class Evaluation {
  public:
-  Evaluation(const ir::Graph& graph, const Feeds& feeds, const EvaluateOptions& options, Plan plan)
+  Evaluation(const ir::Graph& graph, const InputBindings& input_bindings, const EvaluateOptions& options, Plan plan)
       : graph_(graph),
         options_(options),
         plan_(std::move(plan)),
         held_(plan_.ways.size()),
         counters_(plan_.ways.size()),
-        reader_(graph, feeds, plan_.sizes, held_, counters_),
-        evaluator_(graph, feeds, plan_.sizes, held_, counters_, options.deadline) {}
+        reader_(graph, input_bindings, plan_.sizes, held_, counters_),
+        evaluator_(graph, input_bindings, plan_.sizes, held_, counters_, options.deadline) {}
 
   Result<std::vector<Column>> columns(std::span<const Request> requests);
 
@@ -166,7 +166,7 @@ Dense Evaluation::reduced(ir::NodeId id) const {
   const DType dtype = graph_.node(operand).type.dtype;
   const Fibers fibers(plan_.sizes[operand], std::get<ir::AxesPayload>(node.payload).axes);
   const std::int64_t length = fibers.length();
-  const Folder empty(node.op->fold, dtype, longest_sum_chain(length));
+  const Reducer empty(node.op->reduction, dtype, longest_sum_chain(length));
   Dense value(node.type.dtype, plan_.counts[id]);
   const std::int64_t step = static_cast<std::int64_t>(kBlock);
   parallel_for(
@@ -176,7 +176,7 @@ Dense Evaluation::reduced(ir::NodeId id) const {
         Block block;
         reader_.count(id, end - begin);
         for (std::int64_t result = begin; result < end; ++result) {
-          Folder folder(empty);
+          Reducer folder(empty);
           const std::int64_t base = fibers.base(result);
           for (std::int64_t from = 0; from < length; from += step) {
             indices.clear();
@@ -264,33 +264,34 @@ Result<Column> Evaluation::requested_column(const Request& request) {
 
 }  // namespace
 
-Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds,
-                                          const EvaluateOptions& options) {
-  VKF_TRY(plan, plan_evaluation(graph, requests, feeds, options.memory_bytes));
+Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests,
+                                          const InputBindings& input_bindings, const EvaluateOptions& options) {
+  VKF_TRY(plan, plan_evaluation(graph, requests, input_bindings, options.memory_bytes));
   try {
-    return Evaluation(graph, feeds, options, std::move(plan)).columns(requests);
+    return Evaluation(graph, input_bindings, options, std::move(plan)).columns(requests);
   } catch (const DeadlinePassed&) {
     return unsupported("{}", kTimedOut);
   }
 }
 
-Result<double> modelled_seconds(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds) {
-  VKF_TRY(plan, plan_evaluation(graph, requests, feeds, EvaluateOptions{}.memory_bytes));
+Result<double> modelled_seconds(const ir::Graph& graph, std::span<const Request> requests,
+                                const InputBindings& input_bindings) {
+  VKF_TRY(plan, plan_evaluation(graph, requests, input_bindings, EvaluateOptions{}.memory_bytes));
   return plan.nanoseconds * 1e-9 / std::max(1U, std::thread::hardware_concurrency());
 }
 
 bool has_timed_out(const Error& error) { return error.message == kTimedOut; }
 
 Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices,
-                           const Feeds& feeds) {
+                           const InputBindings& input_bindings) {
   const Request request = {value, std::vector<std::int64_t>(indices.begin(), indices.end())};
-  VKF_TRY(columns, evaluate_each(graph, {&request, 1}, feeds));
+  VKF_TRY(columns, evaluate_each(graph, {&request, 1}, input_bindings));
   return std::move(columns[0]);
 }
 
-Result<Column> evaluate(const ir::Graph& graph, ir::NodeId value, const Feeds& feeds) {
+Result<Column> evaluate(const ir::Graph& graph, ir::NodeId value, const InputBindings& input_bindings) {
   const Request request = {value, std::nullopt};
-  VKF_TRY(columns, evaluate_each(graph, {&request, 1}, feeds));
+  VKF_TRY(columns, evaluate_each(graph, {&request, 1}, input_bindings));
   return std::move(columns[0]);
 }
 

@@ -27,8 +27,8 @@ class Planner {
  public:
   Planner(const ir::Graph& graph, std::int64_t memory_bytes) : graph_(graph), memory_(memory_bytes) {}
 
-  Result<Plan> plan(std::span<const Request> requests, const Feeds& feeds) {
-    VKF_CHECK_OK(reach(requests, feeds));
+  Result<Plan> plan(std::span<const Request> requests, const InputBindings& input_bindings) {
+    VKF_CHECK_OK(reach(requests, input_bindings));
     choose_ways(requests);
     avoid_large_views();
     measure_peak();
@@ -45,7 +45,7 @@ class Planner {
   }
 
  private:
-  Result<void> reach(std::span<const Request> requests, const Feeds& feeds);
+  Result<void> reach(std::span<const Request> requests, const InputBindings& input_bindings);
   void choose_ways(std::span<const Request> requests);
   [[nodiscard]] double requested_of(ir::NodeId id, std::size_t operand) const;
   void avoid_large_views();
@@ -62,7 +62,7 @@ class Planner {
   std::vector<double> requested_;  ///< elements of each node
 };
 
-Result<void> Planner::reach(std::span<const Request> requests, const Feeds& feeds) {
+Result<void> Planner::reach(std::span<const Request> requests, const InputBindings& input_bindings) {
   ir::NodeId end = 0;
   for (const Request& request : requests) end = std::max(end, request.value + 1);
   plan_.sizes.resize(end);
@@ -85,7 +85,7 @@ Result<void> Planner::reach(std::span<const Request> requests, const Feeds& feed
           "is not validated.",
           kernel->name);
     }
-    VKF_TRY(resolved, resolve(node.type.shape, feeds.symbols));
+    VKF_TRY(resolved, resolve(node.type.shape, input_bindings.symbols));
     VKF_TRY(elements, element_count(resolved));
     plan_.sizes[id] = std::move(resolved);
     plan_.counts[id] = elements;
@@ -216,9 +216,9 @@ void Planner::add_costs() {
 
 }  // namespace
 
-Result<Plan> plan_evaluation(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds,
-                             std::int64_t memory_bytes) {
-  return Planner(graph, memory_bytes).plan(requests, feeds);
+Result<Plan> plan_evaluation(const ir::Graph& graph, std::span<const Request> requests,
+                             const InputBindings& input_bindings, std::int64_t memory_bytes) {
+  return Planner(graph, memory_bytes).plan(requests, input_bindings);
 }
 
 }  // namespace vkfuse::reference

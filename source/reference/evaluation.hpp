@@ -23,7 +23,7 @@ struct Plan {
 };
 
 /// An error names a symbol without a value, or a value that has no reference.
-Result<Plan> plan_evaluation(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds,
-                             std::int64_t memory_bytes);
+Result<Plan> plan_evaluation(const ir::Graph& graph, std::span<const Request> requests,
+                             const InputBindings& input_bindings, std::int64_t memory_bytes);
 
 }  // namespace vkfuse::reference

@@ -25,9 +25,14 @@ inline constexpr std::size_t kBlock = 4096;  ///< elements evaluated together: b
 class Evaluator {
  public:
   /// All must outlive it. `sizes` and `held` are by node; nodes that are held are not computed.
-  Evaluator(const ir::Graph& graph, const Feeds& feeds, const std::vector<Sizes>& sizes, const Materialised& held,
-            Counters& counters, const Deadline& deadline)
-      : graph_(graph), feeds_(feeds), sizes_(sizes), held_(held), counters_(counters), deadline_(deadline) {}
+  Evaluator(const ir::Graph& graph, const InputBindings& input_bindings, const std::vector<Sizes>& sizes,
+            const Materialised& held, Counters& counters, const Deadline& deadline)
+      : graph_(graph),
+        input_bindings_(input_bindings),
+        sizes_(sizes),
+        held_(held),
+        counters_(counters),
+        deadline_(deadline) {}
 
   /// Keeps what is worth it of all that these nodes need.
   void keep_below(std::span<const ir::NodeId> roots);
@@ -46,13 +51,13 @@ class Evaluator {
     std::vector<bool> known;
   };
   /// What one walk knows of a node.
-  struct Demand {
+  struct ElementRequest {
     Indices indices;              ///< ascending, each once, when the walk arrives at the node
     std::vector<Source> sources;  ///< of a view's elements
     Elements values;
     [[nodiscard]] const Element& at(std::int64_t index) const;
   };
-  using Walk = std::map<ir::NodeId, Demand>;
+  using Walk = std::map<ir::NodeId, ElementRequest>;
   /// Updates of a scatter by the row they go to, in order.
   struct Rows {
     std::unordered_map<std::int64_t, Indices> updates;
@@ -66,7 +71,7 @@ class Evaluator {
 
   // evaluate.cpp: what is walked together.
   Result<Elements> walked(ir::NodeId root, const Indices& indices);
-  void demand_operands(ir::NodeId id, Demand& demand, Walk& walk) const;
+  void request_operands(ir::NodeId id, ElementRequest& request_element, Walk& walk) const;
   Result<Elements> walked_values(ir::NodeId id, const Walk& walk);
   [[nodiscard]] Elements applied(ir::NodeId id, const Walk& walk) const;
 
@@ -89,7 +94,7 @@ class Evaluator {
   void complete_lines(ir::NodeId id, Indices& indices) const;
 
   const ir::Graph& graph_;
-  const Feeds& feeds_;
+  const InputBindings& input_bindings_;
   const std::vector<Sizes>& sizes_;
   const Materialised& held_;
   Counters& counters_;

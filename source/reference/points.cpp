@@ -5,8 +5,8 @@
 
 #include "base/numerics.hpp"
 #include "reference/evaluator.hpp"
-#include "reference/fold.hpp"
 #include "reference/lines.hpp"
+#include "reference/reduction.hpp"
 #include "reference/sort.hpp"
 
 namespace vkfuse::reference {
@@ -16,11 +16,11 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The fold that a scatter joins by: that of the reduction with the same join.
-ops::Fold fold_of(ir::ScatterMode mode) {
+ops::Reduction reduction_of(ir::ScatterMode mode) {
   for (const ops::OpRow& row : ops::table()) {
-    if (row.cls == ops::OpClass::reduce && row.fold.kind == ops::Fold::Kind::plain &&
-        row.fold.join == ir::name_of(mode))
-      return row.fold;
+    if (row.cls == ops::OpClass::reduce && row.reduction.kind == ops::Reduction::Kind::plain &&
+        row.reduction.join == ir::name_of(mode))
+      return row.reduction;
   }
   check(false, "a mode of scatter joins as some reduction does");
   return {};
@@ -47,10 +47,10 @@ Result<Elements> Evaluator::reduced(ir::NodeId id, const Indices& indices) {
   const DType dtype = graph_.node(operand).type.dtype;
   const Fibers fibers(sizes(operand), std::get<ir::AxesPayload>(node.payload).axes);
   const std::int64_t length = fibers.length();
-  const Folder empty(node.op->fold, dtype, longest_sum_chain(length));
+  const Reducer empty(node.op->reduction, dtype, longest_sum_chain(length));
   Elements results(indices.size(), empty.result());
   if (length == 0) return results;
-  std::optional<Folder> folder;
+  std::optional<Reducer> folder;
   const auto index_of = [&](std::int64_t s) {
     return fibers.base(indices[static_cast<std::size_t>(s / length)]) + fibers.offset(s % length);
   };
@@ -115,7 +115,7 @@ Result<Elements> Evaluator::scanned(ir::NodeId id, const Indices& indices) {
   const auto& scan = std::get<ir::ScanPayload>(node.payload);
   const DType dtype = graph_.node(node.operands[0]).type.dtype;
   return by_lines(id, scan.axis, indices, [&](const Elements& line) {
-    Folder folder(node.op->fold, dtype, longest_sum_chain(static_cast<std::int64_t>(line.size())));
+    Reducer folder(node.op->reduction, dtype, longest_sum_chain(static_cast<std::int64_t>(line.size())));
     Elements results(line.size());
     for (std::size_t step = 0; step < line.size(); ++step) {
       const std::size_t i = scan.reverse ? line.size() - 1 - step : step;
@@ -217,7 +217,7 @@ Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
                        static_cast<std::int64_t>(updates.size())});
     }
   }
-  std::optional<Folder> folder;
+  std::optional<Reducer> folder;
   const auto index_of = [&](std::int64_t s) { return joins[static_cast<std::size_t>(s)].update; };
   VKF_CHECK_OK(stream(node.operands[2], static_cast<std::int64_t>(joins.size()), index_of,
                       [&](std::int64_t s, const Element& x) {
@@ -228,10 +228,10 @@ Result<Elements> Evaluator::scattered(ir::NodeId id, const Indices& indices) {
                           return;
                         }
                         // The updates are folded first, and rounded where they are stored in between.
-                        if (!folder) folder.emplace(fold_of(mode), node.type.dtype, join.count);
+                        if (!folder) folder.emplace(reduction_of(mode), node.type.dtype, join.count);
                         folder->add(x);
                         if (!join.last) return;
-                        Folder both(fold_of(mode), node.type.dtype, 2);
+                        Reducer both(reduction_of(mode), node.type.dtype, 2);
                         both.add(result);
                         both.add(folder->result());
                         result = both.result();

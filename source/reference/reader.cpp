@@ -35,8 +35,8 @@ Result<std::span<const std::byte>> Reader::bytes_of(ir::NodeId id) const {
   const ir::Node& node = graph_.node(id);
   std::span<const std::byte> bytes;
   if (const auto* input = std::get_if<ir::InputPayload>(&node.payload)) {
-    const auto found = feeds_.inputs.find(input->name);
-    if (found == feeds_.inputs.end()) return invalid("Input '{}' was not given.", input->name);
+    const auto found = input_bindings_.inputs.find(input->name);
+    if (found == input_bindings_.inputs.end()) return invalid("Input '{}' was not given.", input->name);
     bytes = found->second;
   } else {
     bytes = *std::get<ir::ConstantPayload>(node.payload).bytes;
@@ -89,9 +89,10 @@ void Reader::read_bytes(ir::NodeId id, std::span<const std::int64_t> indices, Bl
   const ir::Node& node = graph_.node(id);
   const DType dtype = node.type.dtype;
   const auto width = static_cast<std::size_t>(size_of(dtype));
-  const std::byte* bytes = std::holds_alternative<ir::InputPayload>(node.payload)
-                               ? feeds_.inputs.find(std::get<ir::InputPayload>(node.payload).name)->second.data()
-                               : std::get<ir::ConstantPayload>(node.payload).bytes->data();
+  const std::byte* bytes =
+      std::holds_alternative<ir::InputPayload>(node.payload)
+          ? input_bindings_.inputs.find(std::get<ir::InputPayload>(node.payload).name)->second.data()
+          : std::get<ir::ConstantPayload>(node.payload).bytes->data();
   for (std::size_t i = 0; i < indices.size(); ++i)
     put(dtype, i, stored_element(dtype, bytes + static_cast<std::size_t>(indices[i]) * width), into);
 }

@@ -20,9 +20,9 @@ using Counters = std::vector<std::atomic<std::int64_t>>;
 class Reader {
  public:
   /// All must outlive it. `sizes` and `held` are by node.
-  Reader(const ir::Graph& graph, const Feeds& feeds, const std::vector<Sizes>& sizes, const Materialised& held,
-         Counters& counters)
-      : graph_(graph), feeds_(feeds), sizes_(sizes), held_(held), counters_(counters) {}
+  Reader(const ir::Graph& graph, const InputBindings& input_bindings, const std::vector<Sizes>& sizes,
+         const Materialised& held, Counters& counters)
+      : graph_(graph), input_bindings_(input_bindings), sizes_(sizes), held_(held), counters_(counters) {}
 
   /// The elements at these flat indices, in any order.
   void read(ir::NodeId id, std::span<const std::int64_t> indices, Block& into) const;
@@ -50,7 +50,7 @@ class Reader {
   [[nodiscard]] std::vector<Sizes> operand_sizes(const ir::Node& node) const;
 
   const ir::Graph& graph_;
-  const Feeds& feeds_;
+  const InputBindings& input_bindings_;
   const std::vector<Sizes>& sizes_;
   const Materialised& held_;
   Counters& counters_;

@@ -23,7 +23,7 @@ struct Column {
 };
 
 /// Bytes of each input by name, dense, and the value of each symbolic dimension.
-struct Feeds {
+struct InputBindings {
   std::map<std::string, std::span<const std::byte>, std::less<>> inputs;
   SymbolValues symbols;
 };
@@ -47,21 +47,22 @@ struct EvaluateOptions {
 
 /// Elements of several values. What most elements of a request need is computed once, whole, on all cores; where few
 /// are asked for, only what they need is. Values and bounds are the same in both ways.
-Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds,
-                                          const EvaluateOptions& options = {});
+Result<std::vector<Column>> evaluate_each(const ir::Graph& graph, std::span<const Request> requests,
+                                          const InputBindings& input_bindings, const EvaluateOptions& options = {});
 
 /// How long evaluate_each would take on this machine, by a model of it.
-Result<double> modelled_seconds(const ir::Graph& graph, std::span<const Request> requests, const Feeds& feeds);
+Result<double> modelled_seconds(const ir::Graph& graph, std::span<const Request> requests,
+                                const InputBindings& input_bindings);
 
 /// Whether an error of evaluate_each says that its deadline has passed.
 bool has_timed_out(const Error& error);
 
 /// The elements of a value at these flat row-major indices.
 Result<Column> evaluate_at(const ir::Graph& graph, ir::NodeId value, std::span<const std::int64_t> indices,
-                           const Feeds& feeds);
+                           const InputBindings& input_bindings);
 
 /// Every element of a value.
-Result<Column> evaluate(const ir::Graph& graph, ir::NodeId value, const Feeds& feeds);
+Result<Column> evaluate(const ir::Graph& graph, ir::NodeId value, const InputBindings& input_bindings);
 
 /// How errors are spread below their bounds, in half octaves: whether bounds mean something.
 class Histogram {

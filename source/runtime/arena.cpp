@@ -39,14 +39,15 @@ void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uin
   commands.barrier(vulkan::Access::transfer, vulkan::Access::compute);
 }
 
-std::optional<SpentRun> SpentRuns::take(const Variant& variant, const std::vector<std::shared_ptr<const void>>& bound) {
+std::optional<SpentRun> SpentRuns::take(const Specialization& specialization,
+                                        const std::vector<std::shared_ptr<const void>>& bound) {
   // By owner: a buffer that is gone is none of those that are there, wherever they lie.
   const auto same = [](const std::weak_ptr<const void>& a, const std::shared_ptr<const void>& b) {
     return !a.owner_before(b) && !b.owner_before(a);
   };
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const SpentRun& one) {
-    return one.commands && one.variant.get() == &variant &&
+    return one.commands && one.specialization.get() == &specialization &&
            std::equal(one.bound.begin(), one.bound.end(), bound.begin(), bound.end(), same);
   });
   if (found == idle_.end()) return std::nullopt;
@@ -68,7 +69,7 @@ std::optional<Arena> SpentRuns::take_arena(const plan::Memory& memory) {
   std::optional<SpentRun> run;  // its commands are freed after the lock is
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const SpentRun& one) {
-    return one.variant->memory.pieces == memory.pieces && one.variant->memory.large == memory.large &&
+    return one.specialization->memory.pieces == memory.pieces && one.specialization->memory.large == memory.large &&
            may_give_arena(one);
   });
   if (found == idle_.rend()) return std::nullopt;

@@ -22,7 +22,7 @@ void record_poison(vulkan::CommandBuffer& commands, const Arena& arena, std::uin
 /// What a run leaves behind when it has ended.
 struct SpentRun {
   Arena arena;
-  std::shared_ptr<const Variant> variant;
+  std::shared_ptr<const Specialization> specialization;
   /// Where the commands can be submitted again: the buffers that they are recorded on, in the order of the program's
   /// ports. Nobody keeps these; commands on buffers that are gone are never asked for.
   std::vector<std::weak_ptr<const void>> bound;
@@ -34,7 +34,8 @@ struct SpentRun {
 class SpentRuns {
  public:
   /// The run that was recorded for this variant on these buffers, the most recent one.
-  std::optional<SpentRun> take(const Variant& variant, const std::vector<std::shared_ptr<const void>>& bound);
+  std::optional<SpentRun> take(const Specialization& specialization,
+                               const std::vector<std::shared_ptr<const void>>& bound);
   /// An arena for such memory, of a run that cannot be submitted again. A small one that can keeps its arena until
   /// there are many; large ones are shared by all runs, and the commands of the oldest are forgotten.
   std::optional<Arena> take_arena(const plan::Memory& memory);

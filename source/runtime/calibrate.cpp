@@ -36,7 +36,7 @@ void main() {
   y.w[i] = floatBitsToUint(a + b + c + d);
 }
 )";
-constexpr double kMultipliesPerLane = 256 * 16;
+constexpr double kMultipliesPerThread = 256 * 16;
 
 // Loads of 16 bytes that near caches hold.
 constexpr const char* kLoad = R"(#version 450
@@ -54,7 +54,7 @@ void main() {
   y.w[i] = all;
 }
 )";
-constexpr double kLoadsPerLane = 256;
+constexpr double kLoadsPerThread = 256;
 
 class Calibration {
  public:
@@ -85,8 +85,8 @@ class Calibration {
     const double own = costs.launch_us;
     const auto less_launch = [own](double us) { return std::max(us - own, us / 4); };
     costs.copy_gb_per_s = 2.0 * copy_groups * workgroup_ * 16 / less_launch(copy_us) * 1e-3;
-    costs.gflops = lanes * kMultipliesPerLane / less_launch(multiply_us) * 1e-3;
-    costs.accesses_per_us = lanes * kLoadsPerLane / less_launch(load_us);
+    costs.gflops = lanes * kMultipliesPerThread / less_launch(multiply_us) * 1e-3;
+    costs.accesses_per_us = lanes * kLoadsPerThread / less_launch(load_us);
     return costs;
   }
 

@@ -22,7 +22,7 @@ constexpr Limit kLimits[] = {
     {"storage_range", &Caps::storage_buffer_range},
     {"max_allocation", &Caps::max_allocation},
     {"subgroup_size", &Caps::subgroup_size},
-    {"lane_registers", &Caps::lane_registers},
+    {"lane_registers", &Caps::registers_per_thread},
     {"workgroup_registers", &Caps::workgroup_registers},
 };
 
@@ -54,9 +54,9 @@ std::uint64_t value_of(const Caps& caps, const Limit& limit) {
   return std::visit([&](auto member) { return static_cast<std::uint64_t>(caps.*member); }, limit.member);
 }
 
-bool is_rung(const std::string& name) {
-  for (int i = 1; i < kRungCount; ++i) {  // nothing does without T0
-    if (name == name_of(static_cast<Rung>(i))) return true;
+bool is_tier(const std::string& name) {
+  for (int i = 1; i < kFeatureTierCount; ++i) {  // nothing does without T0
+    if (name == name_of(static_cast<FeatureTier>(i))) return true;
   }
   return false;
 }
@@ -100,7 +100,7 @@ Result<void> restrict_caps(const DeviceOptions& options, Caps& caps) {
         limit->member);
   }
   for (const std::string& name : options.disable) {
-    if (is_rung(name) || name == "calibration") continue;
+    if (is_tier(name) || name == "calibration") continue;
     const auto* feature =
         std::find_if(std::begin(kFeatures), std::end(kFeatures), [&](const Feature& one) { return name == one.name; });
     if (feature == std::end(kFeatures))

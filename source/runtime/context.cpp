@@ -66,13 +66,13 @@ Result<std::shared_ptr<vulkan::Instance>> process_instance() {
   return kept;
 }
 
-Quirks quirks_of(const vulkan::DeviceInfo& info) {
-  Quirks quirks;
-  if (info.driver_name != "llvmpipe") return quirks;
-  quirks.folds_nan_away = true;
+DriverWorkarounds workarounds_of(const vulkan::DeviceInfo& info) {
+  DriverWorkarounds workarounds;
+  if (info.driver_name != "llvmpipe") return workarounds;
+  workarounds.folds_nan_away = true;
   // Of 65,535, some of which count twice.
-  quirks.leaves_loops_after = VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max());
-  return quirks;
+  workarounds.leaves_loops_after = VKF_PLANT(loops_left_early, 32'000, std::numeric_limits<std::int64_t>::max());
+  return workarounds;
 }
 
 }  // namespace
@@ -95,9 +95,9 @@ Result<std::shared_ptr<Context>> Context::open(const DeviceOptions& options, con
 }
 
 Result<std::shared_ptr<Context>> Context::adopt(std::shared_ptr<const vulkan::Instance> instance,
-                                                const vulkan::LentDevice& lent, const DeviceOptions& options) {
-  VKF_TRY(index, instance->index_of(lent.physical_device));
-  VKF_TRY(device, vulkan::Device::adopt(std::move(instance), lent));
+                                                const vulkan::ExternalDevice& external, const DeviceOptions& options) {
+  VKF_TRY(index, instance->index_of(external.physical_device));
+  VKF_TRY(device, vulkan::Device::adopt(std::move(instance), external));
   Caps caps = device->caps();
   VKF_CHECK_OK(restrict_caps(options, caps));
   return over(std::move(device), index, caps, options);
@@ -119,7 +119,7 @@ Result<std::shared_ptr<Context>> Context::over(std::shared_ptr<vulkan::Device> d
   context->base_.name = device->info().name;
   context->base_.type = device->info().type;
   context->base_.caps = caps;
-  context->base_.quirks = quirks_of(device->info());
+  context->base_.workarounds = workarounds_of(device->info());
   const bool controls = context->shaders_->can_compile(spirv::GlslExtension::spirv_intrinsics);
   context->base_.caps.keep_nan_f32 = caps.keep_nan_f32 && controls;
   context->base_.caps.keep_nan_f64 = caps.keep_nan_f64 && controls;
@@ -144,23 +144,23 @@ std::uint64_t Context::memory_left(vulkan::BufferKind kind) const {
   return limit - std::min(limit, device_->allocated(place.heap));
 }
 
-Result<Target> Context::target(std::span<const Rung> wanted, std::span<const DType> whole, bool fields) {
+Result<Target> Context::target(std::span<const FeatureTier> wanted, std::span<const DType> whole, bool sub_byte) {
   Target target = base_;
   target.caps.matrix2_workgroup_scope = target.caps.matrix2_workgroup_scope && !whole.empty();
-  for (const Rung rung : wanted) {
-    VKF_TRY(reason, missing(rung));
-    target.rungs[static_cast<std::size_t>(rung)] = reason.empty();
-    if (rung == Rung::t4 && reason.empty()) {
+  for (const FeatureTier tier : wanted) {
+    VKF_TRY(reason, missing(tier));
+    target.tiers[static_cast<std::size_t>(tier)] = reason.empty();
+    if (tier == FeatureTier::cooperative_matrix && reason.empty()) {
       VKF_TRY(shapes, tested_matrices());
       target.caps.matrix_shapes = shapes;
-      if (fields) {
-        VKF_TRY(unit, matrix_fields());
-        target.caps.matrix_fields = unit;
+      if (sub_byte) {
+        VKF_TRY(unit, matrix_sub_byte());
+        target.caps.matrix_sub_byte = unit;
       }
     }
-    if (rung == Rung::t5 && reason.empty()) {
+    if (tier == FeatureTier::cooperative_matrix2 && reason.empty()) {
       for (const DType dtype : whole) {
-        VKF_TRY(passed, whole_tiles(dtype));
+        VKF_TRY(passed, workgroup_tiles(dtype));
         target.caps.matrix2_workgroup_scope = target.caps.matrix2_workgroup_scope && passed;
       }
     }
@@ -180,12 +180,12 @@ Result<Context::MissingMatrices> Context::missing_matrices() {
   MissingMatrices missing;
   for (std::size_t i = 0; i < missing.size(); ++i) {
     const MatrixKind& kind = kMatrixKinds[i];
-    const auto shape = matrix_of(base_.caps, kind.factors, kind.sums);
-    if (!shape || (kind.factors == DType::bf16 && !base_.caps.matrix_bf16)) {
+    const auto shape = matrix_of(base_.caps, kind.operands, kind.sums);
+    if (!shape || (kind.operands == DType::bf16 && !base_.caps.matrix_bf16)) {
       missing[i] = "not offered";
-    } else if (kind.factors == DType::bf16 && !shaders_->can_compile(spirv::GlslExtension::bfloat16)) {
+    } else if (kind.operands == DType::bf16 && !shaders_->can_compile(spirv::GlslExtension::bfloat16)) {
       missing[i] = "the linked shaderc cannot compile GL_EXT_bfloat16";
-    } else if (kind.factors != DType::f16 || kind.sums != DType::f32) {  // those are the test of T4 itself
+    } else if (kind.operands != DType::f16 || kind.sums != DType::f32) {  // those are the test of T4 itself
       VKF_TRY(wrong, self_test_matrices(*this, *shape));
       missing[i] = wrong;
       if (wrong.empty()) {
@@ -194,7 +194,7 @@ Result<Context::MissingMatrices> Context::missing_matrices() {
       }
       if (!missing[i].empty())
         log(LogLevel::warning, fmt::format("Matrices of {} are not multiplied by matrix units on '{}': {}",
-                                           name_of(kind.factors), base_.name, missing[i]));
+                                           name_of(kind.operands), base_.name, missing[i]));
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -207,43 +207,43 @@ Result<std::vector<MatrixShape>> Context::tested_matrices() {
   VKF_TRY(missing, missing_matrices());
   std::vector<MatrixShape> passed;
   for (std::size_t i = 0; i < missing.size(); ++i) {
-    if (missing[i].empty()) passed.push_back(*matrix_of(base_.caps, kMatrixKinds[i].factors, kMatrixKinds[i].sums));
+    if (missing[i].empty()) passed.push_back(*matrix_of(base_.caps, kMatrixKinds[i].operands, kMatrixKinds[i].sums));
   }
   return passed;
 }
 
 /// Whether a workgroup multiplies tiles of that dtype, as a test has shown.
-Result<bool> Context::whole_tiles(DType dtype) {
-  if (!base_.caps.matrix2_whole_tiles() || base_.caps.subgroup_size != 32 || base_.type == DeviceType::cpu)
+Result<bool> Context::workgroup_tiles(DType dtype) {
+  if (!base_.caps.matrix2_workgroup_tiles() || base_.caps.subgroup_size != 32 || base_.type == DeviceType::cpu)
     return false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (const auto tested = whole_tiles_.find(dtype); tested != whole_tiles_.end()) return tested->second;
+    if (const auto tested = workgroup_tiles_.find(dtype); tested != workgroup_tiles_.end()) return tested->second;
   }
   VKF_TRY(shapes, tested_matrices());
   const bool offered = std::any_of(shapes.begin(), shapes.end(),
                                    [&](const MatrixShape& shape) { return shape.a == dtype && shape.c == DType::f32; });
   std::string wrong;
   if (offered) {
-    VKF_TRY(found, self_test_whole_tiles(*this, dtype));
+    VKF_TRY(found, self_test_workgroup_tiles(*this, dtype));
     wrong = found;
   }
   if (!wrong.empty())
     log(LogLevel::warning,
         fmt::format("Tiles of {} are not multiplied by workgroups on '{}': {}", name_of(dtype), base_.name, wrong));
   const std::lock_guard<std::mutex> lock(mutex_);
-  return whole_tiles_[dtype] = offered && wrong.empty();
+  return workgroup_tiles_[dtype] = offered && wrong.empty();
 }
 
 /// The product for weights of four bits, whose test has shown that bits of any kind pass through its fragments.
-Result<std::optional<MatrixShape>> Context::matrix_fields() {
+Result<std::optional<MatrixShape>> Context::matrix_sub_byte() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (matrix_fields_) return *matrix_fields_;
+    if (matrix_sub_byte_) return *matrix_sub_byte_;
   }
   std::optional<MatrixShape> unit = thin_matrix_of(base_.caps, DType::f16, DType::f32);
   if (unit) {
-    VKF_TRY(wrong, self_test_fields(*this, *unit));
+    VKF_TRY(wrong, self_test_sub_byte(*this, *unit));
     if (!wrong.empty()) {
       log(LogLevel::warning,
           fmt::format("Weights of four bits are not multiplied by matrix units on '{}': {}", base_.name, wrong));
@@ -251,7 +251,7 @@ Result<std::optional<MatrixShape>> Context::matrix_fields() {
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  matrix_fields_ = unit;
+  matrix_sub_byte_ = unit;
   return unit;
 }
 
@@ -260,10 +260,10 @@ Result<std::string> Context::matrices() {
   std::string text;
   for (std::size_t i = 0; i < missing.size(); ++i) {
     const MatrixKind& kind = kMatrixKinds[i];
-    const auto shape = matrix_of(base_.caps, kind.factors, kind.sums);
+    const auto shape = matrix_of(base_.caps, kind.operands, kind.sums);
     const std::string size = shape ? fmt::format("{} x {} x {}", shape->m, shape->n, shape->k) : "";
-    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.factors), name_of(kind.sums),
-                        missing[i].empty() ? size : missing[i]);
+    text += fmt::format("{}{} with sums of {}: {}", text.empty() ? "" : "; ", name_of(kind.operands),
+                        name_of(kind.sums), missing[i].empty() ? size : missing[i]);
   }
   return text;
 }
@@ -283,7 +283,7 @@ Result<std::optional<CostModel>> Context::costs() {
 
 Result<bool> Context::exp_of_nan() {
   // A driver that folds NaN away does so where a test cannot see it.
-  if (!base_.caps.keep_nan_f32 || base_.quirks.folds_nan_away) return false;
+  if (!base_.caps.keep_nan_f32 || base_.workarounds.folds_nan_away) return false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (exp_of_nan_) return *exp_of_nan_;
@@ -294,61 +294,64 @@ Result<bool> Context::exp_of_nan() {
   return tested;
 }
 
-Result<std::string> Context::missing(Rung rung) {
+Result<std::string> Context::missing(FeatureTier tier) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto known = missing_.find(rung);
+    const auto known = missing_.find(tier);
     if (known != missing_.end()) return known->second;
   }
   const Caps& caps = base_.caps;
   std::string reason;
-  if (std::find(disabled_.begin(), disabled_.end(), name_of(rung)) != disabled_.end()) {
+  if (std::find(disabled_.begin(), disabled_.end(), name_of(tier)) != disabled_.end()) {
     reason = "It is switched off.";
-  } else if (rung == Rung::t1 && !caps.subgroup_shuffle) {
+  } else if (tier == FeatureTier::subgroup && !caps.subgroup_shuffle) {
     reason = "The device has no subgroup shuffles in compute shaders.";
-  } else if (rung == Rung::t1 && !caps.full_subgroups) {
+  } else if (tier == FeatureTier::subgroup && !caps.full_subgroups) {
     reason = "The device does not promise full subgroups.";
-  } else if (rung == Rung::t2 && !(caps.float16 && caps.storage_16bit)) {
+  } else if (tier == FeatureTier::float16 && !(caps.float16 && caps.storage_16bit)) {
     reason = fmt::format("The device has no {}.", caps.float16 ? "16-bit storage" : "float16 arithmetic");
-  } else if (rung == Rung::t1 && !shaders_->can_compile(spirv::GlslExtension::subgroup_shuffle)) {
+  } else if (tier == FeatureTier::subgroup && !shaders_->can_compile(spirv::GlslExtension::subgroup_shuffle)) {
     reason = "The linked shaderc cannot compile GL_KHR_shader_subgroup_shuffle.";
-  } else if (rung == Rung::t2 && !shaders_->can_compile(spirv::GlslExtension::arithmetic_float16)) {
+  } else if (tier == FeatureTier::float16 && !shaders_->can_compile(spirv::GlslExtension::arithmetic_float16)) {
     reason = "The linked shaderc cannot compile GL_EXT_shader_explicit_arithmetic_types_float16.";
-  } else if (rung == Rung::t3 && !caps.dot_product_i8) {
+  } else if (tier == FeatureTier::dot_product && !caps.dot_product_i8) {
     reason = "The device multiplies no four bytes at once.";
-  } else if (rung == Rung::t3 && !shaders_->can_compile(spirv::GlslExtension::spirv_intrinsics)) {
+  } else if (tier == FeatureTier::dot_product && !shaders_->can_compile(spirv::GlslExtension::spirv_intrinsics)) {
     reason = "The linked shaderc cannot compile GL_EXT_spirv_intrinsics.";
-  } else if (rung == Rung::t4 && !matrix_of(caps, DType::f16, DType::f32)) {
+  } else if (tier == FeatureTier::cooperative_matrix && !matrix_of(caps, DType::f16, DType::f32)) {
     reason = "The device multiplies no matrices of f16 with f32 sums.";
-  } else if (rung == Rung::t4 && !caps.full_subgroups) {
+  } else if (tier == FeatureTier::cooperative_matrix && !caps.full_subgroups) {
     reason = "The device does not promise full subgroups.";
-  } else if (rung == Rung::t4 && !shaders_->can_compile(spirv::GlslExtension::khr_cooperative_matrix)) {
+  } else if (tier == FeatureTier::cooperative_matrix &&
+             !shaders_->can_compile(spirv::GlslExtension::khr_cooperative_matrix)) {
     reason = "The linked shaderc cannot compile GL_KHR_cooperative_matrix.";
-  } else if (rung == Rung::t5 && !(caps.matrix2_reductions && caps.matrix2_conversions && caps.matrix2_per_element)) {
+  } else if (tier == FeatureTier::cooperative_matrix2 &&
+             !(caps.matrix2_reductions && caps.matrix2_conversions && caps.matrix2_per_element)) {
     reason = "The device does not reduce and convert cooperative matrices and take them through functions.";
-  } else if (rung == Rung::t5 && !shaders_->can_compile(spirv::GlslExtension::nv_cooperative_matrix2)) {
+  } else if (tier == FeatureTier::cooperative_matrix2 &&
+             !shaders_->can_compile(spirv::GlslExtension::nv_cooperative_matrix2)) {
     reason = "The linked shaderc cannot compile GL_NV_cooperative_matrix2.";
-  } else if (rung == Rung::t5) {
-    VKF_TRY(below, missing(Rung::t4));
+  } else if (tier == FeatureTier::cooperative_matrix2) {
+    VKF_TRY(below, missing(FeatureTier::cooperative_matrix));
     if (!below.empty()) reason = "It stands on T4. " + below;
-  } else if (rung == Rung::t4) {  // factors are made halves as T2 does it
-    VKF_TRY(below, missing(Rung::t2));
+  } else if (tier == FeatureTier::cooperative_matrix) {  // factors are made halves as T2 does it
+    VKF_TRY(below, missing(FeatureTier::float16));
     if (!below.empty()) reason = "It stands on T2. " + below;
   }
-  if (reason.empty() && rung != Rung::t0) {
-    VKF_TRY(wrong, self_test(*this, rung));
-    reason = VKF_PLANT(wrong_rung_in_use, wrong, std::string());
-    if (reason.empty() && (rung == Rung::t3 || rung == Rung::t4)) {
-      auto slow =
-          rung == Rung::t3 ? compare_dots(*this) : compare_matrices(*this, *matrix_of(caps, DType::f16, DType::f32));
+  if (reason.empty() && tier != FeatureTier::baseline) {
+    VKF_TRY(wrong, self_test(*this, tier));
+    reason = VKF_PLANT(wrong_tier_in_use, wrong, std::string());
+    if (reason.empty() && (tier == FeatureTier::dot_product || tier == FeatureTier::cooperative_matrix)) {
+      auto slow = tier == FeatureTier::dot_product ? compare_integer_dot(*this)
+                                                   : compare_matrices(*this, *matrix_of(caps, DType::f16, DType::f32));
       if (!slow) return slow.error();
       reason = *slow;
     }
     if (!reason.empty())
-      log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(rung), base_.name, reason));
+      log(LogLevel::warning, fmt::format("{} is not used on '{}': {}", name_of(tier), base_.name, reason));
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  missing_[rung] = reason;
+  missing_[tier] = reason;
   return reason;
 }
 

@@ -16,7 +16,7 @@
 #include "codegen/kernel.hpp"
 #include "runtime/constants.hpp"
 #include "runtime/shaders.hpp"
-#include "runtime/turns.hpp"
+#include "runtime/stoppable_mutex.hpp"
 #include "vkfuse/device.hpp"
 #include "vulkan/buffer.hpp"
 #include "vulkan/device.hpp"
@@ -47,7 +47,7 @@ class Context {
 
   /// On the device of a host program; `options.name` says nothing.
   static Result<std::shared_ptr<Context>> adopt(std::shared_ptr<const vulkan::Instance> instance,
-                                                const vulkan::LentDevice& lent, const DeviceOptions& options);
+                                                const vulkan::ExternalDevice& external, const DeviceOptions& options);
 
   /// Every device of this machine, in the order of their indices.
   static Result<std::vector<vulkan::DeviceInfo>> devices();
@@ -59,13 +59,13 @@ class Context {
   /// its self-test.
   /// `whole` are the dtypes of which tiles are wanted that a workgroup multiplies as one; with `fields`, so are weights
   /// of four bits.
-  Result<Target> target(std::span<const Rung> wanted, std::span<const DType> whole = {}, bool fields = false);
+  Result<Target> target(std::span<const FeatureTier> wanted, std::span<const DType> whole = {}, bool sub_byte = false);
 
   /// See Caps::exp_of_nan: tested once, on first demand.
   Result<bool> exp_of_nan();
 
   /// Why a rung is not used, or an empty string if it is: tested once, on first demand.
-  Result<std::string> missing(Rung rung);
+  Result<std::string> missing(FeatureTier tier);
   /// Which products T4 has, where it is in use, and why not others.
   Result<std::string> matrices();
 
@@ -87,7 +87,7 @@ class Context {
 
   [[nodiscard]] Constants& constants() { return constants_; }
   /// Of those who measure schedules in the background.
-  [[nodiscard]] Turns& searches() { return searches_; }
+  [[nodiscard]] StoppableMutex& searches() { return searches_; }
   /// Lowered limits, and no rungs.
   [[nodiscard]] const Caps& caps() const { return base_.caps; }
   /// Whether memory is filled before each run: see DeviceOptions::self_check.
@@ -125,8 +125,8 @@ class Context {
                                                  std::uint32_t workgroup, std::uint32_t subgroup = 0);
 
   Result<std::vector<MatrixShape>> tested_matrices();
-  Result<bool> whole_tiles(DType dtype);
-  Result<std::optional<MatrixShape>> matrix_fields();
+  Result<bool> workgroup_tiles(DType dtype);
+  Result<std::optional<MatrixShape>> matrix_sub_byte();
   /// See Target::costs: measured, or read from the store, on first demand. Nothing for CPU drivers, whose plans would
   /// differ with what else the machine does, and where "calibration" is switched off.
   Result<std::optional<CostModel>> costs();
@@ -160,12 +160,12 @@ class Context {
   std::atomic<std::size_t> poisoned_runs_ = 0;
   std::function<bool(const codegen::Kernel&)> refuses_;
   Constants constants_;
-  Turns searches_;
+  StoppableMutex searches_;
   std::mutex mutex_;
-  std::optional<MissingMatrices> missing_matrices_;          ///< as tested on first demand
-  std::map<DType, bool> whole_tiles_;                        ///< as tested on first demand
-  std::optional<std::optional<MatrixShape>> matrix_fields_;  ///< the same
-  std::map<Rung, std::string> missing_;
+  std::optional<MissingMatrices> missing_matrices_;            ///< as tested on first demand
+  std::map<DType, bool> workgroup_tiles_;                      ///< as tested on first demand
+  std::optional<std::optional<MatrixShape>> matrix_sub_byte_;  ///< the same
+  std::map<FeatureTier, std::string> missing_;
   std::optional<bool> exp_of_nan_;                                        ///< as tested on first demand
   std::optional<std::optional<CostModel>> costs_;                         ///< likewise
   std::map<std::string, std::shared_ptr<const CompiledKernel>> kernels_;  ///< by workgroup size and key
@@ -189,21 +189,21 @@ Result<std::optional<CostModel>> calibrate(Context& context);
 Result<bool> test_exp_of_nan(Context& context);
 
 /// A known-answer test of one rung on the open device: empty if it passed, else what is wrong.
-Result<std::string> self_test(Context& context, Rung rung);
+Result<std::string> self_test(Context& context, FeatureTier tier);
 /// The same of one product of T4.
 Result<std::string> self_test_matrices(Context& context, const MatrixShape& shape);
 /// The same of tiles of `dtype` that a workgroup multiplies as one.
-Result<std::string> self_test_whole_tiles(Context& context, DType dtype);
-/// The same of fragments of bits that become weights of four bits (Caps::matrix_fields).
-Result<std::string> self_test_fields(Context& context, const MatrixShape& shape);
+Result<std::string> self_test_workgroup_tiles(Context& context, DType dtype);
+/// The same of fragments of bits that become weights of four bits (Caps::matrix_sub_byte).
+Result<std::string> self_test_sub_byte(Context& context, const MatrixShape& shape);
 
 /// What is wrong with a rung's speed, measured once a device and driver: empty where it multiplies at least as fast as
 /// lanes do without it, or where nothing can be measured.
-Result<std::string> compare_dots(Context& context);
+Result<std::string> compare_integer_dot(Context& context);
 Result<std::string> compare_matrices(Context& context, const MatrixShape& shape);
 /// 10^9 multiply-adds of bytes in a second; nothing where they cannot be measured.
-Result<std::optional<double>> rate_of_dots(Context& context);
+Result<std::optional<double>> rate_of_integer_dot(Context& context);
 /// The sentence for two rates in 10^9 multiply-adds a second, or nothing.
-std::string slower_than_lanes(double rate, double lanes);
+std::string slower_than_scalar(double rate, double lanes);
 
 }  // namespace vkfuse::runtime

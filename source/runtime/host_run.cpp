@@ -20,12 +20,12 @@ Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulk
 }
 
 Result<void> HostRun::add_port(ir::NodeId value, vulkan::BufferKind staging, std::vector<Port>& ports) {
-  VKF_TRY(bytes, program_->bytes_of(value, variant_->symbols));
-  VKF_TRY(buffer, program_->make_buffer(value, variant_->symbols, vulkan::BufferKind::device));
+  VKF_TRY(bytes, program_->bytes_of(value, specialization_->symbols));
+  VKF_TRY(buffer, program_->make_buffer(value, specialization_->symbols, vulkan::BufferKind::device));
   Port port{value, bytes, std::move(buffer), std::nullopt};
   const bool direct = port.buffer.is_mapped() && (staging == vulkan::BufferKind::upload || port.buffer.host_cached());
   if (!direct) {
-    VKF_TRY(made, program_->make_buffer(value, variant_->symbols, staging));
+    VKF_TRY(made, program_->make_buffer(value, specialization_->symbols, staging));
     port.staging = std::move(made);
   }
   ports.push_back(std::move(port));
@@ -33,11 +33,11 @@ Result<void> HostRun::add_port(ir::NodeId value, vulkan::BufferKind staging, std
 }
 
 Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> program,
-                                                 std::shared_ptr<const Variant> variant) {
+                                                 std::shared_ptr<const Specialization> specialization) {
   auto run = std::unique_ptr<HostRun>(new HostRun());
   run->program_ = std::move(program);
-  run->variant_ = std::move(variant);
-  VKF_CHECK_OK(run->program_->check_memory(*run->variant_, run->variant_->memory, /*ports=*/true));
+  run->specialization_ = std::move(specialization);
+  VKF_CHECK_OK(run->program_->check_memory(*run->specialization_, run->specialization_->memory, /*ports=*/true));
   const ir::Graph& graph = run->program_->plan().graph;
   for (ir::NodeId id : graph.inputs()) VKF_CHECK_OK(run->add_port(id, vulkan::BufferKind::upload, run->inputs_));
   VKF_CHECK_OK(run->add_windows());
@@ -49,9 +49,9 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
   }
   VKF_TRY(constants, run->program_->constant_ranges());
   run->ranges_ = std::move(constants);
-  VKF_TRY(arena, make_arena(run->program_->context()->device(), run->variant_->memory));
+  VKF_TRY(arena, make_arena(run->program_->context()->device(), run->specialization_->memory));
   run->arena_ = std::move(arena);
-  add_arena(run->variant_->memory, run->arena_, run->ranges_);
+  add_arena(run->specialization_->memory, run->arena_, run->ranges_);
   for (const Port& port : run->inputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
   for (const Port& port : run->outputs_) run->ranges_[port.value] = {&port.buffer, 0, port.buffer.size()};
   for (const Window& window : run->windows_) {
@@ -68,10 +68,10 @@ Result<std::unique_ptr<HostRun>> HostRun::create(std::shared_ptr<Program> progra
 Result<void> HostRun::add_windows() {
   // A run that checks itself stores views and constants as a run with device buffers does: by kernels.
   if (program_->context()->self_checks()) return {};
-  for (const plan::Scheduled& step : variant_->steps) {
+  for (const plan::ScheduledKernel& step : specialization_->steps) {
     if (!step.alias) continue;
     const ir::NodeId value = step.loops.stores[0].node;
-    VKF_TRY(bytes, program_->bytes_of(value, variant_->symbols));
+    VKF_TRY(bytes, program_->bytes_of(value, specialization_->symbols));
     windows_.push_back({value, *step.alias, bytes});
   }
   return {};
@@ -100,9 +100,9 @@ void HostRun::record_downloads(vulkan::CommandBuffer& commands) const {
 }
 
 Result<void> HostRun::record() {
-  const std::vector<Part> parts = program_->parts(*variant_);
+  const std::vector<Part> parts = program_->parts(*specialization_);
   commands_.clear();
-  recorded_for_us_ = variant_->expected_us();
+  recorded_for_us_ = specialization_->expected_us();
   for (const Part& part : parts) {
     VKF_TRY(commands, vulkan::CommandBuffer::create(program_->context()->device()));
     VKF_CHECK_OK(commands.begin());
@@ -111,7 +111,7 @@ Result<void> HostRun::record() {
     } else {
       commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
     }
-    VKF_CHECK_OK(program_->record_part(commands, *variant_, ranges_, part));
+    VKF_CHECK_OK(program_->record_part(commands, *specialization_, ranges_, part));
     if (&part == &parts.back()) record_downloads(commands);
     VKF_CHECK_OK(commands.end());
     commands_.push_back(std::move(commands));
@@ -122,7 +122,7 @@ Result<void> HostRun::record() {
 Result<HostRun::Bytes> HostRun::run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs) {
   // Cut anew where the runs so far show that it should have been cut otherwise.
   const double limit = program_->options().longest_submission_us;
-  const double expected = variant_->expected_us();
+  const double expected = specialization_->expected_us();
   const bool too_long = expected > limit && expected > 1.2 * recorded_for_us_;
   const bool cut_for_nothing = commands_.size() > 1 && expected < 0.8 * recorded_for_us_;
   if (too_long || cut_for_nothing) VKF_CHECK_OK(record());
@@ -167,9 +167,9 @@ Result<HostRun::Bytes> HostRun::run_once(const std::map<ir::NodeId, std::span<co
   VKF_TRY(ticket, submit_all(*program_->context()->device(), commands_));
   VKF_CHECK_OK(ticket.wait());
   const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-  const bool first = !std::exchange(ran_, true) && variant_->pace.shortest_us == 0;
-  if (tells_pace(us, first, variant_->modelled_us(), program_->options().longest_submission_us))
-    variant_->pace.note(us);
+  const bool first = !std::exchange(ran_, true) && specialization_->pace.shortest_us == 0;
+  if (tells_pace(us, first, specialization_->modelled_us(), program_->options().longest_submission_us))
+    specialization_->pace.note(us);
   Bytes results;
   for (const Port& port : outputs_) {
     const vulkan::Buffer& from = port.staging ? *port.staging : port.buffer;
@@ -201,6 +201,6 @@ bool tells_pace(double us, bool first, double modelled_us, double limit_us) {
   return !first || us <= limit_us || too_long_to_compile || modelled_us > limit_us;
 }
 
-Result<std::vector<StepTime>> HostRun::profile() { return profile_runs(*program_, *variant_, ranges_); }
+Result<std::vector<StepTime>> HostRun::profile() { return profile_runs(*program_, *specialization_, ranges_); }
 
 }  // namespace vkfuse::runtime

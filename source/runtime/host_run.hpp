@@ -11,19 +11,20 @@ Result<vulkan::Ticket> submit_all(vulkan::Device& device, const std::vector<vulk
 
 /// Device time of each kernel of runs on these buffers: medians of up to 99 runs or 2 s, the queue kept full. What the
 /// runs leave in the buffers is what so many runs leave there.
-Result<std::vector<StepTime>> profile_runs(const Program& program, const Variant& variant, const Ranges& ranges);
+Result<std::vector<StepTime>> profile_runs(const Program& program, const Specialization& specialization,
+                                           const Ranges& ranges);
 
 class HostRun {
  public:
   /// Allocates everything and records it once.
   static Result<std::unique_ptr<HostRun>> create(std::shared_ptr<Program> program,
-                                                 std::shared_ptr<const Variant> variant);
+                                                 std::shared_ptr<const Specialization> specialization);
 
   /// Bytes of every input by node; the outputs' bytes by node come back. One run at a time: see RunPool.
   using Bytes = std::map<ir::NodeId, std::vector<std::byte>>;
   Result<Bytes> run(const std::map<ir::NodeId, std::span<const std::byte>>& inputs);
 
-  [[nodiscard]] const std::shared_ptr<const Variant>& variant() const { return variant_; }
+  [[nodiscard]] const std::shared_ptr<const Specialization>& specialization() const { return specialization_; }
 
   /// Device time of each kernel on what the last run uploaded: medians of up to 99 runs or 2 s, the queue kept full.
   Result<std::vector<StepTime>> profile();
@@ -54,7 +55,7 @@ class HostRun {
   void record_downloads(vulkan::CommandBuffer& commands) const;
 
   std::shared_ptr<Program> program_;
-  std::shared_ptr<const Variant> variant_;
+  std::shared_ptr<const Specialization> specialization_;
   std::vector<Port> inputs_;
   std::vector<Port> outputs_;
   std::vector<Window> windows_;

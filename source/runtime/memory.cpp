@@ -22,7 +22,7 @@ Result<void> check_size(const Target& target, const std::string& what, std::uint
 
 }  // namespace
 
-Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const plan::Steps& steps,
+Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const plan::ScheduledKernels& steps,
                                      const plan::Memory& memory) const {
   const vulkan::Device& device = *context_->device();
   const vulkan::Placement main = expected_placement(device, vulkan::BufferKind::device);
@@ -39,7 +39,7 @@ Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const plan::St
     if (!main.mapped) use.staging += buffer_bytes(bytes);
   }
   std::set<ir::NodeId> seen;  // of outputs that are the same value or an alias, there is one
-  for (const plan::Scheduled& step : steps) {
+  for (const plan::ScheduledKernel& step : steps) {
     if (step.alias) seen.insert(step.loops.stores[0].node);
   }
   for (const ir::Output& output : plan_.graph.outputs()) {
@@ -52,10 +52,10 @@ Result<MemoryUse> Program::memory_of(const SymbolValues& symbols, const plan::St
 }
 
 Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
-  if (const auto known = known_variant(symbols)) return memory_of(symbols, known->steps, known->memory);
-  plan::Steps steps;
+  if (const auto known = known_specialization(symbols)) return memory_of(symbols, known->steps, known->memory);
+  plan::ScheduledKernels steps;
   plan::Memory memory;
-  const auto lay_out = [&](const plan::Plan& plan, Result<plan::Steps> scheduled) -> Result<void> {
+  const auto lay_out = [&](const plan::Plan& plan, Result<plan::ScheduledKernels> scheduled) -> Result<void> {
     if (!scheduled) return std::move(scheduled).error();
     VKF_TRY(made, plan::plan_memory(plan, symbols, *scheduled));
     steps = *std::move(scheduled);
@@ -64,17 +64,17 @@ Result<MemoryUse> Program::memory(const SymbolValues& symbols) {
   };
   if (symbols.empty()) {
     VKF_TRY(scheduled, plan::schedule_all(plan_, symbols, options_.tuning));
-    VKF_CHECK_OK(lay_out(plan_, plan::Steps(std::move(scheduled))));
+    VKF_CHECK_OK(lay_out(plan_, plan::ScheduledKernels(std::move(scheduled))));
   } else {
-    VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) {
-      return lay_out(other ? other->plan : plan_, forms.schedule(symbols));
+    VKF_CHECK_OK(with_plan_for(symbols, [&](ShapeBuckets& shape_buckets, const std::shared_ptr<Planned>& other) {
+      return lay_out(other ? other->plan : plan_, shape_buckets.schedule(symbols));
     }));
   }
   return memory_of(symbols, steps, memory);
 }
 
-Result<void> Program::check_memory(const Variant& variant, const plan::Memory& memory, bool ports) {
-  VKF_TRY(use, memory_of(variant.symbols, variant.steps, memory));
+Result<void> Program::check_memory(const Specialization& specialization, const plan::Memory& memory, bool ports) {
+  VKF_TRY(use, memory_of(specialization.symbols, specialization.steps, memory));
   for (const std::int64_t bytes : memory.pieces)
     VKF_CHECK_OK(
         check_size(plan_.target, "What a segment leaves of partial results", static_cast<std::uint64_t>(bytes)));

@@ -5,7 +5,8 @@
 
 namespace vkfuse::runtime {
 
-Result<std::vector<StepTime>> profile_runs(const Program& program, const Variant& variant, const Ranges& ranges) {
+Result<std::vector<StepTime>> profile_runs(const Program& program, const Specialization& specialization,
+                                           const Ranges& ranges) {
   // A device that waits lowers its clocks: one recording is queued while the other runs, for 0.3 s before samples
   // count.
   constexpr std::size_t fewest = 9, most = 99;
@@ -16,14 +17,14 @@ Result<std::vector<StepTime>> profile_runs(const Program& program, const Variant
     vulkan::Ticket ticket;
   };
   const auto& device = program.context()->device();
-  const std::size_t steps = variant.kernels.size();
+  const std::size_t steps = specialization.kernels.size();
   std::vector<Recording> recordings;
   for (int i = 0; i < 2; ++i) {
     VKF_TRY(times, vulkan::TimestampPool::create(device, static_cast<std::uint32_t>(steps) + 1));
     VKF_TRY(commands, vulkan::CommandBuffer::create(device));
     VKF_CHECK_OK(commands.begin());
     commands.barrier(vulkan::Access::compute, vulkan::Access::compute);
-    VKF_CHECK_OK(program.record(commands, variant, ranges, &times));
+    VKF_CHECK_OK(program.record(commands, specialization, ranges, &times));
     VKF_CHECK_OK(commands.end());
     recordings.push_back({std::move(times), std::move(commands), {}});
   }
@@ -63,7 +64,7 @@ Result<std::vector<StepTime>> profile_runs(const Program& program, const Variant
   for (std::size_t i = 0; i < steps; ++i) {
     const auto middle = samples[i].begin() + static_cast<std::ptrdiff_t>(samples[i].size() / 2);
     std::nth_element(samples[i].begin(), middle, samples[i].end());
-    result.push_back({variant.kernels[i].front().kernel->name, *middle * 1e-3, variant.bytes_moved(i)});
+    result.push_back({specialization.kernels[i].front().kernel->name, *middle * 1e-3, specialization.bytes_moved(i)});
   }
   return result;
 }

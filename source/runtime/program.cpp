@@ -8,23 +8,23 @@
 #include "base/mutations.hpp"
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
-#include "schedule/products.hpp"
+#include "schedule/matmul_operands.hpp"
 
 namespace vkfuse::runtime {
 
 namespace {
 
-constexpr std::size_t kMaxVariants = 64;  // least recently used sizes are forgotten
+constexpr std::size_t kMaxSpecializations = 64;  // least recently used sizes are forgotten
 constexpr std::size_t kMaxPlans =
     8;  // beside the first; the last has one kernel per op, which is possible at all sizes
 
 /// What the graph has a use for: 16-bit floats, lanes that fold across each other, and what multiplies many narrow
 /// numbers at once.
-std::vector<Rung> rungs_for(const ir::Graph& graph) {
+std::vector<FeatureTier> tiers_for(const ir::Graph& graph) {
   bool half = false;
   bool bytes = false;
   bool narrow = false;
-  bool folds = false;
+  bool reductions = false;
   bool products = false;  // that are added up
   for (const ir::Node& node : graph.nodes()) {
     const DType dtype = node.type.dtype;
@@ -32,22 +32,23 @@ std::vector<Rung> rungs_for(const ir::Graph& graph) {
     bytes = bytes || dtype == DType::i8;
     narrow = narrow || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::i8 || dtype == DType::u8;
     const ops::OpClass cls = node.op->cls;
-    folds = folds || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction || cls == ops::OpClass::scan ||
-            cls == ops::OpClass::sort;
+    reductions = reductions || cls == ops::OpClass::reduce || cls == ops::OpClass::contraction ||
+                 cls == ops::OpClass::scan || cls == ops::OpClass::sort;
     const bool of_product =
         cls == ops::OpClass::reduce && ops::element_row(*graph.node(node.operands[0]).op).is_product;
     products = products || cls == ops::OpClass::contraction || of_product;
   }
-  std::vector<Rung> rungs;
-  if (folds) rungs.push_back(Rung::t1);
-  if (half) rungs.push_back(Rung::t2);
-  if (bytes && products) rungs.push_back(Rung::t3);
-  if (narrow && products) rungs.insert(rungs.end(), {Rung::t4, Rung::t5});
-  return rungs;
+  std::vector<FeatureTier> tiers;
+  if (reductions) tiers.push_back(FeatureTier::subgroup);
+  if (half) tiers.push_back(FeatureTier::float16);
+  if (bytes && products) tiers.push_back(FeatureTier::dot_product);
+  if (narrow && products)
+    tiers.insert(tiers.end(), {FeatureTier::cooperative_matrix, FeatureTier::cooperative_matrix2});
+  return tiers;
 }
 
 /// Whether some bits of bytes are taken for numbers.
-bool has_fields(const ir::Graph& graph) {
+bool has_sub_byte(const ir::Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const ir::Node& node) {
     return node.op->name == "bit_and" && size_of(node.type.dtype) == 1 && node.type.dtype != DType::boolean;
   });
@@ -56,7 +57,7 @@ bool has_fields(const ir::Graph& graph) {
 /// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes
 /// a compilation): where there is a product of whole tiles and of known sizes that is large enough, or any is wanted
 /// (`forced`).
-std::vector<DType> dtypes_of_whole_tiles(const ir::Graph& graph, bool forced) {
+std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, bool forced) {
   const auto is_large = [&](const ir::Node& node) {
     const auto* dot = std::get_if<ir::DotPayload>(&node.payload);
     if (dot == nullptr) return false;
@@ -70,10 +71,10 @@ std::vector<DType> dtypes_of_whole_tiles(const ir::Graph& graph, bool forced) {
     m /= shared * k;
     n /= shared * k;
     const auto whole = [](double size, int tile) { return std::fmod(size, tile) == 0; };
-    const schedule::TileShape& tile = schedule::kWholeTile;
+    const schedule::TileShape& tile = schedule::kWorkgroupTile;
     // A symbol has size 0, and what is divided by it is no number.
     return whole(m, tile.m) && whole(n, tile.n) && whole(k, tile.k) &&
-           (forced || shared * m * n * k >= schedule::kFewestProductsOfWholeTiles);
+           (forced || shared * m * n * k >= schedule::kFewestMultipliesOfWorkgroupTiles);
   };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_large)) return {};
   std::vector<DType> all;
@@ -155,7 +156,7 @@ Result<ArenaBytes> arena_bytes(const plan::Plan& plan, std::uint64_t limit, cons
   const std::vector<ir::NodeId> inputs = plan.graph.inputs();
   std::set<ir::NodeId> given(inputs.begin(), inputs.end()), stored;
   for (const ir::Output& output : plan.graph.outputs()) given.insert(output.value);
-  for (const plan::Step& step : plan.steps) {
+  for (const plan::PlannedKernel& step : plan.steps) {
     stored.insert(step.segment.stores.begin(), step.segment.stores.end());
     for (const ir::NodeId id : step.segment.reads) {
       if (std::holds_alternative<ir::ConstantPayload>(plan.graph.node(id).payload)) given.insert(id);
@@ -192,10 +193,12 @@ plan::Plan within_memory(Context& context, plan::Plan plan, const ir::Graph& pre
 
 Result<void> Program::prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   VKF_TRY(prepared, passes::run_pipeline(graph, options.passes));
-  VKF_TRY(target, context.target(
-                      rungs_for(prepared), dtypes_of_whole_tiles(prepared, options.tuning.matrix_units.value_or(false)),
-                      options.numerics != codegen::Numerics::strict &&
-                          has_fields(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
+  VKF_TRY(
+      target,
+      context.target(tiers_for(prepared),
+                     dtypes_of_workgroup_tiles(prepared, options.tuning.cooperative_matrix.value_or(false)),
+                     options.numerics != codegen::Numerics::strict &&
+                         has_sub_byte(prepared)));  // strict: a weight times its scale is rounded, and sums are of that
   if (options.costs) target.costs = options.costs;
   VKF_CHECK_OK(check_dtypes(prepared, target));
   options_ = options;
@@ -216,7 +219,7 @@ Result<void> Program::prepare(Context& context, const ir::Graph& graph, const Pr
   note_constants(plan_);
   codegen::EmitOptions emitting;
   emitting.numerics = options.numerics;
-  forms_ = std::make_unique<Forms>(plan_, options.tuning, emitting);
+  shape_buckets_ = std::make_unique<ShapeBuckets>(plan_, options.tuning, emitting);
   return {};
 }
 
@@ -226,7 +229,7 @@ Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> contex
   VKF_CHECK_OK(program->prepare(*context, graph, options));
   program->context_ = std::move(context);
   VKF_CHECK_OK(program->context_->check_custom_code(program->plan_.graph));
-  VKF_TRY(first, program->variant(program->nominal()));
+  VKF_TRY(first, program->specialization(program->representative()));
   static_cast<void>(first);
   return program;
 }
@@ -234,14 +237,14 @@ Result<std::shared_ptr<Program>> Program::create(std::shared_ptr<Context> contex
 Result<void> Program::check(Context& context, const ir::Graph& graph, const ProgramOptions& options) {
   Program program;
   VKF_CHECK_OK(program.prepare(context, graph, options));
-  std::vector<std::shared_ptr<Forms::Compiled>> known;
-  VKF_TRY(variant, program.write_variant(program.nominal(), known));
-  static_cast<void>(variant);
+  std::vector<std::shared_ptr<ShapeBuckets::Compiled>> known;
+  VKF_TRY(specialization, program.write_specialization(program.representative(), known));
+  static_cast<void>(specialization);
   return {};
 }
 
 void Program::note_constants(const plan::Plan& plan) {
-  for (const plan::Step& step : plan.steps) {
+  for (const plan::PlannedKernel& step : plan.steps) {
     for (ir::NodeId id : step.segment.reads) {
       const auto* constant = std::get_if<ir::ConstantPayload>(&plan.graph.node(id).payload);
       if (constant != nullptr) constants_read_.emplace(id, constant->bytes);
@@ -257,9 +260,9 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
     planning.fusion = options_.fusion && others_.size() + 1 < kMaxPlans;
     planning.alone = alone_;
   }
-  planning.sizes = VKF_PLANT(plan_of_nominal_sizes, symbols, SymbolValues{});
+  planning.sizes = VKF_PLANT(plan_of_representative_sizes, symbols, SymbolValues{});
   // These make another graph, and values are known by those of this one.
-  planning.without.insert({partition::Mechanism::joined, partition::Mechanism::statistics});
+  planning.without.insert({partition::PlannerPass::merged_matmuls, partition::PlannerPass::partial_statistics});
   VKF_TRY(plan, plan::make_plan(plan_.graph, plan_.target, planning));
   codegen::EmitOptions emitting;
   emitting.numerics = options_.numerics;
@@ -269,7 +272,7 @@ Result<std::shared_ptr<Planned>> Program::plan_again(const SymbolValues& symbols
 Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& attempt) {
   std::optional<Error> first;
   if (!is_refused(plan_)) {
-    auto tried = attempt(*forms_, nullptr);
+    auto tried = attempt(*shape_buckets_, nullptr);
     if (tried) return {};
     first = std::move(tried).error();
   }
@@ -279,11 +282,11 @@ Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& 
     others = others_;
   }
   for (const std::shared_ptr<Planned>& other : others) {
-    if (!is_refused(other->plan) && attempt(other->forms, other)) return {};
+    if (!is_refused(other->plan) && attempt(other->shape_buckets, other)) return {};
   }
   auto made = plan_again(symbols);
   if (!made) return first ? *std::move(first) : std::move(made).error();
-  auto tried = attempt((*made)->forms, *made);
+  auto tried = attempt((*made)->shape_buckets, *made);
   if (!tried) return first ? *std::move(first) : std::move(tried).error();
   const std::lock_guard<std::mutex> lock(mutex_);
   if (others_.size() < kMaxPlans) others_.push_back(*made);  // another thread may have made as many meanwhile
@@ -293,116 +296,117 @@ Result<void> Program::with_plan_for(const SymbolValues& symbols, const Attempt& 
 
 Result<plan::Plan> Program::unfused_plan() const { return plan::make_plan(prepared_, plan_.target, {false}); }
 
-Result<std::shared_ptr<const Variant>> Program::variant(const SymbolValues& symbols) {
+Result<std::shared_ptr<const Specialization>> Program::specialization(const SymbolValues& symbols) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto known = variants_.find(symbols);
-    if (known != variants_.end()) {
+    const auto known = specializations_.find(symbols);
+    if (known != specializations_.end()) {
       recent_.remove(symbols);
       recent_.push_front(symbols);
       return known->second;
     }
   }
   const std::uint64_t adoptions = adoptions_;
-  VKF_TRY(made, make_variant(symbols));
-  std::shared_ptr<const Variant> forgotten;  // freed when others may go on
+  VKF_TRY(made, make_specialization(symbols));
+  std::shared_ptr<const Specialization> forgotten;  // freed when others may go on
   const std::lock_guard<std::mutex> lock(mutex_);
   if (adoptions != adoptions_) return made;  // as it was before something was adopted meanwhile: for this run alone
-  const auto [known, is_new] = variants_.emplace(symbols, made);
+  const auto [known, is_new] = specializations_.emplace(symbols, made);
   if (!is_new) return known->second;  // another thread was first, and may be running it
   recent_.push_front(symbols);
-  if (recent_.size() > kMaxVariants) {
-    const auto oldest = variants_.find(recent_.back());
+  if (recent_.size() > kMaxSpecializations) {
+    const auto oldest = specializations_.find(recent_.back());
     forgotten = std::move(oldest->second);
-    variants_.erase(oldest);
+    specializations_.erase(oldest);
     recent_.pop_back();
   }
   return made;
 }
 
-std::shared_ptr<const Variant> Program::known_variant(const SymbolValues& symbols) {
+std::shared_ptr<const Specialization> Program::known_specialization(const SymbolValues& symbols) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto known = variants_.find(symbols);
-  return known == variants_.end() ? nullptr : known->second;
+  const auto known = specializations_.find(symbols);
+  return known == specializations_.end() ? nullptr : known->second;
 }
 
 /// All at once, so that they are compiled side by side.
-Result<void> Program::compile_kernels(Variant& variant,
-                                      const std::vector<std::shared_ptr<Forms::Compiled>>& known) const {
-  variant.compiled.resize(variant.kernels.size());
+Result<void> Program::compile_kernels(Specialization& specialization,
+                                      const std::vector<std::shared_ptr<ShapeBuckets::Compiled>>& known) const {
+  specialization.compiled.resize(specialization.kernels.size());
   std::vector<const codegen::Kernel*> wanted;
   std::vector<std::size_t> steps;  // that the device does not have yet
-  for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
-    if (variant.steps[i].alias) continue;
-    if (i < known.size() && known[i] != nullptr) variant.compiled[i] = known[i]->get();
-    if (!variant.compiled[i].empty()) continue;
+  for (std::size_t i = 0; i < specialization.kernels.size(); ++i) {
+    if (specialization.steps[i].alias) continue;
+    if (i < known.size() && known[i] != nullptr) specialization.compiled[i] = known[i]->get();
+    if (!specialization.compiled[i].empty()) continue;
     steps.push_back(i);
-    for (const Launch& launch : variant.kernels[i]) wanted.push_back(launch.kernel.get());
+    for (const Launch& launch : specialization.kernels[i]) wanted.push_back(launch.kernel.get());
   }
   VKF_TRY(compiled, context_->compile_all(wanted));
   auto next = compiled.begin();
   for (std::size_t i : steps) {
-    const auto end = next + static_cast<std::ptrdiff_t>(variant.kernels[i].size());
-    variant.compiled[i].assign(next, end);
-    if (i < known.size() && known[i] != nullptr) known[i]->set(variant.compiled[i]);
+    const auto end = next + static_cast<std::ptrdiff_t>(specialization.kernels[i].size());
+    specialization.compiled[i].assign(next, end);
+    if (i < known.size() && known[i] != nullptr) known[i]->set(specialization.compiled[i]);
     next = end;
   }
   return {};
 }
 
-Result<void> Program::write_fixed(Variant& variant) const {
+Result<void> Program::write_fixed(Specialization& specialization) const {
   std::map<std::size_t, schedule::Tuning> tuned;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     tuned = tuned_;
   }
-  const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::Scheduled> {
+  const auto choose = [&](std::size_t step, const segment::Loops& loops) -> std::optional<plan::ScheduledKernel> {
     const auto tuning = tuned.find(step);
     if (tuning == tuned.end()) return std::nullopt;
     auto schedule = schedule::best(plan_.graph, loops, plan_.target, tuning->second);
     if (!schedule) return std::nullopt;
     segment::Loops run = schedule::scheduled_loops(plan_.graph, loops, *schedule);
-    return plan::Scheduled{std::move(run), *std::move(schedule), std::nullopt, {}};
+    return plan::ScheduledKernel{std::move(run), *std::move(schedule), std::nullopt, {}};
   };
   VKF_TRY(steps, plan::schedule_all(plan_, {}, options_.tuning, choose));
-  variant.steps = std::move(steps);
+  specialization.steps = std::move(steps);
   codegen::EmitOptions emitting;
   emitting.numerics = options_.numerics;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    VKF_TRY(kernels, write_kernels(plan_, i, variant.steps[i], emitting));
-    variant.kernels.push_back(launches_of(std::move(kernels)));
+    VKF_TRY(kernels, write_kernels(plan_, i, specialization.steps[i], emitting));
+    specialization.kernels.push_back(launches_of(std::move(kernels)));
   }
   return {};
 }
 
-Result<std::shared_ptr<Variant>> Program::write_variant(const SymbolValues& symbols,
-                                                        std::vector<std::shared_ptr<Forms::Compiled>>& known) {
-  auto variant = std::make_shared<Variant>();
-  variant->symbols = symbols;
+Result<std::shared_ptr<Specialization>> Program::write_specialization(
+    const SymbolValues& symbols, std::vector<std::shared_ptr<ShapeBuckets::Compiled>>& known) {
+  auto specialization = std::make_shared<Specialization>();
+  specialization->symbols = symbols;
   if (symbols.empty() && !is_refused(plan_)) {
-    VKF_CHECK_OK(write_fixed(*variant));
+    VKF_CHECK_OK(write_fixed(*specialization));
   } else {
-    VKF_CHECK_OK(with_plan_for(symbols, [&](Forms& forms, const std::shared_ptr<Planned>& other) -> Result<void> {
-      VKF_TRY(written, forms.write(symbols));
-      variant->other = other;
-      variant->steps = std::move(written.steps);
-      variant->kernels = std::move(written.kernels);
-      known = std::move(written.compiled);
-      return {};
-    }));
+    VKF_CHECK_OK(
+        with_plan_for(symbols, [&](ShapeBuckets& shape_buckets, const std::shared_ptr<Planned>& other) -> Result<void> {
+          VKF_TRY(written, shape_buckets.write(symbols));
+          specialization->other = other;
+          specialization->steps = std::move(written.steps);
+          specialization->kernels = std::move(written.kernels);
+          known = std::move(written.compiled);
+          return {};
+        }));
   }
-  VKF_TRY(memory, plan::plan_memory(plan_of(*variant), symbols, variant->steps));
-  variant->memory = std::move(memory);
-  return variant;
+  VKF_TRY(memory, plan::plan_memory(plan_of(*specialization), symbols, specialization->steps));
+  specialization->memory = std::move(memory);
+  return specialization;
 }
 
-Result<std::shared_ptr<const Variant>> Program::make_variant(const SymbolValues& symbols) {
+Result<std::shared_ptr<const Specialization>> Program::make_specialization(const SymbolValues& symbols) {
   for (;;) {
-    std::vector<std::shared_ptr<Forms::Compiled>> known;
-    VKF_TRY(variant, write_variant(symbols, known));
-    auto compiled = compile_kernels(*variant, known);
-    if (compiled) return std::shared_ptr<const Variant>(std::move(variant));
-    if (!set_apart(*variant, compiled.error())) return std::move(compiled).error();
+    std::vector<std::shared_ptr<ShapeBuckets::Compiled>> known;
+    VKF_TRY(specialization, write_specialization(symbols, known));
+    auto compiled = compile_kernels(*specialization, known);
+    if (compiled) return std::shared_ptr<const Specialization>(std::move(specialization));
+    if (!set_apart(*specialization, compiled.error())) return std::move(compiled).error();
   }
 }
 
@@ -411,12 +415,14 @@ bool Program::is_refused(const plan::Plan& plan) const {
   return refused_plans_.count(&plan) != 0;
 }
 
-bool Program::set_apart(const Variant& variant, const Error& error) {
+bool Program::set_apart(const Specialization& specialization, const Error& error) {
   if (error.code != ErrorCode::internal || context_->self_checks()) return false;
-  const plan::Plan& plan = plan_of(variant);
-  for (std::size_t i = 0; i < variant.kernels.size(); ++i) {
+  const plan::Plan& plan = plan_of(specialization);
+  for (std::size_t i = 0; i < specialization.kernels.size(); ++i) {
     const auto compiles = [&](const Launch& launch) { return context_->compile(*launch.kernel).ok(); };
-    if (variant.steps[i].alias || std::all_of(variant.kernels[i].begin(), variant.kernels[i].end(), compiles)) continue;
+    if (specialization.steps[i].alias ||
+        std::all_of(specialization.kernels[i].begin(), specialization.kernels[i].end(), compiles))
+      continue;
     const std::vector<ir::NodeId>& members = plan.steps[i].segment.members;
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::size_t before = alone_.size();
@@ -431,13 +437,15 @@ bool Program::set_apart(const Variant& variant, const Error& error) {
   return false;
 }
 
-Result<Forms::WrittenStep> Program::write_step(const Variant& variant, std::size_t step,
-                                               const schedule::Tuning& tuning) const {
-  if (variant.other || !variant.symbols.empty())
-    return (variant.other ? variant.other->forms : *forms_).write_step(step, variant.symbols, tuning);
+Result<ShapeBuckets::WrittenKernel> Program::write_planned_kernel(const Specialization& specialization,
+                                                                  std::size_t step,
+                                                                  const schedule::Tuning& tuning) const {
+  if (specialization.other || !specialization.symbols.empty())
+    return (specialization.other ? specialization.other->shape_buckets : *shape_buckets_)
+        .write_planned_kernel(step, specialization.symbols, tuning);
   VKF_TRY(loops, segment::build_loops(plan_.graph, plan_.steps[step].segment, {}));
   VKF_TRY(schedule, schedule::best(plan_.graph, loops, plan_.target, tuning));
-  Forms::WrittenStep written;
+  ShapeBuckets::WrittenKernel written;
   written.scheduled.loops = schedule::scheduled_loops(plan_.graph, loops, schedule);
   written.scheduled.schedule = std::move(schedule);
   codegen::EmitOptions emitting;
@@ -447,16 +455,17 @@ Result<Forms::WrittenStep> Program::write_step(const Variant& variant, std::size
   return written;
 }
 
-void Program::adopt(const Variant& variant, const std::map<std::size_t, schedule::Tuning>& tunings) {
+void Program::adopt(const Specialization& specialization, const std::map<std::size_t, schedule::Tuning>& tunings) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [step, tuning] : tunings) {
-    if (variant.symbols.empty() && !variant.other) {
+    if (specialization.symbols.empty() && !specialization.other) {
       tuned_[step] = tuning;
     } else {
-      (variant.other ? variant.other->forms : *forms_).tune(step, variant.symbols, tuning);
+      (specialization.other ? specialization.other->shape_buckets : *shape_buckets_)
+          .tune(step, specialization.symbols, tuning);
     }
   }
-  variants_.clear();
+  specializations_.clear();
   recent_.clear();
   ++adoptions_;
 }
@@ -526,8 +535,8 @@ Result<Ranges> Program::constant_ranges() {
   return ranges;
 }
 
-Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges) const {
-  const std::vector<plan::Step>& steps = plan_of(variant).steps;
+Result<void> Program::check_sharing(const Specialization& specialization, const Ranges& ranges) const {
+  const std::vector<plan::PlannedKernel>& steps = plan_of(specialization).steps;
   const auto overlap = [&](ir::NodeId a, ir::NodeId b) {
     const vulkan::BufferRange& x = ranges.at(a);
     const vulkan::BufferRange& y = ranges.at(b);
@@ -540,7 +549,7 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
     return std::string();
   };
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (is_in_place(variant, ranges, i)) continue;  // nothing is written
+    if (is_in_place(specialization, ranges, i)) continue;  // nothing is written
     for (ir::NodeId stored : steps[i].segment.stores) {
       const std::string output = name_of_output(stored);
       if (output.empty()) continue;
@@ -551,7 +560,7 @@ Result<void> Program::check_sharing(const Variant& variant, const Ranges& ranges
           const bool produced = std::find(steps[i].segment.stores.begin(), steps[i].segment.stores.end(),
                                           segment.reads[r]) != steps[i].segment.stores.end();
           const bool same_place =
-              k == i && plan::reads_own_place(variant.steps, k, segment.reads[r], stored) &&
+              k == i && plan::reads_own_place(specialization.steps, k, segment.reads[r], stored) &&
               ranges.at(stored).offset == ranges.at(segment.reads[r]).offset &&
               size_of(plan_.graph.node(stored).type.dtype) == size_of(plan_.graph.node(segment.reads[r]).type.dtype);
           if (VKF_PLANT(shared_output, same_place, true) || (k > i && produced)) continue;

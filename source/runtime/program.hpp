@@ -10,7 +10,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "runtime/context.hpp"
-#include "runtime/forms.hpp"
+#include "runtime/shape_buckets.hpp"
 #include "vkfuse/executable.hpp"
 #include "vulkan/command_buffer.hpp"
 
@@ -37,17 +37,17 @@ struct Pace {
 /// A plan of the program's graph, and the texts of its kernels.
 struct Planned {
   Planned(plan::Plan made, schedule::Tuning tuning, codegen::EmitOptions emitting)
-      : plan(std::move(made)), forms(plan, std::move(tuning), std::move(emitting)) {}
+      : plan(std::move(made)), shape_buckets(plan, std::move(tuning), std::move(emitting)) {}
   plan::Plan plan;
-  Forms forms;
+  ShapeBuckets shape_buckets;
 };
 
 /// What a run needs at one set of sizes; no device memory yet.
-struct Variant {
+struct Specialization {
   SymbolValues symbols;
   /// Set: a kernel of the program's plan is impossible at these sizes, and this plan is run in its place.
   std::shared_ptr<Planned> other;
-  plan::Steps steps;
+  plan::ScheduledKernels steps;
   /// Per step. Those of an alias are compiled when a run copies it.
   std::vector<Launches> kernels;
   std::vector<std::vector<std::shared_ptr<const CompiledKernel>>> compiled;
@@ -111,8 +111,8 @@ class Program {
 
   [[nodiscard]] const plan::Plan& plan() const { return plan_; }
   /// The plan that a variant runs: of the same graph, as a rule plan().
-  [[nodiscard]] const plan::Plan& plan_of(const Variant& variant) const {
-    return variant.other ? variant.other->plan : plan_;
+  [[nodiscard]] const plan::Plan& plan_of(const Specialization& specialization) const {
+    return specialization.other ? specialization.other->plan : plan_;
   }
   [[nodiscard]] const std::shared_ptr<Context>& context() const { return context_; }
   [[nodiscard]] const ProgramOptions& options() const { return options_; }
@@ -120,12 +120,12 @@ class Program {
   [[nodiscard]] const std::vector<ir::NodeId>& inputs() const { return inputs_; }
 
   /// The variant for these sizes, compiled on first use. Thread-safe.
-  Result<std::shared_ptr<const Variant>> variant(const SymbolValues& symbols);
+  Result<std::shared_ptr<const Specialization>> specialization(const SymbolValues& symbols);
   /// A kernel of the variant; that of an alias is compiled now.
-  [[nodiscard]] Result<std::shared_ptr<const CompiledKernel>> compiled(const Variant& variant, std::size_t step,
-                                                                       std::size_t dispatch) const;
+  [[nodiscard]] Result<std::shared_ptr<const CompiledKernel>> compiled(const Specialization& specialization,
+                                                                       std::size_t step, std::size_t dispatch) const;
   /// Sizes that stand for the symbols where none are given.
-  [[nodiscard]] SymbolValues nominal() const { return schedule::nominal_symbols(plan_.graph); }
+  [[nodiscard]] SymbolValues representative() const { return schedule::representative_symbols(plan_.graph); }
 
   /// Checks sizes of inputs against the graph and each other.
   Result<SymbolValues> symbols_for(const std::map<std::string, std::vector<std::int64_t>, std::less<>>& sizes) const;
@@ -144,21 +144,22 @@ class Program {
 
   /// Records all steps but aliases that lie where they should: barriers for real hazards only. Timestamps, if a pool is
   /// given, around each step. `ranges` has every input, output, constant and arena value.
-  Result<void> record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
+  Result<void> record(vulkan::CommandBuffer& commands, const Specialization& specialization, const Ranges& ranges,
                       const vulkan::TimestampPool* timestamps = nullptr) const;
 
   /// A run as submissions that are expected to take no longer than the options say: one, as a rule.
-  [[nodiscard]] std::vector<Part> parts(const Variant& variant) const;
+  [[nodiscard]] std::vector<Part> parts(const Specialization& specialization) const;
   /// Records one of them. What the parts before wrote must be visible to its kernels.
-  Result<void> record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
+  Result<void> record_part(vulkan::CommandBuffer& commands, const Specialization& specialization, const Ranges& ranges,
                            const Part& part, const vulkan::TimestampPool* timestamps = nullptr) const;
 
   /// A step as it would run with another tuning.
-  [[nodiscard]] Result<Forms::WrittenStep> write_step(const Variant& variant, std::size_t step,
-                                                      const schedule::Tuning& tuning) const;
+  [[nodiscard]] Result<ShapeBuckets::WrittenKernel> write_planned_kernel(const Specialization& specialization,
+                                                                         std::size_t step,
+                                                                         const schedule::Tuning& tuning) const;
   /// Steps run with these tunings from now on, at the variant's sizes and those that share texts with them. Runs that
   /// have begun end as they began.
-  void adopt(const Variant& variant, const std::map<std::size_t, schedule::Tuning>& tunings);
+  void adopt(const Specialization& specialization, const std::map<std::size_t, schedule::Tuning>& tunings);
   /// How often something was adopted.
   [[nodiscard]] std::uint64_t adoptions() const { return adoptions_; }
 
@@ -169,29 +170,30 @@ class Program {
   Result<MemoryUse> memory(const SymbolValues& symbols);
   /// One sentence with the bytes that are needed and those that there are, unless the run can get its memory: the arena
   /// and the constants that are not on the device yet, and where `ports` all its inputs and outputs.
-  Result<void> check_memory(const Variant& variant, const plan::Memory& memory, bool ports);
+  Result<void> check_memory(const Specialization& specialization, const plan::Memory& memory, bool ports);
 
   /// An output may share an input's buffer only if that is harmless: the same bytes, read at the same
   /// place by the kernel that writes them, and by none after it.
-  Result<void> check_sharing(const Variant& variant, const Ranges& ranges) const;
+  Result<void> check_sharing(const Specialization& specialization, const Ranges& ranges) const;
 
   /// The plan of the same graph with one kernel per op, for comparison.
   Result<plan::Plan> unfused_plan() const;
 
  private:
   Program() = default;
-  [[nodiscard]] bool is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const;
-  [[nodiscard]] std::shared_ptr<const Variant> known_variant(const SymbolValues& symbols);
-  Result<MemoryUse> memory_of(const SymbolValues& symbols, const plan::Steps& steps, const plan::Memory& memory) const;
-  Result<std::shared_ptr<const Variant>> make_variant(const SymbolValues& symbols);
+  [[nodiscard]] bool is_in_place(const Specialization& specialization, const Ranges& ranges, std::size_t step) const;
+  [[nodiscard]] std::shared_ptr<const Specialization> known_specialization(const SymbolValues& symbols);
+  Result<MemoryUse> memory_of(const SymbolValues& symbols, const plan::ScheduledKernels& steps,
+                              const plan::Memory& memory) const;
+  Result<std::shared_ptr<const Specialization>> make_specialization(const SymbolValues& symbols);
   /// Plans; nothing is compiled.
   Result<void> prepare(Context& context, const ir::Graph& graph, const ProgramOptions& options);
   /// Schedules and kernel texts for these sizes; nothing is compiled.
-  Result<std::shared_ptr<Variant>> write_variant(const SymbolValues& symbols,
-                                                 std::vector<std::shared_ptr<Forms::Compiled>>& known);
+  Result<std::shared_ptr<Specialization>> write_specialization(
+      const SymbolValues& symbols, std::vector<std::shared_ptr<ShapeBuckets::Compiled>>& known);
   /// Of a graph without symbols.
-  Result<void> write_fixed(Variant& variant) const;
-  using Attempt = std::function<Result<void>(Forms&, const std::shared_ptr<Planned>&)>;
+  Result<void> write_fixed(Specialization& specialization) const;
+  using Attempt = std::function<Result<void>(ShapeBuckets&, const std::shared_ptr<Planned>&)>;
   /// Tries what a plan is needed for with the program's own, then with those that other sizes have needed, then with
   /// one that is made for these sizes. If that fails too, the first error.
   Result<void> with_plan_for(const SymbolValues& symbols, const Attempt& attempt);
@@ -199,17 +201,18 @@ class Program {
   /// After `error` of the compiler: the ops of the kernel that it refuses have a kernel each in the next plan, and the
   /// variant's plan is used no more. False where that is of no use, or where defects are to show
   /// (DeviceOptions::self_check).
-  bool set_apart(const Variant& variant, const Error& error);
+  bool set_apart(const Specialization& specialization, const Error& error);
   [[nodiscard]] bool is_refused(const plan::Plan& plan) const;
   void note_constants(const plan::Plan& plan);
   /// `known`: one entry per step, or none; see Forms::Written.
-  Result<void> compile_kernels(Variant& variant, const std::vector<std::shared_ptr<Forms::Compiled>>& known) const;
+  Result<void> compile_kernels(Specialization& specialization,
+                               const std::vector<std::shared_ptr<ShapeBuckets::Compiled>>& known) const;
 
   std::shared_ptr<Context> context_;
   ProgramOptions options_;
   ir::Graph prepared_;  ///< by the passes; that of the plan may have norms with statistics in parts
   plan::Plan plan_;
-  std::unique_ptr<Forms> forms_;  ///< where the graph has symbols
+  std::unique_ptr<ShapeBuckets> shape_buckets_;  ///< where the graph has symbols
   std::vector<ir::NodeId> inputs_;
   std::set<std::string, std::less<>> symbols_;  ///< of the graph as it was written down
   mutable std::mutex mutex_;
@@ -217,7 +220,7 @@ class Program {
   std::vector<std::shared_ptr<Planned>> others_;    ///< plans for sizes at which the first one is impossible
   std::set<ir::NodeId> alone_;                      ///< partition::Options::alone of plans that are made from now on
   std::set<const plan::Plan*> refused_plans_;       ///< that have a kernel which the compiler refuses
-  std::map<SymbolValues, std::shared_ptr<const Variant>> variants_;
+  std::map<SymbolValues, std::shared_ptr<const Specialization>> specializations_;
   std::map<std::size_t, schedule::Tuning> tuned_;  ///< where the graph has no symbols
   std::atomic<std::uint64_t> adoptions_ = 0;
   std::list<SymbolValues> recent_;  ///< most recently used first

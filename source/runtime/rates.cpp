@@ -36,7 +36,7 @@ Result<std::optional<double>> rate(Context& context, const Products& products) {
                                [&] { return measure(context, products, costs ? costs->launch_us : 0); });
 }
 
-Products dots(const Caps& caps) {
+Products integer_dot(const Caps& caps) {
   const std::uint32_t workgroup = std::min({256u, caps.max_invocations, caps.max_workgroup_x});
   constexpr int kSteps = 256, kChains = 8;
   std::string chains, steps, sum;
@@ -59,7 +59,7 @@ void main() {{
   y.w[i] = {};
 }}
 )",
-                       codegen::kDotOfBytes, chains, kSteps, steps, sum),
+                       codegen::kIntegerDotProduct, chains, kSteps, steps, sum),
            "rate of T3", workgroup, 1024},
           4.0 * kSteps * kChains * workgroup};
 }
@@ -101,7 +101,7 @@ void main() {{
                fmt::arg("chains", kChains), fmt::arg("lanes", subgroup),
                fmt::arg("extension", codegen::component_extension(shape.a)),
                fmt::arg("factor", codegen::component(shape.a)), fmt::arg("total", codegen::component(shape.c)),
-               fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("fours", shape.m * shape.n / 4),
+               fmt::arg("four", codegen::component_vec4(shape.c)), fmt::arg("fours", shape.m * shape.n / 4),
                fmt::arg("number", is_float(shape.a) ? "float" : "int"),
                fmt::arg("bits", floats ? "floatBitsToUint" : "uint"),
                fmt::arg("stored",
@@ -119,20 +119,22 @@ Result<std::string> compare(Context& context, const Products& products) {
   VKF_TRY(costs, context.costs());
   if (!costs) return std::string();
   VKF_TRY(measured, rate(context, products));
-  return measured ? slower_than_lanes(*measured, costs->gflops) : std::string();
+  return measured ? slower_than_scalar(*measured, costs->gflops) : std::string();
 }
 
 }  // namespace
 
-std::string slower_than_lanes(double rate, double lanes) {
+std::string slower_than_scalar(double rate, double lanes) {
   return rate < lanes
              ? fmt::format("It is slower than without: {:.0f} G multiply-adds/s, and {:.0f} of lanes.", rate, lanes)
              : "";
 }
 
-Result<std::optional<double>> rate_of_dots(Context& context) { return rate(context, dots(context.caps())); }
+Result<std::optional<double>> rate_of_integer_dot(Context& context) {
+  return rate(context, integer_dot(context.caps()));
+}
 
-Result<std::string> compare_dots(Context& context) { return compare(context, dots(context.caps())); }
+Result<std::string> compare_integer_dot(Context& context) { return compare(context, integer_dot(context.caps())); }
 
 Result<std::string> compare_matrices(Context& context, const MatrixShape& shape) {
   return compare(context, matrices(shape, context.caps().subgroup_size));

@@ -71,8 +71,8 @@ Result<void> check_bindings(const plan::Plan& plan, std::size_t step, const Laun
   return {};
 }
 
-Unit whole(const Variant& variant, std::size_t step, std::size_t dispatch) {
-  const Launch& launch = variant.kernels[step][dispatch];
+Unit whole(const Specialization& specialization, std::size_t step, std::size_t dispatch) {
+  const Launch& launch = specialization.kernels[step][dispatch];
   return {step, dispatch, 0, 0, launch.groups_x, launch.groups_y};
 }
 
@@ -99,7 +99,8 @@ std::vector<Unit> cut(const Unit& all, std::uint32_t pieces) {
 vulkan::BufferRange scratch_range(vulkan::BufferRange all, const schedule::Schedule& schedule,
                                   const codegen::Binding& binding) {
   if (!binding.half) return all;
-  const std::uint64_t bytes = static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.rounds.size() > 2 ? 2 : 1);
+  const std::uint64_t bytes =
+      static_cast<std::uint64_t>(schedule.scratch_bytes) / (schedule.sort_passes.size() > 2 ? 2 : 1);
   all.offset += bytes * static_cast<std::uint64_t>(*binding.half);
   all.bytes = bytes;
   return all;
@@ -111,29 +112,29 @@ void Pace::note(double microseconds) {
   }
 }
 
-double Variant::modelled_us() const {
+double Specialization::modelled_us() const {
   double sum = 0;
-  for (const plan::Scheduled& step : steps) sum += step.alias ? 0 : step.schedule.modelled_us;
+  for (const plan::ScheduledKernel& step : steps) sum += step.alias ? 0 : step.schedule.modelled_us;
   return sum;
 }
 
-double Variant::expected_us() const {
+double Specialization::expected_us() const {
   const double measured = pace.shortest_us;
   return measured > 0 ? measured : modelled_us();
 }
 
-std::vector<Part> Program::parts(const Variant& variant) const {
+std::vector<Part> Program::parts(const Specialization& specialization) const {
   const double limit = options_.longest_submission_us;
-  const double modelled = variant.modelled_us();
-  const double expected = variant.expected_us();
+  const double modelled = specialization.modelled_us();
+  const double expected = specialization.expected_us();
   const double scale = modelled > 0 ? expected / modelled : 1;
   const bool whole_run = expected <= limit;
   std::vector<Part> parts(1);
   double filled = 0;
-  for (std::size_t step = 0; step < variant.kernels.size(); ++step) {
-    const std::size_t dispatches = variant.kernels[step].size();
+  for (std::size_t step = 0; step < specialization.kernels.size(); ++step) {
+    const std::size_t dispatches = specialization.kernels[step].size();
     for (std::size_t k = 0; k < dispatches; ++k) {
-      const Unit all = whole(variant, step, k);
+      const Unit all = whole(specialization, step, k);
       if (whole_run) {
         parts[0].push_back(all);
         continue;
@@ -142,13 +143,13 @@ std::vector<Part> Program::parts(const Variant& variant) const {
       const double room = 0.8 * limit;
       // Joining the parts of sums takes next to nothing beside them.
       constexpr double kOfSums = 0.95;
-      const schedule::Schedule& schedule = variant.steps[step].schedule;
+      const schedule::Schedule& schedule = specialization.steps[step].schedule;
       const bool joined =
-          schedule.kind == schedule::Template::matrix && dispatches == 2 && variant.steps[step].pieces.empty();
+          schedule.kind == schedule::Template::matmul && dispatches == 2 && specialization.steps[step].pieces.empty();
       const double share = joined ? (k == 0 ? kOfSums : 1 - kOfSums) : 1 / static_cast<double>(dispatches);
       const double us = schedule.modelled_us * scale * share;
       const double groups = static_cast<double>(all.groups_x) * all.groups_y;
-      const bool stays_whole = !codegen::has_parts(*variant.kernels[step][k].kernel, plan_.target);
+      const bool stays_whole = !codegen::has_parts(*specialization.kernels[step][k].kernel, plan_.target);
       const double pieces =
           stays_whole ? 1.0 : std::clamp(std::ceil(us / room), 1.0, std::max(1.0, std::min(groups, 65536.0)));
       const std::vector<Unit> units =
@@ -167,34 +168,35 @@ std::vector<Part> Program::parts(const Variant& variant) const {
   return parts;
 }
 
-Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Variant& variant, std::size_t step,
+Result<std::shared_ptr<const CompiledKernel>> Program::compiled(const Specialization& specialization, std::size_t step,
                                                                 std::size_t dispatch) const {
   // The context keeps what it has compiled.
-  if (variant.compiled[step].empty()) return context_->compile(*variant.kernels[step][dispatch].kernel);
-  return variant.compiled[step][dispatch];
+  if (specialization.compiled[step].empty()) return context_->compile(*specialization.kernels[step][dispatch].kernel);
+  return specialization.compiled[step][dispatch];
 }
 
 /// Whether a step's value is an alias, and bound to the very bytes that it stands for.
-bool Program::is_in_place(const Variant& variant, const Ranges& ranges, std::size_t step) const {
-  const std::optional<plan::Alias>& alias = variant.steps[step].alias;
+bool Program::is_in_place(const Specialization& specialization, const Ranges& ranges, std::size_t step) const {
+  const std::optional<plan::Alias>& alias = specialization.steps[step].alias;
   if (!alias) return false;
-  const vulkan::BufferRange& own = ranges.at(plan_of(variant).steps[step].segment.stores[0]);
+  const vulkan::BufferRange& own = ranges.at(plan_of(specialization).steps[step].segment.stores[0]);
   const vulkan::BufferRange& behind = ranges.at(alias->of);
   return own.buffer->number() == behind.buffer->number() &&
          own.offset == behind.offset + static_cast<std::uint64_t>(alias->offset);
 }
 
-Result<void> Program::record(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
-                             const vulkan::TimestampPool* timestamps) const {
+Result<void> Program::record(vulkan::CommandBuffer& commands, const Specialization& specialization,
+                             const Ranges& ranges, const vulkan::TimestampPool* timestamps) const {
   Part all;
-  for (std::size_t step = 0; step < variant.kernels.size(); ++step) {
-    for (std::size_t k = 0; k < variant.kernels[step].size(); ++k) all.push_back(whole(variant, step, k));
+  for (std::size_t step = 0; step < specialization.kernels.size(); ++step) {
+    for (std::size_t k = 0; k < specialization.kernels[step].size(); ++k) all.push_back(whole(specialization, step, k));
   }
-  return record_part(commands, variant, ranges, all, timestamps);
+  return record_part(commands, specialization, ranges, all, timestamps);
 }
 
-Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant& variant, const Ranges& ranges,
-                                  const Part& part, const vulkan::TimestampPool* timestamps) const {
+Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Specialization& specialization,
+                                  const Ranges& ranges, const Part& part,
+                                  const vulkan::TimestampPool* timestamps) const {
   Hazards hazards;
   std::size_t stamped = 0;  // steps whose end has a timestamp
   bool alone = false;       // the next dispatch waits for all before: steps are timed one by one
@@ -208,13 +210,14 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
   }
   for (const Unit& unit : part) {
     stamp_up_to(unit.step);
-    const plan::Scheduled& step = variant.steps[unit.step];
-    if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == variant.kernels.size())) continue;
-    if (step.schedule.items == 0 || is_in_place(variant, ranges, unit.step)) continue;
+    const plan::ScheduledKernel& step = specialization.steps[unit.step];
+    if (VKF_PLANT(dropped_last_kernel, false, unit.step > 0 && unit.step + 1 == specialization.kernels.size()))
+      continue;
+    if (step.schedule.chunks == 0 || is_in_place(specialization, ranges, unit.step)) continue;
     const bool is_checked = &unit != part.data() && (&unit)[-1].step == unit.step;
     if (VKF_PLANT(unchecked_duplicates, !is_checked, false))
-      VKF_CHECK_OK(check_bindings(plan_of(variant), unit.step, variant.kernels[unit.step]));
-    const Launch& launch = variant.kernels[unit.step][unit.dispatch];
+      VKF_CHECK_OK(check_bindings(plan_of(specialization), unit.step, specialization.kernels[unit.step]));
+    const Launch& launch = specialization.kernels[unit.step][unit.dispatch];
     const codegen::Kernel& kernel = *launch.kernel;
     // Pieces of a dispatch are as independent as its workgroups.
     const bool continued =
@@ -242,13 +245,13 @@ Result<void> Program::record_part(vulkan::CommandBuffer& commands, const Variant
     const codegen::Kernel of_part =
         complete ? codegen::Kernel()
                  : codegen::part_of(launch.whole(), unit.base_x, unit.base_y, unit.groups_x, unit.groups_y);
-    VKF_TRY(kept, complete ? compiled(variant, unit.step, unit.dispatch) : context_->compile(of_part));
+    VKF_TRY(kept, complete ? compiled(specialization, unit.step, unit.dispatch) : context_->compile(of_part));
     commands.bind(kept->pipeline);
     commands.bind_buffers(bound);
     commands.push_constants(std::as_bytes(std::span(complete ? *launch.constants : of_part.constants)));
     commands.dispatch(unit.groups_x, unit.groups_y);
   }
-  stamp_up_to(variant.kernels.size());
+  stamp_up_to(specialization.kernels.size());
   return {};
 }
 

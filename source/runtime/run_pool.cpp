@@ -11,11 +11,11 @@ constexpr std::size_t kMostRuns = 4;  // each holds device memory
 }  // namespace
 
 Result<RunPool::Lease> RunPool::take(const SymbolValues& symbols) {
-  VKF_TRY(variant, program_->variant(symbols));
+  VKF_TRY(specialization, program_->specialization(symbols));
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     const auto known = std::find_if(idle_.begin(), idle_.end(), [&](const Idle& one) {
-      return one.symbols == symbols && one.run->variant() == variant;
+      return one.symbols == symbols && one.run->specialization() == specialization;
     });
     if (known != idle_.end()) {
       std::unique_ptr<HostRun> run = std::move(known->run);
@@ -33,7 +33,7 @@ Result<RunPool::Lease> RunPool::take(const SymbolValues& symbols) {
     ++alive_;
     const std::uint64_t seen = returns_;
     lock.unlock();  // others may go on while buffers are allocated and commands recorded
-    auto made = HostRun::create(program_, variant);
+    auto made = HostRun::create(program_, specialization);
     if (made) return Lease(*this, symbols, *std::move(made));
     lock.lock();
     --alive_;

@@ -9,7 +9,7 @@
 #include "codegen/components.hpp"
 #include "codegen/fragments.hpp"
 #include "runtime/context.hpp"
-#include "schedule/products.hpp"
+#include "schedule/matmul_operands.hpp"
 
 namespace vkfuse::runtime {
 
@@ -134,7 +134,7 @@ void main() {
 }
 
 /// T3: signed bytes, four at a time.
-Result<std::string> test_dots(Context& context) {
+Result<std::string> test_integer_dot(Context& context) {
   const std::string glsl = fmt::format(R"(#version 450
 #extension GL_EXT_spirv_intrinsics : require
 layout(local_size_x_id = 0) in;
@@ -146,7 +146,7 @@ void main() {{
   y.w[i] = uint(i8x4_dot(int(x.w[i]), int(x.w[64u + i]), 0) + int(i));
 }}
 )",
-                                       codegen::kDotOfBytes);
+                                       codegen::kIntegerDotProduct);
   std::vector<std::uint32_t> input(2 * kInvocations);
   for (std::uint32_t i = 0; i < input.size(); ++i) input[i] = i < 2 ? 0x80808080u : i * 2654435761u;
   input[kInvocations] = 0x80808080u;
@@ -172,8 +172,8 @@ void main() {{
 
 /// T5: a tile that the workgroup multiplies as one and brings from memory by layouts, as it lies there and turned, with
 /// a function of elements. Results leave as f16, rounded to nearest even; of bf16 factors as f32.
-Result<std::string> test_whole_tiles(Context& context, DType dtype) {
-  constexpr schedule::TileShape kTile = schedule::kWholeTile;
+Result<std::string> test_workgroup_tiles(Context& context, DType dtype) {
+  constexpr schedule::TileShape kTile = schedule::kWorkgroupTile;
   static_assert(kTile.m == kTile.n);
   constexpr std::uint32_t kM = kTile.m, kK = kTile.k, kStep = 24;  // a step that takes results to where f16 rounds
   const bool halves = dtype == DType::f16;
@@ -214,13 +214,13 @@ void main() {{
                   fmt::arg("extension", halves ? "" : "#extension GL_EXT_bfloat16 : require\n"),
                   fmt::arg("factor", halves ? "float16_t" : "bfloat16_t"), fmt::arg("result", result),
                   fmt::arg("m", kM), fmt::arg("k", kK), fmt::arg("step", kStep), fmt::arg("second", kM * kK / 8));
-  std::vector<double> factors;
-  for (std::uint32_t i = 0; i < 2 * kM * kK; ++i) factors.push_back(static_cast<double>(i * 7 % 11 % 3) - 1);
+  std::vector<double> operands;
+  for (std::uint32_t i = 0; i < 2 * kM * kK; ++i) operands.push_back(static_cast<double>(i * 7 % 11 % 3) - 1);
   const auto bits = [&](double value) {
     return halves ? std::uint32_t{ops::f16_from(value)} : std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16;
   };
   std::vector<std::uint32_t> input;
-  for (std::size_t i = 0; i < factors.size(); i += 2) input.push_back(bits(factors[i]) | bits(factors[i + 1]) << 16);
+  for (std::size_t i = 0; i < operands.size(); i += 2) input.push_back(bits(operands[i]) | bits(operands[i + 1]) << 16);
   const Context::KnownAnswer test{.glsl = glsl,
                                   .name = "self-test of whole tiles",
                                   .input = input,
@@ -232,7 +232,7 @@ void main() {{
     for (std::uint32_t row = 0; row < kM; ++row) {
       for (std::uint32_t column = 0; column < kM; ++column) {
         double want = static_cast<double>(kStep) * row - column;
-        for (std::uint32_t j = 0; j < kK; ++j) want += factors[row * kK + j] * factors[kM * kK + column * kK + j];
+        for (std::uint32_t j = 0; j < kK; ++j) want += operands[row * kK + j] * operands[kM * kK + column * kK + j];
         const std::uint32_t at = row * kM + column;
         const std::uint32_t expected =
             halves ? std::uint32_t{ops::f16_from(want)} : std::bit_cast<std::uint32_t>(static_cast<float>(want));
@@ -294,11 +294,11 @@ void main() {{
                   fmt::arg("m", m), fmt::arg("n", n), fmt::arg("k", k), fmt::arg("all", (m + n) * k / 8),
                   fmt::arg("sums", m * n / 4), fmt::arg("b", m * k / 8), fmt::arg("lanes", caps.subgroup_size));
   // Every number on the way is an integer that f16 holds.
-  std::vector<double> factors;
-  for (std::uint32_t i = 0; i < (m + n) * k; ++i) factors.push_back(static_cast<double>(i * 7 % 5 % 3) - 1);
+  std::vector<double> operands;
+  for (std::uint32_t i = 0; i < (m + n) * k; ++i) operands.push_back(static_cast<double>(i * 7 % 5 % 3) - 1);
   std::vector<std::uint32_t> input;
-  for (std::size_t i = 0; i < factors.size(); i += 2)
-    input.push_back(ops::f16_from(factors[i]) | std::uint32_t{ops::f16_from(factors[i + 1])} << 16);
+  for (std::size_t i = 0; i < operands.size(); i += 2)
+    input.push_back(ops::f16_from(operands[i]) | std::uint32_t{ops::f16_from(operands[i + 1])} << 16);
   const Context::KnownAnswer test{.glsl = glsl,
                                   .name = "self-test of T5",
                                   .input = input,
@@ -307,12 +307,12 @@ void main() {{
                                   .workgroup = caps.subgroup_size,
                                   .subgroup = caps.subgroup_size};
   return context.known_answer(test, [&](const std::vector<std::uint32_t>& got) -> std::string {
-    const auto b_at = [&](std::uint32_t row, std::uint32_t column) { return factors[m * k + row * n + column]; };
+    const auto b_at = [&](std::uint32_t row, std::uint32_t column) { return operands[m * k + row * n + column]; };
     for (std::uint32_t row = 0; row < m; ++row) {
       std::vector<double> placed;
       for (std::uint32_t column = 0; column < n; ++column) {
         double sum = 0;
-        for (std::uint32_t j = 0; j < k; ++j) sum += factors[row * k + j] * b_at(j, column);
+        for (std::uint32_t j = 0; j < k; ++j) sum += operands[row * k + j] * b_at(j, column);
         placed.push_back(sum + 2 * sum * sum + 3.0 * row - column);
       }
       const double most = *std::max_element(placed.begin(), placed.end());
@@ -425,7 +425,7 @@ void main() {{
       fmt::arg("bt", (2 * m + n) * k / 8), fmt::arg("lanes", context.caps().subgroup_size),
       fmt::arg("extension", codegen::component_extension(shape.a)), fmt::arg("factor", codegen::component(shape.a)),
       fmt::arg("total", codegen::component(shape.c)), fmt::arg("word", bytes ? "uvec2" : "uvec4"),
-      fmt::arg("four", codegen::component_four(shape.c)), fmt::arg("bits", floats ? "floatBitsToUint" : "uvec4"),
+      fmt::arg("four", codegen::component_vec4(shape.c)), fmt::arg("bits", floats ? "floatBitsToUint" : "uvec4"),
       fmt::arg("stored",
                shape.c == DType::f16
                    ? fmt::format("coopmat<float, gl_ScopeSubgroup, {}, {}, gl_MatrixUseAccumulator>(sum)", m, n)
@@ -483,7 +483,7 @@ void main() {{
 
 /// Weights of four bits in fragments of 16-bit words, which may look like any number or none, and one vector as all
 /// columns.
-Result<std::string> test_fields(Context& context, const MatrixShape& shape) {
+Result<std::string> test_sub_byte(Context& context, const MatrixShape& shape) {
   const std::uint32_t m = shape.m, n = shape.n, k = shape.k;
   constexpr std::uint32_t kRounds = 8;
   const std::uint32_t words = m * k / 2;  // of a round
@@ -529,8 +529,8 @@ void main() {{
                   fmt::arg("rounds", kRounds), fmt::arg("words", words), fmt::arg("row_words", words / 4),
                   fmt::arg("column_words", k / 2), fmt::arg("sums", m * n / 4), fmt::arg("all", kRounds * words),
                   fmt::arg("function", codegen::fragment_function("numbers_of", shape)),
-                  fmt::arg("powers", fmt::format("uint low = 0x{:x}u, high = 0x{:x}u;", codegen::field_powers(8, 0),
-                                                 codegen::field_powers(8, 4))),
+                  fmt::arg("powers", fmt::format("uint low = 0x{:x}u, high = 0x{:x}u;", codegen::sub_byte_powers(8, 0),
+                                                 codegen::sub_byte_powers(8, 4))),
                   fmt::arg("products", fmt::join(codegen::fragment_products(shape, "numbers_of", "bits", "column", "0u",
                                                                             "low", "high", -8, "sum"),
                                                  "\n    ")));
@@ -574,15 +574,16 @@ Result<std::string> found(Result<std::string> result) {
 
 }  // namespace
 
-Result<std::string> self_test(Context& context, Rung rung) {
+Result<std::string> self_test(Context& context, FeatureTier tier) {
   const auto test = [&]() -> Result<std::string> {
-    switch (rung) {
-      case Rung::t0: break;
-      case Rung::t1: return test_subgroups(context);
-      case Rung::t2: return test_half(context);
-      case Rung::t3: return test_dots(context);
-      case Rung::t4: return test_matrices(context, *matrix_of(context.caps(), DType::f16, DType::f32));
-      case Rung::t5: return test_elements_of_matrices(context);
+    switch (tier) {
+      case FeatureTier::baseline: break;
+      case FeatureTier::subgroup: return test_subgroups(context);
+      case FeatureTier::float16: return test_half(context);
+      case FeatureTier::dot_product: return test_integer_dot(context);
+      case FeatureTier::cooperative_matrix:
+        return test_matrices(context, *matrix_of(context.caps(), DType::f16, DType::f32));
+      case FeatureTier::cooperative_matrix2: return test_elements_of_matrices(context);
     }
     return std::string();
   };
@@ -593,12 +594,12 @@ Result<std::string> self_test_matrices(Context& context, const MatrixShape& shap
   return found(test_matrices(context, shape));
 }
 
-Result<std::string> self_test_fields(Context& context, const MatrixShape& shape) {
-  return found(test_fields(context, shape));
+Result<std::string> self_test_sub_byte(Context& context, const MatrixShape& shape) {
+  return found(test_sub_byte(context, shape));
 }
 
-Result<std::string> self_test_whole_tiles(Context& context, DType dtype) {
-  return found(test_whole_tiles(context, dtype));
+Result<std::string> self_test_workgroup_tiles(Context& context, DType dtype) {
+  return found(test_workgroup_tiles(context, dtype));
 }
 
 }  // namespace vkfuse::runtime

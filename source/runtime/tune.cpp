@@ -25,7 +25,7 @@ constexpr int kMostRepeats = 32;
 /// One way to run a step.
 struct Candidate {
   schedule::Tuning tuning;
-  plan::Scheduled scheduled;
+  plan::ScheduledKernel scheduled;
   Launches kernels;
   std::vector<std::shared_ptr<const CompiledKernel>> compiled;
   std::optional<vulkan::Buffer> scratch;
@@ -71,11 +71,11 @@ double number_at(DType dtype, std::span<const std::byte> bytes, std::size_t inde
 /// A step on buffers of its own.
 class Bench {
  public:
-  Bench(Program& program, const Variant& variant, std::size_t step)
+  Bench(Program& program, const Specialization& specialization, std::size_t step)
       : program_(program),
         context_(*program.context()),
-        symbols_(variant.symbols),
-        segment_(program.plan_of(variant).steps[step].segment) {}
+        symbols_(specialization.symbols),
+        segment_(program.plan_of(specialization).steps[step].segment) {}
 
   /// False: there is no room.
   Result<bool> prepare() {
@@ -229,27 +229,28 @@ class Tuner {
   }
 
   Result<TuneProgress> run() {
-    VKF_TRY(variant, program_.variant(symbols_));
+    VKF_TRY(specialization, program_.specialization(symbols_));
     // Steps of one text run alike: layers that repeat are measured once.
     std::map<Launches, std::vector<std::size_t>, ByText> groups;
-    for (std::size_t i = 0; i < variant->steps.size(); ++i) {
-      const plan::Scheduled& step = variant->steps[i];
-      const bool can = !step.alias && step.pieces.empty() && step.schedule.items > 0 &&
+    for (std::size_t i = 0; i < specialization->steps.size(); ++i) {
+      const plan::ScheduledKernel& step = specialization->steps[i];
+      const bool can = !step.alias && step.pieces.empty() && step.schedule.chunks > 0 &&
                        step.schedule.modelled_us < program_.options().longest_submission_us / 4 &&
                        !schedule::tunings_near(step.schedule, program_.plan().target.caps).empty();
-      if (can) groups[variant->kernels[i]].push_back(i);
+      if (can) groups[specialization->kernels[i]].push_back(i);
     }
     std::vector<const decltype(groups)::value_type*> order;
     for (const auto& group : groups) order.push_back(&group);
     const auto weight = [&](const auto* group) {
-      return static_cast<double>(group->second.size()) * variant->steps[group->second.front()].schedule.modelled_us;
+      return static_cast<double>(group->second.size()) *
+             specialization->steps[group->second.front()].schedule.modelled_us;
     };
     std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) { return weight(a) > weight(b); });
     progress_.segments = static_cast<int>(order.size());
     std::map<std::size_t, schedule::Tuning> found;
     for (const auto* group : order) {
       if (is_over()) break;
-      VKF_TRY(tuning, best_of(*variant, group->second.front()));
+      VKF_TRY(tuning, best_of(*specialization, group->second.front()));
       if (tuning) {
         for (std::size_t step : group->second) found[step] = *tuning;
         ++progress_.adopted;
@@ -258,8 +259,8 @@ class Tuner {
       tell();
     }
     if (!found.empty()) {
-      program_.adopt(*variant, found);
-      VKF_TRY(ready, program_.variant(symbols_));  // compiled already: the next run begins at once
+      program_.adopt(*specialization, found);
+      VKF_TRY(ready, program_.specialization(symbols_));  // compiled already: the next run begins at once
       static_cast<void>(ready);
     }
     progress_.spent_ms = spent_ms();
@@ -277,15 +278,15 @@ class Tuner {
   }
 
   /// Nothing: the kernel stays as it is.
-  Result<std::optional<schedule::Tuning>> best_of(const Variant& variant, std::size_t step) {
+  Result<std::optional<schedule::Tuning>> best_of(const Specialization& specialization, std::size_t step) {
     std::vector<schedule::Tuning> tunings =
-        schedule::tunings_near(variant.steps[step].schedule, program_.plan().target.caps);
-    for (schedule::Tuning& tuning : tunings) tuning.half_sums = program_.options().tuning.half_sums;
+        schedule::tunings_near(specialization.steps[step].schedule, program_.plan().target.caps);
+    for (schedule::Tuning& tuning : tunings) tuning.f16_accumulation = program_.options().tuning.f16_accumulation;
     Context& context = *program_.context();
     const vulkan::DeviceInfo& info = context.device()->info();
     const std::string key =
         fmt::format("schedule on {} {} {:x}\n{}", vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid),
-                    info.driver_version, text_of(variant.kernels[step]));
+                    info.driver_version, text_of(specialization.kernels[step]));
     if (const auto kept = context.store().load(store::Kind::schedule, key)) {
       const std::string known(reinterpret_cast<const char*>(kept->data()), kept->size());
       if (known.empty()) return std::optional<schedule::Tuning>();
@@ -293,7 +294,7 @@ class Tuner {
         if (schedule::to_text(tuning) == known) return std::optional(tuning);
       }
     }
-    VKF_TRY(measured, measure(variant, step, tunings));
+    VKF_TRY(measured, measure(specialization, step, tunings));
     if (!measured) return std::optional<schedule::Tuning>();  // the budget was over first
     const std::string found = *measured ? schedule::to_text(**measured) : "";
     context.store().save(store::Kind::schedule, key, std::as_bytes(std::span(found)));
@@ -301,13 +302,13 @@ class Tuner {
   }
 
   /// Other schedules of the step, the best by the model first.
-  std::vector<Candidate> candidates(const Variant& variant, std::size_t step,
+  std::vector<Candidate> candidates(const Specialization& specialization, std::size_t step,
                                     const std::vector<schedule::Tuning>& tunings) {
     std::vector<Candidate> all;
-    std::set<Launches, ByText> known = {variant.kernels[step]};
+    std::set<Launches, ByText> known = {specialization.kernels[step]};
     for (const schedule::Tuning& tuning : tunings) {
       if (is_over()) break;
-      auto written = program_.write_step(variant, step, tuning);
+      auto written = program_.write_planned_kernel(specialization, step, tuning);
       if (!written || !schedule::keeps_chains_short(written->scheduled.loops, written->scheduled.schedule)) continue;
       if (!known.insert(written->kernels).second) continue;
       Candidate one;
@@ -326,21 +327,21 @@ class Tuner {
   using Found = std::optional<schedule::Tuning>;
 
   /// Nothing at all: the budget was over before there was an answer.
-  Result<std::optional<Found>> measure(const Variant& variant, std::size_t step,
+  Result<std::optional<Found>> measure(const Specialization& specialization, std::size_t step,
                                        const std::vector<schedule::Tuning>& tunings) {
-    Bench bench(program_, variant, step);
+    Bench bench(program_, specialization, step);
     VKF_TRY(fits, bench.prepare());
     if (!fits) return std::optional<Found>(Found());
     Candidate standard;
-    standard.scheduled = variant.steps[step];
-    standard.kernels = variant.kernels[step];
+    standard.scheduled = specialization.steps[step];
+    standard.kernels = specialization.kernels[step];
     VKF_CHECK_OK(bench.compile(standard));
     VKF_TRY(expected, bench.results(standard));
     VKF_TRY(standard_us, bench.warm_up(standard));
     // A candidate may take some times as long, and is one submission.
     if (standard_us > program_.options().longest_submission_us / 4) return std::optional<Found>(Found());
     std::vector<Candidate> all;
-    std::vector<Candidate> others = candidates(variant, step, tunings);
+    std::vector<Candidate> others = candidates(specialization, step, tunings);
     if (is_over()) return std::optional<Found>();  // there may be more
     for (Candidate& one : others) {
       if (is_over()) return std::optional<Found>();

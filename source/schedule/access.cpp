@@ -22,8 +22,8 @@ std::string_view name_of(AccessKind kind) {
   return names[static_cast<int>(kind)];
 }
 
-bool varies_in_item(const Loops& loops, const Schedule& schedule, const Value& value) {
-  if (schedule.straddles) return value.axes != 0;
+bool varies_in_chunk(const Loops& loops, const Schedule& schedule, const Value& value) {
+  if (schedule.crosses_rows) return value.axes != 0;
   static_cast<void>(loops);
   return schedule.vector_axis >= 0 && ((value.axes >> schedule.vector_axis) & 1u) != 0;
 }
@@ -32,7 +32,7 @@ namespace {
 
 std::int64_t padded_size(const Loops& loops, const Schedule& schedule) {
   const std::int64_t size = loops.axes[static_cast<std::size_t>(schedule.vector_axis)].size;
-  return ceil_div(size, schedule.elements_per_item) * schedule.elements_per_item;
+  return ceil_div(size, schedule.chunk_size) * schedule.chunk_size;
 }
 
 /// The row-major position over all axes: what straddling items count.
@@ -47,10 +47,10 @@ Expr flat_position(const Loops& loops) {
 }
 
 /// Whether a condition is the same for all elements of every item.
-bool uniform_guard(const Loops& loops, const Schedule& schedule, const segment::Guard& guard) {
-  if (schedule.straddles) return false;
-  return std::all_of(guard.ranges.begin(), guard.ranges.end(), [&](const segment::Guard::Range& range) {
-    const int count = schedule.elements_per_item;
+bool uniform_predicate(const Loops& loops, const Schedule& schedule, const segment::Predicate& predicate) {
+  if (schedule.crosses_rows) return false;
+  return std::all_of(predicate.ranges.begin(), predicate.ranges.end(), [&](const segment::Predicate::Range& range) {
+    const int count = schedule.chunk_size;
     const auto run = index::run_along(range.value, schedule.vector_axis, padded_size(loops, schedule), count, count);
     if (!run) return false;
     return run->stride == 0 || (run->stride == 1 && run->alignment >= count && range.size % count == 0);
@@ -62,12 +62,12 @@ std::optional<AccessPlan> plan_repeated(const Loops& loops, const Tuning& tuning
                                         const Expr& offset, int element_bytes) {
   constexpr index::AxisId kOuter = 1 << 25, kElement = kOuter + 1, kWithin = kOuter + 2;
   for (const int repeat : {2, 4, 8}) {
-    const int elements = schedule.elements_per_item / repeat;
-    if (schedule.elements_per_item % repeat != 0 || elements * element_bytes < std::max(4, element_bytes)) break;
-    const std::int64_t items = padded_size(loops, schedule) / schedule.elements_per_item;
+    const int elements = schedule.chunk_size / repeat;
+    if (schedule.chunk_size % repeat != 0 || elements * element_bytes < std::max(4, element_bytes)) break;
+    const std::int64_t chunks = padded_size(loops, schedule) / schedule.chunk_size;
     const Expr element = Expr::axis(kElement, elements);
     const Expr along =
-        index::substitute(offset, {{schedule.vector_axis, Expr::axis(kOuter, items) * schedule.elements_per_item +
+        index::substitute(offset, {{schedule.vector_axis, Expr::axis(kOuter, chunks) * schedule.chunk_size +
                                                               element * repeat + Expr::axis(kWithin, repeat)}});
     if (index::depends_on(along, kWithin) || index::stride_of(along, kElement) != 1) continue;
     const std::int64_t alignment = std::min<std::int64_t>(index::alignment_of(along - element, 16), elements);
@@ -79,27 +79,28 @@ std::optional<AccessPlan> plan_repeated(const Loops& loops, const Tuning& tuning
 }
 
 AccessPlan plan_access(const Loops& loops, const Tuning& tuning, const Schedule& schedule, const Expr& offset,
-                       int element_bytes, std::span<const segment::Guard> guards, segment::AxisSet axes, bool repeats) {
-  const int count = schedule.elements_per_item;
+                       int element_bytes, std::span<const segment::Predicate> predicates, segment::AxisSet axes,
+                       bool repeats) {
+  const int count = schedule.chunk_size;
   const int word = std::max(4, element_bytes);
   if (axes == 0) return {AccessKind::uniform, word};
   if (schedule.vector_axis < 0) return {AccessKind::element, word};
   // Items of one element that is a word of its own: wherever it is, it is a vector of one.
-  if (count == 1 && element_bytes >= 4 && !schedule.straddles && ((axes >> schedule.vector_axis) & 1u) != 0)
+  if (count == 1 && element_bytes >= 4 && !schedule.crosses_rows && ((axes >> schedule.vector_axis) & 1u) != 0)
     return {AccessKind::vector, element_bytes};
   // However narrow accesses are asked for, an element is loaded in one.
   const int widest = std::min(std::max(tuning.vector_bytes.value_or(16), element_bytes), count * element_bytes);
-  if (schedule.straddles) {
+  if (schedule.crosses_rows) {
     // Only what runs along with the items; anything else needs coordinates per element.
     const Expr rest = offset - flat_position(loops);
-    if (!guards.empty() || !rest.is_constant()) return {AccessKind::element, word};
+    if (!predicates.empty() || !rest.is_constant()) return {AccessKind::element, word};
     const std::int64_t alignment = index::alignment_of(rest, count);
     // Items of less than a word begin inside of one.
     return alignment >= count && widest >= word ? AccessPlan{AccessKind::vector, widest}
                                                 : AccessPlan{AccessKind::element, word};
   }
-  for (const segment::Guard& guard : guards) {
-    if (!uniform_guard(loops, schedule, guard)) return {AccessKind::element, word};
+  for (const segment::Predicate& predicate : predicates) {
+    if (!uniform_predicate(loops, schedule, predicate)) return {AccessKind::element, word};
   }
   const auto run = index::run_along(offset, schedule.vector_axis, padded_size(loops, schedule), count, 16);
   if (!run)
@@ -122,11 +123,11 @@ AccessPlan plan_load(const ir::Graph& graph, const Loops& loops, const Tuning& t
   const int bytes = size_of(graph.node(value.node).type.dtype);
   // Data that differs within the item moves every element elsewhere.
   const bool scattered = std::any_of(value.data.begin(), value.data.end(), [&](segment::ValueId data) {
-    return varies_in_item(loops, schedule, loops.values[data]);
+    return varies_in_chunk(loops, schedule, loops.values[data]);
   });
   if (scattered) return {AccessKind::element, std::max(4, bytes)};
-  return plan_access(loops, tuning, schedule, value.offset, bytes, value.guards, value.axes,
-                     schedule.merged_columns > 1);
+  return plan_access(loops, tuning, schedule, value.offset, bytes, value.predicates, value.axes,
+                     schedule.merged_reduction_axes > 1);
 }
 
 void plan_accesses(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
@@ -181,7 +182,7 @@ bool serve(const Schedule& planned, const Schedule& model) {
     switch (wanted.kind) {
       case AccessKind::element: return true;
       case AccessKind::scalar: return here.kind == AccessKind::uniform;
-      case AccessKind::shifted: return here.kind == AccessKind::vector && here.repeat == 1 && wanted.step == 1;
+      case AccessKind::unaligned: return here.kind == AccessKind::vector && here.repeat == 1 && wanted.step == 1;
       default: return false;
     }
   };
@@ -191,10 +192,10 @@ bool serve(const Schedule& planned, const Schedule& model) {
 
 int words_around(const AccessPlan& plan, int elements) { return plan.step == 1 ? elements / 2 + 1 : elements; }
 
-int registers_of_item(const AccessPlan& plan, int element_bytes, int elements) {
+int registers_of_chunk(const AccessPlan& plan, int element_bytes, int elements) {
   // Of a shifted one where its run begins, too.
-  return plan.kind == AccessKind::shifted ? words_around(plan, elements) + 1
-                                          : std::max(1, elements * element_bytes / 4);
+  return plan.kind == AccessKind::unaligned ? words_around(plan, elements) + 1
+                                            : std::max(1, elements * element_bytes / 4);
 }
 
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements) {
@@ -202,7 +203,7 @@ std::int64_t instructions(const AccessPlan& plan, int element_bytes, int element
     case AccessKind::vector:
       return ceil_div(static_cast<std::int64_t>(elements / plan.repeat) * element_bytes, plan.vector_bytes);
     case AccessKind::element: return elements;
-    case AccessKind::shifted: return words_around(plan, elements);
+    case AccessKind::unaligned: return words_around(plan, elements);
     default: return 1;
   }
 }
@@ -211,7 +212,7 @@ std::int64_t lines(const AccessPlan& plan, int element_bytes, int elements, int 
   const std::int64_t bytes = static_cast<std::int64_t>(elements) * element_bytes * subgroup;
   switch (plan.kind) {
     case AccessKind::vector:
-    case AccessKind::shifted: return std::max<std::int64_t>(1, ceil_div(bytes * plan.step, 128));
+    case AccessKind::unaligned: return std::max<std::int64_t>(1, ceil_div(bytes * plan.step, 128));
     case AccessKind::element: return std::max<std::int64_t>(elements, ceil_div(bytes, 128));
     default: return 1;
   }
@@ -235,7 +236,7 @@ Widths moved_widths(const ir::Graph& graph, const Loops& loops, segment::AxisSet
   return widths;
 }
 
-int widest_item(const Widths& widths, const Tuning& tuning) {
+int widest_chunk(const Widths& widths, const Tuning& tuning) {
   const int bytes = tuning.vector_bytes.value_or(16);
   const int wanted = std::min(bytes / widths.smallest, 2 * bytes / widths.largest);
   // A word is the least a lane may own, so that no two lanes write parts of one.
@@ -319,7 +320,7 @@ double cached_bytes(const ir::Graph& graph, const Loops& loops, const Target& ta
     const int bytes = size_of(graph.node(store.node).type.dtype);
     double overhead = access_overhead(loops, schedule, store.offset, schedule.stores[i], bytes);
     const bool shares_words = schedule.stores[i].kind == AccessKind::element && bytes < 4 &&
-                              !stores_narrow(graph, loops, target, schedule, store.node);
+                              !stores_sub32(graph, loops, target, schedule, store.node);
     if (shares_words) overhead = std::max(overhead, kSharedWordOverhead);
     all += static_cast<double>(element_count_of(loops, store.offset)) * bytes * overhead;
   }
@@ -337,11 +338,11 @@ double traffic(const ir::Graph& graph, const Loops& loops, const Target& target,
                                         : std::max(moved, cached_bytes(graph, loops, target, schedule) / kSectorSpeed);
 }
 
-bool stores_narrow(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule,
-                   ir::NodeId node) {
+bool stores_sub32(const ir::Graph& graph, const Loops& loops, const Target& target, const Schedule& schedule,
+                  ir::NodeId node) {
   const int bytes = size_of(graph.node(node).type.dtype);
-  const bool offered =
-      target.has(Rung::t2) && (bytes == 2 ? target.caps.storage_16bit : bytes == 1 && target.caps.storage_8bit);
+  const bool offered = target.has(FeatureTier::float16) &&
+                       (bytes == 2 ? target.caps.storage_16bit : bytes == 1 && target.caps.storage_8bit);
   const auto reads = [&](const Value& value) { return value.kind == Value::Kind::load && value.node == node; };
   if (!offered || std::any_of(loops.values.begin(), loops.values.end(), reads)) return false;
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
@@ -359,18 +360,20 @@ std::vector<ir::NodeId> buffers_read(const Loops& loops) {
   return all;
 }
 
-std::int64_t iterations_of_step(const MatrixTile& tile, const TileShape& shape) {
+std::int64_t iterations_of_step(const MatmulTile& tile, const TileShape& shape) {
   std::int64_t all = shape.k + 20;
-  for (const Factor& factor : tile.factors)
-    all += ceil_div(std::int64_t{factor.second ? shape.n : shape.m} * shape.k / elements_in_tile(factor, shape),
-                    shape.workgroup()) +
+  for (const TileOperand& tile_operand : tile.tile_operands)
+    all += ceil_div(
+               std::int64_t{tile_operand.second ? shape.n : shape.m} * shape.k / elements_in_tile(tile_operand, shape),
+               shape.workgroup()) +
            1;
   return all;
 }
 
-int elements_in_tile(const Factor& factor, const TileShape& shape) {
-  int elements = factor.elements;
-  while (elements > 4 && (factor.second ? shape.n : shape.m) * shape.k / elements < shape.workgroup()) elements /= 2;
+int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape) {
+  int elements = tile_operand.elements;
+  while (elements > 4 && (tile_operand.second ? shape.n : shape.m) * shape.k / elements < shape.workgroup())
+    elements /= 2;
   return elements;
 }
 
@@ -380,13 +383,13 @@ namespace {
 std::int64_t iterations_of(const Loops& loops, const Schedule& schedule) {
   const std::int64_t parts = std::max(schedule.parts, 1);
   switch (schedule.kind) {
-    case Template::rows:
-      return ceil_div(schedule.trips, parts) *
+    case Template::reduction:
+      return ceil_div(schedule.iterations, parts) *
              (parts > 1 ? 1 : std::max(loops.passes, 1));  // with parts, a pass is a dispatch
-    case Template::matrix: {
-      const TileShape& shape = schedule.matrix.shape;
-      return ceil_div(ceil_div(count_along(loops, schedule.matrix.k), shape.k), parts) *
-             iterations_of_step(schedule.matrix, shape);
+    case Template::matmul: {
+      const TileShape& shape = schedule.matmul.shape;
+      return ceil_div(ceil_div(count_along(loops, schedule.matmul.k), shape.k), parts) *
+             iterations_of_step(schedule.matmul, shape);
     }
     case Template::attention: {
       const AttentionTile& tile = schedule.attention;
@@ -455,10 +458,11 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
     return unsupported("The segment needs {} workgroups, and one dispatch of this device has {}.", schedule.workgroups,
                        groups_limit);
   }
-  if (const std::int64_t iterations = iterations_of(loops, schedule); iterations > target.quirks.leaves_loops_after) {
+  if (const std::int64_t iterations = iterations_of(loops, schedule);
+      iterations > target.workarounds.leaves_loops_after) {
     return unsupported(
         "An invocation of the segment goes through {} iterations of loops, and '{}' leaves loops after about {}.",
-        iterations, target.name, target.quirks.leaves_loops_after);
+        iterations, target.name, target.workarounds.leaves_loops_after);
   }
   return {};
 }
@@ -466,8 +470,8 @@ Result<void> check_limits(const ir::Graph& graph, const Loops& loops, const Targ
 AxisCounts count_axes(const Loops& loops) {
   AxisCounts counts;
   for (const segment::Axis& axis : loops.axes) {
-    if (axis.role == segment::Role::row) ++counts.rows;
-    if (axis.role == segment::Role::column) ++counts.columns;
+    if (axis.role == segment::Role::parallel) ++counts.rows;
+    if (axis.role == segment::Role::reduction) ++counts.columns;
   }
   return counts;
 }
@@ -512,19 +516,19 @@ double cost_of(const ir::Node& node) {
 double compute_cost(const ir::Graph& graph, const Loops& loops) {
   double cost = 0;
   for (const Value& value : loops.values) {
-    const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::fold ||
+    const bool computes = value.kind == Value::Kind::compute || value.kind == Value::Kind::reduction ||
                           value.kind == Value::Kind::contract || value.kind == Value::Kind::scan ||
                           value.kind == Value::Kind::position;
     if (!computes) continue;
     double evaluations = 1;
-    const segment::AxisSet axes = value.kind == Value::Kind::fold       ? ~loops.inner()
+    const segment::AxisSet axes = value.kind == Value::Kind::reduction  ? ~loops.inner()
                                   : value.kind == Value::Kind::contract ? value.axes | value.over
                                                                         : value.axes;
     for (std::size_t i = 0; i < loops.axes.size(); ++i)
       evaluations *= ((axes >> i) & 1u) != 0 ? static_cast<double>(loops.axes[i].size) : 1.0;
     const ops::OpRow& op = *graph.node(value.node).op;
     // A product and its sum are one multiply-add.
-    if (value.kind == Value::Kind::compute && !op.fold.of.empty()) continue;
+    if (value.kind == Value::Kind::compute && !op.reduction.of.empty()) continue;
     cost += evaluations * cost_of(graph.node(value.node));
   }
   return cost;

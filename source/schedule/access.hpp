@@ -6,7 +6,7 @@
 
 namespace vkfuse::schedule {
 
-/// Fills `loads` and `stores` of a schedule whose items are decided (elements_per_item, vector_axis,
+/// Fills `loads` and `stores` of a schedule whose items are decided (chunk_size, vector_axis,
 /// straddles).
 void plan_accesses(const ir::Graph& graph, const segment::Loops& loops, const Tuning& tuning, Schedule& schedule);
 /// Of one load, before buffers are looked at as a whole; and of all stores.
@@ -20,7 +20,7 @@ void share_word_types(const ir::Graph& graph, const segment::Loops& loops, Sched
 /// Words that a shifted load reads for an item.
 int words_around(const AccessPlan& plan, int elements);
 /// Registers of a lane that an item of a vector or shifted load takes before it is unpacked.
-int registers_of_item(const AccessPlan& plan, int element_bytes, int elements);
+int registers_of_chunk(const AccessPlan& plan, int element_bytes, int elements);
 
 /// Load instructions of one item, and of one store.
 std::int64_t instructions(const AccessPlan& plan, int element_bytes, int elements);
@@ -37,17 +37,17 @@ Widths moved_widths(const ir::Graph& graph, const segment::Loops& loops, segment
 
 /// 16 bytes of the smallest type, but no more than two vectors of the largest: a wider item would spread one
 /// load instruction over many cache lines.
-int widest_item(const Widths& widths, const Tuning& tuning);
+int widest_chunk(const Widths& widths, const Tuning& tuning);
 
 /// Loop axes along which the memory of an access is consecutive, innermost first: each one's stride is the
 /// product of the sizes before it.
 std::vector<int> memory_order(const segment::Loops& loops, const index::Expr& offset);
 
 /// Of a factor's items where tiles have this shape: every lane has something to bring.
-int elements_in_tile(const Factor& factor, const TileShape& shape);
+int elements_in_tile(const TileOperand& tile_operand, const TileShape& shape);
 
 /// Of a lane's loops in one step of a tile along its sum, rather too many: of what fills the tile, and of the products.
-std::int64_t iterations_of_step(const MatrixTile& tile, const TileShape& shape);
+std::int64_t iterations_of_step(const MatmulTile& tile, const TileShape& shape);
 
 /// Limits that every template has: buffers, their sizes, axes, iterations.
 Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
@@ -55,8 +55,8 @@ Result<void> check_limits(const ir::Graph& graph, const segment::Loops& loops, c
 
 /// Whether elements of a buffer, of fewer than 4 bytes and not stored as vectors, are written by stores of their own
 /// size: the device has them, and the kernel does not read the buffer too. Otherwise two atomic operations write each.
-bool stores_narrow(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule,
-                   ir::NodeId node);
+bool stores_sub32(const ir::Graph& graph, const segment::Loops& loops, const Target& target, const Schedule& schedule,
+                  ir::NodeId node);
 
 /// Bytes of loads and stores, each element once per load.
 void count_bytes(const ir::Graph& graph, const segment::Loops& loops, Schedule& schedule);
@@ -94,33 +94,33 @@ Result<Schedule> best_sort(const ir::Graph& graph, const segment::Loops& loops, 
 bool serve(const Schedule& planned, const Schedule& model);
 
 /// schedule::like() of each template.
-std::optional<Schedule> pointwise_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                       const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> rows_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                  const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> matrix_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                    const Tuning& tuning, const Schedule& model);
-std::optional<Schedule> attention_like(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                       const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> pointwise_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops,
+                                                 const Target& target, const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> reduction_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops,
+                                                 const Target& target, const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> matmul_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                              const Tuning& tuning, const Schedule& model);
+std::optional<Schedule> attention_at_other_sizes(const ir::Graph& graph, const segment::Loops& loops,
+                                                 const Target& target, const Tuning& tuning, const Schedule& model);
 
 /// The innermost `count` column axes of loops without keys counted as one.
-segment::Loops merge_columns(const segment::Loops& loops, int count);
+segment::Loops merge_reduction_axes(const segment::Loops& loops, int count);
 /// The same rows with matrix units; nothing where they are no weights of four bits times a vector, or that is not
 /// faster.
-std::optional<Schedule> best_packed(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                    const Tuning& tuning, const Schedule& rows);
-Result<Schedule> best_rows(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                           const Tuning& tuning);
-/// Nothing where nothing is a sum of products of two factors with axes of their own. With `factors_after_sums` the
-/// loops have been through segment::with_factors_after_sums.
-std::optional<Schedule> best_matrix(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                    const Tuning& tuning, bool factors_after_sums);
+std::optional<Schedule> best_packed_gemv(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                         const Tuning& tuning, const Schedule& rows);
+Result<Schedule> best_reduction(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                const Tuning& tuning);
+/// Nothing where nothing is a sum of products of two factors with axes of their own. With `sunk_scales` the
+/// loops have been through segment::with_sunk_scales.
+std::optional<Schedule> best_matmul(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
+                                    const Tuning& tuning, bool sunk_scales);
 /// Nothing where there is no softmax whose weights are multiplied and added up. The loops have been through
-/// with_factors_after_sums and with_online_folds.
+/// with_sunk_scales and with_online_reductions.
 std::optional<Schedule> best_attention(const ir::Graph& graph, const segment::Loops& loops, const Target& target,
-                                       const Tuning& tuning, bool factors_after_sums);
+                                       const Tuning& tuning, bool sunk_scales);
 /// The tiles of attention that matrix units may fill.
-std::vector<AttentionForm> unit_attention_forms();
+std::vector<AttentionShape> cooperative_attention_shapes();
 /// A kernel of the user's.
 Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops, const Target& target);
 /// Nothing where no load runs along another axis than the stores.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "schedule/products.hpp"
+#include "schedule/matmul_operands.hpp"
 
 namespace vkfuse::schedule {
 
@@ -17,22 +17,22 @@ namespace {
 constexpr std::int64_t kMostElements = 256;  // of d and of n: a lane has its share of n in registers
 constexpr int kRoomyRegisters = 128;         // of a lane; with many more AMD's compiler spills
 constexpr double kCrowding = 0.01;           // what each one more costs
-constexpr double kLanesWanted = 128;         // of a processor
+constexpr double kThreadsRequested = 128;    // of a processor
 constexpr double kExponential = 20;          // of a score: with what rescales, in fused multiply-adds
 
-struct Lanes {
+struct ThreadGrid {
   int m, k;
 };
-constexpr Lanes kLanes[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
+constexpr ThreadGrid kThreads[] = {{8, 8}, {8, 4}, {4, 8}, {4, 4}, {2, 4}, {2, 2}, {1, 2}};
 /// Where a lane of those wants more registers than it has: more lanes share the columns of a row.
-constexpr Lanes kLeanLanes[] = {{8, 16}, {4, 16}, {2, 16}, {2, 32}};
+constexpr ThreadGrid kLowRegisterThreads[] = {{8, 16}, {4, 16}, {2, 16}, {2, 32}};
 
 bool is_op(const ir::Graph& graph, const Value& value, std::string_view name) {
   return value.kind == Value::Kind::compute && graph.node(value.node).op->name == name;
 }
 
 /// The folds: one maximum, the sum of exponentials below it, one sum of products.
-bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
+bool find_reductions(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
   int most = 0, total = 0, sums = 0;
   for (ValueId id = 0; id < loops.values.size(); ++id) {
     const Value& value = loops.values[id];
@@ -41,15 +41,15 @@ bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
       if (graph.node(value.node).op->cls != ops::OpClass::contraction) return false;
       tile.contract = id;
     }
-    if (value.kind != Value::Kind::fold) continue;
+    if (value.kind != Value::Kind::reduction) continue;
     if (value.online == Value::Online::softmax) {
       tile.total = id;
       ++total;
     } else if (sums_own_products(graph, loops, value)) {
       tile.sum = id;
       ++sums;
-    } else if (graph.node(value.node).op->fold.join == "max" &&
-               graph.node(value.node).op->fold.kind == ops::Fold::Kind::plain) {
+    } else if (graph.node(value.node).op->reduction.join == "max" &&
+               graph.node(value.node).op->reduction.kind == ops::Reduction::Kind::plain) {
       tile.most = id;
       ++most;
     } else {
@@ -59,8 +59,8 @@ bool find_folds(const ir::Graph& graph, const Loops& loops, AttentionTile& tile)
   return most == 1 && total == 1 && sums == 1 && loops.values[tile.total].partner == tile.most;
 }
 
-bool contains(const std::vector<ValueId>& cone, ValueId id) {
-  return std::find(cone.begin(), cone.end(), id) != cone.end();
+bool contains(const std::vector<ValueId>& backward_slice, ValueId id) {
+  return std::find(backward_slice.begin(), backward_slice.end(), id) != backward_slice.end();
 }
 
 /// Whether a value is the exponential times something that is not made of it: what has been added up of such weights is
@@ -70,7 +70,9 @@ bool scales(const ir::Graph& graph, const Loops& loops, ValueId id, ValueId expo
   const Value& value = loops.values[id];
   if (value.kind != Value::Kind::compute) return false;
   const ir::Node& node = graph.node(value.node);
-  const auto made_of_it = [&](std::size_t k) { return contains(cone_of(loops, value.operands[k]), exponential); };
+  const auto made_of_it = [&](std::size_t k) {
+    return contains(backward_slice_of(loops, value.operands[k]), exponential);
+  };
   const auto through = [&](std::size_t k) { return scales(graph, loops, value.operands[k], exponential); };
   const std::string_view op = node.op->name;
   if (op == "neg") return through(0);
@@ -88,8 +90,8 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile
   const Value& product = loops.values[loops.values[tile.sum].operands[0]];
   std::optional<ValueId> weight;
   for (std::size_t side = 0; side < 2; ++side) {
-    const std::vector<ValueId> cone = cone_of(loops, product.operands[side]);
-    for (ValueId id : cone) {
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops, product.operands[side]);
+    for (ValueId id : backward_slice) {
       const Value& value = loops.values[id];
       if (!is_op(graph, value, "exp") || !is_op(graph, loops.values[value.operands[0]], "sub")) continue;
       const Value& apart = loops.values[value.operands[0]];
@@ -107,15 +109,17 @@ bool find_weight(const ir::Graph& graph, const Loops& loops, AttentionTile& tile
   const auto waits = [&](ValueId id) {
     const Value& value = loops.values[id];
     return std::any_of(value.operands.begin(), value.operands.end(),
-                       [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::fold; });
+                       [&](ValueId operand) { return loops.values[operand].kind == Value::Kind::reduction; });
   };
   const auto contracts = [&](ValueId id) { return loops.values[id].kind == Value::Kind::contract; };
   for (ValueId root : {tile.weight, tile.third.value}) {
-    const std::vector<ValueId> cone = cone_of(loops, root, stops);
-    if (std::any_of(cone.begin(), cone.end(), waits) || std::any_of(cone.begin(), cone.end(), contracts)) return false;
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops, root, stops);
+    if (std::any_of(backward_slice.begin(), backward_slice.end(), waits) ||
+        std::any_of(backward_slice.begin(), backward_slice.end(), contracts))
+      return false;
   }
-  const std::vector<ValueId> third = cone_of(loops, tile.third.value);
-  return std::find(third.begin(), third.end(), tile.exponential) == third.end() && loops.values[tile.score].stage == 0;
+  const std::vector<ValueId> third = backward_slice_of(loops, tile.third.value);
+  return std::find(third.begin(), third.end(), tile.exponential) == third.end() && loops.values[tile.score].level == 0;
 }
 
 bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) {
@@ -139,27 +143,27 @@ bool find_axes(const ir::Graph& graph, const Loops& loops, AttentionTile& tile) 
   }
   if (!tile.contract) return inner == 0;
   const Value& product = loops.values[loops.values[*tile.contract].operands[0]];
-  const auto folded = [&](std::size_t side) { return (loops.values[product.operands[side]].axes & columns) != 0; };
-  if (folded(0) == folded(1) || !has_vectors(graph.node(product.node).type.dtype) ||
+  const auto reduced = [&](std::size_t side) { return (loops.values[product.operands[side]].axes & columns) != 0; };
+  if (reduced(0) == reduced(1) || !has_vectors(graph.node(product.node).type.dtype) ||
       !is_float(graph.node(product.node).type.dtype))
     return false;
-  tile.first.value = product.operands[folded(0) ? 1 : 0];
-  tile.second.value = product.operands[folded(0) ? 0 : 1];
-  const std::vector<ValueId> cone = cone_of(loops, tile.score);
-  return std::find(cone.begin(), cone.end(), *tile.contract) != cone.end() &&
+  tile.first.value = product.operands[reduced(0) ? 1 : 0];
+  tile.second.value = product.operands[reduced(0) ? 0 : 1];
+  const std::vector<ValueId> backward_slice = backward_slice_of(loops, tile.score);
+  return std::find(backward_slice.begin(), backward_slice.end(), *tile.contract) != backward_slice.end() &&
          (loops.values[tile.first.value].axes & n) == 0 && (loops.values[tile.second.value].axes & (n | m)) == 0;
 }
 
 void choose_vectors(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, AttentionTile& tile) {
   const auto choose = [&](AttentionTile::Side& side, const std::vector<int>& depth, const std::vector<int>& across) {
-    const std::vector<ValueId> cone = cone_of(loops, side.value);
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops, side.value);
     const auto wide = [&](const std::vector<int>& axes) {
-      return axes.empty() ? Along() : along(graph, loops, cone, axes.back(), tuning);
+      return axes.empty() ? Along() : along(graph, loops, backward_slice, axes.back(), tuning);
     };
     const Along deep = wide(depth);
     const Along wise = wide(across);
-    side.along_depth = deep.bytes >= wise.bytes;
-    side.elements = std::max(1, side.along_depth ? deep.elements : wise.elements);
+    side.along_k = deep.bytes >= wise.bytes;
+    side.elements = std::max(1, side.along_k ? deep.elements : wise.elements);
   };
   if (tile.contract) {
     choose(tile.first, tile.d, tile.m);
@@ -174,39 +178,40 @@ int round_up(std::int64_t n, int to) { return static_cast<int>(ceil_div(n, to)) 
 
 /// Words of 16 bytes of a factor's tile of 16-bit elements.
 std::int64_t words_of(const AttentionTile::Side& side, int across, int deep) {
-  const int rows = side.along_depth ? across : deep;
-  return std::int64_t{rows} * ((side.along_depth ? deep : across) * 2 + kBytesBetweenRows) / 16;
+  const int rows = side.along_k ? across : deep;
+  return std::int64_t{rows} * ((side.along_k ? deep : across) * 2 + kBytesBetweenRows) / 16;
 }
 
 /// One array serves the first factor, then the others, then the results.
-std::int64_t unit_words(const Loops& loops, const AttentionTile& tile) {
+std::int64_t fragment_words(const Loops& loops, const AttentionTile& tile) {
   const int d = tile.contract ? tile.extent_d(loops) : 0;
-  const auto um = static_cast<int>(tile.unit->m);
+  const auto um = static_cast<int>(tile.mma->m);
   const std::int64_t first = tile.contract ? words_of(tile.first, tile.tile_m(), d) : 0;
   const std::int64_t others = (tile.contract ? words_of(tile.second, tile.tile_k(), d) : 0) +
                               words_of(tile.third, tile.extent_n(loops), tile.tile_k());
   const std::int64_t results =
-      std::int64_t{tile.subgroups} * um * (tile.strip / 4 + 1 + static_cast<int>(tile.unit->n) / 2);
+      std::int64_t{tile.subgroups} * um * (tile.subtile / 4 + 1 + static_cast<int>(tile.mma->n) / 2);
   return std::max({first, others, results});
 }
 
 std::int64_t shared_bytes(const Loops& loops, const AttentionTile& tile) {
-  if (tile.unit) return 16 * unit_words(loops, tile);
+  if (tile.mma) return 16 * fragment_words(loops, tile);
   const std::int64_t d = tile.contract ? count_along(loops, tile.d) : 0;
-  const std::int64_t n = round_up(count_along(loops, tile.n), 4 * tile.lanes_k);
-  const std::int64_t first = d * (tile.lanes_m + 1);
-  const std::int64_t others = std::max(d * (tile.lanes_k + 1), tile.tile_k() * (n / 4 + 1));
-  const std::int64_t weights = std::int64_t{tile.tile_k()} * (tile.lanes_m + 1);
-  const std::int64_t known = tile.lean ? 8 : 0;  // of a lane
-  return 16 * (first + others + weights) + 4 * tile.lanes_k * tile.tile_m() + 4 * known * tile.lanes_m * tile.lanes_k;
+  const std::int64_t n = round_up(count_along(loops, tile.n), 4 * tile.threads_k);
+  const std::int64_t first = d * (tile.threads_m + 1);
+  const std::int64_t others = std::max(d * (tile.threads_k + 1), tile.tile_k() * (n / 4 + 1));
+  const std::int64_t weights = std::int64_t{tile.tile_k()} * (tile.threads_m + 1);
+  const std::int64_t known = tile.low_register ? 8 : 0;  // of a lane
+  return 16 * (first + others + weights) + 4 * tile.threads_k * tile.tile_m() +
+         4 * known * tile.threads_m * tile.threads_k;
 }
 
 void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, Schedule& schedule) {
   const AttentionTile& tile = schedule.attention;
   PartAccesses accesses(graph, loops, tuning);
   const auto add = [&](const AttentionTile::Side& side, const std::vector<int>& depth, const std::vector<int>& across) {
-    const std::vector<int>& axes = side.along_depth ? depth : across;
-    accesses.add(cone_of(loops, side.value), axes.empty() ? -1 : axes.back(), side.elements);
+    const std::vector<int>& axes = side.along_k ? depth : across;
+    accesses.add(backward_slice_of(loops, side.value), axes.empty() ? -1 : axes.back(), side.elements);
   };
   std::vector<ValueId> stops;
   if (tile.contract) {
@@ -215,16 +220,16 @@ void plan_all(const ir::Graph& graph, const Loops& loops, const Tuning& tuning, 
     stops.push_back(*tile.contract);
   }
   add(tile.third, tile.k, tile.n);
-  accesses.add(cone_of(loops, tile.score, stops), tile.k.back(), 1);
+  accesses.add(backward_slice_of(loops, tile.score, stops), tile.k.back(), 1);
   const ValueId from[] = {tile.exponential};
-  accesses.add(cone_of(loops, tile.weight, from), tile.k.back(), 1);
-  accesses.add_results(cone_of_results(loops), tile.n.back(), tile.elements);
+  accesses.add(backward_slice_of(loops, tile.weight, from), tile.k.back(), 1);
+  accesses.add_results(backward_slice_of_results(loops), tile.n.back(), tile.elements);
   accesses.write(schedule);
 }
 
 /// Of the blocks of k, those that some row's mask leaves: the mean over tiles of m, or over some of them.
 double visited_share(const Loops& loops, const AttentionTile& tile) {
-  if (tile.last.empty() && tile.first_position.empty()) return 1;
+  if (tile.mask_end.empty() && tile.mask_begin.empty()) return 1;
   const std::int64_t tiles = ceil_div(count_along(loops, tile.m), tile.tile_m());
   const double all = static_cast<double>(ceil_div(count_along(loops, tile.k), tile.tile_k()));
   constexpr std::int64_t kSamples = 64;
@@ -251,9 +256,9 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   const double tiles_m = m / tile.tile_m();
   std::vector<ValueId> stops;
   if (tile.contract) stops.push_back(*tile.contract);
-  const double score = cost_of(graph, loops, cone_of(loops, tile.score, stops));
-  const double compute = batch * m * k * ((d + n) / (tile.unit ? kUnitSpeedup : 1) + kExponential + score) +
-                         batch * m * n * cost_of(graph, loops, cone_of_results(loops));
+  const double score = cost_of(graph, loops, backward_slice_of(loops, tile.score, stops));
+  const double compute = batch * m * k * ((d + n) / (tile.mma ? kCooperativeMatrixSpeedup : 1) + kExponential + score) +
+                         batch * m * n * cost_of(graph, loops, backward_slice_of_results(loops));
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   double loads = 0;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
@@ -273,22 +278,23 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
   schedule.transactions = static_cast<std::int64_t>(traffic / 128);
   // Of shared memory, four elements at a time: two for 4 x 4 products of scores, one and the share of n for those of
   // weights.
-  const double fours = n / 4 / tile.lanes_k;
-  const double shared = tile.unit ? batch * m * k * (d + n) / tile.unit->m / 8 * 4
-                                  : batch * m * k * (d / 8 + n * (1 + fours) / (16 * fours));
+  const double vec4s = n / 4 / tile.threads_k;
+  const double shared = tile.mma ? batch * m * k * (d + n) / tile.mma->m / 8 * 4
+                                 : batch * m * k * (d / 8 + n * (1 + vec4s) / (16 * vec4s));
   // Lanes wait for shared memory as for any other: on an H200 a kernel of 4,096 keys takes twice what storing the
   // scores does. Fragments are loaded ahead.
-  const double accesses = loads + static_cast<double>(schedule.stores_executed) + shared / (tile.unit && !cpu ? 4 : 1);
+  const double accesses = loads + static_cast<double>(schedule.stores_executed) + shared / (tile.mma && !cpu ? 4 : 1);
   // Workgroups of few lanes leave processors idle.
   const auto workgroups = static_cast<double>(std::max<std::int64_t>(1, schedule.workgroups));  // 0 of no elements
   const double lanes = workgroups * schedule.workgroup;
-  const double share = cpu ? 1 : std::min({1.0, workgroups / kProcessors, lanes / (kProcessors * kLanesWanted)});
-  const int per_lane = tile.unit ? schedule.workgroup / tile.subgroups : 1;
-  schedule.registers = tile.unit ? 64 + (tile.tile_k() * (tile.scores_ahead ? 2 : 1) + static_cast<int>(n + d / 2)) *
-                                            static_cast<int>(tile.unit->m) / per_lane
-                                 : (tile.lean ? 44 : 48) + static_cast<int>(n) / tile.lanes_k * 4;
-  const double crowding = cpu || tile.unit ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
-  const double spilling = tile.unit ? 1 : cost_of_spilling(target, schedule.registers);
+  const double share =
+      cpu ? 1 : std::min({1.0, workgroups / kComputeUnits, lanes / (kComputeUnits * kThreadsRequested)});
+  const int per_thread = tile.mma ? schedule.workgroup / tile.subgroups : 1;
+  schedule.registers = tile.mma ? 64 + (tile.tile_k() * (tile.pipelined_scores ? 2 : 1) + static_cast<int>(n + d / 2)) *
+                                           static_cast<int>(tile.mma->m) / per_thread
+                                : (tile.low_register ? 44 : 48) + static_cast<int>(n) / tile.threads_k * 4;
+  const double crowding = cpu || tile.mma ? 1 : 1 + kCrowding * std::max(0, schedule.registers - kRoomyRegisters);
+  const double spilling = tile.mma ? 1 : cost_of_spilling(target, schedule.registers);
   schedule.modelled_us = modelled_us(costs, 1, traffic, compute * crowding * spilling / share,
                                      static_cast<std::int64_t>(accesses / share));
 }
@@ -298,12 +304,12 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
                                   const Tuning& tuning, AttentionTile tile, int workgroup) {
   // A tile of rows that lies in several runs of positions sees what any of them sees.
   if (tile.m.size() > 1 && loops.axes[static_cast<std::size_t>(tile.m.back())].size % tile.tile_m() != 0) {
-    tile.last.clear();
-    tile.first_position.clear();
+    tile.mask_end.clear();
+    tile.mask_begin.clear();
   }
   const auto limit = static_cast<int>(usable_invocations(target.caps));
   const auto fits = [](const AttentionTile::Side& side, int across, int deep) {
-    return (side.along_depth ? deep : across) % side.elements == 0;
+    return (side.along_k ? deep : across) % side.elements == 0;
   };
   const int d = tile.contract ? tile.extent_d(loops) : 0;
   if (tile.contract && (!fits(tile.first, tile.tile_m(), d) || !fits(tile.second, tile.tile_k(), d)))
@@ -313,16 +319,16 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
     return std::nullopt;
   Schedule schedule;
   schedule.kind = Template::attention;
-  schedule.elements = loops.empty ? 0 : loops.row_count();
+  schedule.elements = loops.empty ? 0 : loops.parallel_count();
   schedule.wide = loops.count() >= (std::int64_t{1} << 31);
   schedule.exact = true;
   schedule.workgroup = workgroup;
-  if (tile.unit) schedule.subgroup = workgroup / tile.subgroups;
+  if (tile.mma) schedule.subgroup = workgroup / tile.subgroups;
   schedule.vector_axis = tile.n.back();
-  schedule.elements_per_item = tile.elements;
+  schedule.chunk_size = tile.elements;
   schedule.workgroups =
       loops.empty ? 0 : ceil_div(count_along(loops, tile.m), tile.tile_m()) * count_along(loops, tile.batch);
-  schedule.items = schedule.workgroups;
+  schedule.chunks = schedule.workgroups;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   schedule.shared_bytes = shared_bytes(loops, tile);
   schedule.attention = std::move(tile);
@@ -332,10 +338,10 @@ std::optional<Schedule> with_tile(const ir::Graph& graph, const Loops& loops, co
   return schedule;
 }
 
-std::optional<Schedule> with_lanes(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                   const Tuning& tuning, AttentionTile tile, Lanes lanes) {
-  tile.lanes_m = lanes.m;
-  tile.lanes_k = lanes.k;
+std::optional<Schedule> with_threads(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                     const Tuning& tuning, AttentionTile tile, ThreadGrid lanes) {
+  tile.threads_m = lanes.m;
+  tile.threads_k = lanes.k;
   return with_tile(graph, loops, target, tuning, std::move(tile), lanes.m * lanes.k);
 }
 
@@ -355,10 +361,10 @@ bool is_at_most_one(const ir::Graph& graph, const Loops& loops, ValueId id, Valu
 
 /// What all factors are as 16-bit numbers in vectors of 16 bytes, if they are. An f16 that was scaled (`unscaled`) may
 /// be too large.
-std::optional<DType> dtype_for_units(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile,
-                                     bool unscaled) {
-  const auto dtype = narrow_dtype(graph, loops, tile.third.value, unscaled);
-  const auto is_same = [&](ValueId id) { return narrow_dtype(graph, loops, id, false) == dtype; };
+std::optional<DType> dtype_for_cooperative_matrix(const ir::Graph& graph, const Loops& loops, const AttentionTile& tile,
+                                                  bool unscaled) {
+  const auto dtype = sub32_dtype(graph, loops, tile.third.value, unscaled);
+  const auto is_same = [&](ValueId id) { return sub32_dtype(graph, loops, id, false) == dtype; };
   const auto whole = [](const AttentionTile::Side& side) { return side.elements == 8; };
   if (!dtype || !is_float(*dtype) || !whole(tile.third) || !is_same(tile.weight) ||
       !is_at_most_one(graph, loops, tile.weight, tile.exponential))
@@ -370,33 +376,33 @@ std::optional<DType> dtype_for_units(const ir::Graph& graph, const Loops& loops,
 }
 
 constexpr int kSubgroups[] = {8, 4, 2};
-constexpr int kUnitKeys[] = {4, 2};
-constexpr int kMostUnitRegisters = 240;  // of a lane
+constexpr int kKeyFragments[] = {4, 2};
+constexpr int kMostCooperativeMatrixRegisters = 240;  // of a lane
 
 /// The form of a tile that units fill; nothing where limits forbid it.
-std::optional<Schedule> with_unit_form(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                       const Tuning& tuning, AttentionTile tile, const AttentionForm& form) {
-  if (form.scores_ahead && !tile.contract) return std::nullopt;
+std::optional<Schedule> with_cooperative_shape(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                               const Tuning& tuning, AttentionTile tile, const AttentionShape& form) {
+  if (form.pipelined_scores && !tile.contract) return std::nullopt;
   tile.subgroups = form.subgroups;
-  tile.unit_keys = form.unit_keys;
-  tile.scores_ahead = form.scores_ahead;
+  tile.key_fragments = form.key_fragments;
+  tile.pipelined_scores = form.pipelined_scores;
   const int n = tile.extent_n(loops);
-  const auto un = static_cast<int>(tile.unit->n);
-  for (tile.strip = un * std::max(1, std::min(n, 64) / un);
-       tile.strip > un && (n % tile.strip != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes);
-       tile.strip -= un) {
+  const auto un = static_cast<int>(tile.mma->n);
+  for (tile.subtile = un * std::max(1, std::min(n, 64) / un);
+       tile.subtile > un && (n % tile.subtile != 0 || shared_bytes(loops, tile) > target.caps.shared_memory_bytes);
+       tile.subtile -= un) {
   }
   auto one =
       with_tile(graph, loops, target, tuning, tile, form.subgroups * static_cast<int>(target.caps.subgroup_size));
-  if (one && target.type != DeviceType::cpu && one->registers > kMostUnitRegisters) return std::nullopt;
+  if (one && target.type != DeviceType::cpu && one->registers > kMostCooperativeMatrixRegisters) return std::nullopt;
   return one;
 }
 
 std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, const Target& target,
                                    const Tuning& tuning, const AttentionTile& tile) {
   std::optional<Schedule> best;
-  for (const AttentionForm& form : unit_attention_forms()) {
-    auto one = with_unit_form(graph, loops, target, tuning, tile, form);
+  for (const AttentionShape& form : cooperative_attention_shapes()) {
+    auto one = with_cooperative_shape(graph, loops, target, tuning, tile, form);
     if (one && (!best || one->modelled_us < best->modelled_us)) best = std::move(one);
   }
   return best;
@@ -404,28 +410,28 @@ std::optional<Schedule> with_units(const ir::Graph& graph, const Loops& loops, c
 
 }  // namespace
 
-std::vector<AttentionForm> unit_attention_forms() {
-  std::vector<AttentionForm> all;
+std::vector<AttentionShape> cooperative_attention_shapes() {
+  std::vector<AttentionShape> all;
   for (const int subgroups : kSubgroups) {
-    for (const int keys : kUnitKeys) {
-      for (const bool ahead : {true, false}) all.push_back({0, 0, subgroups, keys, ahead});
+    for (const int keys : kKeyFragments) {
+      for (const bool prefetched : {true, false}) all.push_back({0, 0, subgroups, keys, prefetched});
     }
   }
   return all;
 }
 
 int AttentionTile::extent_n(const Loops& loops) const {
-  return round_up(count_along(loops, n), unit ? static_cast<int>(unit->n) : 4 * lanes_k);
+  return round_up(count_along(loops, n), mma ? static_cast<int>(mma->n) : 4 * threads_k);
 }
 
 int AttentionTile::extent_d(const Loops& loops) const {
-  return round_up(count_along(loops, d), unit ? static_cast<int>(unit->k) : 1);
+  return round_up(count_along(loops, d), mma ? static_cast<int>(mma->k) : 1);
 }
 
-std::optional<Schedule> attention_like(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                       const Tuning& tuning, const Schedule& wanted) {
+std::optional<Schedule> attention_at_other_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                                 const Tuning& tuning, const Schedule& wanted) {
   AttentionTile tile;
-  if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
+  if (!find_reductions(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
     return std::nullopt;
   const AttentionTile& model_tile = wanted.attention;
   const auto same = [](const AttentionTile::Side& a, const AttentionTile::Side& b) { return a.value == b.value; };
@@ -437,7 +443,7 @@ std::optional<Schedule> attention_like(const ir::Graph& graph, const Loops& loop
   }
   const auto fits = [&](const AttentionTile::Side& side, const std::vector<int>& depth,
                         const std::vector<int>& across) {
-    const std::vector<int>& axes = side.along_depth ? depth : across;
+    const std::vector<int>& axes = side.along_k ? depth : across;
     return side.elements == 1 ||
            (!axes.empty() && loops.axes[static_cast<std::size_t>(axes.back())].size % side.elements == 0);
   };
@@ -446,61 +452,63 @@ std::optional<Schedule> attention_like(const ir::Graph& graph, const Loops& loop
   if (!fits(model_tile.third, tile.k, tile.n) ||
       loops.axes[static_cast<std::size_t>(tile.n.back())].size % model_tile.elements != 0)
     return std::nullopt;
-  find_reach(graph, loops, tile);
-  const auto equal = [](const std::vector<AttentionTile::Reach>& a, const std::vector<AttentionTile::Reach>& b) {
+  find_mask_bounds(graph, loops, tile);
+  const auto equal = [](const std::vector<AttentionTile::MaskBound>& a,
+                        const std::vector<AttentionTile::MaskBound>& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](const auto& x, const auto& y) { return x.slope == y.slope && x.constant == y.constant; });
   };
-  const bool reaches = !model_tile.last.empty() || !model_tile.first_position.empty();
-  if (reaches && (!equal(tile.last, model_tile.last) || !equal(tile.first_position, model_tile.first_position)))
+  const bool reaches = !model_tile.mask_end.empty() || !model_tile.mask_begin.empty();
+  if (reaches && (!equal(tile.mask_end, model_tile.mask_end) || !equal(tile.mask_begin, model_tile.mask_begin)))
     return std::nullopt;
   auto schedule = with_tile(graph, loops, target, tuning, model_tile, wanted.workgroup);
-  if (!schedule || !serve(*schedule, wanted) || schedule->attention.last.size() != model_tile.last.size() ||
+  if (!schedule || !serve(*schedule, wanted) || schedule->attention.mask_end.size() != model_tile.mask_end.size() ||
       schedule->shared_bytes != wanted.shared_bytes)
     return std::nullopt;
   schedule->loads = wanted.loads;
   schedule->stores = wanted.stores;
-  schedule->factors_after_sums = wanted.factors_after_sums;
+  schedule->sunk_scales = wanted.sunk_scales;
   schedule->online = wanted.online;
   return schedule;
 }
 
 std::optional<Schedule> best_attention(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                       const Tuning& tuning, bool factors_after_sums) {
+                                       const Tuning& tuning, bool sunk_scales) {
   AttentionTile tile;
-  if (!find_folds(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
+  if (!find_reductions(graph, loops, tile) || !find_weight(graph, loops, tile) || !find_axes(graph, loops, tile))
     return std::nullopt;
   choose_vectors(graph, loops, tuning, tile);
-  find_reach(graph, loops, tile);
+  find_mask_bounds(graph, loops, tile);
   std::optional<Schedule> best;
-  const bool units = target.has(Rung::t5) && tuning.matrix_units.value_or(target.type != DeviceType::cpu);
-  const auto dtype = units ? dtype_for_units(graph, loops, tile, factors_after_sums) : std::nullopt;
+  const bool units = target.has(FeatureTier::cooperative_matrix2) &&
+                     tuning.cooperative_matrix.value_or(target.type != DeviceType::cpu);
+  const auto dtype = units ? dtype_for_cooperative_matrix(graph, loops, tile, sunk_scales) : std::nullopt;
   const auto unit = dtype ? matrix_of(target.caps, *dtype, DType::f32) : std::nullopt;
   if (unit && unit->n == unit->k) {
-    tile.unit = unit;
+    tile.mma = unit;
     if (tuning.attention && tuning.attention->subgroups > 0) {
-      if (auto wanted = with_unit_form(graph, loops, target, tuning, tile, *tuning.attention)) return wanted;
+      if (auto wanted = with_cooperative_shape(graph, loops, target, tuning, tile, *tuning.attention)) return wanted;
     }
     best = with_units(graph, loops, target, tuning, tile);
-    if (best && tuning.matrix_units.value_or(false)) return best;
-    tile.unit.reset();
+    if (best && tuning.cooperative_matrix.value_or(false)) return best;
+    tile.mma.reset();
   }
-  tile.lean = has_few_registers(target);
+  tile.low_register = has_few_registers(target);
   if (tuning.attention && tuning.attention->subgroups == 0) {
-    if (auto wanted =
-            with_lanes(graph, loops, target, tuning, tile, {tuning.attention->lanes_m, tuning.attention->lanes_k}))
+    if (auto wanted = with_threads(graph, loops, target, tuning, tile,
+                                   {tuning.attention->threads_m, tuning.attention->threads_k}))
       return wanted;
   }
   const auto over = [&](const Schedule& schedule) {
-    return schedule.attention.unit ? 0 : registers_over(target, schedule.registers);
+    return schedule.attention.mma ? 0 : registers_over(target, schedule.registers);
   };
-  const auto consider = [&](const Lanes& lanes) {
-    auto one = with_lanes(graph, loops, target, tuning, tile, lanes);
+  const auto consider = [&](const ThreadGrid& lanes) {
+    auto one = with_threads(graph, loops, target, tuning, tile, lanes);
     if (one && (!best || std::pair(over(*one), one->modelled_us) < std::pair(over(*best), best->modelled_us)))
       best = std::move(one);
   };
-  for (const Lanes& lanes : kLanes) consider(lanes);
-  for (const Lanes& lanes : kLeanLanes) {
+  for (const ThreadGrid& lanes : kThreads) consider(lanes);
+  for (const ThreadGrid& lanes : kLowRegisterThreads) {
     if (best && over(*best) > 0) consider(lanes);
   }
   return best;

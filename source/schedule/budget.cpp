@@ -41,12 +41,11 @@ std::int64_t statements_of_element(const segment::Loops& loops, const OfNode& of
 }  // namespace
 
 std::int64_t statements_of(const segment::Loops& loops, const Schedule& schedule, std::span<const int> statements) {
-  return statements_of_element(loops, [&](ir::NodeId id) { return statements[id]; }) *
-         std::max(1, schedule.elements_per_item);
+  return statements_of_element(loops, [&](ir::NodeId id) { return statements[id]; }) * std::max(1, schedule.chunk_size);
 }
 
 bool may_unroll(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule, const Target& target) {
-  const std::int64_t elements = schedule.trips * std::max(1, schedule.elements_per_item);
+  const std::int64_t elements = schedule.iterations * std::max(1, schedule.chunk_size);
   // Drivers of CPUs have no registers to keep a row in, and nothing to gain.
   const std::int64_t most =
       target.type == DeviceType::cpu ? target.budget.statements : target.budget.unrolled_statements;

@@ -17,8 +17,8 @@ std::vector<Tuning> pointwise_tunings(const Caps& caps) {
   std::vector<Tuning> all;
   for (int workgroup = 64; workgroup <= largest_workgroup(caps); workgroup *= 2) {
     for (int vector_bytes : {4, 8, 16}) {
-      for (int items : {1, 2, 4}) {
-        all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .items_in_flight = items, .tiled = false});
+      for (int chunks : {1, 2, 4}) {
+        all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .unroll_factor = chunks, .tiled = false});
       }
       all.push_back({.workgroup = workgroup, .vector_bytes = vector_bytes, .tiled = true});
     }
@@ -28,22 +28,24 @@ std::vector<Tuning> pointwise_tunings(const Caps& caps) {
 
 /// Around the lanes of the default: lanes and workgroups with rows kept or read again, at the two wider accesses; loads
 /// in flight, with folds in one pass and without; then parts.
-std::vector<Tuning> row_tunings(const Caps& caps, int standard) {
+std::vector<Tuning> reduction_tunings(const Caps& caps, int standard) {
   std::vector<Tuning> all;
   const int largest = largest_workgroup(caps);
   for (int lanes = std::max(1, standard / 4); lanes <= std::min(4 * standard, largest); lanes *= 2) {
     for (int workgroup = std::max(64, lanes); workgroup <= std::min(largest, std::max(512, lanes)); workgroup *= 2) {
       for (int vector_bytes : {8, 16}) {
         for (bool persistent : {true, false}) {
-          all.push_back(
-              {.workgroup = workgroup, .vector_bytes = vector_bytes, .column_lanes = lanes, .persistent = persistent});
+          all.push_back({.workgroup = workgroup,
+                         .vector_bytes = vector_bytes,
+                         .reduction_threads = lanes,
+                         .persistent = persistent});
         }
       }
     }
     for (bool online : {true, false}) {
-      for (int items : {1, 2, 4})
-        all.push_back({.items_in_flight = items, .column_lanes = lanes, .online = online, .persistent = false});
-      all.push_back({.column_lanes = lanes, .online = online, .persistent = true});
+      for (int chunks : {1, 2, 4})
+        all.push_back({.unroll_factor = chunks, .reduction_threads = lanes, .online = online, .persistent = false});
+      all.push_back({.reduction_threads = lanes, .online = online, .persistent = true});
     }
   }
   for (int parts = 1; parts <= 512; parts *= 2) all.push_back({.parts = parts});
@@ -51,16 +53,16 @@ std::vector<Tuning> row_tunings(const Caps& caps, int standard) {
 }
 
 /// Every tile of a few sizes, and what computes one result per group of lanes.
-std::vector<Tuning> matrix_tunings(const Caps& caps) {
-  std::vector<Tuning> all = {{.matrix = false}};
-  for (int lane_m : {4, 8}) {
-    for (int lane_n : {4, 8}) {
+std::vector<Tuning> matmul_tunings(const Caps& caps) {
+  std::vector<Tuning> all = {{.matmul = false}};
+  for (int thread_m : {4, 8}) {
+    for (int thread_n : {4, 8}) {
       for (int m : {16, 32, 64, 128, 256}) {
         for (int n : {16, 32, 64, 128, 256}) {
           for (int k : {16, 32}) {
-            const TileShape shape{m, n, k, lane_m, lane_n};
+            const TileShape shape{m, n, k, thread_m, thread_n};
             if (shape.workgroup() >= 8 && shape.workgroup() <= largest_workgroup(caps))
-              all.push_back({.matrix = true, .tile = shape});
+              all.push_back({.matmul = true, .tile = shape});
           }
         }
       }
@@ -70,8 +72,8 @@ std::vector<Tuning> matrix_tunings(const Caps& caps) {
 }
 
 /// Parts of a subgroup of 16 x 16 products, which are most of what matrix units offer.
-std::vector<Tuning> unit_tunings(const Caps& caps, int lanes) {
-  std::vector<Tuning> all = {{.matrix_units = false}};
+std::vector<Tuning> cooperative_matrix_tunings(const Caps& caps, int lanes) {
+  std::vector<Tuning> all = {{.cooperative_matrix = false}};
   for (int own_m : {32, 64, 128}) {
     for (int own_n : {32, 64, 128}) {
       for (int m : {64, 128, 256}) {
@@ -80,7 +82,7 @@ std::vector<Tuning> unit_tunings(const Caps& caps, int lanes) {
             const TileShape shape{m, n, k, own_m, own_n, lanes};
             const bool whole = m % own_m == 0 && n % own_n == 0 && own_m * own_n <= 8192;
             if (whole && shape.owners() >= 4 && shape.owners() <= 8 && shape.workgroup() <= largest_workgroup(caps))
-              all.push_back({.matrix = true, .tile = shape, .matrix_units = true});
+              all.push_back({.matmul = true, .tile = shape, .cooperative_matrix = true});
           }
         }
       }
@@ -92,22 +94,24 @@ std::vector<Tuning> unit_tunings(const Caps& caps, int lanes) {
 /// Tiles of lanes, and those of matrix units where the default has them.
 std::vector<Tuning> attention_tunings(const Caps& caps, bool units) {
   std::vector<Tuning> all;
-  for (int lanes_m = 1; lanes_m <= 16; lanes_m *= 2) {
-    for (int lanes_k = 2; lanes_k <= 16; lanes_k *= 2) {
-      if (lanes_m * lanes_k <= largest_workgroup(caps))
-        all.push_back({.attention = AttentionForm{.lanes_m = lanes_m, .lanes_k = lanes_k}, .matrix_units = false});
+  for (int threads_m = 1; threads_m <= 16; threads_m *= 2) {
+    for (int threads_k = 2; threads_k <= 16; threads_k *= 2) {
+      if (threads_m * threads_k <= largest_workgroup(caps))
+        all.push_back(
+            {.attention = AttentionShape{.threads_m = threads_m, .threads_k = threads_k}, .cooperative_matrix = false});
     }
   }
   if (!units) return all;
-  for (const AttentionForm& form : unit_attention_forms()) all.push_back({.attention = form, .matrix_units = true});
+  for (const AttentionShape& form : cooperative_attention_shapes())
+    all.push_back({.attention = form, .cooperative_matrix = true});
   return all;
 }
 
 /// What lanes do with the same rows.
 std::vector<Tuning> packed_tunings(const Caps& caps) {
-  std::vector<Tuning> all = row_tunings(caps, static_cast<int>(caps.subgroup_size));
+  std::vector<Tuning> all = reduction_tunings(caps, static_cast<int>(caps.subgroup_size));
   all.push_back({});
-  for (Tuning& tuning : all) tuning.matrix_units = false;
+  for (Tuning& tuning : all) tuning.cooperative_matrix = false;
   return all;
 }
 
@@ -126,20 +130,21 @@ std::vector<Tuning> sort_tunings(const Caps& caps, std::int64_t keys) {
 
 std::vector<Tuning> tunings_near(const Schedule& standard, const Caps& caps) {
   switch (standard.kind) {
-    case Template::matrix:
-      return standard.matrix.unit ? unit_tunings(caps, standard.matrix.shape.lanes) : matrix_tunings(caps);
-    case Template::rows: return standard.packed ? packed_tunings(caps) : row_tunings(caps, standard.column_lanes);
+    case Template::matmul:
+      return standard.matmul.mma ? cooperative_matrix_tunings(caps, standard.matmul.shape.lanes) : matmul_tunings(caps);
+    case Template::reduction:
+      return standard.packed ? packed_tunings(caps) : reduction_tunings(caps, standard.reduction_threads);
     case Template::sort: return sort_tunings(caps, standard.keys);
-    case Template::attention: return attention_tunings(caps, standard.attention.unit.has_value());
+    case Template::attention: return attention_tunings(caps, standard.attention.mma.has_value());
     case Template::custom: return {};
     default: return pointwise_tunings(caps);
   }
 }
 
 bool keeps_chains_short(const segment::Loops& loops, const Schedule& schedule) {
-  if (schedule.kind != Template::rows) return true;
-  const std::int64_t per_item = schedule.vector_rows ? 1 : schedule.elements_per_item;
-  return schedule.trips / schedule.parts * per_item <= longest_sum_chain(loops.column_count());
+  if (schedule.kind != Template::reduction) return true;
+  const std::int64_t per_chunk = schedule.vector_rows ? 1 : schedule.chunk_size;
+  return schedule.iterations / schedule.parts * per_chunk <= longest_sum_chain(loops.reduction_count());
 }
 
 std::string to_text(const Tuning& tuning) {
@@ -149,23 +154,23 @@ std::string to_text(const Tuning& tuning) {
   };
   add("workgroup", tuning.workgroup);
   add("vector_bytes", tuning.vector_bytes);
-  add("items_in_flight", tuning.items_in_flight);
-  add("column_lanes", tuning.column_lanes);
+  add("items_in_flight", tuning.unroll_factor);
+  add("column_lanes", tuning.reduction_threads);
   add("online", tuning.online);
   add("persistent", tuning.persistent);
-  add("rows_together", tuning.rows_together);
+  add("rows_together", tuning.register_block_rows);
   add("parts", tuning.parts);
   add("block", tuning.block);
-  add("matrix", tuning.matrix);
-  add("matrix_units", tuning.matrix_units);
-  add("dots", tuning.dots);
+  add("matrix", tuning.matmul);
+  add("matrix_units", tuning.cooperative_matrix);
+  add("dots", tuning.integer_dot);
   add("tiled", tuning.tiled);
   if (tuning.tile)
-    text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k, tuning.tile->lane_m,
-                        tuning.tile->lane_n, tuning.tile->lanes);
+    text += fmt::format("tile={},{},{},{},{},{} ", tuning.tile->m, tuning.tile->n, tuning.tile->k,
+                        tuning.tile->thread_m, tuning.tile->thread_n, tuning.tile->lanes);
   if (const auto& form = tuning.attention)
-    text += fmt::format("attention={},{},{},{},{} ", form->lanes_m, form->lanes_k, form->subgroups, form->unit_keys,
-                        static_cast<int>(form->scores_ahead));
+    text += fmt::format("attention={},{},{},{},{} ", form->threads_m, form->threads_k, form->subgroups,
+                        form->key_fragments, static_cast<int>(form->pipelined_scores));
   return text;
 }
 

@@ -45,7 +45,7 @@ Result<Schedule> only_custom(const ir::Graph& graph, const segment::Loops& loops
   schedule.bytes_written = bytes_of(node, elements);
   schedule.stores_executed = elements;
   schedule.transactions = ceil_div(schedule.bytes_read, 128) + ceil_div(schedule.bytes_written, 128);
-  schedule.elements = schedule.items = elements;
+  schedule.elements = schedule.chunks = elements;
   std::int64_t across = 1, down = 1;
   for (std::size_t i = 0; i < kernel.tile.size(); ++i) {
     std::int64_t& groups = i + 1 == kernel.tile.size() ? across : down;

@@ -17,7 +17,7 @@ int preferred_workgroup(const Target& target, double cost, const Schedule& sched
   if (target.type == DeviceType::cpu) return 256;
   int size = cost > 8 ? 512 : 1024;
   // A small launch is spread over the device instead.
-  const std::int64_t per_invocation = std::max<std::int64_t>(1, schedule.items / schedule.items_in_flight);
+  const std::int64_t per_invocation = std::max<std::int64_t>(1, schedule.chunks / schedule.unroll_factor);
   while (size > 64 && per_invocation / size < 256) size /= 2;
   return size;
 }
@@ -26,7 +26,7 @@ void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& tar
                    Schedule& schedule) {
   const int limit = static_cast<int>(usable_invocations(target.caps));
   int read_bytes = 0;
-  bool by_element = schedule.straddles;
+  bool by_element = schedule.crosses_rows;
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& value = loops.values[i];
     if (value.kind != Value::Kind::load) continue;
@@ -34,7 +34,7 @@ void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& tar
     // Rows that are broadcast come from cache: they need no traffic in flight.
     const bool streams = segment::elements_touched(loops, value) > schedule.elements / 2;
     if (schedule.loads[i].kind == AccessKind::vector && streams)
-      read_bytes += schedule.elements_per_item * size_of(graph.node(value.node).type.dtype);
+      read_bytes += schedule.chunk_size * size_of(graph.node(value.node).type.dtype);
   }
   // A memory-bound kernel needs latency x bandwidth bytes in flight. On a GPU 32 bytes of loads per
   // invocation cover that at full occupancy, and more only costs registers; a CPU gains nothing.
@@ -42,13 +42,13 @@ void choose_launch(const ir::Graph& graph, const Loops& loops, const Target& tar
   if (target.type != DeviceType::cpu && !by_element) {
     while (flight < 4 && flight * std::max(read_bytes, 8) < 32) flight *= 2;
     // But never at the price of idle compute units: keep enough workgroups to fill a large device.
-    while (flight > 1 && schedule.items / (std::int64_t{256} * flight) < 1024) flight /= 2;
+    while (flight > 1 && schedule.chunks / (std::int64_t{256} * flight) < 1024) flight /= 2;
   }
-  schedule.items_in_flight = by_element ? 1 : tuning.items_in_flight.value_or(flight);
+  schedule.unroll_factor = by_element ? 1 : tuning.unroll_factor.value_or(flight);
   const double cost = schedule.elements > 0 ? compute_cost(graph, loops) / static_cast<double>(schedule.elements) : 0;
   schedule.workgroup = std::min(tuning.workgroup.value_or(preferred_workgroup(target, cost, schedule)), limit);
   schedule.workgroups =
-      ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
+      ceil_div(schedule.chunks, static_cast<std::int64_t>(schedule.workgroup) * schedule.unroll_factor);
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
 }
 
@@ -58,28 +58,28 @@ int estimate_registers(const ir::Graph& graph, const Loops& loops, const Schedul
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     if (loops.values[i].kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(loops.values[i].node).type.dtype);
-    words += schedule.items_in_flight *
-             (schedule.loads[i].kind == AccessKind::vector ? schedule.elements_per_item * bytes / 4 : 1);
+    words +=
+        schedule.unroll_factor * (schedule.loads[i].kind == AccessKind::vector ? schedule.chunk_size * bytes / 4 : 1);
   }
   for (const segment::Store& store : loops.stores)
-    words += schedule.elements_per_item * size_of(graph.node(store.node).type.dtype) / 4;
+    words += schedule.chunk_size * size_of(graph.node(store.node).type.dtype) / 4;
   return words;
 }
 
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   count_bytes(graph, loops, schedule);
   const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
-  const std::int64_t groups = ceil_div(schedule.items, subgroup);
+  const std::int64_t groups = ceil_div(schedule.chunks, subgroup);
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     if (loops.values[i].kind != Value::Kind::load) continue;
     const int bytes = size_of(graph.node(loops.values[i].node).type.dtype);
-    schedule.loads_executed += schedule.items * instructions(schedule.loads[i], bytes, schedule.elements_per_item);
-    schedule.transactions += groups * lines(schedule.loads[i], bytes, schedule.elements_per_item, subgroup);
+    schedule.loads_executed += schedule.chunks * instructions(schedule.loads[i], bytes, schedule.chunk_size);
+    schedule.transactions += groups * lines(schedule.loads[i], bytes, schedule.chunk_size, subgroup);
   }
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
     const int bytes = size_of(graph.node(loops.stores[i].node).type.dtype);
-    schedule.stores_executed += schedule.items * instructions(schedule.stores[i], bytes, schedule.elements_per_item);
-    schedule.transactions += groups * lines(schedule.stores[i], bytes, schedule.elements_per_item, subgroup);
+    schedule.stores_executed += schedule.chunks * instructions(schedule.stores[i], bytes, schedule.chunk_size);
+    schedule.transactions += groups * lines(schedule.stores[i], bytes, schedule.chunk_size, subgroup);
   }
   schedule.registers = estimate_registers(graph, loops, schedule);
   schedule.modelled_us = modelled_us(costs_of(target), 1, traffic(graph, loops, target, schedule),
@@ -87,15 +87,15 @@ void model(const ir::Graph& graph, const Loops& loops, const Target& target, Sch
 }
 
 /// The schedule with items of that many elements.
-Result<Schedule> with_items_of(int elements_per_item, bool straddles, const ir::Graph& graph, const Loops& loops,
-                               const Target& target, const Tuning& tuning) {
+Result<Schedule> with_chunks_of(int chunk_size, bool crosses_rows, const ir::Graph& graph, const Loops& loops,
+                                const Target& target, const Tuning& tuning) {
   Schedule schedule;
   schedule.elements = loops.empty ? 0 : loops.count();
   schedule.vector_axis = static_cast<int>(loops.axes.size()) - 1;
-  schedule.elements_per_item = elements_per_item;
-  schedule.straddles = straddles;
-  schedule.items = ceil_div(schedule.elements, schedule.elements_per_item);
-  schedule.exact = schedule.elements % schedule.elements_per_item == 0;
+  schedule.chunk_size = chunk_size;
+  schedule.crosses_rows = crosses_rows;
+  schedule.chunks = ceil_div(schedule.elements, schedule.chunk_size);
+  schedule.exact = schedule.elements % schedule.chunk_size == 0;
   schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
   plan_accesses(graph, loops, tuning, schedule);
   choose_launch(graph, loops, target, tuning, schedule);
@@ -106,29 +106,29 @@ Result<Schedule> with_items_of(int elements_per_item, bool straddles, const ir::
 
 }  // namespace
 
-std::optional<Schedule> pointwise_like(const ir::Graph& graph, const Loops& loops, const Target& target,
-                                       const Tuning& tuning, const Schedule& model_schedule) {
+std::optional<Schedule> pointwise_at_other_sizes(const ir::Graph& graph, const Loops& loops, const Target& target,
+                                                 const Tuning& tuning, const Schedule& model_schedule) {
   const Schedule& wanted = model_schedule;
   if (wanted.vector_axis != static_cast<int>(loops.axes.size()) - 1) return std::nullopt;
-  if (!wanted.straddles && !loops.axes.empty() && loops.axes.back().size % wanted.elements_per_item != 0)
+  if (!wanted.crosses_rows && !loops.axes.empty() && loops.axes.back().size % wanted.chunk_size != 0)
     return std::nullopt;
   Schedule schedule;
   schedule.elements = loops.count();
   schedule.vector_axis = wanted.vector_axis;
-  schedule.elements_per_item = wanted.elements_per_item;
-  schedule.straddles = wanted.straddles;
-  schedule.items = ceil_div(schedule.elements, schedule.elements_per_item);
+  schedule.chunk_size = wanted.chunk_size;
+  schedule.crosses_rows = wanted.crosses_rows;
+  schedule.chunks = ceil_div(schedule.elements, schedule.chunk_size);
   schedule.exact = wanted.exact;
-  if (wanted.exact && schedule.elements % schedule.elements_per_item != 0) return std::nullopt;
+  if (wanted.exact && schedule.elements % schedule.chunk_size != 0) return std::nullopt;
   schedule.wide = schedule.elements >= (std::int64_t{1} << 31);
   plan_accesses(graph, loops, tuning, schedule);
   if (!serve(schedule, wanted)) return std::nullopt;
   schedule.loads = wanted.loads;
   schedule.stores = wanted.stores;
-  schedule.items_in_flight = wanted.items_in_flight;
+  schedule.unroll_factor = wanted.unroll_factor;
   schedule.workgroup = wanted.workgroup;
   schedule.workgroups =
-      ceil_div(schedule.items, static_cast<std::int64_t>(schedule.workgroup) * schedule.items_in_flight);
+      ceil_div(schedule.chunks, static_cast<std::int64_t>(schedule.workgroup) * schedule.unroll_factor);
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   if (!check_limits(graph, loops, target, schedule).ok()) return std::nullopt;
   model(graph, loops, target, schedule);
@@ -138,17 +138,17 @@ std::optional<Schedule> pointwise_like(const ir::Graph& graph, const Loops& loop
 Result<Schedule> best_pointwise(const ir::Graph& graph, const Loops& loops, const Target& target,
                                 const Tuning& tuning) {
   const int axis = static_cast<int>(loops.axes.size()) - 1;
-  if (axis < 0) return with_items_of(1, false, graph, loops, target, tuning);
+  if (axis < 0) return with_chunks_of(1, false, graph, loops, target, tuning);
   const Widths widths = moved_widths(graph, loops, segment::AxisSet{1} << axis);
   const std::int64_t inner = loops.axes.back().size;
-  const int widest = widest_item(widths, tuning);
-  if (inner % widest == 0) return with_items_of(widest, false, graph, loops, target, tuning);
+  const int widest = widest_chunk(widths, tuning);
+  if (inner % widest == 0) return with_chunks_of(widest, false, graph, loops, target, tuning);
   // Rows are no multiple of the widest item: let items run across rows, which costs coordinates per
   // element, or take a narrower one that fits.
-  VKF_TRY(chosen, with_items_of(widest, true, graph, loops, target, tuning));
+  VKF_TRY(chosen, with_chunks_of(widest, true, graph, loops, target, tuning));
   for (int narrower = widest / 2; narrower >= std::max(1, 4 / widths.smallest_store); narrower /= 2) {
     if (inner % narrower != 0) continue;
-    VKF_TRY(other, with_items_of(narrower, false, graph, loops, target, tuning));
+    VKF_TRY(other, with_chunks_of(narrower, false, graph, loops, target, tuning));
     if (other.loads_executed + other.stores_executed <= chosen.loads_executed + chosen.stores_executed)
       chosen = std::move(other);
     break;

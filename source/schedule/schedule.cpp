@@ -12,22 +12,22 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
                                  [](const segment::Value& value) { return value.kind == segment::Value::Kind::sort; });
   if (sorts) return best_sort(graph, loops, target, tuning);
   const bool runs_over_columns = std::any_of(loops.axes.begin(), loops.axes.end(), [](const segment::Axis& axis) {
-    return axis.role == segment::Role::column;
+    return axis.role == segment::Role::reduction;
   });
   if (runs_over_columns) {
-    const auto moved = segment::with_factors_after_sums(graph, loops);
+    const auto moved = segment::with_sunk_scales(graph, loops);
     const Loops& changed = moved ? *moved : loops;
-    const bool has_tails = std::any_of(loops.values.begin(), loops.values.end(), [](const segment::Value& value) {
-      return value.kind == segment::Value::Kind::tail;
-    });
+    const bool has_epilogue_reductions =
+        std::any_of(loops.values.begin(), loops.values.end(),
+                    [](const segment::Value& value) { return value.kind == segment::Value::Kind::epilogue; });
     std::optional<Schedule> matrix;
-    if (tuning.matrix.value_or(true) || has_tails || loops.inner() != 0)
-      matrix = best_matrix(graph, changed, target, tuning, moved.has_value());
-    if (const auto paired = matrix ? std::nullopt : segment::with_online_folds(graph, changed)) {
+    if (tuning.matmul.value_or(true) || has_epilogue_reductions || loops.inner() != 0)
+      matrix = best_matmul(graph, changed, target, tuning, moved.has_value());
+    if (const auto paired = matrix ? std::nullopt : segment::with_online_reductions(graph, changed)) {
       matrix = best_attention(graph, *paired, target, tuning, moved.has_value());
       if (matrix) matrix->online = true;
     }
-    if (matrix) matrix->factors_after_sums = moved.has_value();
+    if (matrix) matrix->sunk_scales = moved.has_value();
     if (!matrix && loops.inner() != 0) {
       return unsupported(
           "A contraction at every element of rows that are folded is one kernel where they are a softmax whose weights "
@@ -35,13 +35,13 @@ Result<Schedule> best(const ir::Graph& graph, const segment::Loops& loops, const
           "where a tile of the product has whole rows, of at most 256 elements each; a fold of its own beside a "
           "contraction is where it is of rows of the first factor.");
     }
-    auto rows = best_rows(graph, loops, target, tuning);
-    if (!matrix && has_tails)
+    auto rows = best_reduction(graph, loops, target, tuning);
+    if (!matrix && has_epilogue_reductions)
       return unsupported(
           "A product and folds of its results are one kernel where tiles have whole rows of what is folded: a multiple "
           "of four, at most 256 elements.");
-    if (has_tails) return *std::move(matrix);
-    const bool forced = tuning.matrix.value_or(false) || tuning.attention || loops.inner() != 0;
+    if (has_epilogue_reductions) return *std::move(matrix);
+    const bool forced = tuning.matmul.value_or(false) || tuning.attention || loops.inner() != 0;
     if (matrix && (!rows || forced || matrix->modelled_us < rows->modelled_us)) return *matrix;
     return rows;
   }
@@ -58,10 +58,10 @@ std::optional<Schedule> like(const ir::Graph& graph, const Loops& loops, const T
   if (loops.values.size() != model.loads.size() || loops.stores.size() != model.stores.size() || loops.empty)
     return std::nullopt;
   switch (model.kind) {
-    case Template::pointwise: return pointwise_like(graph, loops, target, tuning, model);
-    case Template::rows: return rows_like(graph, loops, target, tuning, model);
-    case Template::matrix: return matrix_like(graph, loops, target, tuning, model);
-    case Template::attention: return attention_like(graph, loops, target, tuning, model);
+    case Template::pointwise: return pointwise_at_other_sizes(graph, loops, target, tuning, model);
+    case Template::reduction: return reduction_at_other_sizes(graph, loops, target, tuning, model);
+    case Template::matmul: return matmul_at_other_sizes(graph, loops, target, tuning, model);
+    case Template::attention: return attention_at_other_sizes(graph, loops, target, tuning, model);
     default:
       return std::nullopt;  // what is sorted in blocks and what crosses shared memory in boxes has its own text at each
                             // size
@@ -69,15 +69,16 @@ std::optional<Schedule> like(const ir::Graph& graph, const Loops& loops, const T
 }
 
 Loops scheduled_loops(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
-  const auto moved = schedule.factors_after_sums ? segment::with_factors_after_sums(graph, loops) : std::nullopt;
+  const auto moved = schedule.sunk_scales ? segment::with_sunk_scales(graph, loops) : std::nullopt;
   const Loops& changed = moved ? *moved : loops;
-  const auto together = schedule.rows_together > 1
-                            ? segment::with_rows_together(changed, schedule.axis_together, schedule.rows_together)
-                            : std::nullopt;
+  const auto together =
+      schedule.register_block_rows > 1
+          ? segment::with_register_blocking(changed, schedule.register_block_axis, schedule.register_block_rows)
+          : std::nullopt;
   const Loops& rows = together ? *together : changed;
-  const auto paired = schedule.online ? segment::with_online_folds(graph, rows) : std::nullopt;
+  const auto paired = schedule.online ? segment::with_online_reductions(graph, rows) : std::nullopt;
   const Loops& joined = paired ? *paired : rows;
-  return schedule.merged_columns > 1 ? merge_columns(joined, schedule.merged_columns) : joined;
+  return schedule.merged_reduction_axes > 1 ? merge_reduction_axes(joined, schedule.merged_reduction_axes) : joined;
 }
 
 CostModel default_costs(DeviceType type) {
@@ -91,15 +92,15 @@ CostModel default_costs(DeviceType type) {
 
 CostModel costs_of(const Target& target) { return target.costs.value_or(default_costs(target.type)); }
 
-int registers_of_lane(const Target& target) {
+int thread_register_limit(const Target& target) {
   // Estimates are that much short at times: with Mali's 64, tiles estimated at 60 do not spill and those at 64 do.
   constexpr int kShort = 4;
-  return static_cast<int>(target.caps.lane_registers) - kShort;
+  return static_cast<int>(target.caps.registers_per_thread) - kShort;
 }
 
 int registers_over(const Target& target, int estimated) {
-  if (target.caps.lane_registers == kUnknownLaneRegisters) return 0;
-  return std::max(0, estimated - registers_of_lane(target));
+  if (target.caps.registers_per_thread == kUnknownRegistersPerThread) return 0;
+  return std::max(0, estimated - thread_register_limit(target));
 }
 
 double cost_of_spilling(const Target& target, int estimated) {
@@ -142,7 +143,7 @@ bool all_within(const ir::Graph& graph, const SymbolValues& symbols, std::int64_
 
 }  // namespace
 
-SymbolValues nominal_symbols(const ir::Graph& graph) {
+SymbolValues representative_symbols(const ir::Graph& graph) {
   // Tensors with several symbols must not be refused for a size that nobody asked for.
   constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
   std::int64_t size = 4096;

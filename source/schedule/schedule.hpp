@@ -14,23 +14,23 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b +
 
 enum class Template : std::uint8_t {
   pointwise,  ///< every invocation owns whole items of consecutive elements
-  rows,       ///< lanes share the columns of a row and fold across each other
+  reduction,  ///< lanes share the columns of a row and fold across each other
   sort,       ///< a workgroup sorts rows, or blocks of a row, in shared memory
-  matrix,     ///< a workgroup owns a tile of sums of products; both factors cross shared memory, tile by tile
+  matmul,     ///< a workgroup owns a tile of sums of products; both factors cross shared memory, tile by tile
   attention,  ///< products weighted by a softmax, which need not exist as a whole, nor what it is of
   tiled,      ///< a workgroup owns a box of positions: what is read along other axes than stored crosses shared memory
   custom,     ///< a kernel of the user's, in workgroups and over tiles as the user says
 };
 std::string_view name_of(Template kind);
 
-/// How an access reaches the elements of an item: `elements_per_item` neighbours along the vector axis.
+/// How an access reaches the elements of an item: `chunk_size` neighbours along the vector axis.
 enum class AccessKind : std::uint8_t {
   vector,      ///< whole vectors
   scalar,      ///< one element for the whole item
   uniform,     ///< one element for the whole kernel
   element,     ///< addressed element by element
   transposed,  ///< tiled: vectors along its own axes, handed to the items through shared memory
-  shifted,     ///< the words around a run of 16-bit elements, or every second of one, that may begin in the middle of a
+  unaligned,   ///< the words around a run of 16-bit elements, or every second of one, that may begin in the middle of a
                ///< word; those outside the buffer replaced
   opaque,      ///< however the user's kernel does
 };
@@ -46,43 +46,43 @@ struct AccessPlan {
 /// Matrix: what a workgroup, and a lane of it, computes at a time. All but `k` are multiples of 4. With matrix units
 /// all are multiples of theirs, and what a lane has otherwise belongs to the `lanes` of a subgroup together.
 struct TileShape {
-  int m = 64, n = 64, k = 16;  ///< of the workgroup
-  int lane_m = 4, lane_n = 4;  ///< of the lane, or of the subgroup
-  int lanes = 1;               ///< that own it together
-  [[nodiscard]] int owners() const { return m / lane_m * (n / lane_n); }
+  int m = 64, n = 64, k = 16;      ///< of the workgroup
+  int thread_m = 4, thread_n = 4;  ///< of the lane, or of the subgroup
+  int lanes = 1;                   ///< that own it together
+  [[nodiscard]] int owners() const { return m / thread_m * (n / thread_n); }
   [[nodiscard]] int workgroup() const { return owners() * lanes; }
 };
 
 /// Attention: how large the tile of a workgroup is, with lanes or, where `subgroups` are stated, with matrix units.
-struct AttentionForm {
-  int lanes_m = 0, lanes_k = 0;
-  int subgroups = 0, unit_keys = 0;
-  bool scores_ahead = false;
+struct AttentionShape {
+  int threads_m = 0, threads_k = 0;
+  int subgroups = 0, key_fragments = 0;
+  bool pipelined_scores = false;
 };
 
 /// Overrides for sweeps and tests; nothing is overridden by default.
 struct Tuning {
   std::optional<int> workgroup;
   std::optional<int> vector_bytes;  ///< widest access: 4, 8 or 16
-  std::optional<int> items_in_flight;
-  std::optional<int> column_lanes;         ///< rows: lanes that share a row, a power of two
-  std::optional<bool> online;              ///< rows: pairs of folds in one pass where rows do not stay in registers
-  std::optional<bool> persistent;          ///< rows: keep what was loaded between passes
-  std::optional<int> rows_together;        ///< rows: of a lane, of those that share what they read
-  std::optional<int> parts;                ///< rows: workgroups that share a row; matrix: a tile
-  std::optional<int> block;                ///< sort: keys that a workgroup sorts in shared memory, a power of two
-  std::optional<bool> matrix;              ///< the matrix template wherever there is a sum of products, or nowhere
-  std::optional<TileShape> tile;           ///< matrix
-  std::optional<AttentionForm> attention;  ///< where the device and the factors allow it
-  std::optional<bool> matrix_units;        ///< matrix: T4 wherever the factors allow it, or nowhere
-  std::optional<bool> dots;                ///< matrix: T3 wherever the factors allow it, or nowhere
-  bool half_sums = false;                  ///< matrix: f16 sums of f16 products, where T4 offers them
-  std::optional<bool> tiled;               ///< the tiled template wherever a load can be transposed, or nowhere
+  std::optional<int> unroll_factor;
+  std::optional<int> reduction_threads;     ///< rows: lanes that share a row, a power of two
+  std::optional<bool> online;               ///< rows: pairs of folds in one pass where rows do not stay in registers
+  std::optional<bool> persistent;           ///< rows: keep what was loaded between passes
+  std::optional<int> register_block_rows;   ///< rows: of a lane, of those that share what they read
+  std::optional<int> parts;                 ///< rows: workgroups that share a row; matrix: a tile
+  std::optional<int> block;                 ///< sort: keys that a workgroup sorts in shared memory, a power of two
+  std::optional<bool> matmul;               ///< the matrix template wherever there is a sum of products, or nowhere
+  std::optional<TileShape> tile;            ///< matrix
+  std::optional<AttentionShape> attention;  ///< where the device and the factors allow it
+  std::optional<bool> cooperative_matrix;   ///< matrix: T4 wherever the factors allow it, or nowhere
+  std::optional<bool> integer_dot;          ///< matrix: T3 wherever the factors allow it, or nowhere
+  bool f16_accumulation = false;            ///< matrix: f16 sums of f16 products, where T4 offers them
+  std::optional<bool> tiled;                ///< the tiled template wherever a load can be transposed, or nowhere
 };
 
 /// One dispatch of the sort template. What goes from one to the next is in device memory: pairs of a key and
 /// its position, so many slots a row.
-struct SortRound {
+struct SortPass {
   enum class Kind : std::uint8_t {
     block,  ///< sorts blocks in shared memory
     merge,  ///< merges neighbouring runs
@@ -113,12 +113,12 @@ struct Tile {
 };
 
 /// Matrix: one factor of the products, and how its elements reach shared memory.
-struct Factor {
+struct TileOperand {
   segment::ValueId value = 0;
-  bool second = false;   ///< runs along n instead of m
-  bool along_k = false;  ///< what lies side by side in memory are positions of k, else of m or n
-  int elements = 1;      ///< of one item: so many neighbours, computed together
-  bool crosses = false;  ///< items lie along all those axes counted as one; else along the innermost
+  bool second = false;     ///< runs along n instead of m
+  bool along_k = false;    ///< what lies side by side in memory are positions of k, else of m or n
+  int elements = 1;        ///< of one item: so many neighbours, computed together
+  bool flattened = false;  ///< items lie along all those axes counted as one; else along the innermost
 };
 
 /// Between the rows of a tile for matrix units in shared memory, which then start in other banks.
@@ -126,32 +126,33 @@ inline constexpr int kBytesBetweenRows = 16;
 
 /// Matrix: sums over k of products of a factor at (batch, m, k) and one at (batch, n, k). Each of the four is a
 /// set of loop axes, counted as one, outermost first.
-struct MatrixTile {
+struct MatmulTile {
   TileShape shape;
   std::optional<MatrixShape>
-      unit;            ///< T4: a subgroup multiplies so much at once; factors cross shared memory as its dtype
-  bool dots = false;   ///< T3: factors are i8, and four neighbours along k are a word
-  bool whole = false;  ///< T5: the workgroup multiplies whole tiles, which the device itself brings from memory
-  int strip = 0;       ///< with it: columns of a subgroup's results that cross shared memory at a time
+      mma;                   ///< T4: a subgroup multiplies so much at once; factors cross shared memory as its dtype
+  bool integer_dot = false;  ///< T3: factors are i8, and four neighbours along k are a word
+  bool workgroup_scope =
+      false;        ///< T5: the workgroup multiplies whole tiles, which the device itself brings from memory
+  int subtile = 0;  ///< with it: columns of a subgroup's results that cross shared memory at a time
   std::vector<int> batch, m, n, k;
-  std::vector<Factor> factors;
+  std::vector<TileOperand> tile_operands;
   struct Sum {
-    segment::ValueId fold = 0;
+    segment::ValueId reduction = 0;
     int first = 0, second = 0;  ///< of `factors`
   };
   std::vector<Sum> sums;
   /// A fold over k of what depends on m alone, as the norm of a row of the first factor, which is read anyway.
-  struct RowFold {
-    segment::ValueId fold = 0;
-    int factor = 0;  ///< of `factors`; its items lie along k
-    int parts = 1;   ///< of its sum (sums_in_two_parts)
+  struct RowReduction {
+    segment::ValueId reduction = 0;
+    int tile_operand = 0;  ///< of `factors`; its items lie along k
+    int parts = 1;         ///< of its sum (sums_in_two_parts)
   };
-  std::vector<RowFold> row_folds;
+  std::vector<RowReduction> row_reductions;
   /// Known beforehand, of m alone, and asked for by what is not: computed once for each row of the tile.
   std::vector<segment::ValueId> row_values;
   /// Folds over the innermost `block` positions of n, of which a tile has whole ones: of a row's results, as partial
   /// statistics for a norm that follows.
-  std::vector<segment::ValueId> tails;
+  std::vector<segment::ValueId> epilogues;
   segment::ValueId kept = 0;  ///< with them: what results become before they are folded; stays in registers meanwhile
   int block = 0;
   int elements = 1;  ///< neighbours along n that are stored together; divides the innermost axis of n
@@ -161,19 +162,19 @@ struct MatrixTile {
 /// Rows: weights of four bits, two in a byte, times one vector, with matrix units (T4). A workgroup has `tiles` tiles,
 /// one after another, of as many rows as the unit; its subgroups share the columns. Words reach shared memory as they
 /// lie in memory, and a fragment of them becomes four of numbers.
-struct PackedTile {
-  MatrixShape unit;
+struct PackedGemvTile {
+  MatrixShape mma;
   int subgroups = 8, tiles = 1;
-  int strip = 8;          ///< words of 16 bytes of every row that a subgroup takes at a time
+  int k_slice = 8;        ///< words of 16 bytes of every row that a subgroup takes at a time
   int scale_columns = 0;  ///< columns of a strip that share a scale
-  segment::ValueId fold = 0;
+  segment::ValueId reduction = 0;
   segment::ValueId load = 0;    ///< of the bytes
   segment::ValueId vector = 0;  ///< what the weights are multiplied with, of f16
   std::optional<segment::ValueId> scale;
   std::uint32_t flip = 0;  ///< a weight is (four bits ^ flip) + offset
   std::int64_t offset = 0;
-  [[nodiscard]] int rows() const { return tiles * static_cast<int>(unit.m); }
-  [[nodiscard]] int strip_columns() const { return strip * 32; }
+  [[nodiscard]] int rows() const { return tiles * static_cast<int>(mma.m); }
+  [[nodiscard]] int k_slice_columns() const { return k_slice * 32; }
 };
 
 /// Attention: for each position of (batch, m), the softmax over k of a score, and the sum over k of its weights
@@ -181,15 +182,15 @@ struct PackedTile {
 /// of loop axes, counted as one, outermost first.
 struct AttentionTile {
   std::vector<int> batch, m, n, k, d;
-  int lanes_m = 8, lanes_k = 8;  ///< a lane has 4 rows of m, 4 positions of k, and its share of n
-  bool lean = false;  ///< it has few registers: between blocks, what it knows of its rows is in shared memory, and less
-                      ///< is unrolled
+  int threads_m = 8, threads_k = 8;  ///< a lane has 4 rows of m, 4 positions of k, and its share of n
+  bool low_register = false;  ///< it has few registers: between blocks, what it knows of its rows is in shared memory,
+                              ///< and less is unrolled
   /// T5: a subgroup has the unit's rows of m, some of its columns of k at a time, and all of n; the lanes above have no
   /// meaning.
-  std::optional<MatrixShape> unit;
-  int subgroups = 4, unit_keys = 4;  ///< with it: of the workgroup; units of k at a time
-  int strip = 0;                     ///< columns of a subgroup's results that cross shared memory at a time
-  bool scores_ahead = false;         ///< a block's products are found while scores of the one before it become weights
+  std::optional<MatrixShape> mma;
+  int subgroups = 4, key_fragments = 4;  ///< with it: of the workgroup; units of k at a time
+  int subtile = 0;                       ///< columns of a subgroup's results that cross shared memory at a time
+  bool pipelined_scores = false;     ///< a block's products are found while scores of the one before it become weights
   segment::ValueId score = 0;        ///< the softmax is over it
   segment::ValueId exponential = 0;  ///< of the score less the largest one
   segment::ValueId weight = 0;       ///< what it becomes before it is multiplied
@@ -197,19 +198,19 @@ struct AttentionTile {
   std::optional<segment::ValueId> contract;       ///< what the score is computed from
   struct Side {
     segment::ValueId value = 0;
-    bool along_depth = false;  ///< items lie along d (of the third: along k), else along m, k or n
+    bool along_k = false;  ///< items lie along d (of the third: along k), else along m, k or n
     int elements = 1;
   };
   Side first, second, third;  ///< the factors of `contract`, and that of the weights
   /// A mask leaves a row at position p of the innermost axis of m no position of k beyond slope * p + constant.
-  struct Reach {
+  struct MaskBound {
     std::int64_t slope = 0, constant = 0;
   };
-  std::vector<Reach> last;            ///< none above any of these
-  std::vector<Reach> first_position;  ///< none below
+  std::vector<MaskBound> mask_end;    ///< none above any of these
+  std::vector<MaskBound> mask_begin;  ///< none below
   int elements = 1;                   ///< neighbours along n that are stored together
-  [[nodiscard]] int tile_m() const { return unit ? subgroups * static_cast<int>(unit->m) : 4 * lanes_m; }
-  [[nodiscard]] int tile_k() const { return unit ? unit_keys * static_cast<int>(unit->n) : 4 * lanes_k; }
+  [[nodiscard]] int tile_m() const { return mma ? subgroups * static_cast<int>(mma->m) : 4 * threads_m; }
+  [[nodiscard]] int tile_k() const { return mma ? key_fragments * static_cast<int>(mma->n) : 4 * threads_k; }
   /// All of n and of d, with what stands out.
   [[nodiscard]] int extent_n(const segment::Loops& loops) const;
   [[nodiscard]] int extent_d(const segment::Loops& loops) const;
@@ -218,27 +219,27 @@ struct AttentionTile {
 /// The choices, and what they cost.
 struct Schedule {
   Template kind = Template::pointwise;
-  int elements_per_item = 1;
-  int items_in_flight = 1;  ///< per invocation; their loads are issued together
+  int chunk_size = 1;
+  int unroll_factor = 1;  ///< per invocation; their loads are issued together
   int workgroup = 1;
   int vector_axis = -1;            ///< the loop axis along which an item's elements lie; -1: there is none
   bool exact = false;              ///< no item has fewer elements than the others
-  bool straddles = false;          ///< pointwise: items may cross rows of the vector axis; coordinates are per element
+  bool crosses_rows = false;       ///< pointwise: items may cross rows of the vector axis; coordinates are per element
   bool wide = false;               ///< more than 2^31 elements: no 31-bit division tricks
   std::vector<AccessPlan> loads;   ///< one per value of the loops; of those that are loads
   std::vector<AccessPlan> stores;  ///< of Loops::stores
 
   // Rows.
   bool vector_rows = false;  ///< the vector axis is a row axis: each lane owns several rows
-  int row_lanes = 1;         ///< row_lanes * column_lanes is the workgroup
-  int column_lanes = 1;
-  std::int64_t trips = 1;   ///< items along the columns per lane and pass
-  bool persistent = false;  ///< trips are unrolled and what was loaded stays in registers
-  bool online = false;      ///< a maximum and the sum of exponentials below it are one pass
-  int axis_together = -1;   ///< of segment::with_rows_together; -1: every lane has one row
-  int rows_together = 1;
-  int merged_columns = 1;  ///< the innermost so many column axes are counted as one
-  std::optional<PackedTile> packed;
+  int parallel_threads = 1;  ///< parallel_threads * reduction_threads is the workgroup
+  int reduction_threads = 1;
+  std::int64_t iterations = 1;   ///< items along the columns per lane and pass
+  bool persistent = false;       ///< trips are unrolled and what was loaded stays in registers
+  bool online = false;           ///< a maximum and the sum of exponentials below it are one pass
+  int register_block_axis = -1;  ///< of segment::with_register_blocking; -1: every lane has one row
+  int register_block_rows = 1;
+  int merged_reduction_axes = 1;  ///< the innermost so many column axes are counted as one
+  std::optional<PackedGemvTile> packed;
   int block = 0;  ///< items of a lane after which its folds and scans start anew, so that no chain is long; 0: never
   int parts =
       1;  ///< workgroups per row, or per tile of a matrix; more than 1: one dispatch per pass, and one for the results
@@ -249,7 +250,7 @@ struct Schedule {
   std::int64_t shared_bytes = 0;
 
   // Sort.
-  std::vector<SortRound> rounds;
+  std::vector<SortPass> sort_passes;
   std::int64_t keys = 0;        ///< elements of a row
   std::int64_t wanted = 0;      ///< of which so many come first in what is asked for
   int block_keys = 0;           ///< sorted at a time in shared memory
@@ -259,15 +260,15 @@ struct Schedule {
   // Tiled. The vector axis counts the axes of merge_inner(loops, tile.merged).
   Tile tile;
 
-  MatrixTile matrix;
+  MatmulTile matmul;
   AttentionTile attention;
-  bool factors_after_sums = false;  ///< of segment::with_factors_after_sums
+  bool sunk_scales = false;  ///< of segment::with_sunk_scales
 
   // The launch at these sizes.
   std::int64_t elements = 0;
-  std::int64_t items = 0;
-  std::int64_t row_items = 0;     ///< rows: groups of rows that lanes own
-  std::int64_t column_items = 0;  ///< rows: items along the columns
+  std::int64_t chunks = 0;
+  std::int64_t parallel_chunks = 0;   ///< rows: groups of rows that lanes own
+  std::int64_t reduction_chunks = 0;  ///< rows: items along the columns
   std::int64_t workgroups = 0;
   std::int64_t workgroups_x = 0;  ///< of one row of the dispatch; the last row may have idle ones
 
@@ -297,7 +298,7 @@ std::optional<Schedule> like(const ir::Graph& graph, const segment::Loops& loops
 segment::Loops scheduled_loops(const ir::Graph& graph, const segment::Loops& loops, const Schedule& schedule);
 
 /// Whether a value differs between the elements of one item.
-bool varies_in_item(const segment::Loops& loops, const Schedule& schedule, const segment::Value& value);
+bool varies_in_chunk(const segment::Loops& loops, const Schedule& schedule, const segment::Value& value);
 
 /// Rows: accumulators of one scan in shared memory, two halves; 0 where lanes need none to scan.
 int scan_slots(const Schedule& schedule);
@@ -309,22 +310,23 @@ std::vector<int> axes_in(const segment::Loops& loops, segment::AxisSet set);
 std::int64_t count_along(const segment::Loops& loops, std::span<const int> axes);
 
 /// The values that `value` is computed from, itself included, up to (and without) what folds and `stops`.
-std::vector<segment::ValueId> cone_of(const segment::Loops& loops, segment::ValueId value,
-                                      std::span<const segment::ValueId> stops = {});
+std::vector<segment::ValueId> backward_slice_of(const segment::Loops& loops, segment::ValueId value,
+                                                std::span<const segment::ValueId> stops = {});
 
 /// The same of all stores and tails: what is computed after whatever folds.
-std::vector<segment::ValueId> cone_of_results(const segment::Loops& loops);
+std::vector<segment::ValueId> backward_slice_of_results(const segment::Loops& loops);
 
 /// The same of all that is computed while a factor is read: itself, and what its row folds fold. `factor` is one
 /// of the tile's own.
-std::vector<segment::ValueId> cone_of_factor(const segment::Loops& loops, const MatrixTile& tile, const Factor& factor);
+std::vector<segment::ValueId> backward_slice_of_operand(const segment::Loops& loops, const MatmulTile& tile,
+                                                        const TileOperand& tile_operand);
 
 /// The distinct buffers that are loaded, in the order of their first load.
 std::vector<ir::NodeId> buffers_read(const segment::Loops& loops);
 
 /// Stand-ins for symbols where a plan is made before the sizes are known: about 4096, less where
 /// several of them would make a large tensor, within the facts of each symbol.
-SymbolValues nominal_symbols(const ir::Graph& graph);
+SymbolValues representative_symbols(const ir::Graph& graph);
 
 /// Conservative constants of a device type.
 CostModel default_costs(DeviceType type);
@@ -332,7 +334,7 @@ CostModel default_costs(DeviceType type);
 CostModel costs_of(const Target& target);
 
 /// What a lane may be estimated to want, so that its values do not spill into memory.
-int registers_of_lane(const Target& target);
+int thread_register_limit(const Target& target);
 /// By how many registers an estimate is over that.
 int registers_over(const Target& target, int estimated);
 /// What arithmetic takes longer in a lane of so many: 1 where it has them.

@@ -69,16 +69,17 @@ void choose_block(const ir::Graph& graph, const Loops& loops, const Target& targ
   std::int64_t together = std::max<std::int64_t>(1, power_of_two_at_most((cpu ? 256 : 1024) / schedule.block_keys));
   if (schedule.rows_neighbour) together = std::max<std::int64_t>(together, 8);
   if (schedule.block_keys < schedule.keys) together = 1;
-  together = std::min({together, power_of_two_at_least(schedule.row_items),
+  together = std::min({together, power_of_two_at_least(schedule.parallel_chunks),
                        power_of_two_at_most(std::max<std::int64_t>(1, most / schedule.block_keys))});
-  schedule.row_lanes = static_cast<int>(together);
+  schedule.parallel_threads = static_cast<int>(together);
   const auto limit = static_cast<std::int64_t>(usable_invocations(target.caps));
   const std::int64_t pairs = power_of_two_at_least(schedule.block_keys) / 2 * together;
   const std::int64_t wanted =
       tuning.workgroup.value_or(static_cast<int>(std::clamp<std::int64_t>(pairs / 2, 32, cpu ? 64 : 512)));
   schedule.workgroup = static_cast<int>(std::min(wanted, limit));
   // Where a driver does not go through as many iterations, few threads sort fewer rows at a time, then smaller blocks.
-  while (iterations_of_block(schedule.block_keys, together, schedule.workgroup) > target.quirks.leaves_loops_after &&
+  while (iterations_of_block(schedule.block_keys, together, schedule.workgroup) >
+             target.workarounds.leaves_loops_after &&
          schedule.block_keys > 2) {
     if (together > 1) {
       together /= 2;
@@ -86,65 +87,65 @@ void choose_block(const ir::Graph& graph, const Loops& loops, const Target& targ
       schedule.block_keys = static_cast<int>(power_of_two_at_most((schedule.block_keys + 1) / 2));
     }
   }
-  schedule.row_lanes = static_cast<int>(together);
+  schedule.parallel_threads = static_cast<int>(together);
   schedule.shared_bytes = schedule.block_keys * together * pair_bytes(graph, loops);
 }
 
 /// Each block keeps as many candidates as are wanted, until they fit one block.
-void select_rounds(Schedule& schedule) {
+void select_passes(Schedule& schedule) {
   std::int64_t keys = schedule.keys;
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int sort_pass = 0; sort_pass < kMostRounds; ++sort_pass) {
     const std::int64_t blocks = ceil_div(keys, schedule.block_keys);
-    schedule.rounds.push_back({SortRound::Kind::block, round == 0, blocks == 1, keys, 0, blocks});
+    schedule.sort_passes.push_back({SortPass::Kind::block, sort_pass == 0, blocks == 1, keys, 0, blocks});
     if (blocks == 1) return;
     keys = (blocks - 1) * schedule.wanted + std::min(schedule.wanted, keys - (blocks - 1) * schedule.block_keys);
-    if (round == 0) schedule.slots = keys;
+    if (sort_pass == 0) schedule.slots = keys;
   }
 }
 
 /// Sorted blocks are merged, two runs into one, until there is one.
-void merge_rounds(Schedule& schedule) {
+void merge_passes(Schedule& schedule) {
   const std::int64_t blocks = ceil_div(schedule.keys, schedule.block_keys);
   schedule.slots = schedule.keys;
-  schedule.rounds.push_back({SortRound::Kind::block, true, false, schedule.keys, 0, blocks});
+  schedule.sort_passes.push_back({SortPass::Kind::block, true, false, schedule.keys, 0, blocks});
   for (std::int64_t run = schedule.block_keys; run < schedule.keys; run *= 2) {
-    schedule.rounds.push_back({SortRound::Kind::merge, false, false, schedule.keys, run, blocks});
+    schedule.sort_passes.push_back({SortPass::Kind::merge, false, false, schedule.keys, run, blocks});
   }
-  schedule.rounds.push_back({SortRound::Kind::store, false, true, schedule.keys, 0,
-                             ceil_div(schedule.row_items * schedule.column_items, schedule.workgroup)});
+  schedule.sort_passes.push_back({SortPass::Kind::store, false, true, schedule.keys, 0,
+                                  ceil_div(schedule.parallel_chunks * schedule.reduction_chunks, schedule.workgroup)});
 }
 
-void choose_rounds(Schedule& schedule) {
+void choose_sort_passes(Schedule& schedule) {
   if (schedule.keys <= schedule.block_keys || schedule.wanted * 2 <= schedule.block_keys) {
-    select_rounds(schedule);
+    select_passes(schedule);
   } else {
-    merge_rounds(schedule);
+    merge_passes(schedule);
   }
-  schedule.dispatches = static_cast<int>(schedule.rounds.size());
+  schedule.dispatches = static_cast<int>(schedule.sort_passes.size());
 }
 
 Result<void> choose_scratch(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
-  if (schedule.rounds.size() == 1) return {};
-  const auto bytes = checked_mul(schedule.row_items * schedule.slots, pair_bytes(graph, loops));
+  if (schedule.sort_passes.size() == 1) return {};
+  const auto bytes = checked_mul(schedule.parallel_chunks * schedule.slots, pair_bytes(graph, loops));
   if (!bytes || static_cast<std::uint64_t>(*bytes) > target.caps.storage_buffer_range) {
     return make_error(ErrorCode::out_of_memory,
                       "Sorting {} rows of {} elements takes {} bytes from one dispatch to the next, and one storage "
                       "buffer of this device holds {}.",
-                      schedule.row_items, schedule.keys, bytes.value_or(-1), target.caps.storage_buffer_range);
+                      schedule.parallel_chunks, schedule.keys, bytes.value_or(-1), target.caps.storage_buffer_range);
   }
   const std::int64_t alignment = std::max<std::int64_t>(256, target.caps.offset_alignment);
   // One half is read while the other one is written; two dispatches need only one.
-  schedule.scratch_bytes = ceil_div(*bytes, alignment) * alignment * (schedule.rounds.size() > 2 ? 2 : 1);
+  schedule.scratch_bytes = ceil_div(*bytes, alignment) * alignment * (schedule.sort_passes.size() > 2 ? 2 : 1);
   return {};
 }
 
 /// Buffers that the dispatch with the most of them binds.
 Result<void> check_buffers(const Loops& loops, const Target& target, const Schedule& schedule) {
   std::size_t most = 0;
-  for (const SortRound& round : schedule.rounds) {
-    const std::size_t loaded = round.computes_keys || round.stores ? buffers_read(loops).size() : 0;
-    const std::size_t scratch = (round.computes_keys ? 0u : 1u) + (round.stores ? 0u : 1u);
-    most = std::max(most, loaded + scratch + (round.stores ? loops.stores.size() : 0));
+  for (const SortPass& sort_pass : schedule.sort_passes) {
+    const std::size_t loaded = sort_pass.computes_keys || sort_pass.stores ? buffers_read(loops).size() : 0;
+    const std::size_t scratch = (sort_pass.computes_keys ? 0u : 1u) + (sort_pass.stores ? 0u : 1u);
+    most = std::max(most, loaded + scratch + (sort_pass.stores ? loops.stores.size() : 0));
   }
   if (most <= target.caps.storage_buffers) return {};
   return unsupported("The segment needs {} storage buffers, and the device allows {} per shader.", most,
@@ -156,7 +157,7 @@ std::int64_t first_unneeded(const Loops& loops) {
   return std::min(loops.key_count(), index::interval_of(sort_of(loops).offset).high + 1);
 }
 
-int item_elements(const ir::Graph& graph, const Loops& loops, int axis) {
+int chunk_elements(const ir::Graph& graph, const Loops& loops, int axis) {
   if (axis < 0) return 1;
   int count = 16;
   for (const segment::Store& store : loops.stores) {
@@ -170,26 +171,26 @@ int item_elements(const ir::Graph& graph, const Loops& loops, int axis) {
 
 void model(const ir::Graph& graph, const Loops& loops, const Target& target, Schedule& schedule) {
   count_bytes(graph, loops, schedule);
-  const auto keys = static_cast<double>(schedule.row_items * schedule.keys);
+  const auto keys = static_cast<double>(schedule.parallel_chunks * schedule.keys);
   double traffic = static_cast<double>(schedule.bytes_read + schedule.bytes_written);
   double compares = 0;
-  for (const SortRound& round : schedule.rounds) {
-    const double incoming = static_cast<double>(schedule.row_items * round.keys);
+  for (const SortPass& sort_pass : schedule.sort_passes) {
+    const double incoming = static_cast<double>(schedule.parallel_chunks * sort_pass.keys);
     const double steps = std::bit_width(static_cast<unsigned>(schedule.block_keys));
-    if (!round.computes_keys) traffic += incoming * static_cast<double>(pair_bytes(graph, loops));
-    if (!round.stores)
+    if (!sort_pass.computes_keys) traffic += incoming * static_cast<double>(pair_bytes(graph, loops));
+    if (!sort_pass.stores)
       traffic +=
-          static_cast<double>(schedule.row_items * round.groups *
+          static_cast<double>(schedule.parallel_chunks * sort_pass.groups *
                               std::min<std::int64_t>(schedule.wanted, schedule.block_keys) * pair_bytes(graph, loops));
-    compares += incoming * (round.kind == SortRound::Kind::block   ? steps * steps / 4
-                            : round.kind == SortRound::Kind::merge ? 2 * steps
-                                                                   : 0);
+    compares += incoming * (sort_pass.kind == SortPass::Kind::block   ? steps * steps / 4
+                            : sort_pass.kind == SortPass::Kind::merge ? 2 * steps
+                                                                      : 0);
   }
   schedule.loads_executed = static_cast<std::int64_t>(keys);
   for (std::size_t i = 0; i < loops.stores.size(); ++i) {
-    schedule.stores_executed += schedule.row_items * schedule.column_items *
-                                instructions(schedule.stores[i], size_of(graph.node(loops.stores[i].node).type.dtype),
-                                             schedule.elements_per_item);
+    schedule.stores_executed +=
+        schedule.parallel_chunks * schedule.reduction_chunks *
+        instructions(schedule.stores[i], size_of(graph.node(loops.stores[i].node).type.dtype), schedule.chunk_size);
   }
   schedule.transactions = static_cast<std::int64_t>(traffic / 128);
   schedule.registers = 32;
@@ -204,17 +205,18 @@ Result<Schedule> best_sort(const ir::Graph& graph, const Loops& loops, const Tar
   Schedule schedule;
   schedule.kind = Template::sort;
   const AxisCounts counts = count_axes(loops);
-  schedule.row_items = loops.row_count();
+  schedule.parallel_chunks = loops.parallel_count();
   schedule.keys = loops.key_count();
   schedule.wanted = first_unneeded(loops);
   schedule.rows_neighbour = rows_are_inner(loops);
   schedule.vector_axis = counts.columns > 0 ? counts.rows + counts.columns - 1 : -1;
-  schedule.elements_per_item = item_elements(graph, loops, schedule.vector_axis);
-  schedule.column_items = loops.column_count() / schedule.elements_per_item;
+  schedule.chunk_size = chunk_elements(graph, loops, schedule.vector_axis);
+  schedule.reduction_chunks = loops.reduction_count() / schedule.chunk_size;
   schedule.exact = true;
-  schedule.elements = loops.empty ? 0 : schedule.row_items * loops.column_count();
-  schedule.wide = schedule.row_items * std::max(schedule.keys, loops.column_count()) >= (std::int64_t{1} << 31);
-  schedule.items = loops.empty ? 0 : schedule.row_items * schedule.column_items;
+  schedule.elements = loops.empty ? 0 : schedule.parallel_chunks * loops.reduction_count();
+  schedule.wide =
+      schedule.parallel_chunks * std::max(schedule.keys, loops.reduction_count()) >= (std::int64_t{1} << 31);
+  schedule.chunks = loops.empty ? 0 : schedule.parallel_chunks * schedule.reduction_chunks;
   plan_accesses(graph, loops, tuning, schedule);
   // Elements come one by one: keys as positions say, and the others by data.
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
@@ -228,10 +230,10 @@ Result<Schedule> best_sort(const ir::Graph& graph, const Loops& loops, const Tar
         "(shared_memory_bytes).",
         2 * pair_bytes(graph, loops), target.caps.shared_memory_bytes);
   }
-  choose_rounds(schedule);
+  choose_sort_passes(schedule);
   VKF_CHECK_OK(choose_scratch(graph, loops, target, schedule));
   VKF_CHECK_OK(check_buffers(loops, target, schedule));
-  schedule.workgroups = ceil_div(schedule.row_items, schedule.row_lanes) * schedule.rounds[0].groups;
+  schedule.workgroups = ceil_div(schedule.parallel_chunks, schedule.parallel_threads) * schedule.sort_passes[0].groups;
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
   Schedule without_scratch = schedule;  // whose buffers are counted above
   without_scratch.scratch_bytes = 0;

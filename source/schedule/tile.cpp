@@ -79,7 +79,7 @@ std::int64_t unit_count(const Box& box, const TransposedLoad& load) {
   return box.volume() / load.elements / load.packed;
 }
 
-std::int64_t lanes_along(std::int64_t count, std::int64_t stride) {
+std::int64_t threads_along(std::int64_t count, std::int64_t stride) {
   constexpr std::int64_t kFewest = 4;  // 64 bytes of memory, where they are vectors
   const std::int64_t lanes = std::max(kFewest, kBanks / std::max<std::int64_t>(stride, 1));
   if (count % lanes == 0) return lanes;

@@ -41,6 +41,6 @@ std::int64_t unit_count(const Box& box, const TransposedLoad& load);
 
 /// How many neighbours stay together when lanes are dealt out over runs and rows. Lanes that write one entry
 /// each at a distance of `stride` entries must not meet in a bank, and a line of memory is best read whole.
-std::int64_t lanes_along(std::int64_t count, std::int64_t stride);
+std::int64_t threads_along(std::int64_t count, std::int64_t stride);
 
 }  // namespace vkfuse::schedule

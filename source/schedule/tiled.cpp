@@ -26,12 +26,12 @@ constexpr double kRunBytes = 8;
 
 /// Loads and stores that an element's way through shared memory takes as long as: it is written and read. A CPU
 /// also puts every invocation of a workgroup aside at the barrier, with all that it holds (docs/performance.md).
-std::int64_t accesses_of_crossing(DeviceType type) { return type == DeviceType::cpu ? 8 : 2; }
+std::int64_t accesses_of_staged_load(DeviceType type) { return type == DeviceType::cpu ? 8 : 2; }
 
 std::int64_t size_of_axis(const Loops& loops, int axis) { return loops.axes[static_cast<std::size_t>(axis)].size; }
 
 /// A load whose memory runs along other axes than that of the stores.
-struct Crossing {
+struct StagedLoad {
   segment::ValueId value = 0;
   std::vector<int> order;  ///< memory_order
   int bytes = 0;           ///< of an element
@@ -43,38 +43,38 @@ struct Problem {
   const Loops& loops;
   const Tuning& tuning;
   std::vector<int> store_order;
-  int store_bytes = 0;          ///< of an element of the narrowest store
-  int widest = 1;               ///< elements of an item
-  std::vector<Crossing> loads;  ///< the one that moves most first
+  int store_bytes = 0;            ///< of an element of the narrowest store
+  int widest = 1;                 ///< elements of an item
+  std::vector<StagedLoad> loads;  ///< the one that moves most first
 };
 
 bool depends_on_any(const Value& load, std::span<const int> axes) {
   return std::any_of(axes.begin(), axes.end(), [&](int axis) {
-    return std::any_of(load.guards.begin(), load.guards.end(), [&](const segment::Guard& guard) {
-      return std::any_of(guard.ranges.begin(), guard.ranges.end(),
-                         [&](const segment::Guard::Range& range) { return index::depends_on(range.value, axis); });
+    return std::any_of(load.predicates.begin(), load.predicates.end(), [&](const segment::Predicate& predicate) {
+      return std::any_of(predicate.ranges.begin(), predicate.ranges.end(),
+                         [&](const segment::Predicate::Range& range) { return index::depends_on(range.value, axis); });
     });
   });
 }
 
 /// Whether the tile can help a load at all: its memory and the stores' begin with the same axes, if any, and
 /// these are less than a vector.
-bool crosses(const Problem& problem, const Value& load, const Crossing& crossing) {
-  if (!load.data.empty() || crossing.order.empty()) return false;
+bool is_staged(const Problem& problem, const Value& load, const StagedLoad& staged_load) {
+  if (!load.data.empty() || staged_load.order.empty()) return false;
   std::size_t common = 0;
-  std::int64_t run_bytes = crossing.bytes;
-  while (common < crossing.order.size() && common < problem.store_order.size() &&
-         crossing.order[common] == problem.store_order[common]) {
-    run_bytes *= size_of_axis(problem.loops, crossing.order[common++]);
+  std::int64_t run_bytes = staged_load.bytes;
+  while (common < staged_load.order.size() && common < problem.store_order.size() &&
+         staged_load.order[common] == problem.store_order[common]) {
+    run_bytes *= size_of_axis(problem.loops, staged_load.order[common++]);
   }
-  if (common == crossing.order.size() || common == problem.store_order.size()) return false;
+  if (common == staged_load.order.size() || common == problem.store_order.size()) return false;
   if (run_bytes % 16 == 0 || run_bytes >= 64) return false;
   // A condition that differs inside the tile would be tested for every element.
-  return !depends_on_any(load, std::span(crossing.order).first(common + 1)) &&
+  return !depends_on_any(load, std::span(staged_load.order).first(common + 1)) &&
          !depends_on_any(load, std::span(problem.store_order).first(common + 1));
 }
 
-std::optional<Problem> pose(const ir::Graph& graph, const Loops& loops, const Tuning& tuning) {
+std::optional<Problem> match(const ir::Graph& graph, const Loops& loops, const Tuning& tuning) {
   Problem problem{graph, loops, tuning, {}, 8, 1, {}};
   const int last = static_cast<int>(loops.axes.size()) - 1;
   std::int64_t most = 0;
@@ -86,18 +86,18 @@ std::optional<Problem> pose(const ir::Graph& graph, const Loops& loops, const Tu
     problem.store_order = std::move(order);
   }
   if (problem.store_order.empty()) return std::nullopt;
-  problem.widest = widest_item(moved_widths(graph, loops, ~segment::AxisSet{0}), tuning);
+  problem.widest = widest_chunk(moved_widths(graph, loops, ~segment::AxisSet{0}), tuning);
   for (std::size_t i = 0; i < loops.values.size(); ++i) {
     const Value& load = loops.values[i];
     if (load.kind != Value::Kind::load) continue;
-    Crossing crossing{static_cast<segment::ValueId>(i), memory_order(loops, load.offset),
-                      size_of(graph.node(load.node).type.dtype), 0};
-    crossing.moved = segment::elements_touched(loops, load) * crossing.bytes;
-    if (crosses(problem, load, crossing)) problem.loads.push_back(std::move(crossing));
+    StagedLoad staged_load{static_cast<segment::ValueId>(i), memory_order(loops, load.offset),
+                           size_of(graph.node(load.node).type.dtype), 0};
+    staged_load.moved = segment::elements_touched(loops, load) * staged_load.bytes;
+    if (is_staged(problem, load, staged_load)) problem.loads.push_back(std::move(staged_load));
   }
   if (problem.loads.empty()) return std::nullopt;
   std::stable_sort(problem.loads.begin(), problem.loads.end(),
-                   [](const Crossing& a, const Crossing& b) { return a.moved > b.moved; });
+                   [](const StagedLoad& a, const StagedLoad& b) { return a.moved > b.moved; });
   return problem;
 }
 
@@ -150,14 +150,14 @@ std::int64_t length_of(const Sizes& extents, std::span<const int> run) {
   return length;
 }
 
-int item_elements(const Problem& problem, const Box& box) {
+int chunk_elements(const Problem& problem, const Box& box) {
   int count = problem.widest;
   while (count > 1 && (box.sizes.back() % count != 0 || box.columns % count != 0)) count /= 2;
   return count;
 }
 
 /// The widest load along a run: memory must be aligned wherever the run begins, and no tile may end inside.
-int load_elements(const Problem& problem, const Tile& tile, const Crossing& crossing, std::span<const int> run) {
+int load_elements(const Problem& problem, const Tile& tile, const StagedLoad& staged_load, std::span<const int> run) {
   constexpr index::AxisId kRun = 1 << 25;
   std::map<index::AxisId, Expr> map;
   std::int64_t size = 1;
@@ -165,10 +165,10 @@ int load_elements(const Problem& problem, const Tile& tile, const Crossing& cros
     map.emplace(axis, Expr(0));
     size *= size_of_axis(problem.loops, axis);
   }
-  const Expr along = index::substitute(problem.loops.values[crossing.value].offset, map) + Expr::axis(kRun, size);
+  const Expr along = index::substitute(problem.loops.values[staged_load.value].offset, map) + Expr::axis(kRun, size);
   const std::int64_t length = length_of(tile.extents, run);
-  for (int bytes = problem.tuning.vector_bytes.value_or(16); bytes >= std::max(4, crossing.bytes); bytes /= 2) {
-    const int count = bytes / crossing.bytes;
+  for (int bytes = problem.tuning.vector_bytes.value_or(16); bytes >= std::max(4, staged_load.bytes); bytes /= 2) {
+    const int count = bytes / staged_load.bytes;
     if (size % count != 0 || length % count != 0) continue;
     const auto found = index::run_along(along, kRun, size, count, count);
     if (found && found->stride == 1 && found->alignment == count) return count;
@@ -176,15 +176,15 @@ int load_elements(const Problem& problem, const Tile& tile, const Crossing& cros
   return 1;
 }
 
-TransposedLoad transposed(const Problem& problem, const Tile& tile, const Crossing& crossing, int items_of) {
+TransposedLoad transposed(const Problem& problem, const Tile& tile, const StagedLoad& staged_load, int chunks_of) {
   TransposedLoad load;
-  load.value = crossing.value;
-  load.run = run_in(problem.loops, tile.extents, crossing.order);
-  load.elements = load_elements(problem, tile, crossing, load.run);
+  load.value = staged_load.value;
+  load.run = run_in(problem.loops, tile.extents, staged_load.order);
+  load.elements = load_elements(problem, tile, staged_load, load.run);
   const int last = static_cast<int>(tile.extents.size()) - 1;
-  const int per_word = std::max(1, 4 / crossing.bytes);
+  const int per_word = std::max(1, 4 / staged_load.bytes);
   const bool apart = tile.merged == 1 && std::find(load.run.begin(), load.run.end(), last) == load.run.end();
-  if (apart && tile.extents.back() % per_word == 0 && items_of % per_word == 0) load.packed = per_word;
+  if (apart && tile.extents.back() % per_word == 0 && chunks_of % per_word == 0) load.packed = per_word;
   return load;
 }
 
@@ -206,7 +206,7 @@ double waste_of(const Loops& loops, const Box& box) {
 /// How much longer than without tiles the memory is thought to take.
 double slowness(const Problem& problem, const Tile& tile, double bytes_per_position) {
   const Box box = box_of(problem.loops, tile);
-  const Crossing& most = problem.loads.front();
+  const StagedLoad& most = problem.loads.front();
   const auto run_cost = [&](std::span<const int> order, int bytes) {
     return kRunBytes / static_cast<double>(length_of(tile.extents, run_in(problem.loops, tile.extents, order)) * bytes);
   };
@@ -215,13 +215,13 @@ double slowness(const Problem& problem, const Tile& tile, double bytes_per_posit
          (1 + kWorkgroupBytes / (static_cast<double>(box.volume()) * bytes_per_position));
 }
 
-/// The tile of the loads that cross, whose items have `items_of` elements.
-Tile tile_of(const Problem& problem, Sizes extents, int& items_of) {
+/// The tile of the loads that cross, whose items have `chunks_of` elements.
+Tile tile_of(const Problem& problem, Sizes extents, int& chunks_of) {
   Tile tile{std::move(extents), 1, {}};
   tile.merged = merged_axes(problem, tile.extents);
-  items_of = item_elements(problem, box_of(problem.loops, tile));
-  for (const Crossing& crossing : problem.loads) {
-    TransposedLoad load = transposed(problem, tile, crossing, items_of);
+  chunks_of = chunk_elements(problem, box_of(problem.loops, tile));
+  for (const StagedLoad& staged_load : problem.loads) {
+    TransposedLoad load = transposed(problem, tile, staged_load, chunks_of);
     if (length_of(tile.extents, load.run) > 1) tile.loads.push_back(std::move(load));
   }
   return tile;
@@ -233,7 +233,7 @@ std::int64_t volume_of(const Sizes& extents) {
   return volume;
 }
 
-std::optional<Tile> best_tile(const Problem& problem, const Target& target, double bytes_per_position, int& items_of) {
+std::optional<Tile> best_tile(const Problem& problem, const Target& target, double bytes_per_position, int& chunks_of) {
   const std::int64_t most_shared = std::min<std::int64_t>(target.caps.shared_memory_bytes, kSharedBytes);
   std::optional<Tile> best;
   double best_cost = 0;
@@ -254,7 +254,7 @@ std::optional<Tile> best_tile(const Problem& problem, const Target& target, doub
       if (best && cost >= best_cost) continue;
       best = std::move(tile);
       best_cost = cost;
-      items_of = elements;
+      chunks_of = elements;
     }
   }
   return best;
@@ -263,7 +263,7 @@ std::optional<Tile> best_tile(const Problem& problem, const Target& target, doub
 /// Loads that items could not have as vectors go through shared memory; the others stay as they are.
 void plan_transposed(const Problem& problem, Schedule& schedule) {
   std::erase_if(schedule.tile.loads, [&](const TransposedLoad& load) {
-    return schedule.elements_per_item > 1 && schedule.loads[load.value].kind != AccessKind::element;
+    return schedule.chunk_size > 1 && schedule.loads[load.value].kind != AccessKind::element;
   });
   const auto bytes = [&](const TransposedLoad& load) {
     return size_of(problem.graph.node(problem.loops.values[load.value].node).type.dtype);
@@ -274,15 +274,15 @@ void plan_transposed(const Problem& problem, Schedule& schedule) {
   // Where such an element decides what is loaded, it is known for one element after the other, and not before whole
   // items are.
   const std::vector<Value>& values = problem.loops.values;
-  std::vector<bool> crossed(values.size(), false);
-  const auto any_crossed = [&](const std::vector<segment::ValueId>& ids) {
-    return std::any_of(ids.begin(), ids.end(), [&](segment::ValueId id) { return crossed[id]; });
+  std::vector<bool> staged(values.size(), false);
+  const auto any_staged = [&](const std::vector<segment::ValueId>& ids) {
+    return std::any_of(ids.begin(), ids.end(), [&](segment::ValueId id) { return staged[id]; });
   };
   for (std::size_t i = 0; i < values.size(); ++i) {
-    crossed[i] = schedule.loads[i].kind == AccessKind::transposed || any_crossed(values[i].operands) ||
-                 any_crossed(values[i].data);
+    staged[i] = schedule.loads[i].kind == AccessKind::transposed || any_staged(values[i].operands) ||
+                any_staged(values[i].data);
     if (values[i].kind == Value::Kind::load && schedule.loads[i].kind == AccessKind::vector &&
-        any_crossed(values[i].data)) {
+        any_staged(values[i].data)) {
       schedule.loads[i] = {AccessKind::element, std::max(4, size_of(problem.graph.node(values[i].node).type.dtype))};
     }
   }
@@ -294,28 +294,28 @@ void plan_transposed(const Problem& problem, Schedule& schedule) {
 
 void choose_launch(const Target& target, const Tuning& tuning, const Box& box, Schedule& schedule) {
   const int limit = static_cast<int>(usable_invocations(target.caps));
-  const std::int64_t items = box.volume() / schedule.elements_per_item;
-  std::int64_t units = items / 4;
+  const std::int64_t chunks = box.volume() / schedule.chunk_size;
+  std::int64_t units = chunks / 4;
   for (const TransposedLoad& load : schedule.tile.loads) units = std::max(units, unit_count(box, load));
   // As few lanes as idle least in the last trip.
-  const std::int64_t trips = ceil_div(units, std::min(limit, kMostInvocations));
-  const int wanted = static_cast<int>(ceil_div(ceil_div(units, trips), 32) * 32);
+  const std::int64_t iterations = ceil_div(units, std::min(limit, kMostInvocations));
+  const int wanted = static_cast<int>(ceil_div(ceil_div(units, iterations), 32) * 32);
   schedule.workgroup = std::min(tuning.workgroup.value_or(wanted), limit);
-  schedule.items_in_flight = static_cast<int>(ceil_div(items, schedule.workgroup));
+  schedule.unroll_factor = static_cast<int>(ceil_div(chunks, schedule.workgroup));
   schedule.workgroups = box.tiles();
   schedule.workgroups_x = std::min<std::int64_t>(schedule.workgroups, target.caps.max_groups_per_axis);
 }
 
 void count_accesses(const Problem& problem, const Loops& merged, const Target& target, Schedule& schedule) {
   const int subgroup = static_cast<int>(std::max(8u, target.caps.subgroup_size));
-  const std::int64_t groups = ceil_div(schedule.items, subgroup);
+  const std::int64_t groups = ceil_div(schedule.chunks, subgroup);
   const auto bytes = [&](ir::NodeId node) { return size_of(problem.graph.node(node).type.dtype); };
   for (std::size_t i = 0; i < merged.values.size(); ++i) {
     const Value& value = merged.values[i];
     if (value.kind != Value::Kind::load || schedule.loads[i].kind == AccessKind::transposed) continue;
     schedule.loads_executed +=
-        schedule.items * instructions(schedule.loads[i], bytes(value.node), schedule.elements_per_item);
-    schedule.transactions += groups * lines(schedule.loads[i], bytes(value.node), schedule.elements_per_item, subgroup);
+        schedule.chunks * instructions(schedule.loads[i], bytes(value.node), schedule.chunk_size);
+    schedule.transactions += groups * lines(schedule.loads[i], bytes(value.node), schedule.chunk_size, subgroup);
   }
   for (const TransposedLoad& load : schedule.tile.loads) {
     const int own = bytes(merged.values[load.value].node);
@@ -325,8 +325,8 @@ void count_accesses(const Problem& problem, const Loops& merged, const Target& t
   }
   for (std::size_t i = 0; i < merged.stores.size(); ++i) {
     const int own = bytes(merged.stores[i].node);
-    schedule.stores_executed += schedule.items * instructions(schedule.stores[i], own, schedule.elements_per_item);
-    schedule.transactions += groups * lines(schedule.stores[i], own, schedule.elements_per_item, subgroup);
+    schedule.stores_executed += schedule.chunks * instructions(schedule.stores[i], own, schedule.chunk_size);
+    schedule.transactions += groups * lines(schedule.stores[i], own, schedule.chunk_size, subgroup);
   }
 }
 
@@ -335,12 +335,11 @@ int estimate_registers(const Problem& problem, const Box& box, const Schedule& s
   for (std::size_t i = 0; i < problem.loops.values.size(); ++i) {
     const Value& value = problem.loops.values[i];
     if (value.kind != Value::Kind::load || schedule.loads[i].kind != AccessKind::vector) continue;
-    words +=
-        schedule.items_in_flight * schedule.elements_per_item * size_of(problem.graph.node(value.node).type.dtype) / 4;
+    words += schedule.unroll_factor * schedule.chunk_size * size_of(problem.graph.node(value.node).type.dtype) / 4;
   }
   for (const TransposedLoad& load : schedule.tile.loads) {
-    const auto trips = static_cast<int>(ceil_div(unit_count(box, load), schedule.workgroup));
-    words += std::min(trips, 4) * load.packed * schedule.loads[load.value].vector_bytes / 4;
+    const auto iterations = static_cast<int>(ceil_div(unit_count(box, load), schedule.workgroup));
+    words += std::min(iterations, 4) * load.packed * schedule.loads[load.value].vector_bytes / 4;
   }
   return words;
 }
@@ -350,7 +349,7 @@ int estimate_registers(const Problem& problem, const Box& box, const Schedule& s
 std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, const Target& target,
                                    const Tuning& tuning) {
   if (loops.empty || loops.axes.size() < 2) return std::nullopt;
-  const auto problem = pose(graph, loops, tuning);
+  const auto problem = match(graph, loops, tuning);
   if (!problem) return std::nullopt;
   Schedule schedule;
   schedule.kind = Template::tiled;
@@ -360,12 +359,12 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   count_bytes(graph, loops, schedule);
   const double bytes_per_position =
       static_cast<double>(schedule.bytes_read + schedule.bytes_written) / static_cast<double>(schedule.elements);
-  auto tile = best_tile(*problem, target, bytes_per_position, schedule.elements_per_item);
+  auto tile = best_tile(*problem, target, bytes_per_position, schedule.chunk_size);
   if (!tile) return std::nullopt;
   schedule.tile = *std::move(tile);
   const Loops merged = merge_inner(loops, schedule.tile.merged);
   schedule.vector_axis = static_cast<int>(merged.axes.size()) - 1;
-  schedule.items = schedule.elements / schedule.elements_per_item;
+  schedule.chunks = schedule.elements / schedule.chunk_size;
   plan_accesses(graph, merged, tuning, schedule);
   plan_transposed(*problem, schedule);
   if (schedule.tile.loads.empty()) return std::nullopt;
@@ -376,11 +375,11 @@ std::optional<Schedule> best_tiled(const ir::Graph& graph, const Loops& loops, c
   count_accesses(*problem, merged, target, schedule);
   schedule.registers = estimate_registers(*problem, box, schedule);
   // Lanes whose position does not exist keep no memory busy.
-  const std::int64_t crossed =
-      schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size()) * accesses_of_crossing(target.type);
+  const std::int64_t staged =
+      schedule.elements * static_cast<std::int64_t>(schedule.tile.loads.size()) * accesses_of_staged_load(target.type);
   schedule.modelled_us =
       modelled_us(costs_of(target), 1, traffic(graph, merged, target, schedule) * waste_of(loops, box),
-                  compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed + crossed);
+                  compute_cost(graph, loops), schedule.loads_executed + schedule.stores_executed + staged);
   return schedule;
 }
 

@@ -18,7 +18,7 @@ constexpr int kMostSplits = 48;
 struct LooseAxis {
   AxisId id = 0;
   std::int64_t size = 1;
-  Role role = Role::row;
+  Role role = Role::parallel;
   int group = 0;  ///< of inner axes
 };
 
@@ -27,8 +27,8 @@ template <typename Visit>
 void for_each_expr(Loops& loops, const Visit& visit) {
   for (Value& value : loops.values) {
     visit(value.offset);
-    for (Guard& guard : value.guards) {
-      for (Guard::Range& range : guard.ranges) visit(range.value);
+    for (Predicate& predicate : value.predicates) {
+      for (Predicate::Range& range : predicate.ranges) visit(range.value);
     }
   }
   for (Store& store : loops.stores) visit(store.offset);
@@ -39,8 +39,8 @@ template <typename Visit>
 void for_each_access(const Loops& loops, const Visit& visit) {
   for (const Value& value : loops.values) {
     if (!value.offset.is_constant()) visit(value.offset);
-    for (const Guard& guard : value.guards) {
-      for (const Guard::Range& range : guard.ranges) visit(range.value);
+    for (const Predicate& predicate : value.predicates) {
+      for (const Predicate::Range& range : predicate.ranges) visit(range.value);
     }
   }
   for (const Store& store : loops.stores) visit(store.offset);
@@ -108,10 +108,10 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers,
   const AxisSet columns = loops.columns();
   for (Value& value : loops.values) {
     std::vector<const Expr*> own{&value.offset};
-    for (const Guard& guard : value.guards) {
-      for (const Guard::Range& range : guard.ranges) own.push_back(&range.value);
+    for (const Predicate& predicate : value.predicates) {
+      for (const Predicate::Range& range : predicate.ranges) own.push_back(&range.value);
     }
-    const bool places = value.kind != Value::Kind::fold;  // a fold's offset is only what an arg fold counts
+    const bool places = value.kind != Value::Kind::reduction;  // a fold's offset is only what an arg fold counts
     for (const Expr* expr : own) {
       if (places) value.axes |= set_of(*expr);
       for (index::DataId data : index::data_of(*expr)) {
@@ -121,15 +121,15 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers,
     }
     for (ValueId id : value.operands) value.axes |= loops.values[id].axes;
     for (ValueId id : value.data) value.axes |= loops.values[id].axes;
-    if (value.kind == Value::Kind::fold) value.axes &= ~columns;
+    if (value.kind == Value::Kind::reduction) value.axes &= ~columns;
     if (value.kind == Value::Kind::sort) value.axes &= ~loops.keys();
     if (value.kind == Value::Kind::contract) value.axes &= ~value.over;
     // Every row has a running fold of its own, even where the rows are equal.
     const bool made_of_such = value.kind == Value::Kind::compute &&
                               std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId id) {
-                                return loops.values[id].beforehand && (value.axes & ~loops.values[id].axes) == 0;
+                                return loops.values[id].hoisted && (value.axes & ~loops.values[id].axes) == 0;
                               });
-    value.beforehand = made_of_such || (value.kind == Value::Kind::contract && !is_contraction(value));
+    value.hoisted = made_of_such || (value.kind == Value::Kind::contract && !is_contraction(value));
     if (value.kind == Value::Kind::scan) value.axes |= (AxisSet{1} << loops.axes.size()) - 1;
   }
 }
@@ -138,26 +138,26 @@ void derive_axes(Loops& loops, const std::map<int, ValueId>& numbers,
 
 /// Operands and data first, else in graph order, so that the text follows the graph.
 std::vector<ValueId> Builder::ordered(const std::function<ValueId(ValueId)>& resolved) const {
-  std::vector<std::vector<ValueId>> users(demands_.size());
-  std::vector<int> missing(demands_.size(), 0);
+  std::vector<std::vector<ValueId>> users(element_requests_.size());
+  std::vector<int> missing(element_requests_.size(), 0);
   const auto needs = [&](ValueId user, ValueId id) {
     users[resolved(id)].push_back(user);
     ++missing[user];
   };
-  for (ValueId id = 0; id < demands_.size(); ++id) {
-    if (demands_[id].alias) continue;
-    const Value& value = demands_[id].value;
+  for (ValueId id = 0; id < element_requests_.size(); ++id) {
+    if (element_requests_[id].alias) continue;
+    const Value& value = element_requests_[id].value;
     for (ValueId operand : value.operands) needs(id, operand);
     for (index::DataId data : index::data_of(value.offset)) needs(id, static_cast<ValueId>(data));
-    for (const Guard& guard : value.guards) {
-      for (const Guard::Range& range : guard.ranges) {
+    for (const Predicate& predicate : value.predicates) {
+      for (const Predicate::Range& range : predicate.ranges) {
         for (index::DataId data : index::data_of(range.value)) needs(id, static_cast<ValueId>(data));
       }
     }
   }
   std::set<std::pair<ir::NodeId, ValueId>> ready;
-  for (ValueId id = 0; id < demands_.size(); ++id) {
-    if (!demands_[id].alias && missing[id] == 0) ready.emplace(demands_[id].node, id);
+  for (ValueId id = 0; id < element_requests_.size(); ++id) {
+    if (!element_requests_[id].alias && missing[id] == 0) ready.emplace(element_requests_[id].node, id);
   }
   std::vector<ValueId> order;
   while (!ready.empty()) {
@@ -165,7 +165,7 @@ std::vector<ValueId> Builder::ordered(const std::function<ValueId(ValueId)>& res
     ready.erase(ready.begin());
     order.push_back(id);
     for (ValueId user : users[id]) {
-      if (--missing[user] == 0) ready.emplace(demands_[user].node, user);
+      if (--missing[user] == 0) ready.emplace(element_requests_[user].node, user);
     }
   }
   return order;
@@ -174,32 +174,32 @@ std::vector<ValueId> Builder::ordered(const std::function<ValueId(ValueId)>& res
 Result<Loops> Builder::finish() {
   Loops loops;
   const auto resolved = [&](ValueId id) {
-    while (demands_[id].alias) id = *demands_[id].alias;
+    while (element_requests_[id].alias) id = *element_requests_[id].alias;
     return id;
   };
   const std::vector<ValueId> order = ordered(resolved);
   std::map<int, ValueId> numbers;  // of demands, resolved, as values
   for (ValueId id : order) {
     numbers[static_cast<int>(id)] = static_cast<ValueId>(loops.values.size());
-    loops.values.push_back(demands_[id].value);
+    loops.values.push_back(element_requests_[id].value);
   }
-  for (ValueId id = 0; id < demands_.size(); ++id)
+  for (ValueId id = 0; id < element_requests_.size(); ++id)
     numbers[static_cast<int>(id)] = numbers.at(static_cast<int>(resolved(id)));
   for (Value& value : loops.values) {
     for (ValueId& operand : value.operands) operand = numbers.at(static_cast<int>(operand));
   }
   for (ir::NodeId id : segment_.stores) {
     const Coordinates& coordinates = stores_.at(id);
-    const ValueId made = numbers.at(static_cast<int>(demand(id, coordinates, 0)));
+    const ValueId made = numbers.at(static_cast<int>(request_element(id, coordinates, 0)));
     loops.stores.push_back({made, id, index::linearize(coordinates, sizes_of(id)), count_of(id), 0});
   }
 
   std::vector<LooseAxis> axes;
   for (const BaseAxis& axis : axes_) {
-    if (!is_column(axis.id)) axes.push_back({axis.id, axis.size, Role::row});
+    if (!is_reduction_axis(axis.id)) axes.push_back({axis.id, axis.size, Role::parallel});
   }
   for (const BaseAxis& axis : axes_) {
-    if (is_column(axis.id)) axes.push_back({axis.id, axis.size, Role::column});
+    if (is_reduction_axis(axis.id)) axes.push_back({axis.id, axis.size, Role::reduction});
   }
   for (const BaseAxis& axis : own_axes_) axes.push_back({axis.id, axis.size, own_role_, axis.group});
   split_axes(loops, axes, kFirstFresh);
@@ -233,11 +233,11 @@ Result<Loops> Builder::finish() {
               [&](const Value& value) { return graph_.node(value.node).op->cls == ops::OpClass::contraction; });
   loops.data = std::move(numbers);
   for (Store& store : loops.stores) store.axes = set_of(store.offset);
-  derive_stages(loops);
+  derive_levels(loops);
   if (loops.passes > kMostPasses)
     return unsupported("It goes through its rows {} times, and a kernel does so {} times at most.", loops.passes,
                        kMostPasses);
-  return with_parts_together(with_tails(graph_, std::move(loops)));
+  return with_index_set_splitting(with_epilogue_reductions(graph_, std::move(loops)));
 }
 
 }  // namespace vkfuse::segment

@@ -39,7 +39,7 @@ std::int64_t count_of(const std::vector<Axis>& axes, AxisSet set) {
 ValueId add_once(std::vector<Value>& values, Value value) {
   const auto same = std::find_if(values.begin(), values.end(), [&](const Value& other) {
     return other.kind == value.kind && other.node == value.node && other.operands == value.operands &&
-           other.offset == value.offset && other.guards == value.guards && other.online == value.online &&
+           other.offset == value.offset && other.predicates == value.predicates && other.online == value.online &&
            other.partner == value.partner;
   });
   if (same != values.end()) return static_cast<ValueId>(same - values.begin());
@@ -47,11 +47,11 @@ ValueId add_once(std::vector<Value>& values, Value value) {
   return static_cast<ValueId>(values.size()) - 1;
 }
 
-AxisSet Loops::columns() const { return set_of(axes, Role::column); }
+AxisSet Loops::columns() const { return set_of(axes, Role::reduction); }
 AxisSet Loops::keys() const { return set_of(axes, Role::key); }
 AxisSet Loops::inner() const { return set_of(axes, Role::inner); }
-std::int64_t Loops::row_count() const { return count_of(axes, set_of(axes, Role::row)); }
-std::int64_t Loops::column_count() const { return count_of(axes, columns()); }
+std::int64_t Loops::parallel_count() const { return count_of(axes, set_of(axes, Role::parallel)); }
+std::int64_t Loops::reduction_count() const { return count_of(axes, columns()); }
 std::int64_t Loops::key_count() const { return count_of(axes, keys()); }
 
 namespace {
@@ -117,8 +117,8 @@ ir::NodeId leading_contraction(const ir::Graph& graph, const Segment& segment, c
 }
 
 /// The first member that folds what the contraction `last` leads to, over as many positions as that has results.
-std::optional<ir::NodeId> fold_of_sums(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
-                                       ir::NodeId last) {
+std::optional<ir::NodeId> reduction_of_sums(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols,
+                                            ir::NodeId last) {
   const auto sums = resolve(graph.node(last).type.shape, symbols);
   if (!sums) return std::nullopt;
   for (ir::NodeId id : members_above(graph, segment, last)) {
@@ -138,44 +138,46 @@ Result<Base> choose_base(const ir::Graph& graph, const Segment& segment, const S
   for (ir::NodeId id : segment.members) {
     const auto sizes = positions_of(graph, id, symbols);
     const bool contracts = graph.node(id).op->cls == ops::OpClass::contraction;
-    if (!sizes || (base.fold && !contracts)) continue;
-    base.fold = id;
+    if (!sizes || (base.reduction && !contracts)) continue;
+    base.reduction = id;
     base.node = contracts ? id : graph.node(id).operands[0];
     base.sizes = *sizes;
   }
   // Of contractions over as many positions, one that leads to all stores finds a place for each: of an LSTM's gates the
   // last leads to the state, but not to the cell.
-  if (base.fold && base.node == *base.fold && segment.stores.size() > 1)
-    base.fold = base.node = leading_contraction(graph, segment, symbols, *base.fold);
+  if (base.reduction && base.node == *base.reduction && segment.stores.size() > 1)
+    base.reduction = base.node = leading_contraction(graph, segment, symbols, *base.reduction);
   if (after_contraction) {
-    const auto later = fold_of_sums(graph, segment, symbols, *base.fold);
-    base.fold = later;
+    const auto later = reduction_of_sums(graph, segment, symbols, *base.reduction);
+    base.reduction = later;
     base.node = graph.node(*later).operands[0];
     base.sizes = *positions_of(graph, *later, symbols);
   }
-  const auto fold = base.fold;
-  if (fold) {
+  const auto reduction = base.reduction;
+  if (reduction) {
     VKF_CHECK_OK(element_count(base.sizes));
     wanted = positions(base.sizes);
   }
   // From a stored value that the fold feeds the walk comes to the fold. From one beside it nothing would say which
   // axes are columns, and results of rows alone would find no place.
-  const std::vector<ir::NodeId> leads_to_fold = fold ? members_above(graph, segment, *fold) : std::vector<ir::NodeId>{};
+  const std::vector<ir::NodeId> leads_to_reduction =
+      reduction ? members_above(graph, segment, *reduction) : std::vector<ir::NodeId>{};
   std::int64_t largest = -1;
   for (ir::NodeId id : segment.stores) {
     VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
     VKF_CHECK_OK(element_count(sizes));
     const std::int64_t count = positions(sizes);
-    if (fold && count > wanted) {
+    if (reduction && count > wanted) {
       return unsupported(
           "%{} has {} elements, and %{} folds only {}: the fold would be computed again for each of the others.", id,
-          count, *fold, wanted);
+          count, *reduction, wanted);
     }
-    if (fold && (count != wanted || !std::binary_search(leads_to_fold.begin(), leads_to_fold.end(), id))) continue;
+    if (reduction && (count != wanted || !std::binary_search(leads_to_reduction.begin(), leads_to_reduction.end(), id)))
+      continue;
     if (count < largest) continue;
     largest = count;
     base.node = id;
-    base.fold = std::nullopt;
+    base.reduction = std::nullopt;
     base.sizes = std::move(sizes);
   }
   return base;
@@ -195,7 +197,7 @@ bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count)
   bool all_columns = true;
   for (const Builder::BaseAxis& axis : builder.axes()) {
     if (axis.size == 1) continue;
-    if (builder.is_column(axis.id)) {
+    if (builder.is_reduction_axis(axis.id)) {
       any_column = any_column || has(axis);
       all_columns = all_columns && has(axis);
     } else {
@@ -206,14 +208,14 @@ bool is_complete(const Builder& builder, const Expr& offset, std::int64_t count)
 }
 
 /// Finds where each store stands; a store that the others do not lead to becomes a root of another run.
-Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, Base base) {
+Result<Loops> position_stores(const ir::Graph& graph, const Segment& segment, const SymbolValues& symbols, Base base) {
   std::map<ir::NodeId, std::vector<Expr>> placed;  // roots beside the base
   std::vector<SplitRequest> splits;
   for (int run = 0; run < kMaxRuns; ++run) {
     Builder builder(graph, segment, symbols, base, splits);
     for (const auto& [node, coordinates] : placed) builder.add_root(node, coordinates);
     VKF_CHECK_OK(builder.run());
-    if (const auto split = builder.wanted_split()) {
+    if (const auto split = builder.requested_split()) {
       splits.push_back(*split);
       placed.clear();  // positions are in terms of axes that no longer exist
       continue;
@@ -221,14 +223,14 @@ Result<Loops> place_stores(const ir::Graph& graph, const Segment& segment, const
     bool again = false;
     for (ir::NodeId id : segment.stores) {
       if (builder.has_store(id)) continue;
-      const auto found = builder.find_place(
+      const auto found = builder.find_position(
           id, [&](const Expr& offset, std::int64_t count) { return is_complete(builder, offset, count); });
       if (!found) {
         return unsupported(
             "%{} of shape {} is stored, and the kernel runs over {} where no position of its own is known.", id,
             to_text(graph.node(id).type.shape), to_text(graph.node(base.node).type.shape));
       }
-      if (found->demanded) {
+      if (found->is_requested) {
         builder.add_store(id, found->coordinates);
       } else {
         placed[id] = found->coordinates;
@@ -263,7 +265,7 @@ Result<Loops> loops_of_kernel(const ir::Graph& graph, ir::NodeId id, const Symbo
   VKF_TRY(sizes, resolve(graph.node(id).type.shape, symbols));
   VKF_TRY(count, element_count(sizes));
   loops.opaque_sizes.insert(loops.opaque_sizes.end(), sizes.begin(), sizes.end());
-  for (std::int64_t size : sizes) loops.axes.push_back({std::max<std::int64_t>(size, 1), Role::row});
+  for (std::int64_t size : sizes) loops.axes.push_back({std::max<std::int64_t>(size, 1), Role::parallel});
   loops.empty = count == 0;
   loops.values.push_back(std::move(result));
   loops.stores.push_back({static_cast<ValueId>(loops.values.size() - 1), id, Expr(0), count, 0});
@@ -281,20 +283,20 @@ Result<Loops> build_loops(const ir::Graph& graph, const Segment& segment, const 
                        std::get<ir::KernelPayload>(graph.node(*own).payload).name);
   }
   VKF_TRY(base, choose_base(graph, segment, symbols, false));
-  const auto fold = base.fold;
-  auto loops = place_stores(graph, segment, symbols, std::move(base));
-  const bool contracts = fold && graph.node(*fold).op->cls == ops::OpClass::contraction;
+  const auto reduction = base.reduction;
+  auto loops = position_stores(graph, segment, symbols, std::move(base));
+  const bool contracts = reduction && graph.node(*reduction).op->cls == ops::OpClass::contraction;
   // Of sizes that are known alone: at others such a kernel might not be possible.
   const auto is_known = [](const Dim& dim) { return !dim.is_symbol(); };
   if (loops || !contracts ||
-      !std::all_of(graph.node(*fold).type.shape.begin(), graph.node(*fold).type.shape.end(), is_known) ||
-      !fold_of_sums(graph, segment, symbols, *fold))
+      !std::all_of(graph.node(*reduction).type.shape.begin(), graph.node(*reduction).type.shape.end(), is_known) ||
+      !reduction_of_sums(graph, segment, symbols, *reduction))
     return loops;
   // What has nothing to do with the sums is no business of a tile's.
-  const std::vector<ir::NodeId> above = members_above(graph, segment, *fold);
+  const std::vector<ir::NodeId> above = members_above(graph, segment, *reduction);
   if (!std::includes(above.begin(), above.end(), segment.stores.begin(), segment.stores.end())) return loops;
   VKF_TRY(later, choose_base(graph, segment, symbols, true));
-  return place_stores(graph, segment, symbols, std::move(later));
+  return position_stores(graph, segment, symbols, std::move(later));
 }
 
 }  // namespace vkfuse::segment

@@ -14,20 +14,20 @@ using ValueId = std::uint32_t;
 
 /// What an axis of the loop nest is for, in the order in which they stand there.
 enum class Role : std::uint8_t {
-  row,
-  column,  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
-  key,     ///< runs over the elements of a row that is sorted: in what they are computed from alone
-  inner,   ///< what a contraction, or a fold, beside the columns runs over: in its operand alone
+  parallel,
+  reduction,  ///< folded or scanned by somebody, or not told apart by what is sorted; else all axes are rows
+  key,        ///< runs over the elements of a row that is sorted: in what they are computed from alone
+  inner,      ///< what a contraction, or a fold, beside the columns runs over: in its operand alone
 };
 
 /// One axis of the loop nest; its id is its place in Loops::axes. By role; within each, outermost first.
 struct Axis {
   std::int64_t size = 1;
-  Role role = Role::row;
+  Role role = Role::parallel;
 };
 
 /// A condition on the position: every entry has 0 <= value < size. Negated: not all of them have.
-struct Guard {
+struct Predicate {
   struct Range {
     index::Expr value;
     std::int64_t size = 1;
@@ -35,7 +35,7 @@ struct Guard {
   };
   std::vector<Range> ranges;
   bool negated = false;
-  friend bool operator==(const Guard&, const Guard&) = default;
+  friend bool operator==(const Predicate&, const Predicate&) = default;
 };
 
 /// A set of axes, one bit each.
@@ -44,37 +44,37 @@ using AxisSet = std::uint64_t;
 /// One scalar of the body.
 struct Value {
   enum class Kind : std::uint8_t {
-    literal,   ///< a constant of one element; of a fold: its identity
-    load,      ///< element `offset` of the buffer of `node`, where the guards hold; anything where they do not
-    position,  ///< the number `offset`: of iota, or the counter of random
-    compute,   ///< the elementwise op of `node` on `operands`
-    choose,    ///< operands[0] where the guards hold, else operands[1]
-    fold,      ///< operands[0] folded over all columns, by `node`
+    literal,    ///< a constant of one element; of a fold: its identity
+    load,       ///< element `offset` of the buffer of `node`, where the guards hold; anything where they do not
+    position,   ///< the number `offset`: of iota, or the counter of random
+    compute,    ///< the elementwise op of `node` on `operands`
+    choose,     ///< operands[0] where the guards hold, else operands[1]
+    reduction,  ///< operands[0] folded over all columns, by `node`
     scan,      ///< the fold of operands[0] over the columns up to `offset`, by `node`; runs in every pass that needs it
-    sort,      ///< entry `offset` of the order of operands[0] along the keys of the row, by `node`
+    sort,      ///< entry `offset` of the order of operands[0] along the keys of the   parallel, by `node`
     contract,  ///< operands[0] folded over the inner axes `over`, by `node`: a contraction at every row and column, or
                ///< a fold of something that columns have nothing to do with
-    tail,  ///< operands[0] folded over the rows `over`, by `node`, when sums over the columns are known: known at all
-           ///< other rows
+    epilogue,  ///< operands[0] folded over the rows `over`, by `node`, when sums over the columns are known: known at
+               ///< all other rows
   };
   Kind kind = Kind::literal;
   ir::NodeId node = 0;
   std::vector<ValueId> operands;
   index::Expr offset;
-  std::vector<Guard> guards;
+  std::vector<Predicate> predicates;
   std::vector<ValueId> data;         ///< values that `offset` or the guards use as data: Expr::data(id)
   std::int64_t buffer_elements = 0;  ///< of a load's node
   AxisSet axes = 0;                  ///< what the value depends on
   AxisSet over = 0;                  ///< contract, tail: what they fold
-  bool beforehand = false;  ///< a fold over inner axes that is no contraction, or computed from such folds alone: known
-                            ///< before the columns are run over
+  bool hoisted = false;  ///< a fold over inner axes that is no contraction, or computed from such folds alone: known
+                         ///< before the columns are run over
   /// A fold that one pass computes together with another one, its partner, from the partner's operand: the sum
   /// of exponentials below a maximum, or of squares around a mean.
   enum class Online : std::uint8_t { no, softmax, moments };
   Online online = Online::no;
   ValueId partner = 0;
-  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold; see derive_stages.
-  int stage = 0;
+  /// Folds that must be finished before: 0 for loads, 1 more than its operand for a fold; see derive_levels.
+  int level = 0;
 };
 
 struct Store {
@@ -96,37 +96,37 @@ struct Loops {
   std::map<index::DataId, ValueId> data;  ///< the values that data atoms of the expressions stand for
   bool backwards = false;                 ///< scans walk the columns from the last to the first
   /// Several workgroups share a row: a scan is first folded part by part, in the pass before it runs.
-  bool scans_in_parts = false;
-  bool has_rows_together = false;  ///< by with_rows_together: once is enough
-  bool opaque = false;             ///< a kernel of the user's: what is read and stored, and nothing about where
-  Sizes opaque_sizes;              ///< with it: those of every operand, in order, and of the result
-  bool empty = false;              ///< no elements: nothing is launched, and sizes of 0 are 1 here
+  bool split_scans = false;
+  bool has_register_blocking = false;  ///< by with_register_blocking: once is enough
+  bool opaque = false;                 ///< a kernel of the user's: what is read and stored, and nothing about where
+  Sizes opaque_sizes;                  ///< with it: those of every operand, in order, and of the result
+  bool empty = false;                  ///< no elements: nothing is launched, and sizes of 0 are 1 here
   /// Passes over the columns: one per stage whose values some fold or store needs; at least 1.
   int passes = 1;
 
   [[nodiscard]] AxisSet columns() const;
   [[nodiscard]] AxisSet keys() const;
   [[nodiscard]] AxisSet inner() const;
-  [[nodiscard]] std::int64_t row_count() const;
-  [[nodiscard]] std::int64_t column_count() const;
+  [[nodiscard]] std::int64_t parallel_count() const;
+  [[nodiscard]] std::int64_t reduction_count() const;
   [[nodiscard]] std::int64_t key_count() const;  ///< 1 where nothing is sorted
-  [[nodiscard]] std::int64_t count() const { return row_count() * column_count(); }
+  [[nodiscard]] std::int64_t count() const { return parallel_count() * reduction_count(); }
   [[nodiscard]] bool per_element(const Value& value) const { return (value.axes & columns()) != 0; }
 };
 
 /// The pass over the columns that consumes the operand of a fold (or of a scan in parts), and the one that writes a
 /// store of all axes.
-inline int pass_of_fold(const Value& fold) { return fold.stage - 1; }
-inline int pass_of_store(const Loops& loops, const Store& store) { return loops.values[store.value].stage; }
+inline int pass_of_reduction(const Value& reduction) { return reduction.level - 1; }
+inline int pass_of_store(const Loops& loops, const Store& store) { return loops.values[store.value].level; }
 
 /// Whether the operand's elements are joined in a pass of its own before the value is known anywhere.
-bool folds_first(const Loops& loops, const Value& value);
+bool reduces_first(const Loops& loops, const Value& value);
 
 /// Fills in the stage of every value, operands first, and the number of passes.
-void derive_stages(Loops& loops);
+void derive_levels(Loops& loops);
 
 /// The same loops for workgroups that share a row.
-Loops with_scans_in_parts(Loops loops);
+Loops with_split_scans(Loops loops);
 
 /// Which values of column positions one pass computes: what its folds and stores need.
 std::vector<bool> needed_in_pass(const Loops& loops, int pass);
@@ -139,25 +139,25 @@ bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& valu
 
 /// The same loops with pairs of folds that one pass can compute: a maximum with the sum of exponentials below it,
 /// a mean with the sum (or mean) of squares around it. Nothing where there is no such pair.
-std::optional<Loops> with_online_folds(const ir::Graph& graph, const Loops& loops);
+std::optional<Loops> with_online_reductions(const ir::Graph& graph, const Loops& loops);
 
 /// The same loops with factors that are the same for all columns taken out of sums of products and multiplied onto
 /// the sums, where they depend on folds: a norm before a matrix product, the divisor of a softmax before the
 /// product with its values. Nothing where there is no such factor.
-std::optional<Loops> with_factors_after_sums(const ir::Graph& graph, const Loops& loops);
+std::optional<Loops> with_sunk_scales(const ir::Graph& graph, const Loops& loops);
 
 /// The same loops where sums of products come first and the folds of what they lead to afterwards: what they fold are
 /// rows, and what a contraction runs over are the columns. As they are where no contraction is folded.
-Loops with_tails(const ir::Graph& graph, Loops loops);
+Loops with_epilogue_reductions(const ir::Graph& graph, Loops loops);
 
 /// The same loops over a part of each axis at which choices change from one equal part to the next (a concatenation,
 /// an assignment to a slice), all parts computed at each position: a result is then stored part by part. As they
 /// are where there are none, or columns.
-Loops with_parts_together(Loops loops);
+Loops with_index_set_splitting(Loops loops);
 
 /// The same loops over a part of a row axis, all `parts` equal parts of it computed at each position: what they have in
 /// common is loaded and computed once. Nothing where there are scans, sorts, or folds over anything but the columns.
-std::optional<Loops> with_rows_together(const Loops& loops, index::AxisId axis, std::int64_t parts);
+std::optional<Loops> with_register_blocking(const Loops& loops, index::AxisId axis, std::int64_t parts);
 
 /// The same loops with these axes, of one role and outermost first, counted as one: `into`, one of them, takes all
 /// their positions, and the others one.

@@ -29,8 +29,8 @@ Loops with_axes_merged(Loops loops, std::span<const int> axes, int into) {
   };
   for (Value& value : loops.values) {
     move(value.offset);
-    for (Guard& guard : value.guards) {
-      for (Guard::Range& range : guard.ranges) move(range.value);
+    for (Predicate& predicate : value.predicates) {
+      for (Predicate::Range& range : predicate.ranges) move(range.value);
     }
     rename(value.axes);
   }

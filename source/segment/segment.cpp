@@ -20,20 +20,20 @@ bool is_resident(const ir::Graph& graph, ir::NodeId id) {
 }
 
 Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes) {
-  Marks marks(graph.size());
-  return build_segment(graph, std::move(members), escapes, marks);
+  VisitedSet visited(graph.size());
+  return build_segment(graph, std::move(members), escapes, visited);
 }
 
 Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes,
-                      Marks& marks) {
+                      VisitedSet& visited) {
   Segment segment;
   std::sort(members.begin(), members.end());
   segment.members = std::move(members);
-  marks.clear();
-  for (ir::NodeId id : segment.members) marks.insert(id);
+  visited.clear();
+  for (ir::NodeId id : segment.members) visited.insert(id);
   for (ir::NodeId id : segment.members) {
     for (ir::NodeId operand : graph.node(id).operands) {
-      if (marks.insert(operand) && !is_literal(graph, operand)) segment.reads.push_back(operand);
+      if (visited.insert(operand) && !is_literal(graph, operand)) segment.reads.push_back(operand);
     }
     if (escapes[id]) segment.stores.push_back(id);
   }

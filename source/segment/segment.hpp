@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "base/marks.hpp"
+#include "base/visited_set.hpp"
 #include "ir/graph.hpp"
 
 namespace vkfuse::segment {
@@ -27,6 +27,6 @@ bool is_resident(const ir::Graph& graph, ir::NodeId id);
 Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes);
 /// The same for a caller who does so again and again: `marks` is of all nodes of the graph.
 Segment build_segment(const ir::Graph& graph, std::vector<ir::NodeId> members, const std::vector<bool>& escapes,
-                      Marks& marks);
+                      VisitedSet& visited);
 
 }  // namespace vkfuse::segment

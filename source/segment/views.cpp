@@ -37,8 +37,8 @@ std::vector<Expr> reshaped(Coordinates coordinates, const Sizes& from, const Siz
   return result;
 }
 
-Place sliced(const ir::SlicePayload& slice, Coordinates coordinates) {
-  Place place;
+OperandPosition sliced(const ir::SlicePayload& slice, Coordinates coordinates) {
+  OperandPosition place;
   for (std::size_t i = 0; i < coordinates.size(); ++i)
     place.coordinates.push_back(coordinates[i] * VKF_PLANT(slice_step, slice.steps[i], slice.steps[i] > 0 ? 1 : -1) +
                                 Expr(slice.starts[i]));
@@ -46,36 +46,36 @@ Place sliced(const ir::SlicePayload& slice, Coordinates coordinates) {
 }
 
 /// The other way round: which element of the update covers an element of the base, if any.
-Place covered(const ir::SlicePayload& slice, Coordinates coordinates, const Sizes& update) {
-  Place place;
-  Guard guard;
+OperandPosition covered(const ir::SlicePayload& slice, Coordinates coordinates, const Sizes& update) {
+  OperandPosition place;
+  Predicate predicate;
   for (std::size_t i = 0; i < coordinates.size(); ++i) {
     const std::int64_t step = slice.steps[i];
     const Expr offset = step > 0 ? coordinates[i] - Expr(slice.starts[i]) : Expr(slice.starts[i]) - coordinates[i];
     const std::int64_t stride = step > 0 ? step : -step;
     if (VKF_PLANT(assignment_without_steps, stride > 1, false))
-      guard.ranges.push_back({index::floor_mod(offset, stride), 1});
+      predicate.ranges.push_back({index::floor_mod(offset, stride), 1});
     place.coordinates.push_back(stride > 1 ? index::floor_div(offset, stride) : offset);
-    guard.ranges.push_back({place.coordinates.back(), update[i]});
+    predicate.ranges.push_back({place.coordinates.back(), update[i]});
   }
-  place.guard = std::move(guard);
+  place.predicate = std::move(predicate);
   return place;
 }
 
-Place padded(const ir::PadPayload& pad, Coordinates coordinates, const Sizes& operand) {
-  Place place;
-  Guard guard;
+OperandPosition padded(const ir::PadPayload& pad, Coordinates coordinates, const Sizes& operand) {
+  OperandPosition place;
+  Predicate predicate;
   for (std::size_t i = 0; i < coordinates.size(); ++i) {
     place.coordinates.push_back(coordinates[i] - Expr(VKF_PLANT(pad_before, pad.low[i], pad.high[i])));
-    if (pad.low[i] != 0 || pad.high[i] != 0) guard.ranges.push_back({place.coordinates.back(), operand[i]});
+    if (pad.low[i] != 0 || pad.high[i] != 0) predicate.ranges.push_back({place.coordinates.back(), operand[i]});
   }
-  place.guard = std::move(guard);
+  place.predicate = std::move(predicate);
   return place;
 }
 
-Place windowed(const ir::WindowPayload& window, Coordinates coordinates) {
+OperandPosition windowed(const ir::WindowPayload& window, Coordinates coordinates) {
   const std::size_t rank = coordinates.size() - window.axes.size();
-  Place place;
+  OperandPosition place;
   place.coordinates.assign(coordinates.begin(), coordinates.begin() + static_cast<std::ptrdiff_t>(rank));
   for (std::size_t i = 0; i < window.axes.size(); ++i) {
     Expr& coordinate = place.coordinates[static_cast<std::size_t>(window.axes[i])];
@@ -94,10 +94,10 @@ std::vector<Expr> broadcast_coordinates(Coordinates coordinates, const Sizes& op
   return result;
 }
 
-Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Sizes& result, const Sizes& operand_sizes,
-                       std::size_t operand, std::int64_t begin) {
+OperandPosition position_in_operand(const ir::Node& view, Coordinates coordinates, const Sizes& result,
+                                    const Sizes& operand_sizes, std::size_t operand, std::int64_t begin) {
   if (const auto* axes = std::get_if<ir::AxesPayload>(&view.payload)) {
-    Place place;
+    OperandPosition place;
     if (view.op->name == "permute") {
       place.coordinates.resize(coordinates.size());
       for (std::size_t i = 0; i < axes->axes.size(); ++i)
@@ -120,18 +120,18 @@ Place place_in_operand(const ir::Node& view, Coordinates coordinates, const Size
   if (const auto* pad = std::get_if<ir::PadPayload>(&view.payload)) return padded(*pad, coordinates, operand_sizes);
   if (const auto* window = std::get_if<ir::WindowPayload>(&view.payload)) return windowed(*window, coordinates);
   if (const auto* axis = std::get_if<ir::AxisPayload>(&view.payload)) {  // concat
-    Place place{{coordinates.begin(), coordinates.end()}, Guard{}};
+    OperandPosition place{{coordinates.begin(), coordinates.end()}, Predicate{}};
     const auto i = static_cast<std::size_t>(axis->axis);
     place.coordinates[i] = place.coordinates[i] - Expr(VKF_PLANT(concat_begin, begin, begin == 0 ? 0 : begin - 1));
-    place.guard->ranges.push_back({place.coordinates[i], operand_sizes[i]});
+    place.predicate->ranges.push_back({place.coordinates[i], operand_sizes[i]});
     return place;
   }
   if (view.op->name == "broadcast") return {broadcast_coordinates(coordinates, operand_sizes), std::nullopt};
   return {reshaped(coordinates, result, operand_sizes), std::nullopt};
 }
 
-std::vector<Expr> place_in_factor(const ir::DotPayload& dot, bool second, std::size_t rank, Coordinates coordinates,
-                                  Coordinates along) {
+std::vector<Expr> position_in_matmul_operand(const ir::DotPayload& dot, bool second, std::size_t rank,
+                                             Coordinates coordinates, Coordinates along) {
   const std::vector<int>& batch = second ? dot.batch_b : dot.batch_a;
   const std::vector<int>& contract = second ? dot.contract_b : dot.contract_a;
   std::vector<Expr> place(rank, Expr(0));

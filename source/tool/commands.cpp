@@ -102,13 +102,13 @@ void print_device(const DeviceDescription& device) {
   std::printf("   uuid %s, %.1f GiB device memory\n", device.uuid.c_str(),
               static_cast<double>(device.memory_bytes) / (1 << 30));
   for (const auto& [name, value] : device.limits) {
-    const bool known = name != "lane_registers" || value != kUnknownLaneRegisters;
+    const bool known = name != "lane_registers" || value != kUnknownRegistersPerThread;
     std::printf("   %-24s %20s\n", name.c_str(), known ? std::to_string(value).c_str() : "not known");
   }
   std::string features;
   for (const std::string& feature : device.features) features += " " + feature;
   std::printf("   features:%s\n", features.c_str());
-  for (const auto& rung : device.rungs) std::printf("   %s: %s\n", rung.first.c_str(), rung.second.c_str());
+  for (const auto& tier : device.rungs) std::printf("   %s: %s\n", tier.first.c_str(), tier.second.c_str());
   for (const auto& cost : device.costs) std::printf("   %-24s %20.1f  (measured)\n", cost.first.c_str(), cost.second);
 }
 
@@ -479,7 +479,7 @@ namespace {
 /// Times of the program and of the same without fusion, on random inputs, with symbols as the plan shows them.
 Result<MeasuredTimes> measured(const Common& common, const Device& device, const Executable& program,
                                const ir::Graph& graph) {
-  VKF_TRY(inputs, random_inputs(graph, 0, schedule::nominal_symbols(graph)));
+  VKF_TRY(inputs, random_inputs(graph, 0, schedule::representative_symbols(graph)));
   VKF_TRY(options, compile_options(common));
   options.planner = "bytes";
   options.fusion = false;

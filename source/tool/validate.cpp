@@ -104,12 +104,12 @@ DType input_dtype(const ir::Graph& graph, const std::string& name) {
 }
 
 /// What has been judged, and what of it is wrong first.
-class Judging {
+class Comparing {
  public:
-  explicit Judging(CaseResult& result) : result_(result) {}
-  void add(Judged judged) {
-    if (wrong_.empty()) wrong_ = judged.wrong;
-    result_.outputs.push_back(std::move(judged.result));
+  explicit Comparing(CaseResult& result) : result_(result) {}
+  void add(Compared outcome) {
+    if (wrong_.empty()) wrong_ = outcome.wrong;
+    result_.outputs.push_back(std::move(outcome.result));
   }
   [[nodiscard]] const std::string& wrong() const { return wrong_; }
 
@@ -122,7 +122,7 @@ class Judging {
 struct Stored {
   std::string place;
   HostTensor got;
-  Judged judged;
+  Compared outcome;
   bool has_reference = true;
 };
 
@@ -152,12 +152,12 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
       Result<Referenced>& one = references[i];
       if (!one && !reference::has_timed_out(one.error()))
         return make_error(ErrorCode::internal, "{}", one.error().message);  // what has run is not skipped
-      Judged judged = one ? judge_output({*one, options.fusion ? &unfused : nullptr, !files.empty()}, output, got,
-                                         result.beside_unfused)
-                          : unreferenced_output(output, got);
+      Compared outcome = one ? compare_output({*one, options.fusion ? &unfused : nullptr, !files.empty()}, output, got,
+                                              result.beside_unfused)
+                             : unreferenced_output(output, got);
       if (!one) result.not_referenced = one.error().message;
-      judged.result.part = number;
-      all.push_back({output.name, std::move(got), std::move(judged), one.ok()});
+      outcome.result.part = number;
+      all.push_back({output.name, std::move(got), std::move(outcome), one.ok()});
     }
     return {};
   };
@@ -165,7 +165,7 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
   if (!result.not_referenced.empty() && files.empty()) return unsupported("{}", result.not_referenced);
   result.kernels = watcher.kernels;
   result.host_steps = watcher.host_steps;
-  Judging judging(result);
+  Comparing comparing(result);
   std::set<std::string> named;
   for (Stored& one : all) {
     bool is_output = false;
@@ -173,25 +173,25 @@ Result<std::string> run_parts(const Device& device, const onnx::OnnxProgram& pro
       if (place != one.place) continue;
       is_output = true;
       named.insert(name);
-      Judged judged = one.judged;
-      judged.result.name = name;
+      Compared outcome = one.outcome;
+      outcome.result.name = name;
       if (const auto file = files.find(name); file != files.end())
-        judge_by_file(one.got, file->second, one.has_reference, judged);
-      judging.add(std::move(judged));
+        compare_with_file(one.got, file->second, one.has_reference, outcome);
+      comparing.add(std::move(outcome));
     }
-    if (!is_output) judging.add(std::move(one.judged));
+    if (!is_output) comparing.add(std::move(one.outcome));
   }
   for (const auto& [name, file] : files) {  // what the host has made
     if (named.contains(name)) continue;
     const HostTensor& got = outputs.at(name);
-    Judged judged;
-    judged.result.name = name;
-    judged.result.dtype = got.dtype;
-    judged.result.sizes = got.sizes;
-    judge_by_file(got, file, false, judged);
-    judging.add(std::move(judged));
+    Compared outcome;
+    outcome.result.name = name;
+    outcome.result.dtype = got.dtype;
+    outcome.result.sizes = got.sizes;
+    compare_with_file(got, file, false, outcome);
+    comparing.add(std::move(outcome));
   }
-  return judging.wrong();
+  return comparing.wrong();
 }
 
 std::string kernels_text(const CaseResult& result) {
@@ -258,10 +258,11 @@ Result<Outputs> outputs_of(const Source& source, const ir::Graph& graph, const I
   Outputs outputs;
   if (source.device != nullptr) {
     VKF_TRY(program, api::compile_graph(*source.device, graph, compile_options(options)));
-    VKF_TRY(variant, program.state()->program->variant(symbols));
+    VKF_TRY(specialization, program.state()->program->specialization(symbols));
     result.kernels = program.kernel_count();
-    result.copies = static_cast<int>(std::count_if(variant->steps.begin(), variant->steps.end(),
-                                                   [](const plan::Scheduled& step) { return step.alias.has_value(); }));
+    result.copies =
+        static_cast<int>(std::count_if(specialization->steps.begin(), specialization->steps.end(),
+                                       [](const plan::ScheduledKernel& step) { return step.alias.has_value(); }));
     VKF_TRY(made, program.run(inputs));
     outputs = std::move(made);
   } else {
@@ -333,7 +334,7 @@ Result<std::string> run_data_set(const Source& source, const fs::path& folder, c
     return made.error().message;
   VKF_TRY(outputs, std::move(made));
   std::optional<OneKernelPerOp> unfused = unfused_of(source, graph, given, options);
-  Judging judging(result);
+  Comparing comparing(result);
   std::vector<Result<Referenced>> references = referenced(graph, run_inputs, graph.outputs(), !expected.empty(), limit);
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const ir::Output& output = graph.outputs()[i];
@@ -341,18 +342,18 @@ Result<std::string> run_data_set(const Source& source, const fs::path& folder, c
     const std::optional<HostTensor> file = i < compared.size() ? compared[i] : std::nullopt;
     Result<Referenced>& one = references[i];
     if (!one && !(file && reference::has_timed_out(one.error()))) {
-      if (judging.wrong().empty()) return std::move(one).error();
+      if (comparing.wrong().empty()) return std::move(one).error();
       break;  // what is wrong before counts
     }
-    Judged judged =
-        one ? judge_output({*one, unfused ? &*unfused : nullptr, file.has_value(), file ? &*file : nullptr, &graph},
-                           output, got, result.beside_unfused)
+    Compared outcome =
+        one ? compare_output({*one, unfused ? &*unfused : nullptr, file.has_value(), file ? &*file : nullptr, &graph},
+                             output, got, result.beside_unfused)
             : unreferenced_output(output, got);
     if (!one) result.not_referenced = one.error().message;
-    if (file) judge_by_file(got, *file, one.ok(), judged);
-    judging.add(std::move(judged));
+    if (file) compare_with_file(got, *file, one.ok(), outcome);
+    comparing.add(std::move(outcome));
   }
-  return judging.wrong();
+  return comparing.wrong();
 }
 
 /// Whether a value is computed, near or far, by code of the user's own: a file has no host function for it.
@@ -497,7 +498,7 @@ CaseResult validate_graph(const Source& source, const Model& model, const Valida
     return failed(std::move(result), outputs.error().message);  // another shape or dtype is wrong
   if (!outputs) return stopped(std::move(result), outputs.error());
   std::optional<OneKernelPerOp> unfused = unfused_of(source, graph, given, options);
-  Judging judging(result);
+  Comparing comparing(result);
   std::optional<Error> unknown;  // of what the reference cannot follow; other outputs may yet be wrong
   std::vector<ir::Output> known;
   for (const ir::Output& output : graph.outputs()) {
@@ -505,7 +506,7 @@ CaseResult validate_graph(const Source& source, const Model& model, const Valida
       known.push_back(output);
       continue;
     }
-    const auto column = reference::evaluate_at(graph, output.value, {}, feeds_of(*inputs));
+    const auto column = reference::evaluate_at(graph, output.value, {}, input_bindings_of(*inputs));
     if (!column) unknown = column.error();
   }
   std::vector<Result<Referenced>> references = referenced(graph, *inputs, known, false, limit);
@@ -515,10 +516,10 @@ CaseResult validate_graph(const Source& source, const Model& model, const Valida
       continue;
     }
     if (!references[i]) return failed(std::move(result), references[i].error().message);
-    judging.add(judge_output({*references[i], unfused ? &*unfused : nullptr}, known[i], outputs->at(known[i].name),
-                             result.beside_unfused));
+    comparing.add(compare_output({*references[i], unfused ? &*unfused : nullptr}, known[i], outputs->at(known[i].name),
+                                 result.beside_unfused));
   }
-  if (!judging.wrong().empty()) return failed(std::move(result), judging.wrong());
+  if (!comparing.wrong().empty()) return failed(std::move(result), comparing.wrong());
   if (unknown) return stopped(std::move(result), *unknown);
   return right(std::move(result));
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "reference/judge.hpp"
+#include "reference/output_comparison.hpp"
 #include "tool/commands.hpp"
 #include "tool/model.hpp"
 
@@ -25,7 +25,7 @@ struct OutputResult {
   int data_set = -1;  ///< of a case: which folder of data, from 0 on
   DType dtype = DType::f32;
   std::vector<std::int64_t> sizes;
-  reference::Judgement found;
+  reference::OutputComparison found;
   std::vector<std::int64_t> worst;       ///< the position of the largest error / bound; empty without an error
   std::vector<std::int64_t> file_worst;  ///< the same of the file
   reference::TileMap tiles;              ///< empty if nothing is wrong

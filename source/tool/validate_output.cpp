@@ -52,11 +52,11 @@ CompileOptions compile_options(const ValidateOptions& options) {
   return made;
 }
 
-reference::Feeds feeds_of(const RunInputs& inputs) {
-  reference::Feeds feeds;
-  feeds.symbols = inputs.symbols;
-  for (const auto& entry : inputs.tensors) feeds.inputs.emplace(entry.first, entry.second.bytes);
-  return feeds;
+reference::InputBindings input_bindings_of(const RunInputs& inputs) {
+  reference::InputBindings input_bindings;
+  input_bindings.symbols = inputs.symbols;
+  for (const auto& entry : inputs.tensors) input_bindings.inputs.emplace(entry.first, entry.second.bytes);
+  return input_bindings;
 }
 
 OneKernelPerOp::OneKernelPerOp(const Device& device, const ir::Graph& graph, const Inputs& inputs,
@@ -107,10 +107,10 @@ Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& gra
                                                             double left) {
   VKF_TRY(requests,
           requests_of(graph, inputs, outputs, all_elements ? std::numeric_limits<std::int64_t>::max() : kMostElements));
-  VKF_TRY(seconds, reference::modelled_seconds(graph, requests, feeds_of(inputs)));
+  VKF_TRY(seconds, reference::modelled_seconds(graph, requests, input_bindings_of(inputs)));
   if (!all_elements) {
     VKF_TRY(sampled, requests_of(graph, inputs, outputs, kSamples));
-    VKF_TRY(least, reference::modelled_seconds(graph, sampled, feeds_of(inputs)));
+    VKF_TRY(least, reference::modelled_seconds(graph, sampled, input_bindings_of(inputs)));
     if (seconds > 2 * least + 1) {
       requests = std::move(sampled);
       seconds = least;
@@ -118,7 +118,7 @@ Result<std::vector<reference::Request>> affordable_requests(const ir::Graph& gra
   }
   for (std::int64_t most = kSamples; seconds > left && most >= kFewest; most /= 4) {
     VKF_TRY(fewer, requests_of(graph, inputs, outputs, most));
-    VKF_TRY(less, reference::modelled_seconds(graph, fewer, feeds_of(inputs)));
+    VKF_TRY(less, reference::modelled_seconds(graph, fewer, input_bindings_of(inputs)));
     requests = std::move(fewer);
     seconds = less;
   }
@@ -131,7 +131,8 @@ Result<std::vector<Referenced>> referenced_together(const ir::Graph& graph, cons
                                                     std::span<const ir::Output> outputs, bool all,
                                                     const TimeLimit& limit) {
   VKF_TRY(requests, affordable_requests(graph, inputs, outputs, all, limit.seconds_left()));
-  VKF_TRY(columns, reference::evaluate_each(graph, requests, feeds_of(inputs), {.deadline = limit.deadline()}));
+  VKF_TRY(columns,
+          reference::evaluate_each(graph, requests, input_bindings_of(inputs), {.deadline = limit.deadline()}));
   std::vector<Referenced> made;
   for (std::size_t i = 0; i < requests.size(); ++i)
     made.push_back({*std::move(requests[i].indices), std::move(columns[i])});
@@ -164,20 +165,20 @@ bool fits(const HostTensor& got, const HostTensor& file) {
   return same && got.sizes == file.sizes;
 }
 
-Judged unreferenced_output(const ir::Output& output, const HostTensor& got) {
-  Judged judged;
-  judged.result.name = output.name;
-  judged.result.dtype = got.dtype;
-  judged.result.sizes = got.sizes;
-  return judged;
+Compared unreferenced_output(const ir::Output& output, const HostTensor& got) {
+  Compared outcome;
+  outcome.result.name = output.name;
+  outcome.result.dtype = got.dtype;
+  outcome.result.sizes = got.sizes;
+  return outcome;
 }
 
-Judged judge_output(const Computed& from, const ir::Output& output, const HostTensor& got,
-                    std::string& beside_unfused) {
-  Judged judged = unreferenced_output(output, got);
-  judged.reference = std::move(from.reference);
-  const std::vector<std::int64_t>& elements = judged.reference.elements;
-  reference::Expected expected{judged.reference.column, elements, {}, from.has_file};
+Compared compare_output(const Computed& from, const ir::Output& output, const HostTensor& got,
+                        std::string& beside_unfused) {
+  Compared outcome = unreferenced_output(output, got);
+  outcome.reference = std::move(from.reference);
+  const std::vector<std::int64_t>& elements = outcome.reference.elements;
+  reference::Expected expected{outcome.reference.column, elements, {}, from.has_file};
   if (from.file != nullptr && fits(got, *from.file)) expected.file = from.file->bytes;
   expected.rounds = from.graph != nullptr && reference::rounds_computed_numbers(*from.graph, output.value);
   if (from.unfused != nullptr && reference::asks_for_unfused(got.dtype, got.bytes, expected)) {
@@ -188,31 +189,31 @@ Judged judge_output(const Computed& from, const ir::Output& output, const HostTe
       beside_unfused = other ? " and with one kernel per op"
                              : fmt::format("; one kernel per op cannot be run beside them: {}", other.error().message);
   }
-  judged.result.found = reference::judge(got.dtype, got.bytes, expected);
-  place(judged.result, elements);
-  const reference::Judgement& found = judged.result.found;
+  outcome.result.found = reference::compare_with_bounds(got.dtype, got.bytes, expected);
+  place(outcome.result, elements);
+  const reference::OutputComparison& found = outcome.result.found;
   if (found.by_reference.wrong > 0) {
-    judged.wrong = fmt::format("Output '{}': {} of {} elements are wrong. {}", output.name, found.by_reference.wrong,
-                               found.elements, found.by_reference.first_wrong);
+    outcome.wrong = fmt::format("Output '{}': {} of {} elements are wrong. {}", output.name, found.by_reference.wrong,
+                                found.elements, found.by_reference.first_wrong);
   }
-  return judged;
+  return outcome;
 }
 
-void judge_by_file(const HostTensor& got, const HostTensor& file, bool has_reference, Judged& judged) {
-  OutputResult& result = judged.result;
+void compare_with_file(const HostTensor& got, const HostTensor& file, bool has_reference, Compared& outcome) {
+  OutputResult& result = outcome.result;
   if (!fits(got, file)) {
-    judged.wrong =
+    outcome.wrong =
         fmt::format("Output '{}': The output is {}[{}], but the file holds {}[{}].", result.name, name_of(got.dtype),
                     fmt::join(got.sizes, ", "), name_of(file.dtype), fmt::join(file.sizes, ", "));
     return;
   }
-  reference::judge_by_file(got.dtype, got.bytes, file.bytes, has_reference ? &judged.reference.column : nullptr,
-                           result.found, judged.reference.elements);
+  reference::compare_with_file(got.dtype, got.bytes, file.bytes, has_reference ? &outcome.reference.column : nullptr,
+                               result.found, outcome.reference.elements);
   place(result, {});
   const reference::Deviation& found = *result.found.by_file;
-  if (found.wrong > 0 && judged.wrong.empty()) {
-    judged.wrong = fmt::format("Output '{}': {} of {} elements are not what the file says. {}", result.name,
-                               found.wrong, result.found.elements, found.first_wrong);
+  if (found.wrong > 0 && outcome.wrong.empty()) {
+    outcome.wrong = fmt::format("Output '{}': {} of {} elements are not what the file says. {}", result.name,
+                                found.wrong, result.found.elements, found.first_wrong);
   }
 }
 

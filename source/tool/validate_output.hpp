@@ -9,7 +9,7 @@
 namespace vkfuse::tool {
 
 CompileOptions compile_options(const ValidateOptions& options);
-reference::Feeds feeds_of(const RunInputs& inputs);
+reference::InputBindings input_bindings_of(const RunInputs& inputs);
 
 /// The same graph with one kernel per op: compiled and run where somebody asks for it.
 class OneKernelPerOp {
@@ -65,22 +65,23 @@ struct Computed {
   const ir::Graph* graph = nullptr;  ///< with the file: what the output is computed by
 };
 
-/// An output that has been judged by the reference; judge_by_file may add to it.
-struct Judged {
+/// An output that has been judged by the reference; compare_with_file may add to it.
+struct Compared {
   OutputResult result;
   Referenced reference;
   std::string wrong;  ///< one sentence, or nothing
 };
 
 /// Judges `got` by the reference. `beside_unfused` takes what became of the comparison with one kernel per op.
-Judged judge_output(const Computed& from, const ir::Output& output, const HostTensor& got, std::string& beside_unfused);
-/// One of which the reference says nothing: judge_by_file may.
-Judged unreferenced_output(const ir::Output& output, const HostTensor& got);
+Compared compare_output(const Computed& from, const ir::Output& output, const HostTensor& got,
+                        std::string& beside_unfused);
+/// One of which the reference says nothing: compare_with_file may.
+Compared unreferenced_output(const ir::Output& output, const HostTensor& got);
 
 /// Whether a file has the dtype and the sizes of an output.
 bool fits(const HostTensor& got, const HostTensor& file);
 
 /// Adds what its file says. `has_reference`: the reference has said something.
-void judge_by_file(const HostTensor& got, const HostTensor& file, bool has_reference, Judged& judged);
+void compare_with_file(const HostTensor& got, const HostTensor& file, bool has_reference, Compared& outcome);
 
 }  // namespace vkfuse::tool

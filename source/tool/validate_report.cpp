@@ -154,18 +154,18 @@ std::string rows_of(const CaseResult& result) {
     return number(wrong + ratio_text(found));
   };
   for (const OutputResult& output : result.outputs) {
-    const reference::Judgement& judged = output.found;
-    const reference::Deviation& found = judged.by_reference;
+    const reference::OutputComparison& outcome = output.found;
+    const reference::Deviation& found = outcome.by_reference;
     std::int64_t count = 1;
     for (const std::int64_t size : output.sizes) count *= size;
     html += fmt::format("<tr>{}<td>{}</td><td>{}[{}]</td>", first ? head : "<td></td><td></td>",
                         escaped(label_of(output)), name_of(output.dtype), fmt::join(output.sizes, ", "));
     html +=
-        number(judged.elements == count ? fmt::format("{}", count) : fmt::format("{} of {}", judged.elements, count));
+        number(outcome.elements == count ? fmt::format("{}", count) : fmt::format("{} of {}", outcome.elements, count));
     html += fmt::format("{}<td class=\"at\">{}</td>", largest(found), place_text(output.worst));
     for (const double part : {0.5, 0.99}) html += number(ratio_text(found.ratios.quantile(part), found.compared > 0));
-    html += number(fmt::format("{}", std::max(judged.undecided, judged.unbounded)));
-    html += fmt::format("{}<td class=\"at\">{}</td>", judged.by_file ? largest(*judged.by_file) : "<td></td>",
+    html += number(fmt::format("{}", std::max(outcome.undecided, outcome.unbounded)));
+    html += fmt::format("{}<td class=\"at\">{}</td>", outcome.by_file ? largest(*outcome.by_file) : "<td></td>",
                         place_text(output.file_worst));
     html += (first ? tail : "<td></td><td></td>") + std::string("</tr>\n");
     first = false;
@@ -180,8 +180,8 @@ std::string section(const DeviceReport& one) {
   if (!one.refused.empty())
     return html + fmt::format("<p class=\"failed\">It was not opened: {}</p>\n", escaped(one.refused));
   if (!one.device.rungs.empty()) html += "<table><tr><th>rung</th><th>in use</th></tr>\n";
-  for (const auto& [rung, sentence] : one.device.rungs)
-    html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(rung), escaped(sentence));
+  for (const auto& [tier, sentence] : one.device.rungs)
+    html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(tier), escaped(sentence));
   html += one.device.rungs.empty() ? "" : "</table>\n";
   html +=
       "<table><tr><th>case</th><th></th><th>output</th><th>type</th><th class=\"n\">compared</th><th "
@@ -213,22 +213,22 @@ nlohmann::ordered_json to_json(const reference::TileMap& tiles) {
 }
 
 nlohmann::ordered_json to_json(const OutputResult& output) {
-  const reference::Judgement& judged = output.found;
-  const reference::Deviation& found = judged.by_reference;
+  const reference::OutputComparison& outcome = output.found;
+  const reference::Deviation& found = outcome.by_reference;
   const bool known = found.compared > 0;
   nlohmann::ordered_json json = {{"name", output.name},
                                  {"part", nullptr},
                                  {"data_set", nullptr},
                                  {"dtype", name_of(output.dtype)},
                                  {"shape", output.sizes},
-                                 {"compared", judged.elements},
-                                 {"referenced", judged.referenced},
-                                 {"by_file_alone", judged.by_file_alone},
-                                 {"wrong", judged.wrong_elements()},
-                                 {"undecided", judged.undecided},
-                                 {"unbounded", judged.unbounded},
-                                 {"loose", judged.loose},
-                                 {"beside_unfused", judged.beside_unfused},
+                                 {"compared", outcome.elements},
+                                 {"referenced", outcome.referenced},
+                                 {"by_file_alone", outcome.by_file_alone},
+                                 {"wrong", outcome.wrong_elements()},
+                                 {"undecided", outcome.undecided},
+                                 {"unbounded", outcome.unbounded},
+                                 {"loose", outcome.loose},
+                                 {"beside_unfused", outcome.beside_unfused},
                                  {"max_error", number(found.max_error, known)},
                                  {"max_error_over_bound", number(found.max_ratio, known)},
                                  {"p50", number(found.ratios.quantile(0.5), known)},
@@ -238,8 +238,8 @@ nlohmann::ordered_json to_json(const OutputResult& output) {
                                  {"tiles", to_json(output.tiles)}};
   if (output.part > 0) json["part"] = output.part;
   if (output.data_set >= 0) json["data_set"] = output.data_set;
-  if (judged.by_file) {
-    const reference::Deviation& file = *judged.by_file;
+  if (outcome.by_file) {
+    const reference::Deviation& file = *outcome.by_file;
     const bool compared = file.compared > 0;
     json["file"] = {{"wrong", file.wrong},
                     {"max_error", number(file.max_error, compared)},

@@ -182,12 +182,12 @@ Result<void> Buffer::allocate_type(const std::shared_ptr<const Device>& device, 
 
 Result<void> Buffer::borrow(const std::shared_ptr<const Device>& device, std::uint64_t bytes, std::uint64_t alignment,
                             std::uint32_t type, bool mapped) {
-  const LentMemory block = device->allocator().allocate(bytes, alignment, type, mapped);
+  const ExternalMemory block = device->allocator().allocate(bytes, alignment, type, mapped);
   if (block.memory == 0)
     return make_error(ErrorCode::out_of_memory, "The host's allocator has no {} bytes of memory type {}.", bytes, type);
-  block_ = std::shared_ptr<const LentMemory>(new LentMemory(block), [device](const LentMemory* lent) {
-    device->allocator().release(*lent);
-    delete lent;
+  block_ = std::shared_ptr<const ExternalMemory>(new ExternalMemory(block), [device](const ExternalMemory* external) {
+    device->allocator().release(*external);
+    delete external;
   });
   if (mapped && block.mapped == nullptr)
     return invalid("The host's allocator gave {} bytes that are not mapped where mapped ones were asked for.", bytes);

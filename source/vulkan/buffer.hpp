@@ -92,8 +92,8 @@ class Buffer {
   Result<void> attach(const std::shared_ptr<const Device>& device, VkMemoryPropertyFlags flags, BufferKind kind);
 
   HeapShare share_;
-  Memory memory_;                            // declared first: freed after the buffer is gone
-  std::shared_ptr<const LentMemory> block_;  // or the host's, given back likewise
+  Memory memory_;                                // declared first: freed after the buffer is gone
+  std::shared_ptr<const ExternalMemory> block_;  // or the host's, given back likewise
   Handle<VkBuffer, &DeviceFunctions::DestroyBuffer> buffer_;
   VkBuffer handle_ = VK_NULL_HANDLE;  // buffer_'s, or the host's
   std::uint64_t size_ = 0;

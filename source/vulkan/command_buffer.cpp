@@ -57,7 +57,7 @@ Result<void> CommandBuffer::begin() {
   error_.reset();
   recorded_ = false;
   pipeline_ = nullptr;
-  if (lent_) return descriptors_.reset();
+  if (external_) return descriptors_.reset();
   VKF_CHECK_OK(vk.call(vk.ResetCommandPool, pool_.device()->handle(), pool_.get(), VkCommandPoolResetFlags{0}));
   VKF_CHECK_OK(descriptors_.reset());
   VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
@@ -67,7 +67,7 @@ Result<void> CommandBuffer::begin() {
 
 Result<void> CommandBuffer::end() {
   const DeviceFunctions& vk = pool_.device()->functions();
-  Result<void> ended = lent_ ? Result<void>() : vk.call(vk.EndCommandBuffer, commands_);
+  Result<void> ended = external_ ? Result<void>() : vk.call(vk.EndCommandBuffer, commands_);
   if (error_) return *error_;
   recorded_ = ended.ok();
   return ended;

@@ -69,7 +69,7 @@ class CommandBuffer {
   bool buffers_bound_ = false;
   bool recorded_ = false;
   bool concurrent_ = false;
-  bool lent_ = false;
+  bool external_ = false;
   std::optional<Error> error_;
 };
 

@@ -13,7 +13,7 @@
 
 #include "base/background.hpp"
 #include "vulkan/instance.hpp"
-#include "vulkan/ticket.hpp"
+#include "vulkan/submission.hpp"
 
 namespace vkfuse::vulkan {
 
@@ -29,7 +29,7 @@ struct DeviceOptions {
 
 /// Memory that a host program hands out: a VkDeviceMemory, where the block begins in it, and its first byte where the
 /// host has it mapped.
-struct LentMemory {
+struct ExternalMemory {
   std::uint64_t memory = 0;
   std::uint64_t offset = 0;
   void* mapped = nullptr;
@@ -39,13 +39,13 @@ struct LentMemory {
 struct Allocator {
   /// Bytes, their alignment, the memory type, and whether the block must be mapped. A `memory` of 0: there is none
   /// left.
-  std::function<LentMemory(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped)> allocate;
-  std::function<void(const LentMemory& block)> release;
+  std::function<ExternalMemory(std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped)> allocate;
+  std::function<void(const ExternalMemory& block)> release;
 };
 
 /// A device of the host program, lent for as long as anything made from the Device lives. Handles
 /// are Vulkan's, as void*.
-struct LentDevice {
+struct ExternalDevice {
   void* physical_device = nullptr;
   void* device = nullptr;
   void* queue = nullptr;
@@ -90,7 +90,8 @@ class Device : public std::enable_shared_from_this<Device> {
   static Result<std::shared_ptr<Device>> create(std::shared_ptr<const Instance> instance, std::size_t index,
                                                 const DeviceOptions& options = {});
   /// Works on the host's device and does not destroy it.
-  static Result<std::shared_ptr<Device>> adopt(std::shared_ptr<const Instance> instance, const LentDevice& lent);
+  static Result<std::shared_ptr<Device>> adopt(std::shared_ptr<const Instance> instance,
+                                               const ExternalDevice& external);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -130,7 +131,7 @@ class Device : public std::enable_shared_from_this<Device> {
  private:
   Device() = default;
   Result<void> open(std::size_t index, const DeviceOptions& options);
-  Result<void> use(const LentDevice& lent);
+  Result<void> use(const ExternalDevice& external);
   Result<void> finish_opening(VkPhysicalDevice physical, bool timeline);
   Result<void> make_timeline();
   Result<Ticket> submit_locked(std::span<const VkCommandBuffer> buffers);

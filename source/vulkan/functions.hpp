@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/forked.hpp"
-#include "vulkan/newer.hpp"
+#include "vulkan/vulkan_compat.hpp"
 
 namespace vkfuse::vulkan {
 

@@ -108,8 +108,8 @@ void fill_limits(const VkPhysicalDeviceLimits& limits, Caps& caps) {
 /// What a driver does not say of itself.
 void apply_driver_limits(const Properties& properties, Caps& caps) {
   const RegisterBudget registers = registers_of(properties.core.properties.vendorID);
-  caps.lane_registers = registers.lane;
-  caps.workgroup_registers = registers.workgroup;
+  caps.registers_per_thread = registers.per_thread;
+  caps.workgroup_registers = registers.per_workgroup;
   // RADV of Mesa 22.3 divides by zero while it compiles a GFX9 kernel that takes all of 64 KiB.
   if (properties.driver.driverID == VK_DRIVER_ID_MESA_RADV)
     caps.shared_memory_bytes = std::min(caps.shared_memory_bytes, 65536u - 256u);

@@ -86,7 +86,7 @@ class Writer {
   Result<ordered_json> steps_of(const ir::Graph& graph, const Target& target) {
     VKF_TRY(prepared, passes::run_pipeline(graph));
     VKF_TRY(plan, plan::make_plan(prepared, target));
-    const SymbolValues symbols = schedule::nominal_symbols(prepared);
+    const SymbolValues symbols = schedule::representative_symbols(prepared);
     VKF_TRY(scheduled, plan::schedule_all(plan, symbols));
     ordered_json steps = ordered_json::array();
     for (std::size_t i = 0; i < plan.steps.size(); ++i) {

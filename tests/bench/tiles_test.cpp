@@ -37,10 +37,10 @@ std::string chosen_tile(const Row& row, const json& sizes) {
   EXPECT_TRUE(plan.ok()) << row.name;
   const auto steps = plan::schedule_all(*plan, {});
   EXPECT_TRUE(steps.ok()) << row.name;
-  for (const plan::Scheduled& step : *steps) {
-    const schedule::TileShape& tile = step.schedule.matrix.shape;
-    if (step.schedule.matrix.unit && step.schedule.parts == 1)
-      return fmt::format("{}x{}x{} {}x{} units", tile.m, tile.n, tile.k, tile.lane_m, tile.lane_n);
+  for (const plan::ScheduledKernel& step : *steps) {
+    const schedule::TileShape& tile = step.schedule.matmul.shape;
+    if (step.schedule.matmul.mma && step.schedule.parts == 1)
+      return fmt::format("{}x{}x{} {}x{} units", tile.m, tile.n, tile.k, tile.thread_m, tile.thread_n);
   }
   return {};
 }

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -26,14 +26,14 @@ NamedBytes run_on_host(const Executable& program, const ir::Graph& graph, const 
 void check(const ir::Graph& graph, int kernels, const std::string& what, const SymbolValues& symbols = {}) {
   for (const bool fusion : {true, false}) {
     const Executable program = compile_graph(graph, {.fusion = fusion});
-    EXPECT_TRUE(!fusion || are_kernels(variant_of(program, symbols)->dispatches(), kernels))
+    EXPECT_TRUE(!fusion || are_kernels(specialization_of(program, symbols)->dispatches(), kernels))
         << what << ": " << must(program.explain(Stage::plan));
     for (const std::uint64_t seed : {91, 92}) {  // another run is of other data
       const Data data = data_for({graph, symbols, seed, false});
       const Verdict verdict = check_outputs(graph, data, run_on_host(program, graph, data));
       EXPECT_EQ(verdict.wrong, "") << what << " on the host\n" << ir::print(graph);
       EXPECT_EQ(verdict.max_ratio == 0 || kernels > 0, true) << what;
-      judge(program, graph, data, what);
+      compare_with_reference(program, graph, data, what);
     }
   }
 }
@@ -153,7 +153,7 @@ TEST(AliasChains, AtEverySizeOfASymbol) {
   for (const std::int64_t n : {5, 1, 64, 0, 1}) {
     const Data data = data_for({graph, {{"n", n}}, 93, false});
     EXPECT_EQ(check_outputs(graph, data, run_on_host(program, graph, data)).wrong, "") << n;
-    judge(program, graph, data, fmt::format("{} rows", n));
+    compare_with_reference(program, graph, data, fmt::format("{} rows", n));
   }
 }
 

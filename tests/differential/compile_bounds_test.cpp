@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "support/slowness.hpp"
 
 namespace vkfuse::test {
@@ -16,7 +16,7 @@ void expect_soon(const ir::Graph& graph, const std::string& what) {
       20;  // of this process, whatever else the machine does: drivers compile in it. Most take one
   const std::clock_t start = std::clock();
   const Executable program = compile_graph(graph, Build{});
-  judge(program, graph, data_for({graph, {}, 5, false}), what);
+  compare_with_reference(program, graph, data_for({graph, {}, 5, false}), what);
   const double taken = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::printf("%s: %.1f s, %d kernels\n", what.c_str(), taken, program.kernel_count());
   EXPECT_LT(taken, kSeconds * slowness()) << what;

@@ -2,7 +2,7 @@
 // around them, how many kernels they are, and their results against the reference.
 #include <gtest/gtest.h>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -178,8 +178,8 @@ class Written : public testing::TestWithParam<Form> {
       if (fusion && GetParam().kernels != 0) {
         EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), GetParam().kernels)) << ir::print(graph);
       }
-      judge(program, graph, data,
-            fmt::format("{} of {}{}", GetParam().name, name_of(dtype), fusion ? "" : ", unfused"));
+      compare_with_reference(program, graph, data,
+                             fmt::format("{} of {}{}", GetParam().name, name_of(dtype), fusion ? "" : ", unfused"));
     }
   }
 };
@@ -209,16 +209,16 @@ TEST(Quantised, RowsOfALaneShareTheVector) {
         const ir::Graph graph = graph_of(
             {matmul(input("x", DType::f16, {vectors, 256}), weights.transpose()) + input("bias", DType::f16, {48})});
         Build how;
-        how.tuning.matrix = false;
-        how.tuning.rows_together = rows;
+        how.tuning.matmul = false;
+        how.tuning.register_block_rows = rows;
         const Executable program = compile_graph(graph, how);
-        const auto steps = variant_of(program)->steps;
+        const auto steps = specialization_of(program)->steps;
         EXPECT_TRUE(are_kernels(steps.size(), 1)) << name;
         if (steps.size() == 1) {
-          EXPECT_EQ(steps[0].schedule.rows_together, rows) << name;
+          EXPECT_EQ(steps[0].schedule.register_block_rows, rows) << name;
         }
-        judge(program, graph, data_for({graph, {}, 63, false}),
-              fmt::format("{} times {} vectors, {} rows to a lane", name, vectors, rows));
+        compare_with_reference(program, graph, data_for({graph, {}, 63, false}),
+                               fmt::format("{} times {} vectors, {} rows to a lane", name, vectors, rows));
       }
     }
   }
@@ -232,7 +232,8 @@ TEST(Pointwise, WholePowersAreProducts) {
     const auto power = [&](double exponent) { return Tensor::apply("pow", {x, Tensor::scalar(type, exponent)}); };
     const ir::Graph graph = graph_of({power(2), power(3)});
     const Executable program = compile_graph(graph, Build{});
-    judge(program, graph, data_for({graph, {}, 91, false}), fmt::format("powers of {}", name_of(type)));
+    compare_with_reference(program, graph, data_for({graph, {}, 91, false}),
+                           fmt::format("powers of {}", name_of(type)));
     EXPECT_NE(must(program.explain(Stage::glsl)).find("in_x * in_x * in_x"), std::string::npos);
   }
 }
@@ -243,7 +244,7 @@ TEST(Contractions, GatesCutOutOfOneTensor) {
   const auto gate = [&](std::int64_t i) { return sums.slice(1, 3 * i, 3 * i + 3); };
   const Tensor cell = sigmoid(gate(2)) * input("cell", DType::f32, {2, 3}) + sigmoid(gate(0)) * tanh(gate(3));
   const ir::Graph graph = graph_of({sigmoid(gate(1)) * tanh(cell)});
-  judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 67, false}), "gates of 3");
+  compare_with_reference(compile_graph(graph, Build{}), graph, data_for({graph, {}, 67, false}), "gates of 3");
 }
 
 /// Blocks of keys that the mask leaves nothing of are not walked through, and all others are. On CPU drivers small ones
@@ -255,14 +256,14 @@ TEST(Attention, WalksThroughWhatTheMaskLeaves) {
       {"through a window", {.causal = true, .window_before = 35, .first_query = 90}}};
   for (const auto& [name, options] : all) {
     const ir::Graph graph = graph_of({heads(DType::f32, options, 70, 160, 4)});
-    const Executable program = compile_graph(graph, {.tuning = {.matrix = true}});
-    const auto steps = variant_of(program)->steps;
+    const Executable program = compile_graph(graph, {.tuning = {.matmul = true}});
+    const auto steps = specialization_of(program)->steps;
     if (steps.size() == 1 || target(false).type == DeviceType::cpu) {
       EXPECT_NE(must(program.explain(Stage::glsl)).find("// Blocks in which the mask leaves some row something."),
                 std::string::npos)
           << name;
     }
-    judge(program, graph, data_for({graph, {}, 62, false}), name);
+    compare_with_reference(program, graph, data_for({graph, {}, 62, false}), name);
   }
 }
 
@@ -278,7 +279,7 @@ TEST(Attention, OfOtherWeightsIsRight) {
                                                     {"rooted", sqrt(power)},  {"with the score", power * scores}};
   for (const auto& [name, weight] : weights) {
     const ir::Graph graph = graph_of({matmul(weight, input("v")) / total});
-    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 13, false}), name);
+    compare_with_reference(compile_graph(graph, Build{}), graph, data_for({graph, {}, 13, false}), name);
   }
 }
 

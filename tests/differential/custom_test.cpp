@@ -7,8 +7,8 @@
 #include "api/program.hpp"
 #include "api/states.hpp"
 #include "api/tensor_node.hpp"
+#include "support/compare.hpp"
 #include "support/device.hpp"
-#include "support/judge.hpp"
 #include "support/random.hpp"
 #include "vkfuse/vkfuse.hpp"
 
@@ -164,9 +164,9 @@ TEST(Custom, WithoutAHostFunctionNothingIsValidated) {
   op.reference = nullptr;
   const ir::Graph graph = graph_with_op(custom(op, {x}) + 1.0);
   const Data data = random_data(graph);
-  reference::Feeds feeds;
-  for (const auto& input : data.inputs) feeds.inputs[input.first] = input.second;
-  const auto column = reference::evaluate(graph, graph.outputs()[0].value, feeds);
+  reference::InputBindings input_bindings;
+  for (const auto& input : data.inputs) input_bindings.inputs[input.first] = input.second;
+  const auto column = reference::evaluate(graph, graph.outputs()[0].value, input_bindings);
   ASSERT_FALSE(column.ok());
   EXPECT_EQ(column.error().code, ErrorCode::unsupported);
   EXPECT_EQ(column.error().message,

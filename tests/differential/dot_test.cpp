@@ -183,17 +183,17 @@ constexpr schedule::TileShape kTiles[] = {{16, 16, 16, 4, 4}, {32, 64, 16, 8, 4}
 constexpr int kParts[] = {1, 2, 1, 3, 7};
 
 void run_contractions(const char* test, std::uint64_t cases, bool low_limits) {
-  RandomSuite suite{test, cases, schedule::Template::matrix, false, false, {}, {}};
+  RandomSuite suite{test, cases, schedule::Template::matmul, false, false, {}, {}};
   suite.draw = [&](std::uint64_t seed) {
     return RandomGraph{DotCase(seed, !low_limits && target().caps.float64).graph(), seed % 5 == 0};
   };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
     // Small sizes are left to rows by default.
-    how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
+    how.tuning.matmul = seed % 5 < 3 ? std::optional(true) : std::nullopt;
     if (seed % 5 == 4) {
-      how.tuning.matrix = false;
-      how.tuning.rows_together = seed % 2 == 0 ? 2 : 4;
+      how.tuning.matmul = false;
+      how.tuning.register_block_rows = seed % 2 == 0 ? 2 : 4;
     }
     if (seed % 5 == 2) how.tuning.tile = kTiles[seed / 5 % std::size(kTiles)];
     if (seed % 5 < 3 && !low_limits) how.tuning.parts = kParts[seed / 3 % std::size(kParts)];
@@ -212,14 +212,14 @@ constexpr schedule::TileShape kUnitTiles[] = {{16, 16, 16, 16, 16}, {32, 32, 16,
 
 /// T3, wherever the driver has it at all.
 TEST(Dot, RandomContractionsOfBytes) {
-  const std::string missing = must(device().state()->context->missing(Rung::t3));
+  const std::string missing = must(device().state()->context->missing(FeatureTier::dot_product));
   if (!missing.empty()) GTEST_SKIP() << "T3 is not in use here: " << missing;
-  RandomSuite suite{"Dot.RandomContractionsOfBytes", 40, schedule::Template::matrix, false, true, {}, {}};
+  RandomSuite suite{"Dot.RandomContractionsOfBytes", 40, schedule::Template::matmul, false, true, {}, {}};
   suite.draw = [&](std::uint64_t seed) { return RandomGraph{DotCase(seed, false, DType::i8).graph(), seed % 5 == 0}; };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, false);
-    how.tuning.matrix = true;
-    how.tuning.dots = true;
+    how.tuning.matmul = true;
+    how.tuning.integer_dot = true;
     if (seed % 3 == 2) how.tuning.tile = kTiles[seed / 3 % std::size(kTiles)];
     how.tuning.parts = kParts[seed / 4 % std::size(kParts)];
     return how;
@@ -231,17 +231,17 @@ TEST(Dot, RandomContractionsOfBytes) {
 constexpr DType kUnitDTypes[] = {DType::f16, DType::bf16, DType::f16, DType::i8, DType::f16, DType::u8};
 
 TEST(Dot, RandomContractionsWithMatrixUnits) {
-  const std::string missing = must(device().state()->context->missing(Rung::t4));
+  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
-  RandomSuite suite{"Dot.RandomContractionsWithMatrixUnits", 60, schedule::Template::matrix, true, false, {}, {}};
+  RandomSuite suite{"Dot.RandomContractionsWithMatrixUnits", 60, schedule::Template::matmul, true, false, {}, {}};
   suite.draw = [&](std::uint64_t seed) {
     return RandomGraph{DotCase(seed, false, kUnitDTypes[seed % std::size(kUnitDTypes)]).graph(), seed % 5 == 0};
   };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, false);
     how.numerics = Numerics::standard;
-    how.tuning.matrix = true;
-    how.tuning.matrix_units = true;
+    how.tuning.matmul = true;
+    how.tuning.cooperative_matrix = true;
     if (seed % 3 != 0) how.tuning.tile = kUnitTiles[seed / 3 % std::size(kUnitTiles)];
     how.tuning.parts = kParts[seed / 4 % std::size(kParts)];
     return how;
@@ -264,19 +264,20 @@ TEST(Dot, FactorsOfPositions) {
     const ir::Graph graph =
         graph_of({dot_general(Tensor::input("x", DType::f32, {64, k}), table, {.contract_a = {1}, .contract_b = {0}})});
     Build how;
-    how.tuning.matrix = true;
-    judge(compile_graph(graph, how), graph, data_for({graph, {}, 91, false}), fmt::format("a table of {} rows", k));
+    how.tuning.matmul = true;
+    compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 91, false}),
+                           fmt::format("a table of {} rows", k));
   }
 }
 
 /// Tiles that the workgroup multiplies as one, of factors in either order, in batches, with work behind them.
 TEST(Dot, WholeTiles) {
-  const std::string missing = must(device().state()->context->missing(Rung::t5));
+  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix2));
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
-  constexpr Rung kRungs[] = {Rung::t4, Rung::t5};
+  constexpr FeatureTier kRungs[] = {FeatureTier::cooperative_matrix, FeatureTier::cooperative_matrix2};
   constexpr DType kHalves[] = {DType::f16};
   const Target offered = must(device().state()->context->target(kRungs, kHalves));
-  if (!offered.caps.matrix2_whole_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
+  if (!offered.caps.matrix2_workgroup_tiles()) GTEST_SKIP() << "The device multiplies no tiles of a workgroup.";
   int whole = 0, cases = 0;
   for (const DType dtype : {DType::f16, DType::bf16}) {
     if (dtype == DType::bf16 && !matrix_of(offered.caps, dtype, DType::f32)) {
@@ -302,12 +303,13 @@ TEST(Dot, WholeTiles) {
                 fmt::format("{}, {}, a {}, b {}, batch {}", name, name_of(dtype), turned_a, turned_b, batch);
             const ir::Graph graph = graph_of({tensor});
             Build how;
-            how.tuning.matrix = how.tuning.matrix_units = true;
+            how.tuning.matmul = how.tuning.cooperative_matrix = true;
             how.tuning.tile = schedule::TileShape{128, 128, 64, 64, 64};
             const Executable program = compile_graph(graph, how);
             whole += must(program.explain(Stage::glsl)).find("gl_ScopeWorkgroup") != std::string::npos;
             ++cases;
-            judge(program, graph, data_for({graph, {}, static_cast<std::uint64_t>(cases), false}), what);
+            compare_with_reference(program, graph, data_for({graph, {}, static_cast<std::uint64_t>(cases), false}),
+                                   what);
           }
         }
       }
@@ -334,18 +336,18 @@ TEST(Dot, FactorsThatCastsChangeAreNotTakenAsTheyWereRead) {
   for (const auto& [name, tensor] : forms) {
     const ir::Graph graph = graph_of({tensor});
     Build how;
-    how.tuning.matrix = true;
-    how.tuning.dots = true;
-    how.tuning.matrix_units = true;
-    judge(compile_graph(graph, how), graph, data_for({graph, {}, 76, false}), name);
+    how.tuning.matmul = true;
+    how.tuning.integer_dot = true;
+    how.tuning.cooperative_matrix = true;
+    compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 76, false}), name);
   }
 }
 
 /// Sums in f16 where they are asked for: off by no more than n * 2^-11 of the magnitudes they are added up from.
 TEST(Dot, HalfSumsStayWithinTheirBound) {
-  const std::string missing = must(device().state()->context->missing(Rung::t4));
+  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
-  constexpr Rung kRungs[] = {Rung::t2, Rung::t4};
+  constexpr FeatureTier kRungs[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
   const auto shapes = must(device().state()->context->target(kRungs)).caps.matrix_shapes;
   const bool halves =
       std::any_of(shapes.begin(), shapes.end(), [](const MatrixShape& shape) { return shape.c == DType::f16; });
@@ -355,10 +357,10 @@ TEST(Dot, HalfSumsStayWithinTheirBound) {
   const ir::Graph graph =
       graph_of({matmul(Tensor::input("a", DType::f16, {kM, kK}), Tensor::input("b", DType::f16, {kK, kN}))});
   Build how;
-  how.tuning.matrix = how.tuning.matrix_units = true;
-  how.tuning.half_sums = true;
+  how.tuning.matmul = how.tuning.cooperative_matrix = true;
+  how.tuning.f16_accumulation = true;
   const Executable program = compile_graph(graph, how);
-  const auto& unit = variant_of(program)->steps.front().schedule.matrix.unit;
+  const auto& unit = specialization_of(program)->steps.front().schedule.matmul.mma;
   ASSERT_TRUE(unit && unit->c == DType::f16);
   const Data data = small_data(graph, 75, false);
   const GuardedRun run = run_guarded(program, graph, data);
@@ -391,8 +393,8 @@ TEST(Dot, OfNothingIsZero) {
   for (const DType dtype : {DType::f32, DType::f16, DType::i32, DType::u8}) {
     const ir::Graph graph =
         graph_of({matmul(input("a", dtype, {5, 0}), input("b", dtype, {0, 7})) + input("c", dtype, {7})});
-    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 3, false}),
-          fmt::format("nothing added up in {}", name_of(dtype)));
+    compare_with_reference(compile_graph(graph, Build{}), graph, data_for({graph, {}, 3, false}),
+                           fmt::format("nothing added up in {}", name_of(dtype)));
   }
 }
 
@@ -406,8 +408,8 @@ TEST(Dot, ProductsInARowAreKernelsInARow) {
       const ir::Graph graph = graph_of({matmul(first, input("c", dtype, {l, n})) * 0.5});
       const Executable fused = compile_graph(graph, Build{});
       EXPECT_TRUE(are_kernels(fused.kernel_count(), 2)) << ir::print(graph);
-      judge(fused, graph, data_for({graph, {}, 5, false}),
-            fmt::format("[{}, {}] x [{}, {}] x [{}, {}] of {}", m, k, k, l, l, n, name_of(dtype)));
+      compare_with_reference(fused, graph, data_for({graph, {}, 5, false}),
+                             fmt::format("[{}, {}] x [{}, {}] x [{}, {}] of {}", m, k, k, l, l, n, name_of(dtype)));
     }
   }
 }
@@ -424,8 +426,8 @@ TEST(Dot, ProjectionsOfOneValueAreOneKernel) {
       const ir::Graph graph = graph_of({q, keys, v});
       const Executable fused = compile_graph(graph, Build{});
       EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), 2)) << ir::print(graph);  // the norm may be stored
-      judge(fused, graph, data_for({graph, {}, 5, false}),
-            fmt::format("[{}, {}] x [{}, {}] of {}", m, k, k, n, name_of(dtype)));
+      compare_with_reference(fused, graph, data_for({graph, {}, 5, false}),
+                             fmt::format("[{}, {}] x [{}, {}] of {}", m, k, k, n, name_of(dtype)));
     }
   }
 }
@@ -434,7 +436,7 @@ TEST(Dot, OfNoRowsHasNoElements) {
   const Shape shapes[][2] = {{{0, 4}, {4, 3}}, {{3, 4}, {4, 0}}, {{0, 3, 4}, {0, 4, 3}}};
   for (const auto& pair : shapes) {
     const ir::Graph graph = graph_of({matmul(input("a", DType::f32, pair[0]), input("b", DType::f32, pair[1]))});
-    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 3, false}), to_text(pair[0]));
+    compare_with_reference(compile_graph(graph, Build{}), graph, data_for({graph, {}, 3, false}), to_text(pair[0]));
   }
 }
 
@@ -457,7 +459,7 @@ TEST(Dot, NaNAndInfinitiesReachTheirRowAndColumnOnly) {
       ir::encode(dtype, i == 20 * kSize + 65 ? std::nan("") : 0.5, data.inputs["b"]);
     }
     const NamedBytes outputs =
-        judge(compile_graph(graph, Build{}), graph, data, fmt::format("rows of {}", name_of(dtype)));
+        compare_with_reference(compile_graph(graph, Build{}), graph, data, fmt::format("rows of {}", name_of(dtype)));
     for (std::int64_t i = 0; i < kSize * kSize && !outputs.empty(); ++i) {
       const double value = ir::decode(dtype, outputs.at("y").data() + i * size_of(dtype));
       const bool wanted = i / kSize == 3 || i % kSize == 65;
@@ -511,7 +513,7 @@ TEST(Matmul, FollowsNumPy) {
     const ir::Graph alone = graph_of({made});
     const Executable program = compile_graph(alone, Build{});
     EXPECT_TRUE(are_kernels(program.kernel_count(), 1)) << to_text(one.a) << " by " << to_text(one.b);
-    judge(program, alone, data, to_text(one.a) + " by " + to_text(one.b));
+    compare_with_reference(program, alone, data, to_text(one.a) + " by " + to_text(one.b));
   }
 }
 

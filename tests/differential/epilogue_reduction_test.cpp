@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "support/compare.hpp"
 #include "support/fuzz.hpp"
-#include "support/judge.hpp"
 #include "support/random.hpp"
 #include "vkfuse/contractions.hpp"
 
@@ -114,13 +114,13 @@ class ReducedContraction {
 
 TEST(EpilogueReductions, RandomReductionsOfContractions) {
   RandomSuite suite{
-      "EpilogueReductions.RandomReductionsOfContractions", 40, schedule::Template::matrix, false, false, {}, {}};
+      "EpilogueReductions.RandomReductionsOfContractions", 40, schedule::Template::matmul, false, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return ReducedContraction(seed).draw(); };
   suite.build = [](std::uint64_t seed) {
     Build how = random_build(seed, false);
     how.fusion = true;
     if (seed % 4 != 0) how.costs = seed % 2 == 0 ? kFewKernels : kFewBytes;
-    if (seed % 3 != 0) how.tuning.matrix = true;
+    if (seed % 3 != 0) how.tuning.matmul = true;
     return how;
   };
   run_random(suite);

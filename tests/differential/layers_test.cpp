@@ -212,11 +212,11 @@ class AttentionCase : public LayerCase {
 };
 
 void run_convolutions(const char* test, std::uint64_t cases, bool low_limits) {
-  RandomSuite suite{test, cases, schedule::Template::matrix, false, false, {}, {}};
+  RandomSuite suite{test, cases, schedule::Template::matmul, false, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return RandomGraph{ConvCase(seed, false).graph(), seed % 5 == 0}; };
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
-    how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
+    how.tuning.matmul = seed % 5 < 3 ? std::optional(true) : std::nullopt;
     if (seed % 4 == 1 && !low_limits) how.tuning.parts = 2 + static_cast<int>(seed / 4 % 3);
     return how;
   };
@@ -234,14 +234,14 @@ void run_attention(const char* test, std::uint64_t cases, bool low_limits) {
   suite.build = [&](std::uint64_t seed) {
     Build how = random_build(seed, low_limits);
     how.fusion = seed % 10 != 0;  // without it there is no attention, and ten kernels to compile
-    how.tuning.matrix = seed % 5 < 3 ? std::optional(true) : std::nullopt;
+    how.tuning.matmul = seed % 5 < 3 ? std::optional(true) : std::nullopt;
     return how;
   };
   run_random(suite);
 }
 
 TEST(Layers, RandomAttentionWithMatrixUnits) {
-  const std::string missing = must(device().state()->context->missing(Rung::t5));
+  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix2));
   if (!missing.empty()) GTEST_SKIP() << "T5 is not in use here: " << missing;
   RandomSuite suite{"Layers.RandomAttentionWithMatrixUnits", 40, schedule::Template::attention, true, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return random_attention(seed, true); };
@@ -249,8 +249,8 @@ TEST(Layers, RandomAttentionWithMatrixUnits) {
     Build how = random_build(seed, false);
     how.numerics = Numerics::standard;
     how.fusion = true;
-    how.tuning.matrix = true;
-    how.tuning.matrix_units = true;
+    how.tuning.matmul = true;
+    how.tuning.cooperative_matrix = true;
     return how;
   };
   run_random(suite);
@@ -258,16 +258,16 @@ TEST(Layers, RandomAttentionWithMatrixUnits) {
 
 /// With T4 wherever operands suit it.
 TEST(Layers, RandomConvolutionsWithMatrixUnits) {
-  const std::string missing = must(device().state()->context->missing(Rung::t4));
+  const std::string missing = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
   if (!missing.empty()) GTEST_SKIP() << "T4 is not in use here: " << missing;
-  RandomSuite suite{"Layers.RandomConvolutionsWithMatrixUnits", 60, schedule::Template::matrix, true, false, {}, {}};
+  RandomSuite suite{"Layers.RandomConvolutionsWithMatrixUnits", 60, schedule::Template::matmul, true, false, {}, {}};
   suite.draw = [](std::uint64_t seed) { return RandomGraph{ConvCase(seed, true).graph(), seed % 5 == 0}; };
   suite.build = [](std::uint64_t seed) {
     Build how = random_build(seed, false);
     how.numerics = Numerics::standard;
     how.fusion = true;
-    how.tuning.matrix = true;
-    how.tuning.matrix_units = true;
+    how.tuning.matmul = true;
+    how.tuning.cooperative_matrix = true;
     return how;
   };
   run_random(suite);

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/custom.hpp"
 

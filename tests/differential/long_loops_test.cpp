@@ -60,8 +60,8 @@ class LongLoops : public testing::TestWithParam<Long> {};
 TEST_P(LongLoops, AreGoneThroughToTheEnd) {
   const ir::Graph graph = must(ir::parse(GetParam().text));
   Build how;
-  how.tuning.matrix = true;  // small ones are left to rows
-  judge(compile_graph(graph, how), graph, small_data(graph, 1, false), GetParam().name);
+  how.tuning.matmul = true;  // small ones are left to rows
+  compare_with_reference(compile_graph(graph, how), graph, small_data(graph, 1, false), GetParam().name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Differential, LongLoops, testing::ValuesIn(kLong),

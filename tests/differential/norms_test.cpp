@@ -2,8 +2,8 @@
 // has whole rows of.
 #include <gtest/gtest.h>
 
+#include "support/compare.hpp"
 #include "support/fuzz.hpp"
-#include "support/judge.hpp"
 #include "support/random.hpp"
 #include "vkfuse/contractions.hpp"
 
@@ -77,13 +77,13 @@ TEST(Norms, BetweenProductsHaveNoKernelOfTheirOwn) {
         const ir::Graph graph = graph_of({tensor});
         Build how;
         how.costs = kFewKernels;
-        how.tuning.matrix = true;
+        how.tuning.matmul = true;
         const Executable program = compile_graph(graph, how);
         EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), products))
             << name_of(dtype) << " of " << sizes.width << "\n"
             << must(program.explain(Stage::plan));
-        judge(program, graph, data_for({graph, {}, 71, false}),
-              fmt::format("{} products of {} with rows of {}", products, name_of(dtype), sizes.width));
+        compare_with_reference(program, graph, data_for({graph, {}, 71, false}),
+                               fmt::format("{} products of {} with rows of {}", products, name_of(dtype), sizes.width));
       }
     }
   }
@@ -102,15 +102,15 @@ TEST(Norms, OfWhatATileHasWhole) {
         const ir::Graph graph = graph_of({tensor});
         Build how;
         how.costs = kFewKernels;
-        how.tuning.matrix = true;
+        how.tuning.matmul = true;
         if (dtype == DType::f32)
           how.tuning.tile = width == 32 ? schedule::TileShape{32, 32, 32, 4, 4} : schedule::TileShape{16, 64, 32, 4, 4};
         const Executable program = compile_graph(graph, how);
         EXPECT_TRUE(are_kernels(program.state()->program->plan().steps.size(), 1))
             << name << " of " << name_of(dtype) << "\n"
             << must(program.explain(Stage::plan));
-        judge(program, graph, data_for({graph, {}, 72, false}),
-              fmt::format("{} of {} in tiles of {}", name, name_of(dtype), width));
+        compare_with_reference(program, graph, data_for({graph, {}, 72, false}),
+                               fmt::format("{} of {} in tiles of {}", name, name_of(dtype), width));
       }
     }
   }
@@ -122,11 +122,11 @@ TEST(Norms, InSeveralSubmissions) {
   const ir::Graph graph = graph_of({linear(norm(linear(input("x", DType::f32, {200, 40}), "1", 64), "1"), "2", 96)});
   Build how;
   how.costs = kFewKernels;
-  how.tuning.matrix = true;
+  how.tuning.matmul = true;
   how.longest_submission_us = kFewKernels.launch_us / 3;
   const Executable program = compile_graph(graph, how);
-  EXPECT_GT(program.state()->program->parts(*variant_of(program)).size(), 4U);
-  judge(program, graph, data_for({graph, {}, 73, false}), "two products in several submissions");
+  EXPECT_GT(program.state()->program->parts(*specialization_of(program)).size(), 4U);
+  compare_with_reference(program, graph, data_for({graph, {}, 73, false}), "two products in several submissions");
 }
 
 /// A cross-entropy behind a product: the logits are folded where they are computed, in parts, and never stored. Labels
@@ -160,7 +160,7 @@ TEST(Norms, CrossEntropyOfAProductStoresNoLogits) {
       }
       Build how;
       how.costs = kFewBytes;
-      how.tuning.matrix = true;
+      how.tuning.matmul = true;
       const Executable program = compile_graph(graph, how);
       const auto& steps = program.state()->program->plan().steps;
       EXPECT_TRUE(are_kernels(steps.size(), 2)) << name << " of " << name_of(dtype) << "\n"
@@ -169,7 +169,8 @@ TEST(Norms, CrossEntropyOfAProductStoresNoLogits) {
         for (const ir::NodeId id : step.segment.stores)
           EXPECT_NE(program.state()->program->plan().graph.node(id).type.shape, (Shape{rows, classes})) << name;
       }
-      judge(program, graph, data, fmt::format("{} of {} x {} x {} in {}", name, rows, from, classes, name_of(dtype)));
+      compare_with_reference(program, graph, data,
+                             fmt::format("{} of {} x {} x {} in {}", name, rows, from, classes, name_of(dtype)));
     }
   }
 }
@@ -196,10 +197,10 @@ TEST(Norms, InPartsOfDifferentSizes) {
   }
   Build how;
   how.costs = kFewKernels;
-  how.tuning.matrix = true;
+  how.tuning.matmul = true;
   const Executable program = compile_graph(graph, how);
   EXPECT_TRUE(are_kernels(program.kernel_count(), 2));
-  const NamedBytes outputs = judge(program, graph, data, "parts far apart");
+  const NamedBytes outputs = compare_with_reference(program, graph, data, "parts far apart");
   for (std::int64_t i = 0; i < kRows * 24 && !outputs.empty(); ++i) {
     const double value = ir::decode(dtype, outputs.at("y").data() + i * size_of(dtype));
     ASSERT_EQ(std::isnan(value), i / 24 == 7 || i / 24 == 8) << "element " << i;

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "support/cases.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "vkfuse/vkfuse.hpp"
 
 namespace vkfuse::test {
@@ -130,7 +130,7 @@ TEST(Differential, RoundsToBothHalves) {
   for (const Numerics numerics : {Numerics::standard, Numerics::strict}) {
     Build how;
     how.numerics = numerics;
-    judge(compile_graph(graph, how), graph, data_for({graph, {}, 5, false}), "casts to f16 and bf16");
+    compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 5, false}), "casts to f16 and bf16");
   }
 }
 
@@ -356,8 +356,8 @@ TEST(Differential, MoreWorkgroupsThanTheDeviceHasAlongAnAxis) {
   constexpr std::int64_t kElements = 65'540 * 32 + 5;
   const ir::Graph graph = graph_of({Tensor::input("x", DType::u32, {kElements}) * 3.0 + 7.0});
   const Executable program =
-      compile_graph(graph, {.device = &limited, .tuning = {.workgroup = 32, .vector_bytes = 4, .items_in_flight = 1}});
-  const runtime::Launch kernel = variant_of(program)->kernels[0][0];
+      compile_graph(graph, {.device = &limited, .tuning = {.workgroup = 32, .vector_bytes = 4, .unroll_factor = 1}});
+  const runtime::Launch kernel = specialization_of(program)->kernels[0][0];
   EXPECT_LE(kernel.groups_x, 65'535U);
   EXPECT_GT(kernel.groups_y, 1u);
   EXPECT_GT(std::int64_t{kernel.groups_x} * kernel.groups_y, 65'535);

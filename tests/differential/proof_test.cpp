@@ -22,7 +22,7 @@ TEST(Proof, CoversTheGoldenGraphs) {
       text << std::ifstream(entry.path()).rdbuf();
       for (const Target& target : {discrete_gpu(), minimum_device(), cpu_driver()}) {
         const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(must(ir::parse(text.str())))), target));
-        const segment::Proof proof = must(plan::totals(plan, schedule::nominal_symbols(plan.graph))).proof;
+        const segment::Proof proof = must(plan::totals(plan, schedule::representative_symbols(plan.graph))).proof;
         EXPECT_EQ(proof.proven, proof.accesses) << entry.path();
         count_proof(proof);
       }

@@ -1,7 +1,7 @@
 // Schedules for lanes of few registers, which no driver here has: what fits is chosen, and computes the same.
 #include <gtest/gtest.h>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -18,7 +18,7 @@ const Device& device_with_few_registers() {
 
 /// Runs on both devices; the schedule where registers are few, and what is wanted where they are not.
 struct Chosen {
-  schedule::Schedule lean;
+  schedule::Schedule low_register;
   int otherwise = 0;
 };
 Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedule::Tuning& tuning = {}) {
@@ -26,7 +26,7 @@ Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedu
   how.tuning = tuning;
   Chosen chosen;
   const auto schedule_of = [&](const Executable& program) {
-    for (const plan::Scheduled& step : variant_of(program)->steps) {
+    for (const plan::ScheduledKernel& step : specialization_of(program)->steps) {
       if (step.schedule.kind == kind) return schedule::Schedule(step.schedule);
     }
     ADD_FAILURE() << "no kernel is " << schedule::name_of(kind);
@@ -35,7 +35,7 @@ Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedu
   chosen.otherwise = schedule_of(compile_graph(graph, how)).registers;
   how.device = &device_with_few_registers();
   const Executable program = compile_graph(graph, how);
-  chosen.lean = schedule_of(program);
+  chosen.low_register = schedule_of(program);
   const Data data = data_for({graph, {}, 23, false});
   const GuardedRun run = run_guarded(program, graph, data);
   EXPECT_EQ(run.broken, "") << ir::print(graph);
@@ -44,8 +44,8 @@ Chosen run_on_both(const ir::Graph& graph, schedule::Template kind, const schedu
 }
 
 void expect_fits(const Chosen& chosen) {
-  EXPECT_LE(chosen.lean.registers, kLaneRegisters - 4);
-  if (target(false).caps.lane_registers == kLaneRegisters) return;  // VKFUSE_TEST_LIMITS=registers: both are one
+  EXPECT_LE(chosen.low_register.registers, kLaneRegisters - 4);
+  if (target(false).caps.registers_per_thread == kLaneRegisters) return;  // VKFUSE_TEST_LIMITS=registers: both are one
   if (target(false).type != DeviceType::cpu)
     return;  // what a GPU chooses otherwise is decided by what was measured there
   EXPECT_GT(chosen.otherwise, kLaneRegisters - 4) << "the case shows nothing";
@@ -60,15 +60,15 @@ TEST(FewRegisters, Products) {
   %4 = add %2 %3 : f32[130, 132]
   output "y" = %4
 })"));
-  expect_fits(run_on_both(graph, schedule::Template::matrix, {.matrix = true}));
-  expect_fits(run_on_both(graph, schedule::Template::matrix, {.parts = 2, .matrix = true}));
+  expect_fits(run_on_both(graph, schedule::Template::matmul, {.matmul = true}));
+  expect_fits(run_on_both(graph, schedule::Template::matmul, {.parts = 2, .matmul = true}));
 }
 
 TEST(FewRegisters, Convolutions) {
   const Tensor x = Tensor::input("x", DType::f32, {2, 24, 19, 20});
   const Tensor w = Tensor::input("w", DType::f32, {40, 24, 3, 3});
-  expect_fits(run_on_both(graph_of({relu(conv(x, w, {.low = {1, 1}, .high = {1, 1}}))}), schedule::Template::matrix,
-                          {.matrix = true}));
+  expect_fits(run_on_both(graph_of({relu(conv(x, w, {.low = {1, 1}, .high = {1, 1}}))}), schedule::Template::matmul,
+                          {.matmul = true}));
 }
 
 /// Of 32 elements in a head, and of 64, for which more lanes share a row.
@@ -77,9 +77,9 @@ TEST(FewRegisters, Attention) {
     const auto input = [&](const char* name) { return Tensor::input(name, DType::f32, {2, 3, 45, size}); };
     for (const bool causal : {true, false}) {
       const Chosen chosen = run_on_both(graph_of({attention(input("q"), input("k"), input("v"), {.causal = causal})}),
-                                        schedule::Template::attention, {.matrix = true});
+                                        schedule::Template::attention, {.matmul = true});
       expect_fits(chosen);
-      EXPECT_TRUE(chosen.lean.attention.lean);
+      EXPECT_TRUE(chosen.low_register.attention.low_register);
     }
   }
 }
@@ -87,8 +87,8 @@ TEST(FewRegisters, Attention) {
 /// Rows beside each other: what stayed in registers is read again.
 TEST(FewRegisters, SoftmaxAlongTheFirstAxis) {
   const ir::Graph graph = graph_of({softmax(Tensor::input("x", DType::f32, {80, 264}), 0)});
-  const Chosen chosen = run_on_both(graph, schedule::Template::rows);
-  EXPECT_TRUE(chosen.lean.vector_rows);
+  const Chosen chosen = run_on_both(graph, schedule::Template::reduction);
+  EXPECT_TRUE(chosen.low_register.vector_rows);
   expect_fits(chosen);
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "support/random.hpp"
 
 namespace vkfuse::test {
@@ -54,7 +54,7 @@ void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& ho
   const Executable fused = compile_graph(graph, how);
   EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), 1)) << what << "\n" << ir::print(graph);
   EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), most_dispatches)) << what;
-  const NamedBytes once = judge(fused, graph, data, what);
+  const NamedBytes once = compare_with_reference(fused, graph, data, what);
   EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << what << ": another run has other bits";
 }
 
@@ -184,7 +184,7 @@ TEST(ScanChains, NaNLastsToTheEndOfItsRow) {
   const ir::Graph graph = graph_of({x.cumsum(1), x.cumprod(1), x.cummax(1), x.cummin(1)});
   Data data;
   put(data, "x", DType::f32, 200, [](std::int64_t i) { return i == 37 ? std::nan("") : 1.0; });
-  const NamedBytes outputs = judge(compile_graph(graph, Build{}), graph, data, "a NaN at 37");
+  const NamedBytes outputs = compare_with_reference(compile_graph(graph, Build{}), graph, data, "a NaN at 37");
   for (const auto& [name, bytes] : outputs) {
     std::vector<float> row(200);
     ASSERT_EQ(bytes.size(), row.size() * sizeof(float));

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "support/random.hpp"
 
 namespace vkfuse::test {
@@ -22,7 +22,7 @@ int dispatches_of(std::int64_t length, std::int64_t block) {
 void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& how, const std::string& what,
                        int dispatches = 1, std::int64_t length = 0) {
   const Executable fused = compile_graph(graph, how);
-  const schedule::Schedule& first = variant_of(fused)->steps[0].schedule;
+  const schedule::Schedule& first = specialization_of(fused)->steps[0].schedule;
   if (length != 0 && first.kind == schedule::Template::sort) {
     dispatches = dispatches_of(length, first.block_keys);
     if (!has_least_limits()) {
@@ -31,7 +31,7 @@ void expect_one_kernel(const ir::Graph& graph, const Data& data, const Build& ho
   }
   EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), 1)) << what << "\n" << ir::print(graph);
   EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), dispatches)) << what;
-  const NamedBytes once = judge(fused, graph, data, what);
+  const NamedBytes once = compare_with_reference(fused, graph, data, what);
   EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << what << ": another run has other bits";
 }
 
@@ -143,8 +143,8 @@ TEST(SortBlocks, OfEverySizeGiveTheSameOrder) {
       Build how;
       how.tuning.block = block;
       how.tuning.workgroup = workgroup;
-      NamedBytes outputs = judge(compile_graph(graph, how), graph, data,
-                                 fmt::format("blocks of {} keys, workgroups of {}", block, workgroup));
+      NamedBytes outputs = compare_with_reference(compile_graph(graph, how), graph, data,
+                                                  fmt::format("blocks of {} keys, workgroups of {}", block, workgroup));
       if (first.empty()) first = outputs;
       EXPECT_TRUE(outputs == first) << block << " keys";
     }
@@ -157,7 +157,7 @@ TEST(SortChains, FeedWhatFollows) {
     const Executable fused = compile_graph(graph, Build{});
     EXPECT_TRUE(are_kernels_at_most(fused.state()->program->plan().steps.size(), kernels)) << what << "\n"
                                                                                            << ir::print(graph);
-    judge(fused, graph, data_for({graph, {}, 75, false}), what);
+    compare_with_reference(fused, graph, data_for({graph, {}, 75, false}), what);
   };
   run(graph_of({top_k(x, 1).values.squeeze(1), top_k(x, 1).positions}), 1, "the best alone");
   run(graph_of({x.take_along(x.argsort(1, true).slice(1, 2, 7), 1) * 2.0}), 1, "ranks 2 to 6");

@@ -162,17 +162,19 @@ Essence essence_of(const ir::Graph& graph, const Target& target, const partition
                    const passes::Options& prepared = {}) {
   const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(graph, prepared)), target, options));
   const plan::Totals totals = must(plan::totals(plan, {}));
-  Essence essence{totals.launches, plan.steps.size(), totals.bytes, {}, {}, {}};
-  const std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}));
+  Essence canonical_key{totals.launches, plan.steps.size(), totals.bytes, {}, {}, {}};
+  const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}));
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    for (const schedule::AccessPlan& load : steps[i].schedule.loads) essence.widths.push_back(load.vector_bytes);
-    for (const schedule::AccessPlan& store : steps[i].schedule.stores) essence.widths.push_back(store.vector_bytes);
+    for (const schedule::AccessPlan& load : steps[i].schedule.loads) canonical_key.widths.push_back(load.vector_bytes);
+    for (const schedule::AccessPlan& store : steps[i].schedule.stores)
+      canonical_key.widths.push_back(store.vector_bytes);
     for (const codegen::Kernel& kernel :
          must(codegen::emit(plan.graph, plan.steps[i].segment, steps[i].loops, steps[i].schedule, target, {})))
-      essence.text += kernel.key;
+      canonical_key.text += kernel.key;
   }
-  for (const partition::Boundary& boundary : plan.boundaries) essence.reasons.push_back(boundary.reason);
-  return essence;
+  for (const partition::FusionBoundary& fusion_boundary : plan.fusion_boundaries)
+    canonical_key.reasons.push_back(fusion_boundary.reason);
+  return canonical_key;
 }
 
 /// Plans every spelling, and returns what they have in common.
@@ -180,12 +182,12 @@ Essence common_essence(const Program& program) {
   std::optional<Essence> common;
   for (const Spelling& spelling : all_spellings()) {
     const ir::Graph graph = written(program, spelling);
-    const Essence essence = essence_of(graph, discrete_gpu());
-    if (!common) common = essence;
-    EXPECT_EQ(essence.kernels, common->kernels) << spelling.words() << " of\n" << ir::print(graph);
-    EXPECT_EQ(essence.bytes, common->bytes) << spelling.words();
-    EXPECT_EQ(essence.widths, common->widths) << spelling.words();
-    EXPECT_TRUE(essence.text == common->text) << spelling.words() << " has other kernels";
+    const Essence canonical_key = essence_of(graph, discrete_gpu());
+    if (!common) common = canonical_key;
+    EXPECT_EQ(canonical_key.kernels, common->kernels) << spelling.words() << " of\n" << ir::print(graph);
+    EXPECT_EQ(canonical_key.bytes, common->bytes) << spelling.words();
+    EXPECT_EQ(canonical_key.widths, common->widths) << spelling.words();
+    EXPECT_TRUE(canonical_key.text == common->text) << spelling.words() << " has other kernels";
   }
   return *common;
 }
@@ -207,7 +209,8 @@ void validate(Program program, const Shape& small) {
   const std::string what = fmt::format("{} at {}", name_of(program.from), to_text(program.shape));
   const auto start = std::chrono::steady_clock::now();
   // A row of a matrix product needs all rows of the product before it.
-  (program.products ? judge : judge_rows)(compile_graph(graph, Build{}), graph, small_data(graph, 3, false), what);
+  (program.products ? compare_with_reference : compare_rows)(compile_graph(graph, Build{}), graph,
+                                                             small_data(graph, 3, false), what);
   fmt::print("validated {} in {:.1f} s\n", what,
              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
@@ -232,12 +235,12 @@ TEST(Spelling, ShortRowsAreOneKernelThatReadsInputsOnce) {
     for (const From from : {From::stored, From::one_input, From::four_inputs}) {
       const Program program{{Dim(4096), Dim(512)}, false, adds, from};
       const std::int64_t inputs = from == From::stored ? 2 : from == From::one_input ? 1 : 4;
-      const Essence essence = common_essence(program);
-      EXPECT_EQ(essence.kernels, 1U) << name_of(from);
-      EXPECT_EQ(essence.launches, 1) << name_of(from);
-      EXPECT_EQ(essence.bytes, (inputs + 1) * elements(program) * 4) << name_of(from);
-      for (int width : essence.widths) EXPECT_TRUE(width == 0 || width == 16) << width;
-      expect_others_fail(program, essence.bytes);
+      const Essence canonical_key = common_essence(program);
+      EXPECT_EQ(canonical_key.kernels, 1U) << name_of(from);
+      EXPECT_EQ(canonical_key.launches, 1) << name_of(from);
+      EXPECT_EQ(canonical_key.bytes, (inputs + 1) * elements(program) * 4) << name_of(from);
+      for (int width : canonical_key.widths) EXPECT_TRUE(width == 0 || width == 16) << width;
+      expect_others_fail(program, canonical_key.bytes);
       validate(program, {Dim(37), Dim(512)});
     }
   }
@@ -247,7 +250,7 @@ TEST(Spelling, EveryRowIsCompared) {
   const Program program{{Dim(5), Dim(64)}, false, false, From::four_inputs};
   const ir::Graph graph = written(program, {});
   const Data data = small_data(graph, 3, false);
-  NamedBytes outputs = judge_rows(compile_graph(graph, Build{}), graph, data, "five rows");
+  NamedBytes outputs = compare_rows(compile_graph(graph, Build{}), graph, data, "five rows");
   EXPECT_EQ(check_rows(graph, data, outputs).elements, elements(program));
   EXPECT_EQ(check_rows(graph, data, outputs).max_ratio, check_outputs(graph, data, outputs).max_ratio);
   std::vector<std::byte>& result = outputs.at("y");
@@ -283,22 +286,22 @@ TEST(Spelling, LongRowsRecomputeWhatComesFromOneInputAndStoreWhatComesFromFour) 
       const Program program{{Dim(64), Dim(1 << 20)}, false, adds, from};
       const std::int64_t row = 64 * 4;
       const std::int64_t all = elements(program) * 4;
-      const Essence essence = common_essence(program);
-      EXPECT_EQ(essence.kernels, from == From::four_inputs ? 2U : 1U) << name_of(from);
-      EXPECT_EQ(essence.bytes, from == From::stored      ? 6 * all
-                               : from == From::one_input ? 4 * all
-                                                         : 9 * all + 2 * row)
+      const Essence canonical_key = common_essence(program);
+      EXPECT_EQ(canonical_key.kernels, from == From::four_inputs ? 2U : 1U) << name_of(from);
+      EXPECT_EQ(canonical_key.bytes, from == From::stored      ? 6 * all
+                                     : from == From::one_input ? 4 * all
+                                                               : 9 * all + 2 * row)
           << name_of(from);
       if (from == From::four_inputs) {
         bool told = false;
-        for (const std::string& reason : essence.reasons) {
+        for (const std::string& reason : canonical_key.reasons) {
           told = told || reason.find(fmt::format("One kernel would move {} bytes instead of {}.", 11 * all,
                                                  9 * all + 2 * row)) != std::string::npos;
         }
-        EXPECT_TRUE(told) << fmt::format("{}", fmt::join(essence.reasons, "\n"));
+        EXPECT_TRUE(told) << fmt::format("{}", fmt::join(canonical_key.reasons, "\n"));
       }
       // From stored inputs, and where everything is stored anyway, three walks move what three kernels do.
-      if (from == From::one_input) expect_others_fail(program, essence.bytes);
+      if (from == From::one_input) expect_others_fail(program, canonical_key.bytes);
       validate(program, {Dim(4), Dim(1 << 20)});
     }
   }
@@ -310,11 +313,11 @@ TEST(Spelling, MatrixProductsStoreTheirResultsAlone) {
   for (const bool adds : {false, true}) {
     for (const From from : {From::stored, From::one_input}) {
       const Program program{{Dim(512), Dim(512)}, true, adds, from};
-      const Essence essence = common_essence(program);
-      EXPECT_EQ(essence.kernels, 2U) << name_of(from);
+      const Essence canonical_key = common_essence(program);
+      EXPECT_EQ(canonical_key.kernels, 2U) << name_of(from);
       // t1 t2 -> t3, and t1 t2 t3 -> t5; from x alone it is x -> t3, and x t3 -> t5.
-      EXPECT_EQ(essence.bytes, (from == From::stored ? 7 : 5) * elements(program) * 4) << name_of(from);
-      if (from == From::one_input) expect_others_fail(program, essence.bytes);
+      EXPECT_EQ(canonical_key.bytes, (from == From::stored ? 7 : 5) * elements(program) * 4) << name_of(from);
+      if (from == From::one_input) expect_others_fail(program, canonical_key.bytes);
       validate(program, {Dim(96), Dim(96)});
     }
   }
@@ -325,7 +328,7 @@ TEST(Spelling, WhatIsDearIsStoredBeforeALargeMatrixProduct) {
   const auto stored = [](const Program& program) {
     const plan::Plan plan = must(plan::make_plan(must(passes::run_pipeline(written(program, {}))), discrete_gpu()));
     std::vector<std::string> ops;
-    for (const plan::Step& step : plan.steps) {
+    for (const plan::PlannedKernel& step : plan.steps) {
       for (ir::NodeId id : step.segment.stores) ops.emplace_back(plan.graph.node(id).op->name);
     }
     return ops;

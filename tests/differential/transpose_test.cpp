@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "support/random.hpp"
 
 namespace vkfuse::test {
@@ -62,7 +62,7 @@ TEST_P(TransposeSizes, EveryElementArrives) {
                             : kEdges[random.below(std::size(kEdges))];
     };
     const SymbolValues symbols{{"m", size()}, {"n", size()}};
-    tiled += variant_of(program, symbols)->steps.at(0).schedule.kind == schedule::Template::tiled ? 1 : 0;
+    tiled += specialization_of(program, symbols)->steps.at(0).schedule.kind == schedule::Template::tiled ? 1 : 0;
     expect_right(program, graph, symbols, static_cast<std::uint64_t>(round));
   }
   EXPECT_GE(tiled, kRounds - 2);  // not where a size is 1
@@ -270,7 +270,7 @@ const Layout kLayouts[] = {
 class TransposeLayouts : public testing::TestWithParam<Layout> {};
 
 /// "x transposed 16", one for each way an input or output is loaded or stored; parts of a concatenation have one.
-std::vector<std::string> accesses_of(const ir::Graph& graph, const plan::Scheduled& step) {
+std::vector<std::string> accesses_of(const ir::Graph& graph, const plan::ScheduledKernel& step) {
   std::vector<std::string> all;
   const auto add = [&](const std::string& name, const schedule::AccessPlan& plan) {
     all.push_back(fmt::format("{} {} {}", name, schedule::name_of(plan.kind), plan.vector_bytes));
@@ -299,11 +299,11 @@ TEST_P(TransposeLayouts, OneKernelReadsAndWritesVectors) {
   std::sort(wanted.begin(), wanted.end());
   const Executable program = compile_tiled(graph, Numerics::standard);
   EXPECT_TRUE(are_kernels(program.kernel_count(), 1));
-  const auto variant = variant_of(program, {});
-  if (variant->steps.size() == 1) {
-    EXPECT_EQ(variant->steps[0].schedule.kind, schedule::Template::tiled);
-    EXPECT_LE(variant->steps[0].schedule.shared_bytes, 16384);
-    EXPECT_EQ(accesses_of(program.state()->program->plan().graph, variant->steps[0]), wanted);
+  const auto specialization = specialization_of(program, {});
+  if (specialization->steps.size() == 1) {
+    EXPECT_EQ(specialization->steps[0].schedule.kind, schedule::Template::tiled);
+    EXPECT_LE(specialization->steps[0].schedule.shared_bytes, 16384);
+    EXPECT_EQ(accesses_of(program.state()->program->plan().graph, specialization->steps[0]), wanted);
   }
   expect_right(program, graph, {}, 3);
 }
@@ -388,7 +388,7 @@ TEST(Differential, PermutedSumsOfAnyRank) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const ir::Graph graph = PermutedSum(seed).graph();
     const Executable program = compile_tiled(graph);
-    for (const plan::Scheduled& step : variant_of(program, {})->steps)
+    for (const plan::ScheduledKernel& step : specialization_of(program, {})->steps)
       tiled += step.schedule.kind == schedule::Template::tiled ? 1 : 0;
     expect_right(program, graph, {}, seed);
     if (HasFatalFailure()) return;
@@ -411,7 +411,7 @@ TEST(Differential, TilesFitTheSmallestDevice) {
   output "y" = %5
 })"));
   const Executable program = compile_tiled(graph, Numerics::strict, &small);
-  const schedule::Schedule& schedule = variant_of(program, {})->steps.at(0).schedule;
+  const schedule::Schedule& schedule = specialization_of(program, {})->steps.at(0).schedule;
   EXPECT_EQ(schedule.kind, schedule::Template::tiled);
   EXPECT_LE(schedule.workgroup, 128);
   EXPECT_LE(schedule.shared_bytes, 16384);

@@ -2,7 +2,7 @@
 // more than what is looked at.
 #include <gtest/gtest.h>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -245,13 +245,13 @@ class Views : public testing::TestWithParam<View> {
     const Executable fused = compile_graph(graph, Build{});
     EXPECT_TRUE(are_kernels(fused.kernel_count(), 1)) << what << "\n" << ir::print(graph);
     // A tile that is turned in shared memory, as on GPUs, is read in vectors however it lies.
-    const bool turned =
-        target().type != DeviceType::cpu && variant_of(fused)->steps[0].schedule.kind == schedule::Template::tiled;
+    const bool turned = target().type != DeviceType::cpu &&
+                        specialization_of(fused)->steps[0].schedule.kind == schedule::Template::tiled;
     EXPECT_EQ(load_widths(fused, "x"), turned ? std::vector<int>{16} : loads) << what;
     EXPECT_EQ(store_widths(fused, "y"), stores) << what;
     const std::int64_t ideal = (GetParam().touched + elements(y)) * size_of(y.dtype()) + GetParam().position_bytes;
     EXPECT_EQ(bytes_moved(fused), ideal) << what << "\n" << ir::print(graph);
-    judge(fused, graph, data, what);
+    compare_with_reference(fused, graph, data, what);
   }
 
   static void check_all(DType dtype, const Widths& widths) {
@@ -262,8 +262,8 @@ class Views : public testing::TestWithParam<View> {
     check(rows.sum({-1}), widths.row_load, widths.row_store, "before a row reduction");
     // The view as a kernel of its own.
     const ir::Graph graph = graph_of({viewed(x)});
-    judge(compile_graph(graph, {.fusion = false}), graph, data_for({graph, {}, 18, false}),
-          fmt::format("{} alone", GetParam().name));
+    compare_with_reference(compile_graph(graph, {.fusion = false}), graph, data_for({graph, {}, 18, false}),
+                           fmt::format("{} alone", GetParam().name));
   }
 };
 
@@ -278,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(Differential, Views, testing::ValuesIn(kViews),
 void expect_one_kernel(const ir::Graph& graph, const std::string& what) {
   const Executable fused = compile_graph(graph, Build{});
   EXPECT_TRUE(are_kernels(fused.kernel_count(), 1)) << what << "\n" << ir::print(graph);
-  judge(fused, graph, data_for({graph, {}, 19, false}), what);
+  compare_with_reference(fused, graph, data_for({graph, {}, 19, false}), what);
 }
 
 TEST(ViewChains, ReshapesAndPermutesAroundASoftmax) {
@@ -342,7 +342,7 @@ TEST(ViewChains, ScattersAreTwoKernelsAtMost) {
         const ir::Graph graph = graph_of({y});
         const Executable fused = compile_graph(graph, Build{});
         EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), 2)) << mode << "\n" << ir::print(graph);
-        judge(fused, graph, data_for({graph, {}, 20, false}), mode);
+        compare_with_reference(fused, graph, data_for({graph, {}, 20, false}), mode);
       }
     }
   }

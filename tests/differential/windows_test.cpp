@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -14,9 +14,9 @@ void expect_kernels(const ir::Graph& graph, std::size_t kernels, const std::stri
   EXPECT_TRUE(are_kernels(fused.state()->program->plan().steps.size(), kernels)) << what << "\n" << ir::print(graph);
   EXPECT_TRUE(are_kernels(fused.kernel_count(), kernels)) << what;
   const Data data = data_for({graph, {}, 81, false});
-  const NamedBytes once = judge(fused, graph, data, what);
+  const NamedBytes once = compare_with_reference(fused, graph, data, what);
   EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << what << ": another run has other bits";
-  judge(compile_graph(graph, {.fusion = false}), graph, data, what + ", unfused");
+  compare_with_reference(compile_graph(graph, {.fusion = false}), graph, data, what + ", unfused");
 }
 
 // --- pooling ---------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ TEST(Scatters, WithManyUpdatesOfOneRowAreTwoKernels) {
       const Executable fused = compile_graph(graph, Build{});
       EXPECT_TRUE(are_kernels_at_most(fused.kernel_count(), 2)) << mode << "\n" << ir::print(graph);
       const Data data = data_for({graph, {}, 82, false});
-      const NamedBytes once = judge(fused, graph, data, fmt::format("{} of {}", mode, name_of(dtype)));
+      const NamedBytes once = compare_with_reference(fused, graph, data, fmt::format("{} of {}", mode, name_of(dtype)));
       EXPECT_TRUE(run_guarded(fused, graph, data).outputs == once) << mode << ": another run has other bits";
     }
   }
@@ -118,7 +118,7 @@ TEST(Scatters, OfPositionsOutOfRangeAreDropped) {
   const Tensor updates = Tensor::input("updates", DType::f32, {50, 5});
   for (const char* mode : {"set", "add"}) {
     const ir::Graph graph = graph_of({x.scatter(rows, updates, mode) + 1.0});
-    judge(compile_graph(graph, Build{}), graph, data_for({graph, {}, 83, false}), mode);
+    compare_with_reference(compile_graph(graph, Build{}), graph, data_for({graph, {}, 83, false}), mode);
   }
 }
 

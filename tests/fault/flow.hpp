@@ -2,7 +2,7 @@
 // way.
 #pragma once
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "vulkan/functions.hpp"
 
 namespace vkfuse::test {

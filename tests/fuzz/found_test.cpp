@@ -1,7 +1,7 @@
 // Graphs that random ones were shrunk to, each of which was wrong once.
 #include <gtest/gtest.h>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 
 namespace vkfuse::test {
 namespace {
@@ -170,7 +170,7 @@ TEST(FoundByFuzzing, NothingIsNotTooLarge) {
   output "y" = %1
 })"));
   const SymbolValues sizes = {{"n", 3}, {"m", 4}};
-  judge(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing");
+  compare_with_reference(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing");
 }
 
 // The same, where a symbol that is never more than nothing made the sizes that stand for others as large as can be.
@@ -181,7 +181,7 @@ TEST(FoundByFuzzing, NothingAlongASymbolIsNotTooLarge) {
   output "y" = %0
 })"));
   const SymbolValues sizes = {{"n0", 3}, {"n2", 4}, {"n3", 0}};
-  judge(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing along a symbol");
+  compare_with_reference(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing along a symbol");
 }
 
 // What an exclusive scan reads and is stored beside it had no place where the axis is empty in a run.
@@ -197,7 +197,7 @@ TEST(FoundByFuzzing, StoreBesideAScanOfNothing) {
   for (const std::int64_t n : {0, 1, 4}) {
     for (const std::int64_t m : {0, 1, 5}) {
       const SymbolValues sizes = {{"n", n}, {"m", m}};
-      judge(program, graph, data_for({graph, sizes, 1, false}), fmt::format("n={} m={}", n, m));
+      compare_with_reference(program, graph, data_for({graph, sizes, 1, false}), fmt::format("n={} m={}", n, m));
     }
   }
 }
@@ -216,7 +216,7 @@ TEST(FoundByFuzzing, FoldForAResultOfNothing) {
     how.device = on;
     const Executable program = compile_graph(graph, how);
     for (const std::int64_t n : {3, 0, 1})
-      judge(program, graph, data_for({graph, {{"n", n}}, 1, false}), fmt::format("n={}", n));
+      compare_with_reference(program, graph, data_for({graph, {{"n", n}}, 1, false}), fmt::format("n={}", n));
   }
 }
 
@@ -234,7 +234,7 @@ TEST(FoundByFuzzing, PartsNeedABufferOfTheirOwn) {
   Build how;
   how.device = &device_with_low_limits();
   how.tuning.parts = 3;
-  judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
+  compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
 }
 
 // Views were never stored: an op that reads more values through them than the device has buffers was refused.
@@ -265,7 +265,7 @@ TEST(FoundByFuzzing, MoreValuesBehindViewsThanBuffers) {
       Build how;
       how.device = &device_with_low_limits();
       how.fusion = fusion;
-      judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
+      compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), "four buffers");
     }
   }
 }
@@ -298,7 +298,7 @@ TEST(FoundByFuzzing, PositionsThatCrossAForcedTile) {
       Build how;
       how.tuning.tiled = true;
       how.tuning.vector_bytes = vector_bytes;
-      judge(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), text);
+      compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {}, 1, false}), text);
     }
   }
 }
@@ -318,7 +318,7 @@ TEST(FoundByFuzzing, ItemsOfLessThanAWord) {
     const Executable program = compile_graph(graph, how);
     for (const std::int64_t n : {1, 2, 3, 6, 7, 126}) {
       const SymbolValues sizes = {{"n", n}};
-      judge(program, graph, data_for({graph, sizes, 1, false}), fmt::format("{} n={}", type, n));
+      compare_with_reference(program, graph, data_for({graph, sizes, 1, false}), fmt::format("{} n={}", type, n));
     }
   }
 }
@@ -348,7 +348,7 @@ TEST(FoundByFuzzing, CompilersComeToAnEnd) {
   output "y2" = %3
   output "y3" = %2
 })",
-       {.column_lanes = 1}},
+       {.reduction_threads = 1}},
       {R"(graph "random 528" {
   dim n0 min=8 max=32 multiple=4
   %0 = input "x0" : i64[n0, n1]
@@ -361,7 +361,7 @@ TEST(FoundByFuzzing, CompilersComeToAnEnd) {
   output "y1" = %6
   output "y2" = %5
 })",
-       {.column_lanes = 32}},
+       {.reduction_threads = 32}},
   };
   for (const auto& [text, tuning] : all) {
     const ir::Graph graph = must(ir::parse(text));
@@ -370,7 +370,8 @@ TEST(FoundByFuzzing, CompilersComeToAnEnd) {
       how.device = on;
       how.tuning = tuning;
       how.numerics = Numerics::strict;
-      judge(compile_graph(graph, how), graph, data_for({graph, {{"n0", 8}, {"n1", 5}}, 1, false}), "no branches");
+      compare_with_reference(compile_graph(graph, how), graph, data_for({graph, {{"n0", 8}, {"n1", 5}}, 1, false}),
+                             "no branches");
     }
   }
 }
@@ -434,8 +435,9 @@ TEST(FoundByFuzzing, PlansForOtherSizes) {
     const ir::Graph graph = must(ir::parse(one.text));
     const Executable program = compile_graph(graph, {});
     const auto run = [&](const SymbolValues& sizes) {
-      judge(program, graph, data_for({graph, sizes, 1, false}), fmt::format("{}, {}", one.name, sizes.begin()->second));
-      return variant_of(program, sizes)->other;
+      compare_with_reference(program, graph, data_for({graph, sizes, 1, false}),
+                             fmt::format("{}, {}", one.name, sizes.begin()->second));
+      return specialization_of(program, sizes)->other;
     };
     const runtime::Planned* second = nullptr;
     for (const SymbolValues& sizes : one.impossible) {
@@ -463,7 +465,7 @@ TEST(FoundByFuzzing, NaNIsToldByItsBits) {
     Build how;
     how.device = on;
     const Executable program = compile_graph(graph, how);
-    judge(program, graph, data_for({graph, {}, 1, true}), "clamp");
+    compare_with_reference(program, graph, data_for({graph, {}, 1, true}), "clamp");
     const std::string text = must(program.explain(Stage::glsl));
     const bool kept = text.find("SPV_KHR_float_controls") != std::string::npos;
     EXPECT_EQ(text.find("f32_min_bits(f32_max_bits(") != std::string::npos, !kept) << text;
@@ -477,7 +479,7 @@ TEST_P(FoundGraphs, AreRight) {
   for (const bool fusion : {true, false}) {
     const Executable program = compile_graph(graph, {.fusion = fusion});
     for (const std::uint64_t seed : {1, 2, 3})
-      judge(program, graph, data_for({graph, {}, seed, false}), GetParam().name);
+      compare_with_reference(program, graph, data_for({graph, {}, seed, false}), GetParam().name);
   }
 }
 

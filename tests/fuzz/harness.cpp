@@ -27,9 +27,9 @@ constexpr double kLoosest = 10'000;  // bound/error of the median graph
 
 /// Which fault a run shows, as one sentence; empty if none.
 std::string check_kernels(const Executable& program, const SymbolValues& symbols) {
-  const auto variant = must(program.state()->program->variant(symbols));
-  for (std::size_t i = 0; i < variant->compiled.size(); ++i) {
-    for (const auto& kernel : variant->compiled[i]) {
+  const auto specialization = must(program.state()->program->specialization(symbols));
+  for (std::size_t i = 0; i < specialization->compiled.size(); ++i) {
+    for (const auto& kernel : specialization->compiled[i]) {
       const Result<void> valid = spirv::validate(kernel->spirv);
       if (!valid) return fmt::format("Kernel {} is not valid SPIR-V: {}", i, valid.error().text());
     }

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "support/cases.hpp"
+#include "support/compare.hpp"
 #include "support/fuzz.hpp"
-#include "support/judge.hpp"
 
 namespace vkfuse::test {
 

@@ -10,7 +10,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "schedule/candidates.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -26,10 +26,10 @@ Kernels kernels_of(const ir::Graph& graph, const Target& target = discrete_gpu()
   const ir::Graph prepared = must(passes::run_pipeline(graph));
   const plan::Plan made = must(plan::make_plan(prepared, target));
   const plan::Plan unfused = must(plan::make_plan(prepared, target, {false}));
-  const SymbolValues symbols = schedule::nominal_symbols(prepared);
+  const SymbolValues symbols = schedule::representative_symbols(prepared);
   const auto steps = must(plan::schedule_all(made, symbols));
   Kernels kernels;
-  for (const plan::Scheduled& step : steps) kernels.kinds.emplace_back(schedule::name_of(step.schedule.kind));
+  for (const plan::ScheduledKernel& step : steps) kernels.kinds.emplace_back(schedule::name_of(step.schedule.kind));
   kernels.arena_bytes = must(plan::plan_memory(made, symbols, steps)).arena_bytes;
   kernels.text = must(plan::to_text(made, unfused, symbols));
   return kernels;
@@ -214,7 +214,8 @@ TEST(Blocks, AttentionOfEveryFormIsOneKernelWithoutScores) {
 /// (bench/results/h200-attention-by-lanes.txt), unless most of them are masked.
 TEST(Blocks, AttentionByLanesStoresScoresThatAreAllWanted) {
   Target lanes = discrete_gpu_with_measured_costs();
-  lanes.rungs[static_cast<std::size_t>(Rung::t4)] = lanes.rungs[static_cast<std::size_t>(Rung::t5)] = false;
+  lanes.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix)] =
+      lanes.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix2)] = false;
   const auto form = [&](const AttentionOptions& options) {
     const Shape shape = {2, 32, 4096, 128};
     return kernels_of(graph_of({attention(input("q", shape), input("k", shape), input("v", shape), options)}), lanes);
@@ -236,7 +237,7 @@ TEST(Blocks, RowsOfTablesStandBeforeAProductAndAreAddedToIt) {
     const plan::Plan made = must(plan::make_plan(prepared, target));
     const auto steps = must(plan::schedule_all(made, {}));
     ASSERT_EQ(steps.size(), 1U);
-    EXPECT_EQ(steps[0].schedule.kind, schedule::Template::matrix);
+    EXPECT_EQ(steps[0].schedule.kind, schedule::Template::matmul);
     EXPECT_FALSE(
         must(codegen::emit(made.graph, made.steps[0].segment, steps[0].loops, steps[0].schedule, target, {})).empty());
   }
@@ -256,28 +257,28 @@ TEST(Blocks, AnAttentionHasTheTileThatATuningNames) {
     const segment::Loops loops = must(segment::build_loops(made.graph, made.steps[0].segment, {}));
     const schedule::Schedule standard = must(schedule::best(made.graph, loops, target));
     ASSERT_EQ(standard.kind, schedule::Template::attention);
-    EXPECT_EQ(standard.attention.unit.has_value(), target.has(Rung::t5));
+    EXPECT_EQ(standard.attention.mma.has_value(), target.has(FeatureTier::cooperative_matrix2));
     int lanes = 0, units = 0;
     for (const schedule::Tuning& tuning : schedule::tunings_near(standard, target.caps)) {
-      const schedule::AttentionForm& asked = *tuning.attention;
+      const schedule::AttentionShape& asked = *tuning.attention;
       const schedule::Schedule tuned = must(schedule::best(made.graph, loops, target, tuning));
       const schedule::AttentionTile& tile = tuned.attention;
       ASSERT_EQ(tuned.kind, schedule::Template::attention);
       if (asked.subgroups > 0) {
-        units += tile.unit && tile.subgroups == asked.subgroups && tile.unit_keys == asked.unit_keys &&
-                         tile.scores_ahead == asked.scores_ahead
+        units += tile.mma && tile.subgroups == asked.subgroups && tile.key_fragments == asked.key_fragments &&
+                         tile.pipelined_scores == asked.pipelined_scores
                      ? 1
                      : 0;
       } else {
-        EXPECT_FALSE(tile.unit);
-        lanes += tile.lanes_m == asked.lanes_m && tile.lanes_k == asked.lanes_k ? 1 : 0;
+        EXPECT_FALSE(tile.mma);
+        lanes += tile.threads_m == asked.threads_m && tile.threads_k == asked.threads_k ? 1 : 0;
       }
       const segment::Loops run = schedule::scheduled_loops(made.graph, loops, tuned);
       EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[0].segment, run, tuned, target, {})).empty())
           << schedule::to_text(tuning);
     }
     EXPECT_GE(lanes, 12);
-    EXPECT_EQ(units, target.has(Rung::t5) ? 12 : 0);  // all fit
+    EXPECT_EQ(units, target.has(FeatureTier::cooperative_matrix2) ? 12 : 0);  // all fit
   }
 }
 

@@ -14,7 +14,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "schedule/access.hpp"
-#include "schedule/products.hpp"
+#include "schedule/matmul_operands.hpp"
 #include "spirv/compile.hpp"
 #include "spirv/probe.hpp"
 #include "spirv/reflect.hpp"
@@ -102,7 +102,7 @@ struct Planned {
   plan::Plan plan;
   plan::Plan unfused;
   SymbolValues symbols;
-  std::vector<plan::Scheduled> steps;
+  std::vector<plan::ScheduledKernel> steps;
   std::vector<std::vector<codegen::Kernel>> kernels;  ///< of each step, one per dispatch
 
   [[nodiscard]] const schedule::Schedule& schedule(std::size_t step = 0) const { return steps.at(step).schedule; }
@@ -122,7 +122,7 @@ Planned planned(const ir::Graph& graph, const Target& target, const schedule::Tu
   const ir::Graph prepared = must(passes::run_pipeline(graph));
   made.plan = must(plan::make_plan(prepared, target));
   made.unfused = must(plan::make_plan(prepared, target, {false}));
-  made.symbols = schedule::nominal_symbols(prepared);
+  made.symbols = schedule::representative_symbols(prepared);
   made.steps = must(plan::schedule_all(made.plan, made.symbols, tuning));
   for (std::size_t i = 0; i < made.plan.steps.size(); ++i)
     made.kernels.push_back(emitted(made, i, codegen::Numerics::standard));
@@ -149,8 +149,8 @@ class Goldens : public testing::TestWithParam<Golden> {
   static schedule::Tuning tuning() {
     schedule::Tuning tuning;
     if (std::string_view(GetParam().device) == "whole") {
-      tuning.matrix = tuning.matrix_units = true;
-      tuning.tile = schedule::kWholeTile;
+      tuning.matmul = tuning.cooperative_matrix = true;
+      tuning.tile = schedule::kWorkgroupTile;
     }
     return tuning;
   }
@@ -173,10 +173,12 @@ TEST_P(Goldens, PlanAndText) {
 using Traffic = std::map<std::tuple<std::size_t, spirv::AccessKind, int>, int>;
 
 /// The factor of a matrix product that a load is part of.
-const schedule::Factor* factor_of(const segment::Loops& loops, const schedule::Schedule& schedule, std::size_t value) {
-  for (const schedule::Factor& factor : schedule.matrix.factors) {
-    const std::vector<segment::ValueId> cone = schedule::cone_of_factor(loops, schedule.matrix, factor);
-    if (std::find(cone.begin(), cone.end(), value) != cone.end()) return &factor;
+const schedule::TileOperand* factor_of(const segment::Loops& loops, const schedule::Schedule& schedule,
+                                       std::size_t value) {
+  for (const schedule::TileOperand& tile_operand : schedule.matmul.tile_operands) {
+    const std::vector<segment::ValueId> backward_slice =
+        schedule::backward_slice_of_operand(loops, schedule.matmul, tile_operand);
+    if (std::find(backward_slice.begin(), backward_slice.end(), value) != backward_slice.end()) return &tile_operand;
   }
   return nullptr;
 }
@@ -186,12 +188,13 @@ const schedule::Factor* factor_of(const segment::Loops& loops, const schedule::S
 /// for the next step, unless lanes of few registers turn them.
 int mentions_of(const segment::Loops& loops, const schedule::Schedule& schedule, const Target& target,
                 std::size_t value) {
-  const schedule::Factor* factor = factor_of(loops, schedule, value);
-  const bool turned =
-      factor != nullptr && schedule.matrix.dots && !factor->along_k && schedule::has_few_registers(target);
-  const bool ahead = schedule.loads[value].kind == schedule::AccessKind::vector && factor != nullptr && !turned;
-  if (schedule.kind == schedule::Template::matrix) return ahead ? 2 : 1;
-  if (schedule.kind != schedule::Template::rows || !loops.per_element(loops.values[value])) return 1;
+  const schedule::TileOperand* tile_operand = factor_of(loops, schedule, value);
+  const bool turned = tile_operand != nullptr && schedule.matmul.integer_dot && !tile_operand->along_k &&
+                      schedule::has_few_registers(target);
+  const bool prefetched =
+      schedule.loads[value].kind == schedule::AccessKind::vector && tile_operand != nullptr && !turned;
+  if (schedule.kind == schedule::Template::matmul) return prefetched ? 2 : 1;
+  if (schedule.kind != schedule::Template::reduction || !loops.per_element(loops.values[value])) return 1;
   int passes = 0;
   for (int pass = 0; pass < loops.passes; ++pass) passes += segment::needed_in_pass(loops, pass)[value] ? 1 : 0;
   return schedule.persistent && schedule.loads[value].kind == schedule::AccessKind::vector ? 1 : passes;
@@ -216,9 +219,9 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     const segment::Value& value = loops.values[i];
     if (value.kind != segment::Value::Kind::load) continue;
     const schedule::AccessPlan& plan = schedule.loads[i];
-    const schedule::Factor* factor = factor_of(loops, schedule, i);
+    const schedule::TileOperand* tile_operand = factor_of(loops, schedule, i);
     // An element of memory may be several of the item.
-    const int elements = (factor != nullptr ? factor->elements : schedule.elements_per_item) / plan.repeat;
+    const int elements = (tile_operand != nullptr ? tile_operand->elements : schedule.chunk_size) / plan.repeat;
     int count = plan.kind == schedule::AccessKind::vector ? vectors(elements, size(value.node), plan.vector_bytes) : 1;
     for (const schedule::TransposedLoad& load : schedule.tile.loads) {
       if (load.value == i) count = load.packed;
@@ -231,10 +234,10 @@ Traffic expected_traffic(const Planned& made, const Target& target, std::size_t 
     const schedule::AccessPlan& plan = schedule.stores[i];
     const std::size_t at = binding(store.node, true);
     const int count = plan.kind == schedule::AccessKind::vector
-                          ? vectors(schedule.elements_per_item, size(store.node), plan.vector_bytes)
+                          ? vectors(schedule.chunk_size, size(store.node), plan.vector_bytes)
                           : 1;
     if (plan.kind != schedule::AccessKind::vector && size(store.node) < 4) {
-      if (schedule::stores_narrow(made.plan.graph, loops, target, schedule, store.node)) {
+      if (schedule::stores_sub32(made.plan.graph, loops, target, schedule, store.node)) {
         ++traffic[{at, spirv::AccessKind::store, size(store.node)}];
         continue;
       }
@@ -280,13 +283,13 @@ TEST_P(Goldens, KernelsAreValidInBothNumerics) {
 }
 
 TEST_P(Goldens, PrintForOtherApis) {
-  const auto dots = [](const auto& step) { return step.schedule.matrix.dots; };
-  if (std::any_of(made.steps.begin(), made.steps.end(), dots))
+  const auto integer_dot = [](const auto& step) { return step.schedule.matmul.integer_dot; };
+  if (std::any_of(made.steps.begin(), made.steps.end(), integer_dot))
     GTEST_SKIP() << "The linked SPIRV-Cross knows no dot products of bytes (OpSDot).";
   Target plain = GetParam().target();
-  plain.rungs[static_cast<std::size_t>(Rung::t1)] = false;
-  for (const Planned& variant : {made, planned(made.plan.graph, plain)}) {
-    for (const std::vector<codegen::Kernel>& step : variant.kernels) {
+  plain.tiers[static_cast<std::size_t>(FeatureTier::subgroup)] = false;
+  for (const Planned& specialization : {made, planned(made.plan.graph, plain)}) {
+    for (const std::vector<codegen::Kernel>& step : specialization.kernels) {
       for (const codegen::Kernel& kernel : step) {
         const spirv::Module words = must(spirv::compile_glsl(kernel.glsl, kernel.name));
         EXPECT_FALSE(must(spirv::print_msl(words)).empty());
@@ -322,7 +325,7 @@ TEST_P(UnitGoldens, PlanAndText) {
   const std::string base = std::string(GetParam().graph) + "." + GetParam().device;
   ASSERT_EQ(made.kernels.size(), 1u);
   ASSERT_EQ(made.kernels[0].size(), static_cast<std::size_t>(GetParam().dispatches));
-  EXPECT_TRUE(made.schedule().matrix.unit || made.schedule().attention.unit || made.schedule().packed);
+  EXPECT_TRUE(made.schedule().matmul.mma || made.schedule().attention.mma || made.schedule().packed);
   EXPECT_EQ(made.kernels[0][0].subgroup, 32);
   expect_same(kFolder / (base + ".glsl"), made.kernels[0][0].glsl);
   expect_same(kFolder / (base + ".json"), essentials(made));
@@ -361,21 +364,21 @@ TEST(Targets, WorkgroupAndVectorFollowTheDevice) {
         const schedule::Schedule& schedule = made.schedule();
         EXPECT_EQ(schedule.workgroup, static_cast<int>(limit));  // large ones win where there is little arithmetic
         EXPECT_EQ(schedule.workgroup % static_cast<int>(subgroup), 0);
-        EXPECT_EQ(schedule.elements_per_item, want.elements);
+        EXPECT_EQ(schedule.chunk_size, want.elements);
         EXPECT_EQ(schedule.loads.at(0).vector_bytes, 16);
         EXPECT_EQ(schedule.stores.at(0).vector_bytes, 16);
-        EXPECT_EQ(schedule.items_in_flight, 2);  // 32 bytes
+        EXPECT_EQ(schedule.unroll_factor, 2);  // 32 bytes
         EXPECT_EQ(schedule.workgroups * schedule.workgroup * 2 * want.elements, 1 << 24);
         EXPECT_EQ(schedule.workgroups_x, std::min<std::int64_t>(schedule.workgroups, 65535));
       }
     }
   }
   const schedule::Schedule cpu = planned(chain(DType::f32, 1 << 24), cpu_driver()).schedule();
-  EXPECT_EQ(cpu.items_in_flight, 1);
+  EXPECT_EQ(cpu.unroll_factor, 1);
   EXPECT_EQ(cpu.workgroup, 256);
   // A small launch is spread over the device.
   const schedule::Schedule small = planned(chain(DType::f32, 4096), discrete_gpu()).schedule();
-  EXPECT_EQ(small.items_in_flight, 1);
+  EXPECT_EQ(small.unroll_factor, 1);
   EXPECT_EQ(small.workgroup, 64);
 }
 
@@ -395,7 +398,7 @@ TEST(Targets, ItemsFitTheRowsWhereThatSavesLoads) {
                           must(graph.add(ops::row("add"), {must(graph.add(ops::row("cast"), {x}, DType::u32)), row}))));
     const Planned made = planned(graph, cpu_driver());
     ASSERT_EQ(made.steps.size(), 1U);
-    EXPECT_EQ(made.schedule().elements_per_item, want.elements) << want.columns;
+    EXPECT_EQ(made.schedule().chunk_size, want.elements) << want.columns;
     const auto& [loops, schedule, alias, pieces] = made.steps[0];
     for (std::size_t i = 0; i < loops.values.size(); ++i) {
       if (loops.values[i].kind == segment::Value::Kind::load && loops.values[i].node == row) {
@@ -454,13 +457,13 @@ TEST(Targets, SegmentsAreSplitAtTheBufferLimit) {
     }
     must(graph.add_output("y", sum));
     const Planned made = planned(graph, target);
-    for (const plan::Step& step : made.plan.steps)
+    for (const plan::PlannedKernel& step : made.plan.steps)
       EXPECT_LE(step.segment.reads.size() + step.segment.stores.size(), buffers);
     // Each kernel takes on limit - 1 operands, one of which is the sum so far.
     EXPECT_EQ(made.kernels.size(), (19 + buffers - 3) / (buffers - 2)) << buffers;
-    EXPECT_EQ(made.plan.boundaries.size(), made.kernels.size() - 1);
-    for (const partition::Boundary& boundary : made.plan.boundaries) {
-      EXPECT_NE(boundary.reason.find("storage buffers"), std::string::npos) << boundary.reason;
+    EXPECT_EQ(made.plan.fusion_boundaries.size(), made.kernels.size() - 1);
+    for (const partition::FusionBoundary& fusion_boundary : made.plan.fusion_boundaries) {
+      EXPECT_NE(fusion_boundary.reason.find("storage buffers"), std::string::npos) << fusion_boundary.reason;
     }
   }
 }

@@ -4,7 +4,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 
 namespace vkfuse::test {
@@ -14,7 +14,7 @@ std::vector<schedule::Schedule> schedules_of(const ir::Graph& graph, const Targe
   const ir::Graph prepared = must(passes::run_pipeline(graph));
   const plan::Plan made = must(plan::make_plan(prepared, target));
   std::vector<schedule::Schedule> all;
-  for (const plan::Scheduled& step : must(plan::schedule_all(made, schedule::nominal_symbols(prepared))))
+  for (const plan::ScheduledKernel& step : must(plan::schedule_all(made, schedule::representative_symbols(prepared))))
     all.push_back(step.schedule);
   return all;
 }
@@ -29,11 +29,11 @@ TEST(Registers, VendorsOfWhomNothingIsKnownHaveTheDefaults) {
   const Caps caps;
   for (const std::uint32_t vendor : {0x1002u, 0x10DEu, 0x8086u, 0x106Bu, 0x1AE0u,
                                      0x10005u}) {  // AMD, NVIDIA, Intel, Apple, SwiftShader, Mesa's lavapipe
-    EXPECT_EQ(registers_of(vendor).lane, caps.lane_registers);
-    EXPECT_EQ(registers_of(vendor).workgroup, caps.workgroup_registers);
+    EXPECT_EQ(registers_of(vendor).per_thread, caps.registers_per_thread);
+    EXPECT_EQ(registers_of(vendor).per_workgroup, caps.workgroup_registers);
   }
-  EXPECT_EQ(registers_of(0x13B5).lane, 64u);
-  EXPECT_EQ(registers_of(0x5143).workgroup, 32768u);
+  EXPECT_EQ(registers_of(0x13B5).per_thread, 64u);
+  EXPECT_EQ(registers_of(0x5143).per_workgroup, 32768u);
 }
 
 /// Estimates at which Mali's compiler does not spill, where any tile has them.
@@ -63,7 +63,7 @@ TEST(Registers, TilesFitALaneOfMali) {
 /// The same device, if nobody said how many registers it has.
 TEST(Registers, UnknownOnesLeaveTilesAsTheyWere) {
   Target device = mali();
-  device.caps.lane_registers = kUnknownLaneRegisters;
+  device.caps.registers_per_thread = kUnknownRegistersPerThread;
   const auto input = [&](const char* name, Shape shape) { return Tensor::input(name, DType::f16, std::move(shape)); };
   EXPECT_GT(most_registers(graph_of({matmul(input("x", {1000, 1024}), input("w", {1024, 768}))}), device), 64);
   EXPECT_GT(

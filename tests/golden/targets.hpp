@@ -18,7 +18,7 @@ inline Target discrete_gpu(std::uint32_t subgroup = 32, std::uint32_t invocation
   target.caps.subgroup_shuffle = target.caps.subgroup_size_control = target.caps.full_subgroups = true;
   target.caps.shared_memory_bytes = 49152;
   target.caps.storage_16bit = target.caps.float16 = target.caps.int64 = target.caps.float64 = true;
-  target.rungs = {true, true, true, false, false, false};
+  target.tiers = {true, true, true, false, false, false};
   return target;
 }
 
@@ -29,9 +29,10 @@ inline Target discrete_gpu_with_matrices() {
                                {16, 16, 16, DType::bf16, DType::bf16, DType::f32, DType::f32},
                                {16, 16, 32, DType::i8, DType::i8, DType::i32, DType::i32},
                                {16, 16, 32, DType::u8, DType::u8, DType::u32, DType::u32}};
-  target.caps.matrix_fields = MatrixShape{16, 8, 16, DType::f16, DType::f16, DType::f32, DType::f32};
+  target.caps.matrix_sub_byte = MatrixShape{16, 8, 16, DType::f16, DType::f16, DType::f32, DType::f32};
   target.caps.matrix2_reductions = target.caps.matrix2_conversions = target.caps.matrix2_per_element = true;
-  target.rungs[static_cast<std::size_t>(Rung::t4)] = target.rungs[static_cast<std::size_t>(Rung::t5)] = true;
+  target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix)] =
+      target.tiers[static_cast<std::size_t>(FeatureTier::cooperative_matrix2)] = true;
   return target;
 }
 
@@ -55,7 +56,7 @@ inline Target discrete_gpu_with_whole_tiles() {
 inline Target discrete_gpu_with_dots() {
   Target target = discrete_gpu();
   target.caps.dot_product_i8 = target.caps.dot_product_i8_accelerated = true;
-  target.rungs[static_cast<std::size_t>(Rung::t3)] = true;
+  target.tiers[static_cast<std::size_t>(FeatureTier::dot_product)] = true;
   return target;
 }
 
@@ -69,9 +70,9 @@ inline Target integrated_gpu(std::uint32_t vendor_id, std::uint32_t invocations)
   target.caps.storage_buffers = 16;
   target.caps.shared_memory_bytes = 32768;
   target.caps.storage_16bit = target.caps.float16 = true;
-  target.caps.lane_registers = registers_of(vendor_id).lane;
-  target.caps.workgroup_registers = registers_of(vendor_id).workgroup;
-  target.rungs = {true, false, true, false, false, false};
+  target.caps.registers_per_thread = registers_of(vendor_id).per_thread;
+  target.caps.workgroup_registers = registers_of(vendor_id).per_workgroup;
+  target.tiers = {true, false, true, false, false, false};
   return target;
 }
 
@@ -79,7 +80,7 @@ inline Target integrated_gpu(std::uint32_t vendor_id, std::uint32_t invocations)
 inline Target mali() {
   Target target = integrated_gpu(0x13B5, 256);
   target.caps.dot_product_i8 = target.caps.dot_product_i8_accelerated = true;
-  target.rungs[static_cast<std::size_t>(Rung::t3)] = true;
+  target.tiers[static_cast<std::size_t>(FeatureTier::dot_product)] = true;
   return target;
 }
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "numeric/judge.hpp"
+#include "numeric/compare.hpp"
 #include "numeric/operands.hpp"
 
 namespace vkfuse::numeric {
@@ -87,16 +87,16 @@ TEST_P(Casts, AgreeWithTheHost) {
   if (!offers(form.from, form.native_int64)) GTEST_SKIP() << "the device does not compute with this type";
   for (const Job& job : jobs_from(
            form, "cast", [](DType) { return true; }, ops::cast_expression)) {
-    Judge judge(job);
+    Comparer compare(job);
     for (std::size_t i = 0; i < job.results.size(); ++i) {
       const Value& x = job.operands[0][i];
       if (is_float(job.result_dtype)) {
-        judge.expect_float(i, expected_float(form.from, job.result_dtype, x));
+        compare.expect_float(i, expected_float(form.from, job.result_dtype, x));
       } else {
-        judge.expect_integer(i, expected_integer(form.from, job.result_dtype, x));
+        compare.expect_integer(i, expected_integer(form.from, job.result_dtype, x));
       }
     }
-    judge.report();
+    compare.report();
   }
 }
 
@@ -106,19 +106,19 @@ TEST_P(Casts, KeepTheBitsWhenAsked) {
   if (form.from == DType::boolean) GTEST_SKIP() << "booleans have no bits to cast";
   const auto same_size = [&form](DType to) { return to != DType::boolean && size_of(to) == size_of(form.from); };
   for (const Job& job : jobs_from(form, "bitcast", same_size, ops::bitcast_expression)) {
-    Judge judge(job);
+    Comparer compare(job);
     for (std::size_t i = 0; i < job.results.size(); ++i) {
       const Value& x = job.operands[0][i];
       const Value want = value_of(job.result_dtype, bits_of(form.from, x));
       // Which NaN a wide float is, is not kept from host to device.
       if (is_float(form.from) && size_of(form.from) > 2 && std::isnan(x.real)) continue;
       if (is_float(job.result_dtype)) {
-        judge.expect_float(i, {want.real, 0});
+        compare.expect_float(i, {want.real, 0});
       } else {
-        judge.expect_integer(i, want.integer);
+        compare.expect_integer(i, want.integer);
       }
     }
-    judge.report();
+    compare.report();
   }
 }
 

@@ -28,45 +28,45 @@ void must(Result<void> result) {
 }
 
 std::uint64_t encode(DType dtype, const Value& value) {
-  switch (ops::lane_of(dtype)) {
-    case ops::Lane::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(value.real));
-    case ops::Lane::f64: return std::bit_cast<std::uint64_t>(value.real);
+  switch (ops::register_type_of(dtype)) {
+    case ops::RegisterType::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(value.real));
+    case ops::RegisterType::f64: return std::bit_cast<std::uint64_t>(value.real);
     default: return static_cast<std::uint64_t>(value.integer);
   }
 }
 
 Value decode(DType dtype, std::uint64_t words) {
   const auto low = static_cast<std::uint32_t>(words);
-  switch (ops::lane_of(dtype)) {
-    case ops::Lane::f32: return {std::bit_cast<float>(low), 0};
-    case ops::Lane::f64: return {std::bit_cast<double>(words), 0};
-    case ops::Lane::i32: return {0, static_cast<std::int32_t>(low)};
-    case ops::Lane::u32:
-    case ops::Lane::boolean: return {0, low};
+  switch (ops::register_type_of(dtype)) {
+    case ops::RegisterType::f32: return {std::bit_cast<float>(low), 0};
+    case ops::RegisterType::f64: return {std::bit_cast<double>(words), 0};
+    case ops::RegisterType::i32: return {0, static_cast<std::int32_t>(low)};
+    case ops::RegisterType::u32:
+    case ops::RegisterType::boolean: return {0, low};
     default: return {0, static_cast<std::int64_t>(words)};
   }
 }
 
 /// GLSL that makes a register from two words, and two words from a register.
 std::string from_words(DType dtype, bool native, const std::string& words) {
-  switch (ops::lane_of(dtype)) {
-    case ops::Lane::f32: return "uintBitsToFloat(" + words + ".x)";
-    case ops::Lane::f64: return "packDouble2x32(" + words + ")";
-    case ops::Lane::i32: return "int(" + words + ".x)";
-    case ops::Lane::u32: return words + ".x";
-    case ops::Lane::boolean: return words + ".x != 0u";
-    case ops::Lane::i64: return native ? "packInt2x32(ivec2(" + words + "))" : words;
-    case ops::Lane::u64: return native ? "packUint2x32(" + words + ")" : words;
+  switch (ops::register_type_of(dtype)) {
+    case ops::RegisterType::f32: return "uintBitsToFloat(" + words + ".x)";
+    case ops::RegisterType::f64: return "packDouble2x32(" + words + ")";
+    case ops::RegisterType::i32: return "int(" + words + ".x)";
+    case ops::RegisterType::u32: return words + ".x";
+    case ops::RegisterType::boolean: return words + ".x != 0u";
+    case ops::RegisterType::i64: return native ? "packInt2x32(ivec2(" + words + "))" : words;
+    case ops::RegisterType::u64: return native ? "packUint2x32(" + words + ")" : words;
   }
   return words;
 }
 
 std::string to_words(DType dtype, bool native, const std::string& name) {
-  switch (ops::lane_of(dtype)) {
-    case ops::Lane::f32: return "uvec2(floatBitsToUint(" + name + "), 0u)";
-    case ops::Lane::f64: return "unpackDouble2x32(" + name + ")";
-    case ops::Lane::i64: return native ? "uvec2(unpackInt2x32(" + name + "))" : name;
-    case ops::Lane::u64: return native ? "unpackUint2x32(" + name + ")" : name;
+  switch (ops::register_type_of(dtype)) {
+    case ops::RegisterType::f32: return "uvec2(floatBitsToUint(" + name + "), 0u)";
+    case ops::RegisterType::f64: return "unpackDouble2x32(" + name + ")";
+    case ops::RegisterType::i64: return native ? "uvec2(unpackInt2x32(" + name + "))" : name;
+    case ops::RegisterType::u64: return native ? "unpackUint2x32(" + name + ")" : name;
     default: return "uvec2(uint(" + name + "), 0u)";
   }
 }
@@ -78,12 +78,12 @@ std::string glsl_of(std::span<const Job> jobs, bool native, bool keeps_nan) {
     body += fmt::format("  {{  // {}\n", job.name);
     for (std::size_t k = 0; k < job.operands.size(); ++k) {
       const std::string words = fmt::format("given.words[{} * count + i]", j * kOperands + k);
-      body += fmt::format("    {} x{} = {};\n", ops::glsl_type(ops::lane_of(job.operand_dtypes[k]), native), k,
+      body += fmt::format("    {} x{} = {};\n", ops::glsl_type(ops::register_type_of(job.operand_dtypes[k]), native), k,
                           from_words(job.operand_dtypes[k], native, words));
     }
     const bool rounds = is_float(job.result_dtype);
     body += fmt::format("    {}{} y = {};\n", rounds ? "precise " : "",
-                        ops::glsl_type(ops::lane_of(job.result_dtype), native), job.expression);
+                        ops::glsl_type(ops::register_type_of(job.result_dtype), native), job.expression);
     body += fmt::format("    made.words[{} * count + i] = {};\n  }}\n", j, to_words(job.result_dtype, native, "y"));
   }
   return fmt::format(

@@ -1,7 +1,7 @@
 // Every op row, on every dtype, on the device, against the row's own reference and error bound.
 #include <gtest/gtest.h>
 
-#include "numeric/judge.hpp"
+#include "numeric/compare.hpp"
 #include "numeric/operands.hpp"
 
 namespace vkfuse::numeric {
@@ -36,8 +36,8 @@ Job job_for(const ops::OpRow& row, Form form) {
   return job;
 }
 
-void judge_floats(const ops::OpRow& row, const Job& job, DType dtype) {
-  Judge judge(job);
+void compare_floats(const ops::OpRow& row, const Job& job, DType dtype) {
+  Comparer compare(job);
   for (std::size_t i = 0; i < job.results.size(); ++i) {
     double x[3] = {};
     for (std::size_t k = 0; k < job.operands.size(); ++k) {
@@ -47,24 +47,24 @@ void judge_floats(const ops::OpRow& row, const Job& job, DType dtype) {
     const double y = row.real(x);
     const double bound = ops::own_error(row, dtype, x, y);
     if (job.result_dtype != DType::boolean) {
-      judge.expect_float(i, {y, bound});
+      compare.expect_float(i, {y, bound});
     } else if (bound == 0) {
-      judge.expect_integer(i, y != 0);
+      compare.expect_integer(i, y != 0);
     }
   }
-  judge.report();
+  compare.report();
 }
 
-void judge_integers(const ops::OpRow& row, const Job& job, DType dtype) {
-  Judge judge(job);
+void compare_integers(const ops::OpRow& row, const Job& job, DType dtype) {
+  Comparer compare(job);
   for (std::size_t i = 0; i < job.results.size(); ++i) {
     std::int64_t x[3] = {};
     for (std::size_t k = 0; k < job.operands.size(); ++k) x[k] = job.operands[k][i].integer;
     const std::int64_t want = ops::wrap(job.result_dtype, row.integer(x, dtype));
     // A u32 result comes back zero-extended, a narrower signed one sign-extended: as wrap() leaves it.
-    judge.expect_integer(i, want);
+    compare.expect_integer(i, want);
   }
-  judge.report();
+  compare.report();
 }
 
 class Sweep : public testing::TestWithParam<Form> {};
@@ -86,9 +86,9 @@ TEST_P(Sweep, EveryRowIsWithinItsBound) {
   run(jobs, form.native_int64, form.native_exp);
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     if (is_float(form.dtype)) {
-      judge_floats(*rows[j], jobs[j], form.dtype);
+      compare_floats(*rows[j], jobs[j], form.dtype);
     } else {
-      judge_integers(*rows[j], jobs[j], form.dtype);
+      compare_integers(*rows[j], jobs[j], form.dtype);
     }
   }
 }
@@ -113,12 +113,12 @@ TEST(PhiloxTest, TheShaderMakesTheWordsOfTheHost) {
   job.operands = operands_for(job.operand_dtypes, 0, 0);
   std::vector<Job> jobs = {std::move(job)};
   run(jobs, false);
-  Judge judge(jobs[0]);
+  Comparer compare(jobs[0]);
   for (std::size_t i = 0; i < jobs[0].results.size(); ++i) {
-    judge.expect_integer(i, ops::philox(static_cast<std::uint64_t>(jobs[0].operands[0][i].integer),
-                                        static_cast<std::uint64_t>(jobs[0].operands[1][i].integer)));
+    compare.expect_integer(i, ops::philox(static_cast<std::uint64_t>(jobs[0].operands[0][i].integer),
+                                          static_cast<std::uint64_t>(jobs[0].operands[1][i].integer)));
   }
-  judge.report();
+  compare.report();
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "passes/passes.hpp"
-#include "runtime/forms.hpp"
+#include "runtime/shape_buckets.hpp"
 #include "support/device.hpp"
 #include "support/folder.hpp"
 
@@ -136,7 +136,7 @@ BuiltGraph build(const ir::Graph& graph, const SymbolValues& symbols, const Targ
 }
 
 SymbolValues small_symbols(const ir::Graph& graph) {
-  SymbolValues symbols = schedule::nominal_symbols(graph);
+  SymbolValues symbols = schedule::representative_symbols(graph);
   for (const ir::Node& node : graph.nodes()) {
     for (const Dim& dim : node.type.shape) {
       if (!dim.is_symbol()) continue;

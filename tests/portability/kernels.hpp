@@ -37,7 +37,7 @@ struct BuiltKernel {
 struct BuiltGraph {
   ir::Graph graph;  ///< after the passes; bindings refer to it
   SymbolValues symbols;
-  std::vector<plan::Scheduled> steps;
+  std::vector<plan::ScheduledKernel> steps;
   std::vector<BuiltKernel> kernels;
 };
 

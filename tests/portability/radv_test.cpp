@@ -8,8 +8,8 @@
 
 #include "portability/kernels.hpp"
 #include "spirv/compile.hpp"
+#include "support/compare.hpp"
 #include "support/device.hpp"
-#include "support/judge.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vulkan/pipeline.hpp"
 
@@ -32,8 +32,9 @@ Target target_without_self_tests() {
   target.name = chip()->info().name;
   target.type = chip()->info().type;
   target.caps = chip()->caps();
-  target.rungs[static_cast<std::size_t>(Rung::t1)] = target.caps.subgroup_shuffle && target.caps.full_subgroups;
-  target.rungs[static_cast<std::size_t>(Rung::t2)] = target.caps.float16 && target.caps.storage_16bit;
+  target.tiers[static_cast<std::size_t>(FeatureTier::subgroup)] =
+      target.caps.subgroup_shuffle && target.caps.full_subgroups;
+  target.tiers[static_cast<std::size_t>(FeatureTier::float16)] = target.caps.float16 && target.caps.storage_16bit;
   return target;
 }
 
@@ -95,7 +96,7 @@ std::string access_text(const Figures& figures) {
 }
 
 /// How many loads and stores of 16 bytes a kernel has at least.
-std::pair<int, int> wide_accesses(const plan::Scheduled& step) {
+std::pair<int, int> wide_accesses(const plan::ScheduledKernel& step) {
   const auto wide = [](const schedule::AccessPlan& plan) {
     return (plan.kind == schedule::AccessKind::vector || plan.kind == schedule::AccessKind::transposed) &&
            plan.vector_bytes == 16;
@@ -118,7 +119,7 @@ class Radv : public RadvChip, public testing::WithParamInterface<NamedGraph> {};
 
 TEST_P(Radv, NothingSpillsAndVectorsStayWhole) {
   const BuiltGraph built =
-      build(GetParam().graph, schedule::nominal_symbols(GetParam().graph), target_without_self_tests());
+      build(GetParam().graph, schedule::representative_symbols(GetParam().graph), target_without_self_tests());
   ASSERT_FALSE(built.kernels.empty());
   for (const BuiltKernel& one : built.kernels) {
     SCOPED_TRACE(one.kernel.name);
@@ -139,11 +140,11 @@ TEST_P(Radv, NothingSpillsAndVectorsStayWhole) {
 TEST_F(RadvChip, SixteenByteAccessesAreInTheIsa) {
   for (const NamedGraph& one : golden_graphs()) {
     if (one.name != "silu_gate") continue;
-    const BuiltGraph built = build(one.graph, schedule::nominal_symbols(one.graph), target_without_self_tests());
+    const BuiltGraph built = build(one.graph, schedule::representative_symbols(one.graph), target_without_self_tests());
     ASSERT_EQ(built.kernels.size(), 1u);
     const BuiltKernel& kernel = built.kernels[0];
     const Figures figures = compile(kernel);
-    const int in_flight = built.steps[0].schedule.items_in_flight;
+    const int in_flight = built.steps[0].schedule.unroll_factor;
     EXPECT_EQ(count(figures, "load_dwordx4") + count(figures, "load_b128"), 2 * in_flight) << access_text(figures);
     EXPECT_EQ(count(figures, "store_dwordx4") + count(figures, "store_b128"), in_flight) << access_text(figures);
     EXPECT_EQ(figures.accesses.size(), 2u) << "another width: " << access_text(figures);
@@ -171,9 +172,9 @@ TEST_F(RadvChip, TransposesMoveSixteenBytesBothWays) {
     EXPECT_EQ(number(figures, "Spilled SGPRs") + number(figures, "Spilled VGPRs") + number(figures, "Scratch size"), 0);
     // 512 vectors of the tile, and one of the row for each item of a lane.
     EXPECT_EQ(count(figures, "load_dwordx4") + count(figures, "load_b128"),
-              512 / schedule.workgroup + schedule.items_in_flight)
+              512 / schedule.workgroup + schedule.unroll_factor)
         << access_text(figures);
-    EXPECT_EQ(count(figures, "store_dwordx4") + count(figures, "store_b128"), schedule.items_in_flight)
+    EXPECT_EQ(count(figures, "store_dwordx4") + count(figures, "store_b128"), schedule.unroll_factor)
         << access_text(figures);
     EXPECT_EQ(figures.accesses.size(), 2u) << "another width: " << access_text(figures);
   }

@@ -230,9 +230,9 @@ using TranslateGolden = Translate;
 TEST_P(TranslateGolden, ToMetalAndThroughHlslWithItemsInFlight) {
   Target target = minimum_target();
   target.type = DeviceType::discrete;
-  const auto with = [&](int items_in_flight) {
+  const auto with = [&](int unroll_factor) {
     schedule::Tuning tuning;
-    tuning.items_in_flight = items_in_flight;
+    tuning.unroll_factor = unroll_factor;
     return built_for(target, tuning);
   };
   const BuiltGraph four = with(4);
@@ -286,7 +286,7 @@ TEST(BeyondTheMinimum, DoublesAreRefusedByName) {
 TEST(BeyondTheMinimum, NativeWideIntegersAndHalvesPrint) {
   Target target = minimum_target();
   target.caps.int64 = target.caps.float16 = target.caps.storage_16bit = true;
-  target.rungs[static_cast<std::size_t>(Rung::t2)] = true;
+  target.tiers[static_cast<std::size_t>(FeatureTier::float16)] = true;
   const Refusals found = refusals(row_graphs(), target, "");
   EXPECT_GT(found.kernels, 0);
   EXPECT_EQ(found.msl, 0);

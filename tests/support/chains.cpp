@@ -17,13 +17,13 @@ NodeId AnyGenerator::softmax(NodeId from, int axis) {
   if (size(shape(from)[static_cast<std::size_t>(axis)]) == 0 || shape(from)[static_cast<std::size_t>(axis)].is_symbol())
     return from;
   const Known number{1, false, false};
-  const auto folded = [&](const char* op, NodeId x) {
+  const auto reduced = [&](const char* op, NodeId x) {
     const auto sum = attempt(ops::row(op), {x}, ir::AxesPayload{{axis}}, {kWild, false, false});
     return *attempt(ops::row("reshape"), {*sum}, ir::NoPayload{}, {kWild, false, false}, with_one(shape(x), axis));
   };
-  const NodeId largest = folded("reduce_max", from);
+  const NodeId largest = reduced("reduce_max", from);
   const NodeId weights = derived("exp", {derived("sub", {from, largest}, number)}, number);
-  return derived("div", {weights, folded("reduce_sum", weights)}, number);
+  return derived("div", {weights, reduced("reduce_sum", weights)}, number);
 }
 
 void AnyGenerator::normalise(NodeId from) {

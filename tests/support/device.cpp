@@ -34,7 +34,8 @@ DeviceOptions least_of(const Device& device) {
   const Caps least;
   DeviceOptions options;
   options.disable = device.description().features;
-  for (int rung = 1; rung < kRungCount; ++rung) options.disable.emplace_back(name_of(static_cast<Rung>(rung)));
+  for (int tier = 1; tier < kFeatureTierCount; ++tier)
+    options.disable.emplace_back(name_of(static_cast<FeatureTier>(tier)));
   options.limits = {{"max_invocations", least.max_invocations},
                     {"max_workgroup_x", least.max_workgroup_x},
                     {"shared_memory_bytes", least.shared_memory_bytes},
@@ -76,8 +77,9 @@ const Device& device() {
 }
 
 const Target& target(bool wants_half) {
-  static const Target with = must(device().state()->context->target(std::vector{Rung::t1, Rung::t2}));
-  static const Target without = must(device().state()->context->target(std::vector{Rung::t1}));
+  static const Target with =
+      must(device().state()->context->target(std::vector{FeatureTier::subgroup, FeatureTier::float16}));
+  static const Target without = must(device().state()->context->target(std::vector{FeatureTier::subgroup}));
   return wants_half ? with : without;
 }
 

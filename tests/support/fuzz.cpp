@@ -61,7 +61,7 @@ std::uint64_t shared_bytes(const std::vector<std::uint32_t>& spirv) {
 }
 
 /// What a kernel asks of a device beyond its limits and the capability Shader, where it may have no more; or nothing.
-std::string beyond_limits(const plan::Scheduled& step, const runtime::CompiledKernel& kernel) {
+std::string beyond_limits(const plan::ScheduledKernel& step, const runtime::CompiledKernel& kernel) {
   const Caps least;
   if (step.schedule.workgroup > static_cast<int>(least.max_invocations))
     return fmt::format("A workgroup has {} invocations.", step.schedule.workgroup);
@@ -84,15 +84,15 @@ std::string fault_of(const RandomGraph& one, std::uint64_t seed, const Build& ho
   const Data data = small_data(one.graph, seed, one.special);
   const Executable program = compile_graph(one.graph, how);
   const GuardedRun run = run_guarded(program, one.graph, data);
-  const auto variant = variant_of(program);
-  for (std::size_t i = 0; i < variant->steps.size(); ++i) {
-    ++tally.kernels[variant->steps[i].schedule.kind];
-    const schedule::Schedule& schedule = variant->steps[i].schedule;
-    if (schedule.matrix.unit || schedule.attention.unit) ++tally.with_units;
-    if (schedule.matrix.dots) ++tally.with_dots;
-    for (const auto& kernel : variant->compiled[i]) {
+  const auto specialization = specialization_of(program);
+  for (std::size_t i = 0; i < specialization->steps.size(); ++i) {
+    ++tally.kernels[specialization->steps[i].schedule.kind];
+    const schedule::Schedule& schedule = specialization->steps[i].schedule;
+    if (schedule.matmul.mma || schedule.attention.mma) ++tally.with_units;
+    if (schedule.matmul.integer_dot) ++tally.with_dots;
+    for (const auto& kernel : specialization->compiled[i]) {
       const std::string beyond = how.device != nullptr && how.device == &device_with_low_limits()
-                                     ? beyond_limits(variant->steps[i], *kernel)
+                                     ? beyond_limits(specialization->steps[i], *kernel)
                                      : std::string();
       if (!beyond.empty()) return beyond;
     }
@@ -199,7 +199,7 @@ void run_random(const RandomSuite& suite) {
               tally.max_ratio);
   if (seeds.size() >= kEnough) {
     EXPECT_LE(tally.undecided * kDecided, tally.elements);
-    if (suite.dots) {
+    if (suite.integer_dot) {
       EXPECT_GT(tally.with_dots, 0) << "no kernel with dot products of bytes";
     }
     if (suite.units) {

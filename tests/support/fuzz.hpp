@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 
 namespace vkfuse::test {
 
@@ -35,9 +35,9 @@ Data small_data(const ir::Graph& graph, std::uint64_t seed, bool special);
 struct RandomSuite {
   const char* test = "";    ///< of vkfuse-test-differential, for the line that replays a case
   std::uint64_t cases = 0;  ///< unless the environment says how many
-  schedule::Template wanted = schedule::Template::matrix;  ///< a suite without such kernels shows nothing
+  schedule::Template wanted = schedule::Template::matmul;  ///< a suite without such kernels shows nothing
   bool units = false;                                      ///< nor does one without matrix units
-  bool dots = false;                                       ///< nor one without dot products of bytes
+  bool integer_dot = false;                                ///< nor one without dot products of bytes
   std::function<RandomGraph(std::uint64_t seed)> draw;
   std::function<Build(std::uint64_t seed)> build;
 };

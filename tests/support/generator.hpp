@@ -193,7 +193,7 @@ class Generator {
   }
 
   static bool is_step(const OpRow& row) {
-    return row.spread == ops::Spread::jump || row.signature == ops::Signature::compare;
+    return row.propagation == ops::ErrorPropagation::jump || row.signature == ops::Signature::compare;
   }
 
   /// One of the last values: graphs grow deep as well as wide.
@@ -209,7 +209,8 @@ class Generator {
     std::vector<const OpRow*> rows;
     for (const OpRow& row : ops::table()) {
       if (row.cls != ops::OpClass::elementwise || !offered(row, type)) continue;
-      const bool smooth = row.spread == ops::Spread::monotone || row.spread == ops::Spread::lipschitz;
+      const bool smooth =
+          row.propagation == ops::ErrorPropagation::monotone || row.propagation == ops::ErrorPropagation::lipschitz;
       if (options_.large_half && (!smooth || is_step(row))) continue;
       rows.push_back(&row);
     }
@@ -257,7 +258,7 @@ class Generator {
     if (known_[id].magnitude <= (narrow ? std::min(-row.low, row.high) : 64)) return id;
     if (narrow && random_.chance(10)) return id;  // outside of the domain now and then
     // Off the edges of the domain, where clamping gathers elements and no device is sure.
-    const double margin = row.spread == ops::Spread::custom ? (row.high - row.low) / 16 : 0;
+    const double margin = row.propagation == ops::ErrorPropagation::custom ? (row.high - row.low) / 16 : 0;
     const NodeId low = note(graph_.add_scalar(type, row.low + margin), {4, true, true});
     const NodeId high = note(graph_.add_scalar(type, row.high - margin), {4, true, true});
     const NodeId made = must(graph_.add(ops::row("clamp"), {id, low, high}));
@@ -269,7 +270,7 @@ class Generator {
     Known known{0, false, false};
     const bool rounds =
         row.name == "floor" || row.name == "ceil" || row.name == "round" || row.name == "trunc" || row.name == "sign";
-    const bool keeps = row.own_error != nullptr && row.spread != ops::Spread::lipschitz;
+    const bool keeps = row.own_error != nullptr && row.propagation != ops::ErrorPropagation::lipschitz;
     for (NodeId id : operands) known.lattice = known.lattice || (keeps && known_[id].lattice);
     // Clamping gathers elements on an edge.
     known.lattice = known.lattice || rounds || row.name == "relu" || row.name == "min" || row.name == "max" ||

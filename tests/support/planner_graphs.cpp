@@ -85,12 +85,12 @@ class Drawer {
   void add_fold(NodeId x, const Shape& shape) {
     const int axis = random_.chance(75) ? 1 : 0;
     if (shape[static_cast<std::size_t>(axis)] == Dim(1)) return add_unary(x);
-    const NodeId folded = note(must(graph_.add_structured(ops::row(random_.chance(60) ? "reduce_sum" : "reduce_max"),
-                                                          {x}, ir::AxesPayload{{axis}})));
+    const NodeId reduced = note(must(graph_.add_structured(ops::row(random_.chance(60) ? "reduce_sum" : "reduce_max"),
+                                                           {x}, ir::AxesPayload{{axis}})));
     values_.pop_back();
     Shape kept = shape;
     kept[static_cast<std::size_t>(axis)] = Dim(1);
-    note(must(graph_.add_structured(ops::row("reshape"), {folded}, ir::NoPayload{}, kept)), false);
+    note(must(graph_.add_structured(ops::row("reshape"), {reduced}, ir::NoPayload{}, kept)), false);
   }
 
   void add_view(NodeId x, const Shape& shape) {
@@ -148,7 +148,7 @@ class Layers {
   NodeId permute(NodeId x, std::vector<int> axes) {
     return must(graph_.add_structured(ops::row("permute"), {x}, ir::AxesPayload{std::move(axes)}));
   }
-  NodeId fold(const char* name, NodeId x) {
+  NodeId reduction(const char* name, NodeId x) {
     const Shape shape = graph_.node(x).type.shape;
     const int axis = static_cast<int>(shape.size()) - 1;
     Shape kept = shape;
@@ -159,7 +159,7 @@ class Layers {
     return must(graph_.add_structured(ops::row("dot"), {x, w}, ir::DotPayload{{}, {}, {1}, {0}}));
   }
   NodeId norm(NodeId x, const char* name) {
-    const NodeId mean = fold("reduce_mean", op("mul", {x, x}));
+    const NodeId mean = reduction("reduce_mean", op("mul", {x, x}));
     const NodeId scaled = op("mul", {x, op("rsqrt", {op("add", {mean, scalar(1e-5)})})});
     return op("mul", {scaled, weight(name, {Dim(kWidth)})});
   }
@@ -173,8 +173,8 @@ class Layers {
     const NodeId scores =
         op("mul",
            {must(graph_.add_structured(ops::row("dot"), {q, k}, ir::DotPayload{{0}, {0}, {2}, {2}})), scalar(0.125)});
-    const NodeId exponentials = op("exp", {op("sub", {scores, fold("reduce_max", scores)})});
-    const NodeId weights = op("div", {exponentials, fold("reduce_sum", exponentials)});
+    const NodeId exponentials = op("exp", {op("sub", {scores, reduction("reduce_max", scores)})});
+    const NodeId weights = op("div", {exponentials, reduction("reduce_sum", exponentials)});
     const NodeId mixed = must(graph_.add_structured(ops::row("dot"), {weights, v}, ir::DotPayload{{0}, {0}, {2}, {1}}));
     const NodeId joined = reshape(permute(mixed, {1, 0, 2}), {Dim(kTokens), Dim(kWidth)});
     const NodeId middle = op("add", {x, product(joined, weight("o", {Dim(kWidth), Dim(kWidth)}))});

@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 
 namespace vkfuse::test {
 

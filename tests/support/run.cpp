@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "api/states.hpp"
-#include "reference/judge.hpp"
+#include "reference/output_comparison.hpp"
 #include "support/device.hpp"
 
 namespace vkfuse::test {
@@ -202,7 +202,7 @@ void add(Verdict& verdict, const ir::Graph& graph, const ir::Output& output, con
 std::string where_wrong(const ir::Graph& graph, const Data& data, const ir::Output& output,
                         std::span<const std::byte> got, const reference::Column& column) {
   const TensorType& type = graph.node(output.value).type;
-  const reference::Judgement found = reference::judge(type.dtype, got, {column, {}, {}, true});
+  const reference::OutputComparison found = reference::compare_with_bounds(type.dtype, got, {column, {}, {}, true});
   if (found.right()) return {};
   const Sizes sizes = must(resolve(type.shape, data.symbols));
   return fmt::format("\nLargest error / bound {:.3g} at [{}]; its last axis across, all others down:\n{}",
@@ -219,11 +219,11 @@ std::string wrong_size(const ir::Graph& graph, const Data& data, const ir::Outpu
                              : fmt::format("Output '{}' has {} bytes instead of {}.", output.name, got.size(), bytes);
 }
 
-reference::Feeds feeds_of(const Data& data) {
-  reference::Feeds feeds;
-  feeds.symbols = data.symbols;
-  for (const auto& input : data.inputs) feeds.inputs[input.first] = input.second;
-  return feeds;
+reference::InputBindings input_bindings_of(const Data& data) {
+  reference::InputBindings input_bindings;
+  input_bindings.symbols = data.symbols;
+  for (const auto& input : data.inputs) input_bindings.inputs[input.first] = input.second;
+  return input_bindings;
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ reference::Feeds feeds_of(const Data& data) {
 std::map<std::string, reference::Column> expected(const ir::Graph& graph, const Data& data) {
   std::vector<reference::Request> requests;
   for (const ir::Output& output : graph.outputs()) requests.push_back({output.value, std::nullopt});
-  std::vector<reference::Column> evaluated = must(reference::evaluate_each(graph, requests, feeds_of(data)));
+  std::vector<reference::Column> evaluated = must(reference::evaluate_each(graph, requests, input_bindings_of(data)));
   std::map<std::string, reference::Column> columns;
   for (std::size_t i = 0; i < requests.size(); ++i) columns[graph.outputs()[i].name] = std::move(evaluated[i]);
   return columns;
@@ -255,7 +255,7 @@ Verdict check_outputs(const ir::Graph& graph, const Data& data, const NamedBytes
 }
 
 Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& outputs) {
-  const reference::Feeds feeds = feeds_of(data);
+  const reference::InputBindings input_bindings = input_bindings_of(data);
   Verdict verdict;
   for (const ir::Output& output : graph.outputs()) {
     const TensorType& type = graph.node(output.value).type;
@@ -273,7 +273,7 @@ Verdict check_rows(const ir::Graph& graph, const Data& data, const NamedBytes& o
       for (std::int64_t row = next++; row < rows; row = next++) {
         std::vector<std::int64_t> elements(static_cast<std::size_t>(width));
         std::iota(elements.begin(), elements.end(), row * width);
-        auto column = reference::evaluate_at(graph, output.value, elements, feeds);
+        auto column = reference::evaluate_at(graph, output.value, elements, input_bindings);
         found[static_cast<std::size_t>(row)] =
             column ? Result(reference::compare(type.dtype, got, *column, elements)) : std::move(column).error();
       }

@@ -22,7 +22,7 @@ struct Data {
 /// The bytes of a value at these symbols.
 std::size_t bytes_of(const ir::Graph& graph, ir::NodeId value, const SymbolValues& symbols);
 
-/// On the device under test; judge.hpp has other ways.
+/// On the device under test; compare.hpp has other ways.
 Executable compile_graph(const ir::Graph& graph, Numerics numerics, bool fusion);
 
 struct GuardedRun {

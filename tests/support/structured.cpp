@@ -61,7 +61,7 @@ void AnyGenerator::add_structured(const OpRow& row, NodeId from) {
       {"argsort", &AnyGenerator::argsort},
       {"dot", &AnyGenerator::dot},
   };
-  if (row.cls == OpClass::reduce) return fold(row, from);
+  if (row.cls == OpClass::reduce) return reduction(row, from);
   if (row.cls == OpClass::scan) return scan(row, from);
   const auto draw = draws.find(row.name);
   check(draw != draws.end(), "the generator of random graphs draws every op of the table");
@@ -243,19 +243,19 @@ void AnyGenerator::scatter(const OpRow& row, NodeId from) {
 
 // --- folds -----------------------------------------------------------------------------------------------------------
 
-void AnyGenerator::fold(const OpRow& row, NodeId from) {
+void AnyGenerator::reduction(const OpRow& row, NodeId from) {
   if (!has_axis(from)) return;
-  const bool position = row.fold.kind == ops::Fold::Kind::arg;
+  const bool position = row.reduction.kind == ops::Reduction::Kind::arg;
   const std::vector<int> axes = some_axes(from, position ? 1 : 3);
   std::int64_t count = 1;
   for (const int axis : axes) count *= size(shape(from)[static_cast<std::size_t>(axis)]);
-  if (is_float(dtype(from)) && row.fold.join == "mul" && count > 8) return;
+  if (is_float(dtype(from)) && row.reduction.join == "mul" && count > 8) return;
   const NodeId operand = position ? ordered(from) : tame(from);
   const double size = known_[operand].magnitude;
-  const double grows = row.fold.join == "add" && row.fold.kind == ops::Fold::Kind::plain
+  const double grows = row.reduction.join == "add" && row.reduction.kind == ops::Reduction::Kind::plain
                            ? size * static_cast<double>(std::max<std::int64_t>(count, 1))
-                       : row.fold.join == "mul" ? std::pow(std::max(size, 1.0), static_cast<double>(count))
-                                                : size;
+                       : row.reduction.join == "mul" ? std::pow(std::max(size, 1.0), static_cast<double>(count))
+                                                     : size;
   attempt(row, {operand}, ir::AxesPayload{axes}, {std::min(grows, kWild), false, position || known_[operand].lattice});
 }
 
@@ -263,10 +263,10 @@ void AnyGenerator::scan(const OpRow& row, NodeId from) {
   if (!has_axis(from)) return;
   const int axis = any_axis(from);
   const std::int64_t count = size(shape(from)[static_cast<std::size_t>(axis)]);
-  if (is_float(dtype(from)) && row.fold.join == "mul" && count > 8) return;
+  if (is_float(dtype(from)) && row.reduction.join == "mul" && count > 8) return;
   const NodeId operand = tame(from);
   ir::ScanPayload scan{axis, random_.chance(30), random_.chance(30)};
-  const bool grows = row.fold.join == "add" || row.fold.join == "mul" || scan.exclusive;
+  const bool grows = row.reduction.join == "add" || row.reduction.join == "mul" || scan.exclusive;
   attempt(row, {operand}, scan,
           {grows ? kWild : known_[operand].magnitude, false, known_[operand].lattice || scan.exclusive});
 }
@@ -304,14 +304,14 @@ void AnyGenerator::dot(const OpRow& row, NodeId from) {
   for (std::size_t i = rank; i > 1; --i) std::swap(place[i - 1], place[random_.below(i)]);
   Shape other(rank, Dim(1));
   std::size_t next = 0;
-  double folded = 1;
+  double reduced = 1;
   for (const int axis : dot.batch_a) {
     dot.batch_b.push_back(place[next]);
     other[static_cast<std::size_t>(place[next++])] = shape(a)[static_cast<std::size_t>(axis)];
   }
   for (const int axis : dot.contract_a) {
     dot.contract_b.push_back(place[next]);
-    folded *= static_cast<double>(std::max<std::int64_t>(size(shape(a)[static_cast<std::size_t>(axis)]), 1));
+    reduced *= static_cast<double>(std::max<std::int64_t>(size(shape(a)[static_cast<std::size_t>(axis)]), 1));
     other[static_cast<std::size_t>(place[next++])] = shape(a)[static_cast<std::size_t>(axis)];
   }
   std::int64_t products = elements(shape(a));
@@ -322,7 +322,7 @@ void AnyGenerator::dot(const OpRow& row, NodeId from) {
   }
   if (elements(other) > kMostElements) return;
   const NodeId b = random_.chance(15) && other == shape(a) ? a : new_input(dtype(a), other);
-  const double size = known_[a].magnitude * std::max(known_[b].magnitude, 4.0) * folded;
+  const double size = known_[a].magnitude * std::max(known_[b].magnitude, 4.0) * reduced;
   attempt(row, {a, b}, dot, {std::min(size, kWild), false, false});
 }
 

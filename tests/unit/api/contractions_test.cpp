@@ -25,9 +25,9 @@ class Evaluated {
     if (!tensor.valid()) return {};
     const auto graph = api::to_graph({&tensor, 1}, {}, "test");
     EXPECT_TRUE(graph.ok()) << graph.error().text();
-    reference::Feeds feeds;
-    for (const auto& [name, bytes] : bytes_) feeds.inputs.emplace(name, bytes);
-    const auto column = reference::evaluate(*graph, graph->outputs()[0].value, feeds);
+    reference::InputBindings input_bindings;
+    for (const auto& [name, bytes] : bytes_) input_bindings.inputs.emplace(name, bytes);
+    const auto column = reference::evaluate(*graph, graph->outputs()[0].value, input_bindings);
     EXPECT_TRUE(column.ok()) << column.error().text();
     if (!column) return {};
     return is_float(tensor.dtype()) ? column->value : List(column->integer.begin(), column->integer.end());

@@ -64,16 +64,16 @@ struct Host {
   }
 
   [[nodiscard]] HostDevice lend() const {
-    HostDevice lent;
-    lent.instance = host_instance()->handle();
-    lent.get_instance_proc_addr = reinterpret_cast<void (*)()>(host_instance()->functions().get_instance_proc_addr);
-    lent.physical_device = physical;
-    lent.device = device;
-    lent.queue = queue;
-    lent.queue_family = family;
-    lent.api_version = VK_API_VERSION_1_3;
-    lent.create_info = &info;
-    return lent;
+    HostDevice external;
+    external.instance = host_instance()->handle();
+    external.get_instance_proc_addr = reinterpret_cast<void (*)()>(host_instance()->functions().get_instance_proc_addr);
+    external.physical_device = physical;
+    external.device = device;
+    external.queue = queue;
+    external.queue_family = family;
+    external.api_version = VK_API_VERSION_1_3;
+    external.create_info = &info;
+    return external;
   }
 
   void begin() {
@@ -195,17 +195,17 @@ TEST(Interop, AProgramRunsOnADeviceWithNothingEnabledAndLocksTheQueue) {
   Host host;
   int locks = 0;
   int held = 0;
-  HostDevice lent = host.lend();
-  lent.create_info = nullptr;
-  lent.api_version = 0;
-  lent.get_instance_proc_addr = nullptr;
-  lent.lock_queue = [&] {
+  HostDevice external = host.lend();
+  external.create_info = nullptr;
+  external.api_version = 0;
+  external.get_instance_proc_addr = nullptr;
+  external.lock_queue = [&] {
     ++locks;
     EXPECT_EQ(++held, 1);
   };
-  lent.unlock_queue = [&] { EXPECT_EQ(--held, 0); };
+  external.unlock_queue = [&] { EXPECT_EQ(--held, 0); };
   {
-    const Device device = must(Device::adopt(lent, no_store()));
+    const Device device = must(Device::adopt(external, no_store()));
     EXPECT_EQ(device.description().name, host_instance()->devices()[0].name);
     for (const char* name : {"storage_16bit", "float16", "int64", "float64", "subgroup_size_control"}) {
       for (const std::string& feature : device.description().features) EXPECT_NE(feature, name);
@@ -289,9 +289,9 @@ TEST(Interop, MemoryComesFromTheHostsAllocatorAndGoesBack) {
   };
   std::set<std::uint64_t> lent_blocks;
   int mapped_blocks = 0;
-  HostDevice lent = host.lend();
+  HostDevice external = host.lend();
   bool exhausted = false;
-  lent.allocator.allocate = [&](std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped) {
+  external.allocator.allocate = [&](std::uint64_t bytes, std::uint64_t alignment, std::uint32_t type, bool mapped) {
     if (exhausted) return HostMemory{};
     const std::uint64_t offset = 3 * alignment;  // as from a larger block
     const VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, bytes + offset, type};
@@ -310,12 +310,12 @@ TEST(Interop, MemoryComesFromTheHostsAllocatorAndGoesBack) {
     lent_blocks.insert(block.memory);
     return block;
   };
-  lent.allocator.release = [&](const HostMemory& block) {
+  external.allocator.release = [&](const HostMemory& block) {
     EXPECT_EQ(lent_blocks.erase(block.memory), 1U);
     host.vk.FreeMemory(host.device, (VkDeviceMemory)block.memory, nullptr);
   };
   {
-    const Device device = must(Device::adopt(lent, no_store()));
+    const Device device = must(Device::adopt(external, no_store()));
     const Executable program = must(program_on(device, 64));
     const std::vector<float> x = floats(64, 2);
     const auto outputs = must(program.run({{"x", HostView(x)}}));
@@ -381,9 +381,9 @@ TEST(Interop, CallsGoThroughTheHostsEntryPointAndARecordingHasItsBarriers) {
   Host host;
   HostBuffer memory(host, 1024);
   seen.instance = host_instance()->functions().get_instance_proc_addr;
-  HostDevice lent = host.lend();
-  lent.get_instance_proc_addr = reinterpret_cast<void (*)()>(see_instance);
-  const Device device = must(Device::adopt(lent, no_store()));
+  HostDevice external = host.lend();
+  external.get_instance_proc_addr = reinterpret_cast<void (*)()>(see_instance);
+  const Device device = must(Device::adopt(external, no_store()));
   const Executable program = must(program_on(device, 45));
   const Buffer in = must(device.wrap(memory.number(), 192, 256));
   const Buffer out = must(device.wrap(memory.number(), 192, 512));
@@ -434,24 +434,24 @@ Result<void> outcome(const Result<T>& result) {
 TEST(Interop, WrongHandlesAreSentences) {
   Host host;
   HostBuffer memory(host, 1024);
-  HostDevice lent = host.lend();
-  lent.queue = nullptr;
-  expect_refused(outcome(Device::adopt(lent)), "null physical device, device or queue");
-  lent = host.lend();
-  lent.instance = nullptr;
-  expect_refused(outcome(Device::adopt(lent)), "A VkInstance to adopt is null.");
-  lent = host.lend();
-  lent.physical_device = host.device;
-  expect_refused(outcome(Device::adopt(lent)), "none of its instance");
-  lent = host.lend();
-  lent.queue_family = 77;
-  expect_refused(outcome(Device::adopt(lent)), "Queue family 77");
-  lent = host.lend();
-  lent.lock_queue = [] {};
-  expect_refused(outcome(Device::adopt(lent)), "only one of the two functions that lock and unlock it");
-  lent = host.lend();
-  lent.allocator.release = [](const HostMemory&) {};
-  expect_refused(outcome(Device::adopt(lent)), "only one of the two functions that allocate and release it");
+  HostDevice external = host.lend();
+  external.queue = nullptr;
+  expect_refused(outcome(Device::adopt(external)), "null physical device, device or queue");
+  external = host.lend();
+  external.instance = nullptr;
+  expect_refused(outcome(Device::adopt(external)), "A VkInstance to adopt is null.");
+  external = host.lend();
+  external.physical_device = host.device;
+  expect_refused(outcome(Device::adopt(external)), "none of its instance");
+  external = host.lend();
+  external.queue_family = 77;
+  expect_refused(outcome(Device::adopt(external)), "Queue family 77");
+  external = host.lend();
+  external.lock_queue = [] {};
+  expect_refused(outcome(Device::adopt(external)), "only one of the two functions that lock and unlock it");
+  external = host.lend();
+  external.allocator.release = [](const HostMemory&) {};
+  expect_refused(outcome(Device::adopt(external)), "only one of the two functions that allocate and release it");
   DeviceOptions nonsense = no_store();
   nonsense.disable = {"T9"};
   expect_refused(outcome(Device::adopt(host.lend(), nonsense)), "'T9'");

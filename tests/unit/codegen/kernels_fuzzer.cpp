@@ -3,7 +3,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
-#include "runtime/forms.hpp"
+#include "runtime/shape_buckets.hpp"
 #include "support/cases.hpp"
 #include "support/device.hpp"
 #include "support/fuzzer.hpp"
@@ -29,7 +29,7 @@ constexpr std::size_t kMostNodes = 60;
 Result<void> write_all(const ir::Graph& graph, const Target& target, const schedule::Tuning& tuning) {
   VKF_TRY(prepared, passes::run_pipeline(graph));
   VKF_TRY(plan, plan::make_plan(std::move(prepared), target, {}));
-  VKF_TRY(steps, plan::schedule_all(plan, schedule::nominal_symbols(plan.graph), tuning));
+  VKF_TRY(steps, plan::schedule_all(plan, schedule::representative_symbols(plan.graph), tuning));
   for (std::size_t i = 0; i < steps.size(); ++i) {
     VKF_TRY(texts, runtime::write_kernels(plan, i, steps[i], {}));
     static_cast<void>(texts);

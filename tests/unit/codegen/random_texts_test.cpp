@@ -6,7 +6,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
-#include "runtime/forms.hpp"
+#include "runtime/shape_buckets.hpp"
 #include "spirv/compile.hpp"
 #include "support/cases.hpp"
 #include "support/fuzz.hpp"
@@ -49,8 +49,8 @@ const std::vector<Fabricated>& devices() {
 
 /// The plan at these sizes; where a kernel of the one for any sizes is impossible, one that is made for these, as in a
 /// run.
-Result<std::pair<plan::Plan, std::vector<plan::Scheduled>>> scheduled(const Case& one, const Target& target,
-                                                                      const schedule::Tuning& tuning) {
+Result<std::pair<plan::Plan, std::vector<plan::ScheduledKernel>>> scheduled(const Case& one, const Target& target,
+                                                                            const schedule::Tuning& tuning) {
   VKF_TRY(prepared, passes::run_pipeline(one.graph, {}));
   VKF_TRY(made, plan::make_plan(prepared, target, {}));
   auto steps = plan::schedule_all(made, one.symbols, tuning);

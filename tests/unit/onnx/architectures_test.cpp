@@ -9,7 +9,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
-#include "support/judge_model.hpp"
+#include "support/compare_model.hpp"
 #include "support/random.hpp"
 #include "unit/onnx/net.hpp"
 #include "unit/store/fixture.hpp"
@@ -469,7 +469,7 @@ Written write(const Architecture& one, Net net) {
 /// than by the planner of memory. A value that a step writes over what it reads for the last time counts from the next
 /// step on.
 std::int64_t largest_live_set(const plan::Plan& plan, const SymbolValues& symbols,
-                              const std::vector<plan::Scheduled>& steps, const plan::Memory& memory) {
+                              const std::vector<plan::ScheduledKernel>& steps, const plan::Memory& memory) {
   std::vector<std::int64_t> live(steps.size(), 0);
   std::map<ir::NodeId, std::int64_t> offsets;
   for (const plan::Slot& slot : memory.slots) offsets.emplace(slot.value, slot.offset);
@@ -503,7 +503,7 @@ std::int64_t largest_live_set(const plan::Plan& plan, const SymbolValues& symbol
 }
 
 void expect_tight_arena(const std::string& name, const plan::Plan& plan, const SymbolValues& symbols,
-                        const std::vector<plan::Scheduled>& steps) {
+                        const std::vector<plan::ScheduledKernel>& steps) {
   const plan::Memory memory = test::must(plan::plan_memory(plan, symbols, steps));
   const std::int64_t bound = largest_live_set(plan, symbols, steps, memory);
   EXPECT_EQ(memory.largest_live, bound);
@@ -517,11 +517,12 @@ void expect_few_kernels(const Written& one) {
   const ir::Graph prepared = test::must(passes::run_pipeline(one.graph));
   const plan::Plan made = test::must(plan::make_plan(prepared, test::discrete_gpu()));
   const plan::Plan unfused = test::must(plan::make_plan(prepared, test::discrete_gpu(), {false}));
-  const SymbolValues symbols = schedule::nominal_symbols(prepared);
+  const SymbolValues symbols = schedule::representative_symbols(prepared);
   const auto steps = test::must(plan::schedule_all(made, symbols));
   // A norm of few long rows is one kernel of two dispatches.
-  const auto kernels = std::count_if(
-      steps.begin(), steps.end(), [](const plan::Scheduled& step) { return !step.alias && step.schedule.items > 0; });
+  const auto kernels = std::count_if(steps.begin(), steps.end(), [](const plan::ScheduledKernel& step) {
+    return !step.alias && step.schedule.chunks > 0;
+  });
   if (std::getenv("VKFUSE_LIST_CASES") != nullptr)
     fmt::print("{}: {} kernels, {} allowed\n", one.graph.name, kernels, one.most_kernels);
   EXPECT_LE(kernels, one.most_kernels) << test::must(plan::to_text(made, unfused, symbols));
@@ -547,7 +548,7 @@ TEST(OnnxModels, HaveTightArenas) {
       partition::Options options;
       options.fusion = fusion;
       const plan::Plan made = test::must(plan::make_plan(prepared, test::discrete_gpu(), options));
-      const SymbolValues symbols = schedule::nominal_symbols(prepared);
+      const SymbolValues symbols = schedule::representative_symbols(prepared);
       expect_tight_arena(prepared.name + (fusion ? "" : ", one kernel per op"), made, symbols,
                          test::must(plan::schedule_all(made, symbols)));
     }
@@ -579,11 +580,11 @@ TEST(OnnxModels, StartWarmWithoutACompiler) {
       const Executable program = test::must(compile(on, model.outputs, naming));
       const auto compiled = Clock::now();
       Bindings bindings;
-      for (const auto& symbol : program.state()->program->nominal()) bindings.symbols.insert(symbol);
+      for (const auto& symbol : program.state()->program->representative()) bindings.symbols.insert(symbol);
       const auto allocate = [&](const std::vector<Port>& ports, auto& buffers) {
         for (const Port& port : ports)
-          buffers[port.name] =
-              test::must(on.allocate(port.dtype, test::must(resolve(port.shape, program.state()->program->nominal()))));
+          buffers[port.name] = test::must(
+              on.allocate(port.dtype, test::must(resolve(port.shape, program.state()->program->representative()))));
       };
       allocate(program.inputs(), bindings.inputs);
       allocate(program.outputs(), bindings.outputs);
@@ -641,7 +642,7 @@ TEST_P(OnnxArchitectures, ComputeWhatTheReferenceDoes) {
   const test::Data data = data_for(one.graph);
   const Executable program = test::compile_graph(one.graph, {});
   EXPECT_LE(program.kernel_count(), one.most_kernels);
-  const double largest = test::judge_model(program, one.graph, data, GetParam().name, true);
+  const double largest = test::compare_model(program, one.graph, data, GetParam().name, true);
   if (std::getenv("VKFUSE_LIST_CASES") != nullptr)
     fmt::print("{}: largest error / bound {:.3f}\n", GetParam().name, largest);
 }

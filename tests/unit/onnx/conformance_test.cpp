@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "api/tensor_node.hpp"
-#include "reference/judge.hpp"
+#include "reference/output_comparison.hpp"
 #include "reference/reference.hpp"
 #include "unit/onnx/cases.hpp"
 
@@ -27,7 +27,8 @@ std::vector<std::int64_t> looked_at(std::int64_t count) {
   return indices;
 }
 
-/// The first of these elements that differs by more than a file's tolerance (reference/judge.hpp), or an empty text.
+/// The first of these elements that differs by more than a file's tolerance (reference/output_comparison.hpp), or an
+/// empty text.
 std::string difference(DType dtype, const reference::Column& got, const std::vector<std::int64_t>& indices,
                        const TensorData& want) {
   const auto undecided = std::ranges::count_if(got.bound, [](double bound) { return std::isinf(bound); });
@@ -39,9 +40,9 @@ std::string difference(DType dtype, const reference::Column& got, const std::vec
     const auto element = want.bytes.begin() + indices[i] * size;  // of bf16, too, which files store as u16
     file.insert(file.end(), element, element + size);
   }
-  reference::Judgement judgement;
-  reference::judge_by_file(dtype, bytes, file, &got, judgement);
-  return judgement.by_file->first_wrong;
+  reference::OutputComparison comparison;
+  reference::compare_with_file(dtype, bytes, file, &got, comparison);
+  return comparison.by_file->first_wrong;
 }
 
 std::vector<std::int64_t> sizes_of(const Tensor& tensor) {
@@ -54,13 +55,15 @@ std::vector<std::int64_t> sizes_of(const Tensor& tensor) {
 std::string evaluate_case(const Case& test) {
   const Result<ir::Graph> graph = api::to_graph(test.model.outputs, test.model.output_names, test.name);
   if (!graph) return graph.error().text();
-  reference::Feeds feeds;
-  for (const TensorData& input : test.inputs) feeds.inputs.emplace(input.name, std::span<const std::byte>(input.bytes));
+  reference::InputBindings input_bindings;
+  for (const TensorData& input : test.inputs)
+    input_bindings.inputs.emplace(input.name, std::span<const std::byte>(input.bytes));
   for (std::size_t i = 0; i < test.model.outputs.size(); ++i) {
     if (i >= test.outputs.size()) return "a file is missing";
     if (sizes_of(test.model.outputs[i]) != test.outputs[i].sizes) return "the shape differs";
     const std::vector<std::int64_t> indices = looked_at(static_cast<std::int64_t>(element_count(test.outputs[i])));
-    const Result<reference::Column> column = reference::evaluate_at(*graph, graph->outputs()[i].value, indices, feeds);
+    const Result<reference::Column> column =
+        reference::evaluate_at(*graph, graph->outputs()[i].value, indices, input_bindings);
     if (!column) return column.error().text();
     std::string text = difference(test.model.outputs[i].dtype(), *column, indices, test.outputs[i]);
     if (!text.empty()) return text;

@@ -31,11 +31,11 @@ std::vector<List> values_of(const ModelProto& model, const std::map<std::string,
   if (!imported) return {};
   const Result<ir::Graph> graph = api::to_graph(imported->outputs, imported->output_names, "test");
   EXPECT_TRUE(graph.ok()) << graph.error().text();
-  reference::Feeds feeds;
-  for (const auto& [name, values] : inputs) feeds.inputs.emplace(name, std::as_bytes(std::span(values)));
+  reference::InputBindings input_bindings;
+  for (const auto& [name, values] : inputs) input_bindings.inputs.emplace(name, std::as_bytes(std::span(values)));
   std::vector<List> all;
   for (const ir::Output& output : graph->outputs()) {
-    const auto column = reference::evaluate(*graph, output.value, feeds);
+    const auto column = reference::evaluate(*graph, output.value, input_bindings);
     EXPECT_TRUE(column.ok()) << column.error().text();
     if (is_float(graph->node(output.value).type.dtype))
       all.push_back(column->value);

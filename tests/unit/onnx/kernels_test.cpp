@@ -52,7 +52,7 @@ Result<int> kernels_of(const fs::path& folder) {
   VKF_TRY(graph, api::to_graph(test.model.outputs, test.model.output_names, test.name));
   VKF_TRY(prepared, passes::run_pipeline(graph));
   VKF_TRY(made, plan::make_plan(std::move(prepared), test::discrete_gpu()));
-  VKF_TRY(totals, plan::totals(made, schedule::nominal_symbols(made.graph)));
+  VKF_TRY(totals, plan::totals(made, schedule::representative_symbols(made.graph)));
   return static_cast<int>(totals.launches);
 }
 

@@ -37,7 +37,7 @@ class OneNode {
   OneNode& input(const Sizes& sizes, const List& values, Type type = pb::TensorProto::FLOAT) {
     const std::string name = next_name();
     add_input(model_, name, sizes, type);
-    feeds_.emplace_back(name, bytes_of(values, type));
+    input_bindings_.emplace_back(name, bytes_of(values, type));
     return *this;
   }
   /// An initialiser.
@@ -156,10 +156,10 @@ class OneNode {
     const Result<ir::Graph> graph = api::to_graph(model.outputs, model.output_names, "test");
     EXPECT_TRUE(graph.ok()) << graph.error().text();
     if (!graph) return results;
-    reference::Feeds feeds;
-    for (const auto& [name, bytes] : feeds_) feeds.inputs.emplace(name, bytes);
+    reference::InputBindings input_bindings;
+    for (const auto& [name, bytes] : input_bindings_) input_bindings.inputs.emplace(name, bytes);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[i].value, feeds);
+      const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[i].value, input_bindings);
       EXPECT_TRUE(column.ok()) << column.error().text();
       results[i].dtype = model.outputs[i].dtype();
       for (const Dim& dim : model.outputs[i].shape()) results[i].sizes.push_back(dim.size());
@@ -173,7 +173,7 @@ class OneNode {
   }
 
   pb::ModelProto model_;
-  std::vector<std::pair<std::string, std::vector<std::byte>>> feeds_;
+  std::vector<std::pair<std::string, std::vector<std::byte>>> input_bindings_;
 };
 
 using List = OneNode::List;

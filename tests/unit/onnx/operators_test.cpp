@@ -24,9 +24,9 @@ reference::Column evaluate(ModelProto model, const std::vector<float>& x) {
   const Result<ir::Graph> graph = api::to_graph(imported->outputs, imported->output_names, "test");
   EXPECT_TRUE(graph.ok()) << graph.error().text();
   if (!graph) return {};
-  reference::Feeds feeds;
-  feeds.inputs.emplace("x", std::as_bytes(std::span<const float>(x)));
-  Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[0].value, feeds);
+  reference::InputBindings input_bindings;
+  input_bindings.inputs.emplace("x", std::as_bytes(std::span<const float>(x)));
+  Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[0].value, input_bindings);
   EXPECT_TRUE(column.ok()) << column.error().text();
   return column.ok() ? *std::move(column) : reference::Column{};
 }
@@ -95,9 +95,9 @@ TEST(OnnxOperators, QuantisationPerChannelAlignsWithItsAxis) {
   const Result<ir::Graph> graph = api::to_graph(imported->outputs, imported->output_names, "test");
   ASSERT_TRUE(graph.ok()) << graph.error().text();
   const std::int8_t x[] = {1, 2, 3, 4};
-  reference::Feeds feeds;
-  feeds.inputs.emplace("x", std::as_bytes(std::span<const std::int8_t>(x)));
-  const Result<reference::Column> y = reference::evaluate(*graph, graph->outputs()[0].value, feeds);
+  reference::InputBindings input_bindings;
+  input_bindings.inputs.emplace("x", std::as_bytes(std::span<const std::int8_t>(x)));
+  const Result<reference::Column> y = reference::evaluate(*graph, graph->outputs()[0].value, input_bindings);
   ASSERT_TRUE(y.ok()) << y.error().text();
   EXPECT_EQ(y->value, (std::vector<double>{1, 2, 30, 40}));
 }

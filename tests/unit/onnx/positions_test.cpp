@@ -23,9 +23,9 @@ bool uses(const Tensor& tensor, std::string_view op) {
 List evaluated(const Tensor& tensor, const std::vector<float>& x) {
   const Result<ir::Graph> graph = api::to_graph({&tensor, 1}, {}, "test");
   EXPECT_TRUE(graph.ok()) << graph.error().text();
-  reference::Feeds feeds;
-  feeds.inputs.emplace("x", std::as_bytes(std::span<const float>(x)));
-  const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[0].value, feeds);
+  reference::InputBindings input_bindings;
+  input_bindings.inputs.emplace("x", std::as_bytes(std::span<const float>(x)));
+  const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[0].value, input_bindings);
   EXPECT_TRUE(column.ok()) << column.error().text();
   return column.ok() ? column->value : List{};
 }

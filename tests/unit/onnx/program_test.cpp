@@ -8,7 +8,7 @@
 #include "api/tensor_node.hpp"
 #include "onnx/program_watcher.hpp"
 #include "reference/reference.hpp"
-#include "support/judge_model.hpp"
+#include "support/compare_model.hpp"
 #include "unit/onnx/net.hpp"
 #include "unit/onnx/one_node.hpp"
 
@@ -35,35 +35,36 @@ struct Ran {
 Ran ran(const OnnxProgram& program, const Inputs& inputs) {
   Ran result;
   result.watcher.part = [&](const PartRun& part) -> Result<void> {
-    reference::Feeds feeds;
+    reference::InputBindings input_bindings;
     test::Data data;
     test::NamedBytes stored;
     for (const auto& [name, tensor] : part.inputs) {
       data.inputs.emplace(name, tensor.bytes);
-      feeds.inputs.emplace(name, tensor.bytes);
+      input_bindings.inputs.emplace(name, tensor.bytes);
       for (const ir::NodeId id : part.graph.inputs()) {
         const ir::Node& node = part.graph.node(id);
         if (std::get<ir::InputPayload>(node.payload).name != name) continue;
         for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
-          if (node.type.shape[i].is_symbol()) feeds.symbols.emplace(node.type.shape[i].name(), tensor.sizes[i]);
+          if (node.type.shape[i].is_symbol())
+            input_bindings.symbols.emplace(node.type.shape[i].name(), tensor.sizes[i]);
         }
       }
     }
     result.ops.emplace_back();
     for (const ir::Node& node : part.graph.nodes()) result.ops.back().insert(std::string(node.op->name));
     for (const ir::Output& output : part.graph.outputs()) {
-      VKF_TRY(column, reference::evaluate(part.graph, output.value, feeds));
+      VKF_TRY(column, reference::evaluate(part.graph, output.value, input_bindings));
       const HostTensor& got = part.outputs.at(output.name);
       const reference::Comparison found = reference::compare(got.dtype, got.bytes, column);
       EXPECT_TRUE(found.ok()) << output.name << ": " << found.first_wrong;
       stored.emplace(output.name, got.bytes);
     }
-    data.symbols = feeds.symbols;
+    data.symbols = input_bindings.symbols;
     test::Build one_per_op;
     one_per_op.fusion = false;
     const test::NamedBytes unfused =
         test::run_guarded(test::compile_graph(part.graph, one_per_op), part.graph, data).outputs;
-    test::judge_outputs(part.graph, data, stored, unfused, fmt::format("part {}", result.ops.size()));
+    test::compare_outputs(part.graph, data, stored, unfused, fmt::format("part {}", result.ops.size()));
     return {};
   };
   auto outputs = run_program(program, inputs, result.watcher);

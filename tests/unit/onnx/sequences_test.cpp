@@ -31,10 +31,10 @@ List value_of(const ModelProto& model) {
   EXPECT_TRUE(graph.ok()) << graph.error().text();
   if (!graph) return {};
   const std::vector<float> a{1, 2}, b{3, 4}, c{5, 6};
-  reference::Feeds feeds;
-  feeds.inputs = {
+  reference::InputBindings input_bindings;
+  input_bindings.inputs = {
       {"a", std::as_bytes(std::span(a))}, {"b", std::as_bytes(std::span(b))}, {"c", std::as_bytes(std::span(c))}};
-  const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[0].value, feeds);
+  const Result<reference::Column> column = reference::evaluate(*graph, graph->outputs()[0].value, input_bindings);
   EXPECT_TRUE(column.ok()) << column.error().text();
   if (!column) return {};
   return is_float(imported->outputs[0].dtype()) ? column->value : List(column->integer.begin(), column->integer.end());

@@ -4,7 +4,7 @@
 
 #include "api/program.hpp"
 #include "api/tensor_node.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "unit/onnx/net.hpp"
 #include "unit/onnx/one_node.hpp"
 

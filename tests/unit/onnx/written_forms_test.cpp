@@ -5,7 +5,7 @@
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "reference/tolerance.hpp"
-#include "support/judge_model.hpp"
+#include "support/compare_model.hpp"
 #include "support/random.hpp"
 #include "unit/onnx/net.hpp"
 
@@ -169,9 +169,9 @@ struct Planned {
 Planned planned(const ir::Graph& graph) {
   const ir::Graph prepared = test::must(passes::run_pipeline(graph));
   const plan::Plan made = test::must(plan::make_plan(prepared, test::discrete_gpu()));
-  const SymbolValues symbols = schedule::nominal_symbols(prepared);
+  const SymbolValues symbols = schedule::representative_symbols(prepared);
   const auto steps = test::must(plan::schedule_all(made, symbols));
-  const auto runs = [](const plan::Scheduled& step) { return !step.alias && step.schedule.items > 0; };
+  const auto runs = [](const plan::ScheduledKernel& step) { return !step.alias && step.schedule.chunks > 0; };
   const plan::Plan unfused = test::must(plan::make_plan(prepared, test::discrete_gpu(), {false}));
   return {std::count_if(steps.begin(), steps.end(), runs), test::must(plan::to_text(made, unfused, symbols))};
 }
@@ -195,7 +195,8 @@ TEST_P(OnnxWrittenForms, ComputeWhatTheReferenceDoes) {
     }
     const Executable program = test::compile_graph(graph, {});
     if (GetParam().quantum == 0) {
-      test::judge_model(program, graph, data, fmt::format("{}, {}", GetParam().name, written ? "written" : "composed"));
+      test::compare_model(program, graph, data,
+                          fmt::format("{}, {}", GetParam().name, written ? "written" : "composed"));
       continue;
     }
     // Elements between two steps are undecided, one by one: what one kernel per op makes of them says nothing of the

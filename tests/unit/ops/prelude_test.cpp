@@ -37,7 +37,7 @@ TEST(PreludeTest, KeepsTheCommentOfAFunction) {
 std::string shader_for(DType dtype, bool native) {
   const std::string operands[] = {"x0", "x1", "x2"};
   const std::string selected[] = {"c", "x1", "x2"};
-  const std::string type(glsl_type(lane_of(dtype), native));
+  const std::string type(glsl_type(register_type_of(dtype), native));
   std::string body;
   for (const OpRow& each : table()) {
     if (each.cls != OpClass::elementwise || (each.types & bit(dtype)) == 0) continue;
@@ -49,7 +49,7 @@ std::string shader_for(DType dtype, bool native) {
   }
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto to = static_cast<DType>(i);
-    body += "  " + std::string(glsl_type(lane_of(to), native)) + " to_" + std::string(name_of(to)) + " = " +
+    body += "  " + std::string(glsl_type(register_type_of(to), native)) + " to_" + std::string(name_of(to)) + " = " +
             cast_expression(dtype, to, native, "x0") + ";\n";
   }
   const std::string extension = native ? "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n" : "";

@@ -36,7 +36,7 @@ TEST(TableTest, EveryRowIsComplete) {
     EXPECT_NE(each.types, 0);
     EXPECT_LE(each.arity, 3);
     EXPECT_LT(each.low, each.high);
-    EXPECT_EQ(each.spread == Spread::custom, each.custom_spread != nullptr);
+    EXPECT_EQ(each.propagation == ErrorPropagation::custom, each.custom_propagation != nullptr);
     if (each.cls != OpClass::elementwise) continue;
     for (const DType dtype : dtypes_of(each)) {
       for (const bool native : {false, true})
@@ -47,37 +47,38 @@ TEST(TableTest, EveryRowIsComplete) {
 }
 
 TEST(TableTest, FoldsJoinByRowsOfTheTable) {
-  int folds = 0;
+  int reductions = 0;
   for (const OpRow& each : table()) {
     SCOPED_TRACE(each.name);
     const bool folds_by_class =
         each.cls == OpClass::reduce || each.cls == OpClass::scan || each.cls == OpClass::contraction;
     // What is folded is the operand's elements, or an elementwise row of two of them.
-    EXPECT_EQ(!each.fold.of.empty(), each.cls == OpClass::contraction);
-    if (!each.fold.of.empty()) {
+    EXPECT_EQ(!each.reduction.of.empty(), each.cls == OpClass::contraction);
+    if (!each.reduction.of.empty()) {
       EXPECT_EQ(element_row(each).arity, each.arity);
     }
-    EXPECT_EQ(each.fold.kind != Fold::Kind::none, folds_by_class);
-    EXPECT_EQ(each.signature == Signature::position, each.fold.kind == Fold::Kind::arg || each.cls == OpClass::sort);
+    EXPECT_EQ(each.reduction.kind != Reduction::Kind::none, folds_by_class);
+    EXPECT_EQ(each.signature == Signature::position,
+              each.reduction.kind == Reduction::Kind::arg || each.cls == OpClass::sort);
     if (!folds_by_class) continue;
-    ++folds;
-    const OpRow* join = find(each.fold.join);
+    ++reductions;
+    const OpRow* join = find(each.reduction.join);
     ASSERT_NE(join, nullptr);
     EXPECT_EQ(join->arity, 2);
     EXPECT_TRUE(join->commutative);
     EXPECT_EQ(each.types & ~join->types, 0);
     // What a fold starts from changes nothing it is joined with.
     if (join->real != nullptr) {
-      const double start[] = {each.fold.identity, -2.5};
+      const double start[] = {each.reduction.identity, -2.5};
       EXPECT_EQ(join->real(start), -2.5);
     } else {
       for (const std::int64_t value : {0, 1}) {
-        const std::int64_t start[] = {static_cast<std::int64_t>(each.fold.identity), value};
+        const std::int64_t start[] = {static_cast<std::int64_t>(each.reduction.identity), value};
         EXPECT_EQ(join->integer(start, DType::boolean), value);
       }
     }
   }
-  EXPECT_EQ(folds, 14);
+  EXPECT_EQ(reductions, 14);
 }
 
 TEST(TableTest, ViewsAndGathersCostNothing) {

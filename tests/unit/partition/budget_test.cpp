@@ -45,8 +45,8 @@ plan::Plan planned(const ir::Graph& graph, const Target& target = cpu_driver()) 
 }
 
 bool says(const plan::Plan& plan, std::string_view words) {
-  return std::any_of(plan.boundaries.begin(), plan.boundaries.end(),
-                     [&](const partition::Boundary& one) { return one.reason.find(words) != std::string::npos; });
+  return std::any_of(plan.fusion_boundaries.begin(), plan.fusion_boundaries.end(),
+                     [&](const partition::FusionBoundary& one) { return one.reason.find(words) != std::string::npos; });
 }
 
 TEST(Budget, StatementsCountWhatACallStandsFor) {
@@ -86,10 +86,10 @@ TEST(Budget, RowsOfLongFunctionsAreNotUnrolled) {
   const plan::Plan plan = planned(graph, target);
   std::vector<int> statements;
   for (NodeId id = 0; id < plan.graph.size(); ++id) statements.push_back(schedule::statements_of(plan.graph, id));
-  const std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}));
+  const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}));
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const schedule::Schedule& how = steps[i].schedule;
-    EXPECT_LE(schedule::statements_of(steps[i].loops, how, statements) * (how.persistent ? how.trips : 1),
+    EXPECT_LE(schedule::statements_of(steps[i].loops, how, statements) * (how.persistent ? how.iterations : 1),
               target.budget.statements)
         << i;
   }
@@ -101,7 +101,7 @@ TEST(Budget, EveryKernelOfALongChainIsWithinIt) {
     const plan::Plan plan = planned(nested(op, 600), target);
     EXPECT_GT(plan.steps.size(), 1u) << op;
     EXPECT_TRUE(says(plan, "compile in seconds")) << op;
-    for (const plan::Step& step : plan.steps) {
+    for (const plan::PlannedKernel& step : plan.steps) {
       const auto one = static_cast<std::int64_t>(step.segment.members.size());
       EXPECT_LE(one, target.budget.members) << op;
       EXPECT_LE(one == 1 ? 0 : one * schedule::statements_of(plan.graph, step.segment.members[0]),

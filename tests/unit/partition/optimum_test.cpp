@@ -48,7 +48,7 @@ class BruteForce {
       const Set left = all & ~done;
       for (Set next = left; next != 0; next = (next - 1) & left) {
         if (!closed(done | next)) continue;
-        const double cost = price(next);
+        const double cost = kernel_cost(next);
         best[done | next] = std::min(best[done | next], best[done] + cost);
       }
     }
@@ -77,9 +77,9 @@ class BruteForce {
     return true;
   }
 
-  double price(Set set) {
-    const auto known = prices_.find(set);
-    if (known != prices_.end()) return known->second;
+  double kernel_cost(Set set) {
+    const auto known = cost_cache_.find(set);
+    if (known != cost_cache_.end()) return known->second;
     std::vector<bool> escapes(graph_.size(), false);
     std::set<NodeId> members;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -96,7 +96,7 @@ class BruteForce {
     if (const auto loops = segment::build_loops(graph_, segment, {})) {
       if (const auto schedule = schedule::best(graph_, *loops, target_)) cost = schedule->modelled_us;
     }
-    return prices_[set] = cost;
+    return cost_cache_[set] = cost;
   }
 
   void add_views(NodeId id, std::set<NodeId>& members) const {
@@ -113,7 +113,7 @@ class BruteForce {
   std::vector<NodeId> nodes_;
   std::vector<Set> before_;
   std::set<NodeId> outputs_;
-  std::map<Set, double> prices_;
+  std::map<Set, double> cost_cache_;
 };
 
 struct Gaps {
@@ -156,7 +156,7 @@ TEST(Optimum, SmallGraphsAreNearTheBestPartition) {
 
 TEST(Optimum, TheyAreWithoutThatToo) {
   partition::Options options;
-  options.without = {partition::Mechanism::exact};
+  options.without = {partition::PlannerPass::exhaustive};
   const Gaps gaps = gaps_of(1, 2000, 8, discrete_gpu(), options);
   EXPECT_LE(gaps.sum / gaps.count, 0.03);
   EXPECT_LE(gaps.worst, 0.15) << "seed " << gaps.worst_seed;
@@ -164,7 +164,7 @@ TEST(Optimum, TheyAreWithoutThatToo) {
 
 TEST(Optimum, GraphsOfTwelveOpsToo) {
   partition::Options options;
-  options.without = {partition::Mechanism::exact};
+  options.without = {partition::PlannerPass::exhaustive};
   const Gaps gaps = gaps_of(100001, 50, 12, discrete_gpu(), options);
   EXPECT_LE(gaps.sum / gaps.count, 0.03);
   EXPECT_LE(gaps.worst, 0.15) << "seed " << gaps.worst_seed;
@@ -184,7 +184,7 @@ class StoreOrRecompute {
       : graph_(plan.graph), target_(target), is_result_(graph_.size(), false) {
     for (const ir::Output& output : graph_.outputs()) is_result_[output.value] = true;
     std::set<NodeId> free;
-    for (const plan::Step& step : plan.steps) {
+    for (const plan::PlannedKernel& step : plan.steps) {
       std::set<NodeId> own;
       for (NodeId id : step.segment.members) {
         if (is_view(id)) continue;
@@ -196,7 +196,7 @@ class StoreOrRecompute {
       own_.push_back(std::move(own));
     }
     free_.assign(free.begin(), free.end());
-    for (const plan::Scheduled& step : must(plan::schedule_all(plan, {}))) add(step.schedule, found);
+    for (const plan::ScheduledKernel& step : must(plan::schedule_all(plan, {}))) add(step.schedule, found);
   }
 
   /// Views that are results, or too many choices, are no question for this.
@@ -311,10 +311,10 @@ TEST(Optimum, WhatIsStoredAndWhatIsComputedAgainMovesTheFewestBytes) {
   EXPECT_EQ(plans_with_bytes_to_spare(500, {}, &asked), 0);
   EXPECT_GT(asked, 450);
   partition::Options options;
-  options.without = {partition::Mechanism::exact};
+  options.without = {partition::PlannerPass::exhaustive};
   EXPECT_EQ(plans_with_bytes_to_spare(1300, options), 0);
   // One value at a time does not come there.
-  options.without.insert(partition::Mechanism::cut);
+  options.without.insert(partition::PlannerPass::min_cut);
   EXPECT_GT(plans_with_bytes_to_spare(1300, options), 5);
 }
 

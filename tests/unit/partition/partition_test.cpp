@@ -94,10 +94,10 @@ TEST(Partition, StoredValuesOfAnotherShapeStayApart) {
       " %0 = input \"b\" : f32[64]\n %1 = exp %0 : f32[64]\n %2 = input \"x\" : f32[100, 64]\n"
       " %3 = add %2 %1 : f32[100, 64]\n output \"row\" = %1\n output \"y\" = %3\n");
   ASSERT_EQ(parts.segments.size(), 2U);
-  ASSERT_EQ(parts.boundaries.size(), 1U);
-  EXPECT_NE(parts.boundaries[0].reason.find("%1 of shape [64] is stored, and the kernel runs over [100, 64]"),
+  ASSERT_EQ(parts.fusion_boundaries.size(), 1U);
+  EXPECT_NE(parts.fusion_boundaries[0].reason.find("%1 of shape [64] is stored, and the kernel runs over [100, 64]"),
             std::string::npos)
-      << parts.boundaries[0].reason;
+      << parts.fusion_boundaries[0].reason;
 }
 
 /// A product and a residual, their norm, another product.
@@ -156,14 +156,15 @@ TEST(Partition, FormsOfAGraphCanBeSwitchedOff) {
                          [&](const ir::Node& node) { return node.op->name == name; });
   };
   struct Way {
-    partition::Mechanism form;
+    partition::PlannerPass form;
     std::string text;
     const Target& target;
     const char* op;
     std::int64_t as_it_is, in_the_form;  ///< how many there are
   };
-  for (const Way& way : {Way{partition::Mechanism::joined, projections_text(384), matrices, "dot", 2, 1},
-                         Way{partition::Mechanism::statistics, kNormBetweenProducts, dear, "reduce_mean", 2, 4}}) {
+  for (const Way& way :
+       {Way{partition::PlannerPass::merged_matmuls, projections_text(384), matrices, "dot", 2, 1},
+        Way{partition::PlannerPass::partial_statistics, kNormBetweenProducts, dear, "reduce_mean", 2, 4}}) {
     const ir::Graph graph = must(passes::run_pipeline(must(ir::parse(way.text))));
     const auto planned = [&](const partition::Options& options) {
       return ops_in(must(plan::make_plan(graph, way.target, options)), way.op);
@@ -199,11 +200,11 @@ TEST(Partition, AFormThatMovesMoreBytesIsMuchFaster) {
     const ir::Graph graph =
         must(passes::run_pipeline(must(ir::parse(text + "  output \"y\" = %3\n  output \"z\" = %4\n}"))));
     partition::Options without;
-    without.without = {partition::Mechanism::joined};
+    without.without = {partition::PlannerPass::merged_matmuls};
     const plan::Totals as_it_is = must(plan::totals(must(plan::make_plan(graph, target, without)), {}));
     const plan::Totals planned = must(plan::totals(must(plan::make_plan(graph, target)), {}));
     const plan::Totals joined =
-        must(plan::totals(must(plan::make_plan(must(passes::join_products(graph))->graph, target, without)), {}));
+        must(plan::totals(must(plan::make_plan(must(passes::merge_matmuls(graph))->graph, target, without)), {}));
     std::printf("%d rows: %.1f us and %lld bytes, joined %.1f us and %lld bytes\n", rows, as_it_is.modelled_us,
                 static_cast<long long>(as_it_is.bytes), joined.modelled_us, static_cast<long long>(joined.bytes));
     const bool is_taken = planned.launches != as_it_is.launches;
@@ -232,11 +233,11 @@ TEST(Partition, FormsOfAGraphAreComparedAtTheSameSizes) {
   output "y" = %5
   output "z" = %6
 })"))));
-  const SymbolValues nominal = schedule::nominal_symbols(graph),
-                     of_form = schedule::nominal_symbols(must(passes::join_products(graph))->graph);
-  ASSERT_NE(nominal, of_form) << "no longer what this is about";
+  const SymbolValues representative = schedule::representative_symbols(graph),
+                     of_form = schedule::representative_symbols(must(passes::merge_matmuls(graph))->graph);
+  ASSERT_NE(representative, of_form) << "no longer what this is about";
   partition::Options sized;
-  sized.sizes = nominal;
+  sized.sizes = representative;
   EXPECT_EQ(must(plan::make_plan(graph, target)).steps.size(),
             must(plan::make_plan(graph, target, sized)).steps.size());
 }
@@ -280,9 +281,10 @@ TEST(Partition, RandomGraphsRunInTheGivenOrderAndNeverMoveMore) {
       EXPECT_LE(fused.bytes, unfused.bytes) << "seed " << seed;
       EXPECT_LE(fused.launches, unfused.launches) << "seed " << seed;
       // Merges are judged at nominal sizes, a thousandth each.
-      const SymbolValues nominal = schedule::nominal_symbols(graph);
-      const double before = must(plan::totals(must(plan::make_plan(graph, target, {false})), nominal)).modelled_us;
-      EXPECT_LE(must(plan::totals(must(plan::make_plan(graph, target)), nominal)).modelled_us, before * 1.02)
+      const SymbolValues representative = schedule::representative_symbols(graph);
+      const double before =
+          must(plan::totals(must(plan::make_plan(graph, target, {false})), representative)).modelled_us;
+      EXPECT_LE(must(plan::totals(must(plan::make_plan(graph, target)), representative)).modelled_us, before * 1.02)
           << "seed " << seed;
     }
   }
@@ -326,7 +328,7 @@ TEST(Partition, ViewsAreStoredWhereAKernelCannotReadAllBehindThem) {
       const plan::Plan plan = must(plan::make_plan(
           must(passes::run_pipeline(must(ir::parse("graph \"g\" {\n" + one.body + "}")))), target, options));
       partition::Partition parts;
-      for (const plan::Step& step : plan.steps) parts.segments.push_back(step.segment);
+      for (const plan::PlannedKernel& step : plan.steps) parts.segments.push_back(step.segment);
       expect_runnable(plan.graph, parts, target.caps.storage_buffers);
       if (fusion) {
         EXPECT_EQ(parts.segments.size(), one.kernels);
@@ -337,7 +339,7 @@ TEST(Partition, ViewsAreStoredWhereAKernelCannotReadAllBehindThem) {
 }
 
 TEST(Partition, IndependentOpsShareALaunchWhereThatIsMostOfTheirTime) {
-  const auto kernels = [](const std::string& size, const std::set<partition::Mechanism>& without) {
+  const auto kernels = [](const std::string& size, const std::set<partition::PlannerPass>& without) {
     std::string body;
     for (int i = 0; i < 12; ++i) body += fmt::format(" %{} = input \"x{}\" : f32[{}]\n", i, i, size);
     for (int i = 0; i < 12; ++i) body += fmt::format(" %{} = exp %{} : f32[{}]\n", 12 + i, i, size);
@@ -349,7 +351,7 @@ TEST(Partition, IndependentOpsShareALaunchWhereThatIsMostOfTheirTime) {
         .segments.size();
   };
   EXPECT_EQ(kernels("4096", {}), 1U);
-  EXPECT_EQ(kernels("4096", {partition::Mechanism::horizontal}), 12U);
+  EXPECT_EQ(kernels("4096", {partition::PlannerPass::horizontal}), 12U);
   EXPECT_EQ(kernels("100000000", {}), 12U) << "a launch is little beside 800 MB";
 }
 
@@ -363,7 +365,7 @@ TEST(Partition, ValuesAreComputedTwiceWhereThatMovesFewerBytes) {
       "output \"z\" = %5\n";
   EXPECT_EQ(partitioned(body, discrete_gpu()).segments.size(), 2U);
   partition::Options options;
-  options.without = {partition::Mechanism::recompute, partition::Mechanism::exact};
+  options.without = {partition::PlannerPass::rematerialization, partition::PlannerPass::exhaustive};
   const auto parts = must(partition::partition(
       must(passes::run_pipeline(must(ir::parse("graph \"g\" {\n" + body + "}")))), discrete_gpu(), options));
   EXPECT_EQ(parts.segments.size(), 3U);

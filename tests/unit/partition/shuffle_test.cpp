@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "golden/targets.hpp"
-#include "partition/prices.hpp"
+#include "partition/cost_cache.hpp"
 #include "passes/passes.hpp"
 #include "plan/plan.hpp"
 #include "support/cases.hpp"
@@ -132,40 +132,42 @@ TEST(Shuffle, PricesOfEqualKernelsAreRemembered) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const ir::Graph graph = must(passes::run_pipeline(random_planner_graph(seed, 6 + static_cast<int>(seed % 40))));
     partition::Options options;
-    options.without = {partition::Mechanism::memo};
+    options.without = {partition::PlannerPass::memo};
     const partition::Partition with = must(partition::partition(graph, discrete_gpu()));
     const partition::Partition without = must(partition::partition(graph, discrete_gpu(), options));
     ASSERT_EQ(with.segments.size(), without.segments.size()) << "seed " << seed;
     for (std::size_t i = 0; i < with.segments.size(); ++i)
       EXPECT_EQ(with.segments[i].members, without.segments[i].members) << "seed " << seed;
-    ASSERT_EQ(with.boundaries.size(), without.boundaries.size()) << "seed " << seed;
-    for (std::size_t i = 0; i < with.boundaries.size(); ++i)
-      EXPECT_EQ(with.boundaries[i].reason, without.boundaries[i].reason) << "seed " << seed;
+    ASSERT_EQ(with.fusion_boundaries.size(), without.fusion_boundaries.size()) << "seed " << seed;
+    for (std::size_t i = 0; i < with.fusion_boundaries.size(); ++i)
+      EXPECT_EQ(with.fusion_boundaries[i].reason, without.fusion_boundaries[i].reason) << "seed " << seed;
   }
 }
 
 // Forms of a graph share what is known of kernels: whatever is known of others, the partition is the same, and so are
 // its figures.
 TEST(Shuffle, SearchesSharePricesAndFindWhatTheyWouldAlone) {
-  partition::Prices shared;
+  partition::CostCache shared;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const ir::Graph graph =
         must(passes::run_pipeline(seed > 3 ? random_planner_graph(seed, 6 + static_cast<int>(seed % 40))
                                            : layered_graph(static_cast<int>(seed))));
-    partition::Prices own;
-    const partition::Priced alone = must(partition::partition(graph, discrete_gpu(), {}, own));
-    const partition::Priced beside = must(partition::partition(graph, discrete_gpu(), {}, shared));
+    partition::CostCache own;
+    const partition::CostedPartition alone = must(partition::partition(graph, discrete_gpu(), {}, own));
+    const partition::CostedPartition beside = must(partition::partition(graph, discrete_gpu(), {}, shared));
     EXPECT_EQ(beside.bytes, alone.bytes) << "seed " << seed;
     EXPECT_EQ(beside.microseconds, alone.microseconds) << "seed " << seed;
     ASSERT_EQ(beside.partition.segments.size(), alone.partition.segments.size()) << "seed " << seed;
     for (std::size_t i = 0; i < alone.partition.segments.size(); ++i)
       EXPECT_EQ(beside.partition.segments[i].members, alone.partition.segments[i].members) << "seed " << seed;
-    for (std::size_t i = 0; i < alone.partition.boundaries.size(); ++i)
-      EXPECT_EQ(beside.partition.boundaries[i].reason, alone.partition.boundaries[i].reason) << "seed " << seed;
+    for (std::size_t i = 0; i < alone.partition.fusion_boundaries.size(); ++i)
+      EXPECT_EQ(beside.partition.fusion_boundaries[i].reason, alone.partition.fusion_boundaries[i].reason)
+          << "seed " << seed;
     // What the search knows is what the plan comes to.
     const plan::Totals totals = must(plan::totals(
-        must(plan::make_plan(graph, discrete_gpu(),
-                             {.without = {partition::Mechanism::joined, partition::Mechanism::statistics}})),
+        must(plan::make_plan(
+            graph, discrete_gpu(),
+            {.without = {partition::PlannerPass::merged_matmuls, partition::PlannerPass::partial_statistics}})),
         {}));
     EXPECT_EQ(totals.bytes, alone.bytes) << "seed " << seed;
     EXPECT_NEAR(totals.modelled_us, alone.microseconds, 1e-6 * totals.modelled_us) << "seed " << seed;

@@ -60,7 +60,7 @@ double milliseconds_to_write(int results) {
   for (int i = 0; i < 3; ++i) {
     const std::clock_t start = std::clock();
     const plan::Plan made = must(plan::make_plan(must(passes::run_pipeline(graph)), discrete_gpu()));
-    const std::vector<plan::Scheduled> steps = must(plan::schedule_all(made, {}));
+    const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(made, {}));
     for (std::size_t step = 0; step < steps.size(); ++step) {
       EXPECT_FALSE(must(codegen::emit(made.graph, made.steps[step].segment, steps[step].loops, steps[step].schedule,
                                       made.target, {}))

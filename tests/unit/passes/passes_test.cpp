@@ -101,10 +101,10 @@ TEST(Passes, EqualComputationsAreOneNodeAndOthersAreNot) {
             "  %0 = input \"x\" : f32[4, 8]\n  %1 = slice starts=[0, 0] steps=[1, 1] %0 : f32[4, 4]\n"
             "  %2 = slice starts=[0, 4] steps=[1, 1] %0 : f32[4, 4]\n  %3 = sub %1 %2 : f32[4, 4]\n"
             "  %4 = mul %3 %1 : f32[4, 4]\n  output \"y\" = %4\n");
-  const std::string folds =
+  const std::string reductions =
       "  %0 = input \"x\" : f32[4, 4]\n  %1 = reduce_sum axes=[0] %0 : f32[4]\n  %2 = reduce_sum axes=[1] %0 : f32[4]\n"
       "  %3 = sub %1 %2 : f32[4]\n  output \"y\" = %3\n";
-  EXPECT_EQ(after(once_each, folds), folds);
+  EXPECT_EQ(after(once_each, reductions), reductions);
   const std::string constants =
       "  %0 = input \"x\" : f32[4]\n  %1 = constant {1} : f32[]\n  %2 = constant {2} : f32[]\n  %3 = add %0 %1 : "
       "f32[4]\n"
@@ -157,7 +157,7 @@ void expect_same_values(const ir::Graph& before, const ir::Graph& made, const Da
 }
 
 Result<ir::Graph> joined(const ir::Graph& graph) {
-  VKF_TRY(found, passes::join_products(graph));
+  VKF_TRY(found, passes::merge_matmuls(graph));
   return found ? std::move(found->graph) : graph;
 }
 
@@ -172,7 +172,7 @@ TEST(Passes, ProductsOfOneValueAreOneAndPartsOfIt) {
                 "%0 %3 : f32[4, 8]\n  %5 = slice starts=[0, 0] steps=[1, 1] %4 : f32[4, 2]\n  %6 = slice starts=[0, 2] "
                 "steps=[1, 1] %4 : f32[4, 6]\n  output \"y\" = %5\n  output \"z\" = %6\n");
   const auto stays = [&](const std::string& body) {
-    EXPECT_FALSE(must(passes::join_products(must(ir::parse("graph \"g\" {\n" + body + "}\n"))))) << body;
+    EXPECT_FALSE(must(passes::merge_matmuls(must(ir::parse("graph \"g\" {\n" + body + "}\n"))))) << body;
   };
   const std::string inputs =
       "  %0 = input \"x\" : f32[4, 8]\n  %1 = input \"a\" : f32[8, 4]\n  %2 = input \"b\" : f32[8, 4]\n  %3" + dot +

@@ -5,7 +5,7 @@
 #include "golden/targets.hpp"
 #include "passes/passes.hpp"
 #include "plan/file.hpp"
-#include "runtime/forms.hpp"
+#include "runtime/shape_buckets.hpp"
 #include "support/device.hpp"
 #include "support/fuzzer.hpp"
 #include "support/planner_graphs.hpp"

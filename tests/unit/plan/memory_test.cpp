@@ -36,7 +36,7 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const Case one = random_case(seed, options);
     const plan::Plan plan = must(plan::make_plan(one.graph, target, {false}));
-    const std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, one.symbols));
+    const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, one.symbols));
     const plan::Memory memory = must(plan::plan_memory(plan, one.symbols, steps));
     // Each element is read for the last time by the invocation that puts the other one there.
     const auto replaces = [&](const plan::Slot& later, const plan::Slot& earlier) {
@@ -66,7 +66,7 @@ TEST(Memory, ValuesThatLiveTogetherLieApart) {
     }
     packed += memory.arena_bytes;
     // Every intermediate has a slot: read by a step, computed by another, not an output.
-    for (const plan::Step& step : plan.steps) {
+    for (const plan::PlannedKernel& step : plan.steps) {
       for (ir::NodeId value : step.segment.reads) {
         const auto& outputs = plan.graph.outputs();
         const bool output =
@@ -128,7 +128,7 @@ TEST(Memory, PartialResultsLiveAsLongAsTheirStep) {
   const ir::NodeId scaled = must(graph.add(ops::row("mul"), {x, sum}));
   must(graph.add_output("y", must(graph.add_structured(ops::row("reduce_max"), {scaled}, ir::AxesPayload{{0}}))));
   const plan::Plan plan = must(plan::make_plan(graph, Target{}, {false}));
-  const std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}, {.parts = 4}));
+  const std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}, {.parts = 4}));
   const plan::Memory memory = must(plan::plan_memory(plan, {}, steps));
   for (std::size_t step = 0; step < steps.size(); ++step) {
     const std::int64_t bytes = steps[step].schedule.scratch_bytes;

@@ -14,7 +14,7 @@ namespace vkfuse::test {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using partition::Mechanism;
+using partition::PlannerPass;
 
 constexpr const char* kPointwise = R"(graph "pointwise" {
   %0 = input "x" : f32[64]
@@ -40,11 +40,11 @@ Target dear_launches() {
 
 std::string text_of(const plan::Plan& plan) {
   return must(plan::to_text(plan, must(plan::make_plan(plan.graph, plan.target, {false})),
-                            schedule::nominal_symbols(plan.graph)));
+                            schedule::representative_symbols(plan.graph)));
 }
 Json json_of(const plan::Plan& plan) {
   return Json::parse(must(plan::to_json(plan, must(plan::make_plan(plan.graph, plan.target, {false})),
-                                        schedule::nominal_symbols(plan.graph), {})));
+                                        schedule::representative_symbols(plan.graph), {})));
 }
 
 /// From `from` on, up to the next empty line.
@@ -56,7 +56,7 @@ std::string paragraph(const std::string& text, const std::string& from) {
 struct Case {
   std::string text;
   Target target;
-  Mechanism form;
+  PlannerPass form;
   Result<std::optional<passes::Rewritten>> (*make)(const ir::Graph&);
   bool taken;
 };
@@ -64,10 +64,11 @@ struct Case {
 /// The numbers are those of the two plans made by themselves; what was decided, and why, follows from them.
 TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
   int more_bytes = 0;
-  for (const Case& one : {Case{projections_text(384), h200(), Mechanism::joined, passes::join_products, true},
-                          Case{projections_text(256), h200(), Mechanism::joined, passes::join_products, false},
-                          Case{kNormBetweenProducts, dear_launches(), Mechanism::statistics, passes::split_rows, true},
-                          Case{kNormBetweenProducts, cpu_driver(), Mechanism::statistics, passes::split_rows, false}}) {
+  for (const Case& one :
+       {Case{projections_text(384), h200(), PlannerPass::merged_matmuls, passes::merge_matmuls, true},
+        Case{projections_text(256), h200(), PlannerPass::merged_matmuls, passes::merge_matmuls, false},
+        Case{kNormBetweenProducts, dear_launches(), PlannerPass::partial_statistics, passes::split_rows, true},
+        Case{kNormBetweenProducts, cpu_driver(), PlannerPass::partial_statistics, passes::split_rows, false}}) {
     const ir::Graph graph = prepared(one.text);
     partition::Options without;
     without.without = {one.form};
@@ -75,17 +76,17 @@ TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
     const plan::Totals with =
         must(plan::totals(must(plan::make_plan(must(one.make(graph))->graph, one.target, without)), {}));
     const plan::Plan made = must(plan::make_plan(graph, one.target));
-    const Json forms = json_of(made)["forms"];
-    ASSERT_EQ(forms.size(), 1U) << forms;
-    EXPECT_EQ(forms[0]["mechanism"], partition::name_of(one.form));
-    EXPECT_EQ(forms[0]["form"], plan::form_text(one.form));
-    EXPECT_EQ(forms[0]["planned"], true);
-    EXPECT_EQ(forms[0]["taken"], one.taken) << forms;
-    EXPECT_EQ(forms[0]["bytes_without"], before.bytes);
-    EXPECT_EQ(forms[0]["bytes_with"], with.bytes);
-    EXPECT_NEAR(forms[0]["modelled_us_without"].get<double>(), before.modelled_us, 1e-9 * before.modelled_us);
-    EXPECT_NEAR(forms[0]["modelled_us_with"].get<double>(), with.modelled_us, 1e-9 * with.modelled_us);
-    const std::string reason = forms[0]["reason"];
+    const Json rewrites = json_of(made)["forms"];
+    ASSERT_EQ(rewrites.size(), 1U) << rewrites;
+    EXPECT_EQ(rewrites[0]["mechanism"], partition::name_of(one.form));
+    EXPECT_EQ(rewrites[0]["form"], plan::rewrite_text(one.form));
+    EXPECT_EQ(rewrites[0]["planned"], true);
+    EXPECT_EQ(rewrites[0]["taken"], one.taken) << rewrites;
+    EXPECT_EQ(rewrites[0]["bytes_without"], before.bytes);
+    EXPECT_EQ(rewrites[0]["bytes_with"], with.bytes);
+    EXPECT_NEAR(rewrites[0]["modelled_us_without"].get<double>(), before.modelled_us, 1e-9 * before.modelled_us);
+    EXPECT_NEAR(rewrites[0]["modelled_us_with"].get<double>(), with.modelled_us, 1e-9 * with.modelled_us);
+    const std::string reason = rewrites[0]["reason"];
     more_bytes += with.bytes > before.bytes ? 1 : 0;
     EXPECT_EQ(reason.find("It moves more bytes") != std::string::npos,
               with.bytes > before.bytes && with.modelled_us < before.modelled_us)
@@ -106,15 +107,15 @@ TEST(PlanReport, EachFormThatWasWeighedIsThereWithItsNumbers) {
 
 TEST(PlanReport, TheTextIsWhatAPersonReads) {
   plan::Plan made = must(plan::make_plan(prepared(kPointwise), h200()));
-  made.forms = {{Mechanism::joined, {7340032, 20.5}, plan::Cost{6291456, 18.04}, true, ""},
-                {Mechanism::joined, {100, 20}, plan::Cost{110, 17}, true, ""},
-                {Mechanism::joined, {100, 20}, plan::Cost{110, 19}, false, ""},
-                {Mechanism::statistics, {100, 20}, plan::Cost{100, 20}, false, ""},
-                {Mechanism::statistics,
-                 {6291456, 18.04},
-                 std::nullopt,
-                 false,
-                 "The value %12 of 96 bytes is larger than what a kernel of the device 'a small one' can bind."}};
+  made.rewrites = {{PlannerPass::merged_matmuls, {7340032, 20.5}, plan::Cost{6291456, 18.04}, true, ""},
+                   {PlannerPass::merged_matmuls, {100, 20}, plan::Cost{110, 17}, true, ""},
+                   {PlannerPass::merged_matmuls, {100, 20}, plan::Cost{110, 19}, false, ""},
+                   {PlannerPass::partial_statistics, {100, 20}, plan::Cost{100, 20}, false, ""},
+                   {PlannerPass::partial_statistics,
+                    {6291456, 18.04},
+                    std::nullopt,
+                    false,
+                    "The value %12 of 96 bytes is larger than what a kernel of the device 'a small one' can bind."}};
   EXPECT_EQ(paragraph(text_of(made), "other forms of the graph"), R"(other forms of the graph
   joined: products of one value with several others as one product
                                  without         with it
@@ -144,7 +145,7 @@ TEST(PlanReport, TheTextIsWhatAPersonReads) {
 )");
   const Json refused = json_of(made)["forms"][4];
   EXPECT_EQ(refused["planned"], false);
-  EXPECT_EQ(refused["reason"], made.forms[4].refusal);
+  EXPECT_EQ(refused["reason"], made.rewrites[4].refusal);
   EXPECT_FALSE(refused.contains("bytes_with") || refused.contains("modelled_us_with"));
 }
 
@@ -160,26 +161,26 @@ TEST(PlanReport, AFormThatFewBuffersAreTooFewForIsPlannedInParts) {
   target.caps.storage_buffers = 4;
   const ir::Graph graph = prepared(text + "}");
   const plan::Plan made = must(plan::make_plan(graph, target));
-  const Json forms = json_of(made)["forms"];
-  ASSERT_EQ(forms.size(), 1U);
-  EXPECT_EQ(forms[0]["taken"], true) << forms;
+  const Json rewrites = json_of(made)["forms"];
+  ASSERT_EQ(rewrites.size(), 1U);
+  EXPECT_EQ(rewrites[0]["taken"], true) << rewrites;
   // Who reads the plan finds the same form.
   const std::string file = must(plan::to_file(made));
   EXPECT_EQ(must(plan::to_file(must(plan::from_file(file, graph, target)))), file);
 }
 
 TEST(PlanReport, WhatDoesNotApplyOrIsSwitchedOffIsNotThere) {
-  const auto forms = [](const std::string& text, const Target& target, const partition::Options& options) {
+  const auto rewrites = [](const std::string& text, const Target& target, const partition::Options& options) {
     return must(plan::make_plan(prepared(text), target, options));
   };
   partition::Options off, policy, unfused;
-  off.without = {Mechanism::joined};
+  off.without = {PlannerPass::merged_matmuls};
   policy.policy = partition::Policy::greedy_io;
   unfused.fusion = false;
   for (const plan::Plan& made :
-       {forms(kPointwise, h200(), {}), forms(projections_text(384), h200(), off),
-        forms(projections_text(384), h200(), policy), forms(projections_text(384), h200(), unfused)}) {
-    EXPECT_TRUE(made.forms.empty());
+       {rewrites(kPointwise, h200(), {}), rewrites(projections_text(384), h200(), off),
+        rewrites(projections_text(384), h200(), policy), rewrites(projections_text(384), h200(), unfused)}) {
+    EXPECT_TRUE(made.rewrites.empty());
     EXPECT_EQ(json_of(made)["forms"], Json::array());
     EXPECT_EQ(text_of(made).find("other forms"), std::string::npos);
   }
@@ -212,8 +213,9 @@ TEST(PlanReport, SaysWhichCostsItWasMadeWith) {
 TEST(PlanReport, FormsAreSavedWithThePlan) {
   const ir::Graph graph = prepared(projections_text(384));
   plan::Plan made = must(plan::make_plan(graph, h200()));
-  ASSERT_EQ(made.forms.size(), 1U);
-  made.forms.push_back({Mechanism::statistics, {6291456, 18.04}, std::nullopt, false, "The value %12 is too large."});
+  ASSERT_EQ(made.rewrites.size(), 1U);
+  made.rewrites.push_back(
+      {PlannerPass::partial_statistics, {6291456, 18.04}, std::nullopt, false, "The value %12 is too large."});
   const std::string file = must(plan::to_file(made));
   const plan::Plan read = must(plan::from_file(file, graph, h200()));
   EXPECT_EQ(json_of(read)["forms"], json_of(made)["forms"]);
@@ -226,7 +228,8 @@ TEST(PlanReport, FormsAreSavedWithThePlan) {
     json["digest"] = plan::file_digest(json.dump());
     return plan::from_file(json.dump(), graph, h200());
   };
-  EXPECT_TRUE(must(changed([](Json& json) { json.erase("forms"); })).forms.empty()) << "as earlier versions wrote them";
+  EXPECT_TRUE(must(changed([](Json& json) { json.erase("forms"); })).rewrites.empty())
+      << "as earlier versions wrote them";
   const auto said = [&](const std::function<void(Json&)>& change) { return changed(change).error().message; };
   const std::string broken = "This is not a plan that vkfuse has saved: ";
   EXPECT_EQ(said([](Json& json) { json["forms"] = 7; }), broken + "its 'forms' are no list.");

@@ -66,7 +66,7 @@ TEST(EvaluateEach, ComputesEachElementOfAValueOnce) {
   const Inputs inputs = Inputs().add("x", numbers(32 * 24, 5));
   std::vector<std::int64_t> computed;
   const auto columns =
-      must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.computed = &computed}));
+      must(reference::evaluate_each(graph, all_outputs(graph), inputs.input_bindings(), {.computed = &computed}));
   ASSERT_EQ(columns.size(), 4U);
   std::int64_t products = 0;
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
@@ -88,11 +88,11 @@ TEST(EvaluateEach, ComputesWhatFewElementsNeed) {
   std::vector<std::int64_t> computed;
   const std::vector<reference::Request> few = {
       {graph.outputs()[0].value, std::vector<std::int64_t>{3, 2048 * 100, 2048 * 511 + 7, 3}}};
-  const auto some = must(reference::evaluate_each(graph, few, inputs.feeds(), {.computed = &computed}));
+  const auto some = must(reference::evaluate_each(graph, few, inputs.input_bindings(), {.computed = &computed}));
   std::int64_t all = 0;
   for (const std::int64_t count : computed) all += count;
   EXPECT_LT(all, 2000) << "three rows and four sums";
-  const auto whole = must(reference::evaluate(graph, graph.outputs()[0].value, inputs.feeds()));
+  const auto whole = must(reference::evaluate(graph, graph.outputs()[0].value, inputs.input_bindings()));
   for (std::size_t i = 0; i < few[0].indices->size(); ++i) {
     EXPECT_EQ(some[0].value[i], whole.value[static_cast<std::size_t>((*few[0].indices)[i])]);
     EXPECT_EQ(some[0].bound[i], whole.bound[static_cast<std::size_t>((*few[0].indices)[i])]);
@@ -108,9 +108,10 @@ TEST(EvaluateEach, KeepsToItsMemory) {
   ASSERT_TRUE(convolved.valid()) << convolved.error().text();
   const ir::Graph graph = graph_to_all({y, relu(convolved).sum({1})});
   const Inputs inputs = Inputs().add("x", numbers(32 * 24, 5)).add("i", numbers(3 * 144, 6));
-  const auto want = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds()));
+  const auto want = must(reference::evaluate_each(graph, all_outputs(graph), inputs.input_bindings()));
   for (const std::int64_t bytes : {0, 1000, 30000, 60000, 120000, 400000}) {
-    const auto got = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.memory_bytes = bytes}));
+    const auto got =
+        must(reference::evaluate_each(graph, all_outputs(graph), inputs.input_bindings(), {.memory_bytes = bytes}));
     for (std::size_t i = 0; i < want.size(); ++i)
       expect_same(got[i], want[i], fmt::format("{} bytes, output {}", bytes, i));
   }
@@ -122,7 +123,8 @@ TEST(EvaluateEach, ComputesLongChainsWhereTheyAreReadWithinTheStack) {
   const ir::Graph graph = graph_to_all({x.sum({0})});
   const Inputs inputs = Inputs().add("x", std::vector<float>(1000, 0));
   for (const std::int64_t bytes : {0, 20000, 40000}) {
-    const auto y = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.memory_bytes = bytes}));
+    const auto y =
+        must(reference::evaluate_each(graph, all_outputs(graph), inputs.input_bindings(), {.memory_bytes = bytes}));
     EXPECT_EQ(y[0].value, std::vector<double>{2e7}) << bytes;
   }
 }
@@ -131,18 +133,18 @@ TEST(EvaluateEach, EndsAtItsDeadline) {
   const Tensor y = windowed(Tensor::input("x", DType::f32, {32, 24}), 32, 24);
   const ir::Graph graph = graph_to_all({y});
   const Inputs inputs = Inputs().add("x", numbers(32 * 24, 5));
-  const auto late = reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(),
+  const auto late = reference::evaluate_each(graph, all_outputs(graph), inputs.input_bindings(),
                                              {.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)});
   ASSERT_FALSE(late.ok());
   EXPECT_TRUE(reference::has_timed_out(late.error())) << late.error().message;
   const std::vector<reference::Request> one = {{graph.outputs()[0].value, std::vector<std::int64_t>{1}}};
-  EXPECT_FALSE(reference::evaluate_each(graph, one, inputs.feeds(),
+  EXPECT_FALSE(reference::evaluate_each(graph, one, inputs.input_bindings(),
                                         {.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1)})
                    .ok());
-  EXPECT_TRUE(reference::evaluate_each(graph, one, inputs.feeds(),
+  EXPECT_TRUE(reference::evaluate_each(graph, one, inputs.input_bindings(),
                                        {.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1)})
                   .ok());
-  EXPECT_LT(must(reference::modelled_seconds(graph, one, inputs.feeds())), 0.1);
+  EXPECT_LT(must(reference::modelled_seconds(graph, one, inputs.input_bindings())), 0.1);
   const ir::Graph large = graph_to_all({windowed(Tensor::input("x", DType::f32, {32000, 240}), 32000, 240)});
   EXPECT_GT(must(reference::modelled_seconds(large, all_outputs(large), {})), 1);
 }
@@ -175,7 +177,7 @@ TEST(DenseDot, HasTheBoundsOfItsProducts) {
         graph_to_all({a, b, matmul(a, b), matmul(a, given), matmul(given.transpose(), a.transpose())});
     const std::vector<float> weights = numbers(static_cast<std::size_t>(length * columns), 8);
     const Inputs inputs = Inputs().add("a", numbers(static_cast<std::size_t>(rows * length), 7)).add("b", weights);
-    const auto columns_of = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds()));
+    const auto columns_of = must(reference::evaluate_each(graph, all_outputs(graph), inputs.input_bindings()));
     const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
     for (std::int64_t m = 0; m < rows; m += 13) {
       for (std::int64_t n = 0; n < columns; ++n) {
@@ -230,16 +232,17 @@ TEST(DenseDot, IsThatOfSingleElements) {
     ASSERT_TRUE(results[k].valid()) << k << ": " << results[k].error().text();
     const ir::Graph graph = graph_to_all({results[k]});
     const ir::NodeId value = graph.outputs()[0].value;
-    const auto dense = must(reference::evaluate(graph, value, inputs.feeds()));
-    const auto alone = must(reference::evaluate_each(graph, all_outputs(graph), inputs.feeds(), {.memory_bytes = 0}));
+    const auto dense = must(reference::evaluate(graph, value, inputs.input_bindings()));
+    const auto alone =
+        must(reference::evaluate_each(graph, all_outputs(graph), inputs.input_bindings(), {.memory_bytes = 0}));
     expect_same(dense, alone[0], fmt::format("result {}", k));
   }
-  const auto whole = must(
-      reference::evaluate(graph_to_all({results[4]}), graph_to_all({results[4]}).outputs()[0].value, inputs.feeds()));
+  const auto whole = must(reference::evaluate(graph_to_all({results[4]}), graph_to_all({results[4]}).outputs()[0].value,
+                                              inputs.input_bindings()));
   EXPECT_TRUE(std::isnan(whole.value[4 * 11]) && whole.bound[4 * 11] == 0);
   EXPECT_EQ(whole.bound[8 * 11 + 5], kUndecided);
-  const auto integers = must(
-      reference::evaluate(graph_to_all({results[8]}), graph_to_all({results[8]}).outputs()[0].value, inputs.feeds()));
+  const auto integers = must(reference::evaluate(
+      graph_to_all({results[8]}), graph_to_all({results[8]}).outputs()[0].value, inputs.input_bindings()));
   EXPECT_EQ(integers.bound[8 * 11 + 5], kUndecided) << "a sum of what a rounding decides is not decided";
   EXPECT_EQ(integers.bound[9 * 11 + 5], 0);
 }

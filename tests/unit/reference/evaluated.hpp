@@ -25,8 +25,8 @@ class Inputs {
     symbols_[symbol] = value;
     return *this;
   }
-  [[nodiscard]] reference::Feeds feeds() const {
-    reference::Feeds all;
+  [[nodiscard]] reference::InputBindings input_bindings() const {
+    reference::InputBindings all;
     for (const auto& [name, bytes] : bytes_) all.inputs[name] = bytes;
     all.symbols = symbols_;
     return all;
@@ -54,11 +54,12 @@ struct Evaluated {
 };
 
 inline Evaluated evaluated(const ir::Graph& graph, const Inputs& inputs, const std::string& output = "y") {
-  const reference::Feeds feeds = inputs.feeds();
+  const reference::InputBindings input_bindings = inputs.input_bindings();
   for (const ir::Output& one : graph.outputs()) {
     if (one.name != output) continue;
     const TensorType& type = graph.node(one.value).type;
-    return {must(reference::evaluate(graph, one.value, feeds)), must(resolve(type.shape, feeds.symbols)), type.dtype};
+    return {must(reference::evaluate(graph, one.value, input_bindings)),
+            must(resolve(type.shape, input_bindings.symbols)), type.dtype};
   }
   throw std::runtime_error("no such output");
 }

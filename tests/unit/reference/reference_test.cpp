@@ -14,10 +14,10 @@ namespace {
 reference::Column evaluated(const std::string& body, const std::map<std::string, std::vector<float>>& inputs,
                             const char* output = "y") {
   const ir::Graph graph = must(ir::parse("graph \"g\" {\n" + body + "}"));
-  reference::Feeds feeds;
-  for (const auto& input : inputs) feeds.inputs[input.first] = std::as_bytes(std::span(input.second));
+  reference::InputBindings input_bindings;
+  for (const auto& input : inputs) input_bindings.inputs[input.first] = std::as_bytes(std::span(input.second));
   for (const ir::Output& one : graph.outputs()) {
-    if (one.name == output) return must(reference::evaluate(graph, one.value, feeds));
+    if (one.name == output) return must(reference::evaluate(graph, one.value, input_bindings));
   }
   throw std::runtime_error("no such output");
 }
@@ -80,15 +80,15 @@ TEST(Reference, SamplesAgreeWithTheWhole) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Case one = random_case(seed, options);
     const Data data = data_for(one);
-    reference::Feeds feeds;
-    feeds.symbols = data.symbols;
-    for (const auto& input : data.inputs) feeds.inputs[input.first] = input.second;
+    reference::InputBindings input_bindings;
+    input_bindings.symbols = data.symbols;
+    for (const auto& input : data.inputs) input_bindings.inputs[input.first] = input.second;
     for (const ir::Output& output : one.graph.outputs()) {
-      const auto all = must(reference::evaluate(one.graph, output.value, feeds));
+      const auto all = must(reference::evaluate(one.graph, output.value, input_bindings));
       std::vector<std::int64_t> indices;
       for (std::size_t i = 0; i < all.bound.size(); i += 1 + i / 3)
         indices.insert(indices.begin(), static_cast<std::int64_t>(i));
-      const auto some = must(reference::evaluate_at(one.graph, output.value, indices, feeds));
+      const auto some = must(reference::evaluate_at(one.graph, output.value, indices, input_bindings));
       for (std::size_t i = 0; i < indices.size(); ++i) {
         const auto at = static_cast<std::size_t>(indices[i]);
         ASSERT_TRUE(some.value[i] == all.value[at] || std::isnan(all.value[at])) << ir::print(one.graph);
@@ -103,10 +103,11 @@ TEST(Reference, TooFewBytesAreAnError) {
   const ir::Graph graph =
       must(ir::parse("graph \"g\" {\n %0 = input \"x\" : f32[4]\n %1 = neg %0 : f32[4]\n output \"y\" = %1\n}"));
   const std::vector<float> three = {1, 2, 3};
-  reference::Feeds feeds;
-  EXPECT_EQ(reference::evaluate(graph, 1, feeds).error().message, "Input 'x' was not given.");
-  feeds.inputs["x"] = std::as_bytes(std::span(three));
-  EXPECT_EQ(reference::evaluate(graph, 1, feeds).error().message, "A value has 12 bytes, too few for its element 3.");
+  reference::InputBindings input_bindings;
+  EXPECT_EQ(reference::evaluate(graph, 1, input_bindings).error().message, "Input 'x' was not given.");
+  input_bindings.inputs["x"] = std::as_bytes(std::span(three));
+  EXPECT_EQ(reference::evaluate(graph, 1, input_bindings).error().message,
+            "A value has 12 bytes, too few for its element 3.");
 }
 
 }  // namespace

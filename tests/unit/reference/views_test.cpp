@@ -163,7 +163,7 @@ TEST(ReferenceGathers, AnUndecidedPositionDecidesNothing) {
 TEST(ReferenceGathers, AnAxisThatIsEmptyInThisRunIsAnError) {
   const ir::Graph graph = graph_of({"input \"x\" : f32[n]", "input \"i\" : i32[2]", "gather axis=0 %0 %1 : f32[2]"});
   const Inputs inputs = Inputs().add("x", std::vector<float>{}).add("i", std::vector<std::int32_t>{0, 0}).size("n", 0);
-  const auto result = reference::evaluate(graph, 2, inputs.feeds());
+  const auto result = reference::evaluate(graph, 2, inputs.input_bindings());
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().message, "'gather' reads along axis 0 of f32[n], which has no elements in this run.");
 }

@@ -67,17 +67,18 @@ TEST_F(Calibrate, IsNotUsedOnCpusOrWhereItIsSwitchedOff) {
 
 TEST_F(Calibrate, RatesAreMeasuredOnceToo) {
   const auto first = must(Context::open(options_));
-  if (!must(first->target({{Rung::t3}})).has(Rung::t3)) GTEST_SKIP() << must(first->missing(Rung::t3));
-  const auto measured = must(rate_of_dots(*first));
+  if (!must(first->target({{FeatureTier::dot_product}})).has(FeatureTier::dot_product))
+    GTEST_SKIP() << must(first->missing(FeatureTier::dot_product));
+  const auto measured = must(rate_of_integer_dot(*first));
   ASSERT_TRUE(measured);
   EXPECT_GT(*measured, 0.01);
   const auto second = must(Context::open(options_));
-  EXPECT_EQ(must(rate_of_dots(*second)), measured) << "a second measurement would differ in some digit";
+  EXPECT_EQ(must(rate_of_integer_dot(*second)), measured) << "a second measurement would differ in some digit";
 }
 
 TEST(Rates, AreWorthItWhereLanesAreNotFaster) {
-  EXPECT_EQ(slower_than_lanes(30000, 30000), "");
-  EXPECT_EQ(slower_than_lanes(900, 30000), "It is slower than without: 900 G multiply-adds/s, and 30000 of lanes.");
+  EXPECT_EQ(slower_than_scalar(30000, 30000), "");
+  EXPECT_EQ(slower_than_scalar(900, 30000), "It is slower than without: 900 G multiply-adds/s, and 30000 of lanes.");
 }
 
 TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {
@@ -87,18 +88,19 @@ TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {
   const MatrixShape shape = matrix_of(honest->caps(), DType::f16, DType::f32).value_or(MatrixShape{});
   const std::string product =
       fmt::format("T4, f16 and f32, {} x {} x {} by {}", shape.m, shape.n, shape.k, honest->caps().subgroup_size);
-  if (!must(honest->missing(Rung::t3)).empty() && !must(honest->missing(Rung::t4)).empty())
+  if (!must(honest->missing(FeatureTier::dot_product)).empty() &&
+      !must(honest->missing(FeatureTier::cooperative_matrix)).empty())
     GTEST_SKIP() << "the device has neither T3 nor T4";
-  for (const Rung rung : {Rung::t3, Rung::t4}) {
-    if (!must(honest->missing(rung)).empty()) continue;
+  for (const FeatureTier tier : {FeatureTier::dot_product, FeatureTier::cooperative_matrix}) {
+    if (!must(honest->missing(tier)).empty()) continue;
     const vulkan::DeviceInfo& info = honest->device()->info();
     const double slow = 1;
-    const std::string key = fmt::format("rate of {} {} {}", rung == Rung::t3 ? "T3" : product,
+    const std::string key = fmt::format("rate of {} {} {}", tier == FeatureTier::dot_product ? "T3" : product,
                                         vulkan::to_text(info.device_uuid), vulkan::to_text(info.driver_uuid));
     honest->store().save(store::Kind::costs, key, std::as_bytes(std::span(&slow, 1)));
     const auto told = must(Context::open(options_));
-    EXPECT_EQ(must(told->missing(rung)).rfind("It is slower than without: 1 G multiply-adds/s", 0), 0U)
-        << must(told->missing(rung));
+    EXPECT_EQ(must(told->missing(tier)).rfind("It is slower than without: 1 G multiply-adds/s", 0), 0U)
+        << must(told->missing(tier));
   }
 }
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"

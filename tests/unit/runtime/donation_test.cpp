@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/cases.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "unit/runtime/watched_device.hpp"
 
 namespace vkfuse::test {

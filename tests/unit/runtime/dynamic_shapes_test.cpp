@@ -6,7 +6,7 @@
 #include <set>
 
 #include "api/tensor_node.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"
@@ -118,10 +118,10 @@ class DynamicShapesOf : public testing::TestWithParam<Case> {};
 
 TEST_P(DynamicShapesOf, FewTextsServeEveryLength) {
   const Executable program = must(compile(device(), {GetParam().make(Dim::any("n"))}));
-  runtime::Forms forms(program.state()->program->plan(), {}, {});
+  runtime::ShapeBuckets shape_buckets(program.state()->program->plan(), {}, {});
   std::vector<std::set<std::string>> texts(program.state()->program->plan().steps.size());
   for (std::int64_t n = 1; n <= 512; ++n) {
-    const runtime::Forms::Written written = must(forms.write({{"n", n}}));
+    const runtime::ShapeBuckets::Written written = must(shape_buckets.write({{"n", n}}));
     for (std::size_t i = 0; i < texts.size(); ++i) {
       std::string all;
       for (const runtime::Launch& launch : written.kernels[i]) all += launch.kernel->key;

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 double microseconds_since(Clock::time_point from) {
   return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
 }
-bool judged() { return std::getenv("VKFUSE_TEST_FIGURES") != nullptr; }
+bool outcome() { return std::getenv("VKFUSE_TEST_FIGURES") != nullptr; }
 bool on_gpu() { return target(false).type != DeviceType::cpu; }
 
 double median(std::vector<double> values) {
@@ -43,12 +43,12 @@ class Recorded {
  public:
   /// `empty`: of its commands nothing is recorded but what is around them.
   Recorded(const Executable& program, std::int64_t elements, bool empty = false)
-      : program_(program), variant_(must(program.state()->program->variant({}))) {
+      : program_(program), specialization_(must(program.state()->program->specialization({}))) {
     const auto& inner = *program.state()->program;
     const auto& own = inner.context()->device();
     ranges_ = must(program.state()->program->constant_ranges());
-    arena_ = must(runtime::make_arena(own, variant_->memory));
-    runtime::add_arena(variant_->memory, arena_, ranges_);
+    arena_ = must(runtime::make_arena(own, specialization_->memory));
+    runtime::add_arena(specialization_->memory, arena_, ranges_);
     const std::vector<std::int64_t> sizes{elements};
     bindings_.inputs["x"] = must(device().allocate(DType::f32, sizes));
     bindings_.outputs["y"] = must(device().allocate(DType::f32, sizes));
@@ -66,7 +66,7 @@ class Recorded {
       commands_[i].reset_timestamps(stamps_[i]);
       commands_[i].barrier(vulkan::Access::compute | vulkan::Access::transfer, vulkan::Access::compute);
       commands_[i].write_timestamp(stamps_[i], 0);
-      if (!empty) must(inner.record(commands_[i], *variant_, ranges_));
+      if (!empty) must(inner.record(commands_[i], *specialization_, ranges_));
       commands_[i].write_timestamp(stamps_[i], 1);
       must(commands_[i].end());
     }
@@ -98,7 +98,7 @@ class Recorded {
 
  private:
   Executable program_;
-  std::shared_ptr<const runtime::Variant> variant_;
+  std::shared_ptr<const runtime::Specialization> specialization_;
   runtime::Ranges ranges_;
   runtime::Arena arena_;
   Bindings bindings_;
@@ -127,7 +127,7 @@ TEST(Figures, ASmallChainEndsSoonAfterAnEmptySubmission) {
        }},
   };
   std::vector<double> times[std::size(ways)];
-  const int rounds = judged() ? 1000 : 20;
+  const int rounds = outcome() ? 1000 : 20;
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < std::size(ways); ++i) {
       const auto start = Clock::now();
@@ -138,7 +138,7 @@ TEST(Figures, ASmallChainEndsSoonAfterAnEmptySubmission) {
   recorded.expect_all(3.0F);
   for (std::size_t i = 0; i < std::size(ways); ++i)
     fmt::print("{}: {:.1f} us from call to end, median of {}\n", ways[i].first, median(times[i]), rounds);
-  if (judged() && on_gpu()) {
+  if (outcome() && on_gpu()) {
     EXPECT_LT(median(times[1]), median(times[0]) + 15) << "us, submit() to done";
   }
 }
@@ -152,10 +152,10 @@ TEST(Figures, ADependentKernelTakesTheDeviceLittle) {
     const Executable program = must(compile_text(device(), chain_text(elements, signs(kernels)), options));
     ASSERT_EQ(program.kernel_count(), kernels);
     const Recorded recorded(program, elements);
-    const double us = recorded.device_us(judged() ? 0.5e6 : 0, judged() ? 400 : 5);
+    const double us = recorded.device_us(outcome() ? 0.5e6 : 0, outcome() ? 400 : 5);
     recorded.expect_all(3.0F);
     std::vector<double> calls;
-    for (int i = 0; i < (judged() ? 200 : 5); ++i) {
+    for (int i = 0; i < (outcome() ? 200 : 5); ++i) {
       const auto start = Clock::now();
       const Ticket ticket = must(program.submit(recorded.bindings()));
       calls.push_back(microseconds_since(start));
@@ -165,7 +165,7 @@ TEST(Figures, ADependentKernelTakesTheDeviceLittle) {
         "{} kernels that wait for one another: {:.1f} us of the device, {:.2f} a kernel; submit() {:.1f} us of the "
         "host, {:.2f} a kernel\n",
         kernels, us, us / kernels, median(calls), median(calls) / kernels);
-    if (judged() && on_gpu() && kernels == 100) {
+    if (outcome() && on_gpu() && kernels == 100) {
       EXPECT_LE(us / kernels, 2.8);
     }
   }
@@ -176,17 +176,17 @@ TEST(Figures, AChainOfTwentyFiveSmallOpsIsOneShortKernel) {
     const Executable program = must(compile_text(device(), chain_text(elements, signs(25))));
     EXPECT_EQ(program.kernel_count(), 1);
     const Recorded recorded(program, elements);
-    const double us = recorded.device_us(judged() ? 0.5e6 : 0, judged() ? 1000 : 5);
+    const double us = recorded.device_us(outcome() ? 0.5e6 : 0, outcome() ? 1000 : 5);
     recorded.expect_all(-3.0F);
     fmt::print("25 ops on {} elements: {:.2f} us of the device\n", elements, us);
-    if (judged() && on_gpu()) {
+    if (outcome() && on_gpu()) {
       EXPECT_LE(us, 4.0);
     }
   }
   // What of that is the device's, and not the kernel's.
   const Executable least = must(compile_text(device(), chain_text(64, signs(1))));
-  const double settle_us = judged() ? 0.5e6 : 0;
-  const std::size_t samples = judged() ? 1000 : 5;
+  const double settle_us = outcome() ? 0.5e6 : 0;
+  const std::size_t samples = outcome() ? 1000 : 5;
   const double nothing = Recorded(least, 64, true).device_us(settle_us, samples);
   const Recorded one_op(least, 64);
   fmt::print("between two timestamps: {:.2f} us with nothing there, {:.2f} with one op on 64 elements\n", nothing,
@@ -237,7 +237,7 @@ TEST(Figures, AColdStartOfTwentyOpsIsShort) {
       const std::vector<std::byte>& bytes = outputs.at("y").bytes;
       if (first.empty()) first = bytes;
       EXPECT_EQ(bytes, first) << "a warm start computes the same";
-      if (judged()) {
+      if (outcome()) {
         EXPECT_LE(ms, 400) << name << ", " << how;
       }
       if (how == std::string("a warm store")) folder.reset();
@@ -249,8 +249,8 @@ TEST(Figures, AColdStartOfTwentyOpsIsShort) {
 /// two, not the sum.
 TEST(Figures, AStreamOverlapsTheHost) {
   const Stream stream(device());
-  const int evaluations = judged() ? 200 : 5;
-  const double wanted_us = judged() ? 3e3 : 500;
+  const int evaluations = outcome() ? 200 : 5;
+  const double wanted_us = outcome() ? 3e3 : 500;
   const auto step = [&](Tensor x) {
     for (int i = 0; i < 12; ++i) x = sqrt(x * x + 0.5F) * 0.75F;
     return x;
@@ -291,7 +291,7 @@ TEST(Figures, AStreamOverlapsTheHost) {
       "{} evaluations of {} elements: {:.1f} ms of the device, {:.1f} ms of the host, {:.1f} ms together: {:.3f} of "
       "the longer\n",
       evaluations, elements, device_us * 1e-3, host_us * 1e-3, both_us * 1e-3, ratio);
-  if (judged()) {
+  if (outcome()) {
     EXPECT_LT(ratio, on_gpu() ? 1.1 : 1.3)
         << (on_gpu() ? "" : "with LP_NUM_THREADS=1, so that the host has a processor of its own");
   }

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "api/tensor_node.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "support/slowness.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "vkfuse/contractions.hpp"
@@ -90,10 +90,10 @@ std::vector<Tensor> block(const Dim& n) {
 
 /// Texts of each step at all lengths, without a compiler.
 std::vector<std::set<std::string>> texts_of(const runtime::Program& program, std::int64_t most) {
-  runtime::Forms forms(program.plan(), {}, {});
+  runtime::ShapeBuckets shape_buckets(program.plan(), {}, {});
   std::vector<std::set<std::string>> texts(program.plan().steps.size());
   for (std::int64_t n = 1; n <= most; ++n) {
-    const runtime::Forms::Written written = must(forms.write({{"n", n}}));
+    const runtime::ShapeBuckets::Written written = must(shape_buckets.write({{"n", n}}));
     for (std::size_t i = 0; i < texts.size(); ++i) {
       std::string all;
       for (const runtime::Launch& launch : written.kernels[i]) all += launch.kernel->key;
@@ -144,12 +144,12 @@ TEST(DynamicShapes, ANewSizeTakesTheHostLittle) {
   options.fusion = false;
   const Executable program = must(compile_text(watched.device(), text, options));
   ASSERT_EQ(program.kernel_count(), kKernels);
-  static_cast<void>(must(program.state()->program->variant({{"n", 40}})));
+  static_cast<void>(must(program.state()->program->specialization({{"n", 40}})));
   const std::uint64_t calls = watched.device().store().compiler_calls;
   double least = 1e9;
   for (std::int64_t n = 41; n < 61; ++n) {
     const auto start = Clock::now();
-    static_cast<void>(must(program.state()->program->variant({{"n", n}})));
+    static_cast<void>(must(program.state()->program->specialization({{"n", n}})));
     least = std::min(least, microseconds(start, Clock::now()));
   }
   fmt::print("a new size of {} kernels: {:.0f} us of the host\n", kKernels, least);
@@ -230,16 +230,18 @@ TEST(DynamicShapes, DuplicatesThatFallBackAreBoundToTheirOwnValues) {
 TEST(DynamicShapes, ASizeThatWasSeenCostsNothing) {
   const WatchedDevice watched;
   const Executable program = must(compile(watched.device(), block(Dim::any("n"))));
-  const auto variant = [&](std::int64_t n) { return must(program.state()->program->variant({{"n", n}})); };
-  const auto first = variant(40);
-  EXPECT_EQ(variant(40), first) << "kept";
+  const auto specialization = [&](std::int64_t n) {
+    return must(program.state()->program->specialization({{"n", n}}));
+  };
+  const auto first = specialization(40);
+  EXPECT_EQ(specialization(40), first) << "kept";
   const std::uint64_t calls = watched.device().store().compiler_calls;
-  const auto next = variant(41);  // like 40 in nothing but the number of rows
+  const auto next = specialization(41);  // like 40 in nothing but the number of rows
   static_cast<void>(next);
-  const auto again = variant(39);
+  const auto again = specialization(39);
   EXPECT_NE(again, first);
   const std::uint64_t after = watched.device().store().compiler_calls;
-  static_cast<void>(variant(43));
+  static_cast<void>(specialization(43));
   EXPECT_EQ(watched.device().store().compiler_calls, after)
       << "43 differs from 39 and 41 in nothing that the text of a kernel depends on";
   EXPECT_GE(after, calls);

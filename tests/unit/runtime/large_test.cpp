@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"
@@ -166,7 +166,7 @@ class LargeTensors : public testing::TestWithParam<Limits> {};
 std::pair<std::int64_t, int> bound_by(const Executable& program) {
   std::int64_t most = 0;
   int parts = 0;
-  for (const auto& step : variant_of(program)->kernels) {
+  for (const auto& step : specialization_of(program)->kernels) {
     for (const runtime::Launch& launch : step) {
       const codegen::Kernel& kernel = *launch.kernel;
       parts += std::any_of(kernel.bindings.begin(), kernel.bindings.end(),
@@ -191,7 +191,7 @@ void run_case(const Device& device, const Limits& how, const Large& one) {
   for (const auto& limit : how.limits) EXPECT_LE(static_cast<std::uint64_t>(most), limit.second);
   const Data data = data_for({graph, {}, 7, false});
   if (how.guarded) {
-    judge(program, graph, data, one.name);
+    compare_with_reference(program, graph, data, one.name);
     return;
   }
   Inputs inputs;
@@ -320,7 +320,7 @@ TEST(LargeTensors, WhatIsTooLargeInOneKernelIsPlannedApart) {
   Build build;
   build.device = &watched.device();
   const Executable program = compile_graph(graph, build);
-  judge(program, graph, data_for({graph, {}, 7, false}), "a sum of sums");
+  compare_with_reference(program, graph, data_for({graph, {}, 7, false}), "a sum of sums");
 }
 
 /// Where there is room for them: elements that are checked where pieces meet, and here and there.

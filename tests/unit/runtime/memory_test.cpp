@@ -99,13 +99,13 @@ TEST_P(MemoryUse, NoBufferIsLargerThanTheDeviceAllocates) {
   EXPECT_NE(sum.at("y").as<float>()[0], 0.0F);
   // A sum of what lies in two buffers is no kernel.
   const WatchedDevice watched({.limits = {{"max_allocation", 300000}}}, GetParam());
-  const auto folds = compile_text(watched.device(), text, one_kernel_per_op());
-  ASSERT_FALSE(folds.ok());
-  EXPECT_EQ(folds.error().code, ErrorCode::out_of_memory);
-  EXPECT_NE(folds.error().message.find("takes 400000 bytes, and one allocation of this device holds 300000 "
-                                       "(max_allocation); the segment has no axis to cut"),
+  const auto reductions = compile_text(watched.device(), text, one_kernel_per_op());
+  ASSERT_FALSE(reductions.ok());
+  EXPECT_EQ(reductions.error().code, ErrorCode::out_of_memory);
+  EXPECT_NE(reductions.error().message.find("takes 400000 bytes, and one allocation of this device holds 300000 "
+                                            "(max_allocation); the segment has no axis to cut"),
             std::string::npos)
-      << folds.error().message;
+      << reductions.error().message;
   const Tensor table = Tensor::constant(DType::f32, {100000}, std::as_bytes(std::span(data)));
   const std::vector<float> ten = ramp(10);
   const auto constant = must(compile(watched.device(), {Tensor::input("x", DType::f32, {10}) + table.slice(0, 10, 20)}))
@@ -132,9 +132,9 @@ TEST_P(MemoryUse, AnArenaBeyondThatIsSeveralBuffers) {
   output "y" = %5
 })";
   const Executable program = must(compile_text(watched.device(), text, one_kernel_per_op()));
-  const auto variant = must(program.state()->program->variant({}));
-  EXPECT_GT(variant->memory.pieces.size(), 1u);
-  for (const std::int64_t bytes : variant->memory.pieces) EXPECT_LE(bytes, 65536);
+  const auto specialization = must(program.state()->program->specialization({}));
+  EXPECT_GT(specialization->memory.pieces.size(), 1u);
+  for (const std::int64_t bytes : specialization->memory.pieces) EXPECT_LE(bytes, 65536);
   std::vector<float> data(10000, -2.0F);
   const Outputs outputs = must(program.run({{"x", HostView(data)}}));
   for (const float value : outputs.at("y").as<float>()) ASSERT_NEAR(value, (std::exp(2.0F) + 2.0F) * 2.0F, 1e-4);

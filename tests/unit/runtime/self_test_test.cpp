@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "api/states.hpp"
+#include "support/compare.hpp"
 #include "support/fuzz.hpp"
-#include "support/judge.hpp"
 #include "unit/store/fixture.hpp"
 
 namespace vkfuse::test {
@@ -16,7 +16,7 @@ using Words = std::vector<std::uint32_t>;
 /// result that the module does not use yet.
 struct Fault {
   const char* name;
-  Rung rung;
+  FeatureTier tier;
   std::uint32_t opcode;
   Words (*instead)(std::span<const std::uint32_t> instruction, std::uint32_t& free_id);
   const char* graph;
@@ -28,7 +28,7 @@ constexpr std::uint32_t op(std::uint32_t words, std::uint32_t code) { return wor
 
 const Fault kFaults[] = {
     {"shuffles_stay_in_their_lane",
-     Rung::t1,
+     FeatureTier::subgroup,
      346,  // OpGroupNonUniformShuffleXor becomes OpCopyObject
      [](std::span<const std::uint32_t> one, std::uint32_t&) {
        return Words{op(4, 83), one[1], one[2], one[4]};
@@ -38,9 +38,9 @@ const Fault kFaults[] = {
   %1 = reduce_sum axes=[1] %0 : f32[6]
   output "y" = %1
 })",
-     {.column_lanes = 4}},
+     {.reduction_threads = 4}},
     {"shuffles_take_the_mask_for_a_lane",
-     Rung::t1,
+     FeatureTier::subgroup,
      346,  // OpGroupNonUniformShuffle
      [](std::span<const std::uint32_t> one, std::uint32_t&) {
        Words words(one.begin(), one.end());
@@ -52,9 +52,9 @@ const Fault kFaults[] = {
   %1 = reduce_max axes=[1] %0 : f32[6]
   output "y" = %1
 })",
-     {.column_lanes = 4}},
+     {.reduction_threads = 4}},
     {"conversions_change_the_sign",
-     Rung::t2,
+     FeatureTier::float16,
      115,  // OpFConvert, then OpFNegate
      [](std::span<const std::uint32_t> one, std::uint32_t& free_id) {
        const std::uint32_t converted = free_id++;
@@ -67,7 +67,7 @@ const Fault kFaults[] = {
 })",
      {}},
     {"bytes_are_multiplied_by_themselves",
-     Rung::t3,
+     FeatureTier::dot_product,
      4450,  // OpSDot of one factor
      [](std::span<const std::uint32_t> one, std::uint32_t&) {
        Words words(one.begin(), one.end());
@@ -82,7 +82,7 @@ const Fault kFaults[] = {
   %4 = dot batch_a=[] batch_b=[] contract_a=[1] contract_b=[1] %2 %3 : i32[16, 16]
   output "y" = %4
 })",
-     {.matrix = true, .dots = true}},
+     {.matmul = true, .integer_dot = true}},
 };
 
 const Fault* planted = nullptr;
@@ -133,7 +133,7 @@ class SelfTest : public testing::TestWithParam<Fault> {
     real_create = calls.CreateShaderModule.pointer;
     calls.CreateShaderModule.pointer = create_miscompiled;
   }
-  [[nodiscard]] std::string missing() const { return must(device_.state()->context->missing(GetParam().rung)); }
+  [[nodiscard]] std::string missing() const { return must(device_.state()->context->missing(GetParam().tier)); }
   [[nodiscard]] Executable compiled() const {
     Build how;
     how.device = &device_;
@@ -148,22 +148,22 @@ class SelfTest : public testing::TestWithParam<Fault> {
 };
 
 TEST_P(SelfTest, FindsItAndDoesWithout) {
-  const std::string otherwise = must(device().state()->context->missing(GetParam().rung));
-  if (!otherwise.empty()) GTEST_SKIP() << name_of(GetParam().rung) << " is not in use here: " << otherwise;
+  const std::string otherwise = must(device().state()->context->missing(GetParam().tier));
+  if (!otherwise.empty()) GTEST_SKIP() << name_of(GetParam().tier) << " is not in use here: " << otherwise;
   miscompile();
   const std::string reason = missing();
   EXPECT_EQ(reason.rfind("The self-test failed: ", 0), 0U) << reason;
-  EXPECT_NE(warnings_.find(fmt::format("{} is not used on '", name_of(GetParam().rung))), std::string::npos)
+  EXPECT_NE(warnings_.find(fmt::format("{} is not used on '", name_of(GetParam().tier))), std::string::npos)
       << warnings_;
   changed = 0;
-  judge(compiled(), graph_, data_, GetParam().name);
+  compare_with_reference(compiled(), graph_, data_, GetParam().name);
   EXPECT_EQ(changed, 0) << "no kernel holds what the driver gets wrong";
 }
 
 /// Else the test above would show nothing.
 TEST_P(SelfTest, IsWhatKeepsResultsRight) {
   const std::string reason = missing();
-  if (!reason.empty()) GTEST_SKIP() << name_of(GetParam().rung) << " is not in use here: " << reason;
+  if (!reason.empty()) GTEST_SKIP() << name_of(GetParam().tier) << " is not in use here: " << reason;
   miscompile();  // only now
   const GuardedRun run = run_guarded(compiled(), graph_, data_);
   EXPECT_GT(changed, 0);
@@ -171,8 +171,8 @@ TEST_P(SelfTest, IsWhatKeepsResultsRight) {
 }
 
 TEST_P(SelfTest, WhatPassedIsKeptAndWhatFailedIsTriedAgain) {
-  const std::string otherwise = must(device().state()->context->missing(GetParam().rung));
-  if (!otherwise.empty()) GTEST_SKIP() << name_of(GetParam().rung) << " is not in use here: " << otherwise;
+  const std::string otherwise = must(device().state()->context->missing(GetParam().tier));
+  if (!otherwise.empty()) GTEST_SKIP() << name_of(GetParam().tier) << " is not in use here: " << otherwise;
   const store::test::ScratchFolder folder;
   const auto verdict = [&](bool wrong) {
     device_ = opened(folder.options());

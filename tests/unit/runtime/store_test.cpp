@@ -100,7 +100,7 @@ TEST(ProgramStore, AWarmStartPlansNothing) {
   // Other options and other costs are other keys.
   EXPECT_NE(plan::file_key(graph, plan.target, {.fusion = false}), key);
   EXPECT_NE(plan::file_key(graph, plan.target, {.policy = partition::Policy::store_all}), key);
-  EXPECT_NE(plan::file_key(graph, plan.target, {.without = {partition::Mechanism::siblings}}), key);
+  EXPECT_NE(plan::file_key(graph, plan.target, {.without = {partition::PlannerPass::siblings}}), key);
   Target other = plan.target;
   other.costs = CostModel{};
   EXPECT_NE(plan::file_key(graph, other, {}), key);

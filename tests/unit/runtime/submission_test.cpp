@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"
@@ -154,36 +154,36 @@ TEST_P(Submissions, AreCutWhereOneWouldTakeTooLong) {
   for (const double share : {0.4, 0.03}) {
     Build how;
     how.device = &watched.device();
-    const double modelled = variant_of(compile_graph(graph, how))->modelled_us();
+    const double modelled = specialization_of(compile_graph(graph, how))->modelled_us();
     how.longest_submission_us = modelled * share;
     const Executable program = compile_graph(graph, how);
-    const auto variant = variant_of(program);
-    const std::vector<runtime::Part> parts = program.state()->program->parts(*variant);
+    const auto specialization = specialization_of(program);
+    const std::vector<runtime::Part> parts = program.state()->program->parts(*specialization);
     EXPECT_GT(parts.size(), 1u) << share;
     // Every workgroup is in one part.
     std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> groups;
     for (const runtime::Part& part : parts) {
       double us = 0;
       for (const runtime::Unit& unit : part) {
-        const runtime::Launch& kernel = variant->kernels[unit.step][unit.dispatch];
+        const runtime::Launch& kernel = specialization->kernels[unit.step][unit.dispatch];
         const double all = static_cast<double>(kernel.groups_x) * kernel.groups_y;
         const double own = static_cast<double>(unit.groups_x) * unit.groups_y;
         groups[{unit.step, unit.dispatch}] += std::uint64_t{unit.groups_x} * unit.groups_y;
-        us += variant->steps[unit.step].schedule.modelled_us / static_cast<double>(variant->kernels[unit.step].size()) *
-              own / all;
+        us += specialization->steps[unit.step].schedule.modelled_us /
+              static_cast<double>(specialization->kernels[unit.step].size()) * own / all;
       }
       EXPECT_TRUE(us <= *how.longest_submission_us || (part.size() == 1 && part[0].groups_x * part[0].groups_y == 1))
           << us << " of " << *how.longest_submission_us;
     }
     for (const auto& [at, count] : groups) {
-      const runtime::Launch& kernel = variant->kernels[at.first][at.second];
+      const runtime::Launch& kernel = specialization->kernels[at.first][at.second];
       EXPECT_EQ(count, std::uint64_t{kernel.groups_x} * kernel.groups_y);
     }
     counts.clear();
-    judge(program, graph, data, fmt::format("{} in pieces of {}", GetParam().name, share));
+    compare_with_reference(program, graph, data, fmt::format("{} in pieces of {}", GetParam().name, share));
     // Of two runs, the second of which may be cut otherwise because the first has been measured.
     EXPECT_GT(counts.submits, static_cast<int>(parts.size()));
-    EXPECT_TRUE(share > 0.1 || counts.dispatches > variant->dispatches());
+    EXPECT_TRUE(share > 0.1 || counts.dispatches > specialization->dispatches());
   }
 }
 
@@ -210,7 +210,7 @@ TEST(SubmissionPace, FollowsWhatRunsTake) {
   how.device = &watched.device();
   how.fusion = false;
   const Executable program = compile_graph(graph, how);
-  const auto variant = variant_of(program);
+  const auto specialization = specialization_of(program);
   const std::vector<float> data(100000, 0.0F);
   const auto submits = [&] {
     WatchedDevice::counts().clear();
@@ -220,10 +220,10 @@ TEST(SubmissionPace, FollowsWhatRunsTake) {
   };
   EXPECT_EQ(submits(), 1);
   EXPECT_EQ(submits(), 1);
-  EXPECT_GT(variant->pace.shortest_us, 0) << "the runs were timed";
-  variant->pace.shortest_us = 3e6;  // as if it had taken three seconds
+  EXPECT_GT(specialization->pace.shortest_us, 0) << "the runs were timed";
+  specialization->pace.shortest_us = 3e6;  // as if it had taken three seconds
   EXPECT_GE(submits(), 12) << "none longer than 250 ms";
-  EXPECT_LT(variant->pace.shortest_us, 3e6) << "it took less";
+  EXPECT_LT(specialization->pace.shortest_us, 3e6) << "it took less";
   EXPECT_EQ(submits(), 1);
 
   // On the caller's buffers: the first run is timed by the device.
@@ -233,10 +233,10 @@ TEST(SubmissionPace, FollowsWhatRunsTake) {
   bindings.outputs["y"] = must(watched.device().allocate(400000));
   must(bindings.inputs["x"].write(std::as_bytes(std::span(data))));
   must(must(again.submit(bindings)).wait());
-  const double measured = variant_of(again)->pace.shortest_us;
+  const double measured = specialization_of(again)->pace.shortest_us;
   EXPECT_GT(measured, 0);
   EXPECT_LT(measured, 1e7);
-  variant_of(again)->pace.shortest_us = 3e6;
+  specialization_of(again)->pace.shortest_us = 3e6;
   WatchedDevice::counts().clear();
   must(must(again.submit(bindings)).wait());
   EXPECT_GE(WatchedDevice::counts().submits, 12);

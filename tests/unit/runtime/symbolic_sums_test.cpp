@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "api/tensor_node.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "vkfuse/contractions.hpp"
 #include "vkfuse/ops.hpp"
 

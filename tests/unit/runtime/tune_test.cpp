@@ -11,7 +11,7 @@
 #include "api/tensor_node.hpp"
 #include "runtime/tune.hpp"
 #include "schedule/candidates.hpp"
-#include "support/judge.hpp"
+#include "support/compare.hpp"
 #include "unit/runtime/watched_device.hpp"
 #include "unit/store/fixture.hpp"
 #include "vkfuse/contractions.hpp"
@@ -106,15 +106,16 @@ TEST(Tuning, ATunedProgramIsRight) {
 TEST(Tuning, WhatIsAdoptedIsWhatRuns) {
   const Executable program = must(compile(device(), graph_of(Dim(96))));
   runtime::Program& inner = *program.state()->program;
-  const auto before = must(inner.variant({}));
+  const auto before = must(inner.specialization({}));
   run_checked(program, 96);
   for (std::size_t step = 0; step < before->steps.size(); ++step) {
     for (const schedule::Tuning& tuning :
          schedule::tunings_near(before->steps[step].schedule, inner.plan().target.caps)) {
-      const auto written = inner.write_step(*before, step, tuning);
+      const auto written = inner.write_planned_kernel(*before, step, tuning);
       if (!written || written->kernels.front().kernel->key == before->kernels[step].front().kernel->key) continue;
       inner.adopt(*before, {{step, tuning}});
-      EXPECT_EQ(must(inner.variant({}))->kernels[step].front().kernel->key, written->kernels.front().kernel->key);
+      EXPECT_EQ(must(inner.specialization({}))->kernels[step].front().kernel->key,
+                written->kernels.front().kernel->key);
       run_checked(program, 96);
       break;
     }
@@ -137,7 +138,7 @@ int run_with_other_tunings(const std::vector<Tensor>& outputs, schedule::Templat
   const ir::Graph graph = must(api::to_graph(outputs, {}, "graph"));
   const Executable program = must(compile(device(), outputs));
   runtime::Program& inner = *program.state()->program;
-  const auto standard = must(inner.variant({}));
+  const auto standard = must(inner.specialization({}));
   int tried = 0, others = 0;
   for (std::size_t step = 0; step < standard->steps.size(); ++step) {
     if (standard->steps[step].schedule.kind != kind) continue;
@@ -145,7 +146,7 @@ int run_with_other_tunings(const std::vector<Tensor>& outputs, schedule::Templat
                                    std::to_string(standard->kernels[step].front().kernel->workgroup)};
     for (const schedule::Tuning& tuning :
          schedule::tunings_near(standard->steps[step].schedule, inner.plan().target.caps)) {
-      const auto written = inner.write_step(*standard, step, tuning);
+      const auto written = inner.write_planned_kernel(*standard, step, tuning);
       if (!written) continue;
       const codegen::Kernel& first = *written->kernels.front().kernel;
       if (!texts.insert(first.key + std::to_string(first.workgroup)).second || others++ % every != 0) continue;
@@ -163,14 +164,14 @@ int run_with_other_tunings(const std::vector<Tensor>& outputs, schedule::Templat
 TEST(Tuning, TextsTellTuningsApart) {
   using schedule::Template;
   for (const Template kind :
-       {Template::pointwise, Template::rows, Template::matrix, Template::attention, Template::sort}) {
+       {Template::pointwise, Template::reduction, Template::matmul, Template::attention, Template::sort}) {
     for (const bool units : {false, true}) {
       schedule::Schedule standard;
       standard.kind = kind;
-      standard.column_lanes = 32;
+      standard.reduction_threads = 32;
       standard.keys = 100000;
-      if (units) standard.matrix.unit = standard.attention.unit = MatrixShape{16, 16, 16};
-      standard.matrix.shape.lanes = 32;
+      if (units) standard.matmul.mma = standard.attention.mma = MatrixShape{16, 16, 16};
+      standard.matmul.shape.lanes = 32;
       Caps caps;
       caps.max_invocations = caps.max_workgroup_x = 1024;
       const std::vector<schedule::Tuning> tunings = schedule::tunings_near(standard, caps);

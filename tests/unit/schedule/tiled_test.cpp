@@ -10,9 +10,9 @@
 namespace vkfuse::test {
 namespace {
 
-plan::Scheduled scheduled(const std::string& text, const Target& target, const schedule::Tuning& tuning = {}) {
+plan::ScheduledKernel scheduled(const std::string& text, const Target& target, const schedule::Tuning& tuning = {}) {
   const plan::Plan plan = must(plan::make_plan(must(ir::parse(text)), target));
-  std::vector<plan::Scheduled> steps = must(plan::schedule_all(plan, {}, tuning));
+  std::vector<plan::ScheduledKernel> steps = must(plan::schedule_all(plan, {}, tuning));
   if (steps.size() != 1) throw std::runtime_error(fmt::format("{} kernels", steps.size()));
   return std::move(steps.front());
 }
@@ -30,14 +30,14 @@ std::string negated(const std::string& dtype, const Sizes& sizes, const std::vec
                      dtype, fmt::join(sizes, ", "), fmt::join(axes, ", "), fmt::join(result, ", "));
 }
 
-const schedule::AccessPlan& load_of(const plan::Scheduled& step) {
+const schedule::AccessPlan& load_of(const plan::ScheduledKernel& step) {
   for (std::size_t i = 0; i < step.loops.values.size(); ++i) {
     if (step.loops.values[i].kind == segment::Value::Kind::load) return step.schedule.loads[i];
   }
   throw std::runtime_error("nothing is loaded");
 }
 
-double waste(const plan::Scheduled& step) {
+double waste(const plan::ScheduledKernel& step) {
   const schedule::Box box = schedule::box_of(step.loops, step.schedule.tile);
   return static_cast<double>(box.tiles()) * static_cast<double>(box.volume()) / static_cast<double>(step.loops.count());
 }
@@ -57,7 +57,7 @@ TEST(Tiled, TransposesAreTiledOnAGpu) {
   for (const Want& want :
        {Want{"f32", {32, 64}, 1}, Want{"f16", {64, 64}, 2}, Want{"i8", {64, 128}, 4}, Want{"i64", {32, 32}, 1}}) {
     SCOPED_TRACE(want.dtype);
-    const plan::Scheduled step = scheduled(negated(want.dtype, {8192, 4096}, {1, 0}), discrete_gpu());
+    const plan::ScheduledKernel step = scheduled(negated(want.dtype, {8192, 4096}, {1, 0}), discrete_gpu());
     EXPECT_EQ(step.schedule.kind, schedule::Template::tiled);
     EXPECT_EQ(step.schedule.tile.extents, want.extents);
     EXPECT_EQ(load_of(step).kind, schedule::AccessKind::transposed);
@@ -78,7 +78,7 @@ TEST(Tiled, CpuDriversComputeElementByElement) {
   for (const char* dtype : {"f32", "f16", "i8", "i64"}) {
     for (const Sizes& sizes : {Sizes{4096, 4096}, Sizes{100, 36}, Sizes{17, 4097}}) {
       const std::string text = negated(dtype, sizes, {1, 0});
-      const plan::Scheduled step = scheduled(text, cpu_driver());
+      const plan::ScheduledKernel step = scheduled(text, cpu_driver());
       EXPECT_EQ(step.schedule.kind, schedule::Template::pointwise) << text;
       EXPECT_EQ(scheduled(text, cpu_driver(), tiled(true)).schedule.kind, schedule::Template::tiled) << text;
     }
@@ -99,7 +99,8 @@ TEST(Tiled, TuningForcesAndForbids) {
 TEST(Tiled, InnerAxesThatStayAreVectorsWithoutATile) {
   for (const schedule::Tuning& tuning : {schedule::Tuning{}, tiled(true)}) {
     for (const int inner : {8, 16, 24, 64, 128}) {
-      const plan::Scheduled step = scheduled(negated("f16", {8, 256, 32, inner}, {0, 2, 1, 3}), discrete_gpu(), tuning);
+      const plan::ScheduledKernel step =
+          scheduled(negated("f16", {8, 256, 32, inner}, {0, 2, 1, 3}), discrete_gpu(), tuning);
       EXPECT_EQ(step.schedule.kind, schedule::Template::pointwise) << inner;
       EXPECT_EQ(load_of(step).kind, schedule::AccessKind::vector) << inner;
       EXPECT_EQ(load_of(step).vector_bytes, 16) << inner;
@@ -110,7 +111,7 @@ TEST(Tiled, InnerAxesThatStayAreVectorsWithoutATile) {
 
 TEST(Tiled, ShortInnerAxesMoveWholeVectorsEvenSo) {
   for (const int inner : {2, 3, 4, 5, 6, 7, 12}) {
-    const plan::Scheduled step = scheduled(negated("f16", {8, 256, 32, inner}, {0, 2, 1, 3}), discrete_gpu());
+    const plan::ScheduledKernel step = scheduled(negated("f16", {8, 256, 32, inner}, {0, 2, 1, 3}), discrete_gpu());
     ASSERT_EQ(step.schedule.kind, schedule::Template::tiled) << inner;
     EXPECT_EQ(load_of(step).vector_bytes, 16) << inner;
     EXPECT_EQ(step.schedule.stores[0].vector_bytes, 16) << inner;
@@ -120,9 +121,9 @@ TEST(Tiled, ShortInnerAxesMoveWholeVectorsEvenSo) {
 
 TEST(Tiled, FewChannelsAreWhollyInATile) {
   for (const int channels : {3, 4, 7}) {
-    const plan::Scheduled last = scheduled(negated("f32", {8, channels, 96, 128}, {0, 2, 3, 1}), discrete_gpu());
-    const plan::Scheduled first = scheduled(negated("f32", {8, 96, 128, channels}, {0, 3, 1, 2}), discrete_gpu());
-    for (const plan::Scheduled& step : {last, first}) {
+    const plan::ScheduledKernel last = scheduled(negated("f32", {8, channels, 96, 128}, {0, 2, 3, 1}), discrete_gpu());
+    const plan::ScheduledKernel first = scheduled(negated("f32", {8, 96, 128, channels}, {0, 3, 1, 2}), discrete_gpu());
+    for (const plan::ScheduledKernel& step : {last, first}) {
       ASSERT_EQ(step.schedule.kind, schedule::Template::tiled) << channels;
       EXPECT_EQ(load_of(step).vector_bytes, 16) << channels;
       EXPECT_EQ(step.schedule.stores[0].vector_bytes, 16) << channels;
@@ -134,8 +135,8 @@ TEST(Tiled, FewChannelsAreWhollyInATile) {
 
 TEST(Tiled, LanesWithoutAPositionCostTime) {
   // Both axes are just longer than whole tiles of them; the same elements fit without waste.
-  const plan::Scheduled cut = scheduled(negated("f32", {1032, 1032}, {1, 0}), discrete_gpu(), tiled(true));
-  const plan::Scheduled whole = scheduled(negated("f32", {1024, 1040}, {1, 0}), discrete_gpu(), tiled(true));
+  const plan::ScheduledKernel cut = scheduled(negated("f32", {1032, 1032}, {1, 0}), discrete_gpu(), tiled(true));
+  const plan::ScheduledKernel whole = scheduled(negated("f32", {1024, 1040}, {1, 0}), discrete_gpu(), tiled(true));
   const double launch = schedule::default_costs(DeviceType::discrete).launch_us;
   EXPECT_GT(waste(cut), 1.0);
   const double per_element = (cut.schedule.modelled_us - launch) / static_cast<double>(cut.loops.count());
@@ -157,7 +158,7 @@ TEST(Tiled, SharedMemoryIsDividedBetweenLoads) {
   }
   text += fmt::format("  output \"y\" = {}\n}}", sum);
   for (const Target& target : {discrete_gpu(), discrete_gpu(64, 128)}) {
-    const plan::Scheduled step = scheduled(text, target);
+    const plan::ScheduledKernel step = scheduled(text, target);
     EXPECT_EQ(step.schedule.kind, schedule::Template::tiled);
     EXPECT_EQ(step.schedule.tile.loads.size(), 6U);
     EXPECT_LE(step.schedule.shared_bytes, 16384);
@@ -167,7 +168,7 @@ TEST(Tiled, SharedMemoryIsDividedBetweenLoads) {
 
 TEST(Tiled, TheSmallestDeviceIsEnough) {
   for (const char* dtype : {"f32", "f16", "i8", "i64"}) {
-    const plan::Scheduled step = scheduled(negated(dtype, {1000, 1000}, {1, 0}), minimum_device());
+    const plan::ScheduledKernel step = scheduled(negated(dtype, {1000, 1000}, {1, 0}), minimum_device());
     EXPECT_EQ(step.schedule.kind, schedule::Template::tiled);
     EXPECT_LE(step.schedule.shared_bytes, 16384);
     EXPECT_LE(step.schedule.workgroup, 128);
@@ -185,7 +186,8 @@ TEST(Tiled, RowsOfSharedMemoryBeginInDifferentBanks) {
 }
 
 TEST(Tiled, MergedAxesReadWhatTheyDidApart) {
-  const plan::Scheduled step = scheduled(negated("f32", {4, 6, 10, 3}, {0, 2, 1, 3}), discrete_gpu(), tiled(true));
+  const plan::ScheduledKernel step =
+      scheduled(negated("f32", {4, 6, 10, 3}, {0, 2, 1, 3}), discrete_gpu(), tiled(true));
   const segment::Loops merged = schedule::merge_inner(step.loops, 2);
   ASSERT_EQ(merged.axes.size() + 1, step.loops.axes.size());
   const auto last = static_cast<int>(merged.axes.size()) - 1;

@@ -44,7 +44,7 @@ std::string space(const segment::Loops& loops) {
   std::string rows;
   std::string columns;
   for (const segment::Axis& axis : loops.axes) {
-    std::string& text = axis.role == segment::Role::column ? columns : rows;
+    std::string& text = axis.role == segment::Role::reduction ? columns : rows;
     text += (text.empty() ? "" : " x ") + std::to_string(axis.size);
   }
   return rows + (columns.empty() ? "" : " | " + columns);

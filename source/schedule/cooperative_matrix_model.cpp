@@ -1,0 +1,181 @@
+// What a product of matrix units takes of a GPU: a workgroup's step along the sum is bound by what it executes, or by
+// what it waits for while the others beside it on the processor execute theirs.
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/matmul_model.hpp"
+
+namespace vkfuse::schedule {
+
+using segment::Loops;
+using segment::Value;
+using segment::ValueId;
+
+namespace {
+
+// Of a processor: an H200's, of which the others that have matrix units differ by little.
+constexpr double kProductsInCycle = 1024;  ///< of f16
+constexpr double kSharedBytes = 128;       ///< in a cycle
+constexpr double kLineBytes = 128;
+constexpr double kFarBytes = 22;         ///< in a cycle, from the cache that processors share
+constexpr double kSubgroupsInCycle = 4;  ///< instructions of so many
+constexpr int kRegisters = 65536, kResidentThreads = 2048, kSharedMemory = 227 << 10, kSharedOfGroup = 1 << 10;
+constexpr int kMostRegisters = 255;
+
+/// Fitted to 1,380 tiles of 30 products and convolutions on an H200 (bench/results/h200-sweep-tiles.json,
+/// h200-sweep-tiles-2.json): cycles, instructions, registers, or shares of what the constants above say.
+struct Fit {
+  double products = 1.153, fragments = 0.441, near_lines = 1.639, near_words = 0.237, tile_stores = 1.132, far = 0.356,
+         far_unaligned = 1.366;
+  double chunk_instructions = 26.7, load_instructions = 5.82, unaligned_element = 7.47, flattened_element = 1.04,
+         single_element = 40, computed_element = 4.29;
+  double together =
+      3.44;  ///< how much of what units, memory and instructions take is at the same time: the exponent of a norm
+  double barriers = 121, latency = 326, latency_of_unaligned = 911, chain = 0.223;
+  double prefetched = 1073, prefetch_of_others = 0.304;
+  double own_registers = 22.6, fragment_registers = 0.805, buffer_registers = 9.53, prefetch_registers = 1.023,
+         loading_registers = 0.148;
+  double result_instructions = 11, result_bytes = 1.919, of_many_bytes = 1.25, round = 638, round_of_loads = 2842,
+         start = 227, last_wave = 1.252;
+};
+constexpr Fit kFit;
+
+/// What one step along the sum takes of a processor and of a lane's registers.
+struct Step {
+  double executed = 0;                   ///< cycles that nobody else has
+  double waited = 0;                     ///< cycles more until the next one begins
+  double on_its_way = 0, of_others = 0;  ///< cycles from a load to its use in the next step: of its own, and for each
+                                         ///< workgroup of the processor
+  double registers = 0;
+};
+
+Step step_of(const ir::Graph& graph, const Loops& loops, const Schedule& schedule) {
+  const MatmulTile& tile = schedule.matmul;
+  const TileShape& shape = tile.shape;
+  const int bytes = size_of(tile.mma->a);
+  Step step;
+  double shared = 0, fragments = 0, lines = 0, far = 0, issued = 0, latencies = 0, loading = 0;
+  for (const TileOperand& tile_operand : tile.tile_operands) {
+    const int extent = tile_operand.second ? shape.n : shape.m;
+    const auto elements = static_cast<double>(std::int64_t{extent} * shape.k);
+    const auto units = static_cast<std::int64_t>(elements) / tile_operand.elements;
+    const auto iterations = static_cast<int>(ceil_div(units, schedule.workgroup));
+    const std::vector<ValueId> backward_slice = backward_slice_of(loops, tile_operand.value);
+    int words = 0, loads = 0, step_between = 1;
+    bool single = false, unaligned = false, computed = false;
+    for (ValueId id : backward_slice) {
+      computed = computed || loops.values[id].kind == Value::Kind::compute;
+      if (loops.values[id].kind != Value::Kind::load) continue;
+      const AccessPlan& plan = schedule.loads[id];
+      const int size = size_of(graph.node(loops.values[id].node).type.dtype);
+      loads += static_cast<int>(instructions(plan, size, tile_operand.elements));
+      step_between = std::max(step_between, plan.step);
+      single = single || plan.kind == AccessKind::element;
+      unaligned = unaligned || plan.kind == AccessKind::unaligned;
+      if (plan.kind == AccessKind::vector || plan.kind == AccessKind::unaligned)
+        words += registers_of_chunk(plan, size, tile_operand.elements);
+    }
+    const double subgroups = static_cast<double>(units) / shape.lanes;
+    const double chunk_bytes = tile_operand.elements * bytes * step_between;
+    double of_element = single ? kFit.single_element : unaligned ? kFit.unaligned_element : 0;
+    if (unaligned && tile_operand.flattened) of_element += kFit.flattened_element;
+    if (computed) of_element += kFit.computed_element;  // beside its ops: moved words are taken apart and put together
+    issued += subgroups *
+              (kFit.chunk_instructions + kFit.load_instructions * loads + of_element * tile_operand.elements) /
+              kSubgroupsInCycle;
+    issued += elements * cost_of(graph, loops, backward_slice) / kComputeUnitLanes;
+    const double span = std::clamp(chunk_bytes * shape.lanes / kLineBytes, 1.0, static_cast<double>(shape.lanes));
+    lines += kFit.near_words * subgroups * (single ? tile_operand.elements : loads) * span;
+    // Of a line that is half used the other half comes, too.
+    const double run = std::min<double>(kLineBytes, (tile_operand.along_k ? shape.k : extent) * bytes * step_between);
+    const double touched = subgroups * chunk_bytes * shape.lanes / run;
+    lines += kFit.near_lines * touched;
+    far += single || unaligned ? kFit.far_unaligned * elements * bytes / kFarBytes
+                               : kFit.far * touched * kLineBytes / kFarBytes;
+    shared += kFit.tile_stores * elements * bytes / kSharedBytes;
+    fragments += kFit.fragments * shape.owners() * (tile_operand.second ? shape.thread_n : shape.thread_m) * shape.k *
+                 bytes / kSharedBytes;
+    step.registers += kFit.buffer_registers;
+    if (!single && is_double_buffered(words, iterations)) {
+      step.registers += kFit.prefetch_registers * words * iterations;
+      step.on_its_way = kFit.prefetched;
+      continue;
+    }
+    const int together = loads_together(iterations);
+    latencies +=
+        static_cast<double>(ceil_div(iterations, together)) * (unaligned ? kFit.latency_of_unaligned : kFit.latency);
+    loading = std::max(loading, static_cast<double>(together) * (single ? tile_operand.elements : words));
+  }
+  const double sums = static_cast<double>(tile.sums.size());
+  const double products = sums * shape.m * shape.n * shape.k / kProductsInCycle * bytes / 2;
+  const int per_register = tile.mma->c == DType::f16 ? 2 : 1;
+  const double power = kFit.together;
+  step.executed = std::pow(std::pow(kFit.products * products + fragments, power) + std::pow(shared + lines, power) +
+                               std::pow(issued, power) + std::pow(far, power),
+                           1 / power);
+  if (step.on_its_way > 0) step.of_others = kFit.prefetch_of_others * far;
+  step.waited = kFit.barriers + latencies + kFit.chain * products * 4 / std::max(4, shape.owners());
+  step.registers += kFit.own_registers + kFit.loading_registers * loading +
+                    sums * shape.thread_m * shape.thread_n / shape.lanes / per_register;
+  step.registers += kFit.fragment_registers * tile.mma->k * (shape.thread_m + tile.mma->n) * bytes / 4 / shape.lanes;
+  return step;
+}
+
+}  // namespace
+
+CooperativeMatrixCost cooperative_matrix_cost(const ir::Graph& graph, const Loops& loops, const Schedule& schedule,
+                                              double hidden) {
+  const MatmulTile& tile = schedule.matmul;
+  const TileShape& shape = tile.shape;
+  const Step step = step_of(graph, loops, schedule);
+  const double lanes = schedule.workgroup;
+  CooperativeMatrixCost cost;
+  cost.registers = static_cast<int>(std::ceil(step.registers / 8)) * 8;
+  const double registers = std::min(
+      kMostRegisters,
+      tile.workgroup_scope ? schedule.registers : cost.registers);  // of whole tiles the device knows more than we do
+  const double fit = std::min(
+      {std::floor(kRegisters / (registers * lanes)), std::floor(kResidentThreads / lanes),
+       std::floor(static_cast<double>(kSharedMemory) / static_cast<double>(schedule.shared_bytes + kSharedOfGroup))});
+  const double resident = std::max(1.0, fit);
+  const double steps = static_cast<double>(ceil_div(ceil_div(count_along(loops, tile.k), shape.k), schedule.parts));
+
+  const std::vector<ValueId> results = backward_slice_of_results(loops);
+  // What all rows or all columns share is near.
+  segment::AxisSet of_m = 0, of_n = 0;
+  for (int axis : tile.m) of_m |= segment::AxisSet{1} << axis;
+  for (int axis : tile.n) of_n |= segment::AxisSet{1} << axis;
+  const auto is_loaded = [&](ValueId id) {
+    return loops.values[id].kind == Value::Kind::load && (loops.values[id].axes & of_m) != 0 &&
+           (loops.values[id].axes & of_n) != 0;
+  };
+  const auto loads = static_cast<double>(std::count_if(results.begin(), results.end(), is_loaded));
+  const double elements = static_cast<double>(shape.m) * shape.n;
+  double stored = 0;
+  for (const segment::Store& store : loops.stores) stored += size_of(graph.node(store.node).type.dtype);
+  for (ValueId id : results) stored += is_loaded(id) ? size_of(graph.node(loops.values[id].node).type.dtype) : 0;
+  const double instructions = kFit.result_instructions * elements / shape.lanes / kSubgroupsInCycle +
+                              elements * cost_of(graph, loops, results) * hidden / kComputeUnitLanes;
+  constexpr double kMemoryBytes = 16;  // in a cycle, of what all have
+  // What results are computed from comes more slowly to subgroups that own much, for reasons that were not found: to 64
+  // x 64 of a convolution of one point with a residual in 233 us, to 64 x 32 in 185 to 241, to 32 x 32 in 153.
+  constexpr int kMany = 32;  // results of a lane
+  const bool many = loads > 0 && shape.thread_m * shape.thread_n > kMany * shape.lanes;
+  const double moved = kFit.result_bytes * (many ? kFit.of_many_bytes : 1) * elements * stored / kMemoryBytes;
+  const double rounds =
+      tile.subtile == 0 ? 1 : shape.thread_m / static_cast<double>(tile.mma->m) * shape.thread_n / tile.subtile;
+  const double waited = rounds * (kFit.round + (loads > 0 ? kFit.round_of_loads : 0));
+
+  const auto wave = [&](double groups) {  // on one processor at the same time
+    const double step_cycles =
+        std::max({groups * step.executed, step.waited + step.executed, step.on_its_way + groups * step.of_others});
+    return steps * step_cycles + std::max(groups * (instructions + moved), waited + instructions) + kFit.start;
+  };
+  const double all = static_cast<double>(schedule.workgroups * schedule.parts);
+  const double full = std::floor(all / (kComputeUnits * resident));
+  const double rest = all - full * kComputeUnits * resident;
+  cost.cycles = full * wave(resident) + (rest > 0 ? kFit.last_wave * wave(std::ceil(rest / kComputeUnits)) : 0);
+  return cost;
+}
+
+}  // namespace vkfuse::schedule

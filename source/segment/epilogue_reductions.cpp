@@ -1,0 +1,44 @@
+// Sums of products first, then the folds of what they lead to.
+#include <algorithm>
+
+#include "segment/loops.hpp"
+
+namespace vkfuse::segment {
+
+Loops with_epilogue_reductions(const ir::Graph& graph, Loops loops) {
+  const auto is_product = [&](const Value& value) {
+    return graph.node(value.node).op->cls == ops::OpClass::contraction;
+  };
+  AxisSet contracted = 0;
+  std::vector<bool> after(loops.values.size(), false);  // computed from the contraction
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    const Value& value = loops.values[id];
+    if (value.kind == Value::Kind::scan || value.kind == Value::Kind::sort) return loops;
+    after[id] =
+        std::any_of(value.operands.begin(), value.operands.end(), [&](ValueId operand) { return after[operand]; });
+    if (value.kind == Value::Kind::contract && is_product(value)) {
+      contracted |= value.over;
+      after[id] = true;
+    }
+    if (value.kind == Value::Kind::reduction && (is_product(value) || !after[id])) return loops;
+  }
+  if (contracted == 0) return loops;
+  const AxisSet columns = loops.columns();
+  for (std::size_t i = 0; i < loops.axes.size(); ++i) {
+    if (((columns >> i) & 1u) != 0) loops.axes[i].role = Role::parallel;
+    if (((contracted >> i) & 1u) != 0) loops.axes[i].role = Role::reduction;
+  }
+  for (Value& value : loops.values) {
+    if (value.kind == Value::Kind::reduction) {
+      value.kind = Value::Kind::epilogue;
+      value.over = columns;
+    } else if (value.kind == Value::Kind::contract && is_product(value)) {
+      value.kind = Value::Kind::reduction;
+      value.over = 0;
+    }
+  }
+  derive_levels(loops);
+  return loops;
+}
+
+}  // namespace vkfuse::segment

@@ -1,0 +1,148 @@
+// Factors that do not differ along what is summed: (x * r) . w = r * (x . w).
+#include <algorithm>
+
+#include "ops/op.hpp"
+#include "segment/loops.hpp"
+
+namespace vkfuse::segment {
+
+bool sums_products(const ir::Graph& graph, const Loops& loops, const Value& value) {
+  if (value.kind != Value::Kind::reduction || value.online != Value::Online::no) return false;
+  const ops::Reduction& reduction = graph.node(value.node).op->reduction;
+  const Value& product = loops.values[value.operands[0]];
+  return reduction.kind == ops::Reduction::Kind::plain && reduction.join == "add" &&
+         product.kind == Value::Kind::compute && ops::element_row(*graph.node(product.node).op).is_product;
+}
+
+namespace {
+
+/// A step between a factor of a sum of products and what is left of it.
+struct Step {
+  ir::NodeId node = 0;  ///< its op joins the sum with `other`
+  ValueId other = 0;
+  bool other_first = false;
+};
+
+/// Writes the values of `loops` into others, with the steps taken off the factors of sums of products.
+class Mover {
+ public:
+  Mover(const ir::Graph& graph, const Loops& loops)
+      : graph_(graph), loops_(loops), moved_(loops), renamed_(loops.values.size()) {
+    moved_.values.clear();
+  }
+
+  std::optional<Loops> run();
+
+ private:
+  /// Sums that had a factor in common still have.
+  ValueId add(Value value) { return add_once(moved_.values, std::move(value)); }
+  [[nodiscard]] bool waits(ValueId id) const {
+    return !loops_.per_element(loops_.values[id]) && loops_.values[id].level > 0;
+  }
+  ValueId peeled(ValueId id, std::vector<Step>& steps);
+
+  const ir::Graph& graph_;
+  const Loops& loops_;
+  Loops moved_;
+  std::vector<ValueId> renamed_;  ///< to what users of a value read now
+};
+
+/// What is left of a value, as one of the moved ones, and the steps that lead from there to the value, in order.
+ValueId Mover::peeled(ValueId id, std::vector<Step>& steps) {
+  const Value& value = loops_.values[id];
+  const ir::Node& node = graph_.node(value.node);
+  if (value.kind != Value::Kind::compute || !is_float(node.type.dtype)) return renamed_[id];
+  const std::string_view op = ops::element_row(*node.op).name;
+  if (op != "mul" && op != "div") return renamed_[id];
+  const ValueId a = value.operands[0];
+  const ValueId b = value.operands[1];
+  if (waits(b)) {
+    const ValueId left = peeled(a, steps);
+    steps.push_back({value.node, b, false});
+    return left;
+  }
+  if (waits(a) && op == "mul") {
+    const ValueId left = peeled(b, steps);
+    steps.push_back({value.node, a, true});
+    return left;
+  }
+  const std::size_t before = steps.size();
+  const ValueId left_a = peeled(a, steps);
+  const ValueId left_b = op == "mul" ? peeled(b, steps) : renamed_[b];
+  if (steps.size() == before) return renamed_[id];
+  Value left = value;
+  left.operands = {left_a, left_b};
+  return add(std::move(left));
+}
+
+void drop_unused(Loops& loops);
+
+std::optional<Loops> Mover::run() {
+  bool any = false;
+  for (ValueId id = 0; id < loops_.values.size(); ++id) {
+    Value value = loops_.values[id];
+    std::vector<Step> steps;
+    if (sums_products(graph_, loops_, value) && is_float(graph_.node(value.node).type.dtype)) {
+      Value product = loops_.values[value.operands[0]];
+      for (ValueId& factor : product.operands) factor = peeled(factor, steps);
+      if (!steps.empty()) value.operands[0] = add(std::move(product));
+    }
+    if (steps.empty()) {
+      for (ValueId& operand : value.operands) operand = renamed_[operand];
+    }
+    any = any || !steps.empty();
+    for (ValueId& data : value.data) data = renamed_[data];
+    if (value.online != Value::Online::no) value.partner = renamed_[value.partner];
+    const AxisSet axes = value.axes;
+    renamed_[id] = add(std::move(value));
+    for (const Step& step : steps) {
+      Value after;
+      after.kind = Value::Kind::compute;
+      after.node = step.node;
+      after.operands = {renamed_[id], renamed_[step.other]};
+      if (step.other_first) std::swap(after.operands[0], after.operands[1]);
+      after.axes = axes;
+      renamed_[id] = add(std::move(after));
+    }
+  }
+  if (!any) return std::nullopt;
+  for (Store& store : moved_.stores) store.value = renamed_[store.value];
+  for (auto& data : moved_.data) data.second = renamed_[data.second];
+  drop_unused(moved_);
+  derive_levels(moved_);
+  return std::move(moved_);
+}
+
+/// Values that nothing needs any more.
+void drop_unused(Loops& loops) {
+  std::vector<bool> used(loops.values.size(), false);
+  for (const Store& store : loops.stores) used[store.value] = true;
+  for (ValueId id = static_cast<ValueId>(loops.values.size()); id-- > 0;) {
+    if (!used[id]) continue;
+    const Value& value = loops.values[id];
+    for (ValueId operand : value.operands) used[operand] = true;
+    for (ValueId data : value.data) used[data] = true;
+    if (value.online != Value::Online::no) used[value.partner] = true;
+  }
+  std::vector<ValueId> renamed(loops.values.size(), 0);
+  std::vector<Value> kept;
+  for (ValueId id = 0; id < loops.values.size(); ++id) {
+    if (!used[id]) continue;
+    renamed[id] = static_cast<ValueId>(kept.size());
+    kept.push_back(std::move(loops.values[id]));
+    Value& value = kept.back();
+    for (ValueId& operand : value.operands) operand = renamed[operand];
+    for (ValueId& data : value.data) data = renamed[data];
+    value.partner = renamed[value.partner];
+  }
+  loops.values = std::move(kept);
+  for (Store& store : loops.stores) store.value = renamed[store.value];
+  std::erase_if(loops.data, [&](const auto& data) { return !used[data.second]; });
+  for (auto& data : loops.data) data.second = renamed[data.second];
+}
+
+}  // namespace
+
+std::optional<Loops> with_sunk_scales(const ir::Graph& graph, const Loops& loops) { return Mover(graph, loops).run(); }
+
+}  // namespace vkfuse::segment

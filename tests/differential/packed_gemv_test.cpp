@@ -1,0 +1,167 @@
+// Weights of four bits times a vector with matrix units: fragments of words become numbers where they are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "api/states.hpp"
+#include "support/fuzz.hpp"
+#include "vkfuse/contractions.hpp"
+
+namespace vkfuse::test {
+namespace {
+
+/// Why they cannot be used here; empty where they can.
+std::string missing() {
+  const std::string reason = must(device().state()->context->missing(FeatureTier::cooperative_matrix));
+  if (!reason.empty()) return "T4 is not in use here: " + reason;
+  constexpr FeatureTier kRungs[] = {FeatureTier::float16, FeatureTier::cooperative_matrix};
+  return must(device().state()->context->target(kRungs, {}, true)).caps.matrix_sub_byte
+             ? ""
+             : "The device's fragments do not hold bits of any kind.";
+}
+
+Build with_units() {
+  Build how;
+  how.tuning.cooperative_matrix = true;
+  return how;
+}
+
+bool is_packed(const Executable& program) {
+  return must(program.explain(Stage::glsl)).find("numbers_of(") != std::string::npos;
+}
+
+struct Form {
+  std::int64_t rows, columns;
+  std::int64_t group = 0;  ///< of columns that share a scale; 0: there is none
+  bool negative = true;
+  const char* vector = "x";
+};
+
+Tensor bytes(const Form& form) { return Tensor::input("bytes", DType::u8, {form.rows, form.columns / 2}); }
+
+Tensor weights(const Form& form) {
+  const Tensor numbers = unpack_int4(bytes(form), form.negative);
+  if (form.group == 0) return numbers.cast(DType::f16);
+  const Tensor scale = Tensor::input("scale", DType::f16, {form.rows, form.columns / form.group}) * 0.125;
+  return dequantize(numbers, {.scale = scale, .axis = 1, .group = form.group});
+}
+
+Tensor vector(const Form& form) {
+  const auto input = [&](const char* name) { return Tensor::input(name, DType::f16, {form.columns}); };
+  const std::string_view what = form.vector;
+  if (what == "gated") return silu(input("g")) * input("u");
+  if (what == "every second")
+    return Tensor::input("x", DType::f16, {form.columns, 2}).slice(1, 0, 1).reshape({form.columns});
+  if (what == "positions") return input("x") + Tensor::iota(DType::i32, {form.columns}, 0).cast(DType::f16) * 0.001;
+  return input("x");
+}
+
+std::string text_of(const Form& form) {
+  return fmt::format("{} rows of {}, groups of {}, {}, {}", form.rows, form.columns, form.group,
+                     form.negative ? "signed" : "unsigned", form.vector);
+}
+
+TEST(PackedRows, AreTheirSums) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Form forms[] = {{256, 2048, 128},
+                        {256, 2048, 256},
+                        {100, 4096, 64},
+                        {33, 2048},
+                        {16, 2048, 2048},
+                        {7, 2048, 128},
+                        {256, 2048, 128, false},
+                        {48, 2304, 128},
+                        {64, 2048, 128, true, "gated"},
+                        {64, 2048, 0, true, "every second"},
+                        {40, 4096, 128, true, "positions"},
+                        {1500, 2048, 128}};
+  std::uint64_t seed = 500;
+  for (const Form& form : forms) {
+    const Tensor product = matmul(weights(form), vector(form));
+    const Tensor residual = Tensor::input("residual", DType::f16, {form.rows});
+    for (const ir::Graph& graph :
+         {graph_of({product}), graph_of({relu(product * 0.25) + residual, product.cast(DType::f32)})}) {
+      const Executable program = compile_graph(graph, with_units());
+      EXPECT_TRUE(is_packed(program)) << text_of(form);
+      compare_with_reference(program, graph, data_for({graph, {}, ++seed, false}), text_of(form));
+    }
+  }
+}
+
+/// A result that scales are made of does not wait for the sums, and is stored all the same.
+TEST(PackedRows, ResultsThatDoNotDependOnTheSumsAreStored) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Form form{100, 2048, 128};
+  const Tensor z = relu(Tensor::input("residual", DType::f16, {form.rows}));
+  const Tensor scale = Tensor::input("scale", DType::f16, {form.rows, form.columns / form.group}) * z.unsqueeze(-1);
+  const Tensor scaled = dequantize(unpack_int4(bytes(form), true), {.scale = scale, .axis = 1, .group = form.group});
+  const ir::Graph graph = graph_of({matmul(scaled, vector(form)), z});
+  const Executable program = compile_graph(graph, with_units());
+  EXPECT_TRUE(is_packed(program));
+  compare_with_reference(program, graph, data_for({graph, {}, 560, false}), "a factor of the scales");
+}
+
+/// What is not finite reaches the rows that it should, as it does without matrix units: a weight of zero times infinity
+/// is no number.
+TEST(PackedRows, WhatIsNotFiniteIsNotLost) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Form form{40, 2048, 128};
+  const ir::Graph graph = graph_of({matmul(weights(form), vector(form))});
+  Build lanes;
+  lanes.tuning.register_block_rows = 1;
+  const Executable program = compile_graph(graph, with_units()), without = compile_graph(graph, lanes);
+  ASSERT_TRUE(is_packed(program));
+  ASSERT_FALSE(is_packed(without));
+  for (const std::uint16_t bits : std::initializer_list<std::uint16_t>{0x7c00, 0xfc00, 0x7e00, 0x0001, 0x7bff}) {
+    Data data = data_for({graph, {}, 530, false});
+    std::memcpy(data.inputs.at("x").data() + 2 * 777, &bits, 2);
+    const GuardedRun got = run_guarded(program, graph, data), want = run_guarded(without, graph, data);
+    int finite = 0;
+    for (std::int64_t row = 0; row < form.rows; ++row) {
+      const double value = ir::decode(DType::f16, got.outputs.at("y").data() + 2 * row),
+                   expected = ir::decode(DType::f16, want.outputs.at("y").data() + 2 * row);
+      finite += std::isfinite(expected);
+      const bool same = std::isfinite(expected) ? std::abs(value - expected) <= 0.01 * std::max(1.0, std::abs(expected))
+                        : std::isnan(expected)  ? std::isnan(value)
+                                                : value == expected;
+      EXPECT_TRUE(same) << fmt::format("0x{:04x} among the vector, row {}: {} instead of {}", bits, row, value,
+                                       expected);
+    }
+    const bool number = (bits & 0x7c00) != 0x7c00;
+    EXPECT_EQ(finite > 0, number) << fmt::format("0x{:04x}", bits);
+  }
+}
+
+/// What looks alike and is something else stays with the lanes.
+TEST(PackedRows, OtherNumbersAreNoWeightsOfFourBits) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Form form{64, 2048};
+  const auto number = [](DType dtype, double value) { return Tensor::scalar(dtype, value); };
+  const auto parts = [&](const Tensor& shifts, int mask) {
+    return bit_and(shift_right(bytes(form).unsqueeze(-1), shifts), number(DType::u8, mask))
+        .reshape({form.rows, form.columns});
+  };
+  const Tensor shifts = Tensor::iota(DType::u8, {2}, 0) * 4;
+  const Tensor numbers = parts(shifts, 15);
+  const std::pair<const char*, Tensor> forms[] = {
+      {"upper four bits first", parts(number(DType::u8, 4) - shifts, 15).cast(DType::f16)},
+      {"three bits", parts(shifts, 7).cast(DType::f16)},
+      {"differences that wrap", (numbers - number(DType::u8, 8)).cast(DType::f16)},
+      {"a scale of every column", numbers.cast(DType::f16) * Tensor::input("scale", DType::f16, {form.columns})},
+      {"a vector of f32", numbers.cast(DType::f32)},
+      {"a zero point of every group",
+       (numbers.reshape({form.rows, 16, 128}).cast(DType::i8) - Tensor::input("zero", DType::i8, {form.rows, 16, 1}))
+           .reshape({form.rows, form.columns})
+           .cast(DType::f16)},
+  };
+  for (const auto& [name, tensor] : forms) {
+    const ir::Graph graph = graph_of({matmul(tensor, Tensor::input("x", tensor.dtype(), {form.columns}))});
+    const Executable program = compile_graph(graph, with_units());
+    EXPECT_FALSE(is_packed(program)) << name;
+    compare_with_reference(program, graph, data_for({graph, {}, 541, false}), name);
+  }
+}
+
+}  // namespace
+}  // namespace vkfuse::test
