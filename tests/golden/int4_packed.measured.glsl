@@ -50,8 +50,8 @@ shared float row_parts[128];
 shared uvec4 vector_halves[512];
 shared float scales[512];
 
-// Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is not to know the power: with two
-// constants that it knows, an `and` and an `xor` are two instructions.
+// Four bits of each 16 as numbers: among the low bits of a power of 2, which is then taken away. The driver is
+// not to know the power: with two constants that it knows, an `and` and an `xor` are two instructions.
 coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers_of(coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> bits, uint shift, uint mask, uint power, f16vec2 scale, f16vec2 less) {
   coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> numbers;
   [[unroll]] for (int i = 0; i < bits.length() / 2; ++i) {

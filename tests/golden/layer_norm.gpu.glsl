@@ -56,8 +56,8 @@ bool f32_is_finite(float x) {
   return f32_magnitude_bits(x) < 0x7f800000u;
 }
 
-// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what rounding that has lost. Of a
-// sum that is no number, that.
+// A sum of two parts divided by a count, as two parts again: the quotient, corrected by what it leaves, and what
+// rounding that has lost. Of a sum that is no number, that.
 void f32_mean_parts(inout float high, inout float low, uint count) {
   float thousands = float(count & 0xfffff000u);  // exact, as the rest is
   float ones = float(count & 0xfffu);
@@ -77,8 +77,9 @@ bool f32_is_negative(float x) {
   return (floatBitsToUint(x) & 0x80000000u) != 0u;
 }
 
-// The magnitude of x with the sign of s, exactly, zeros and denormals included: negations flush those on SwiftShader, and on NVIDIA whatever bits of
-// a magnitude are flipped is a negation. Not by masking and joining bits: in kernels that divide positions, Mesa 22.3's CPU driver then loses the exponent.
+// The magnitude of x with the sign of s, exactly, zeros and denormals included: negations flush those on SwiftShader,
+// and on NVIDIA whatever bits of a magnitude are flipped is a negation. Not by masking and joining bits: in kernels
+// that divide positions, Mesa 22.3's CPU driver then loses the exponent.
 float f32_copy_sign(float x, float s) {
   uint bits = floatBitsToUint(x);
   return uintBitsToFloat(f32_is_negative(s) == f32_is_negative(x) ? bits : bits ^ 0x80000000u);

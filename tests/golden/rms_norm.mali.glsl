@@ -37,8 +37,9 @@ bool f32_is_negative(float x) {
   return (floatBitsToUint(x) & 0x80000000u) != 0u;
 }
 
-// The magnitude of x with the sign of s, exactly, zeros and denormals included: negations flush those on SwiftShader, and on NVIDIA whatever bits of
-// a magnitude are flipped is a negation. Not by masking and joining bits: in kernels that divide positions, Mesa 22.3's CPU driver then loses the exponent.
+// The magnitude of x with the sign of s, exactly, zeros and denormals included: negations flush those on SwiftShader,
+// and on NVIDIA whatever bits of a magnitude are flipped is a negation. Not by masking and joining bits: in kernels
+// that divide positions, Mesa 22.3's CPU driver then loses the exponent.
 float f32_copy_sign(float x, float s) {
   uint bits = floatBitsToUint(x);
   return uintBitsToFloat(f32_is_negative(s) == f32_is_negative(x) ? bits : bits ^ 0x80000000u);
