@@ -14,7 +14,7 @@
 
 namespace vkfuse {
 
-/// The feature tiers of docs/design.md. Every rung falls back to the one below.
+/// The feature tiers of docs/design.md. Every tier falls back to the one below.
 enum class FeatureTier : std::uint8_t {
   baseline,
   subgroup,

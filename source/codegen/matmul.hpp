@@ -56,12 +56,12 @@ class MatmulEmitter : public OperandEmitter {
   void lay_out_sums();
   Result<void> store_results();
 
-  // --- what is known of rows beforehand, and folds of results (matmul_epilogue.cpp) ---
+  // --- hoisted values of rows, and reductions of results (matmul_epilogue.cpp) ---
   /// A fold that lanes do one by one, and the function that joins two of its partial results.
   struct Reduction {
     ValueId id = 0;
     std::string type, function;
-    std::string array, slots;  ///< of a tail: registers, and shared memory
+    std::string array, slots;  ///< of an epilogue reduction: registers, and shared memory
     Part operand;
     std::vector<ValueId> known;  ///< that main() passes to the operand's function
   };
@@ -81,7 +81,7 @@ class MatmulEmitter : public OperandEmitter {
                const std::function<std::string(ValueId)>& name_of, const std::string& result,
                const std::map<ValueId, std::string>& groups = {});
   Result<void> find_row_values();
-  /// A tail of elements that lanes have in registers: `operand` is the name of one of the four.
+  /// An epilogue reduction of elements that lanes have in registers: `operand` is the name of one of the four.
   [[nodiscard]] std::string joined_vec4(const Reduction& reduction, const std::string& vec4) const;
   [[nodiscard]] std::string mean_of_block(const Reduction& reduction, const std::string& sum,
                                           const std::string& low) const;
@@ -125,7 +125,7 @@ class MatmulEmitter : public OperandEmitter {
   void multiply_cooperative();
   Result<void> store_subtiles();
 
-  // --- whole tiles, which the workgroup multiplies as one (workgroup_matmul.cpp) ---
+  // --- tiles that the workgroup multiplies as one (workgroup_matmul.cpp) ---
   Result<void> result_of_workgroup_tile();
   Result<void> workgroup_tile_main();
   /// How a factor or the results lie in memory: the layout `name`, of which a tile begins at the word NAME_at.

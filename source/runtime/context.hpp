@@ -197,7 +197,7 @@ Result<std::string> self_test_workgroup_tiles(Context& context, DType dtype);
 /// The same of fragments of bits that become weights of four bits (Caps::matrix_sub_byte).
 Result<std::string> self_test_sub_byte(Context& context, const MatrixShape& shape);
 
-/// What is wrong with a rung's speed, measured once a device and driver: empty where it multiplies at least as fast as
+/// What is wrong with a tier's speed, measured once a device and driver: empty where it multiplies at least as fast as
 /// lanes do without it, or where nothing can be measured.
 Result<std::string> compare_integer_dot(Context& context);
 Result<std::string> compare_matrices(Context& context, const MatrixShape& shape);

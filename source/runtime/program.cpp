@@ -55,7 +55,7 @@ bool has_sub_byte(const ir::Graph& graph) {
 }
 
 /// The dtypes of the graph of which a workgroup may be worth asking whether it multiplies tiles as one (the test takes
-/// a compilation): where there is a product of whole tiles and of known sizes that is large enough, or any is wanted
+/// a compilation): where there is a workgroup-scope product of known sizes that is large enough, or any is wanted
 /// (`forced`).
 std::vector<DType> dtypes_of_workgroup_tiles(const ir::Graph& graph, bool forced) {
   const auto is_large = [&](const ir::Node& node) {

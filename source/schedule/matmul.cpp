@@ -60,7 +60,7 @@ bool reduces_plainly(const ir::Graph& graph, const Value& reduction) {
          reduction.online == Value::Online::no && has_vectors(graph.node(reduction.node).type.dtype);
 }
 
-/// What is known of rows beforehand is of m alone, and each lane computes it for some rows.
+/// Hoisted values of rows are of m alone, and each lane computes it for some rows.
 bool match_row_values(const ir::Graph& graph, const Loops& loops, AxisSet others, MatmulTile& tile) {
   std::vector<bool> asked(loops.values.size(), false);
   for (const Value& value : loops.values) {

@@ -65,7 +65,7 @@ struct Value {
   std::vector<ValueId> data;         ///< values that `offset` or the guards use as data: Expr::data(id)
   std::int64_t buffer_elements = 0;  ///< of a load's node
   AxisSet axes = 0;                  ///< what the value depends on
-  AxisSet over = 0;                  ///< contract, tail: what they fold
+  AxisSet over = 0;                  ///< contract, epilogue: what they reduce
   bool hoisted = false;  ///< a fold over inner axes that is no contraction, or computed from such folds alone: known
                          ///< before the columns are run over
   /// A fold that one pass computes together with another one, its partner, from the partner's operand: the sum

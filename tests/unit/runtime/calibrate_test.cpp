@@ -84,7 +84,7 @@ TEST(Rates, AreWorthItWhereLanesAreNotFaster) {
 TEST_F(Calibrate, ARungThatIsSlowerIsNotUsed) {
   const auto honest = must(Context::open(options_));
   if (!must(honest->costs()))
-    GTEST_SKIP() << "costs are not measured on CPU drivers, which have no rung to compare then";
+    GTEST_SKIP() << "costs are not measured on CPU drivers, which have no tier to compare then";
   const MatrixShape shape = matrix_of(honest->caps(), DType::f16, DType::f32).value_or(MatrixShape{});
   const std::string product =
       fmt::format("T4, f16 and f32, {} x {} x {} by {}", shape.m, shape.n, shape.k, honest->caps().subgroup_size);

@@ -1,5 +1,5 @@
 // Drivers that compute wrong numbers: the modules that a device is given are changed on their way there. A self-test
-// finds it on first demand, the rung is not used, and results are right; without the self-test they would not be.
+// finds it on first demand, the tier is not used, and results are right; without the self-test they would not be.
 #include <gtest/gtest.h>
 
 #include "api/states.hpp"
