@@ -410,9 +410,8 @@ bool is_idle(const CaseResult& result) {
     return std::find(output.sizes.begin(), output.sizes.end(), 0) != output.sizes.end();
   };
   if (result.given || result.kernels > 0 || result.host_steps > 0) return false;
-  if (result.is_known || result.copies == 0)
-    return !std::all_of(result.outputs.begin(), result.outputs.end(), is_empty);
-  return false;
+  const bool has_elements = !std::all_of(result.outputs.begin(), result.outputs.end(), is_empty);
+  return has_elements && (result.is_known || result.copies == 0);
 }
 
 /// The sentence of what is right.
