@@ -38,7 +38,8 @@ float f16_round(float x) {
   // Below 2^-14 to whole units of 2^-24; what a device may flush to zero is far below half of one.
   precise float units = roundEven(uintBitsToFloat(min(magnitude, 0x38800000u)) * 16777216.0);
   precise float small = units * 5.9604644775390625e-08;
-  uint value = magnitude >= 0x38800000u ? normal : floatBitsToUint(small);
+  uint subnormal = floatBitsToUint(small);
+  uint value = magnitude >= 0x38800000u ? normal : subnormal;
   value = magnitude >= 0x477ff000u ? 0x7f800000u : value;  // from 65520 on
   value |= sign;
   return uintBitsToFloat(magnitude > 0x7f800000u ? 0x7fc00000u : value);

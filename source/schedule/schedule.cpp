@@ -131,23 +131,25 @@ SymbolValues symbols_near(const ir::Graph& graph, std::int64_t size) {
   return values;
 }
 
-bool all_within(const ir::Graph& graph, const SymbolValues& symbols, std::int64_t most_elements) {
+bool all_within(const ir::Graph& graph, const SymbolValues& symbols, std::int64_t most_bytes) {
   return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
     auto sizes = resolve(node.type.shape, symbols);
     // Nothing is no reason for other axes to be as long as they like: in loops, and for limits, it counts as one.
     for (std::size_t i = 0; sizes && i < sizes->size(); ++i) (*sizes)[i] = std::max<std::int64_t>((*sizes)[i], 1);
-    const auto count = sizes ? element_count(*sizes) : Result<std::int64_t>(most_elements);
-    return count && *count <= most_elements;
+    const auto count = sizes ? element_count(*sizes) : Result<std::int64_t>(0);
+    // Elements of fewer bytes count as four: they may be sorted beside their positions, or added up in f32.
+    return count && *count <= most_bytes / std::max<std::int64_t>(4, size_of(node.type.dtype));
   });
 }
 
 }  // namespace
 
 SymbolValues representative_symbols(const ir::Graph& graph) {
-  // Tensors with several symbols must not be refused for a size that nobody asked for.
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
+  // Tensors with several symbols must not be refused for a size that nobody asked for: half of what every device of
+  // Vulkan has room for in one storage buffer, so that what a sort keeps between its dispatches fits as well.
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 26;
   std::int64_t size = 4096;
-  while (size > 1 && !all_within(graph, symbols_near(graph, size), kMostElements)) size /= 2;
+  while (size > 1 && !all_within(graph, symbols_near(graph, size), kMostBytes)) size /= 2;
   return symbols_near(graph, size);
 }
 

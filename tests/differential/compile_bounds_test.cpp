@@ -4,6 +4,7 @@
 
 #include <ctime>
 
+#include "api/tensor_node.hpp"
 #include "support/compare.hpp"
 #include "support/slowness.hpp"
 
@@ -11,11 +12,13 @@ namespace vkfuse::test {
 namespace {
 
 /// Compiles and runs in seconds, and is right.
-void expect_soon(const ir::Graph& graph, const std::string& what) {
+void expect_soon(const ir::Graph& graph, const std::string& what, Numerics numerics = Numerics::standard) {
   constexpr double kSeconds =
       20;  // of this process, whatever else the machine does: drivers compile in it. Most take one
   const std::clock_t start = std::clock();
-  const Executable program = compile_graph(graph, Build{});
+  Build how;
+  how.numerics = numerics;
+  const Executable program = compile_graph(graph, how);
   compare_with_reference(program, graph, data_for({graph, {}, 5, false}), what);
   const double taken = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   std::printf("%s: %.1f s, %d kernels\n", what.c_str(), taken, program.kernel_count());
@@ -32,6 +35,23 @@ TEST(CompileBounds, NestedFunctions) {
   Tensor x = Tensor::input("x", DType::f32, {64});
   for (int i = 0; i < 24; ++i) x = sin(x);
   expect_soon(graph_of({x}), "24 nested sines");
+}
+
+// Every element of a scan is rounded, in a loop, where numerics are strict.
+TEST(CompileBounds, ScansOfFewBits) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::i8}) {
+    for (const Numerics numerics : {Numerics::standard, Numerics::strict}) {
+      std::vector<Tensor> minima, sums;
+      for (int i = 0; i < 6; ++i) {
+        const Tensor x = Tensor::input(fmt::format("x{}", i), dtype, {1000});
+        minima.push_back(x.cummin(0, true));
+        sums.push_back((x + x).cumsum(0));
+      }
+      const std::string what = fmt::format("of {}{}", name_of(dtype), numerics == Numerics::strict ? ", strict" : "");
+      expect_soon(must(api::to_graph(minima, {}, "minima")), "six running minima " + what, numerics);
+      expect_soon(must(api::to_graph(sums, {}, "sums")), "six running sums " + what, numerics);
+    }
+  }
 }
 
 TEST(CompileBounds, SlicesInTheOppositeOrderAndTheirSum) {

@@ -173,6 +173,18 @@ TEST(FoundByFuzzing, NothingIsNotTooLarge) {
   compare_with_reference(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "nothing");
 }
 
+// A sort of elements of eight bytes, along symbols: what it keeps between its dispatches did not fit at the sizes that
+// stand for symbols until a run, and the program was refused.
+TEST(FoundByFuzzing, SortsAlongSymbolsAreNotTooLarge) {
+  const ir::Graph graph = must(ir::parse(R"(graph "g" {
+  %0 = input "x" : u64[n, m]
+  %1 = argsort axis=0 descending=true count=0 %0 : i32[n, m]
+  output "y" = %1
+})"));
+  const SymbolValues sizes = {{"n", 16}, {"m", 64}};
+  compare_with_reference(compile_graph(graph, {}), graph, data_for({graph, sizes, 1, false}), "a sort");
+}
+
 // The same, where a symbol that is never more than nothing made the sizes that stand for others as large as can be.
 TEST(FoundByFuzzing, NothingAlongASymbolIsNotTooLarge) {
   const ir::Graph graph = must(ir::parse(R"(graph "g" {
